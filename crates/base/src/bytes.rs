@@ -1,0 +1,199 @@
+//! Byte codecs: little-endian fixed-width integers and LEB128 varints, and a
+//! reader that never reads past its end. The reader's failure says only that
+//! the bytes are malformed; the caller knows which file they came from.
+
+/// The bytes ended early or do not decode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// Appends integers and byte strings to a buffer.
+pub trait Put {
+    /// Appends one byte.
+    fn put_u8(&mut self, value: u8);
+    /// Appends a little-endian u16.
+    fn put_u16(&mut self, value: u16);
+    /// Appends a little-endian u32.
+    fn put_u32(&mut self, value: u32);
+    /// Appends a little-endian u64.
+    fn put_u64(&mut self, value: u64);
+    /// Appends an LEB128 varint of 1 to 10 bytes.
+    fn put_varint(&mut self, value: u64);
+    /// Appends a varint length and the bytes.
+    fn put_bytes(&mut self, value: &[u8]);
+}
+
+impl Put for Vec<u8> {
+    fn put_u8(&mut self, value: u8) {
+        self.push(value);
+    }
+    fn put_u16(&mut self, value: u16) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+    fn put_u32(&mut self, value: u32) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+    fn put_u64(&mut self, value: u64) {
+        self.extend_from_slice(&value.to_le_bytes());
+    }
+    fn put_varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.push((value & 0x7f) as u8 | 0x80);
+            value >>= 7;
+        }
+        self.push((value & 0x7f) as u8);
+    }
+    fn put_bytes(&mut self, value: &[u8]) {
+        self.put_varint(value.len() as u64);
+        self.extend_from_slice(value);
+    }
+}
+
+/// Takes integers and byte strings from the front of a slice.
+#[derive(Clone, Copy, Debug)]
+pub struct Take<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Take<'a> {
+    /// Starts at the front of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What has not been taken yet.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether everything has been taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Takes `len` bytes.
+    ///
+    /// # Errors
+    /// [`Malformed`] when fewer are left.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let (front, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(front)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (front, rest) = self.rest.split_first_chunk::<N>().ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(*front)
+    }
+
+    /// Takes one byte.
+    ///
+    /// # Errors
+    /// [`Malformed`] at the end.
+    pub fn u8(&mut self) -> Result<u8, Malformed> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    /// Takes a little-endian u16.
+    ///
+    /// # Errors
+    /// [`Malformed`] at the end.
+    pub fn u16(&mut self) -> Result<u16, Malformed> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    /// Takes a little-endian u32.
+    ///
+    /// # Errors
+    /// [`Malformed`] at the end.
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// Takes a little-endian u64.
+    ///
+    /// # Errors
+    /// [`Malformed`] at the end.
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Takes an LEB128 varint.
+    ///
+    /// # Errors
+    /// [`Malformed`] at the end or when the value does not fit 64 bits.
+    pub fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0u64;
+        let mut shift = 0u32;
+        loop {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift >= 63 && bits > 1 {
+                return Err(Malformed);
+            }
+            value |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+            shift += 7;
+            if shift > 63 {
+                return Err(Malformed);
+            }
+        }
+    }
+
+    /// Takes a varint that must be at most `limit`, as a length.
+    ///
+    /// # Errors
+    /// [`Malformed`] at the end or beyond the limit.
+    pub fn length(&mut self, limit: usize) -> Result<usize, Malformed> {
+        let value = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
+        if value > limit {
+            return Err(Malformed);
+        }
+        Ok(value)
+    }
+
+    /// Takes a varint length and as many bytes.
+    ///
+    /// # Errors
+    /// [`Malformed`] when fewer are left.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let len = self.length(self.rest.len())?;
+        self.take(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn varint_round_trips(value: u64) {
+            let mut buffer = Vec::new();
+            buffer.put_varint(value);
+            let mut take = Take::new(&buffer);
+            prop_assert_eq!(take.varint(), Ok(value));
+            prop_assert!(take.is_empty());
+        }
+
+        #[test]
+        fn reader_never_panics_on_any_bytes(bytes: Vec<u8>) {
+            let mut take = Take::new(&bytes);
+            while take.varint().is_ok() && take.bytes().is_ok() && take.u64().is_ok() {}
+        }
+    }
+
+    #[test]
+    fn varint_beyond_64_bits_is_malformed() {
+        let mut take = Take::new(&[0xff; 11]);
+        assert_eq!(take.varint(), Err(Malformed));
+        let mut take = Take::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]);
+        assert_eq!(take.varint(), Err(Malformed));
+    }
+}

@@ -1,0 +1,110 @@
+//! The operating system's files.
+
+use crate::{Disk, DiskFile};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use teak_base::{StorageError, StorageResult};
+
+/// Files of the operating system, by their paths.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+#[derive(Debug)]
+struct RealFile {
+    file: File,
+    path: PathBuf,
+}
+
+fn wrap<T>(operation: &'static str, path: &Path, result: io::Result<T>) -> StorageResult<T> {
+    result.map_err(|error| StorageError::from_io(operation, path, error))
+}
+
+impl Disk for RealDisk {
+    fn create(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path);
+        let file = wrap("create", path, opened)?;
+        Ok(Arc::new(RealFile {
+            file,
+            path: path.to_path_buf(),
+        }))
+    }
+
+    fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
+        let file = wrap(
+            "open",
+            path,
+            OpenOptions::new().read(true).write(true).open(path),
+        )?;
+        Ok(Arc::new(RealFile {
+            file,
+            path: path.to_path_buf(),
+        }))
+    }
+
+    fn remove(&self, path: &Path) -> StorageResult<()> {
+        wrap("remove", path, std::fs::remove_file(path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
+        wrap("rename", from, std::fs::rename(from, to))
+    }
+
+    fn exists(&self, path: &Path) -> StorageResult<bool> {
+        wrap("stat", path, path.try_exists())
+    }
+
+    fn list(&self, directory: &Path) -> StorageResult<Vec<PathBuf>> {
+        let mut paths = Vec::new();
+        for entry in wrap("list", directory, std::fs::read_dir(directory))? {
+            paths.push(wrap("list", directory, entry)?.path());
+        }
+        Ok(paths)
+    }
+
+    fn create_directories(&self, directory: &Path) -> StorageResult<()> {
+        wrap("create", directory, std::fs::create_dir_all(directory))
+    }
+
+    fn sync_directory(&self, directory: &Path) -> StorageResult<()> {
+        let opened = wrap("open", directory, File::open(directory))?;
+        wrap("sync", directory, opened.sync_all())
+    }
+}
+
+impl DiskFile for RealFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
+        match self.file.read_exact_at(buffer, offset) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(
+                StorageError::corrupt(&self.path, offset, "the file ends before the block does"),
+            ),
+            other => wrap("read", &self.path, other),
+        }
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
+        wrap("write", &self.path, self.file.write_all_at(bytes, offset))
+    }
+
+    fn sync(&self) -> StorageResult<()> {
+        wrap("sync", &self.path, self.file.sync_data())
+    }
+
+    fn len(&self) -> StorageResult<u64> {
+        Ok(wrap("stat", &self.path, self.file.metadata())?.len())
+    }
+
+    fn set_len(&self, bytes: u64) -> StorageResult<()> {
+        wrap("truncate", &self.path, self.file.set_len(bytes))
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}

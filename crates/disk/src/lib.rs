@@ -67,6 +67,7 @@ pub trait Disk: Send + Sync + Debug {
     fn sync_directory(&self, directory: &Path) -> StorageResult<()>;
 }
 
+#[allow(clippy::len_without_is_empty)] // A fallible length has no useful is_empty.
 /// One open file. Reads and writes at distinct offsets may run concurrently.
 pub trait DiskFile: Send + Sync + Debug {
     /// Fills `buffer` from `offset`.

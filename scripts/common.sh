@@ -1,0 +1,17 @@
+# Sourced by the other scripts: where things are, how they speak. Runs nothing by itself.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+BUILD=$ROOT/build
+
+say() { printf '%s\n' "-- $*"; }
+fail() { printf '%s\n' "error: $*" >&2; exit 1; }
+
+# The upstream part of a Debian version: 1:10.11.18-0+deb12u1 -> 10.11.18
+upstream_version() { local version=${1#*:}; printf '%s\n' "${version%%-*}"; }
+
+# The release of an unpacked MariaDB source tree, empty when DIR is none.
+source_version() {
+    [ -r "$1/VERSION" ] || return 0
+    awk -F= '/^MYSQL_VERSION_MAJOR/ { a = $2 } /^MYSQL_VERSION_MINOR/ { b = $2 } /^MYSQL_VERSION_PATCH/ { c = $2 }
+        END { printf "%d.%d.%d\n", a, b, c }' "$1/VERSION"
+}

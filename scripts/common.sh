@@ -15,3 +15,14 @@ source_version() {
     awk -F= '/^MYSQL_VERSION_MAJOR/ { a = $2 } /^MYSQL_VERSION_MINOR/ { b = $2 } /^MYSQL_VERSION_PATCH/ { c = $2 }
         END { printf "%d.%d.%d\n", a, b, c }' "$1/VERSION"
 }
+
+# One directory with the server's plugins and ours, since a server takes a single plugin directory.
+# TEAK_PLUGIN names another build of the plugin (the sanitizer's).
+make_plugin_dir() { # DIR
+    local plugin ours=${TEAK_PLUGIN:-$BUILD/ha_teak.so}
+    mkdir -p "$1"
+    for plugin in /usr/lib/mysql/plugin/*; do
+        [ -e "$1/$(basename "$plugin")" ] || ln -sfn "$plugin" "$1/"
+    done
+    [ "$(readlink "$1/ha_teak.so")" = "$ours" ] || ln -sfn "$ours" "$1/ha_teak.so"
+}

@@ -235,7 +235,7 @@ fetch_source() {
     fi
     say "unpacking it into build/mariadb-source"
     rm -rf "$SOURCE" "$SOURCE.new"
-    (cd "$DOWNLOADS" && dpkg-source --no-check -x "mariadb_${version#*:}.dsc" "$SOURCE.new" >unpack.log 2>&1) ||
+    (cd "$DOWNLOADS" && dpkg-source --no-check --no-copy -x "mariadb_${version#*:}.dsc" "$SOURCE.new" >unpack.log 2>&1) ||
         { tail -5 "$DOWNLOADS/unpack.log" >&2; fail "The source package cannot be unpacked (build/downloads/unpack.log)."; }
     touch "$SOURCE.new/.unpacked"
     mv "$SOURCE.new" "$SOURCE"

@@ -1,0 +1,125 @@
+# Teak's commands. `make help` lists them; each says what it does while it does it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+JOBS ?= $(shell nproc)
+
+BUILD := build
+# MariaDB's source: what scripts/setup.sh unpacked, or MARIADB_SOURCE=DIR.
+SOURCE := $(or $(MARIADB_SOURCE),$(BUILD)/mariadb-source)
+SERVER_HEADERS ?= /usr/include/mariadb/server
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+
+# ---- the plugin ------------------------------------------------------------------------------------------------------
+
+# OBJECTS is where one flavour of the plugin is compiled: the ordinary one, or the one for AddressSanitizer.
+FLAVOUR ?= release
+OBJECTS := $(BUILD)/plugin-$(FLAVOUR)
+ifeq ($(FLAVOUR),asan)
+PLUGIN := $(BUILD)/asan/ha_teak.so
+FLAVOUR_FLAGS := -fsanitize=address -fno-omit-frame-pointer -O1 -g
+else
+PLUGIN := $(BUILD)/ha_teak.so
+FLAVOUR_FLAGS := -O2 -g
+endif
+
+CXX ?= g++
+CXXFLAGS ?=
+PLUGIN_FLAGS := -std=gnu++17 -fPIC $(FLAVOUR_FLAGS) -Wall -Wextra -Werror -fno-strict-aliasing \
+	-DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DHAVE_CONFIG_H -DDBUG_OFF
+# The server's headers are system headers: their warnings are not ours.
+PLUGIN_INCLUDES := -Icrates/c_api/include -isystem $(SERVER_HEADERS) -isystem $(SOURCE)/sql -isystem $(SOURCE)/include \
+	-isystem $(BUILD)/include -isystem $(SOURCE)/wsrep-lib/include -isystem $(SOURCE)/wsrep-lib/wsrep-API/v26
+PLUGIN_OBJECTS := $(patsubst plugin/%.cc,$(OBJECTS)/%.o,$(sort $(wildcard plugin/*.cc)))
+CORE := $(TARGET_DIR)/release/libteak_c_api.a
+SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
+
+.PHONY: help setup build core plugin demo test bench kill-test simulate asan sanitize-core fuzz lint tidy mtr clean
+
+help: ## this list
+	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
+
+setup: ## install MariaDB, its headers and source, and the tools (does only what is missing)
+	@scripts/setup.sh
+
+build: setup ## the plugin, build/ha_teak.so
+	@$(MAKE) --no-print-directory -j$(JOBS) plugin
+
+plugin: $(PLUGIN)
+
+core:
+	@printf -- '-- building the core (cargo, release)\n'
+	@cargo build --quiet --release -p teak-c-api
+
+$(CORE): core ;
+
+$(OBJECTS)/%.o: plugin/%.cc $(BUILD)/mariadb-version Makefile
+	@mkdir -p $(@D)
+	@printf -- '-- compiling %s\n' $<
+	@$(CXX) $(PLUGIN_FLAGS) $(CXXFLAGS) $(PLUGIN_INCLUDES) -MMD -MP -c -o $@ $<
+
+$(BUILD)/mariadb-version:
+	@scripts/setup.sh
+
+# The version script keeps the core's symbols (and its codecs') out of the server's namespace, which has its own.
+# A running server maps the plugin: the new one replaces the file, it does not write into it.
+$(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
+	@mkdir -p $(@D)
+	@printf -- '-- linking %s\n' $@
+	@$(CXX) $(FLAVOUR_FLAGS) -shared -Wl,-Bsymbolic -Wl,--version-script=plugin/ha_teak.map -Wl,-z,nodelete \
+		-Wl,--gc-sections -o $@.new $(PLUGIN_OBJECTS) $(CORE) $(SYSTEM_LIBRARIES)
+	@mv $@.new $@
+
+-include $(PLUGIN_OBJECTS:.o=.d)
+
+# ---- running it ------------------------------------------------------------------------------------------------------
+
+demo: build ## real data into Teak and InnoDB side by side; leaves a server to play with
+	@demo/demo.py
+
+bench: build ## the SQL benchmarks (ROWS=, REPEAT=, ENGINES=, WORKLOADS=)
+	@cargo build --quiet --release -p teak-bench
+	@bench/sql/run.py $(if $(ROWS),--rows=$(ROWS)) $(if $(REPEAT),--repeat=$(REPEAT)) \
+		$(if $(ENGINES),--engines=$(ENGINES)) $(if $(WORKLOADS),--workloads=$(WORKLOADS))
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+
+KILLS ?= 20
+SEEDS ?= 1000
+FUZZ_SECONDS ?= 60
+
+test: ## everything that must hold, in about half an hour
+	@scripts/test.sh
+
+mtr: build ## the server's test runner on the suite `teak` (TESTS=, RECORD=1)
+	@scripts/mtr.sh $(TESTS)
+
+kill-test: build ## KILLS=20 times kill -9 under writers, then compare with what was acknowledged (SEED=, ENGINE=)
+	@scripts/kill_test.py --kills=$(KILLS) $(if $(SEED),--seed=$(SEED)) $(if $(ENGINE),--engine=$(ENGINE))
+
+simulate: ## SEEDS=1000 schedules of operations, faults and crashes against the oracle
+	@scripts/simulate.sh $(SEEDS)
+
+asan: setup ## the plugin under AddressSanitizer, on the suite `teak`
+	@$(MAKE) --no-print-directory -j$(JOBS) plugin FLAVOUR=asan
+	@scripts/asan.sh $(TESTS)
+
+sanitize-core: ## the core's tests under the address and thread sanitizers
+	@scripts/sanitize_core.sh
+
+fuzz: ## every fuzz target for FUZZ_SECONDS=60
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+lint: ## formatting, clippy, licences, tidiness
+	@scripts/lint.sh
+
+tidy:
+	@scripts/tidy.py
+
+clean: ## remove what was built (not the downloaded MariaDB source)
+	@printf -- '-- removing the plugin, cargo target directory and the results of runs\n'
+	@rm -rf $(BUILD)/plugin-* $(BUILD)/asan $(BUILD)/ha_teak.so $(BUILD)/bench $(BUILD)/mtr-var $(BUILD)/mtr-root \
+		$(BUILD)/plugins*
+	@cargo clean --quiet

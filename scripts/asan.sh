@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs the suite `teak` (or what is named) on the plugin compiled under AddressSanitizer; `make asan` builds it first.
+# The server is the stock one: the sanitizer's allocator is preloaded into it, so the plugin's C++ is checked, and every
+# heap block that crosses the border. Leaks are not asked for: the server itself keeps memory at exit.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+export TEAK_PLUGIN=$BUILD/asan/ha_teak.so
+[ -e "$TEAK_PLUGIN" ] || fail "There is no build/asan/ha_teak.so: run make asan."
+SERVER_PRELOAD=$(g++ -print-file-name=libasan.so)
+[ -e "$SERVER_PRELOAD" ] || fail "The compiler has no libasan.so."
+SERVER_PRELOAD=$(readlink -f "$SERVER_PRELOAD")
+export SERVER_PRELOAD
+export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:detect_odr_violation=0:alloc_dealloc_mismatch=0
+export MTR_VAR=$BUILD/mtr-var-asan
+say "AddressSanitizer: $TEAK_PLUGIN with $SERVER_PRELOAD preloaded"
+exec "$ROOT/scripts/mtr.sh" "$@"

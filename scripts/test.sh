@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Everything that must hold, stage by stage; every stage runs, also after a failed one, and ends with its count. The
+# last line is the sum. The exit status is that of the worst stage.
+#   scripts/test.sh [stage...]     stages: setup lint cargo build mtr kill simulate
+#   KILLS=20 SEEDS=300             how long the last two go on
+set -uo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+[ $# -gt 0 ] || set -- setup lint cargo build mtr kill simulate
+RESULTS=$BUILD/test
+PASSED=0 FAILED=0
+SUMMARY=()
+mkdir -p "$RESULTS"
+cd "$ROOT"
+
+# Counts from a stage's output, as "passed failed".
+count() { # STAGE LOG STATUS
+    local counted
+    case $1 in
+        cargo)
+            counted=$(awk '/^test result:/ { for (i = 1; i < NF; i++) { if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i } }
+                END { print p + 0, f + 0 }' "$2") ;;
+        mtr)
+            counted=$(awk '/\[ pass \]/ { p++ } /\[ fail \]/ { f++ } END { print p + 0, f + 0 }' "$2") ;;
+        *)
+            counted=$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$2" | tail -1) ;;
+    esac
+    # A stage without a count of its own is one check; a stage that failed has a failure, whatever it counted.
+    if [ -z "$counted" ]; then counted="$(($3 == 0)) 0"; fi
+    if [ "$3" != 0 ] && [ "${counted#* }" = 0 ]; then counted="${counted% *} 1"; fi
+    if [ "$counted" = "0 0" ]; then counted="0 1"; fi
+    echo "$counted"
+}
+
+stage() { # NAME COMMAND...
+    local name=$1 status=0 began=$SECONDS counted
+    shift
+    printf '\n== %s: %s\n' "$name" "$*"
+    "$@" > >(tee "$RESULTS/$name.log") 2>&1 || status=$?
+    counted=$(count "$name" "$RESULTS/$name.log" "$status")
+    PASSED=$((PASSED + ${counted% *}))
+    FAILED=$((FAILED + ${counted#* }))
+    SUMMARY+=("$(printf '%-10s %5d passed, %d failed  (%d s)' "$name" "${counted% *}" "${counted#* }" $((SECONDS - began)))")
+    printf '== %s: %d passed, %d failed\n' "$name" "${counted% *}" "${counted#* }"
+}
+
+for name; do
+    case $name in
+        setup) stage setup scripts/setup.sh ;;
+        lint) stage lint scripts/lint.sh ;;
+        cargo) stage cargo cargo test --workspace --no-fail-fast ;;
+        build) stage build make --no-print-directory build ;;
+        mtr) stage mtr scripts/mtr.sh ;;
+        kill) stage kill scripts/kill_test.py --kills="${KILLS:-20}" ;;
+        simulate) stage simulate scripts/simulate.sh "${SEEDS:-300}" ;;
+        *) fail "There is no stage $name." ;;
+    esac
+done
+
+printf '\n'
+printf '%s\n' "${SUMMARY[@]}"
+printf '%d passed, %d failed\n' "$PASSED" "$FAILED"
+[ "$FAILED" = 0 ]

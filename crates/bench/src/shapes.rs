@@ -1,0 +1,273 @@
+//! The tables of the benchmarks, as rows. `bench/sql/shapes.py` holds the CREATE TABLE that belongs to each.
+
+use crate::random::{Random, Vocabulary};
+use crate::text::RowWriter;
+use std::io::{self, Write};
+
+/// A table's shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The facts of the star schema benchmark (O'Neil et al., 2009): its 17 columns and a comment of ten words.
+    Star,
+    /// Readings of 1000 sensors, in order of time.
+    Sensor,
+    /// Flights of a few years, in order of departure.
+    Flights,
+    /// The insert benchmark's purchases: every key but the first is random.
+    Purchases,
+}
+
+impl Shape {
+    /// All shapes with their names on the command line.
+    pub const ALL: [(&'static str, Shape); 4] = [
+        ("star", Shape::Star),
+        ("sensor", Shape::Sensor),
+        ("flights", Shape::Flights),
+        ("purchases", Shape::Purchases),
+    ];
+
+    /// Writes `rows` rows drawn from `seed`.
+    ///
+    /// # Errors
+    /// What writing to the output gives.
+    pub fn write<W: Write>(self, rows: u64, seed: u64, out: &mut RowWriter<W>) -> io::Result<()> {
+        let mut random = Random::new(seed);
+        match self {
+            Shape::Star => star(rows, &mut random, out),
+            Shape::Sensor => sensor(rows, &mut random, out),
+            Shape::Flights => flights(rows, &mut random, out),
+            Shape::Purchases => purchases(rows, &mut random, out),
+        }
+    }
+}
+
+/// One of `choices`, each as likely.
+fn choose<'a>(choices: &[&'a str], random: &mut Random) -> &'a str {
+    usize::try_from(random.below(choices.len() as u64))
+        .ok()
+        .and_then(|index| choices.get(index).copied())
+        .unwrap_or("")
+}
+
+/// Year, month and day of the day `days` after 1992-01-01 (Howard Hinnant's `civil_from_days`).
+fn date(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 8035 + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_shifted + 2) / 5 + 1;
+    let month = if month_shifted < 10 {
+        month_shifted + 3
+    } else {
+        month_shifted - 9
+    };
+    (year_of_era + era * 400 + u64::from(month <= 2), month, day)
+}
+
+/// The star schema's date key: 19940517.
+fn date_key(days: u64) -> u64 {
+    let (year, month, day) = date(days);
+    year * 10_000 + month * 100 + day
+}
+
+/// `1994-05-17 08:30:00`, so many seconds after 1992-01-01.
+fn timestamp(seconds: u64) -> String {
+    let (year, month, day) = date(seconds / 86_400);
+    let second = seconds % 86_400;
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+fn star<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io::Result<()> {
+    const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECI", "5-LOW"];
+    const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
+    let words = Vocabulary::new(1000);
+    // Dimension sizes for six million rows to a scale of one, never tiny.
+    let customers = (rows / 200).max(1000);
+    let parts = (rows / 30).max(5000);
+    let suppliers = (rows / 3000).max(200);
+    let mut order = 0;
+    let mut written = 0;
+    let mut comment = String::new();
+    while written < rows {
+        order += 1;
+        let lines = random.between(1, 7).min(rows - written);
+        let customer = random.between(1, customers);
+        let day = random.below(2406);
+        let priority = choose(&PRIORITIES, random);
+        let total = random.between(100_000, 40_000_000);
+        for line in 1..=lines {
+            let quantity = random.between(1, 50);
+            let part = random.between(1, parts);
+            // The price of a part is a function of the part, as in TPC-H 4.2.3.
+            let unit = 90_000 + (part / 10) % 20_001 + 100 * (part % 1000);
+            let price = quantity * unit;
+            let discount = random.below(11);
+            out.number(order);
+            out.number(line);
+            out.number(customer);
+            out.number(part);
+            out.number(random.between(1, suppliers));
+            out.number(date_key(day));
+            out.text(priority);
+            out.text("0");
+            out.number(quantity);
+            out.number(price);
+            out.number(total);
+            out.number(discount);
+            out.number(price * (100 - discount) / 100);
+            out.number(unit * 6 / 10);
+            out.number(random.below(9));
+            out.number(date_key(day + random.between(30, 90)));
+            out.text(choose(&MODES, random));
+            comment.clear();
+            for index in 0..10 {
+                if index > 0 {
+                    comment.push(' ');
+                }
+                comment.push_str(words.word(random));
+            }
+            out.text(&comment);
+            out.end_row()?;
+        }
+        written += lines;
+    }
+    Ok(())
+}
+
+fn sensor<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io::Result<()> {
+    const SENSORS: u64 = 1000;
+    let mut temperature = vec![20_000_u64; 1000];
+    let mut written = 0;
+    let mut tick = 0;
+    while written < rows {
+        for (sensor, reading) in (0..SENSORS).zip(temperature.iter_mut()) {
+            if written == rows {
+                break;
+            }
+            // A walk in steps of up to a tenth of a degree, between 0 and 40.
+            *reading = (*reading + random.below(201))
+                .saturating_sub(100)
+                .clamp(100, 40_000);
+            out.number(sensor);
+            out.text(&timestamp(tick * 10));
+            out.decimal(*reading, 3);
+            out.decimal(random.between(30_000, 70_000), 3);
+            out.decimal(random.between(330, 420), 2);
+            if random.below(100) == 0 {
+                out.null();
+            } else {
+                out.number(random.skewed(8));
+            }
+            out.end_row()?;
+            written += 1;
+        }
+        tick += 1;
+    }
+    Ok(())
+}
+
+fn flights<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io::Result<()> {
+    const CARRIERS: [&str; 10] = ["UA", "AA", "B6", "DL", "EV", "MQ", "US", "WN", "VX", "FL"];
+    const ORIGINS: [&str; 3] = ["EWR", "JFK", "LGA"];
+    let words = Vocabulary::new(100);
+    let mut seconds = 0;
+    for flight in 1..=rows {
+        seconds += random.below(180);
+        let destination: String = words
+            .word(random)
+            .chars()
+            .take(3)
+            .map(|letter| letter.to_ascii_uppercase())
+            .collect();
+        out.number(flight);
+        out.text(&timestamp(seconds));
+        out.text(choose(&CARRIERS, random));
+        out.number(random.between(1, 6000));
+        out.text(&format!("N{:05}", random.skewed(4000)));
+        out.text(choose(&ORIGINS, random));
+        out.text(&destination);
+        if random.below(40) == 0 {
+            out.null();
+            out.null();
+        } else {
+            out.number(random.skewed(180));
+            out.number(random.skewed(180));
+        }
+        out.number(random.between(30, 400));
+        out.number(random.between(80, 5000));
+        out.end_row()?;
+    }
+    Ok(())
+}
+
+/// Columns: `at, register, customer, product, price, data` (the key is given by the server).
+fn purchases<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io::Result<()> {
+    let words = Vocabulary::new(1000);
+    for row in 0..rows {
+        out.text(&timestamp(row / 100));
+        out.number(random.below(1000));
+        out.number(random.below(100_000));
+        out.number(random.below(10_000));
+        out.decimal(random.between(1, 50_000), 2);
+        out.text(&format!("{} {}", words.word(random), words.word(random)));
+        out.end_row()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Form;
+
+    fn lines(shape: Shape, rows: u64, seed: u64) -> Vec<String> {
+        let mut out = RowWriter::new(Vec::new(), Form::Load);
+        shape.write(rows, seed, &mut out).unwrap();
+        let text = String::from_utf8(out.finish().unwrap()).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_shape_has_as_many_rows_as_asked_and_one_width() {
+        for ((name, shape), width) in Shape::ALL.into_iter().zip([18, 6, 11, 6]) {
+            let lines = lines(shape, 1234, 5);
+            assert_eq!(lines.len(), 1234, "{name}");
+            for line in &lines {
+                assert_eq!(line.split('\t').count(), width, "{name}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_seed_repeats_its_rows() {
+        for (_, shape) in Shape::ALL {
+            assert_eq!(lines(shape, 100, 1), lines(shape, 100, 1));
+            assert_ne!(lines(shape, 100, 1), lines(shape, 100, 2));
+        }
+    }
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        assert_eq!(date(0), (1992, 1, 1));
+        assert_eq!(date(59), (1992, 2, 29));
+        assert_eq!(date(366), (1993, 1, 1));
+        assert_eq!(date_key(2405), 19_980_802);
+        assert_eq!(timestamp(86_400 + 3_661), "1992-01-02 01:01:01");
+    }
+
+    #[test]
+    fn a_star_comment_has_ten_words() {
+        for line in lines(Shape::Star, 50, 3) {
+            let comment = line.rsplit('\t').next().unwrap();
+            assert_eq!(comment.split(' ').count(), 10);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Where a block lies, as other blocks and the superblock refer to it.
+
+use crate::block::BLOCK_HEADER_BYTES;
+use crate::extents::Extent;
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::limits::BLOCK_RAW_BYTES_MAX;
+
+/// Blocks begin at multiples of this many bytes and own whole units.
+pub const BLOCK_UNIT_BYTES: u64 = 128;
+
+/// The first byte that blocks may use; the superblocks lie before it.
+pub const BLOCKS_START: u64 = 8192;
+
+/// The place of one block in its file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BlockAddress {
+    /// Offset of the block header from the start of the file, in bytes.
+    pub offset: u64,
+    /// Header and stored payload, without padding, in bytes.
+    pub bytes: u32,
+}
+
+impl BlockAddress {
+    /// Length of the encoded form, in bytes.
+    pub const ENCODED_BYTES: usize = 12;
+
+    /// Stands for "no block" where a field has to hold an address.
+    pub(crate) const NONE: Self = Self {
+        offset: 0,
+        bytes: 0,
+    };
+
+    /// Appends the encoded form: offset u64, bytes u32.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.offset);
+        out.put_u32(self.bytes);
+    }
+
+    /// Takes an encoded address. Whether it lies in the file is found out when
+    /// the block is read or freed.
+    ///
+    /// # Errors
+    /// [`Malformed`] when bytes are missing.
+    pub fn decode(take: &mut Take<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            offset: take.u64()?,
+            bytes: take.u32()?,
+        })
+    }
+
+    /// The space the block owns, or `None` for an address no block can have.
+    pub(crate) fn extent(self) -> Option<Extent> {
+        let stored = (self.bytes as usize).checked_sub(BLOCK_HEADER_BYTES)?;
+        if stored > BLOCK_RAW_BYTES_MAX
+            || self.offset < BLOCKS_START
+            || !self.offset.is_multiple_of(BLOCK_UNIT_BYTES)
+        {
+            return None;
+        }
+        let bytes = whole_units(u64::from(self.bytes));
+        self.offset.checked_add(bytes)?;
+        Some(Extent {
+            offset: self.offset,
+            bytes,
+        })
+    }
+}
+
+/// Rounds up to whole allocation units.
+pub(crate) fn whole_units(bytes: u64) -> u64 {
+    bytes.next_multiple_of(BLOCK_UNIT_BYTES)
+}

@@ -1,0 +1,220 @@
+//! The block codec: a 40-byte header that names the block's own place, then
+//! the stored (usually compressed) payload.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 8 | file id |
+//! | 8 | 8 | offset of this block |
+//! | 16 | 4 | raw bytes |
+//! | 20 | 4 | stored bytes |
+//! | 24 | 1 | kind |
+//! | 25 | 1 | layout |
+//! | 26 | 1 | codec |
+//! | 27 | 1 | header version |
+//! | 28 | 4 | schema version |
+//! | 32 | 8 | checksum of bytes 0..32 and the stored payload |
+
+use crate::address::BlockAddress;
+use std::path::Path;
+use teak_base::bytes::{Malformed, Take};
+use teak_base::checksum::checksum_parts;
+use teak_base::limits::BLOCK_RAW_BYTES_MAX;
+use teak_base::{Codec, FileId, StorageError, StorageResult};
+
+/// Length of a block header.
+pub const BLOCK_HEADER_BYTES: usize = 40;
+const CHECKED_BYTES: usize = 32;
+const _: () = assert!(CHECKED_BYTES + 8 == BLOCK_HEADER_BYTES);
+
+/// Version 1 is the first.
+const HEADER_VERSION: u8 = 1;
+
+/// What a block holds. The numbers are on disk and never change.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum BlockKind {
+    /// Entries of a run.
+    Page = 1,
+    /// Fences, filters and addresses of the pages of a run.
+    RunIndex = 2,
+    /// A node of the tree.
+    Node = 3,
+    /// Free extents of a checkpoint; used by this crate alone.
+    SpaceMap = 4,
+}
+
+impl BlockKind {
+    /// Every kind, in the order of their numbers.
+    pub const ALL: [BlockKind; 4] = [Self::Page, Self::RunIndex, Self::Node, Self::SpaceMap];
+
+    /// The kind of an on-disk number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+
+    /// The on-disk number.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// What the header says of a block besides its place and size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockDescription {
+    /// What the block holds.
+    pub kind: BlockKind,
+    /// How the raw bytes are laid out; the caller's numbers.
+    pub layout: u8,
+    /// When writing, the codec to try; when read, the codec that was used
+    /// ([`Codec::None`] where compression gained nothing).
+    pub codec: Codec,
+    /// Version of the table's schema that the raw bytes follow.
+    pub schema_version: u32,
+}
+
+/// A block as read: described, verified, decompressed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// What the header says.
+    pub description: BlockDescription,
+    /// The bytes that were given to the writer.
+    pub raw: Vec<u8>,
+}
+
+/// Builds the header of a block whose stored payload is known.
+pub(crate) fn encode_header(
+    file: FileId,
+    offset: u64,
+    description: BlockDescription,
+    raw_bytes: u32,
+    stored: &[u8],
+) -> [u8; BLOCK_HEADER_BYTES] {
+    let mut header = [0u8; BLOCK_HEADER_BYTES];
+    let stored_bytes = u32::try_from(stored.len()).unwrap_or(u32::MAX);
+    let fields: [&[u8]; 6] = [
+        &file.0.to_le_bytes(),
+        &offset.to_le_bytes(),
+        &raw_bytes.to_le_bytes(),
+        &stored_bytes.to_le_bytes(),
+        &[
+            description.kind.number(),
+            description.layout,
+            description.codec.number(),
+            HEADER_VERSION,
+        ],
+        &description.schema_version.to_le_bytes(),
+    ];
+    let (checked, sum) = header.split_at_mut(CHECKED_BYTES);
+    let bytes = fields.into_iter().flatten();
+    for (slot, byte) in checked.iter_mut().zip(bytes) {
+        *slot = *byte;
+    }
+    sum.copy_from_slice(&checksum_parts(&[checked, stored]).to_le_bytes());
+    header
+}
+
+/// Verifies and decompresses the bytes read at `address`.
+///
+/// # Errors
+/// `Corrupt` with what does not hold; `UnsupportedFormat`.
+pub(crate) fn decode(
+    path: &Path,
+    file: FileId,
+    address: BlockAddress,
+    kind: BlockKind,
+    bytes: &[u8],
+) -> StorageResult<Block> {
+    let corrupt = |reason: String| StorageError::corrupt(path, address.offset, reason);
+    let (header, stored) = bytes
+        .split_at_checked(BLOCK_HEADER_BYTES)
+        .ok_or_else(|| corrupt("shorter than a block header".into()))?;
+    let fields = Fields::take(header).map_err(|_| corrupt("shorter than a block header".into()))?;
+    let (checked, _) = header.split_at(CHECKED_BYTES);
+    if fields.file != file.0 {
+        let found = fields.file;
+        return Err(corrupt(format!(
+            "the block names file {found}, but the file is {file}"
+        )));
+    }
+    if fields.offset != address.offset {
+        let found = fields.offset;
+        return Err(corrupt(format!(
+            "the block names offset {found} as its own"
+        )));
+    }
+    if checksum_parts(&[checked, stored]) != fields.checksum {
+        return Err(corrupt("the block's checksum does not match".into()));
+    }
+    if fields.header_version != HEADER_VERSION {
+        return Err(StorageError::UnsupportedFormat {
+            path: path.to_path_buf(),
+            found: u32::from(fields.header_version),
+            supported: u32::from(HEADER_VERSION),
+        });
+    }
+    if fields.stored_bytes as usize != stored.len() {
+        return Err(corrupt(format!(
+            "the block stores {} bytes, but its address says {}",
+            fields.stored_bytes,
+            stored.len()
+        )));
+    }
+    let found = BlockKind::from_number(fields.kind)
+        .ok_or_else(|| corrupt(format!("block kind {} is unknown", fields.kind)))?;
+    if found != kind {
+        return Err(corrupt(format!(
+            "a {kind:?} block was expected, a {found:?} block was found"
+        )));
+    }
+    let codec = Codec::from_number(fields.codec)
+        .ok_or_else(|| corrupt(format!("codec {} is unknown", fields.codec)))?;
+    let raw_bytes = fields.raw_bytes as usize;
+    if raw_bytes > BLOCK_RAW_BYTES_MAX {
+        return Err(corrupt(format!("{raw_bytes} raw bytes exceed the limit")));
+    }
+    let raw = codec
+        .decompress(stored, raw_bytes)
+        .map_err(|_| corrupt(format!("the payload is not {raw_bytes} bytes of {codec:?}")))?;
+    Ok(Block {
+        description: BlockDescription {
+            kind,
+            layout: fields.layout,
+            codec,
+            schema_version: fields.schema_version,
+        },
+        raw,
+    })
+}
+
+struct Fields {
+    file: u64,
+    offset: u64,
+    raw_bytes: u32,
+    stored_bytes: u32,
+    kind: u8,
+    layout: u8,
+    codec: u8,
+    header_version: u8,
+    schema_version: u32,
+    checksum: u64,
+}
+
+impl Fields {
+    fn take(header: &[u8]) -> Result<Self, Malformed> {
+        let mut take = Take::new(header);
+        Ok(Self {
+            file: take.u64()?,
+            offset: take.u64()?,
+            raw_bytes: take.u32()?,
+            stored_bytes: take.u32()?,
+            kind: take.u8()?,
+            layout: take.u8()?,
+            codec: take.u8()?,
+            header_version: take.u8()?,
+            schema_version: take.u32()?,
+            checksum: take.u64()?,
+        })
+    }
+}

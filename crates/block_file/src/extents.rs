@@ -1,0 +1,238 @@
+//! Sets of byte ranges, kept coalesced and ordered by offset.
+
+use std::collections::BTreeMap;
+
+/// A range of bytes of the file.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Extent {
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+impl Extent {
+    /// The range from `start` up to `end`.
+    pub fn between(start: u64, end: u64) -> Self {
+        Self {
+            offset: start,
+            bytes: end.saturating_sub(start),
+        }
+    }
+
+    /// One past the last byte.
+    pub fn end(self) -> u64 {
+        self.offset + self.bytes
+    }
+}
+
+/// The range is already in the set, in whole or in part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Overlap;
+
+/// What an insertion joined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Joined {
+    /// The neighbour before, now gone.
+    pub before: Option<Extent>,
+    /// The neighbour after, now gone.
+    pub after: Option<Extent>,
+    /// The one extent that stands now.
+    pub whole: Extent,
+}
+
+/// A set of byte ranges; neighbours that touch are one extent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ExtentSet {
+    by_offset: BTreeMap<u64, u64>,
+    bytes: u64,
+}
+
+impl ExtentSet {
+    /// Bytes in the set.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The extents by offset.
+    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.by_offset
+            .iter()
+            .map(|(&offset, &bytes)| Extent { offset, bytes })
+    }
+
+    /// The extent that starts exactly at `offset`.
+    pub fn starting_at(&self, offset: u64) -> Option<Extent> {
+        let bytes = *self.by_offset.get(&offset)?;
+        Some(Extent { offset, bytes })
+    }
+
+    fn last_before(&self, offset: u64) -> Option<Extent> {
+        let (&offset, &bytes) = self.by_offset.range(..offset).next_back()?;
+        Some(Extent { offset, bytes })
+    }
+
+    /// Adds a range.
+    pub fn insert(&mut self, extent: Extent) -> Result<Joined, Overlap> {
+        if extent.bytes == 0 {
+            return Err(Overlap);
+        }
+        let mut whole = extent;
+        // The last extent that begins before our end is the only one that can
+        // overlap, unless it begins at or after our start: then it does.
+        let mut before = self.last_before(extent.end());
+        if let Some(found) = before {
+            if found.end() > extent.offset {
+                return Err(Overlap);
+            }
+            if found.end() == extent.offset {
+                whole = Extent::between(found.offset, whole.end());
+            } else {
+                before = None;
+            }
+        }
+        let after = self.starting_at(extent.end());
+        if let Some(found) = after {
+            whole = Extent::between(whole.offset, found.end());
+            self.by_offset.remove(&found.offset);
+        }
+        self.by_offset.insert(whole.offset, whole.bytes);
+        self.bytes += extent.bytes;
+        Ok(Joined {
+            before,
+            after,
+            whole,
+        })
+    }
+
+    /// Takes a range out and returns the extent that held it; `None`, and no
+    /// change, when no one extent holds all of it.
+    pub fn remove(&mut self, extent: Extent) -> Option<Extent> {
+        let holder = self.last_before(extent.offset.checked_add(1)?)?;
+        if extent.bytes == 0 || holder.end() < extent.end() {
+            return None;
+        }
+        if holder.offset == extent.offset {
+            self.by_offset.remove(&holder.offset);
+        } else {
+            self.by_offset
+                .insert(holder.offset, extent.offset - holder.offset);
+        }
+        if holder.end() > extent.end() {
+            self.by_offset
+                .insert(extent.end(), holder.end() - extent.end());
+        }
+        self.bytes -= extent.bytes;
+        Some(holder)
+    }
+
+    /// Takes out whatever of the range is in the set, last piece first.
+    pub fn take_overlaps(&mut self, extent: Extent) -> Vec<Extent> {
+        let mut pieces = Vec::new();
+        while let Some(found) = self.last_before(extent.end()) {
+            let piece = Extent::between(
+                found.offset.max(extent.offset),
+                found.end().min(extent.end()),
+            );
+            if self.remove(piece).is_none() {
+                break;
+            }
+            pieces.push(piece);
+        }
+        pieces
+    }
+}
+
+/// Sorts and joins touching extents.
+///
+/// # Errors
+/// An extent that overlaps one before it.
+pub(crate) fn coalesce(mut extents: Vec<Extent>) -> Result<Vec<Extent>, Extent> {
+    extents.sort_unstable();
+    let mut joined: Vec<Extent> = Vec::new();
+    for extent in extents {
+        match joined.last_mut() {
+            Some(last) if last.end() > extent.offset => return Err(extent),
+            Some(last) if last.end() == extent.offset => last.bytes += extent.bytes,
+            _ => joined.push(extent),
+        }
+    }
+    Ok(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn extent(offset: u64, bytes: u64) -> Extent {
+        Extent { offset, bytes }
+    }
+
+    #[test]
+    fn touching_neighbours_become_one() {
+        let mut set = ExtentSet::default();
+        set.insert(extent(0, 10)).unwrap();
+        set.insert(extent(20, 10)).unwrap();
+        let joined = set.insert(extent(10, 10)).unwrap();
+        assert_eq!(joined.before, Some(extent(0, 10)));
+        assert_eq!(joined.after, Some(extent(20, 10)));
+        assert_eq!(joined.whole, extent(0, 30));
+        assert_eq!(set.iter().collect::<Vec<_>>(), vec![extent(0, 30)]);
+    }
+
+    #[test]
+    fn overlapping_lists_do_not_coalesce() {
+        assert_eq!(
+            coalesce(vec![extent(5, 5), extent(0, 6)]),
+            Err(extent(5, 5))
+        );
+        assert_eq!(
+            coalesce(vec![extent(5, 5), extent(0, 5), extent(20, 1)]),
+            Ok(vec![extent(0, 10), extent(20, 1)])
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn set_agrees_with_a_set_of_bytes(
+            steps in proptest::collection::vec((0u8..3, 0u64..60, 0u64..12), 0..120)
+        ) {
+            let mut set = ExtentSet::default();
+            let mut model = std::collections::BTreeSet::new();
+            for (step, offset, bytes) in steps {
+                let range = extent(offset, bytes);
+                let inside: Vec<u64> =
+                    (offset..range.end()).filter(|byte| model.contains(byte)).collect();
+                match step {
+                    0 => {
+                        let done = set.insert(range).is_ok();
+                        prop_assert_eq!(done, inside.is_empty() && bytes > 0);
+                        if done {
+                            model.extend(offset..range.end());
+                        }
+                    }
+                    1 => {
+                        let done = set.remove(range).is_some();
+                        prop_assert_eq!(done, inside.len() as u64 == bytes && bytes > 0);
+                        if done {
+                            for byte in inside {
+                                model.remove(&byte);
+                            }
+                        }
+                    }
+                    _ => {
+                        let taken: u64 = set.take_overlaps(range).iter().map(|e| e.bytes).sum();
+                        prop_assert_eq!(taken, inside.len() as u64);
+                        for byte in inside {
+                            model.remove(&byte);
+                        }
+                    }
+                }
+                let held: Vec<u64> = set.iter().flat_map(|e| e.offset..e.end()).collect();
+                prop_assert_eq!(set.bytes(), held.len() as u64);
+                prop_assert!(held.into_iter().eq(model.iter().copied()));
+                let ends: Vec<Extent> = set.iter().collect();
+                prop_assert!(ends.windows(2).all(|pair| pair[0].end() < pair[1].offset));
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Free extents that may be given out now, found by place and by size.
+//!
+//! It does not know why space is free, nor where the file ends.
+
+use crate::extents::{Extent, ExtentSet, Joined, Overlap};
+use std::collections::BTreeSet;
+
+#[derive(Debug, Default)]
+pub(crate) struct FreeSpace {
+    extents: ExtentSet,
+    /// (bytes, offset): the smallest that fits, lowest offset first.
+    by_size: BTreeSet<(u64, u64)>,
+}
+
+impl FreeSpace {
+    /// Free bytes.
+    pub fn bytes(&self) -> u64 {
+        self.extents.bytes()
+    }
+
+    /// The free extents by offset.
+    #[cfg(test)]
+    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.extents.iter()
+    }
+
+    /// Adds free space and returns the extent that it is now part of.
+    pub fn insert(&mut self, extent: Extent) -> Result<Extent, Overlap> {
+        let Joined {
+            before,
+            after,
+            whole,
+        } = self.extents.insert(extent)?;
+        for gone in [before, after].into_iter().flatten() {
+            self.by_size.remove(&(gone.bytes, gone.offset));
+        }
+        self.by_size.insert((whole.bytes, whole.offset));
+        Ok(whole)
+    }
+
+    /// Takes a range that is wholly free; false, and no change, otherwise.
+    pub fn remove(&mut self, extent: Extent) -> bool {
+        let Some(holder) = self.extents.remove(extent) else {
+            return false;
+        };
+        self.by_size.remove(&(holder.bytes, holder.offset));
+        let front = Extent::between(holder.offset, extent.offset);
+        let back = Extent::between(extent.end(), holder.end());
+        for rest in [front, back] {
+            if rest.bytes > 0 {
+                self.by_size.insert((rest.bytes, rest.offset));
+            }
+        }
+        true
+    }
+
+    /// The smallest extent of at least `bytes`.
+    pub fn best_fit(&self, bytes: u64) -> Option<Extent> {
+        let &(bytes, offset) = self.by_size.range((bytes, 0)..).next()?;
+        Some(Extent { offset, bytes })
+    }
+
+    /// The largest extent.
+    pub fn largest(&self) -> Option<Extent> {
+        let &(bytes, offset) = self.by_size.last()?;
+        Some(Extent { offset, bytes })
+    }
+
+    /// The extent that starts exactly at `offset`.
+    pub fn starting_at(&self, offset: u64) -> Option<Extent> {
+        self.extents.starting_at(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn both_indexes_hold_the_same_extents(
+            steps in proptest::collection::vec((any::<bool>(), 0u64..60, 1u64..12), 0..120)
+        ) {
+            let mut free = FreeSpace::default();
+            for (add, offset, bytes) in steps {
+                let range = Extent { offset, bytes };
+                if add {
+                    let _ = free.insert(range);
+                } else {
+                    let _ = free.remove(range);
+                }
+                let by_place: BTreeSet<_> = free.iter().map(|e| (e.bytes, e.offset)).collect();
+                prop_assert_eq!(&by_place, &free.by_size);
+                let fit = free.iter().filter(|e| e.bytes >= bytes).min_by_key(|e| e.bytes);
+                prop_assert_eq!(free.best_fit(bytes).map(|e| e.bytes), fit.map(|e| e.bytes));
+            }
+        }
+    }
+}

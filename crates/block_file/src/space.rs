@@ -1,0 +1,312 @@
+//! Who needs which byte of the file: the state behind the file's one short
+//! mutex. It does no I/O.
+//!
+//! Every byte from [`BLOCKS_START`] to `end` is exactly one of
+//! - live: the current root refers to it;
+//! - reserved: taken by a writer, written but unpublished, or a space map;
+//! - pending: freed by a publication that a pin or a checkpoint outlives;
+//! - free.
+//!
+//! All but the live ones are `not_live`, which is what a checkpoint records
+//! as free: after a crash nobody holds reservations or pins.
+//!
+//! Time is counted in versions. Publications and captures each step the
+//! version. Space freed at version `t` is needed by pins older than `t` and by
+//! checkpoints captured before `t`.
+
+use crate::address::BLOCKS_START;
+use crate::extents::{Extent, ExtentSet};
+use crate::free_space::FreeSpace;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Holes smaller than this would break up sequential writing, so a large
+/// request uses them only when they waste too much space together.
+const LARGE_HOLE_BYTES: u64 = 256 * 1024;
+/// Space that small holes may waste, at least.
+const SMALL_HOLES_BYTES: u64 = 4 * 1024 * 1024;
+/// Space that small holes may waste, as a fraction of the file.
+const SMALL_HOLES_FRACTION: u64 = 8;
+
+#[derive(Debug)]
+struct PendingFree {
+    version: u64,
+    extents: Vec<Extent>,
+}
+
+/// A freed range was not live: the caller's tree refers to a block twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NotLive {
+    pub offset: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    free: FreeSpace,
+    not_live: ExtentSet,
+    /// Published since the last capture: no checkpoint refers to these.
+    fresh: ExtentSet,
+    /// One past the last byte in use.
+    end: u64,
+    version: u64,
+    /// Version at which the last durable checkpoint was captured.
+    durable_version: u64,
+    pins: BTreeMap<u64, usize>,
+    after_pins: VecDeque<PendingFree>,
+    after_checkpoint: VecDeque<PendingFree>,
+    pending_bytes: u64,
+}
+
+/// What a checkpoint records, taken at one instant.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    pub version: u64,
+    /// One past the last live byte.
+    pub end: u64,
+    /// Everything below `end` that is not live, by offset.
+    pub free: Vec<Extent>,
+}
+
+impl Space {
+    /// The state of a file whose last checkpoint says that `free` is not live
+    /// and that its space map occupies `reserved`; all lie below `end`.
+    pub fn opened(end: u64, free: &ExtentSet, reserved: &[Extent]) -> Self {
+        let mut space = Self {
+            not_live: free.clone(),
+            end,
+            ..Self::default()
+        };
+        for &extent in reserved {
+            // The decoder has checked that the map does not call itself free.
+            let added = space.not_live.insert(extent);
+            debug_assert!(added.is_ok());
+        }
+        for extent in free.iter() {
+            space.release(extent);
+        }
+        space
+    }
+
+    /// One past the last byte in use.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    pub fn free_bytes(&self) -> u64 {
+        self.free.bytes()
+    }
+
+    pub fn pending_bytes(&self) -> u64 {
+        self.pending_bytes
+    }
+
+    pub fn live_bytes(&self) -> u64 {
+        self.end - BLOCKS_START - self.not_live.bytes()
+    }
+
+    /// Reserves at least `least` bytes in one piece, `wanted` when that is
+    /// cheap. Grows the file when no hole serves.
+    pub fn allocate(&mut self, least: u64, wanted: u64) -> Extent {
+        let wanted = wanted.max(least);
+        let holes_max = SMALL_HOLES_BYTES.max(self.end / SMALL_HOLES_FRACTION);
+        let hole = self.free.best_fit(wanted).or_else(|| {
+            self.free.largest().filter(|hole| {
+                hole.bytes >= least
+                    && (hole.bytes >= LARGE_HOLE_BYTES || self.free.bytes() > holes_max)
+            })
+        });
+        match hole {
+            Some(hole) => {
+                let taken = Extent {
+                    offset: hole.offset,
+                    bytes: hole.bytes.min(wanted),
+                };
+                let removed = self.free.remove(taken);
+                assert!(removed, "a hole that was found is free");
+                taken
+            }
+            None => self.grow(wanted),
+        }
+    }
+
+    /// Reserves up to `wanted` bytes that follow `at` directly, if at least
+    /// `least` are to be had.
+    pub fn extend(&mut self, at: u64, least: u64, wanted: u64) -> Option<Extent> {
+        let wanted = wanted.max(least);
+        if at == self.end {
+            return Some(self.grow(wanted));
+        }
+        let hole = self.free.starting_at(at)?;
+        let taken = Extent {
+            offset: at,
+            bytes: hole.bytes.min(wanted),
+        };
+        (taken.bytes >= least && self.free.remove(taken)).then_some(taken)
+    }
+
+    fn grow(&mut self, bytes: u64) -> Extent {
+        let taken = Extent {
+            offset: self.end,
+            bytes,
+        };
+        let added = self.not_live.insert(taken);
+        assert!(added.is_ok(), "nothing lies beyond the end");
+        self.end = taken.end();
+        taken
+    }
+
+    /// Returns reserved space that nothing durable or pinned refers to.
+    pub fn release(&mut self, extent: Extent) {
+        if extent.bytes == 0 {
+            return;
+        }
+        let whole = self.free.insert(extent);
+        assert!(whole.is_ok(), "space is released once");
+        if let Ok(whole) = whole
+            && whole.end() == self.end
+        {
+            let removed = self.free.remove(whole) && self.not_live.remove(whole).is_some();
+            assert!(removed, "free space is not live");
+            self.end = whole.offset;
+        }
+    }
+
+    /// Makes reserved space live and live space pending. `freed` is coalesced.
+    ///
+    /// # Errors
+    /// The first freed range that was not live; the others are freed.
+    pub fn publish(&mut self, written: &[Extent], freed: &[Extent]) -> Result<(), NotLive> {
+        self.version += 1;
+        for &extent in written {
+            let live = self.not_live.remove(extent).is_some();
+            let new = self.fresh.insert(extent).is_ok();
+            assert!(live && new, "written space was reserved");
+        }
+        let mut outcome = Ok(());
+        let mut fresh = Vec::new();
+        let mut captured = Vec::new();
+        for &extent in freed {
+            if extent.end() > self.end || self.not_live.insert(extent).is_err() {
+                outcome = outcome.and(Err(NotLive {
+                    offset: extent.offset,
+                }));
+                continue;
+            }
+            self.pending_bytes += extent.bytes;
+            let mut rest = extent;
+            for piece in self.fresh.take_overlaps(extent) {
+                // Pieces come last first, so what follows each is not fresh.
+                captured.push(Extent::between(piece.end(), rest.end()));
+                rest = Extent::between(rest.offset, piece.offset);
+                fresh.push(piece);
+            }
+            captured.push(rest);
+        }
+        captured.retain(|extent| extent.bytes > 0);
+        let version = self.version;
+        for (queue, extents) in [
+            (&mut self.after_pins, fresh),
+            (&mut self.after_checkpoint, captured),
+        ] {
+            if !extents.is_empty() {
+                queue.push_back(PendingFree { version, extents });
+            }
+        }
+        self.reclaim();
+        outcome
+    }
+
+    /// Holds back all space freed from now on; returns the pin's version.
+    pub fn pin(&mut self) -> u64 {
+        *self.pins.entry(self.version).or_insert(0) += 1;
+        self.version
+    }
+
+    /// Ends a pin.
+    pub fn unpin(&mut self, version: u64) {
+        let count = self.pins.get_mut(&version);
+        assert!(count.is_some(), "a pin is released once");
+        if let Some(count) = count {
+            *count -= 1;
+            if *count == 0 {
+                self.pins.remove(&version);
+                self.reclaim();
+            }
+        }
+    }
+
+    /// What is not live, for sizing the space map before [`Space::capture`].
+    pub fn not_live(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.not_live.iter()
+    }
+
+    /// Takes the state that a checkpoint records. `map` is the reserved space
+    /// that the checkpoint's own space map will occupy.
+    pub fn capture(&mut self, map: &[Extent]) -> Capture {
+        self.version += 1;
+        // From here on a checkpoint may refer to these.
+        self.fresh = ExtentSet::default();
+        let mut map: Vec<Extent> = map.to_vec();
+        map.sort_unstable();
+        let mut free = Vec::new();
+        let mut map = map.into_iter().peekable();
+        for extent in self.not_live.iter() {
+            let mut start = extent.offset;
+            while let Some(hole) = map.next_if(|hole| hole.offset < extent.end()) {
+                free.push(Extent::between(start, hole.offset));
+                start = hole.end();
+            }
+            free.push(Extent::between(start, extent.end()));
+        }
+        free.retain(|extent| extent.bytes > 0);
+        let mut end = self.end;
+        if let Some(last) = free.pop_if(|last| last.end() == end) {
+            end = last.offset;
+        }
+        Capture {
+            version: self.version,
+            end,
+            free,
+        }
+    }
+
+    /// The checkpoint captured at `version` is durable; `old_map` is the space
+    /// of the map it replaces.
+    pub fn made_durable(&mut self, version: u64, old_map: Vec<Extent>) {
+        self.durable_version = self.durable_version.max(version);
+        for extent in old_map {
+            self.release(extent);
+        }
+        self.reclaim();
+    }
+
+    /// A superblock that refers to the reserved `map` may or may not be on
+    /// disk: the space returns with the next durable checkpoint.
+    pub fn doubt(&mut self, map: Vec<Extent>) {
+        self.version += 1;
+        self.pending_bytes += map.iter().map(|extent| extent.bytes).sum::<u64>();
+        self.after_checkpoint.push_back(PendingFree {
+            version: self.version,
+            extents: map,
+        });
+    }
+
+    fn reclaim(&mut self) {
+        let pinned = self.pins.keys().next().copied().unwrap_or(u64::MAX);
+        let durable = pinned.min(self.durable_version);
+        let mut ripe = pop_until(&mut self.after_pins, pinned);
+        ripe.append(&mut pop_until(&mut self.after_checkpoint, durable));
+        for extent in ripe {
+            self.pending_bytes -= extent.bytes;
+            self.release(extent);
+        }
+    }
+}
+
+/// Takes the batches of versions up to `version` off the front.
+fn pop_until(queue: &mut VecDeque<PendingFree>, version: u64) -> Vec<Extent> {
+    let mut extents = Vec::new();
+    while queue.front().is_some_and(|batch| batch.version <= version) {
+        extents.extend(queue.pop_front().into_iter().flat_map(|b| b.extents));
+    }
+    extents
+}

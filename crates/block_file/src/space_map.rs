@@ -1,0 +1,206 @@
+//! The durable form of the free space: a chain of blocks of kind `SpaceMap`.
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 12 | address of the next block of the chain; zeros at its end |
+//! | 12 | 4 | number of extents in this block |
+//! | 16 | - | per extent two varints, in units of 128 bytes: the gap since the end of the extent before (at first since byte 8192), and the length |
+//! | - | - | zeros to the end |
+//!
+//! The blocks are not compressed: their space is reserved before their
+//! contents, which leave out that very space, are known.
+
+use crate::address::{BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress, whole_units};
+use crate::block::{BLOCK_HEADER_BYTES, BlockDescription, BlockKind, encode_header};
+use crate::extents::{Extent, ExtentSet};
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::{Codec, FileId};
+
+/// Bytes of one block of the chain, header included.
+const BLOCK_BYTES: u64 = 1024 * 1024;
+/// Address of the next block, and count.
+const PREFIX_BYTES: usize = BlockAddress::ENCODED_BYTES + 4;
+/// Two varints at their longest.
+const EXTENT_BYTES_MAX: usize = 20;
+const OVERHEAD_BYTES: u64 = (BLOCK_HEADER_BYTES + PREFIX_BYTES) as u64;
+
+/// Sizes of the blocks that surely hold the map of these extents, even after
+/// the blocks themselves have been cut out of them.
+pub(crate) fn block_sizes(extents: impl Iterator<Item = Extent>) -> Vec<u64> {
+    let mut pairs = 0u64;
+    let mut position = BLOCKS_START;
+    for extent in extents {
+        pairs += varint_bytes((extent.offset - position) / BLOCK_UNIT_BYTES);
+        pairs += varint_bytes(extent.bytes / BLOCK_UNIT_BYTES);
+        position = extent.end();
+    }
+    // Each block of the map splits at most one extent in two, may grow the
+    // file by one, and leaves less than one pair unused at its end.
+    let spare = 3 * EXTENT_BYTES_MAX as u64;
+    let room = BLOCK_BYTES - OVERHEAD_BYTES - spare;
+    if pairs <= room {
+        return vec![whole_units(OVERHEAD_BYTES + spare + pairs)];
+    }
+    (0..pairs.div_ceil(room)).map(|_| BLOCK_BYTES).collect()
+}
+
+fn varint_bytes(value: u64) -> u64 {
+    let bits = u64::from(u64::BITS - value.leading_zeros()).max(1);
+    bits.div_ceil(7)
+}
+
+/// A block of the map, ready to be written.
+#[derive(Debug)]
+pub(crate) struct MapBlock {
+    pub offset: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// Encodes the extents into the reserved places, in order of the chain, and
+/// returns the address of the first block.
+///
+/// # Panics
+/// When the places are smaller than [`block_sizes`] said.
+pub(crate) fn encode(
+    file: FileId,
+    places: &[Extent],
+    free: &[Extent],
+) -> (BlockAddress, Vec<MapBlock>) {
+    let mut free = free.iter().copied().peekable();
+    let mut position = BLOCKS_START;
+    let mut blocks = Vec::new();
+    let mut following = places.iter().skip(1);
+    for place in places {
+        let raw_bytes = bytes_of(*place).saturating_sub(BLOCK_HEADER_BYTES);
+        let mut pairs = Vec::new();
+        let mut count = 0u32;
+        let pairs_max = raw_bytes.saturating_sub(PREFIX_BYTES + EXTENT_BYTES_MAX);
+        while pairs.len() <= pairs_max
+            && let Some(extent) = free.next()
+        {
+            pairs.put_varint((extent.offset - position) / BLOCK_UNIT_BYTES);
+            pairs.put_varint(extent.bytes / BLOCK_UNIT_BYTES);
+            position = extent.end();
+            count += 1;
+        }
+        let mut raw = Vec::with_capacity(raw_bytes);
+        match following.next() {
+            Some(next) => address_of(*next).encode(&mut raw),
+            None => raw.resize(BlockAddress::ENCODED_BYTES, 0),
+        }
+        raw.put_u32(count);
+        raw.append(&mut pairs);
+        raw.resize(raw_bytes, 0);
+        let description = BlockDescription {
+            kind: BlockKind::SpaceMap,
+            layout: 0,
+            codec: Codec::None,
+            schema_version: 0,
+        };
+        let length = u32::try_from(raw.len()).unwrap_or(u32::MAX);
+        let mut bytes = encode_header(file, place.offset, description, length, &raw).to_vec();
+        bytes.append(&mut raw);
+        blocks.push(MapBlock {
+            offset: place.offset,
+            bytes,
+        });
+    }
+    assert!(free.peek().is_none(), "the space map fits its places");
+    let first = places.first().map(|place| address_of(*place));
+    (first.unwrap_or(BlockAddress::NONE), blocks)
+}
+
+fn address_of(place: Extent) -> BlockAddress {
+    BlockAddress {
+        offset: place.offset,
+        bytes: u32::try_from(place.bytes).unwrap_or(u32::MAX),
+    }
+}
+
+fn bytes_of(place: Extent) -> usize {
+    usize::try_from(place.bytes).unwrap_or(usize::MAX)
+}
+
+/// Decodes a chain, block by block.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    end: u64,
+    position: u64,
+    free: ExtentSet,
+    places: ExtentSet,
+}
+
+/// A decoded map.
+#[derive(Debug)]
+pub(crate) struct SpaceMap {
+    pub free: ExtentSet,
+    /// The space of the map itself.
+    pub places: Vec<Extent>,
+}
+
+impl Decoder {
+    /// `end` is one past the last live byte.
+    pub fn new(end: u64) -> Self {
+        Self {
+            end,
+            position: BLOCKS_START,
+            free: ExtentSet::default(),
+            places: ExtentSet::default(),
+        }
+    }
+
+    /// Notes the place of a block before it is read. A chain that comes back
+    /// to itself is malformed.
+    pub fn enter(&mut self, address: BlockAddress) -> Result<(), Malformed> {
+        let place = address.extent().ok_or(Malformed)?;
+        if place.end() > self.end {
+            return Err(Malformed);
+        }
+        self.places.insert(place).map_err(|_| Malformed)?;
+        Ok(())
+    }
+
+    /// Takes the raw bytes of the block; returns the address of the next.
+    pub fn block(&mut self, raw: &[u8]) -> Result<Option<BlockAddress>, Malformed> {
+        let mut take = Take::new(raw);
+        let next = BlockAddress::decode(&mut take)?;
+        for index in 0..take.u32()? {
+            let gap = units(take.varint()?)?;
+            let bytes = units(take.varint()?)?;
+            // Only the very first extent may follow without a gap.
+            let first = index == 0 && self.position == BLOCKS_START;
+            if bytes == 0 || (gap == 0 && !first) {
+                return Err(Malformed);
+            }
+            let offset = self.position.checked_add(gap).ok_or(Malformed)?;
+            self.position = offset.checked_add(bytes).ok_or(Malformed)?;
+            // The last live byte comes after the last hole.
+            if self.position >= self.end {
+                return Err(Malformed);
+            }
+            let extent = Extent { offset, bytes };
+            self.free.insert(extent).map_err(|_| Malformed)?;
+        }
+        if take.rest().iter().any(|&byte| byte != 0) {
+            return Err(Malformed);
+        }
+        Ok((next != BlockAddress::NONE).then_some(next))
+    }
+
+    /// The whole map, once the chain has ended.
+    pub fn finish(self) -> Result<SpaceMap, Malformed> {
+        let places: Vec<Extent> = self.places.iter().collect();
+        let mut probe = self.free.clone();
+        for &place in &places {
+            probe.insert(place).map_err(|_| Malformed)?;
+        }
+        Ok(SpaceMap {
+            free: self.free,
+            places,
+        })
+    }
+}
+
+fn units(count: u64) -> Result<u64, Malformed> {
+    count.checked_mul(BLOCK_UNIT_BYTES).ok_or(Malformed)
+}

@@ -8,7 +8,9 @@ pub mod codec;
 pub mod error;
 pub mod ids;
 pub mod limits;
+pub mod operation;
 
 pub use codec::Codec;
 pub use error::{StorageError, StorageResult};
 pub use ids::{CommitSequence, FileId, Lsn, WriteId};
+pub use operation::Operation;

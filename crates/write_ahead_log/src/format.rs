@@ -1,0 +1,191 @@
+//! The bytes of segments and batches, as `docs/file_format.md` draws them:
+//! encoding and checking of the two headers. No files here.
+
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::checksum::{checksum, checksum_parts};
+use teak_base::codec::Codec;
+use teak_base::limits::BLOCK_RAW_BYTES_MAX;
+
+/// The format version this build writes and the newest it reads.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+
+const SEGMENT_MAGIC: [u8; 8] = *b"teak.log";
+/// Length of a segment header, in bytes.
+pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
+const SEGMENT_SUMMED_BYTES: usize = SEGMENT_HEADER_BYTES - 8;
+
+/// First bytes of every batch.
+pub(crate) const BATCH_MAGIC: [u8; 4] = *b"tkba";
+/// Length of a batch header, in bytes.
+pub(crate) const BATCH_HEADER_BYTES: usize = 48;
+const BATCH_SUMMED_BYTES: usize = BATCH_HEADER_BYTES - 8;
+
+/// Why a header does not decode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderError {
+    /// Not bytes that this log wrote.
+    Invalid(&'static str),
+    /// A later format.
+    Version(u32),
+}
+
+impl From<Malformed> for HeaderError {
+    fn from(_: Malformed) -> Self {
+        HeaderError::Invalid("the header is cut short")
+    }
+}
+
+/// The first bytes of a segment file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    /// The instance that the log belongs to.
+    pub(crate) instance: u64,
+    /// The number in the file's name.
+    pub(crate) number: u64,
+    /// Stream position of the first batch.
+    pub(crate) first_lsn: u64,
+    /// Checksum of the last thing before: a batch, an earlier segment's header
+    /// when that held no batch, zero at the start of the log.
+    pub(crate) previous: u64,
+}
+
+impl SegmentHeader {
+    /// The header's bytes and its checksum, which seeds those of its batches.
+    pub(crate) fn encode(&self) -> (Vec<u8>, u64) {
+        let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES);
+        out.extend_from_slice(&SEGMENT_MAGIC);
+        out.put_u32(FORMAT_VERSION);
+        out.put_u32(0);
+        out.put_u64(self.instance);
+        out.put_u64(self.number);
+        out.put_u64(self.first_lsn);
+        out.put_u64(self.previous);
+        out.put_u64(0);
+        debug_assert_eq!(out.len(), SEGMENT_SUMMED_BYTES);
+        let sum = checksum(&out);
+        out.put_u64(sum);
+        (out, sum)
+    }
+
+    /// Checks and decodes a header; also returns its checksum.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(Self, u64), HeaderError> {
+        let mut take = Take::new(bytes);
+        let mut summed = Take::new(take.take(SEGMENT_SUMMED_BYTES)?);
+        let found = take.u64()?;
+        if checksum(summed.rest()) != found {
+            return Err(HeaderError::Invalid("the segment header's checksum"));
+        }
+        if summed.take(SEGMENT_MAGIC.len())? != SEGMENT_MAGIC {
+            return Err(HeaderError::Invalid("not a log segment"));
+        }
+        let version = summed.u32()?;
+        if version != FORMAT_VERSION {
+            return Err(HeaderError::Version(version));
+        }
+        summed.u32()?;
+        let header = SegmentHeader {
+            instance: summed.u64()?,
+            number: summed.u64()?,
+            first_lsn: summed.u64()?,
+            previous: summed.u64()?,
+        };
+        Ok((header, found))
+    }
+}
+
+/// The bytes before a batch's payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchHeader {
+    /// Compression of the payload.
+    pub(crate) codec: Codec,
+    /// Stream position of the payload's first byte.
+    pub(crate) first_lsn: u64,
+    /// Everything before this position was durable when the batch was written.
+    pub(crate) durable: u64,
+    /// Checksum of what stands before the batch: a batch or the segment header.
+    pub(crate) previous: u64,
+    /// Length of the payload uncompressed.
+    pub(crate) raw_bytes: u32,
+    /// Length of the payload in the file.
+    pub(crate) stored_bytes: u32,
+    /// Over the segment header's checksum, this header and the payload.
+    pub(crate) checksum: u64,
+}
+
+impl BatchHeader {
+    /// Writes the header with its checksum over the front of `batch`, whose
+    /// payload stands after [`BATCH_HEADER_BYTES`]; returns the checksum.
+    pub(crate) fn seal(&self, seed: u64, batch: &mut [u8]) -> u64 {
+        assert!(batch.len() >= BATCH_HEADER_BYTES);
+        let (header, payload) = batch.split_at_mut(BATCH_HEADER_BYTES);
+        let (summed, sum) = header.split_at_mut(BATCH_SUMMED_BYTES);
+        let mut fields: &mut [u8] = summed;
+        for part in [
+            BATCH_MAGIC.as_slice(),
+            &[self.codec.number(), 0, 0, 0],
+            &self.first_lsn.to_le_bytes(),
+            &self.durable.to_le_bytes(),
+            &self.previous.to_le_bytes(),
+            &self.raw_bytes.to_le_bytes(),
+            &self.stored_bytes.to_le_bytes(),
+        ] {
+            let (here, rest) = fields.split_at_mut(part.len());
+            here.copy_from_slice(part);
+            fields = rest;
+        }
+        debug_assert!(fields.is_empty());
+        let found = checksum_parts(&[&seed.to_le_bytes(), summed, payload]);
+        sum.copy_from_slice(&found.to_le_bytes());
+        found
+    }
+
+    /// Decodes a header without knowing its payload yet; bounds the lengths.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
+        let mut take = Take::new(bytes);
+        if take.take(BATCH_MAGIC.len())? != BATCH_MAGIC {
+            return Err(HeaderError::Invalid("no batch begins here"));
+        }
+        let codec = Codec::from_number(take.u8()?);
+        take.take(3)?;
+        let header = BatchHeader {
+            codec: codec.ok_or(HeaderError::Invalid("the batch's codec"))?,
+            first_lsn: take.u64()?,
+            durable: take.u64()?,
+            previous: take.u64()?,
+            raw_bytes: take.u32()?,
+            stored_bytes: take.u32()?,
+            checksum: take.u64()?,
+        };
+        let raw_max = u32::try_from(BLOCK_RAW_BYTES_MAX).unwrap_or(u32::MAX);
+        if header.raw_bytes == 0
+            || header.raw_bytes > raw_max
+            || header.stored_bytes > header.raw_bytes
+            || header
+                .first_lsn
+                .checked_add(u64::from(header.raw_bytes))
+                .is_none()
+        {
+            return Err(HeaderError::Invalid("the batch's length"));
+        }
+        Ok(header)
+    }
+
+    /// Whether header and payload, as they stand in the file, agree with the
+    /// checksum.
+    pub(crate) fn checks(seed: u64, header: &[u8], payload: &[u8]) -> bool {
+        let Some((summed, sum)) = header.split_at_checked(BATCH_SUMMED_BYTES) else {
+            return false;
+        };
+        checksum_parts(&[&seed.to_le_bytes(), summed, payload]).to_le_bytes() == sum
+    }
+
+    /// Stream position after the payload.
+    pub(crate) fn end_lsn(&self) -> u64 {
+        self.first_lsn + u64::from(self.raw_bytes)
+    }
+
+    /// Length of header and payload in the file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        BATCH_HEADER_BYTES as u64 + u64::from(self.stored_bytes)
+    }
+}

@@ -1,0 +1,503 @@
+//! The log as the engine sees it: append, group commit, replay, trim.
+//!
+//! Appending copies a record into the pending buffer under one short mutex.
+//! Whoever needs the buffer in the file becomes the *leader*: it swaps the
+//! buffer for an empty one, and compresses, writes and perhaps syncs it without
+//! the mutex. Group commit:
+//!
+//! 1. A committer whose record is not durable becomes the leader if there is
+//!    none, and takes everything pending, its followers' records included.
+//! 2. Otherwise it waits: with the current group when the leader took its
+//!    record to sync it, else with the next group.
+//! 3. A leader that is done wakes its whole group, and one of the next group to
+//!    lead it.
+//!
+//! The first failed write or sync poisons the log for good, because nobody can
+//! know what of it is on disk.
+
+use crate::format::SegmentHeader;
+use crate::reader::{Scanned, scan};
+use crate::record::{RECORD_BYTES_MAX, Record};
+use crate::segment::{list_segments, segment_path};
+use crate::writer::Writer;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Duration;
+use teak_base::limits::BLOCK_RAW_BYTES_MAX;
+use teak_base::{Lsn, StorageError, StorageResult};
+use teak_disk::Disk;
+
+/// How a log is kept.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LogOptions {
+    /// A segment that reached this size is followed by a new one.
+    pub segment_bytes: u64,
+    /// A caller that appends beyond this writes out first. At most 16 MiB.
+    pub pending_bytes: usize,
+    /// Names the instance; segments of another are refused.
+    pub instance: u64,
+}
+
+impl LogOptions {
+    /// The defaults: segments of 64 MiB, 8 MiB pending.
+    #[must_use]
+    pub fn new(instance: u64) -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            pending_bytes: PENDING_BYTES_DEFAULT,
+            instance,
+        }
+    }
+}
+
+const PENDING_BYTES_DEFAULT: usize = 8 << 20;
+const PENDING_BYTES_MAX: usize = 16 << 20;
+
+// A batch is what is pending: less than the limit, plus one record.
+const _: () = assert!(PENDING_BYTES_MAX + RECORD_BYTES_MAX <= BLOCK_RAW_BYTES_MAX);
+
+/// What a log did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogStatistics {
+    /// Bytes of records handed to the file, before compression.
+    pub raw_bytes: u64,
+    /// Bytes written to segment files.
+    pub written_bytes: u64,
+    /// Batches written.
+    pub batches: u64,
+    /// Successful syncs of segment files.
+    pub syncs: u64,
+    /// Calls of [`WriteAheadLog::sync`] that had to wait or lead.
+    pub sync_calls: u64,
+    /// Bytes of all segment files there are.
+    pub segments_bytes: u64,
+    /// Number of segment files.
+    pub segments: u64,
+}
+
+/// Counters of one open log.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) raw_bytes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) batches: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    sync_calls: AtomicU64,
+}
+
+/// An open log. Shared by all threads; starts none.
+#[derive(Debug)]
+pub struct WriteAheadLog {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    pending_bytes: usize,
+    state: Mutex<State>,
+    /// Locked by the leader alone, so never waited for.
+    writer: Mutex<Writer>,
+    /// Stream position before which everything is durable.
+    durable: AtomicU64,
+    /// Groups of committers wait in turn, by generation.
+    groups: [Condvar; 2],
+    /// Appenders wait here while both buffers are full.
+    room: Condvar,
+    /// The caller of `wait_for_pending` waits here.
+    filling: Condvar,
+    segments: Mutex<VecDeque<SegmentSize>>,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SegmentSize {
+    number: u64,
+    first_lsn: u64,
+    bytes: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Records not yet taken by a leader.
+    pending: Vec<u8>,
+    /// Stream position of the pending buffer's first byte.
+    pending_start: u64,
+    /// Whether somebody leads.
+    leading: bool,
+    /// Counts leaders.
+    generation: u64,
+    /// What will be durable when the current leader is done.
+    group_end: u64,
+    /// Whether somebody waits in `filling`.
+    awaited: bool,
+    /// The first failure.
+    failed: Option<Failure>,
+}
+
+#[derive(Clone, Debug)]
+struct Failure {
+    path: PathBuf,
+    reason: String,
+}
+
+impl State {
+    fn end(&self) -> u64 {
+        self.pending_start + self.pending.len() as u64
+    }
+
+    fn check(&self) -> StorageResult<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(failure) => Err(StorageError::Poisoned {
+                path: failure.path.clone(),
+                first: failure.reason.clone(),
+            }),
+        }
+    }
+}
+
+impl WriteAheadLog {
+    /// Opens the log of a directory, hands every record from position `from`
+    /// on to `visit` in order, and is ready to append behind the last one. A
+    /// directory without a log gets one. What was read is durable on return.
+    ///
+    /// # Errors
+    /// The visitor's own; `Corrupt` when a durable part of the log is damaged
+    /// or missing, or is of another instance; `UnsupportedFormat`; `Io`;
+    /// `NoSpace`.
+    pub fn open<E: From<StorageError>>(
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+        options: LogOptions,
+        from: Lsn,
+        visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let scanned = scan(
+            disk.as_ref(),
+            directory,
+            Some(options.instance),
+            Some(from),
+            visit,
+        )?;
+        Ok(Self::begin(disk, directory, options, scanned)?)
+    }
+
+    /// Settles what a scan found and begins a new segment behind it. A torn
+    /// tail is cut off, and no file is ever appended to after a crash.
+    fn begin(
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+        options: LogOptions,
+        scanned: Option<Scanned>,
+    ) -> StorageResult<Self> {
+        let mut header = SegmentHeader {
+            instance: options.instance,
+            number: 1,
+            first_lsn: 0,
+            previous: 0,
+        };
+        let mut segments = VecDeque::new();
+        let useless = match &scanned {
+            None => list_segments(disk.as_ref(), directory)?,
+            Some(scanned) => scanned.useless.clone(),
+        };
+        for number in useless {
+            disk.remove(&segment_path(directory, number))?;
+        }
+        if let Some(scanned) = scanned {
+            scanned.settle()?;
+            header.number = scanned.last.header.number + 1;
+            header.first_lsn = scanned.end;
+            header.previous = scanned.chain;
+            for (number, first_lsn, bytes) in scanned.segments {
+                segments.push_back(SegmentSize {
+                    number,
+                    first_lsn,
+                    bytes,
+                });
+            }
+        }
+        segments.push_back(SegmentSize {
+            number: header.number,
+            first_lsn: header.first_lsn,
+            bytes: 0,
+        });
+        let writer = Writer::begin(
+            Arc::clone(disk),
+            directory.to_path_buf(),
+            options.segment_bytes,
+            header,
+        )?;
+        Ok(Self {
+            disk: Arc::clone(disk),
+            directory: directory.to_path_buf(),
+            pending_bytes: options.pending_bytes.clamp(1, PENDING_BYTES_MAX),
+            state: Mutex::new(State {
+                pending: Vec::new(),
+                pending_start: header.first_lsn,
+                leading: false,
+                generation: 0,
+                group_end: 0,
+                awaited: false,
+                failed: None,
+            }),
+            writer: Mutex::new(writer),
+            durable: AtomicU64::new(header.first_lsn),
+            groups: [Condvar::new(), Condvar::new()],
+            room: Condvar::new(),
+            filling: Condvar::new(),
+            segments: Mutex::new(segments),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Appends a record to the pending buffer and returns its position. It is
+    /// durable after [`WriteAheadLog::sync`] of that position.
+    ///
+    /// # Errors
+    /// `TooLarge` beyond [`RECORD_BYTES_MAX`]; `Poisoned` after a failure; the
+    /// failure itself when this call had to write out.
+    pub fn append(&self, record: &Record<'_>) -> StorageResult<Lsn> {
+        let bytes = record.bytes_max();
+        if bytes > RECORD_BYTES_MAX {
+            return Err(StorageError::TooLarge {
+                what: "log record",
+                bytes: bytes as u64,
+                limit: RECORD_BYTES_MAX as u64,
+            });
+        }
+        let mut state = self.state.lock();
+        while state.pending.len() >= self.pending_bytes {
+            state.check()?;
+            if state.leading {
+                self.room.wait(&mut state);
+            } else {
+                self.lead(&mut state, false)?;
+            }
+        }
+        state.check()?;
+        let lsn = state.end();
+        record.encode(&mut state.pending);
+        if state.awaited && state.pending.len() >= self.pending_bytes / 8 {
+            state.awaited = false;
+            self.filling.notify_one();
+        }
+        Ok(Lsn(lsn))
+    }
+
+    /// The position that the next record will get.
+    #[must_use]
+    pub fn end(&self) -> Lsn {
+        Lsn(self.state.lock().end())
+    }
+
+    /// The position before which everything is durable.
+    #[must_use]
+    pub fn durable(&self) -> Lsn {
+        Lsn(self.durable.load(Acquire))
+    }
+
+    /// Makes the record that begins at `lsn`, and everything before it,
+    /// durable. A position at the end or beyond asks for all there is now.
+    ///
+    /// # Errors
+    /// The failure of the write or sync, told to every waiter; `Poisoned` after
+    /// an earlier one. The record may or may not survive then.
+    pub fn sync(&self, lsn: Lsn) -> StorageResult<()> {
+        if self.durable.load(Acquire) > lsn.0 {
+            return Ok(());
+        }
+        self.counters.sync_calls.fetch_add(1, Relaxed);
+        let mut state = self.state.lock();
+        let wanted = lsn.0.saturating_add(1).min(state.end());
+        while self.durable.load(Acquire) < wanted {
+            state.check()?;
+            if !state.leading {
+                self.lead(&mut state, true)?;
+                continue;
+            }
+            let ahead = u64::from(wanted > state.group_end);
+            let group = self.group(state.generation + ahead);
+            group.wait(&mut state);
+        }
+        Ok(())
+    }
+
+    /// Writes what is pending to the file, without making it durable. Returns
+    /// whether there was anything to write. For the engine's log thread.
+    ///
+    /// # Errors
+    /// As [`WriteAheadLog::sync`].
+    pub fn write_pending(&self) -> StorageResult<bool> {
+        let mut state = self.state.lock();
+        state.check()?;
+        if state.pending.is_empty() || state.leading {
+            return Ok(false);
+        }
+        self.lead(&mut state, false)?;
+        Ok(true)
+    }
+
+    /// Waits until a good deal is pending, [`WriteAheadLog::wake`] is called or
+    /// the time is over. Returns whether anything is pending.
+    pub fn wait_for_pending(&self, timeout: Duration) -> bool {
+        let mut state = self.state.lock();
+        if state.pending.len() < self.pending_bytes / 8 {
+            state.awaited = true;
+            self.filling.wait_for(&mut state, timeout);
+            state.awaited = false;
+        }
+        !state.pending.is_empty()
+    }
+
+    /// Ends a [`WriteAheadLog::wait_for_pending`] early.
+    pub fn wake(&self) {
+        let _state = self.state.lock();
+        self.filling.notify_all();
+    }
+
+    /// Removes the segments that hold nothing from `before` on. The newest
+    /// segment always stays.
+    ///
+    /// # Errors
+    /// `Io`; the segments not yet removed stay known and readable.
+    pub fn trim(&self, before: Lsn) -> StorageResult<()> {
+        let mut segments = self.segments.lock();
+        while let (Some(oldest), Some(next)) = (segments.front(), segments.get(1)) {
+            if next.first_lsn > before.0 {
+                break;
+            }
+            self.disk
+                .remove(&segment_path(&self.directory, oldest.number))?;
+            segments.pop_front();
+        }
+        Ok(())
+    }
+
+    /// The oldest position that the segment files still hold.
+    #[must_use]
+    pub fn oldest(&self) -> Lsn {
+        Lsn(self.segments.lock().front().map_or(0, |s| s.first_lsn))
+    }
+
+    /// What the log did since it was opened.
+    #[must_use]
+    pub fn statistics(&self) -> LogStatistics {
+        let (mut count, mut bytes) = (0, 0);
+        for segment in self.segments.lock().iter() {
+            count += 1;
+            bytes += segment.bytes;
+        }
+        LogStatistics {
+            raw_bytes: self.counters.raw_bytes.load(Relaxed),
+            written_bytes: self.counters.written_bytes.load(Relaxed),
+            batches: self.counters.batches.load(Relaxed),
+            syncs: self.counters.syncs.load(Relaxed),
+            sync_calls: self.counters.sync_calls.load(Relaxed),
+            segments_bytes: bytes,
+            segments: count,
+        }
+    }
+
+    /// Leads one group: writes everything pending and, when `sync` is set,
+    /// makes it durable. The state is unlocked meanwhile. Nobody leads when
+    /// this is called.
+    fn lead(&self, state: &mut MutexGuard<'_, State>, sync: bool) -> StorageResult<()> {
+        assert!(!state.leading, "two leaders of one log");
+        let mut writer = self.writer.lock();
+        std::mem::swap(&mut state.pending, &mut writer.raw);
+        let end = state.pending_start + writer.raw.len() as u64;
+        state.pending_start = end;
+        state.leading = true;
+        state.generation += 1;
+        state.group_end = if sync { end } else { writer.durable() };
+        self.room.notify_all();
+        let mut leader = Leader {
+            log: self,
+            state,
+            outcome: None,
+        };
+        leader.outcome = Some(MutexGuard::unlocked(leader.state, || {
+            let written = self.write_out(&mut writer, sync);
+            written.map_err(|error| (writer.path(), error))
+        }));
+        drop(writer);
+        leader.finish()
+    }
+
+    /// The leader's work on the file.
+    fn write_out(&self, writer: &mut Writer, sync: bool) -> StorageResult<()> {
+        let begun = writer.write(&self.counters)?;
+        {
+            let mut segments = self.segments.lock();
+            if let Some((number, first_lsn)) = begun {
+                segments.push_back(SegmentSize {
+                    number,
+                    first_lsn,
+                    bytes: 0,
+                });
+            }
+            if let Some(segment) = segments.back_mut() {
+                segment.bytes = writer.offset();
+            }
+        }
+        if sync {
+            writer.sync(&self.counters)?;
+        }
+        self.durable.store(writer.durable(), Release);
+        Ok(())
+    }
+
+    fn group(&self, generation: u64) -> &Condvar {
+        let [even, odd] = &self.groups;
+        if generation.is_multiple_of(2) {
+            even
+        } else {
+            odd
+        }
+    }
+}
+
+/// Ends a leadership however the leader's work ended: a panic of the disk
+/// below must not leave the followers waiting.
+struct Leader<'l, 'g, 's> {
+    log: &'l WriteAheadLog,
+    state: &'s mut MutexGuard<'g, State>,
+    outcome: Option<Result<(), (PathBuf, StorageError)>>,
+}
+
+impl Leader<'_, '_, '_> {
+    fn finish(self) -> StorageResult<()> {
+        match &self.outcome {
+            Some(Err((_, error))) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Leader<'_, '_, '_> {
+    fn drop(&mut self) {
+        let generation = self.state.generation;
+        self.state.leading = false;
+        let failure = match self.outcome.take() {
+            Some(Ok(())) => None,
+            Some(Err((path, error))) => Some((path, error.to_string())),
+            None => Some((self.log.directory.clone(), "the writer panicked".into())),
+        };
+        self.log.group(generation).notify_all();
+        match failure {
+            None => {
+                self.log.group(generation + 1).notify_one();
+            }
+            Some((path, reason)) => {
+                self.state.failed = Some(Failure { path, reason });
+                self.log.group(generation + 1).notify_all();
+                self.log.room.notify_all();
+                self.log.filling.notify_all();
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The record table. A record is declared here once; its encoding, decoding
+//! and printed form follow. Numbers and the order of fields are on disk and
+//! never change; a new need gets a new record.
+//!
+//! In the stream a record is its length (u32, counting what follows), its kind
+//! (u8) and its fields in the declared order.
+
+use crate::field::{Field, Operations, WriteIds};
+use std::fmt;
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::{FileId, WriteId};
+
+/// Longest encoded record with its frame, in bytes.
+pub const RECORD_BYTES_MAX: usize = 48 * 1024 * 1024;
+
+/// Bytes before a record's fields: length and kind.
+const FRAME_BYTES: usize = 5;
+
+macro_rules! log_records {
+    ($(
+        $(#[$meta:meta])*
+        $name:ident = $number:literal { $( $(#[$field_meta:meta])* $field:ident: $type:ty, )* }
+    )*) => {
+        /// One logical log record. Byte strings are borrowed: from the caller
+        /// when appending, from the log's buffer when reading.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Record<'a> {
+            $( $(#[$meta])* $name { $( $(#[$field_meta])* $field: $type, )* }, )*
+        }
+
+        impl<'a> Record<'a> {
+            /// The kind's on-disk number.
+            #[must_use]
+            pub fn number(&self) -> u8 {
+                match self {
+                    $( Record::$name { .. } => $number, )*
+                }
+            }
+
+            /// The kind's name.
+            #[must_use]
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $( Record::$name { .. } => stringify!($name), )*
+                }
+            }
+
+            fn put_fields(&self, out: &mut Vec<u8>) {
+                match self {
+                    $( Record::$name { $($field,)* } => { $( $field.put(out); )* } )*
+                }
+            }
+
+            /// At least the encoded length with its frame, in bytes.
+            pub(crate) fn bytes_max(&self) -> usize {
+                match self {
+                    $( Record::$name { $($field,)* } => {
+                        FRAME_BYTES $( + $field.bytes_max() )*
+                    } )*
+                }
+            }
+
+            fn take_fields(number: u8, take: &mut Take<'a>) -> Result<Self, Malformed> {
+                match number {
+                    $( $number => Ok(Record::$name { $( $field: <$type>::take(take)?, )* }), )*
+                    _ => Err(Malformed),
+                }
+            }
+        }
+
+        impl fmt::Display for Record<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $( Record::$name { $($field,)* } => {
+                        write!(f, stringify!($name))?;
+                        $(
+                            write!(f, concat!(" ", stringify!($field), "="))?;
+                            $field.print(f)?;
+                        )*
+                        Ok(())
+                    } )*
+                }
+            }
+        }
+    };
+}
+
+log_records! {
+    /// One row written, with all its indexes.
+    Write = 1 {
+        /// The statement that wrote.
+        write_id: WriteId,
+        /// What happens in each index, in the order of insertion.
+        operations: Operations<'a>,
+    }
+    /// A key range deleted in one index.
+    DeleteRange = 2 {
+        /// The index.
+        file: FileId,
+        /// The statement that wrote.
+        write_id: WriteId,
+        /// First key of the range.
+        start: &'a [u8],
+        /// First key after the range.
+        end: &'a [u8],
+    }
+    /// A transaction committed; it is acknowledged once this is durable.
+    Commit = 3 {
+        /// The transaction, zero when it was never prepared.
+        transaction: u64,
+        /// Its write ids that were not rolled back.
+        write_ids: WriteIds<'a>,
+    }
+    /// Writes rolled back: a transaction, a statement or a savepoint.
+    Abort = 4 {
+        /// The write ids that nobody sees from now on.
+        write_ids: WriteIds<'a>,
+    }
+    /// A transaction prepared for two-phase commit.
+    Prepare = 5 {
+        /// The transaction, named again by its commit.
+        transaction: u64,
+        /// The coordinator's name for it.
+        xid: &'a [u8],
+        /// Its write ids that were not rolled back.
+        write_ids: WriteIds<'a>,
+    }
+    /// A table came to be.
+    TableCreated = 6 {
+        /// Its encoded catalogue entry.
+        table: &'a [u8],
+    }
+    /// A table was dropped.
+    TableDropped = 7 {
+        /// The table.
+        table_id: u64,
+    }
+    /// A table has a new name and its files new paths.
+    TableRenamed = 8 {
+        /// The table.
+        table_id: u64,
+        /// The new name.
+        name: &'a [u8],
+        /// The new paths, as the catalogue encodes them.
+        paths: &'a [u8],
+    }
+    /// A durable counter of a table moved.
+    Counter = 9 {
+        /// The table.
+        table_id: u64,
+        /// Which counter.
+        counter: u8,
+        /// Its value from now on.
+        value: u64,
+    }
+    /// A note of the engine about a checkpoint.
+    Checkpoint = 10 {
+        /// As the engine encodes it.
+        bytes: &'a [u8],
+    }
+    /// The indexes of a table changed together (bulk load, truncate).
+    IndexesChanged = 11 {
+        /// As the engine encodes it.
+        bytes: &'a [u8],
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Appends the record with its frame.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.put_u32(0);
+        out.put_u8(self.number());
+        self.put_fields(out);
+        let bytes = out.len() - start - 4;
+        if let (Some(frame), Ok(bytes)) = (out.get_mut(start..start + 4), u32::try_from(bytes)) {
+            frame.copy_from_slice(&bytes.to_le_bytes());
+        }
+    }
+
+    /// Takes one record with its frame from the front.
+    ///
+    /// # Errors
+    /// [`Malformed`] unless the frame holds exactly one record of a known kind.
+    pub fn decode(take: &mut Take<'a>) -> Result<Self, Malformed> {
+        let bytes = usize::try_from(take.u32()?).map_err(|_| Malformed)?;
+        let mut body = Take::new(take.take(bytes)?);
+        let number = body.u8()?;
+        let record = Self::take_fields(number, &mut body)?;
+        if body.is_empty() {
+            Ok(record)
+        } else {
+            Err(Malformed)
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Segment files by name: listing, creating, opening and removing them.
+
+use crate::format::{HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use teak_base::{StorageError, StorageResult};
+use teak_disk::{Disk, DiskFile};
+
+const NAME_PREFIX: &str = "teak.log.";
+const NAME_DIGITS: usize = 10;
+
+/// The path of a segment.
+pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{NAME_PREFIX}{number:0NAME_DIGITS$}"))
+}
+
+/// The number in a segment's name, if it is one.
+fn segment_number(path: &Path) -> Option<u64> {
+    let digits = path.file_name()?.to_str()?.strip_prefix(NAME_PREFIX)?;
+    if digits.len() != NAME_DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+/// The numbers of the segments in a directory, ascending.
+pub(crate) fn list_segments(disk: &dyn Disk, directory: &Path) -> StorageResult<Vec<u64>> {
+    let paths = disk.list(directory)?;
+    let mut numbers: Vec<u64> = paths.iter().filter_map(|p| segment_number(p)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// An open segment whose header holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) file: Arc<dyn DiskFile>,
+    pub(crate) header: SegmentHeader,
+    /// The header's checksum.
+    pub(crate) seed: u64,
+}
+
+impl Segment {
+    /// Creates a segment and makes its header and name durable.
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        directory: &Path,
+        header: SegmentHeader,
+    ) -> StorageResult<Segment> {
+        let file = disk.create(&segment_path(directory, header.number))?;
+        let (bytes, seed) = header.encode();
+        file.write_all_at(&bytes, 0)?;
+        file.sync()?;
+        disk.sync_directory(directory)?;
+        Ok(Segment { file, header, seed })
+    }
+
+    /// Opens a segment. `None` when the file is no longer than a header and
+    /// holds none: its creation did not finish.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        directory: &Path,
+        number: u64,
+        instance: Option<u64>,
+    ) -> StorageResult<Option<Segment>> {
+        let file = disk.open(&segment_path(directory, number))?;
+        let bytes = file.len()?;
+        let mut header = [0u8; SEGMENT_HEADER_BYTES];
+        if bytes < header.len() as u64 {
+            return Ok(None);
+        }
+        file.read_exact_at(&mut header, 0)?;
+        let (header, seed) = match SegmentHeader::decode(&header) {
+            Ok(decoded) => decoded,
+            Err(HeaderError::Version(found)) => {
+                return Err(StorageError::UnsupportedFormat {
+                    path: file.path().to_path_buf(),
+                    found,
+                    supported: crate::format::FORMAT_VERSION,
+                });
+            }
+            // No batch is written before the header is durable.
+            Err(HeaderError::Invalid(_)) if bytes == SEGMENT_HEADER_BYTES as u64 => {
+                return Ok(None);
+            }
+            Err(HeaderError::Invalid(reason)) => {
+                return Err(StorageError::corrupt(file.path(), 0, reason));
+            }
+        };
+        let refuse = |reason| Err(StorageError::corrupt(file.path(), 0, reason));
+        if header.number != number {
+            return refuse("the segment's header names another segment");
+        }
+        if instance.is_some_and(|instance| instance != header.instance) {
+            return refuse("the segment belongs to the log of another instance");
+        }
+        Ok(Some(Segment { file, header, seed }))
+    }
+}

@@ -17,7 +17,10 @@ usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2; }
 [ $# -ge 2 ] || usage
 COMMAND=$1 DIR=$2
 shift 2
-case $COMMAND in start) mkdir -p "$DIR" ;; esac
+case $COMMAND in
+    start) mkdir -p "$DIR" ;;
+    stop) [ -d "$DIR" ] || exit 0 ;;
+esac
 [ -d "$DIR" ] || fail "There is no server directory $DIR."
 DIR=$(cd "$DIR" && pwd)
 
@@ -31,6 +34,13 @@ server_pid() { # of the living server of DIR, else nothing
     if [ -n "$pid" ] && tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qF -- "--datadir=$DIR/data "; then
         echo "$pid"
     fi
+}
+
+# Where nobody collects it, a process that has ended stays as a zombie.
+alive() { # PID
+    local status
+    status=$(cat "/proc/$1/status" 2>/dev/null) || return 1
+    ! { grep -q '^State:[[:space:]]*Z' <<<"$status" && grep -q '^Threads:[[:space:]]*1$' <<<"$status"; }
 }
 
 show_log() {
@@ -86,7 +96,7 @@ start() {
     local pid=$! deadline=$((SECONDS + ${SERVER_TIMEOUT:-120}))
     echo "$pid" >"$DIR/server.pid"
     until answers; do
-        if ! kill -0 "$pid" 2>/dev/null; then
+        if ! alive "$pid"; then
             show_log
             fail "The server in $DIR ended while it started."
         fi
@@ -105,7 +115,7 @@ stop() {
     [ -n "$pid" ] || return 0
     kill "$pid"
     local deadline=$((SECONDS + ${SERVER_TIMEOUT:-120}))
-    while [ -e "/proc/$pid" ]; do
+    while alive "$pid"; do
         if [ $SECONDS -ge $deadline ]; then
             show_log
             kill -9 "$pid"

@@ -1,0 +1,216 @@
+"""Private servers and connections for the demo, the benchmarks and the kill test. Standard library only.
+
+`Server` drives scripts/server.sh; `Connection` speaks to it through libmariadb, which the server's packages bring.
+"""
+
+import ctypes
+import ctypes.util
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+SCRIPT = ROOT / "scripts" / "server.sh"
+
+# Numbers of the client library's interface (errmsg.h, mysql.h).
+CR_SERVER_GONE_ERROR, CR_SERVER_LOST, CR_CONNECTION_ERROR = 2006, 2013, 2002
+LOST = (CR_SERVER_GONE_ERROR, CR_SERVER_LOST, CR_CONNECTION_ERROR, 2003, 2027, 2055, 1053, 1927)
+OPTION_LOCAL_INFILE = 8
+
+
+class SqlError(Exception):
+    """The server's error to a statement, or the loss of the server (`lost`)."""
+
+    def __init__(self, number, message, statement=""):
+        super().__init__(f"error {number}: {message}" + (f" in: {statement[:200]}" if statement else ""))
+        self.number = number
+        self.message = message
+
+    @property
+    def lost(self):
+        return self.number in LOST
+
+
+def _library():
+    name = ctypes.util.find_library("mariadb") or "libmariadb.so.3"
+    library = ctypes.CDLL(name)
+    pointer, text = ctypes.c_void_p, ctypes.c_char_p
+    for function, result, arguments in (
+            ("mysql_init", pointer, [pointer]),
+            ("mysql_real_connect", pointer, [pointer, text, text, text, text, ctypes.c_uint, text, ctypes.c_ulong]),
+            ("mysql_options", ctypes.c_int, [pointer, ctypes.c_int, pointer]),
+            ("mysql_real_query", ctypes.c_int, [pointer, text, ctypes.c_ulong]),
+            ("mysql_store_result", pointer, [pointer]),
+            ("mysql_use_result", pointer, [pointer]),
+            ("mysql_fetch_row", ctypes.POINTER(pointer), [pointer]),
+            ("mysql_fetch_lengths", ctypes.POINTER(ctypes.c_ulong), [pointer]),
+            ("mysql_num_fields", ctypes.c_uint, [pointer]),
+            ("mysql_field_count", ctypes.c_uint, [pointer]),
+            ("mysql_free_result", None, [pointer]),
+            ("mysql_affected_rows", ctypes.c_ulonglong, [pointer]),
+            ("mysql_insert_id", ctypes.c_ulonglong, [pointer]),
+            ("mysql_errno", ctypes.c_uint, [pointer]),
+            ("mysql_error", text, [pointer]),
+            ("mysql_close", None, [pointer])):
+        entry = getattr(library, function)
+        entry.restype, entry.argtypes = result, arguments
+    return library
+
+
+class Connection:
+    """One session. Rows come as tuples of bytes, or None for NULL."""
+
+    _shared = None
+
+    def __init__(self, socket, database="", charset="utf8mb4"):
+        if Connection._shared is None:
+            Connection._shared = _library()
+        self.library = Connection._shared
+        self.handle = self.library.mysql_init(None)
+        if not self.library.mysql_real_connect(self.handle, None, b"root", b"", database.encode(), 0,
+                                               os.fsencode(socket), 0):
+            error = self._error("")
+            self.close()
+            raise error
+        if charset:
+            self.run(f"SET NAMES {charset}")
+
+    def _error(self, statement):
+        message = (self.library.mysql_error(self.handle) or b"").decode(errors="replace")
+        return SqlError(self.library.mysql_errno(self.handle), message, statement)
+
+    def run(self, statement):
+        """Runs one statement; returns its rows, or the number of rows that it affected."""
+        data = statement if isinstance(statement, bytes) else statement.encode()
+        if self.library.mysql_real_query(self.handle, data, len(data)):
+            raise self._error(statement if isinstance(statement, str) else "")
+        result = self.library.mysql_store_result(self.handle)
+        if not result:
+            if self.library.mysql_errno(self.handle):
+                raise self._error(statement if isinstance(statement, str) else "")
+            return self.library.mysql_affected_rows(self.handle)
+        fields = self.library.mysql_num_fields(result)
+        rows = []
+        while True:
+            row = self.library.mysql_fetch_row(result)
+            if not row:
+                break
+            lengths = self.library.mysql_fetch_lengths(result)
+            rows.append(tuple(ctypes.string_at(row[i], lengths[i]) if row[i] else None for i in range(fields)))
+        self.library.mysql_free_result(result)
+        return rows
+
+    def value(self, statement):
+        """The first column of the only row, as text."""
+        rows = self.run(statement)
+        return rows[0][0].decode() if rows and rows[0][0] is not None else None
+
+    def insert_id(self):
+        return self.library.mysql_insert_id(self.handle)
+
+    def close(self):
+        if self.handle:
+            self.library.mysql_close(self.handle)
+            self.handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def alive(pid):
+    """False once the process has ended, also where nobody collects it and it stays as a zombie."""
+    try:
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return not (status.get("State", "").strip().startswith("Z") and int(status.get("Threads", "1")) <= 1)
+
+
+class Server:
+    """A private server in `directory`; options are those of scripts/server.sh."""
+
+    def __init__(self, directory, options=()):
+        self.directory = Path(directory).absolute()
+        self.options = list(options)
+
+    def _script(self, command, *arguments, check=True, **environment):
+        done = subprocess.run([str(SCRIPT), command, str(self.directory), *arguments], text=True,
+                              capture_output=True, env={**os.environ, **environment}, check=False)
+        if check and done.returncode:
+            raise RuntimeError(done.stderr.strip() or f"server.sh {command} failed")
+        return done.stdout.strip()
+
+    def start(self, *options, timeout=120):
+        self._script("start", *self.options, *options, SERVER_TIMEOUT=str(timeout))
+        self.socket = self._script("socket")
+
+    def stop(self):
+        self._script("stop")
+
+    def pid(self):
+        found = self._script("pid", check=False)
+        return int(found) if found else None
+
+    def kill(self):
+        """kill -9, and waits until the process is gone."""
+        pid = self.pid()
+        if pid is None:
+            return
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        while alive(pid):
+            time.sleep(0.002)
+
+    def connect(self, database=""):
+        return Connection(self.socket, database)
+
+    def bytes_written(self):
+        """What the server's process has had written to disk so far (/proc/PID/io)."""
+        for line in Path(f"/proc/{self.pid()}/io").read_text().splitlines():
+            if line.startswith("write_bytes:"):
+                return int(line.split()[1])
+        raise RuntimeError("no write_bytes")
+
+    def files(self, *patterns):
+        """Total size of the data directory's files that match, in bytes as allocated on disk."""
+        data = self.directory / "data"
+        found = {path for pattern in patterns for path in data.glob(pattern) if path.is_file()}
+        return sum(path.stat().st_blocks * 512 for path in found)
+
+    def log_tail(self, lines=30):
+        try:
+            text = (self.directory / "error.log").read_text(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+
+def settle(server, connection, engine, timeout=600):
+    """Waits until the engine has written what it was given: what a size on disk or a written byte count needs."""
+    deadline = time.monotonic() + timeout
+    engine = engine.upper()
+    if engine == "INNODB":
+        # Its background writer otherwise takes 200 pages a second.
+        connection.run("SET GLOBAL innodb_io_capacity_max = 40000, GLOBAL innodb_io_capacity = 20000")
+        connection.run("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0, GLOBAL innodb_max_dirty_pages_pct = 0")
+        while time.monotonic() < deadline:
+            if int(connection.run("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")[0][1]) == 0:
+                return
+            time.sleep(0.1)
+    elif engine == "ROCKSDB":
+        connection.run("SET GLOBAL rocksdb_force_flush_memtable_now = 1")
+    elif engine == "TEAK":
+        connection.run("FLUSH TABLES")
+        while time.monotonic() < deadline:
+            rows = connection.run("SHOW GLOBAL STATUS LIKE 'Teak\\_pending\\_bytes'")
+            if not rows or int(rows[0][1]) == 0:
+                return
+            time.sleep(0.1)

@@ -1,0 +1,149 @@
+//! Measures what appending and committing cost: `cargo run --release -p
+//! teak-write-ahead-log --example log_rates [directory]`. Appends rows of five
+//! indexes (about 300 bytes) with a log thread writing behind, then commits
+//! from several threads.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use teak_base::{FileId, Lsn, Operation, StorageError, WriteId};
+use teak_disk::{Disk, RealDisk};
+use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog, WriteOperation};
+
+const ROWS: u64 = 2_000_000;
+
+fn append(log: &WriteAheadLog, n: u64) -> Lsn {
+    let key = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    let mut row = [0u8; 180];
+    for (i, chunk) in row.chunks_mut(8).enumerate() {
+        let word = (n >> (i % 8)).to_le_bytes();
+        chunk.copy_from_slice(word.get(..chunk.len()).unwrap());
+    }
+    let operation = |file, value| WriteOperation {
+        file: FileId(file),
+        operation: Operation::Put,
+        key: &key,
+        value,
+    };
+    let operations = [
+        operation(1, &row[..]),
+        operation(2, &row[..8]),
+        operation(3, &row[..8]),
+        operation(4, &row[..8]),
+        operation(5, &row[..8]),
+    ];
+    log.append(&Record::Write {
+        write_id: WriteId(n),
+        operations: (&operations).into(),
+    })
+    .unwrap()
+}
+
+fn main() {
+    let directory = std::env::args().nth(1).map_or_else(
+        || std::env::temp_dir().join(format!("teak-log-rates-{}", std::process::id())),
+        PathBuf::from,
+    );
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    disk.create_directories(&directory).unwrap();
+    let log = WriteAheadLog::open::<StorageError>(
+        &disk,
+        &directory,
+        LogOptions::new(1),
+        Lsn(0),
+        &mut |_, _| Ok(()),
+    )
+    .unwrap();
+
+    // The copy alone: everything fits the pending buffer.
+    let batch = 20_000;
+    let mut best = Duration::MAX;
+    for round in 0..20 {
+        let started = Instant::now();
+        for n in 0..batch {
+            append(&log, round * batch + n);
+        }
+        best = best.min(started.elapsed());
+        log.write_pending().unwrap();
+    }
+    println!("append alone: {} ns", best.as_nanos() / u128::from(batch));
+
+    let stop = AtomicBool::new(false);
+    for threads in [1u64, 2, 4] {
+        let before = log.statistics();
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    log.wait_for_pending(Duration::from_millis(10));
+                    log.write_pending().unwrap();
+                }
+            });
+            let appenders: Vec<_> = (0..threads)
+                .map(|_| {
+                    scope.spawn(|| {
+                        for n in 0..ROWS / threads {
+                            append(&log, n);
+                        }
+                    })
+                })
+                .collect();
+            for appender in appenders {
+                appender.join().unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+            log.wake();
+            writer.join().unwrap();
+        });
+        stop.store(false, Ordering::Relaxed);
+        let after = log.statistics();
+        println!(
+            "append with log thread, {threads} appenders: {} ns per row, {} raw bytes, {} written",
+            started.elapsed().as_nanos() / u128::from(ROWS),
+            (after.raw_bytes - before.raw_bytes) / ROWS,
+            (after.written_bytes - before.written_bytes) / ROWS,
+        );
+        log.trim(log.end()).unwrap();
+    }
+
+    for threads in [1u64, 8, 32] {
+        let before = log.statistics();
+        let started = Instant::now();
+        let commits = 200 * threads;
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    for n in 0..commits / threads {
+                        let lsn = append(&log, n);
+                        log.sync(lsn).unwrap();
+                    }
+                });
+            }
+        });
+        let after = log.statistics();
+        println!(
+            "{threads} committers: {} us per commit, {} commits in {} syncs",
+            started.elapsed().as_micros() / u128::from(commits),
+            after.sync_calls - before.sync_calls,
+            after.syncs - before.syncs,
+        );
+    }
+    drop(log);
+    let started = Instant::now();
+    let mut records = 0u64;
+    WriteAheadLog::open::<StorageError>(
+        &disk,
+        &directory,
+        LogOptions::new(1),
+        Lsn(0),
+        &mut |_, _| {
+            records += 1;
+            Ok(())
+        },
+    )
+    .map_or_else(|error| println!("{error}"), |_| ());
+    println!("replayed {records} records in {:?}", started.elapsed());
+    std::fs::remove_dir_all(&directory).unwrap();
+}

@@ -1,0 +1,320 @@
+//! Group commit among threads, and what waiters are told when the disk fails.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod common;
+
+use common::*;
+use parking_lot::{Condvar, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+use teak_base::{Lsn, StorageError, StorageResult};
+use teak_disk::{Disk, DiskFile};
+
+/// A disk whose syncs wait at a gate and whose writes or syncs can fail.
+#[derive(Debug, Default)]
+struct Gate {
+    closed: Mutex<bool>,
+    changed: Condvar,
+    /// Syncs that reached the gate.
+    arrived: AtomicU64,
+    fail_syncs: AtomicBool,
+    fail_writes: AtomicBool,
+}
+
+impl Gate {
+    fn set(&self, closed: bool) {
+        *self.closed.lock() = closed;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        let mut closed = self.closed.lock();
+        self.arrived.fetch_add(1, Ordering::SeqCst);
+        self.changed.notify_all();
+        while *closed {
+            self.changed.wait(&mut closed);
+        }
+    }
+
+    fn wait_for_arrivals(&self, count: u64) {
+        let mut closed = self.closed.lock();
+        while self.arrived.load(Ordering::SeqCst) < count {
+            self.changed.wait(&mut closed);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct GatedDisk {
+    inner: Arc<dyn Disk>,
+    gate: Arc<Gate>,
+}
+
+#[derive(Debug)]
+struct GatedFile {
+    inner: Arc<dyn DiskFile>,
+    gate: Arc<Gate>,
+}
+
+impl GatedDisk {
+    fn file(&self, inner: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(GatedFile {
+            inner,
+            gate: Arc::clone(&self.gate),
+        })
+    }
+}
+
+impl Disk for GatedDisk {
+    fn create(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
+        Ok(self.file(self.inner.create(path)?))
+    }
+    fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
+        Ok(self.file(self.inner.open(path)?))
+    }
+    fn remove(&self, path: &Path) -> StorageResult<()> {
+        self.inner.remove(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
+        self.inner.rename(from, to)
+    }
+    fn exists(&self, path: &Path) -> StorageResult<bool> {
+        self.inner.exists(path)
+    }
+    fn list(&self, directory: &Path) -> StorageResult<Vec<PathBuf>> {
+        self.inner.list(directory)
+    }
+    fn create_directories(&self, directory: &Path) -> StorageResult<()> {
+        self.inner.create_directories(directory)
+    }
+    fn sync_directory(&self, directory: &Path) -> StorageResult<()> {
+        self.inner.sync_directory(directory)
+    }
+}
+
+impl DiskFile for GatedFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
+        self.inner.read_exact_at(buffer, offset)
+    }
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
+        if self.gate.fail_writes.load(Ordering::SeqCst) {
+            return Err(StorageError::NoSpace {
+                path: self.path().to_path_buf(),
+            });
+        }
+        self.inner.write_all_at(bytes, offset)
+    }
+    fn sync(&self) -> StorageResult<()> {
+        self.gate.pass();
+        if self.gate.fail_syncs.load(Ordering::SeqCst) {
+            let refused = std::io::Error::other("refused");
+            return Err(StorageError::from_io("sync", self.path(), refused));
+        }
+        self.inner.sync()
+    }
+    fn len(&self) -> StorageResult<u64> {
+        self.inner.len()
+    }
+    fn set_len(&self, bytes: u64) -> StorageResult<()> {
+        self.inner.set_len(bytes)
+    }
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+}
+
+fn gated() -> (Arc<Gate>, Arc<dyn Disk>) {
+    let gate = Arc::new(Gate::default());
+    let disk = GatedDisk {
+        inner: memory(),
+        gate: Arc::clone(&gate),
+    };
+    (gate, Arc::new(disk))
+}
+
+#[test]
+fn followers_of_a_slow_sync_share_the_next_one() {
+    let (gate, disk) = gated();
+    let log = open(&disk, options());
+    gate.set(true);
+    let arrived = gate.arrived.load(Ordering::SeqCst);
+    let (first, _) = append_row(&log, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| log.sync(first).unwrap());
+        gate.wait_for_arrivals(arrived + 1);
+        let log = &log;
+        for n in 1..=20 {
+            let (lsn, _) = append_row(log, n);
+            scope.spawn(move || {
+                log.sync(lsn).unwrap();
+                assert!(log.durable() > lsn);
+            });
+        }
+        assert_eq!(log.durable(), Lsn(0));
+        gate.set(false);
+    });
+    assert_eq!(log.statistics().syncs, 2);
+    assert_eq!(log.statistics().batches, 2);
+    assert_eq!(log.durable(), log.end());
+}
+
+#[test]
+fn every_committer_of_many_threads_is_durable_on_return() {
+    let disk = memory();
+    let mut options = small_segments();
+    options.pending_bytes = 2000;
+    let log = open(&disk, options);
+    let acknowledged = Mutex::new(Vec::new());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let log = &log;
+        let acknowledged = &acknowledged;
+        let done = &done;
+        scope.spawn(move || {
+            while !done.load(Ordering::SeqCst) {
+                log.wait_for_pending(Duration::from_millis(1));
+                log.write_pending().unwrap();
+            }
+        });
+        let committers: Vec<_> = (0..8u64)
+            .map(|thread| {
+                scope.spawn(move || {
+                    for n in 0..150 {
+                        let (lsn, printed) = append_row(log, thread * 1000 + n);
+                        if n % 3 > 0 {
+                            log.sync(lsn).unwrap();
+                            assert!(log.durable() > lsn);
+                        }
+                        acknowledged.lock().push((lsn, printed));
+                    }
+                    log.sync(log.end()).unwrap();
+                })
+            })
+            .collect();
+        for committer in committers {
+            committer.join().unwrap();
+        }
+        done.store(true, Ordering::SeqCst);
+        log.wake();
+    });
+    let mut expected = acknowledged.into_inner();
+    expected.sort();
+    let expected: Vec<_> = expected.into_iter().map(|row| row.1).collect();
+    assert_eq!(list(&disk).unwrap(), expected);
+}
+
+#[test]
+fn a_failed_sync_is_told_to_every_waiter_and_poisons_the_log() {
+    let (gate, disk) = gated();
+    let log = open(&disk, options());
+    gate.set(true);
+    gate.fail_syncs.store(true, Ordering::SeqCst);
+    let arrived = gate.arrived.load(Ordering::SeqCst);
+    let (first, kept) = append_row(&log, 0);
+    thread::scope(|scope| {
+        let log = &log;
+        let leader = scope.spawn(move || log.sync(first));
+        gate.wait_for_arrivals(arrived + 1);
+        let (second, _) = append_row(log, 1);
+        let same_group = scope.spawn(move || log.sync(first));
+        let next_group = scope.spawn(move || log.sync(second));
+        gate.set(false);
+        let leader = leader.join().unwrap();
+        assert!(matches!(leader, Err(StorageError::Io { .. })), "{leader:?}");
+        for waiter in [same_group, next_group] {
+            let told = waiter.join().unwrap();
+            assert!(
+                matches!(told, Err(StorageError::Poisoned { .. })),
+                "{told:?}"
+            );
+        }
+    });
+    gate.fail_syncs.store(false, Ordering::SeqCst);
+    let refused = log.append(&teak_write_ahead_log::Record::Checkpoint { bytes: b"" });
+    assert!(matches!(refused, Err(StorageError::Poisoned { .. })));
+    assert!(log.sync(first).is_err());
+    assert!(log.write_pending().is_err());
+    assert_eq!(log.durable(), Lsn(0));
+    drop(log);
+    // Opening settles the doubt: what can be read is written again and synced.
+    let (log, found) = open_listing(&disk, options(), 0).unwrap();
+    assert_eq!(found, [kept]);
+    assert_eq!(log.durable(), log.end());
+}
+
+#[test]
+fn a_full_disk_poisons_the_log_and_frees_waiting_appenders() {
+    let (gate, disk) = gated();
+    let mut options = options();
+    options.pending_bytes = 500;
+    let log = open(&disk, options);
+    gate.fail_writes.store(true, Ordering::SeqCst);
+    let record = teak_write_ahead_log::Record::Checkpoint { bytes: &[7; 100] };
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let refused = (0..1000).find_map(|_| log.append(&record).err());
+                assert!(matches!(
+                    refused,
+                    Some(StorageError::NoSpace { .. } | StorageError::Poisoned { .. })
+                ));
+            });
+        }
+    });
+    assert!(matches!(
+        log.sync(Lsn(0)),
+        Err(StorageError::Poisoned { .. })
+    ));
+}
+
+#[test]
+fn appenders_wait_for_a_leader_when_both_buffers_are_full() {
+    let (gate, disk) = gated();
+    let mut options = options();
+    options.pending_bytes = 300;
+    let log = open(&disk, options);
+    gate.set(true);
+    let arrived = gate.arrived.load(Ordering::SeqCst);
+    let (first, _) = append_row(&log, 0);
+    thread::scope(|scope| {
+        let log = &log;
+        scope.spawn(move || log.sync(first).unwrap());
+        gate.wait_for_arrivals(arrived + 1);
+        for thread in 0..3 {
+            scope.spawn(move || {
+                for n in 0..30 {
+                    append_row(log, thread * 100 + n);
+                }
+            });
+        }
+        gate.set(false);
+    });
+    log.sync(log.end()).unwrap();
+    assert_eq!(list(&disk).unwrap().len(), 91);
+}
+
+#[test]
+fn waiting_for_pending_ends_by_records_by_wake_and_by_time() {
+    let disk = memory();
+    let mut options = options();
+    options.pending_bytes = 800;
+    let log = open(&disk, options);
+    assert!(!log.wait_for_pending(Duration::from_millis(1)));
+    thread::scope(|scope| {
+        let waiter = scope.spawn(|| log.wait_for_pending(Duration::from_secs(3600)));
+        for n in 0..4 {
+            append_row(&log, n);
+        }
+        assert!(waiter.join().unwrap());
+        log.write_pending().unwrap();
+        let waiter = scope.spawn(|| log.wait_for_pending(Duration::from_secs(3600)));
+        while !waiter.is_finished() {
+            log.wake();
+            thread::yield_now();
+        }
+        assert!(!waiter.join().unwrap());
+    });
+}

@@ -2,10 +2,14 @@
 //! functions. Everything above speaks to a [`Disk`], so that the simulator can
 //! put a faulty one beneath the whole engine.
 
+mod fault;
 mod memory;
+mod random;
 mod real;
 
+pub use fault::{FaultDisk, SyncFailure, WriteFailure};
 pub use memory::MemoryDisk;
+pub use random::Random;
 pub use real::RealDisk;
 
 use std::fmt::Debug;

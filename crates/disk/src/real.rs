@@ -80,10 +80,15 @@ impl Disk for RealDisk {
 
 impl DiskFile for RealFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
+        let short =
+            || StorageError::corrupt(&self.path, offset, "the file ends before the block does");
+        // The system refuses offsets beyond this as a programming error.
+        let end = offset.checked_add(buffer.len() as u64);
+        if end.is_none_or(|end| i64::try_from(end).is_err()) {
+            return Err(short());
+        }
         match self.file.read_exact_at(buffer, offset) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(
-                StorageError::corrupt(&self.path, offset, "the file ends before the block does"),
-            ),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(short()),
             other => wrap("read", &self.path, other),
         }
     }

@@ -1,0 +1,163 @@
+//! The names of the files: what lookups see, what is durable, and the changes
+//! between the two.
+
+use super::ContentId;
+use crate::Random;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+type Table = BTreeMap<PathBuf, ContentId>;
+
+#[derive(Clone, Debug)]
+enum Change {
+    Create(PathBuf, ContentId),
+    Remove(PathBuf, ContentId),
+    Rename(PathBuf, PathBuf, ContentId),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    current: Table,
+    durable: Table,
+    unsynced: Vec<Change>,
+    directories: BTreeSet<PathBuf>,
+}
+
+impl Change {
+    fn apply(&self, table: &mut Table) {
+        match self {
+            Self::Create(path, id) => {
+                table.insert(path.clone(), *id);
+            }
+            Self::Remove(path, id) => {
+                // When an earlier change is lost the name may be another's.
+                if table.get(path) == Some(id) {
+                    table.remove(path);
+                }
+            }
+            Self::Rename(from, to, id) => {
+                if table.get(from) == Some(id) {
+                    table.remove(from);
+                }
+                table.insert(to.clone(), *id);
+            }
+        }
+    }
+
+    /// Whether a sync of the directory makes this durable. A rename between
+    /// two directories is one step of the file system's journal.
+    fn is_in(&self, directory: &Path) -> bool {
+        let inside = |path: &Path| path.parent() == Some(directory);
+        match self {
+            Self::Create(path, _) | Self::Remove(path, _) => inside(path),
+            Self::Rename(from, to, _) => inside(from) || inside(to),
+        }
+    }
+
+    fn id(&self) -> ContentId {
+        match self {
+            Self::Create(_, id) | Self::Remove(_, id) | Self::Rename(_, _, id) => *id,
+        }
+    }
+}
+
+impl Names {
+    pub fn get(&self, path: &Path) -> Option<ContentId> {
+        self.current.get(path).copied()
+    }
+
+    pub fn exists(&self, path: &Path) -> bool {
+        self.current.contains_key(path) || self.directories.contains(path)
+    }
+
+    pub fn list(&self, directory: &Path) -> Vec<PathBuf> {
+        self.current
+            .keys()
+            .chain(&self.directories)
+            .filter(|path| path.parent() == Some(directory))
+            .cloned()
+            .collect()
+    }
+
+    pub fn create_directories(&mut self, directory: &Path) {
+        let ancestors = directory.ancestors().map(Path::to_path_buf);
+        self.directories.extend(ancestors);
+    }
+
+    pub fn create(&mut self, path: &Path, id: ContentId) {
+        self.change(Change::Create(path.to_path_buf(), id));
+    }
+
+    /// Removes a name and returns what it named.
+    pub fn remove(&mut self, path: &Path) -> Option<ContentId> {
+        let id = self.get(path)?;
+        self.change(Change::Remove(path.to_path_buf(), id));
+        Some(id)
+    }
+
+    /// Renames; false when there is no such name.
+    pub fn rename(&mut self, from: &Path, to: &Path) -> bool {
+        let Some(id) = self.get(from) else {
+            return false;
+        };
+        self.change(Change::Rename(from.to_path_buf(), to.to_path_buf(), id));
+        true
+    }
+
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.current);
+        self.unsynced.push(change);
+    }
+
+    /// Makes the changes of a directory durable; returns the ids concerned,
+    /// which may have lost their last name.
+    pub fn sync(&mut self, directory: &Path) -> Vec<ContentId> {
+        let mut concerned = Vec::new();
+        let mut rest = Vec::new();
+        for change in std::mem::take(&mut self.unsynced) {
+            if change.is_in(directory) {
+                if let Change::Rename(_, to, _) = &change {
+                    concerned.extend(self.durable.get(to));
+                }
+                change.apply(&mut self.durable);
+                concerned.push(change.id());
+                // What came before a durable rename cannot happen after it.
+                if let Change::Rename(_, _, id) = change {
+                    rest.retain(|earlier: &Change| earlier.id() != id);
+                }
+            } else {
+                rest.push(change);
+            }
+        }
+        self.unsynced = rest;
+        concerned
+    }
+
+    /// Whether a name leads to these contents, or may after a power loss.
+    pub fn refers_to(&self, id: ContentId) -> bool {
+        let held = |table: &Table| table.values().any(|&named| named == id);
+        held(&self.current)
+            || held(&self.durable)
+            || self.unsynced.iter().any(|change| change.id() == id)
+    }
+
+    /// What a power loss may leave.
+    pub fn after_power_loss(&self, random: &mut Random) -> Names {
+        let mut table = self.durable.clone();
+        // 0: none, 1: all, 2: those before some moment, 3: any.
+        let mood = random.below(4);
+        let moment = random.below(self.unsynced.len() as u64 + 1);
+        for (number, change) in (0u64..).zip(&self.unsynced) {
+            let any = random.one_in(2);
+            if matches!(mood, 1) || (mood == 2 && number < moment) || (mood == 3 && any) {
+                change.apply(&mut table);
+            }
+        }
+        Names {
+            current: table.clone(),
+            durable: table,
+            unsynced: Vec::new(),
+            directories: self.directories.clone(),
+        }
+    }
+}

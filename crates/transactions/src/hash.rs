@@ -1,0 +1,42 @@
+//! The name of a row for latches and locks: a 64-bit hash of index and key.
+//!
+//! Locks keep no key bytes. Two rows of equal hash share one lock, which can
+//! only make a transaction wait longer than it must, never let two writers in;
+//! holders count their acquisitions, so giving one row up keeps the other.
+
+use std::hash::{BuildHasherDefault, Hasher};
+use teak_base::FileId;
+use teak_base::checksum::hash_key;
+
+/// Names a row (index file and key) in latches and lock tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockId(pub u64);
+
+impl LockId {
+    /// The lock of `key` in the index `file`.
+    #[must_use]
+    pub fn new(file: FileId, key: &[u8]) -> Self {
+        let mixed = hash_key(key) ^ file.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self(mixed.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29))
+    }
+}
+
+/// Passes an already mixed 64-bit value through.
+#[derive(Default)]
+pub(crate) struct PassHasher(u64);
+
+impl Hasher for PassHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value;
+    }
+}
+
+pub(crate) type PassBuild = BuildHasherDefault<PassHasher>;

@@ -1,0 +1,28 @@
+//! Transactions without storage: which writes are committed and in what order
+//! ([`WriteIdTable`]), what a reader may see ([`Snapshots`], [`View`]), and who
+//! may write a row next ([`Latches`], [`RowLocks`], waits for other writers).
+//!
+//! This crate holds no rows, writes no log and starts no threads. The engine
+//! calls it around its log appends: allocate a write id before the first write,
+//! publish the ids after the commit record is durable.
+
+pub mod error;
+pub mod hash;
+pub mod latches;
+pub mod row_locks;
+pub mod snapshots;
+pub mod system;
+pub mod transaction;
+pub mod view;
+pub mod waits;
+pub mod write_ids;
+
+pub use error::WaitError;
+pub use hash::LockId;
+pub use latches::{LatchGuard, Latches};
+pub use row_locks::{LockMode, RowLocks};
+pub use snapshots::Snapshots;
+pub use system::{HorizonValue, TransactionSystem};
+pub use transaction::{Savepoint, Transaction, TransactionId, TransactionShared};
+pub use view::View;
+pub use write_ids::{WriteFate, WriteIdTable};

@@ -1,0 +1,495 @@
+//! The transactions of one engine: begin, snapshot, lock, wait, publish, end.
+//!
+//! Committing, seen from here: (1) the engine notes the log's end as the
+//! transaction's floor, appends the commit record and syncs it; (2)
+//! [`TransactionSystem::publish`] gives the ids their sequence under one short
+//! mutex; (3) waiters are rung and explicit locks released. A catalogue written
+//! between (1) and (2) lists the ids as undecided and keeps the log from the
+//! floor on, so recovery finds the record.
+
+use crate::error::WaitError;
+use crate::hash::LockId;
+use crate::latches::Latches;
+use crate::row_locks::{LockMode, Requested, RowLocks};
+use crate::snapshots::Snapshots;
+use crate::transaction::{
+    HeldLock, Savepoint, Transaction, TransactionId, TransactionShared, Wake,
+};
+use crate::view::{Reads, View};
+use crate::waits::{Target, WaitGraph, WriteWaits};
+use crate::write_ids::{WriteFate, WriteIdTable};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use teak_base::{CommitSequence, Lsn, WriteId};
+
+const SHARDS: usize = 16;
+
+type Running = BTreeMap<u64, Arc<TransactionShared>>;
+
+/// Counts since the engine was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TransactionCounts {
+    /// Transactions that run.
+    pub active: u64,
+    /// Transactions that committed with writes.
+    pub committed: u64,
+    /// Transactions rolled back with writes.
+    pub rolled_back: u64,
+    /// Waits for a row.
+    pub lock_waits: u64,
+    /// Waits that ended by the timeout.
+    pub lock_timeouts: u64,
+    /// Waits refused because they would close a circle.
+    pub deadlocks: u64,
+    /// Transactions that wait at this moment for an undecided write.
+    pub waiting: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    committed: AtomicU64,
+    rolled_back: AtomicU64,
+    lock_waits: AtomicU64,
+    lock_timeouts: AtomicU64,
+    deadlocks: AtomicU64,
+}
+
+/// The transactions of one engine.
+pub struct TransactionSystem {
+    ids: Arc<WriteIdTable>,
+    snapshots: Snapshots,
+    latches: Latches,
+    locks: RowLocks,
+    write_waits: WriteWaits,
+    graph: WaitGraph,
+    running: [Mutex<Running>; SHARDS],
+    next_transaction: AtomicU64,
+    publishing: Mutex<()>,
+    published: AtomicU64,
+    counts: Counts,
+}
+
+/// What merges may take away, at one moment.
+pub struct HorizonValue {
+    ids: Arc<WriteIdTable>,
+    snapshots: Vec<CommitSequence>,
+}
+
+impl HorizonValue {
+    /// What became of a write, by now.
+    #[must_use]
+    pub fn fate(&self, id: WriteId) -> WriteFate {
+        self.ids.fate(id)
+    }
+
+    /// Live snapshots, ascending; the newest published sequence is the last.
+    #[must_use]
+    pub fn snapshots(&self) -> &[CommitSequence] {
+        &self.snapshots
+    }
+}
+
+impl TransactionSystem {
+    /// A system over a restored or empty id table, whose transactions start at
+    /// `next_transaction` (at least 1).
+    #[must_use]
+    pub fn new(ids: WriteIdTable, next_transaction: u64) -> Self {
+        Self {
+            ids: Arc::new(ids),
+            snapshots: Snapshots::default(),
+            latches: Latches::default(),
+            locks: RowLocks::default(),
+            write_waits: WriteWaits::default(),
+            graph: WaitGraph::default(),
+            running: Default::default(),
+            next_transaction: AtomicU64::new(next_transaction.max(1)),
+            publishing: Mutex::new(()),
+            published: AtomicU64::new(1),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The table of write ids.
+    #[must_use]
+    pub fn ids(&self) -> &Arc<WriteIdTable> {
+        &self.ids
+    }
+
+    /// The row latches.
+    #[must_use]
+    pub fn latches(&self) -> &Latches {
+        &self.latches
+    }
+
+    /// The explicit row locks.
+    #[must_use]
+    pub fn locks(&self) -> &RowLocks {
+        &self.locks
+    }
+
+    /// The live snapshots.
+    #[must_use]
+    pub fn snapshots(&self) -> &Snapshots {
+        &self.snapshots
+    }
+
+    /// The newest sequence that readers may see.
+    #[must_use]
+    pub fn newest(&self) -> CommitSequence {
+        CommitSequence(self.published.load(Ordering::Acquire))
+    }
+
+    /// The number of the next transaction.
+    #[must_use]
+    pub fn next_transaction(&self) -> TransactionId {
+        TransactionId(self.next_transaction.load(Ordering::Acquire))
+    }
+
+    fn shard(&self, id: TransactionId) -> Option<&Mutex<Running>> {
+        self.running
+            .get(usize::try_from(id.0 % SHARDS as u64).unwrap_or(0))
+    }
+
+    /// Starts a transaction.
+    pub fn begin(&self) -> Transaction {
+        let id = TransactionId(self.next_transaction.fetch_add(1, Ordering::AcqRel));
+        let shared = Arc::new(TransactionShared::new(id));
+        if let Some(shard) = self.shard(id) {
+            shard.lock().insert(id.0, Arc::clone(&shared));
+        }
+        Transaction::new(shared)
+    }
+
+    /// The oldest running transaction, or the next one.
+    #[must_use]
+    pub fn oldest_running(&self) -> TransactionId {
+        // Read first: a transaction that starts meanwhile is newer.
+        let next = self.next_transaction().0;
+        let oldest = self
+            .running
+            .iter()
+            .filter_map(|shard| shard.lock().keys().next().copied())
+            .fold(next, u64::min);
+        TransactionId(oldest)
+    }
+
+    /// The lowest log position at which the commit record of a running
+    /// transaction may stand. Records appended after the call are not covered.
+    #[must_use]
+    pub fn commit_floor(&self) -> Option<Lsn> {
+        self.running
+            .iter()
+            .filter_map(|shard| {
+                let shard = shard.lock();
+                shard
+                    .values()
+                    .filter_map(|other| other.commit_floor())
+                    .min()
+            })
+            .min()
+    }
+
+    /// The id under which the transaction writes now.
+    pub fn write_id(&self, transaction: &mut Transaction) -> WriteId {
+        if let Some(id) = transaction.open_write_id() {
+            return id;
+        }
+        let id = self.ids.allocate(transaction.id());
+        transaction.push_write_id(id);
+        id
+    }
+
+    /// Takes a snapshot unless the transaction has one.
+    pub fn take_snapshot(&self, transaction: &mut Transaction) -> CommitSequence {
+        match transaction.snapshot {
+            Some(snapshot) => snapshot,
+            None => {
+                let snapshot = self.snapshots.acquire(|| self.newest());
+                transaction.snapshot = Some(snapshot);
+                snapshot
+            }
+        }
+    }
+
+    /// Gives the snapshot up.
+    pub fn drop_snapshot(&self, transaction: &mut Transaction) {
+        if let Some(snapshot) = transaction.snapshot.take() {
+            self.snapshots.release(snapshot);
+        }
+    }
+
+    /// A view for the transaction.
+    #[must_use]
+    pub fn view(&self, transaction: &Transaction, reads: Reads) -> View {
+        View::new(Arc::clone(&self.ids), transaction.id(), reads)
+    }
+
+    /// What merges may take away now.
+    #[must_use]
+    pub fn horizon(&self) -> HorizonValue {
+        HorizonValue {
+            ids: Arc::clone(&self.ids),
+            snapshots: self.snapshots.list(|| self.newest()),
+        }
+    }
+
+    /// Lets the id table forget what every snapshot sees.
+    pub fn prune(&self) -> WriteId {
+        let oldest = self.snapshots.oldest(|| self.newest());
+        self.ids.prune(oldest)
+    }
+
+    /// Aborts the writes since the mark and wakes who waits for them. Returns
+    /// the aborted ids.
+    pub fn rollback_to(&self, transaction: &mut Transaction, savepoint: Savepoint) -> Vec<WriteId> {
+        let aborted = transaction.split_off(savepoint);
+        self.ids.abort(&aborted);
+        self.write_waits.ring(&aborted);
+        aborted
+    }
+
+    /// Makes the transaction's writes visible, in commit order, and ends it.
+    /// The commit record must be as durable as the caller wants it.
+    pub fn publish(&self, mut transaction: Transaction) {
+        let ids = std::mem::take(&mut transaction.ids);
+        if !ids.is_empty() {
+            let publishing = self.publishing.lock();
+            let sequence = CommitSequence(self.published.load(Ordering::Relaxed) + 1);
+            self.ids.commit(&ids, sequence);
+            self.published.store(sequence.0, Ordering::Release);
+            drop(publishing);
+            self.counts.committed.fetch_add(1, Ordering::Relaxed);
+            self.write_waits.ring(&ids);
+        }
+        self.end(transaction);
+    }
+
+    /// Undoes everything and ends the transaction. Returns the aborted ids.
+    pub fn abort(&self, mut transaction: Transaction) -> Vec<WriteId> {
+        let aborted = self.rollback_to(&mut transaction, Savepoint(0));
+        if !aborted.is_empty() {
+            self.counts.rolled_back.fetch_add(1, Ordering::Relaxed);
+        }
+        self.end(transaction);
+        aborted
+    }
+
+    /// Ends a transaction whose outcome only recovery will know (its commit
+    /// record may or may not be durable): its writes stay undecided, locked and
+    /// invisible until the engine is opened again.
+    pub fn abandon(&self, mut transaction: Transaction) {
+        transaction.ids.clear();
+        // It stays listed as running, so that its floor keeps the log.
+        self.release_all(&mut transaction);
+    }
+
+    fn release_all(&self, transaction: &mut Transaction) {
+        let id = transaction.id();
+        for (lock, _) in std::mem::take(&mut transaction.held) {
+            self.locks.release(lock, id);
+        }
+        self.drop_snapshot(transaction);
+    }
+
+    fn end(&self, mut transaction: Transaction) {
+        self.release_all(&mut transaction);
+        if let Some(shard) = self.shard(transaction.id()) {
+            shard.lock().remove(&transaction.id().0);
+        }
+    }
+
+    /// Locks a row for the transaction. Called without any latch when it may
+    /// wait (`timeout` not zero); with the row's latch held, only
+    /// [`TransactionSystem::try_lock`] is allowed.
+    ///
+    /// # Errors
+    /// [`WaitError`] when the lock was not granted.
+    pub fn lock(
+        &self,
+        transaction: &mut Transaction,
+        lock: LockId,
+        mode: LockMode,
+        timeout: Duration,
+    ) -> Result<(), WaitError> {
+        if let Some(held) = transaction.held.get_mut(&lock)
+            && held.mode >= mode
+        {
+            held.count += 1;
+            return Ok(());
+        }
+        let shared = Arc::clone(transaction.shared());
+        if self.locks.request(lock, &shared, mode) == Requested::Queued {
+            self.wait_for_lock(&shared, lock, timeout)?;
+        }
+        Self::note_lock(transaction, lock, mode);
+        Ok(())
+    }
+
+    fn note_lock(transaction: &mut Transaction, lock: LockId, mode: LockMode) {
+        let scope = transaction.scope;
+        let held = transaction.held.entry(lock).or_insert(HeldLock {
+            mode,
+            count: 0,
+            scope,
+        });
+        held.mode = held.mode.max(mode);
+        held.count += 1;
+    }
+
+    /// Locks a row if nobody stands in the way. `false` when somebody does;
+    /// nothing is queued then.
+    pub fn try_lock(&self, transaction: &mut Transaction, lock: LockId, mode: LockMode) -> bool {
+        if let Some(held) = transaction.held.get_mut(&lock)
+            && held.mode >= mode
+        {
+            held.count += 1;
+            return true;
+        }
+        let shared = Arc::clone(transaction.shared());
+        if self.locks.request(lock, &shared, mode) == Requested::Queued
+            && self.locks.withdraw(lock, shared.id())
+        {
+            return false;
+        }
+        Self::note_lock(transaction, lock, mode);
+        true
+    }
+
+    fn wait_for_lock(
+        &self,
+        shared: &Arc<TransactionShared>,
+        lock: LockId,
+        timeout: Duration,
+    ) -> Result<(), WaitError> {
+        self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);
+        let target = Target::Lock(lock);
+        let outcome = if self
+            .graph
+            .begin(shared.id(), target, &self.locks, &self.ids)
+        {
+            let wake = shared.sleep_until(Instant::now() + timeout);
+            self.graph.end(shared.id());
+            match wake {
+                Wake::Woken => return Ok(()),
+                Wake::TimedOut => WaitError::Timeout,
+                Wake::Interrupted => WaitError::Interrupted,
+            }
+        } else {
+            WaitError::Deadlock
+        };
+        if !self.locks.withdraw(lock, shared.id()) {
+            // Granted between the wake-up and here.
+            return Ok(());
+        }
+        Err(self.count_failure(outcome))
+    }
+
+    fn count_failure(&self, error: WaitError) -> WaitError {
+        match error {
+            WaitError::Timeout => &self.counts.lock_timeouts,
+            WaitError::Deadlock => &self.counts.deadlocks,
+            WaitError::Interrupted => return error,
+        }
+        .fetch_add(1, Ordering::Relaxed);
+        error
+    }
+
+    /// Waits until the foreign write `id` is decided.
+    ///
+    /// # Errors
+    /// [`WaitError`] when it is still undecided.
+    pub fn wait_for_write(
+        &self,
+        transaction: &Transaction,
+        id: WriteId,
+        timeout: Duration,
+    ) -> Result<(), WaitError> {
+        let shared = transaction.shared();
+        if !self.write_waits.enlist(id, shared, &self.ids) {
+            return Ok(());
+        }
+        self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);
+        let target = Target::Write(id);
+        let outcome = if self
+            .graph
+            .begin(shared.id(), target, &self.locks, &self.ids)
+        {
+            let wake = shared.sleep_until(Instant::now() + timeout);
+            self.graph.end(shared.id());
+            match wake {
+                Wake::Woken => Ok(()),
+                Wake::TimedOut => Err(WaitError::Timeout),
+                Wake::Interrupted => Err(WaitError::Interrupted),
+            }
+        } else {
+            Err(WaitError::Deadlock)
+        };
+        self.write_waits.delist(id, shared.id());
+        outcome.map_err(|error| self.count_failure(error))
+    }
+
+    /// Gives up one acquisition of a row; the lock goes with the last.
+    pub fn unlock(&self, transaction: &mut Transaction, lock: LockId) {
+        let Some(held) = transaction.held.get_mut(&lock) else {
+            return;
+        };
+        held.count = held.count.saturating_sub(1);
+        if held.count == 0 {
+            transaction.held.remove(&lock);
+            self.locks.release(lock, transaction.id());
+        }
+    }
+
+    /// Gives a row's lock up whatever the count: its newest version is the
+    /// transaction's own now, which locks it implicitly. A lock taken before
+    /// the last mark stays, for returning to the mark would undo the write but
+    /// must not undo the lock.
+    pub fn unlock_written(&self, transaction: &mut Transaction, lock: LockId) {
+        if transaction.held.is_empty() {
+            return;
+        }
+        let scope = transaction.scope;
+        if transaction
+            .held
+            .get(&lock)
+            .is_some_and(|held| held.scope == scope)
+        {
+            transaction.held.remove(&lock);
+            self.locks.release(lock, transaction.id());
+        }
+    }
+
+    /// Ends every wait: the engine is shutting down.
+    pub fn interrupt_all(&self) {
+        for shard in &self.running {
+            for transaction in shard.lock().values() {
+                transaction.interrupt();
+            }
+        }
+    }
+
+    /// Counts for status reports.
+    #[must_use]
+    pub fn counts(&self) -> TransactionCounts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        TransactionCounts {
+            active: self
+                .running
+                .iter()
+                .map(|shard| shard.lock().len() as u64)
+                .sum(),
+            committed: load(&self.counts.committed),
+            rolled_back: load(&self.counts.rolled_back),
+            lock_waits: load(&self.counts.lock_waits),
+            lock_timeouts: load(&self.counts.lock_timeouts),
+            deadlocks: load(&self.counts.deadlocks),
+            waiting: self.write_waits.count(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

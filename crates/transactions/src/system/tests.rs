@@ -1,0 +1,256 @@
+use super::*;
+use std::sync::mpsc;
+use teak_base::FileId;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn system() -> Arc<TransactionSystem> {
+    let ids = WriteIdTable::new(WriteId(1), WriteId(1), &[]);
+    Arc::new(TransactionSystem::new(ids, 1))
+}
+
+fn row(name: &str) -> LockId {
+    LockId::new(FileId(1), name.as_bytes())
+}
+
+/// Waits until as many transactions wait for a row as the test has made wait.
+fn until_waits(system: &TransactionSystem, waits: u64) {
+    while system.counts().lock_waits < waits {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn commits_are_seen_in_order_and_whole() {
+    let system = system();
+    let mut a = system.begin();
+    let first = system.write_id(&mut a);
+    a.savepoint();
+    let second = system.write_id(&mut a);
+    assert_ne!(first, second);
+    let mut reader = system.begin();
+    let before = system.take_snapshot(&mut reader);
+    system.publish(a);
+    let old = system.view(&reader, Reads::Snapshot(before));
+    assert!(!old.sees(first) && !old.sees(second));
+    let mut later = system.begin();
+    let after = system.take_snapshot(&mut later);
+    let new = system.view(&later, Reads::Snapshot(after));
+    assert!(new.sees(first) && new.sees(second));
+    assert_eq!(system.prune(), first);
+    system.publish(reader);
+    assert_eq!(system.prune().0, second.0 + 1);
+}
+
+#[test]
+fn savepoint_rollback_aborts_only_later_writes() {
+    let system = system();
+    let mut a = system.begin();
+    let kept = system.write_id(&mut a);
+    let mark = a.savepoint();
+    let gone = system.write_id(&mut a);
+    assert_eq!(system.rollback_to(&mut a, mark), [gone]);
+    let again = system.write_id(&mut a);
+    assert_eq!(a.write_ids(), [kept, again]);
+    system.publish(a);
+    assert_eq!(system.ids().fate(gone), WriteFate::Aborted);
+    assert!(matches!(system.ids().fate(kept), WriteFate::Committed(_)));
+}
+
+#[test]
+fn a_writer_waits_until_the_other_is_decided() {
+    let system = system();
+    let mut a = system.begin();
+    let id = system.write_id(&mut a);
+    let other = Arc::clone(&system);
+    let waiter = std::thread::spawn(move || {
+        let b = other.begin();
+        let outcome = other.wait_for_write(&b, id, LONG);
+        other.publish(b);
+        outcome
+    });
+    until_waits(&system, 1);
+    system.publish(a);
+    assert_eq!(waiter.join().unwrap(), Ok(()));
+    assert_eq!(system.counts().active, 0);
+}
+
+#[test]
+fn waits_end_by_timeout_and_by_interrupt() {
+    let system = system();
+    let mut a = system.begin();
+    let id = system.write_id(&mut a);
+    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    let mut b = system.begin();
+    let none = Duration::ZERO;
+    assert_eq!(system.wait_for_write(&b, id, none), Err(WaitError::Timeout));
+    assert_eq!(
+        system.lock(&mut b, row("x"), LockMode::Shared, none),
+        Err(WaitError::Timeout)
+    );
+    b.shared().interrupt();
+    assert_eq!(
+        system.wait_for_write(&b, id, LONG),
+        Err(WaitError::Interrupted)
+    );
+    assert_eq!(
+        system.lock(&mut b, row("x"), LockMode::Shared, LONG),
+        Err(WaitError::Interrupted)
+    );
+    system.abort(a);
+    b.shared().clear_interrupt();
+    assert_eq!(
+        system.lock(&mut b, row("x"), LockMode::Shared, none),
+        Ok(())
+    );
+    system.abort(b);
+    assert_eq!(system.locks().count(), 0);
+}
+
+#[test]
+fn locks_are_granted_first_come_first_served() {
+    let system = system();
+    let mut holder = system.begin();
+    assert!(system.try_lock(&mut holder, row("x"), LockMode::Exclusive));
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for n in 0..4u64 {
+            let sender = sender.clone();
+            let system = &system;
+            scope.spawn(move || {
+                let mut mine = system.begin();
+                system
+                    .lock(&mut mine, row("x"), LockMode::Exclusive, LONG)
+                    .unwrap();
+                sender.send(n).unwrap();
+                system.publish(mine);
+            });
+            until_waits(system, n + 1);
+        }
+        system.publish(holder);
+        let order: Vec<u64> = (0..4).map(|_| receiver.recv().unwrap()).collect();
+        assert_eq!(order, [0, 1, 2, 3]);
+    });
+    assert_eq!(system.locks().count(), 0);
+}
+
+#[test]
+fn readers_share_and_an_upgrade_goes_first() {
+    let system = system();
+    let mut a = system.begin();
+    let mut b = system.begin();
+    assert!(system.try_lock(&mut a, row("x"), LockMode::Shared));
+    assert!(system.try_lock(&mut b, row("x"), LockMode::Shared));
+    assert!(!system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    assert!(
+        system
+            .locks()
+            .conflicts(row("x"), a.id(), LockMode::Exclusive)
+    );
+    system.unlock(&mut b, row("x"));
+    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    assert!(!system.try_lock(&mut b, row("x"), LockMode::Shared));
+    system.abort(a);
+    system.abort(b);
+    assert_eq!(system.locks().count(), 0);
+}
+
+#[test]
+fn a_circle_of_row_locks_is_refused() {
+    let system = system();
+    let mut a = system.begin();
+    let mut b = system.begin();
+    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    assert!(system.try_lock(&mut b, row("y"), LockMode::Exclusive));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let outcome = system.lock(&mut a, row("y"), LockMode::Exclusive, LONG);
+            system.publish(a);
+            outcome
+        });
+        until_waits(&system, 1);
+        assert_eq!(
+            system.lock(&mut b, row("x"), LockMode::Exclusive, LONG),
+            Err(WaitError::Deadlock)
+        );
+        system.abort(b);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+    });
+    assert_eq!(system.counts().deadlocks, 1);
+}
+
+#[test]
+fn a_circle_of_writes_and_upgrades_is_refused() {
+    let system = system();
+    let mut a = system.begin();
+    let mut b = system.begin();
+    let written = system.write_id(&mut a);
+    assert!(system.try_lock(&mut a, row("s"), LockMode::Shared));
+    assert!(system.try_lock(&mut b, row("s"), LockMode::Shared));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let outcome = system.lock(&mut a, row("s"), LockMode::Exclusive, LONG);
+            system.publish(a);
+            outcome
+        });
+        until_waits(&system, 1);
+        assert_eq!(
+            system.wait_for_write(&b, written, LONG),
+            Err(WaitError::Deadlock)
+        );
+        system.abort(b);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+    });
+}
+
+#[test]
+fn a_written_rows_lock_goes_unless_a_mark_came_between() {
+    let system = system();
+    let mut a = system.begin();
+    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    system.unlock_written(&mut a, row("x"));
+    assert_eq!(system.locks().count(), 0);
+    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    a.savepoint();
+    system.unlock_written(&mut a, row("x"));
+    assert_eq!(system.locks().count(), 1);
+    system.abort(a);
+    assert_eq!(system.locks().count(), 0);
+}
+
+#[test]
+fn the_floor_of_a_committing_transaction_is_kept() {
+    let system = system();
+    let mut a = system.begin();
+    system.write_id(&mut a);
+    assert_eq!(system.commit_floor(), None);
+    a.shared().set_commit_floor(Lsn(77));
+    assert_eq!(system.commit_floor(), Some(Lsn(77)));
+    system.publish(a);
+    assert_eq!(system.commit_floor(), None);
+}
+
+#[test]
+fn counters_of_many_threads_never_lose_an_update() {
+    // Every thread adds to one row under an exclusive lock; the row is a cell.
+    let system = system();
+    let cell = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    let mut mine = system.begin();
+                    system
+                        .lock(&mut mine, row("n"), LockMode::Exclusive, LONG)
+                        .unwrap();
+                    let value = cell.load(Ordering::Relaxed);
+                    std::thread::yield_now();
+                    cell.store(value + 1, Ordering::Relaxed);
+                    system.publish(mine);
+                }
+            });
+        }
+    });
+    assert_eq!(cell.load(Ordering::Relaxed), 2000);
+    assert_eq!(system.locks().count(), 0);
+}

@@ -1,0 +1,154 @@
+//! What one reader sees. A view answers for each write id whether its versions
+//! are visible; decided answers are remembered in a small direct-mapped cache,
+//! so a scan over rows of few writers costs two loads per row.
+//!
+//! Only answers that cannot change are kept: a foreign write that was undecided
+//! when a snapshot was taken commits after it, hence stays invisible to it.
+//! Readers without a snapshot (dirty reads, newest-committed reads) do not keep
+//! answers about undecided writes.
+
+use crate::transaction::TransactionId;
+use crate::write_ids::{WriteFate, WriteIdTable};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::{CommitSequence, WriteId};
+
+const SLOTS: usize = 64;
+
+/// Which foreign writes a reader sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Committed at or before the sequence.
+    Snapshot(CommitSequence),
+    /// Committed by now. Notes undecided writes that were met.
+    Newest,
+    /// Committed or undecided.
+    Dirty,
+}
+
+/// The eyes of one reader. Shared by its cursors; cheap to ask.
+pub struct View {
+    ids: Arc<WriteIdTable>,
+    owner: TransactionId,
+    reads: Reads,
+    /// `id << 1 | visible`, or zero.
+    cache: [AtomicU64; SLOTS],
+    /// The first undecided foreign write met since it was last taken.
+    met: AtomicU64,
+}
+
+impl View {
+    /// A view of `owner`'s own undecided writes and of `reads`.
+    #[must_use]
+    pub fn new(ids: Arc<WriteIdTable>, owner: TransactionId, reads: Reads) -> Self {
+        Self {
+            ids,
+            owner,
+            reads,
+            cache: [const { AtomicU64::new(0) }; SLOTS],
+            met: AtomicU64::new(0),
+        }
+    }
+
+    /// What the view sees of others.
+    #[must_use]
+    pub fn reads(&self) -> Reads {
+        self.reads
+    }
+
+    /// Whether versions of `id` are visible.
+    #[inline]
+    #[must_use]
+    pub fn sees(&self, id: WriteId) -> bool {
+        if id.is_settled() {
+            return true;
+        }
+        let place = usize::try_from(id.0 % SLOTS as u64).unwrap_or(0);
+        if let Some(slot) = self.cache.get(place) {
+            let kept = slot.load(Ordering::Relaxed);
+            if kept >> 1 == id.0 {
+                return kept & 1 == 1;
+            }
+        }
+        self.ask(id, place)
+    }
+
+    #[cold]
+    fn ask(&self, id: WriteId, place: usize) -> bool {
+        let (visible, lasting) = match (self.ids.fate(id), self.reads) {
+            (WriteFate::Active(owner), _) if owner == self.owner => (true, false),
+            (WriteFate::Active(_), Reads::Snapshot(_)) => (false, true),
+            (WriteFate::Active(_), Reads::Dirty) => (true, false),
+            (WriteFate::Active(_), Reads::Newest) => {
+                let _ = self
+                    .met
+                    .compare_exchange(0, id.0, Ordering::Relaxed, Ordering::Relaxed);
+                (false, false)
+            }
+            (WriteFate::Aborted, _) => (false, true),
+            (WriteFate::Committed(at), Reads::Snapshot(sequence)) => (at <= sequence, true),
+            (WriteFate::Committed(_), _) => (true, true),
+        };
+        if lasting && let Some(slot) = self.cache.get(place) {
+            slot.store((id.0 << 1) | u64::from(visible), Ordering::Relaxed);
+        }
+        visible
+    }
+
+    /// Takes the first undecided foreign write met by a newest-committed read.
+    pub fn take_met(&self) -> Option<WriteId> {
+        match self.met.load(Ordering::Relaxed) {
+            0 => None,
+            id => {
+                self.met.store(0, Ordering::Relaxed);
+                Some(WriteId(id))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: TransactionId = TransactionId(1);
+    const OTHER: TransactionId = TransactionId(2);
+
+    #[test]
+    fn snapshot_never_sees_later_commits() {
+        let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
+        let mine = ids.allocate(ME);
+        let early = ids.allocate(OTHER);
+        let late = ids.allocate(OTHER);
+        ids.commit(&[early], CommitSequence(1));
+        let view = View::new(Arc::clone(&ids), ME, Reads::Snapshot(CommitSequence(1)));
+        let answers = || [mine, early, late].map(|id| view.sees(id));
+        assert_eq!(answers(), [true, true, false]);
+        ids.commit(&[late], CommitSequence(2));
+        assert_eq!(answers(), [true, true, false]);
+        ids.abort(&[mine]);
+        assert_eq!(answers(), [false, true, false]);
+    }
+
+    #[test]
+    fn newest_read_notes_the_undecided_writer() {
+        let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
+        let other = ids.allocate(OTHER);
+        let view = View::new(Arc::clone(&ids), ME, Reads::Newest);
+        assert!(!view.sees(other));
+        assert_eq!(view.take_met(), Some(other));
+        assert_eq!(view.take_met(), None);
+        ids.commit(&[other], CommitSequence(1));
+        assert!(view.sees(other));
+    }
+
+    #[test]
+    fn dirty_read_sees_what_is_undecided() {
+        let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
+        let other = ids.allocate(OTHER);
+        let view = View::new(Arc::clone(&ids), ME, Reads::Dirty);
+        assert!(view.sees(other));
+        ids.abort(&[other]);
+        assert!(!view.sees(other));
+    }
+}

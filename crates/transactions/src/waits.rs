@@ -1,0 +1,149 @@
+//! Waiting for another writer to finish, and the check that no circle of
+//! transactions wait for each other.
+//!
+//! A waiter for a write id puts its bell into a shard, then looks at the id
+//! again; a finisher settles its ids, then rings whoever is listed. The count
+//! of waiters and the id's slot are sequentially consistent, so one of the two
+//! always sees the other, and a finisher without waiters pays one load.
+//!
+//! The wait graph keeps only what each transaction waits for; who blocks it is
+//! asked of the lock table and the id table when a wait begins, so an edge is
+//! never stale.
+
+use crate::hash::{LockId, PassBuild};
+use crate::row_locks::RowLocks;
+use crate::transaction::{TransactionId, TransactionShared};
+use crate::write_ids::WriteIdTable;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::WriteId;
+
+const SHARDS: usize = 16;
+
+type Bells = HashMap<u64, Vec<Arc<TransactionShared>>, PassBuild>;
+
+/// Bells of transactions that wait for a write id to be decided.
+#[derive(Default)]
+pub(crate) struct WriteWaits {
+    waiting: AtomicU64,
+    shards: [Mutex<Bells>; SHARDS],
+}
+
+impl WriteWaits {
+    fn shard(&self, id: WriteId) -> Option<&Mutex<Bells>> {
+        self.shards
+            .get(usize::try_from(id.0 % SHARDS as u64).unwrap_or(0))
+    }
+
+    /// Lists the bell unless the id is decided already. `false` when decided.
+    pub(crate) fn enlist(
+        &self,
+        id: WriteId,
+        transaction: &Arc<TransactionShared>,
+        ids: &WriteIdTable,
+    ) -> bool {
+        let Some(shard) = self.shard(id) else {
+            return false;
+        };
+        transaction.arm();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut bells = shard.lock();
+        if ids.active_owner(id).is_none() {
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+            return false;
+        }
+        bells.entry(id.0).or_default().push(Arc::clone(transaction));
+        true
+    }
+
+    /// Takes the bell off the list again.
+    pub(crate) fn delist(&self, id: WriteId, transaction: TransactionId) {
+        let Some(shard) = self.shard(id) else {
+            return;
+        };
+        let mut bells = shard.lock();
+        if let Some(list) = bells.get_mut(&id.0) {
+            list.retain(|other| other.id() != transaction);
+            if list.is_empty() {
+                bells.remove(&id.0);
+            }
+        }
+        drop(bells);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Rings everyone who waits for one of the decided ids.
+    pub(crate) fn ring(&self, ids: &[WriteId]) {
+        if self.waiting.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        for id in ids {
+            if let Some(shard) = self.shard(*id)
+                && let Some(list) = shard.lock().get(&id.0)
+            {
+                for transaction in list {
+                    transaction.ring();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+/// What a transaction waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    Write(WriteId),
+    Lock(LockId),
+}
+
+/// Who waits for what.
+#[derive(Default)]
+pub(crate) struct WaitGraph {
+    waiting: Mutex<HashMap<TransactionId, Target>>,
+}
+
+impl WaitGraph {
+    /// Notes the wait; `false` when it would close a circle (then it is not
+    /// noted).
+    pub(crate) fn begin(
+        &self,
+        transaction: TransactionId,
+        target: Target,
+        locks: &RowLocks,
+        ids: &WriteIdTable,
+    ) -> bool {
+        let mut waiting = self.waiting.lock();
+        waiting.insert(transaction, target);
+        let mut seen: HashSet<TransactionId> = HashSet::new();
+        let mut next: SmallVec<[TransactionId; 8]> = SmallVec::new();
+        next.push(transaction);
+        while let Some(waiter) = next.pop() {
+            let blockers: SmallVec<[TransactionId; 4]> = match waiting.get(&waiter) {
+                None => continue,
+                Some(Target::Write(id)) => ids.active_owner(*id).into_iter().collect(),
+                Some(Target::Lock(lock)) => locks.blockers(*lock, waiter),
+            };
+            for blocker in blockers {
+                if blocker == transaction {
+                    waiting.remove(&transaction);
+                    return false;
+                }
+                if seen.insert(blocker) {
+                    next.push(blocker);
+                }
+            }
+        }
+        true
+    }
+
+    pub(crate) fn end(&self, transaction: TransactionId) {
+        self.waiting.lock().remove(&transaction);
+    }
+}

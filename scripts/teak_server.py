@@ -179,6 +179,11 @@ class Server:
                 return int(line.split()[1])
         raise RuntimeError("no write_bytes")
 
+    def cpu_seconds(self):
+        """Processor time that the server has used so far, in all its threads."""
+        fields = Path(f"/proc/{self.pid()}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def files(self, *patterns):
         """Total size of the data directory's files that match, in bytes as allocated on disk."""
         data = self.directory / "data"

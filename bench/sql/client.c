@@ -1,0 +1,150 @@
+/* The benchmarks' client: as little work as possible between the timer and the server.
+ *
+ *   client statements SOCKET DATABASE FILE            runs the file's statements, one to a line
+ *   client point SOCKET DATABASE TABLE IDS SECONDS SEED
+ *       prepared SELECT * ... WHERE id = ?, ids drawn evenly from 1..IDS, after a second of warming
+ *
+ * Prints one line of JSON. Exits with 1 and the server's message on any error.
+ */
+#include <errno.h>
+#include <mysql.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void)
+{
+  struct timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  return (double) at.tv_sec + (double) at.tv_nsec / 1e9;
+}
+
+static void fail(const char *what, const char *message)
+{
+  fprintf(stderr, "client: %s: %s\n", what, message);
+  exit(1);
+}
+
+static uint64_t draw(uint64_t *state)
+{
+  uint64_t mixed = (*state += 0x9e3779b97f4a7c15ULL);
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebULL;
+  return mixed ^ (mixed >> 31);
+}
+
+static int statements(MYSQL *server, const char *path)
+{
+  FILE *file = fopen(path, "r");
+  if (!file)
+    fail(path, strerror(errno));
+  char *line = NULL;
+  size_t capacity = 0;
+  ssize_t length;
+  uint64_t count = 0, rows = 0;
+  double longest = 0, began = now();
+  while ((length = getline(&line, &capacity, file)) > 0)
+  {
+    while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == ';'))
+      length--;
+    double sent = now();
+    if (mysql_real_query(server, line, (unsigned long) length))
+      fail("statement", mysql_error(server));
+    double took = now() - sent;
+    if (took > longest)
+      longest = took;
+    count++;
+    rows += mysql_affected_rows(server);
+  }
+  printf("{\"seconds\": %.6f, \"statements\": %llu, \"rows\": %llu, \"longest\": %.6f}\n", now() - began,
+         (unsigned long long) count, (unsigned long long) rows, longest);
+  free(line);
+  fclose(file);
+  return 0;
+}
+
+enum { COLUMNS_MAX = 32, COLUMN_BYTES_MAX = 256 };
+
+static int point(MYSQL *server, const char *table, uint64_t ids, double seconds, uint64_t seed)
+{
+  static char values[COLUMNS_MAX][COLUMN_BYTES_MAX];
+  MYSQL_BIND parameter, columns[COLUMNS_MAX];
+  unsigned long lengths[COLUMNS_MAX];
+  char query[256];
+  uint64_t id = 0;
+  snprintf(query, sizeof query, "SELECT * FROM %s WHERE id = ?", table);
+  MYSQL_STMT *statement = mysql_stmt_init(server);
+  if (mysql_stmt_prepare(statement, query, (unsigned long) strlen(query)))
+    fail(query, mysql_stmt_error(statement));
+  memset(&parameter, 0, sizeof parameter);
+  parameter.buffer_type = MYSQL_TYPE_LONGLONG;
+  parameter.buffer = &id;
+  parameter.is_unsigned = 1;
+  memset(columns, 0, sizeof columns);
+  unsigned count = mysql_stmt_field_count(statement);
+  if (count > COLUMNS_MAX)
+    fail(table, "too many columns");
+  for (unsigned i = 0; i < count; i++)
+  {
+    columns[i].buffer_type = MYSQL_TYPE_STRING;
+    columns[i].buffer = values[i];
+    columns[i].buffer_length = COLUMN_BYTES_MAX;
+    columns[i].length = &lengths[i];
+  }
+  if (mysql_stmt_bind_param(statement, &parameter) || mysql_stmt_bind_result(statement, columns))
+    fail("bind", mysql_stmt_error(statement));
+
+  uint64_t done = 0, found = 0;
+  int warm = 0;
+  double began = now();
+  for (;;)
+  {
+    /* Looking at the clock for every statement would be measurable. */
+    if (done % 64 == 0)
+    {
+      double passed = now() - began;
+      if (!warm && passed >= 1)
+      {
+        warm = 1;
+        done = found = 0;
+        began = now();
+      }
+      else if (warm && passed >= seconds)
+        break;
+    }
+    id = (uint64_t) (((unsigned __int128) draw(&seed) * ids) >> 64) + 1;
+    if (mysql_stmt_execute(statement) || mysql_stmt_store_result(statement))
+      fail("execute", mysql_stmt_error(statement));
+    int status;
+    while ((status = mysql_stmt_fetch(statement)) == 0)
+      found++;
+    if (status != MYSQL_NO_DATA)
+      fail("fetch", mysql_stmt_error(statement));
+    mysql_stmt_free_result(statement);
+    done++;
+  }
+  printf("{\"seconds\": %.6f, \"statements\": %llu, \"rows\": %llu}\n", now() - began, (unsigned long long) done,
+         (unsigned long long) found);
+  mysql_stmt_close(statement);
+  return 0;
+}
+
+int main(int argc, char **argv)
+{
+  if (argc < 5)
+    fail("usage", "statements SOCKET DATABASE FILE | point SOCKET DATABASE TABLE IDS SECONDS SEED");
+  MYSQL *server = mysql_init(NULL);
+  if (!mysql_real_connect(server, NULL, "root", "", argv[3], 0, argv[2], 0))
+    fail("connect", mysql_error(server));
+  int status = 2;
+  if (!strcmp(argv[1], "statements"))
+    status = statements(server, argv[4]);
+  else if (!strcmp(argv[1], "point") && argc == 8)
+    status = point(server, argv[4], strtoull(argv[5], NULL, 10), atof(argv[6]), strtoull(argv[7], NULL, 10));
+  else
+    fprintf(stderr, "client: unknown command\n");
+  mysql_close(server);
+  return status;
+}

@@ -1,0 +1,44 @@
+"""The tables that the benchmarks load: CREATE TABLE for the shapes that teak-generate writes."""
+
+STAR_COLUMNS = """
+    lo_orderkey INT UNSIGNED NOT NULL,
+    lo_linenumber TINYINT UNSIGNED NOT NULL,
+    lo_custkey INT UNSIGNED NOT NULL,
+    lo_partkey INT UNSIGNED NOT NULL,
+    lo_suppkey INT UNSIGNED NOT NULL,
+    lo_orderdate INT UNSIGNED NOT NULL,
+    lo_orderpriority CHAR(15) NOT NULL,
+    lo_shippriority CHAR(1) NOT NULL,
+    lo_quantity TINYINT UNSIGNED NOT NULL,
+    lo_extendedprice INT UNSIGNED NOT NULL,
+    lo_ordtotalprice INT UNSIGNED NOT NULL,
+    lo_discount TINYINT UNSIGNED NOT NULL,
+    lo_revenue INT UNSIGNED NOT NULL,
+    lo_supplycost INT UNSIGNED NOT NULL,
+    lo_tax TINYINT UNSIGNED NOT NULL,
+    lo_commitdate INT UNSIGNED NOT NULL,
+    lo_shipmode CHAR(10) NOT NULL,
+    lo_comment TEXT NOT NULL"""
+
+STAR_KEYS = """,
+    KEY (lo_custkey), KEY (lo_partkey), KEY (lo_suppkey), KEY (lo_orderdate)"""
+
+PURCHASES_COLUMNS = """
+    id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+    at DATETIME NOT NULL,
+    register INT UNSIGNED NOT NULL,
+    customer INT UNSIGNED NOT NULL,
+    product INT UNSIGNED NOT NULL,
+    price DECIMAL(8,2) NOT NULL,
+    data VARCHAR(60) NOT NULL,
+    PRIMARY KEY (id)"""
+
+# The insert benchmark's three: all random, two of them wide.
+PURCHASES_KEYS = """,
+    KEY (price, customer), KEY (register, price, customer), KEY (product, at, customer)"""
+
+PURCHASES_FIELDS = "(at, register, customer, product, price, data)"
+
+
+def create(table, columns, keys, engine):
+    return f"CREATE TABLE {table} ({columns}{keys}\n) ENGINE={engine} DEFAULT CHARSET=utf8mb4"

@@ -29,6 +29,8 @@
 #include "codec_buffer.h"
 
 struct TABLE;
+struct TABLE_SHARE;
+struct st_key;
 
 namespace teak {
 
@@ -46,6 +48,9 @@ class KeyCodec {
 
   /* The primary codec of a table without a primary key: an 8-byte big-endian row id, no columns. */
   static std::unique_ptr<KeyCodec> create_hidden();
+
+  /* decodable() for index_flags(), which the server asks before there is a table; counts the parts of the extended key. */
+  static bool part_decodable(const TABLE_SHARE *share, uint key_number, uint part_number);
 
   ~KeyCodec();
   KeyCodec(const KeyCodec &) = delete;
@@ -93,9 +98,13 @@ class KeyCodec {
 
  private:
   KeyCodec();
+  void place_suffix(const st_key &key, uint32_t image_offset, const KeyCodec &primary);
+  void encode_parts(const uchar *server_key, size_t parts, ByteBuffer *out) const;
 
   std::vector<KeyPart> parts_;
-  std::vector<KeyPart> suffix_;  // the primary key's parts, placed in this index's extended key image
+  std::vector<KeyPart> suffix_;          // the primary key's parts, placed in this index's extended key image
+  std::vector<uint32_t> suffix_needs_;   // how many parts of that image each of them needs
+  std::vector<uint32_t> image_ends_;     // where each part of that image ends
   size_t length_max_ = 0;
   bool hidden_ = false;
   bool nullable_ = false;

@@ -1,0 +1,72 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* RowPlan: what RowCodec does for each column, worked out once. Plain data. */
+
+#ifndef TEAK_ROW_PLAN_H
+#define TEAK_ROW_PLAN_H
+
+#include <my_global.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <m_ctype.h>
+
+#include "row_codec.h"
+
+struct TABLE;
+
+namespace teak {
+
+struct RowPlan {
+  static constexpr size_t SCHEMA_VERSION_BYTES_MAX = 5;
+  static constexpr uint32_t CHAR_FIXED_BYTES_MAX = 8;  // longer CHAR and BINARY are stored without their padding
+
+  struct Run {  // NOT NULL columns that are neighbours in the record
+    uint32_t offset;
+    uint32_t length;
+  };
+  struct Nullable {  // of fixed width
+    uint32_t offset;
+    uint32_t width;
+    uint32_t null_offset;
+    uint8_t null_bit;
+  };
+  enum class Kind : uint8_t { Varchar, Char, WideChar, Blob };
+  struct Variable {
+    Kind kind;
+    uint8_t length_bytes;  // in the record; of a Blob, in front of the pointer
+    uint8_t pad;           // of a Char
+    uint8_t null_bit;      // 0: NOT NULL
+    uint32_t null_offset;
+    uint32_t offset;
+    uint32_t bytes_max;
+    uint32_t column;
+    CHARSET_INFO *collation;  // of a WideChar
+  };
+
+  std::shared_ptr<const KeyCodec> primary;  // nullptr when it gives back no column
+  std::vector<uint32_t> primary_columns;    // that it gives back
+  uint32_t schema_version = 0;
+  uint8_t header[SCHEMA_VERSION_BYTES_MAX];
+  size_t header_bytes = 0;
+  std::vector<uint8_t> null_mask;  // bits of the record's NULL area that belong to stored columns
+  std::vector<Run> runs;
+  std::vector<Nullable> nullables;
+  std::vector<Variable> variables;
+  size_t run_bytes = 0;        // of all runs
+  size_t fixed_bytes_max = 0;  // header, NULL area, runs, nullables
+  ColumnLayout layout;
+
+  static std::unique_ptr<RowPlan> create(const TABLE *table, std::shared_ptr<const KeyCodec> primary,
+                                         uint32_t schema_version, std::string *error);
+};
+
+}  // namespace teak
+
+#endif

@@ -282,7 +282,7 @@ impl Space {
     /// A superblock that refers to the reserved `map` may or may not be on
     /// disk: the space returns with the next durable checkpoint.
     pub fn doubt(&mut self, map: Vec<Extent>) {
-        self.version += 1;
+        // Captures step the version, so this one is later than any durable one.
         self.pending_bytes += map.iter().map(|extent| extent.bytes).sum::<u64>();
         self.after_checkpoint.push_back(PendingFree {
             version: self.version,
@@ -310,3 +310,6 @@ fn pop_until(queue: &mut VecDeque<PendingFree>, version: u64) -> Vec<Extent> {
     }
     extents
 }
+
+#[cfg(test)]
+mod tests;

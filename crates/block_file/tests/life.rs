@@ -2,55 +2,48 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{FILE, PAGE, PATH, checkpoint, create, open, read, write};
 use std::path::Path;
 use std::sync::Arc;
-use teak_base::{Codec, FileId};
-use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind};
-use teak_disk::{Disk, MemoryDisk};
-
-const PAGE: BlockDescription = BlockDescription {
-    kind: BlockKind::Page,
-    layout: 3,
-    codec: Codec::Lz4,
-    schema_version: 7,
+use std::sync::atomic::{AtomicBool, Ordering};
+use teak_base::limits::BLOCK_RAW_BYTES_MAX;
+use teak_base::{Codec, FileId, StorageError};
+use teak_block_file::{
+    BLOCKS_START, BlockAddress, BlockDescription, BlockFile, BlockKind, PAYLOAD_BYTES_MAX,
 };
+use teak_disk::{Disk, MemoryDisk, Random};
+
+const MIB: usize = 1024 * 1024;
 
 fn disk() -> Arc<dyn Disk> {
     Arc::new(MemoryDisk::new())
 }
 
-fn created(disk: &Arc<dyn Disk>) -> BlockFile {
-    BlockFile::create(disk, Path::new("t.teak"), FileId(5), b"empty").unwrap()
-}
-
-fn write(file: &BlockFile, raws: &[Vec<u8>]) -> Vec<BlockAddress> {
-    let mut writer = file.writer(0);
-    let addresses = raws
-        .iter()
-        .map(|raw| writer.write(PAGE, raw).unwrap())
-        .collect();
-    file.publish(vec![writer.finish().unwrap()], &[]);
-    addresses
-}
-
 #[test]
 fn blocks_of_a_checkpoint_survive_reopening() {
     let disk = disk();
-    let file = created(&disk);
-    let raws: Vec<Vec<u8>> = (0..300u32)
-        .map(|n| n.to_le_bytes().repeat(1 + n as usize * 7))
-        .collect();
-    let addresses = write(&file, &raws);
-    file.prepare_checkpoint(b"state".to_vec())
-        .unwrap()
-        .commit()
-        .unwrap();
+    let file = create(&disk);
+    let mut blocks = Vec::new();
+    for codec in Codec::ALL {
+        let mut writer = file.writer(0);
+        for number in 0..40u32 {
+            let raw = number.to_le_bytes().repeat(1 + number as usize * 300);
+            let description = BlockDescription { codec, ..PAGE };
+            blocks.push((writer.write(description, &raw).unwrap(), raw));
+        }
+        file.publish(vec![writer.finish().unwrap()], &[]);
+    }
+    checkpoint(&file, b"state");
     drop(file);
-    let (file, payload) = BlockFile::open(&disk, Path::new("t.teak"), Some(FileId(5))).unwrap();
+    let (file, payload) = open(&disk);
     assert_eq!(payload, b"state");
-    for (address, raw) in addresses.iter().zip(&raws) {
-        let block = file.read_block(*address, BlockKind::Page).unwrap();
-        assert_eq!(&block.raw, raw);
+    assert_eq!(file.file_id(), FILE);
+    assert_eq!(file.path(), Path::new(PATH));
+    for (address, raw) in blocks {
+        let block = file.read_block(address, BlockKind::Page).unwrap();
+        assert_eq!(block.raw, raw);
         assert_eq!(block.description.layout, 3);
         assert_eq!(block.description.schema_version, 7);
     }
@@ -59,10 +52,303 @@ fn blocks_of_a_checkpoint_survive_reopening() {
 #[test]
 fn opening_without_a_checkpoint_finds_the_empty_file() {
     let disk = disk();
-    let file = created(&disk);
-    write(&file, &[vec![1; 100]]);
+    let file = create(&disk);
+    write(&file, &[1; 100]);
     drop(file);
-    let (file, payload) = BlockFile::open(&disk, Path::new("t.teak"), None).unwrap();
+    let (file, payload) = open(&disk);
     assert_eq!(payload, b"empty");
     assert_eq!(file.statistics().live_bytes, 0);
+}
+
+#[test]
+fn a_published_block_is_read_before_any_checkpoint() {
+    let file = create(&disk());
+    let address = write(&file, b"abc");
+    assert_eq!(read(&file, address), b"abc");
+    let statistics = file.statistics();
+    assert_eq!(statistics.blocks_written, 1);
+    assert_eq!(statistics.bytes_written, 128);
+    assert_eq!(statistics.blocks_read, 1);
+    assert_eq!(statistics.bytes_read, 43);
+    assert_eq!(statistics.live_bytes, 128);
+}
+
+#[test]
+fn the_largest_block_round_trips_and_a_larger_one_is_refused() {
+    let file = create(&disk());
+    let raw = vec![5; BLOCK_RAW_BYTES_MAX];
+    assert_eq!(read(&file, write(&file, &raw)), raw);
+    let mut writer = file.writer(0);
+    let refused = writer.write(PAGE, &vec![5; BLOCK_RAW_BYTES_MAX + 1]);
+    assert!(matches!(refused, Err(StorageError::TooLarge { .. })));
+    // The writer goes on.
+    let address = writer.write(PAGE, b"x").unwrap();
+    file.publish(vec![writer.finish().unwrap()], &[]);
+    assert_eq!(read(&file, address), b"x");
+}
+
+#[test]
+fn an_oversized_payload_is_refused() {
+    let disk = disk();
+    let large = vec![1; PAYLOAD_BYTES_MAX + 1];
+    let refused = BlockFile::create(&disk, Path::new(PATH), FILE, &large);
+    assert!(matches!(refused, Err(StorageError::TooLarge { .. })));
+    let file = create(&disk);
+    let refused = file.prepare_checkpoint(large);
+    assert!(matches!(refused, Err(StorageError::TooLarge { .. })));
+    checkpoint(&file, &vec![1; PAYLOAD_BYTES_MAX]);
+    drop(file);
+    assert_eq!(open(&disk).1, vec![1; PAYLOAD_BYTES_MAX]);
+}
+
+#[test]
+fn another_files_id_is_refused() {
+    let disk = disk();
+    drop(create(&disk));
+    let wrong = BlockFile::open(&disk, Path::new(PATH), Some(FileId(6)));
+    assert!(wrong.unwrap_err().is_corrupt());
+    assert!(BlockFile::open(&disk, Path::new(PATH), None).is_ok());
+}
+
+#[test]
+fn a_long_sequence_is_contiguous() {
+    let file = create(&disk());
+    let mut writer = file.writer(0);
+    let mut next = BLOCKS_START;
+    for _ in 0..100 {
+        let address = writer.write(PAGE, &[1; 60_000]).unwrap();
+        assert_eq!(address.offset, next);
+        next += u64::from(address.bytes).next_multiple_of(128);
+    }
+    let written = writer.finish().unwrap();
+    assert_eq!(written.bytes(), next - BLOCKS_START);
+}
+
+#[test]
+fn abandoned_blocks_leave_no_space_behind() {
+    let file = create(&disk());
+    for round in 0..50 {
+        let mut writer = file.writer(0);
+        for _ in 0..20 {
+            writer.write(PAGE, &[1; 50_000]).unwrap();
+        }
+        if round % 2 == 0 {
+            drop(writer.finish().unwrap());
+        }
+        assert_eq!(file.statistics().live_bytes, 0);
+    }
+    assert!(file.statistics().file_bytes < 4 * MIB as u64);
+    checkpoint(&file, b"");
+    assert!(file.statistics().file_bytes < BLOCKS_START + MIB as u64 + 1024);
+}
+
+#[test]
+fn replacing_the_same_block_reuses_space() {
+    let disk = disk();
+    let file = create(&disk);
+    let mut old = write(&file, &[0; 30_000]);
+    for number in 0..100u8 {
+        let mut writer = file.writer(0);
+        let new = writer.write(PAGE, &[number; 30_000]).unwrap();
+        file.publish(vec![writer.finish().unwrap()], &[old]);
+        checkpoint(&file, &[number]);
+        old = new;
+    }
+    let statistics = file.statistics();
+    assert!(statistics.file_bytes < 200_000, "{statistics:?}");
+    assert_eq!(statistics.pending_free_bytes, 0);
+    drop(file);
+    let (file, payload) = open(&disk);
+    assert_eq!(payload, [99]);
+    assert_eq!(read(&file, old), vec![99; 30_000]);
+}
+
+#[test]
+fn a_pin_keeps_what_was_freed_after_it() {
+    let file = create(&disk());
+    let old = write(&file, &[7; 1000]);
+    checkpoint(&file, b"1");
+    let pin = file.pin();
+    file.publish(Vec::new(), &[old]);
+    checkpoint(&file, b"2");
+    checkpoint(&file, b"3");
+    assert!(file.statistics().pending_free_bytes >= 1000);
+    for _ in 0..100 {
+        write(&file, &[8; 1000]);
+    }
+    assert_eq!(read(&file, old), vec![7; 1000]);
+    drop(pin);
+    assert_eq!(file.statistics().pending_free_bytes, 0);
+    let reused = write(&file, &[8; 1000]);
+    assert_eq!(reused.offset, old.offset);
+}
+
+#[test]
+fn a_free_tail_is_cut_off() {
+    let disk = disk();
+    let file = create(&disk);
+    let kept = write(&file, &[1; 1000]);
+    let large: Vec<BlockAddress> = (0..4).map(|_| write(&file, &vec![2; MIB])).collect();
+    checkpoint(&file, b"1");
+    let length = || disk.open(Path::new(PATH)).unwrap().len().unwrap();
+    assert!(length() > 4 * MIB as u64);
+    let pin = file.pin();
+    file.publish(Vec::new(), &large);
+    checkpoint(&file, b"2");
+    assert!(length() > 4 * MIB as u64);
+    assert_eq!(read(&file, large[3]), vec![2; MIB]);
+    drop(pin);
+    checkpoint(&file, b"3");
+    // The map of the checkpoint before the cut may still be the last block.
+    checkpoint(&file, b"4");
+    assert!(length() < 100_000, "{}", length());
+    assert_eq!(file.statistics().file_bytes, length());
+    let beyond = file.read_block(large[3], BlockKind::Page).unwrap_err();
+    assert!(beyond.is_corrupt());
+    drop(file);
+    let (file, _) = open(&disk);
+    assert_eq!(read(&file, kept), vec![1; 1000]);
+    let again = write(&file, &vec![3; MIB]);
+    assert_eq!(read(&file, again), vec![3; MIB]);
+}
+
+#[test]
+fn what_a_dead_process_left_beyond_the_end_is_cut_off() {
+    let disk = disk();
+    let file = create(&disk);
+    let unpublished = {
+        let mut writer = file.writer(0);
+        writer.write(PAGE, &vec![1; 3 * MIB]).unwrap();
+        writer.finish().unwrap()
+    };
+    std::mem::forget(unpublished);
+    drop(file);
+    let (file, _) = open(&disk);
+    assert!(file.statistics().file_bytes > 3 * MIB as u64);
+    checkpoint(&file, b"");
+    assert!(file.statistics().file_bytes < 100_000);
+}
+
+#[test]
+fn freeing_a_block_twice_refuses_later_checkpoints() {
+    let disk = disk();
+    let file = create(&disk);
+    let address = write(&file, b"abc");
+    let other = write(&file, b"def");
+    checkpoint(&file, b"good");
+    file.publish(Vec::new(), &[address]);
+    file.publish(Vec::new(), &[address]);
+    let refused = file.prepare_checkpoint(b"bad".to_vec()).unwrap_err();
+    assert!(refused.is_corrupt(), "{refused}");
+    assert_eq!(read(&file, other), b"def");
+    drop(file);
+    assert_eq!(open(&disk).1, b"good");
+}
+
+#[test]
+fn freeing_what_no_block_has_refuses_later_checkpoints() {
+    let address = |offset, bytes| BlockAddress { offset, bytes };
+    let wrong = [
+        vec![address(0, 100)],
+        vec![address(BLOCKS_START + 1, 100)],
+        vec![address(BLOCKS_START, 39)],
+        vec![address(BLOCKS_START, u32::MAX)],
+        vec![address(u64::MAX - 127, 100)],
+        vec![address(1 << 60, 100)],
+        vec![address(BLOCKS_START, 100), address(BLOCKS_START, 100)],
+    ];
+    for freed in wrong {
+        let file = create(&disk());
+        write(&file, &[1; 200]);
+        file.publish(Vec::new(), &freed);
+        assert!(file.prepare_checkpoint(Vec::new()).is_err(), "{freed:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "published in the file")]
+fn publishing_in_another_file_is_a_programming_error() {
+    let one = create(&disk());
+    let two = create(&disk());
+    let mut writer = one.writer(0);
+    writer.write(PAGE, b"x").unwrap();
+    two.publish(vec![writer.finish().unwrap()], &[]);
+}
+
+#[test]
+fn a_checkpoint_that_is_given_up_lets_the_next_one_in() {
+    let disk = disk();
+    let file = create(&disk);
+    let address = write(&file, b"abc");
+    drop(file.prepare_checkpoint(b"never".to_vec()).unwrap());
+    checkpoint(&file, b"done");
+    drop(file);
+    let (file, payload) = open(&disk);
+    assert_eq!(payload, b"done");
+    assert_eq!(read(&file, address), b"abc");
+}
+
+/// Writers, readers and checkpoints at once; each thread checks its blocks.
+#[test]
+fn threads_share_a_file() {
+    let disk = disk();
+    let file = create(&disk);
+    let stop = AtomicBool::new(false);
+    let survivors: Vec<(BlockAddress, Vec<u8>)> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4u8)
+            .map(|thread| {
+                let file = &file;
+                scope.spawn(move || {
+                    let mut random = Random::new(u64::from(thread));
+                    let mut live: Vec<(BlockAddress, Vec<u8>)> = Vec::new();
+                    for _ in 0..60 {
+                        let _pin = file.pin();
+                        let mut writer = file.writer(random.below(300_000));
+                        let mut new = Vec::new();
+                        for _ in 0..random.below(10) {
+                            let length = usize::try_from(random.below(30_000)).unwrap();
+                            let raw = vec![thread + u8::try_from(length % 99).unwrap(); length];
+                            new.push((writer.write(PAGE, &raw).unwrap(), raw));
+                        }
+                        let keep = live.len() / 2;
+                        let freed: Vec<_> = live.drain(keep..).collect();
+                        let addresses: Vec<_> = freed.iter().map(|block| block.0).collect();
+                        file.publish(vec![writer.finish().unwrap()], &addresses);
+                        live.extend(new);
+                        // The pin keeps what was freed.
+                        for (address, raw) in live.iter().chain(&freed) {
+                            assert_eq!(&read(file, *address), raw);
+                        }
+                    }
+                    live
+                })
+            })
+            .collect();
+        let checkpoints: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        checkpoint(&file, b"running");
+                    }
+                })
+            })
+            .collect();
+        let live = writers
+            .into_iter()
+            .flat_map(|writer| writer.join().unwrap())
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        for thread in checkpoints {
+            thread.join().unwrap();
+        }
+        live
+    });
+    checkpoint(&file, b"end");
+    assert_eq!(file.statistics().pending_free_bytes, 0);
+    drop(file);
+    let (file, payload) = open(&disk);
+    assert_eq!(payload, b"end");
+    for (address, raw) in survivors {
+        assert_eq!(read(&file, address), raw);
+    }
 }

@@ -175,6 +175,9 @@ fn the_planned_write_fails_and_no_other() {
     ));
     file.write_all_at(b"c", 2).unwrap();
     assert_eq!(contents(&disk, FILE).unwrap(), b"a\0c\0");
+    disk.fail_write(0, WriteFailure::Whole);
+    file.write_all_at(b"d", 3).unwrap_err();
+    assert_eq!(contents(&disk, FILE).unwrap(), b"a\0cd");
     disk.fail_write(0, WriteFailure::NoSpace);
     let failed = file.set_len(100);
     assert!(matches!(failed, Err(StorageError::NoSpace { .. })));

@@ -16,6 +16,7 @@
 //! there is [`FaultDisk::flip_bit`].
 
 mod content;
+mod file;
 mod names;
 mod plan;
 
@@ -23,6 +24,7 @@ pub use plan::{SyncFailure, WriteFailure};
 
 use crate::{Disk, DiskFile, Random};
 use content::Content;
+use file::FaultFile;
 use names::Names;
 use parking_lot::{Mutex, MutexGuard};
 use plan::Plan;
@@ -48,13 +50,6 @@ struct State {
     plan: Plan,
     random: Random,
     next_id: ContentId,
-}
-
-#[derive(Debug)]
-struct FaultFile {
-    state: Arc<Mutex<State>>,
-    id: ContentId,
-    path: PathBuf,
 }
 
 fn injected(operation: &'static str, path: &Path) -> StorageError {
@@ -193,11 +188,7 @@ impl FaultDisk {
         if let Some(content) = state.contents.get_mut(&id) {
             content.handles += 1;
         }
-        Arc::new(FaultFile {
-            state: Arc::clone(&self.state),
-            id,
-            path: path.to_path_buf(),
-        })
+        Arc::new(FaultFile::new(Arc::clone(&self.state), id, path))
     }
 
     /// Locks the state for a change of names, unless that change is to fail.
@@ -318,124 +309,5 @@ impl Disk for FaultDisk {
             }
         }
         outcome
-    }
-}
-
-impl DiskFile for FaultFile {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
-        let mut state = self.state.lock();
-        state.plan.power("read", &self.path)?;
-        if state.plan.reads.next().is_some() {
-            return Err(injected("read", &self.path));
-        }
-        let content = state.content(self.id, &self.path)?;
-        let found = usize::try_from(offset)
-            .ok()
-            .and_then(|start| content.bytes().get(start..start.checked_add(buffer.len())?));
-        match found {
-            Some(found) => {
-                buffer.copy_from_slice(found);
-                Ok(())
-            }
-            None => Err(StorageError::corrupt(
-                &self.path,
-                offset,
-                "the file ends before the block does",
-            )),
-        }
-    }
-
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
-        let mut state = self.state.lock();
-        state.plan.power("write", &self.path)?;
-        let cut = state.plan.change();
-        let failure = state.plan.writes.next();
-        let fits = state.length_max(self.id).saturating_sub(offset);
-        let (length, outcome) = if let Some(failure) = failure {
-            let part = state.random.below(bytes.len() as u64 + 1);
-            match failure {
-                WriteFailure::Nothing => (0, Err(injected("write", &self.path))),
-                WriteFailure::Partial => (part, Err(injected("write", &self.path))),
-                WriteFailure::NoSpace => (part, Err(no_space(&self.path))),
-            }
-        } else if cut {
-            (bytes.len() as u64, Err(injected("write", &self.path)))
-        } else if fits < bytes.len() as u64 {
-            (fits, Err(no_space(&self.path)))
-        } else {
-            (bytes.len() as u64, Ok(()))
-        };
-        let length = usize::try_from(length.min(fits)).unwrap_or(bytes.len());
-        let written = bytes.get(..length).unwrap_or(bytes);
-        let content = state.content(self.id, &self.path)?;
-        if content.write(written, offset) {
-            outcome
-        } else {
-            Err(no_space(&self.path))
-        }
-    }
-
-    fn sync(&self) -> StorageResult<()> {
-        let mut state = self.state.lock();
-        state.plan.power("sync", &self.path)?;
-        let cut = state.plan.change();
-        let failure = state.plan.syncs.next();
-        let State {
-            contents, random, ..
-        } = &mut *state;
-        let content = contents.get_mut(&self.id);
-        let content = content.ok_or_else(|| not_found(&self.path))?;
-        match failure {
-            None if !cut => {
-                content.sync();
-                return Ok(());
-            }
-            Some(SyncFailure::Dropped) => content.drop_unsynced(random),
-            Some(SyncFailure::Kept) | None => {}
-        }
-        Err(injected("sync", &self.path))
-    }
-
-    fn len(&self) -> StorageResult<u64> {
-        let mut state = self.state.lock();
-        state.plan.power("stat", &self.path)?;
-        let content = state.content(self.id, &self.path)?;
-        Ok(content.bytes().len() as u64)
-    }
-
-    fn set_len(&self, bytes: u64) -> StorageResult<()> {
-        let mut state = self.state.lock();
-        state.plan.power("truncate", &self.path)?;
-        let cut = state.plan.change();
-        if let Some(failure) = state.plan.writes.next() {
-            return Err(match failure {
-                WriteFailure::NoSpace => no_space(&self.path),
-                WriteFailure::Nothing | WriteFailure::Partial => injected("truncate", &self.path),
-            });
-        }
-        if bytes > state.length_max(self.id) {
-            return Err(no_space(&self.path));
-        }
-        if !state.content(self.id, &self.path)?.set_length(bytes) {
-            return Err(no_space(&self.path));
-        }
-        if cut {
-            return Err(injected("truncate", &self.path));
-        }
-        Ok(())
-    }
-
-    fn path(&self) -> &Path {
-        &self.path
-    }
-}
-
-impl Drop for FaultFile {
-    fn drop(&mut self) {
-        let mut state = self.state.lock();
-        if let Some(content) = state.contents.get_mut(&self.id) {
-            content.handles -= 1;
-        }
-        state.forget_unreachable(self.id);
     }
 }

@@ -12,6 +12,8 @@ pub enum WriteFailure {
     Nothing,
     /// With an I/O error; some of the front is written.
     Partial,
+    /// With an I/O error, though all of it is written.
+    Whole,
     /// With a full disk; some of the front is written.
     NoSpace,
 }

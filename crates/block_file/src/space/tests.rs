@@ -1,0 +1,303 @@
+//! The space against a model that knows, for each unit, who needs it.
+
+use super::*;
+use crate::extents::coalesce;
+use std::collections::BTreeSet;
+use teak_disk::Random;
+
+const UNIT: u64 = crate::address::BLOCK_UNIT_BYTES;
+
+type Units = BTreeSet<u64>;
+
+fn units(extents: &[Extent]) -> Units {
+    extents
+        .iter()
+        .flat_map(|extent| (extent.offset / UNIT)..(extent.end() / UNIT))
+        .collect()
+}
+
+fn in_units(bytes: u64) -> Extent {
+    Extent {
+        offset: 0,
+        bytes: bytes * UNIT,
+    }
+}
+
+/// A checkpoint that the disk may hold: what it refers to, its map included.
+struct Captured {
+    needs: Units,
+    map: Vec<Extent>,
+    version: u64,
+}
+
+struct Model {
+    space: Space,
+    live: Vec<Extent>,
+    reserved: Vec<Extent>,
+    pins: Vec<(u64, Units)>,
+    durable: Captured,
+    /// Captured since, and given up or in doubt.
+    doubtful: Vec<Units>,
+}
+
+impl Model {
+    fn new() -> Self {
+        Self {
+            space: Space::opened(BLOCKS_START, &ExtentSet::default(), &[]),
+            live: Vec::new(),
+            reserved: Vec::new(),
+            pins: Vec::new(),
+            durable: Captured {
+                needs: Units::new(),
+                map: Vec::new(),
+                version: 0,
+            },
+            doubtful: Vec::new(),
+        }
+    }
+
+    fn needed(&self) -> Units {
+        let mut needed = units(&self.live);
+        needed.extend(units(&self.reserved));
+        needed.extend(&self.durable.needs);
+        let pinned = self.pins.iter().map(|(_, units)| units);
+        for units in pinned.chain(&self.doubtful) {
+            needed.extend(units);
+        }
+        needed
+    }
+
+    fn reserve(&mut self, taken: Extent) {
+        let needed = self.needed();
+        assert!(units(&[taken]).is_disjoint(&needed), "space is used twice");
+        self.reserved.push(taken);
+    }
+
+    fn allocate(&mut self, random: &mut Random) {
+        let least = in_units(1 + random.below(20)).bytes;
+        let wanted = in_units(random.below(60)).bytes;
+        let at = self.reserved.last().map(|last| last.end());
+        let taken = match at.filter(|_| random.one_in(2)) {
+            Some(at) => self.space.extend(at, least, wanted),
+            None => Some(self.space.allocate(least, wanted)),
+        };
+        if let Some(taken) = taken {
+            assert!(taken.bytes >= least);
+            assert!(taken.bytes <= wanted.max(least));
+            self.reserve(taken);
+        }
+    }
+
+    fn publish(&mut self, random: &mut Random) {
+        let keep = |random: &mut Random| random.one_in(3);
+        let (written, reserved): (Vec<_>, Vec<_>) =
+            self.reserved.drain(..).partition(|_| !keep(random));
+        self.reserved = reserved;
+        let (freed, live): (Vec<_>, Vec<_>) = self.live.drain(..).partition(|_| keep(random));
+        self.live = live;
+        self.live.extend(&written);
+        let freed = coalesce(freed).unwrap();
+        assert_eq!(self.space.publish(&written, &freed), Ok(()));
+    }
+
+    fn checkpoint(&mut self, random: &mut Random) {
+        let map = vec![self.space.allocate(UNIT, UNIT)];
+        self.reserve(map[0]);
+        self.reserved.pop();
+        let capture = self.space.capture(&map);
+        let free = units(&capture.free);
+        let mut needs = units(&self.live);
+        needs.extend(units(&map));
+        let all: Units = (BLOCKS_START / UNIT..capture.end / UNIT).collect();
+        assert_eq!(&all - &free, needs, "a capture is what is live");
+        let captured = Captured {
+            needs,
+            map,
+            version: capture.version,
+        };
+        self.doubtful.push(captured.needs.clone());
+        // Others go on between capture and superblock.
+        for _ in 0..random.below(4) {
+            match random.below(3) {
+                0 => self.allocate(random),
+                1 => self.publish(random),
+                _ => self.unpin(random),
+            }
+        }
+        match random.below(4) {
+            0 => {
+                for extent in captured.map {
+                    self.space.release(extent);
+                }
+                // Given up: its blocks may still be held back, its map not.
+                let last = self.doubtful.last_mut().unwrap();
+                *last = Units::new();
+            }
+            1 => self.space.doubt(captured.map),
+            _ => {
+                let old = std::mem::replace(&mut self.durable, captured);
+                self.doubtful.clear();
+                self.space.made_durable(self.durable.version, old.map);
+            }
+        }
+    }
+
+    fn pin(&mut self) {
+        let version = self.space.pin();
+        self.pins.push((version, units(&self.live)));
+    }
+
+    fn unpin(&mut self, random: &mut Random) {
+        let index = usize::try_from(random.below(self.pins.len() as u64)).unwrap();
+        if !self.pins.is_empty() {
+            self.space.unpin(self.pins.swap_remove(index).0);
+        }
+    }
+
+    fn check(&self) {
+        let space = &self.space;
+        let free: Vec<Extent> = space.free.iter().collect();
+        let end = space.end / UNIT;
+        assert!(
+            units(&free).is_disjoint(&self.needed()),
+            "needed space is free"
+        );
+        assert!(self.needed().iter().all(|&unit| unit < end));
+        assert!(free.iter().all(|extent| extent.end() < space.end));
+        assert_eq!(space.live_bytes(), units(&self.live).len() as u64 * UNIT);
+        let pending: u64 = space
+            .after_pins
+            .iter()
+            .chain(&space.after_checkpoint)
+            .flat_map(|batch| &batch.extents)
+            .map(|extent| extent.bytes)
+            .sum();
+        assert_eq!(space.pending_bytes(), pending);
+    }
+
+    /// Without pins, reservations and doubts, and after a checkpoint, all
+    /// space that is not live is free.
+    fn settle(&mut self) {
+        while let Some((version, _)) = self.pins.pop() {
+            self.space.unpin(version);
+        }
+        while let Some(extent) = self.reserved.pop() {
+            self.space.release(extent);
+        }
+        let map = vec![self.space.allocate(UNIT, UNIT)];
+        let capture = self.space.capture(&map);
+        let old = std::mem::take(&mut self.durable.map);
+        self.space.made_durable(capture.version, old);
+        let space = &self.space;
+        assert_eq!(space.pending_bytes(), 0);
+        assert_eq!(
+            space.live_bytes() + space.free_bytes() + UNIT,
+            space.end - BLOCKS_START,
+            "space is lost"
+        );
+    }
+}
+
+#[test]
+fn space_is_never_used_twice_nor_lost() {
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let mut model = Model::new();
+        for _ in 0..random.below(60) {
+            match random.below(10) {
+                0..=2 => model.allocate(&mut random),
+                3..=4 => model.publish(&mut random),
+                5 => model.pin(),
+                6 => model.unpin(&mut random),
+                7 => {
+                    if let Some(extent) = model.reserved.pop() {
+                        model.space.release(extent);
+                    }
+                }
+                _ => model.checkpoint(&mut random),
+            }
+            model.check();
+        }
+        model.settle();
+    }
+}
+
+fn extent(offset: u64, units: u64) -> Extent {
+    Extent {
+        offset: BLOCKS_START + offset * UNIT,
+        bytes: units * UNIT,
+    }
+}
+
+#[test]
+fn a_block_no_checkpoint_captured_returns_without_one() {
+    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+    let one = space.allocate(UNIT, UNIT);
+    space.publish(&[one], &[]).unwrap();
+    let pin = space.pin();
+    space.publish(&[], &[one]).unwrap();
+    assert_eq!(space.pending_bytes(), UNIT);
+    space.unpin(pin);
+    assert_eq!(space.pending_bytes(), 0);
+    assert_eq!(space.end(), BLOCKS_START);
+}
+
+#[test]
+fn a_captured_block_waits_for_the_next_checkpoint() {
+    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+    let one = space.allocate(UNIT, UNIT);
+    space.publish(&[one], &[]).unwrap();
+    let first = space.capture(&[]);
+    space.publish(&[], &[one]).unwrap();
+    space.made_durable(first.version, Vec::new());
+    assert_eq!(space.pending_bytes(), UNIT);
+    let second = space.capture(&[]);
+    assert_eq!(space.pending_bytes(), UNIT);
+    space.made_durable(second.version, Vec::new());
+    assert_eq!(space.pending_bytes(), 0);
+}
+
+#[test]
+fn freeing_what_is_not_live_is_told() {
+    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+    let one = space.allocate(4 * UNIT, 4 * UNIT);
+    space.publish(&[one], &[]).unwrap();
+    space.publish(&[], &[extent(1, 1)]).unwrap();
+    let twice = space.publish(&[], &[extent(0, 2)]).unwrap_err();
+    assert_eq!(twice.offset, BLOCKS_START);
+    let beyond = space.publish(&[], &[extent(3, 2)]).unwrap_err();
+    assert_eq!(beyond.offset, BLOCKS_START + 3 * UNIT);
+    assert_eq!(space.live_bytes(), 3 * UNIT);
+}
+
+#[test]
+fn a_long_request_leaves_small_holes_to_small_ones() {
+    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+    let all = space.allocate(64 * UNIT, 0);
+    space.publish(&[all], &[]).unwrap();
+    space.publish(&[], &[extent(8, 8)]).unwrap();
+    let long = space.allocate(4 * UNIT, 1024 * UNIT);
+    assert_eq!(long, extent(64, 1024));
+    let short = space.allocate(4 * UNIT, 0);
+    assert_eq!(short, extent(8, 4));
+}
+
+#[test]
+fn many_small_holes_are_used_by_long_requests() {
+    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+    let hole = LARGE_HOLE_BYTES / 2;
+    let count = 2 * SMALL_HOLES_BYTES / hole + 2;
+    let all = space.allocate(2 * count * hole, 0);
+    space.publish(&[all], &[]).unwrap();
+    let freed: Vec<Extent> = (0..count)
+        .map(|number| Extent {
+            offset: BLOCKS_START + 2 * number * hole,
+            bytes: hole,
+        })
+        .collect();
+    space.publish(&[], &freed).unwrap();
+    let end = space.end();
+    let taken = space.allocate(UNIT, LARGE_HOLE_BYTES * 4);
+    assert_eq!(taken.bytes, hole);
+    assert_eq!(space.end(), end);
+}

@@ -1,9 +1,35 @@
-//! The ordered in-memory buffer that takes new entries of one index.
+//! The ordered in-memory buffer that takes new entries of one index: a skip
+//! list in an arena ([`skip_list`], [`node`], [`arena`] hold all unsafe code
+//! but the cursor's), and a short list of range tombstones beside it.
+//!
+//! A sequence number per insertion orders points and range tombstones of one
+//! memtable. Readers see a tombstone as deletes in front of the older points
+//! it covers; for everything below the memtable, all its tombstones together
+//! are the base layer ([`Memtable::range_tombstones`]).
 
-use crate::{RangeTombstone, VersionCursor, Visit};
+mod arena;
+mod cursor;
+mod node;
+mod skip_list;
+
+pub use cursor::MemtableCursor;
+
+use crate::{RangeTombstone, Visit};
+use node::SearchKey;
+use parking_lot::RwLock;
+use skip_list::SkipList;
 use std::ops::Bound;
 use std::sync::Arc;
-use teak_base::{Operation, StorageResult, WriteId};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use teak_base::{Operation, WriteId};
+
+/// A range tombstone and its age.
+#[derive(Clone, Debug)]
+struct Covering {
+    sequence: u32,
+    tombstone: RangeTombstone,
+}
 
 /// An ordered multi-version map in append-only memory: many writers, readers
 /// without locks.
@@ -12,76 +38,165 @@ use teak_base::{Operation, StorageResult, WriteId};
 /// key while another deletes a range that covers it): the callers' locks see
 /// to that, and the order of their calls is the order of the versions.
 #[derive(Debug)]
-pub struct Memtable {}
+pub struct Memtable {
+    list: SkipList,
+    /// The number of the next insertion.
+    sequence: AtomicU32,
+    /// Least and greatest unsettled write id; `u64::MAX` and 0 at first.
+    write_id_least: AtomicU64,
+    write_id_greatest: AtomicU64,
+    /// Whether `tombstones` has any, so that readers need not lock it.
+    has_tombstones: AtomicBool,
+    /// Newest first; replaced as a whole.
+    tombstones: RwLock<Arc<Vec<Covering>>>,
+    tombstone_bytes: AtomicU64,
+}
 
 impl Memtable {
-    /// An empty memtable; it allocates with the first insertion.
+    /// An empty memtable; entries' memory is allocated with the first one.
     #[must_use]
     pub fn new() -> Self {
-        todo!()
+        Self {
+            list: SkipList::new(),
+            sequence: AtomicU32::new(0),
+            write_id_least: AtomicU64::new(u64::MAX),
+            write_id_greatest: AtomicU64::new(0),
+            has_tombstones: AtomicBool::new(false),
+            tombstones: RwLock::new(Arc::default()),
+            tombstone_bytes: AtomicU64::new(0),
+        }
     }
 
     /// Adds the newest version of a key.
     ///
     /// # Panics
     /// When the key or the value exceeds the limits of `teak_base::limits`.
+    #[inline]
     pub fn insert(&self, write_id: WriteId, operation: Operation, key: &[u8], value: &[u8]) {
-        let _ = (write_id, operation, key, value);
-        todo!()
+        assert!(key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX);
+        self.note_write_id(write_id);
+        let sequence = self.next_sequence();
+        self.list.insert(sequence, write_id, operation, key, value);
     }
 
     /// Deletes all keys from `start` up to, and without, `end` (empty: no
     /// end). Costs time in the number of range deletions so far.
+    ///
+    /// # Panics
+    /// When a key exceeds the limit of `teak_base::limits`.
     pub fn delete_range(&self, write_id: WriteId, start: &[u8], end: &[u8]) {
-        let _ = (write_id, start, end);
-        todo!()
+        assert!(start.len() <= KEY_BYTES_MAX && end.len() <= KEY_BYTES_MAX);
+        self.note_write_id(write_id);
+        let bytes = size_of::<Covering>() + start.len() + end.len();
+        self.tombstone_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+        let mut tombstones = self.tombstones.write();
+        let newest = Covering {
+            sequence: self.next_sequence(),
+            tombstone: RangeTombstone {
+                start: start.to_vec(),
+                end: end.to_vec(),
+                write_id,
+            },
+        };
+        *tombstones = Arc::new(
+            [newest]
+                .into_iter()
+                .chain(tombstones.iter().cloned())
+                .collect(),
+        );
+        // Release and the readers' Acquire: an insertion that a reader sees
+        // and that knew of this tombstone brings the tombstone along.
+        self.has_tombstones.store(true, Ordering::Release);
+    }
+
+    /// Relaxed suffices: the callers' locks order insertions that concern the
+    /// same key, and additions to one variable are ordered.
+    #[inline]
+    fn next_sequence(&self) -> u32 {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
+        assert!(sequence < u32::MAX, "a memtable holds too many entries");
+        sequence
+    }
+
+    /// Write ids mostly ascend, so most entries read two words only.
+    #[inline]
+    fn note_write_id(&self, write_id: WriteId) {
+        if write_id.is_settled() {
+            return;
+        }
+        if write_id.0 < self.write_id_least.load(Ordering::Relaxed) {
+            self.write_id_least.fetch_min(write_id.0, Ordering::Relaxed);
+        }
+        if write_id.0 > self.write_id_greatest.load(Ordering::Relaxed) {
+            self.write_id_greatest
+                .fetch_max(write_id.0, Ordering::Relaxed);
+        }
     }
 
     /// Memory used, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        todo!()
+        self.list.bytes() + self.tombstone_bytes.load(Ordering::Relaxed)
     }
 
     /// Points inserted.
     #[must_use]
     pub fn entries(&self) -> u64 {
-        todo!()
+        let tombstones = match self.covering() {
+            Some(tombstones) => tombstones.len() as u64,
+            None => 0,
+        };
+        u64::from(self.sequence.load(Ordering::Relaxed)).saturating_sub(tombstones)
     }
 
     /// Whether there is neither a point nor a range tombstone.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        todo!()
+        self.sequence.load(Ordering::Relaxed) == 0
     }
 
     /// All range tombstones, newest first: the base layer below the points
     /// that a [`MemtableCursor`] shows.
     #[must_use]
     pub fn range_tombstones(&self) -> Vec<RangeTombstone> {
-        todo!()
+        match self.covering() {
+            Some(tombstones) => tombstones
+                .iter()
+                .map(|covering| covering.tombstone.clone())
+                .collect(),
+            None => Vec::new(),
+        }
     }
 
     /// The least and greatest id of unsettled writes, tombstones included;
     /// `None` when there is none.
     #[must_use]
     pub fn write_id_range(&self) -> Option<(WriteId, WriteId)> {
-        todo!()
+        let least = self.write_id_least.load(Ordering::Relaxed);
+        let greatest = self.write_id_greatest.load(Ordering::Relaxed);
+        (least <= greatest).then_some((WriteId(least), WriteId(greatest)))
     }
 
     /// Estimates the points in a range, without walking it.
     #[must_use]
     pub fn estimate(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> u64 {
-        let _ = (lower, upper);
-        todo!()
+        // One entry more or less does not matter to an estimate.
+        let key = |bound| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => Some(key),
+            Bound::Unbounded => None,
+        };
+        if let (None, None) = (key(lower), key(upper)) {
+            return self.entries();
+        }
+        self.list.estimate(key(lower), key(upper))
     }
 
     /// A cursor over points and, in front of older points they cover, range
-    /// tombstones as deletes. It sees what was inserted before each of its
-    /// moves.
+    /// tombstones as deletes. Each of its moves sees what was inserted before.
     #[must_use]
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
-        todo!()
+        MemtableCursor::new(Arc::clone(self))
     }
 
     /// Shows all versions of a key, newest first, each covering range
@@ -91,8 +206,48 @@ impl Memtable {
         key: &[u8],
         visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
     ) -> Visit {
-        let _ = (key, visitor);
-        todo!()
+        let key = SearchKey::new(key);
+        let mut node = self.list.lower_bound(key);
+        // After the search: a tombstone that a seen entry lies above is there.
+        let tombstones = self.covering();
+        let mut covering = tombstones
+            .iter()
+            .flat_map(|tombstones| tombstones.iter())
+            .filter(|covering| covering.tombstone.covers(key.bytes()))
+            .peekable();
+        while let Some(version) = node
+            && version.has_key(key)
+        {
+            while let Some(newer) = covering.next_if(|c| c.sequence > version.sequence()) {
+                if visitor(newer.tombstone.write_id, Operation::Delete, &[]) == Visit::Stop {
+                    return Visit::Stop;
+                }
+            }
+            if visitor(version.write_id(), version.operation(), version.value()) == Visit::Stop {
+                return Visit::Stop;
+            }
+            node = version.next();
+        }
+        for older in covering {
+            if visitor(older.tombstone.write_id, Operation::Delete, &[]) == Visit::Stop {
+                return Visit::Stop;
+            }
+        }
+        Visit::Continue
+    }
+
+    /// Whether there are range tombstones. Asked after an entry was found: the
+    /// tombstones that its writer knew of are seen then.
+    #[inline]
+    fn has_tombstones(&self) -> bool {
+        self.has_tombstones.load(Ordering::Acquire)
+    }
+
+    /// The range tombstones, newest first, if there are any.
+    #[inline]
+    fn covering(&self) -> Option<Arc<Vec<Covering>>> {
+        self.has_tombstones()
+            .then(|| Arc::clone(&self.tombstones.read()))
     }
 }
 
@@ -102,43 +257,5 @@ impl Default for Memtable {
     }
 }
 
-/// A cursor over a [`Memtable`].
-#[derive(Debug)]
-pub struct MemtableCursor {}
-
-#[allow(unused_variables)]
-impl VersionCursor for MemtableCursor {
-    fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
-        todo!()
-    }
-    fn seek_first(&mut self) -> StorageResult<()> {
-        todo!()
-    }
-    fn seek_last(&mut self) -> StorageResult<()> {
-        todo!()
-    }
-    fn seek_before(&mut self, key: &[u8]) -> StorageResult<()> {
-        todo!()
-    }
-    fn valid(&self) -> bool {
-        todo!()
-    }
-    fn key(&self) -> &[u8] {
-        todo!()
-    }
-    fn write_id(&self) -> WriteId {
-        todo!()
-    }
-    fn operation(&self) -> Operation {
-        todo!()
-    }
-    fn value(&self) -> &[u8] {
-        todo!()
-    }
-    fn next_version(&mut self) -> StorageResult<()> {
-        todo!()
-    }
-    fn previous_key(&mut self) -> StorageResult<()> {
-        todo!()
-    }
-}
+#[cfg(test)]
+mod tests;

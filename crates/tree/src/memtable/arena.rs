@@ -1,0 +1,190 @@
+//! Append-only memory of a memtable: many threads take space with one atomic
+//! addition each; everything is released at once.
+//!
+//! Space comes from a current chunk. Chunks start small, so that thousands of
+//! idle tables cost little, and double up to a maximum. What is larger than
+//! [`LARGE_BYTES`] gets memory of its own, so that it does not waste the rest
+//! of a chunk.
+
+#![allow(unsafe_code)]
+
+use parking_lot::Mutex;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+const CHUNK_BYTES_FIRST: usize = 16 * 1024;
+const CHUNK_BYTES_MAX: usize = 1024 * 1024;
+const LARGE_BYTES: usize = 64 * 1024;
+
+/// Alignment of everything the arena gives out.
+pub(super) const ALIGNMENT: usize = 8;
+
+#[derive(Debug)]
+struct Chunk {
+    start: NonNull<u8>,
+    capacity: usize,
+    /// Bytes taken; beyond `capacity` once a request did not fit.
+    used: AtomicUsize,
+}
+
+#[derive(Debug)]
+pub(super) struct Arena {
+    /// The chunk that space is taken from; null before the first request.
+    current: AtomicPtr<Chunk>,
+    /// All chunks, for release; the lock also serialises replacing `current`.
+    chunks: Mutex<Vec<NonNull<Chunk>>>,
+    /// Bytes of chunks that are no longer current.
+    closed_bytes: AtomicU64,
+}
+
+// SAFETY: chunks are plain memory owned by the arena; `Chunk` is only shared
+// as `&Chunk`, whose one mutable field is atomic, and the list is locked.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    pub(super) fn new() -> Self {
+        Self {
+            current: AtomicPtr::new(ptr::null_mut()),
+            chunks: Mutex::new(Vec::new()),
+            closed_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Uninitialised memory of `bytes` bytes, aligned to [`ALIGNMENT`], that
+    /// nobody else has; it lives as long as the arena.
+    #[inline]
+    pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
+        let bytes = bytes.next_multiple_of(ALIGNMENT);
+        if bytes > LARGE_BYTES {
+            return self.allocate_large(bytes);
+        }
+        loop {
+            let current = self.current.load(Ordering::Acquire);
+            // SAFETY: a non-null `current` was stored with Release after the
+            // chunk was made, and chunks live as long as the arena.
+            if let Some(chunk) = unsafe { current.as_ref() } {
+                // Relaxed: the addition alone makes the range ours. It cannot
+                // wrap: each thread adds once more than fits per chunk.
+                let offset = chunk.used.fetch_add(bytes, Ordering::Relaxed);
+                if offset + bytes <= chunk.capacity {
+                    // SAFETY: the range lies within the chunk's memory.
+                    return unsafe { chunk.start.add(offset) };
+                }
+            }
+            self.replace(current, bytes);
+        }
+    }
+
+    /// Memory taken, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: as in `allocate`.
+        let open = unsafe { current.as_ref() }.map_or(0, |chunk| {
+            chunk.used.load(Ordering::Relaxed).min(chunk.capacity)
+        });
+        self.closed_bytes.load(Ordering::Relaxed) + open as u64
+    }
+
+    #[cold]
+    fn allocate_large(&self, bytes: usize) -> NonNull<u8> {
+        let chunk = Self::new_chunk(bytes, bytes);
+        // SAFETY: `new_chunk` returns a valid chunk that only we know of.
+        let start = unsafe { chunk.as_ref() }.start;
+        self.chunks.lock().push(chunk);
+        self.closed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        start
+    }
+
+    /// Makes a chunk with room for `bytes` current, unless somebody else
+    /// replaced the full one already.
+    #[cold]
+    fn replace(&self, full: *mut Chunk, bytes: usize) {
+        let mut chunks = self.chunks.lock();
+        if self.current.load(Ordering::Relaxed) != full {
+            return;
+        }
+        // SAFETY: as in `allocate`.
+        let capacity = match unsafe { full.as_ref() } {
+            Some(chunk) => {
+                let closed = chunk.capacity as u64;
+                self.closed_bytes.fetch_add(closed, Ordering::Relaxed);
+                (chunk.capacity * 2).min(CHUNK_BYTES_MAX)
+            }
+            None => CHUNK_BYTES_FIRST,
+        };
+        let chunk = Self::new_chunk(capacity.max(2 * bytes), 0);
+        chunks.push(chunk);
+        self.current.store(chunk.as_ptr(), Ordering::Release);
+    }
+
+    fn layout(capacity: usize) -> Layout {
+        let layout = Layout::from_size_align(capacity, ALIGNMENT);
+        // Capacities are bounded by the limits of keys and values.
+        layout.unwrap_or_else(|_| unreachable!("an entry of {capacity} bytes"))
+    }
+
+    fn new_chunk(capacity: usize, used: usize) -> NonNull<Chunk> {
+        let layout = Self::layout(capacity);
+        assert!(capacity > 0);
+        // SAFETY: the layout's size is not zero.
+        let memory = unsafe { alloc(layout) };
+        let Some(start) = NonNull::new(memory) else {
+            handle_alloc_error(layout)
+        };
+        let chunk = Box::new(Chunk {
+            start,
+            capacity,
+            used: AtomicUsize::new(used),
+        });
+        NonNull::from(Box::leak(chunk))
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for chunk in self.chunks.get_mut().drain(..) {
+            // SAFETY: the chunk came from `Box::leak` in `new_chunk` and is
+            // released only here; `&mut self` says that nobody uses it.
+            let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
+            // SAFETY: allocated in `new_chunk` with this layout.
+            unsafe { dealloc(chunk.start.as_ptr(), Self::layout(chunk.capacity)) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_aligned_and_do_not_overlap() {
+        let arena = Arena::new();
+        assert_eq!(arena.bytes(), 0);
+        let sizes = [1, 8, 9, 100, 5_000, 20_000, 70_000, 3];
+        let mut ranges: Vec<(usize, usize)> = Vec::new();
+        for size in sizes.into_iter().cycle().take(100) {
+            let start = arena.allocate(size).as_ptr();
+            // SAFETY: the arena gave us `size` bytes.
+            unsafe { start.write_bytes(0xaa, size) };
+            assert!(start.addr().is_multiple_of(ALIGNMENT));
+            ranges.push((start.addr(), start.addr() + size));
+        }
+        ranges.sort_unstable();
+        assert!(ranges.is_sorted_by(|a, b| a.1 <= b.0));
+        let taken: usize = ranges.iter().map(|range| range.1 - range.0).sum();
+        assert!(arena.bytes() >= taken as u64);
+        assert!(arena.bytes() <= 2 * taken as u64 + CHUNK_BYTES_MAX as u64);
+    }
+
+    #[test]
+    fn a_large_request_does_not_close_the_current_chunk() {
+        let arena = Arena::new();
+        let first = arena.allocate(8).as_ptr().addr();
+        arena.allocate(1_000_000);
+        assert_eq!(arena.allocate(8).as_ptr().addr(), first + 8);
+        assert_eq!(arena.bytes(), 1_000_016);
+    }
+}

@@ -3,17 +3,46 @@
 //! knows neither transactions nor SQL.
 
 mod cache;
+mod checkpoint;
+mod cursor;
+mod estimate;
 mod filter;
+mod flush;
+mod lookup;
 mod memtable;
+mod merge;
+mod node;
+mod options;
 mod page;
+mod payload;
 mod range_tombstone;
 mod run;
+mod source;
+mod statistics;
+#[cfg(test)]
+mod test_support;
+mod tree;
+mod verify;
+mod version;
 mod version_cursor;
+mod visibility;
+mod write;
 
 pub use cache::{CacheStatistics, PageCache};
+pub use cursor::TreeCursor;
 pub use filter::LookupKey;
+pub use flush::{FlushJob, FlushReport, JobKind};
 pub use memtable::{Memtable, MemtableCursor};
+pub use options::TreeOptions;
 pub use page::{Page, PageBuilder};
+pub use payload::USER_PAYLOAD_BYTES_MAX;
 pub use range_tombstone::RangeTombstone;
 pub use run::{FinishedRun, ReadMode, Run, RunCursor, RunDescription, RunWriter, RunWriterOptions};
+pub use statistics::TreeStatistics;
+pub use tree::Tree;
+pub use verify::VerifyReport;
 pub use version_cursor::{VersionCursor, Visit};
+pub use visibility::{
+    Fate, Horizon, NoUpdates, UpdateFunctions, Visibility, encode_update,
+};
+pub use write::WriteGuard;

@@ -1,0 +1,266 @@
+//! Cursors: a merged, filtered view of one version of the tree, in key order,
+//! either way.
+//!
+//! 1. A seek loads the current version, opens the memtables and the runs on
+//!    the path to the leaf of the key, and moves each to the key.
+//! 2. A heap orders the sources that stand inside the leaf's range.
+//! 3. The first key's versions are read, newest source first, down to the one
+//!    that is visible; range tombstones of newer sources count as deletes.
+//! 4. A step moves the sources that stand on the key past it. When no source
+//!    is left in the leaf's range, the next leaf's path is opened.
+//!
+//! A cursor on a put does not copy: key and value are those of the source.
+
+mod fold;
+mod open;
+mod step;
+
+use crate::merge::heap::{Direction, KeyHeap};
+use crate::node::KeyRange;
+use crate::source::Source;
+use crate::tree::Tree;
+use crate::version::TreeVersion;
+use crate::visibility::Visibility;
+use crate::{RangeTombstone, VersionCursor};
+use std::sync::Arc;
+use teak_base::{StorageResult, WriteId};
+
+/// Where a cursor stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nowhere: new, or after an error.
+    Nowhere,
+    /// Before the first key.
+    BeforeFirst,
+    /// After the last key.
+    AfterLast,
+    /// On the current version of a source.
+    Source(usize),
+    /// On the result of update messages, kept in the cursor.
+    Folded,
+}
+
+/// A cursor over the keys that a reader sees.
+///
+/// It sees what its visibility allows of everything inserted before each of
+/// its moves (see [`TreeCursor::follow_inserts`]). It holds memory and disk
+/// space of the version that it reads until it moves to another leaf or is
+/// dropped.
+pub struct TreeCursor<V> {
+    tree: Arc<Tree>,
+    visibility: V,
+    /// The last unsettled write asked about, and the answer.
+    last_answer: (WriteId, bool),
+    follow: bool,
+
+    version: Option<Arc<TreeVersion>>,
+    generation: u64,
+    /// Entries of the active memtable when its source was last moved.
+    active_entries: u64,
+    /// Newest first: memtables, then the runs on the path.
+    sources: Vec<Source>,
+    /// Range tombstones by source.
+    layers: Vec<(usize, Vec<RangeTombstone>)>,
+    /// The leaf's range.
+    range: KeyRange,
+    /// Whether some source may have keys beyond the leaf's range.
+    bounded: Vec<bool>,
+
+    heap: KeyHeap,
+    direction: Direction,
+    place: Place,
+    /// The key of the group being read or stepped over, or of a fold.
+    key: Vec<u8>,
+    folded_value: Vec<u8>,
+    folded_id: WriteId,
+    /// Visible updates of the current key, newest first.
+    updates: Vec<Vec<u8>>,
+}
+
+impl<V> std::fmt::Debug for TreeCursor<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TreeCursor")
+            .field("path", &self.tree.path())
+            .field("place", &self.place)
+            .field("direction", &self.direction)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tree {
+    /// A cursor that sees what `visibility` allows. It stands nowhere.
+    pub fn cursor<V: Visibility>(self: &Arc<Self>, visibility: V) -> TreeCursor<V> {
+        TreeCursor {
+            tree: Arc::clone(self),
+            visibility,
+            last_answer: (WriteId::SETTLED, true),
+            follow: true,
+            version: None,
+            generation: 0,
+            active_entries: 0,
+            sources: Vec::new(),
+            layers: Vec::new(),
+            range: KeyRange::all(),
+            bounded: Vec::new(),
+            heap: KeyHeap::new(),
+            direction: Direction::Forward,
+            place: Place::Nowhere,
+            key: Vec::new(),
+            folded_value: Vec::new(),
+            folded_id: WriteId::SETTLED,
+            updates: Vec::new(),
+        }
+    }
+}
+
+impl<V: Visibility> TreeCursor<V> {
+    /// Whether each step looks for entries inserted since the last one (the
+    /// default). A reader that has not written and whose snapshot is fixed
+    /// needs that at seeks only, and saves a look-up per step while others
+    /// write.
+    pub fn follow_inserts(&mut self, follow: bool) {
+        self.follow = follow;
+    }
+
+    /// Replaces what the cursor sees. It stands nowhere until the next seek.
+    pub fn set_visibility(&mut self, visibility: V) {
+        self.visibility = visibility;
+        self.last_answer = (WriteId::SETTLED, true);
+        self.place = Place::Nowhere;
+    }
+
+    /// Lets go of the version, its memory and its space. The cursor stands
+    /// nowhere until the next seek.
+    pub fn release(&mut self) {
+        self.sources.clear();
+        self.layers.clear();
+        self.bounded.clear();
+        self.version = None;
+        self.place = Place::Nowhere;
+    }
+
+    /// Moves to the first visible key at or after `key`. False when there is
+    /// none; the cursor then stands after the last key.
+    ///
+    /// # Errors
+    /// Those of reading blocks; the cursor then stands nowhere.
+    pub fn seek(&mut self, key: &[u8]) -> StorageResult<bool> {
+        self.place = Place::Nowhere;
+        self.refresh();
+        self.seek_forward(key)
+    }
+
+    /// Moves to the first visible key.
+    ///
+    /// # Errors
+    /// As [`TreeCursor::seek`].
+    pub fn seek_first(&mut self) -> StorageResult<bool> {
+        self.seek(&[])
+    }
+
+    /// Moves to the last visible key before `key`. False when there is none;
+    /// the cursor then stands before the first key.
+    ///
+    /// # Errors
+    /// As [`TreeCursor::seek`].
+    pub fn seek_before(&mut self, key: &[u8]) -> StorageResult<bool> {
+        self.place = Place::Nowhere;
+        self.refresh();
+        self.seek_backward(Some(key))
+    }
+
+    /// Moves to the last visible key.
+    ///
+    /// # Errors
+    /// As [`TreeCursor::seek`].
+    pub fn seek_last(&mut self) -> StorageResult<bool> {
+        self.place = Place::Nowhere;
+        self.refresh();
+        self.seek_backward(None)
+    }
+
+    /// Moves to the next visible key. Before the first key that is the first;
+    /// nowhere and after the last key there is none.
+    ///
+    /// # Errors
+    /// As [`TreeCursor::seek`].
+    #[inline]
+    pub fn next(&mut self) -> StorageResult<bool> {
+        if let Place::Source(source) = self.place
+            && self.direction == Direction::Forward
+            && self.heap.len() == 1
+            && self.layers.is_empty()
+            && !self.must_follow()
+        {
+            return self.next_of_single(source);
+        }
+        self.next_of_many()
+    }
+
+    /// Moves to the previous visible key. After the last key that is the last;
+    /// nowhere and before the first key there is none.
+    ///
+    /// # Errors
+    /// As [`TreeCursor::seek`].
+    pub fn previous(&mut self) -> StorageResult<bool> {
+        self.step_back()
+    }
+
+    /// Whether the cursor stands on a key.
+    #[inline]
+    #[must_use]
+    pub fn valid(&self) -> bool {
+        matches!(self.place, Place::Source(_) | Place::Folded)
+    }
+
+    /// The key.
+    ///
+    /// # Panics
+    /// When the cursor stands on no key.
+    #[inline]
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        match self.source() {
+            Some(source) => source.key(),
+            None => &self.key,
+        }
+    }
+
+    /// The value that the reader sees.
+    ///
+    /// # Panics
+    /// When the cursor stands on no key.
+    #[inline]
+    #[must_use]
+    pub fn value(&self) -> &[u8] {
+        match self.source() {
+            Some(source) => source.value(),
+            None => &self.folded_value,
+        }
+    }
+
+    /// The newest write that the reader sees of the key.
+    ///
+    /// # Panics
+    /// When the cursor stands on no key.
+    #[inline]
+    #[must_use]
+    pub fn write_id(&self) -> WriteId {
+        match self.source() {
+            Some(source) => source.write_id(),
+            None => self.folded_id,
+        }
+    }
+
+    /// The source that the cursor stands on, `None` for a fold.
+    #[inline]
+    fn source(&self) -> Option<&Source> {
+        match self.place {
+            Place::Source(source) => self.sources.get(source),
+            place => {
+                assert!(place == Place::Folded, "the cursor stands on no key");
+                None
+            }
+        }
+    }
+}

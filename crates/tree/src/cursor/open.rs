@@ -1,0 +1,187 @@
+//! Opening the sources of a leaf and moving from leaf to leaf.
+
+use super::{Place, TreeCursor};
+use crate::merge::heap::Direction;
+use crate::node::{KeyRange, LeafPath};
+use crate::source::{Source, run_tombstones};
+use crate::visibility::Visibility;
+use crate::{ReadMode, VersionCursor};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_base::StorageResult;
+
+impl<V: Visibility> TreeCursor<V> {
+    /// Takes up the current version, if it is another one.
+    pub(super) fn refresh(&mut self) {
+        self.generation = self.tree.generation.load(Ordering::Acquire);
+        let current = self.tree.load_version();
+        let same = self
+            .version
+            .as_ref()
+            .is_some_and(|version| Arc::ptr_eq(version, &current));
+        if !same {
+            self.sources.clear();
+            self.version = Some(Arc::clone(&current));
+        }
+    }
+
+    /// Whether something may have been inserted that the sources have passed
+    /// or do not reach.
+    #[inline]
+    pub(super) fn must_follow(&self) -> bool {
+        self.follow
+            && (self.tree.generation.load(Ordering::Relaxed) != self.generation
+                || self.inserted_entries() != self.active_entries)
+    }
+
+    #[inline]
+    fn inserted_entries(&self) -> u64 {
+        self.version
+            .as_ref()
+            .map_or(0, |version| version.active.memtable.entries())
+    }
+
+    /// Opens the sources of a path, unless they are open.
+    fn open(&mut self, path: &LeafPath) {
+        let Some(version) = self.version.clone() else {
+            return;
+        };
+        if !self.sources.is_empty() && self.range == path.range {
+            return;
+        }
+        self.range = path.range.clone();
+        self.sources.clear();
+        self.layers.clear();
+        self.bounded.clear();
+        for slot in version.memtables() {
+            self.sources.push(Source::memtable(slot));
+            self.bounded.push(true);
+        }
+        for run in &path.runs {
+            let tombstones = run_tombstones(run);
+            if !tombstones.is_empty() {
+                self.layers.push((self.sources.len(), tombstones));
+            }
+            self.sources.push(Source::run(run, ReadMode::Cached));
+            self.bounded.push(!self.range.covers(&run.range()));
+        }
+    }
+
+    /// The range tombstones of memtables grow, so each positioning takes them
+    /// anew.
+    fn refresh_memtable_layers(&mut self) {
+        let Some(version) = self.version.clone() else {
+            return;
+        };
+        self.active_entries = version.active.memtable.entries();
+        let memtables = version.frozen.len() + 1;
+        let runs_from = self.layers.partition_point(|layer| layer.0 < memtables);
+        self.layers.drain(..runs_from);
+        let mut layers = Vec::new();
+        for (source, slot) in version.memtables().enumerate() {
+            let tombstones = slot.memtable.range_tombstones();
+            if !tombstones.is_empty() {
+                layers.push((source, tombstones));
+            }
+        }
+        if !layers.is_empty() {
+            layers.append(&mut self.layers);
+            self.layers = layers;
+        }
+    }
+
+    /// Moves to the first visible key at or after `key`.
+    pub(super) fn seek_forward(&mut self, key: &[u8]) -> StorageResult<bool> {
+        let mut from: Arc<[u8]> = key.into();
+        loop {
+            let Some(version) = &self.version else {
+                return Ok(false);
+            };
+            let path = LeafPath::to_key(&version.root, &from);
+            self.open(&path);
+            self.refresh_memtable_layers();
+            self.direction = Direction::Forward;
+            for source in &mut self.sources {
+                source.seek(&from)?;
+            }
+            self.rebuild_heap();
+            if self.find_forward()? {
+                return Ok(true);
+            }
+            match self.range.upper.clone() {
+                Some(upper) => {
+                    self.refresh();
+                    from = upper;
+                }
+                None => {
+                    self.place = Place::AfterLast;
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Moves to the last visible key before `key`, or of all.
+    pub(super) fn seek_backward(&mut self, key: Option<&[u8]>) -> StorageResult<bool> {
+        let mut before: Option<Arc<[u8]>> = key.map(Into::into);
+        loop {
+            let Some(version) = &self.version else {
+                return Ok(false);
+            };
+            let path = match &before {
+                Some(before) => LeafPath::before(&version.root, before),
+                None => LeafPath::to_last(&version.root),
+            };
+            self.open(&path);
+            self.refresh_memtable_layers();
+            self.direction = Direction::Backward;
+            for source in &mut self.sources {
+                match &before {
+                    Some(before) => source.seek_before(before)?,
+                    None => source.seek_last()?,
+                }
+            }
+            self.rebuild_heap();
+            if self.find_backward()? {
+                return Ok(true);
+            }
+            if self.range.lower.is_empty() {
+                self.place = Place::BeforeFirst;
+                return Ok(false);
+            }
+            before = Some(Arc::clone(&self.range.lower));
+            self.refresh();
+        }
+    }
+
+    fn rebuild_heap(&mut self) {
+        let range: &KeyRange = &self.range;
+        let direction = self.direction;
+        let bounded = &self.bounded;
+        self.heap
+            .rebuild(&self.sources, direction, |index, source| {
+                source.valid()
+                    && (!bounded.get(index).copied().unwrap_or(true)
+                        || in_range(range, direction, source.key()))
+            });
+    }
+
+    /// Whether a source that has moved still stands in the leaf's range.
+    #[inline]
+    pub(super) fn is_live(&self, index: usize) -> bool {
+        self.sources.get(index).is_some_and(|source| {
+            source.valid()
+                && (!self.bounded.get(index).copied().unwrap_or(true)
+                    || in_range(&self.range, self.direction, source.key()))
+        })
+    }
+}
+
+/// Whether a key that was reached in the direction has not left the range.
+#[inline]
+fn in_range(range: &KeyRange, direction: Direction, key: &[u8]) -> bool {
+    match direction {
+        Direction::Forward => !range.ends_at_or_before(key),
+        Direction::Backward => *range.lower <= *key,
+    }
+}

@@ -1,0 +1,290 @@
+//! Steps: past the current key, and to the version that is visible.
+
+// Source numbers come from the heap or the place, which were made from
+// `sources` and are rebuilt whenever the sources change.
+#![allow(clippy::indexing_slicing)]
+
+use super::{Place, TreeCursor};
+use crate::VersionCursor;
+use crate::merge::heap::Direction;
+use crate::node::successor;
+use crate::visibility::Visibility;
+use teak_base::{Operation, StorageResult, WriteId};
+
+/// What the versions of a key in one source come to.
+enum Group {
+    /// The source stands on the visible put.
+    Put,
+    /// A put under visible updates.
+    Base(Vec<u8>),
+    /// Deleted here.
+    Deleted,
+    /// Nothing visible; the source has left the key.
+    Passed,
+}
+
+impl<V: Visibility> TreeCursor<V> {
+    #[inline]
+    fn sees(&mut self, id: WriteId) -> bool {
+        if id.is_settled() {
+            return true;
+        }
+        if self.last_answer.0 != id {
+            self.last_answer = (id, self.visibility.is_visible(id));
+        }
+        self.last_answer.1
+    }
+
+    /// The next key when one source alone is left in the leaf.
+    #[inline]
+    pub(super) fn next_of_single(&mut self, index: usize) -> StorageResult<bool> {
+        self.place = Place::Nowhere;
+        let source = &mut self.sources[index];
+        if source.write_id().is_settled() && source.settled_is_last() {
+            source.next_version()?;
+        } else {
+            self.key.clear();
+            self.key.extend_from_slice(source.key());
+            loop {
+                source.next_version()?;
+                if !source.valid() || source.key() != self.key.as_slice() {
+                    break;
+                }
+            }
+        }
+        if !self.is_live(index) {
+            self.heap.remove_top(&self.sources);
+            return self.continue_forward();
+        }
+        let source = &self.sources[index];
+        let (id, operation) = (source.write_id(), source.operation());
+        if operation == Operation::Put && self.sees(id) {
+            self.place = Place::Source(index);
+            return Ok(true);
+        }
+        self.continue_forward()
+    }
+
+    /// The next key, whatever the state.
+    pub(super) fn next_of_many(&mut self) -> StorageResult<bool> {
+        match self.place {
+            Place::Nowhere | Place::AfterLast => return Ok(false),
+            Place::BeforeFirst => return self.seek_first(),
+            Place::Source(_) | Place::Folded => {}
+        }
+        self.keep_key();
+        let follow = self.must_follow();
+        self.place = Place::Nowhere;
+        if follow || self.direction == Direction::Backward {
+            self.refresh();
+            let after = successor(&self.key);
+            return self.seek_forward(&after);
+        }
+        self.leave_key_forward()?;
+        self.continue_forward()
+    }
+
+    /// The previous key, whatever the state.
+    pub(super) fn step_back(&mut self) -> StorageResult<bool> {
+        match self.place {
+            Place::Nowhere | Place::BeforeFirst => return Ok(false),
+            Place::AfterLast => return self.seek_last(),
+            Place::Source(_) | Place::Folded => {}
+        }
+        self.keep_key();
+        let follow = self.must_follow();
+        self.place = Place::Nowhere;
+        if follow || self.direction == Direction::Forward {
+            self.refresh();
+            let before = self.key.clone();
+            return self.seek_backward(Some(&before));
+        }
+        self.leave_key_backward()?;
+        if self.find_backward()? {
+            return Ok(true);
+        }
+        if self.range.lower.is_empty() {
+            self.place = Place::BeforeFirst;
+            return Ok(false);
+        }
+        let before = self.range.lower.clone();
+        self.refresh();
+        self.seek_backward(Some(&before))
+    }
+
+    /// Copies the current key, before the sources leave it.
+    fn keep_key(&mut self) {
+        if let Place::Source(index) = self.place {
+            self.key.clear();
+            self.key.extend_from_slice(self.sources[index].key());
+        }
+    }
+
+    /// Finds the next visible key from where the sources stand.
+    fn continue_forward(&mut self) -> StorageResult<bool> {
+        if self.find_forward()? {
+            return Ok(true);
+        }
+        match self.range.upper.clone() {
+            Some(upper) => {
+                self.refresh();
+                self.seek_forward(&upper)
+            }
+            None => {
+                self.place = Place::AfterLast;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Moves every source that stands on the kept key past it.
+    fn leave_key_forward(&mut self) -> StorageResult<()> {
+        while let Some(top) = self.heap.top() {
+            if self.sources[top].key() != self.key.as_slice() {
+                return Ok(());
+            }
+            loop {
+                let source = &mut self.sources[top];
+                let last = source.settled_is_last()
+                    && source.write_id().is_settled()
+                    && source.operation() != Operation::Update;
+                source.next_version()?;
+                if last || !source.valid() || source.key() != self.key.as_slice() {
+                    break;
+                }
+            }
+            self.top_moved(top);
+        }
+        Ok(())
+    }
+
+    /// Moves every source that stands on the kept key before it.
+    fn leave_key_backward(&mut self) -> StorageResult<()> {
+        while let Some(top) = self.heap.top() {
+            if self.sources[top].key() != self.key.as_slice() {
+                return Ok(());
+            }
+            self.sources[top].previous_key()?;
+            self.top_moved(top);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn top_moved(&mut self, top: usize) {
+        if self.is_live(top) {
+            self.heap.top_moved(&self.sources);
+        } else {
+            self.heap.remove_top(&self.sources);
+        }
+    }
+
+    /// The first visible key of the leaf from where the sources stand.
+    pub(super) fn find_forward(&mut self) -> StorageResult<bool> {
+        while let Some(top) = self.heap.top() {
+            if self.layers.is_empty() {
+                let source = &self.sources[top];
+                let (id, operation) = (source.write_id(), source.operation());
+                if operation == Operation::Put && self.sees(id) {
+                    self.place = Place::Source(top);
+                    return Ok(true);
+                }
+            }
+            if self.find_in_group(top)? {
+                return Ok(true);
+            }
+            self.leave_key_forward()?;
+        }
+        Ok(false)
+    }
+
+    /// The last visible key of the leaf from where the sources stand.
+    pub(super) fn find_backward(&mut self) -> StorageResult<bool> {
+        while let Some(top) = self.heap.top() {
+            if self.find_in_group(top)? {
+                return Ok(true);
+            }
+            self.leave_key_backward()?;
+        }
+        Ok(false)
+    }
+
+    /// Reads the versions of the key that `top` stands on, newest source
+    /// first. True when the reader sees a value, and the cursor stands on it.
+    fn find_in_group(&mut self, mut top: usize) -> StorageResult<bool> {
+        self.key.clear();
+        self.key.extend_from_slice(self.sources[top].key());
+        self.updates.clear();
+        let mut layer = 0;
+        loop {
+            if self.is_covered(&mut layer, top) {
+                return self.fold(None);
+            }
+            match self.read_versions(top)? {
+                Group::Put => {
+                    self.place = Place::Source(top);
+                    return Ok(true);
+                }
+                Group::Base(value) => return self.fold(Some(&value)),
+                Group::Deleted => return self.fold(None),
+                Group::Passed => {}
+            }
+            match self.heap.top() {
+                Some(next) if self.sources[next].key() == self.key.as_slice() => top = next,
+                _ => return self.fold(None),
+            }
+        }
+    }
+
+    /// Whether a visible range tombstone of a source newer than `source`, not
+    /// looked at yet, covers the kept key.
+    fn is_covered(&mut self, layer: &mut usize, source: usize) -> bool {
+        while let Some((of, tombstones)) = self.layers.get(*layer) {
+            if *of >= source {
+                return false;
+            }
+            *layer += 1;
+            for tombstone in tombstones {
+                let id = tombstone.write_id;
+                if tombstone.covers(&self.key)
+                    && (id.is_settled() || self.visibility.is_visible(id))
+                {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Reads the versions of the kept key in the top source.
+    fn read_versions(&mut self, top: usize) -> StorageResult<Group> {
+        loop {
+            let source = &self.sources[top];
+            let (id, operation) = (source.write_id(), source.operation());
+            if self.sees(id) {
+                let source = &self.sources[top];
+                match operation {
+                    Operation::Put if self.updates.is_empty() => return Ok(Group::Put),
+                    Operation::Put => return Ok(Group::Base(source.value().to_vec())),
+                    Operation::Delete => return Ok(Group::Deleted),
+                    Operation::Update => {
+                        if self.updates.is_empty() {
+                            self.folded_id = id;
+                        }
+                        self.updates.push(source.value().to_vec());
+                    }
+                }
+            }
+            let source = &mut self.sources[top];
+            source.next_version()?;
+            if source.valid() && source.key() == self.key.as_slice() {
+                continue;
+            }
+            if self.direction == Direction::Backward {
+                source.seek_before(&self.key)?;
+            }
+            self.top_moved(top);
+            return Ok(Group::Passed);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Point lookup: from the active memtable down the path of a key, newest to
+//! oldest, until what is visible is known.
+//!
+//! Filters keep most runs from being read; a path costs at most one page read
+//! per run that has the key, and a false positive now and then.
+
+use crate::node::{Node, RunRef};
+use crate::tree::Tree;
+use crate::version::TreeVersion;
+use crate::visibility::{Visibility, apply_update};
+use crate::{LookupKey, Visit};
+use teak_base::{Operation, StorageResult, WriteId};
+
+impl Tree {
+    /// Shows the versions of a key, newest first, whoever may see them. Range
+    /// deletions that cover the key appear as deletes in their place.
+    ///
+    /// # Errors
+    /// Those of reading blocks.
+    pub fn visit(
+        &self,
+        key: &[u8],
+        visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
+    ) -> StorageResult<()> {
+        let version = self.load_version();
+        visit_version(&version, key, visitor)
+    }
+
+    /// The value of a key, as `visibility` sees it.
+    ///
+    /// # Errors
+    /// Those of reading blocks.
+    pub fn get<V: Visibility + ?Sized>(
+        &self,
+        key: &[u8],
+        visibility: &V,
+    ) -> StorageResult<Option<Vec<u8>>> {
+        let mut value = Vec::new();
+        Ok(self.get_into(key, visibility, &mut value)?.then_some(value))
+    }
+
+    /// Like [`Tree::get`], into a buffer that is cleared first. False when the
+    /// key has no value; the buffer is then empty.
+    ///
+    /// # Errors
+    /// Those of reading blocks.
+    pub fn get_into<V: Visibility + ?Sized>(
+        &self,
+        key: &[u8],
+        visibility: &V,
+        value: &mut Vec<u8>,
+    ) -> StorageResult<bool> {
+        value.clear();
+        let mut found = false;
+        // Updates seen on the way, newest first.
+        let mut updates: Vec<Vec<u8>> = Vec::new();
+        self.visit(key, &mut |id, operation, bytes| {
+            if !id.is_settled() && !visibility.is_visible(id) {
+                return Visit::Continue;
+            }
+            match operation {
+                Operation::Update => {
+                    updates.push(bytes.to_vec());
+                    return Visit::Continue;
+                }
+                Operation::Put => {
+                    value.extend_from_slice(bytes);
+                    found = true;
+                }
+                Operation::Delete => {}
+            }
+            Visit::Stop
+        })?;
+        if updates.is_empty() {
+            return Ok(found);
+        }
+        let base = found.then_some(value.as_slice());
+        let folded = fold(self, base, &updates)?;
+        value.clear();
+        if let Some(folded) = &folded {
+            value.extend_from_slice(folded);
+        }
+        Ok(folded.is_some())
+    }
+}
+
+/// Applies updates, given newest first, to a value.
+pub(crate) fn fold(
+    tree: &Tree,
+    base: Option<&[u8]>,
+    updates: &[Vec<u8>],
+) -> StorageResult<Option<Vec<u8>>> {
+    let mut value: Option<Vec<u8>> = None;
+    let mut first = true;
+    for update in updates.iter().rev() {
+        let old = if first { base } else { value.as_deref() };
+        first = false;
+        value = apply_update(tree.updates(), tree.path(), old, update)?;
+    }
+    Ok(value)
+}
+
+fn visit_version(
+    version: &TreeVersion,
+    key: &[u8],
+    visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
+) -> StorageResult<()> {
+    for slot in version.memtables() {
+        if slot.memtable.visit(key, visitor) == Visit::Stop {
+            return Ok(());
+        }
+    }
+    if version.root.summary.runs == 0 {
+        return Ok(());
+    }
+    let key = LookupKey::new(key);
+    let mut node: &Node = &version.root;
+    loop {
+        let Some(child) = node.children.get(node.child_position(key.bytes())) else {
+            return Ok(());
+        };
+        for run in &child.runs {
+            if visit_run(run, &key, visitor)? == Visit::Stop {
+                return Ok(());
+            }
+        }
+        match &child.below {
+            Some(below) => node = below,
+            None => return Ok(()),
+        }
+    }
+}
+
+fn visit_run(
+    run: &RunRef,
+    key: &LookupKey<'_>,
+    visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
+) -> StorageResult<Visit> {
+    if !run.may_contain(key.bytes()) {
+        return Ok(Visit::Continue);
+    }
+    if run.handle.is_settled() {
+        return run.handle.run.visit(key, &mut |_, operation, value| {
+            visitor(WriteId::SETTLED, operation, value)
+        });
+    }
+    run.handle.run.visit(key, visitor)
+}

@@ -1,0 +1,91 @@
+//! The fates of writes as one merge sees them: classified against the live
+//! snapshots once per write, remembered in a small direct-mapped table, since
+//! neighbouring entries often come from the same few writes.
+
+use crate::visibility::{Fate, Horizon};
+use teak_base::WriteId;
+
+/// A write's fate, against the oldest snapshot of the merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FateClass {
+    /// Seen by every snapshot there is or will be.
+    Settled,
+    /// Committed, but some snapshot is older.
+    Committed(u64),
+    Active,
+    Aborted,
+}
+
+const SLOTS: usize = 1024;
+
+pub(crate) struct FateCache<'a> {
+    horizon: &'a dyn Horizon,
+    snapshots: Vec<u64>,
+    oldest_snapshot: Option<u64>,
+    last: (WriteId, FateClass),
+    slots: Vec<(WriteId, FateClass)>,
+}
+
+impl<'a> FateCache<'a> {
+    pub(crate) fn new(horizon: &'a dyn Horizon) -> Self {
+        let snapshots: Vec<u64> = horizon.snapshots().iter().map(|s| s.0).collect();
+        assert!(snapshots.is_sorted(), "snapshots must ascend");
+        let settled = (WriteId::SETTLED, FateClass::Settled);
+        Self {
+            horizon,
+            oldest_snapshot: snapshots.first().copied(),
+            snapshots,
+            last: settled,
+            slots: vec![settled; SLOTS],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn class(&mut self, id: WriteId) -> FateClass {
+        if id.is_settled() {
+            return FateClass::Settled;
+        }
+        if self.last.0 != id {
+            self.last = self.lookup(id);
+        }
+        self.last.1
+    }
+
+    fn lookup(&mut self, id: WriteId) -> (WriteId, FateClass) {
+        // The remainder is below SLOTS, so no bits are lost.
+        #[allow(clippy::cast_possible_truncation)]
+        let slot = (id.0 % SLOTS as u64) as usize;
+        match self.slots.get_mut(slot) {
+            Some(entry) if entry.0 == id => *entry,
+            Some(entry) => {
+                let class = match self.horizon.fate(id) {
+                    Fate::Active => FateClass::Active,
+                    Fate::Aborted => FateClass::Aborted,
+                    Fate::Committed(at) => match self.oldest_snapshot {
+                        Some(oldest) if at.0 <= oldest => FateClass::Settled,
+                        _ => FateClass::Committed(at.0),
+                    },
+                };
+                *entry = (id, class);
+                *entry
+            }
+            None => (id, FateClass::Active),
+        }
+    }
+
+    /// Whether some snapshot sees a version committed at `at` although a newer
+    /// version committed at `newer` exists. Versions beyond the newest
+    /// snapshot belong to snapshots still to come.
+    #[inline]
+    pub(crate) fn is_needed(&self, at: u64, newer: u64) -> bool {
+        match self.snapshots.last() {
+            Some(&last) if at <= last => {
+                let first = self.snapshots.partition_point(|&snapshot| snapshot < at);
+                self.snapshots
+                    .get(first)
+                    .is_some_and(|&snapshot| snapshot < newer)
+            }
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The order of several cursors by their current keys: a binary heap of
+//! eight-byte key prefixes, so that most comparisons touch neither the cursors
+//! nor their pages. Ties of equal keys go to the newer (lower-numbered) source.
+//! Serves merges and tree cursors, forward and backward.
+
+// Heap positions are derived from the length of `heads`; source numbers come
+// from the slice that `rebuild` was given and that callers keep unchanged.
+#![allow(clippy::indexing_slicing)]
+
+use crate::VersionCursor;
+use std::cmp::Ordering;
+
+/// The direction in which a heap orders keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    prefix: u64,
+    source: usize,
+}
+
+/// Sources ordered by the keys that their cursors stand on.
+#[derive(Debug)]
+pub(crate) struct KeyHeap {
+    heads: Vec<Head>,
+    direction: Direction,
+}
+
+/// The first eight bytes of a key as a number that orders like the key.
+#[inline]
+pub(crate) fn key_prefix(key: &[u8]) -> u64 {
+    if let Some(chunk) = key.first_chunk::<8>() {
+        return u64::from_be_bytes(*chunk);
+    }
+    let mut bytes = [0u8; 8];
+    for (to, from) in bytes.iter_mut().zip(key) {
+        *to = *from;
+    }
+    u64::from_be_bytes(bytes)
+}
+
+impl KeyHeap {
+    pub(crate) fn new() -> Self {
+        Self {
+            heads: Vec::new(),
+            direction: Direction::Forward,
+        }
+    }
+
+    /// Takes in the sources for which `live` holds; they must be valid.
+    pub(crate) fn rebuild<C: VersionCursor>(
+        &mut self,
+        sources: &[C],
+        direction: Direction,
+        live: impl Fn(usize, &C) -> bool,
+    ) {
+        self.direction = direction;
+        self.heads.clear();
+        for (source, cursor) in sources.iter().enumerate() {
+            if live(source, cursor) {
+                let prefix = self.oriented_prefix(cursor.key());
+                self.heads.push(Head { prefix, source });
+            }
+        }
+        for position in (0..self.heads.len() / 2).rev() {
+            self.sift_down(position, sources);
+        }
+    }
+
+    /// The source with the first key in the heap's direction.
+    #[inline]
+    pub(crate) fn top(&self) -> Option<usize> {
+        self.heads.first().map(|head| head.source)
+    }
+
+    /// How many sources are left.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Restores the order after the top's cursor moved on to another key.
+    #[inline]
+    pub(crate) fn top_moved<C: VersionCursor>(&mut self, sources: &[C]) {
+        let prefix = self.oriented_prefix(sources[self.heads[0].source].key());
+        self.heads[0].prefix = prefix;
+        self.sift_down(0, sources);
+    }
+
+    /// Takes the top out, after its cursor ended.
+    pub(crate) fn remove_top<C: VersionCursor>(&mut self, sources: &[C]) {
+        self.heads.swap_remove(0);
+        self.sift_down(0, sources);
+    }
+
+    /// Adds a source whose cursor stands on a key.
+    pub(crate) fn insert<C: VersionCursor>(&mut self, source: usize, sources: &[C]) {
+        let prefix = self.oriented_prefix(sources[source].key());
+        self.heads.push(Head { prefix, source });
+        let mut position = self.heads.len() - 1;
+        while position > 0 {
+            let parent = (position - 1) / 2;
+            if !self.precedes(self.heads[position], self.heads[parent], sources) {
+                break;
+            }
+            self.heads.swap(position, parent);
+            position = parent;
+        }
+    }
+
+    #[inline]
+    fn oriented_prefix(&self, key: &[u8]) -> u64 {
+        match self.direction {
+            Direction::Forward => key_prefix(key),
+            Direction::Backward => !key_prefix(key),
+        }
+    }
+
+    #[inline]
+    fn precedes<C: VersionCursor>(&self, a: Head, b: Head, sources: &[C]) -> bool {
+        if a.prefix != b.prefix {
+            return a.prefix < b.prefix;
+        }
+        let order = sources[a.source].key().cmp(sources[b.source].key());
+        let order = match self.direction {
+            Direction::Forward => order,
+            Direction::Backward => order.reverse(),
+        };
+        match order {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => a.source < b.source,
+        }
+    }
+
+    #[inline]
+    fn sift_down<C: VersionCursor>(&mut self, mut position: usize, sources: &[C]) {
+        let len = self.heads.len();
+        loop {
+            let left = 2 * position + 1;
+            if left >= len {
+                return;
+            }
+            let right = left + 1;
+            let child =
+                if right < len && self.precedes(self.heads[right], self.heads[left], sources) {
+                    right
+                } else {
+                    left
+                };
+            if !self.precedes(self.heads[child], self.heads[position], sources) {
+                return;
+            }
+            self.heads.swap(child, position);
+            position = child;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::merge::vec_cursor::VecCursor;
+    use proptest::prelude::*;
+    use teak_base::{Operation, StorageResult, WriteId};
+
+    fn cursor(keys: &[Vec<u8>]) -> VecCursor {
+        let entries = keys
+            .iter()
+            .map(|key| (key.clone(), WriteId(1), Operation::Put, Vec::new()));
+        VecCursor::new(entries.collect())
+    }
+
+    proptest! {
+        #![proptest_config(crate::test_support::proptest_config(256))]
+        #[test]
+        fn sources_come_in_key_order_and_newest_first(
+            lists in proptest::collection::vec(
+                proptest::collection::btree_set(proptest::collection::vec(0u8..3, 0..11), 0..20), 0..7),
+            backward: bool,
+        ) {
+            let mut sources: Vec<VecCursor> = lists
+                .iter()
+                .map(|list| cursor(&list.iter().cloned().collect::<Vec<_>>()))
+                .collect();
+            let mut expected: Vec<(Vec<u8>, usize)> = lists
+                .iter()
+                .enumerate()
+                .flat_map(|(source, list)| list.iter().map(move |key| (key.clone(), source)))
+                .collect();
+            expected.sort();
+            if backward {
+                expected.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+            }
+            let direction = if backward { Direction::Backward } else { Direction::Forward };
+            let merged: StorageResult<Vec<(Vec<u8>, usize)>> = (|| {
+                for source in &mut sources {
+                    if backward { source.seek_last()? } else { source.seek_first()? }
+                }
+                let mut heap = KeyHeap::new();
+                heap.rebuild(&sources, direction, |_, cursor| cursor.valid());
+                let mut merged = Vec::new();
+                while let Some(top) = heap.top() {
+                    merged.push((sources[top].key().to_vec(), top));
+                    if backward { sources[top].previous_key()? } else { sources[top].next_version()? }
+                    if sources[top].valid() { heap.top_moved(&sources) } else { heap.remove_top(&sources) }
+                }
+                Ok(merged)
+            })();
+            prop_assert_eq!(merged.unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The k-way merge of sources, newest first, into one sequence.
+//!
+//! For each key, in order:
+//! 1. The heap gives the newest source that stands on the key.
+//! 2. Range tombstones of the layers between the previous source of the key
+//!    and this one act first, as deletes of the key.
+//! 3. The source's versions of the key go to the collector, which writes what
+//!    must be kept; once the key is closed the rest is stepped over.
+//! 4. The next source on the same key follows, then the next key.
+//!
+//! A merge may be stopped at a key and go on at another level or into another
+//! sink, which is how one pass over a memtable feeds every child of the root.
+
+// Source numbers come from the heap, which was built from `sources`; layer
+// numbers are compared with the length first.
+#![allow(clippy::indexing_slicing)]
+
+use super::collector::VersionCollector;
+use super::fates::FateCache;
+use super::heap::{Direction, KeyHeap, key_prefix};
+use super::sink::MergeSink;
+use super::tombstones::{TombstoneLayer, carried_tombstones};
+use super::{MergeContext, MergeLevel};
+use crate::{RangeTombstone, VersionCursor};
+use teak_base::{Operation, StorageResult};
+
+/// A merge in progress.
+pub(crate) struct Merger<'a, C> {
+    context: MergeContext<'a>,
+    sources: Vec<C>,
+    heap: KeyHeap,
+    fates: FateCache<'a>,
+    layers: Vec<TombstoneLayer>,
+    collector: VersionCollector,
+    key: Vec<u8>,
+    entries_read: u64,
+}
+
+impl<'a, C: VersionCursor> Merger<'a, C> {
+    /// A merge of `sources`, newest first, each with the range tombstones that
+    /// lie under its entries. Stands nowhere until a seek.
+    pub(crate) fn new(
+        context: MergeContext<'a>,
+        sources: Vec<C>,
+        tombstones: &[Vec<RangeTombstone>],
+    ) -> Self {
+        assert!(tombstones.len() <= sources.len());
+        let mut fates = FateCache::new(context.horizon);
+        let layers = tombstones
+            .iter()
+            .enumerate()
+            .filter_map(|(source, list)| TombstoneLayer::new(source, list, &mut fates))
+            .collect();
+        Self {
+            context,
+            sources,
+            heap: KeyHeap::new(),
+            fates,
+            layers,
+            collector: VersionCollector::new(),
+            key: Vec::new(),
+            entries_read: 0,
+        }
+    }
+
+    /// Moves every source to its first key at or above `lower`.
+    pub(crate) fn seek(&mut self, lower: Option<&[u8]>) -> StorageResult<()> {
+        for source in &mut self.sources {
+            match lower {
+                Some(lower) => source.seek(lower)?,
+                None => source.seek_first()?,
+            }
+        }
+        for layer in &mut self.layers {
+            layer.rewind();
+        }
+        self.heap
+            .rebuild(&self.sources, Direction::Forward, |_, source| {
+                source.valid()
+            });
+        Ok(())
+    }
+
+    /// The key the merge stands on.
+    pub(crate) fn next_key(&self) -> Option<&[u8]> {
+        self.heap.top().map(|top| self.sources[top].key())
+    }
+
+    /// Entries read from the sources so far.
+    pub(crate) fn entries_read(&self) -> u64 {
+        self.entries_read
+    }
+
+    /// The tombstones that a container of what lies between the bounds carries
+    /// on. None at the bottom: the merge has applied them to all there is.
+    pub(crate) fn carried_tombstones(
+        &self,
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
+        level: MergeLevel,
+    ) -> Vec<RangeTombstone> {
+        match level {
+            MergeLevel::Bottom => Vec::new(),
+            MergeLevel::Upper => carried_tombstones(&self.layers, lower, upper),
+        }
+    }
+
+    /// Merges all keys below `upper` into `sink`.
+    pub(crate) fn merge_until<S: MergeSink>(
+        &mut self,
+        upper: Option<&[u8]>,
+        level: MergeLevel,
+        sink: &mut S,
+    ) -> StorageResult<()> {
+        while let Some(top) = self.heap.top() {
+            let key = self.sources[top].key();
+            if upper.is_some_and(|upper| key >= upper) {
+                return Ok(());
+            }
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            self.merge_key(top, level, sink)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn merge_key<S: MergeSink>(
+        &mut self,
+        mut top: usize,
+        level: MergeLevel,
+        sink: &mut S,
+    ) -> StorageResult<()> {
+        let prefix = key_prefix(&self.key);
+        let mut layer = 0;
+        self.collector.start_key();
+        loop {
+            if layer < self.layers.len() {
+                self.apply_layers(&mut layer, top, level, sink)?;
+            }
+            let source = &mut self.sources[top];
+            loop {
+                self.entries_read += 1;
+                if !self.collector.is_closed() {
+                    self.collector.version(
+                        &self.context,
+                        &mut self.fates,
+                        level,
+                        sink,
+                        &self.key,
+                        source.write_id(),
+                        source.operation(),
+                        source.value(),
+                    )?;
+                }
+                source.next_version()?;
+                if !source.valid() {
+                    self.heap.remove_top(&self.sources);
+                    break;
+                }
+                let next = source.key();
+                if key_prefix(next) != prefix || next != self.key.as_slice() {
+                    self.heap.top_moved(&self.sources);
+                    break;
+                }
+            }
+            match self.heap.top() {
+                Some(next) if self.sources[next].key() == self.key.as_slice() => top = next,
+                _ => break,
+            }
+        }
+        if self.collector.holds_updates() {
+            // A settled tombstone further down may be the updates' base.
+            let below = self.sources.len();
+            self.apply_layers(&mut layer, below, level, sink)?;
+        }
+        self.collector
+            .finish_key(&self.context, level, sink, &self.key)
+    }
+
+    /// Applies the layers above `source` that have not been applied to the key.
+    #[cold]
+    fn apply_layers<S: MergeSink>(
+        &mut self,
+        layer: &mut usize,
+        source: usize,
+        level: MergeLevel,
+        sink: &mut S,
+    ) -> StorageResult<()> {
+        let past_all_sources = source == self.sources.len();
+        while let Some(current) = self.layers.get_mut(*layer) {
+            if current.source >= source || self.collector.is_closed() {
+                return Ok(());
+            }
+            *layer += 1;
+            let Some(cover) = current.cover(&self.key) else {
+                continue;
+            };
+            if past_all_sources {
+                if cover.ids.is_empty() && cover.settled {
+                    self.collector.settled_range_tombstone(
+                        &self.context,
+                        level,
+                        sink,
+                        &self.key,
+                    )?;
+                }
+                continue;
+            }
+            for &id in cover.ids {
+                self.collector.version(
+                    &self.context,
+                    &mut self.fates,
+                    level,
+                    sink,
+                    &self.key,
+                    id,
+                    Operation::Delete,
+                    &[],
+                )?;
+            }
+            if cover.settled {
+                self.collector
+                    .settled_range_tombstone(&self.context, level, sink, &self.key)?;
+            }
+        }
+        Ok(())
+    }
+}

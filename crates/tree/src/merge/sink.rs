@@ -1,0 +1,17 @@
+//! Where the entries that survive a merge go.
+
+use teak_base::{Operation, StorageResult, WriteId};
+
+/// Receives entries in key order, newest first within a key.
+pub(crate) trait MergeSink {
+    /// Takes one entry. `starts_key` says that it is the first (newest) entry
+    /// of its key, so that a container may be closed before it.
+    fn push(
+        &mut self,
+        key: &[u8],
+        id: WriteId,
+        operation: Operation,
+        value: &[u8],
+        starts_key: bool,
+    ) -> StorageResult<()>;
+}

@@ -1,0 +1,380 @@
+//! Merges against a reader that knows nothing of garbage collection: whatever
+//! a merge throws away, every snapshot reads the same before and after.
+
+use super::vec_cursor::{Entry, VecCursor};
+use super::*;
+use crate::RangeTombstone;
+use crate::visibility::{Fate, apply_update, encode_update};
+use proptest::prelude::*;
+use std::path::Path;
+use teak_base::{CommitSequence, Operation, StorageResult, WriteId};
+
+struct Fates {
+    fates: Vec<Fate>,
+    snapshots: Vec<CommitSequence>,
+}
+
+impl Horizon for Fates {
+    fn fate(&self, id: WriteId) -> Fate {
+        self.fates[id.0 as usize - 1]
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.snapshots
+    }
+}
+
+/// Appends the argument; function 1 deletes the key.
+struct Append;
+
+impl UpdateFunctions for Append {
+    fn apply(&self, function: u32, old: Option<&[u8]>, argument: &[u8]) -> Option<Vec<u8>> {
+        (function == 0).then(|| [old.unwrap_or(b"none"), argument].concat())
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Container {
+    entries: Vec<Entry>,
+    tombstones: Vec<RangeTombstone>,
+}
+
+impl Container {
+    fn versions(&self, key: &[u8]) -> Vec<(WriteId, Operation, Vec<u8>)> {
+        let points = self.entries.iter().filter(|entry| entry.0 == key);
+        let mut versions: Vec<_> = points.map(|e| (e.1, e.2, e.3.clone())).collect();
+        for tombstone in &self.tombstones {
+            if tombstone.covers(key) {
+                versions.push((tombstone.write_id, Operation::Delete, Vec::new()));
+            }
+        }
+        versions
+    }
+}
+
+fn read(containers: &[Container], key: &[u8], sees: &dyn Fn(WriteId) -> bool) -> Option<Vec<u8>> {
+    let mut updates = Vec::new();
+    let mut base = None;
+    'search: for container in containers {
+        for (id, operation, value) in container.versions(key) {
+            if !id.is_settled() && !sees(id) {
+                continue;
+            }
+            match operation {
+                Operation::Update => updates.push(value),
+                Operation::Put => {
+                    base = Some(value);
+                    break 'search;
+                }
+                Operation::Delete => break 'search,
+            }
+        }
+    }
+    for update in updates.iter().rev() {
+        base = apply_update(&Append, Path::new(""), base.as_deref(), update).unwrap();
+    }
+    base
+}
+
+#[derive(Default)]
+struct Collect {
+    entries: Vec<Entry>,
+}
+
+impl MergeSink for Collect {
+    fn push(
+        &mut self,
+        key: &[u8],
+        id: WriteId,
+        operation: Operation,
+        value: &[u8],
+        starts_key: bool,
+    ) -> StorageResult<()> {
+        let new = self.entries.last().is_none_or(|last| last.0 != key);
+        assert_eq!(starts_key, new, "starts_key tells the first entry of a key");
+        self.entries
+            .push((key.to_vec(), id, operation, value.to_vec()));
+        Ok(())
+    }
+}
+
+fn merge(
+    containers: &[Container],
+    horizon: &Fates,
+    level: MergeLevel,
+    cut: Option<&[u8]>,
+) -> Container {
+    let context = MergeContext {
+        horizon,
+        updates: &Append,
+        path: Path::new(""),
+    };
+    let cursors = containers.iter().map(|c| VecCursor::new(c.entries.clone()));
+    let tombstones: Vec<_> = containers.iter().map(|c| c.tombstones.clone()).collect();
+    let mut merger = Merger::new(context, cursors.collect(), &tombstones);
+    let mut sink = Collect::default();
+    merger.seek(None).unwrap();
+    let mut carried = Vec::new();
+    if let Some(cut) = cut {
+        merger.merge_until(Some(cut), level, &mut sink).unwrap();
+        carried = merger.carried_tombstones(None, Some(cut), level);
+    }
+    merger.merge_until(None, level, &mut sink).unwrap();
+    carried.extend(merger.carried_tombstones(cut, None, level));
+    assert!(merger.next_key().is_none());
+    Container {
+        entries: sink.entries,
+        tombstones: carried,
+    }
+}
+
+const KEYS: u8 = 6;
+
+fn key(number: u8) -> Vec<u8> {
+    // Long shared beginnings, so that prefixes do not decide alone.
+    let mut key = if number % 2 == 0 {
+        b"shared-beginning".to_vec()
+    } else {
+        Vec::new()
+    };
+    key.push(number);
+    key
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write {
+        key: u8,
+        write: usize,
+        operation: u8,
+    },
+    DeleteRange {
+        from: u8,
+        to: u8,
+        write: usize,
+    },
+    NextContainer,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..KEYS, 0..8usize, 0..4u8).prop_map(|(key, write, operation)| Step::Write { key, write, operation }),
+        1 => (0..KEYS, 0..KEYS, 0..8usize).prop_map(|(from, to, write)| Step::DeleteRange { from, to, write }),
+        2 => Just(Step::NextContainer),
+    ]
+}
+
+/// Builds containers, newest first, from steps in time order. Like the lock
+/// rules, it lets a write touch a key only in the order of its fate: first the
+/// settled and committed in commit order, then the active; aborted any time.
+fn build(steps: &[Step], fates: &[Fate]) -> Vec<Container> {
+    let mut containers = vec![Container::default()];
+    let mut newest = [0u64; KEYS as usize];
+    let order = |write: usize| match fates[write] {
+        Fate::Committed(at) => at.0,
+        Fate::Active => 1_000 + write as u64,
+        Fate::Aborted => 0,
+    };
+    for (number, step) in steps.iter().enumerate() {
+        match step {
+            Step::NextContainer => containers.insert(0, Container::default()),
+            Step::Write {
+                key: k,
+                write,
+                operation,
+            } => {
+                let rank = order(*write);
+                if rank != 0 && rank < newest[*k as usize] {
+                    continue;
+                }
+                newest[*k as usize] = newest[*k as usize].max(rank);
+                let id = WriteId(*write as u64 + 1);
+                let argument = number.to_string().into_bytes();
+                let (operation, value) = match operation {
+                    0 => (Operation::Delete, Vec::new()),
+                    1 => (
+                        Operation::Update,
+                        encode_update(number as u32 % 5 / 4, &argument),
+                    ),
+                    _ => (Operation::Put, argument),
+                };
+                let entries = &mut containers[0].entries;
+                let at = entries.partition_point(|e| e.0 < key(*k));
+                entries.insert(at, (key(*k), id, operation, value));
+            }
+            Step::DeleteRange { from, to, write } => {
+                let rank = order(*write);
+                let end = if *to == 0 { Vec::new() } else { key(*to) };
+                let start = key(*from);
+                if !end.is_empty() && start >= end {
+                    continue;
+                }
+                let tombstone = RangeTombstone {
+                    start,
+                    end,
+                    write_id: WriteId(*write as u64 + 1),
+                };
+                let covered: Vec<u8> = (0..KEYS).filter(|k| tombstone.covers(&key(*k))).collect();
+                if covered
+                    .iter()
+                    .any(|k| rank != 0 && rank < newest[*k as usize])
+                {
+                    continue;
+                }
+                for k in covered {
+                    newest[k as usize] = newest[k as usize].max(rank);
+                    // As a memtable cursor does: in front of older points.
+                    let entries = &mut containers[0].entries;
+                    let at = entries.partition_point(|e| e.0 < key(k));
+                    if entries.get(at).is_some_and(|e| e.0 == key(k)) {
+                        entries.insert(
+                            at,
+                            (key(k), tombstone.write_id, Operation::Delete, Vec::new()),
+                        );
+                    }
+                }
+                containers[0].tombstones.push(tombstone);
+            }
+        }
+    }
+    containers
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        6 => (1..40u64).prop_map(|at| Fate::Committed(CommitSequence(at))),
+        1 => Just(Fate::Active),
+        1 => Just(Fate::Aborted),
+    ]
+}
+
+proptest! {
+    #![proptest_config(crate::test_support::proptest_config(2000))]
+    #[test]
+    fn every_snapshot_reads_the_same_after_a_merge(
+        steps in proptest::collection::vec(step(), 0..40),
+        fates in proptest::collection::vec(fate(), 8),
+        snapshots in proptest::collection::btree_set(1..40u64, 1..4),
+        from in 0..8usize,
+        count in 1..8usize,
+        cut in proptest::option::of(0..KEYS),
+        own in 0..8usize,
+    ) {
+        let before = build(&steps, &fates);
+        let horizon = Fates {
+            fates: fates.clone(),
+            snapshots: snapshots.iter().map(|&at| CommitSequence(at)).collect(),
+        };
+        let from = from % before.len();
+        let to = (from + count).min(before.len());
+        let level = if to == before.len() { MergeLevel::Bottom } else { MergeLevel::Upper };
+        let cut = cut.map(key);
+        let merged = merge(&before[from..to], &horizon, level, cut.as_deref());
+        if level == MergeLevel::Bottom {
+            prop_assert!(merged.tombstones.is_empty());
+            for entry in &merged.entries {
+                prop_assert!(!(entry.1.is_settled() && entry.2 == Operation::Delete), "a settled delete reached the bottom");
+            }
+        }
+        for pair in merged.entries.windows(2) {
+            let closes = pair[0].1.is_settled() && pair[0].2 != Operation::Update;
+            prop_assert!(!(closes && pair[0].0 == pair[1].0), "something older than a settled version was kept");
+        }
+        let mut after = before[..from].to_vec();
+        after.push(merged);
+        after.extend_from_slice(&before[to..]);
+        // The snapshots, those still to come, and one that owns a write.
+        let newest = *snapshots.last().unwrap();
+        for snapshot in snapshots.iter().copied().chain(newest..45) {
+            for own in [None, Some(own)] {
+                let sees = |id: WriteId| {
+                    let index = id.0 as usize - 1;
+                    match fates[index] {
+                        Fate::Committed(at) => at.0 <= snapshot,
+                        Fate::Active => own == Some(index),
+                        Fate::Aborted => false,
+                    }
+                };
+                for k in 0..KEYS {
+                    prop_assert_eq!(
+                        read(&before, &key(k), &sees),
+                        read(&after, &key(k), &sees),
+                        "key {} at {}, own {:?}", k, snapshot, own
+                    );
+                }
+            }
+        }
+    }
+}
+
+fn settled_horizon() -> Fates {
+    Fates {
+        fates: vec![Fate::Committed(CommitSequence(1)); 8],
+        snapshots: vec![CommitSequence(10)],
+    }
+}
+
+#[test]
+fn settled_updates_fold_into_their_base() {
+    let newer = Container {
+        entries: vec![
+            (
+                key(1),
+                WriteId(3),
+                Operation::Update,
+                encode_update(0, b"c"),
+            ),
+            (
+                key(1),
+                WriteId(2),
+                Operation::Update,
+                encode_update(0, b"b"),
+            ),
+        ],
+        tombstones: Vec::new(),
+    };
+    let older = Container {
+        entries: vec![(key(1), WriteId(1), Operation::Put, b"a".to_vec())],
+        tombstones: Vec::new(),
+    };
+    let merged = merge(
+        &[newer.clone(), older],
+        &settled_horizon(),
+        MergeLevel::Upper,
+        None,
+    );
+    let expected = (key(1), WriteId::SETTLED, Operation::Put, b"abc".to_vec());
+    assert_eq!(merged.entries, vec![expected]);
+    let merged = merge(&[newer], &settled_horizon(), MergeLevel::Bottom, None);
+    let expected = (key(1), WriteId::SETTLED, Operation::Put, b"nonebc".to_vec());
+    assert_eq!(merged.entries, vec![expected]);
+}
+
+#[test]
+fn a_settled_range_tombstone_drops_what_it_covers_and_is_carried_on() {
+    let newer = Container {
+        entries: vec![(key(3), WriteId(2), Operation::Put, b"new".to_vec())],
+        tombstones: vec![RangeTombstone {
+            start: key(1),
+            end: key(5),
+            write_id: WriteId(2),
+        }],
+    };
+    let older = Container {
+        entries: [1, 3, 5]
+            .map(|k| (key(k), WriteId(1), Operation::Put, b"old".to_vec()))
+            .to_vec(),
+        tombstones: Vec::new(),
+    };
+    let merged = merge(&[newer, older], &settled_horizon(), MergeLevel::Upper, None);
+    let kept: Vec<_> = merged
+        .entries
+        .iter()
+        .map(|e| (e.0.clone(), e.3.clone()))
+        .collect();
+    assert_eq!(
+        kept,
+        vec![(key(3), b"new".to_vec()), (key(5), b"old".to_vec())]
+    );
+    assert_eq!(merged.tombstones.len(), 1);
+    assert!(merged.tombstones[0].write_id.is_settled());
+}

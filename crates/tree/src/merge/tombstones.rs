@@ -1,0 +1,187 @@
+//! Range tombstones in a merge.
+//!
+//! The range tombstones of a container lie under its own entries and above
+//! everything in older containers: a layer. A layer is cut into disjoint
+//! fragments, so that, keys ascending, finding what covers a key is a step
+//! along a list.
+
+use super::fates::{FateCache, FateClass};
+use crate::RangeTombstone;
+use std::collections::BTreeSet;
+use teak_base::WriteId;
+
+/// Disjoint pieces of the range tombstones of one source, in key order.
+#[derive(Debug)]
+pub(crate) struct TombstoneLayer {
+    /// The source under whose entries the layer lies.
+    pub(crate) source: usize,
+    fragments: Vec<Fragment>,
+    position: usize,
+}
+
+#[derive(Debug)]
+struct Fragment {
+    start: Vec<u8>,
+    /// `None`: there is no end.
+    end: Option<Vec<u8>>,
+    /// Newest first as far as that can be told.
+    ids: Vec<WriteId>,
+    /// Whether some of the tombstones is seen by everybody.
+    settled: bool,
+}
+
+/// A place between keys; where a range tombstone begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Bound<'a> {
+    Key(&'a [u8]),
+    Unbounded,
+}
+
+impl<'a> Bound<'a> {
+    fn end(tombstone: &'a RangeTombstone) -> Self {
+        if tombstone.end.is_empty() {
+            Self::Unbounded
+        } else {
+            Self::Key(&tombstone.end)
+        }
+    }
+}
+
+/// What a layer does to a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Cover<'a> {
+    /// Unsettled tombstones, as deletes of the key, newest first.
+    pub(crate) ids: &'a [WriteId],
+    /// Whether a tombstone that everybody sees covers the key.
+    pub(crate) settled: bool,
+}
+
+impl TombstoneLayer {
+    /// Cuts the live tombstones of a source; `None` when nothing is left.
+    pub(crate) fn new(
+        source: usize,
+        tombstones: &[RangeTombstone],
+        fates: &mut FateCache<'_>,
+    ) -> Option<Self> {
+        let live: Vec<(&RangeTombstone, FateClass)> = tombstones
+            .iter()
+            .filter(|tombstone| tombstone.clip(None, None).is_some())
+            .map(|tombstone| (tombstone, fates.class(tombstone.write_id)))
+            .filter(|(_, class)| *class != FateClass::Aborted)
+            .collect();
+        let bounds: BTreeSet<Bound<'_>> = live
+            .iter()
+            .flat_map(|(tombstone, _)| [Bound::Key(&tombstone.start), Bound::end(tombstone)])
+            .collect();
+        let bounds: Vec<Bound<'_>> = bounds.into_iter().collect();
+        let mut fragments = Vec::new();
+        for pair in bounds.windows(2) {
+            let &[Bound::Key(start), end] = pair else {
+                continue;
+            };
+            let covering = live.iter().filter(|(tombstone, _)| {
+                tombstone.start.as_slice() <= start && end <= Bound::end(tombstone)
+            });
+            let mut settled = false;
+            let mut unsettled: Vec<(u64, WriteId)> = Vec::new();
+            for (tombstone, class) in covering {
+                match class {
+                    FateClass::Settled => settled = true,
+                    FateClass::Committed(at) => unsettled.push((*at, tombstone.write_id)),
+                    _ => unsettled.push((u64::MAX, tombstone.write_id)),
+                }
+            }
+            if !settled && unsettled.is_empty() {
+                continue;
+            }
+            unsettled.sort_unstable();
+            unsettled.dedup();
+            fragments.push(Fragment {
+                start: start.to_vec(),
+                end: match end {
+                    Bound::Key(key) => Some(key.to_vec()),
+                    Bound::Unbounded => None,
+                },
+                ids: unsettled.into_iter().rev().map(|(_, id)| id).collect(),
+                settled,
+            });
+        }
+        (!fragments.is_empty()).then_some(Self {
+            source,
+            fragments,
+            position: 0,
+        })
+    }
+
+    /// What covers `key`. Keys asked about must not descend, except after
+    /// [`TombstoneLayer::rewind`].
+    pub(crate) fn cover(&mut self, key: &[u8]) -> Option<Cover<'_>> {
+        while let Some(fragment) = self.fragments.get(self.position) {
+            match &fragment.end {
+                Some(end) if end.as_slice() <= key => self.position += 1,
+                _ => break,
+            }
+        }
+        let fragment = self.fragments.get(self.position)?;
+        (fragment.start.as_slice() <= key).then_some(Cover {
+            ids: &fragment.ids,
+            settled: fragment.settled,
+        })
+    }
+
+    /// Allows any key again.
+    pub(crate) fn rewind(&mut self) {
+        self.position = 0;
+    }
+
+    /// Appends the tombstones of the layer between the bounds.
+    fn collect(&self, lower: Option<&[u8]>, upper: Option<&[u8]>, to: &mut Vec<RangeTombstone>) {
+        for fragment in &self.fragments {
+            let whole = RangeTombstone {
+                start: fragment.start.clone(),
+                end: fragment.end.clone().unwrap_or_default(),
+                write_id: WriteId::SETTLED,
+            };
+            let Some(part) = whole.clip(lower, upper) else {
+                continue;
+            };
+            let settled = fragment.settled.then_some(WriteId::SETTLED);
+            for write_id in fragment.ids.iter().copied().chain(settled) {
+                to.push(RangeTombstone {
+                    write_id,
+                    ..part.clone()
+                });
+            }
+        }
+    }
+}
+
+/// The tombstones that a merged container carries on between the bounds:
+/// those of all layers, pieces of one write joined where they touch.
+pub(crate) fn carried_tombstones(
+    layers: &[TombstoneLayer],
+    lower: Option<&[u8]>,
+    upper: Option<&[u8]>,
+) -> Vec<RangeTombstone> {
+    let mut pieces = Vec::new();
+    for layer in layers {
+        layer.collect(lower, upper, &mut pieces);
+    }
+    pieces.sort_unstable_by(|a, b| (a.write_id, &a.start).cmp(&(b.write_id, &b.start)));
+    let mut joined: Vec<RangeTombstone> = Vec::new();
+    for piece in pieces {
+        match joined.last_mut() {
+            Some(last)
+                if last.write_id == piece.write_id
+                    && Bound::Key(&piece.start) <= Bound::end(last) =>
+            {
+                if Bound::end(last) < Bound::end(&piece) {
+                    last.end = piece.end;
+                }
+            }
+            _ => joined.push(piece),
+        }
+    }
+    joined.sort_unstable_by(|a, b| (&a.start, a.write_id).cmp(&(&b.start, b.write_id)));
+    joined
+}

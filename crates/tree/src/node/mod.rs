@@ -1,0 +1,145 @@
+//! The nodes of the tree: immutable, shared by the versions of the tree that
+//! agree on them, replaced along a path when something below changes.
+//!
+//! A node divides a key range among its children by pivots. Each child keeps
+//! the runs that have come this far, newest first, and, unless it is a leaf,
+//! the node below. For any key the runs on the path from the root to the leaf
+//! are ordered by age: what lies higher is newer.
+
+mod codec;
+
+mod key_range;
+mod path;
+mod run_ref;
+mod summary;
+
+pub(crate) use codec::{NodeLoader, encode_node};
+
+pub(crate) use key_range::{Key, KeyRange, separator, successor};
+pub(crate) use path::LeafPath;
+pub(crate) use run_ref::{RunForm, RunHandle, RunRef};
+pub(crate) use summary::{LeafShape, Summary};
+
+use crate::TreeOptions;
+use std::sync::{Arc, OnceLock};
+use teak_block_file::BlockAddress;
+
+/// Levels of nodes that a tree may have; bounds recursion on damaged files.
+pub(crate) const HEIGHT_MAX: u8 = 16;
+
+/// Names a child for the life of its tree. A job that works on a child finds
+/// it again by this, wherever other jobs have moved it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ChildId(pub(crate) u64);
+
+impl ChildId {
+    /// Stands for the root in claims.
+    pub(crate) const ROOT: ChildId = ChildId(0);
+}
+
+/// One part of a node's key range.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) id: ChildId,
+    /// Newest first.
+    pub(crate) runs: Vec<RunRef>,
+    /// `None`: the child is a leaf, and nothing is older than its runs.
+    pub(crate) below: Option<Arc<Node>>,
+    pub(crate) summary: Summary,
+}
+
+impl Child {
+    pub(crate) fn new(
+        id: ChildId,
+        runs: Vec<RunRef>,
+        below: Option<Arc<Node>>,
+        options: &TreeOptions,
+    ) -> Arc<Self> {
+        let summary = Summary::of_child(&runs, below.as_deref(), options);
+        Arc::new(Self {
+            id,
+            runs,
+            below,
+            summary,
+        })
+    }
+
+    pub(crate) fn is_leaf(&self) -> bool {
+        self.below.is_none()
+    }
+
+    /// Whether neither the child nor anything below holds a run.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.summary.runs == 0
+    }
+}
+
+/// Children and the pivots between them.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// Levels of nodes from here down; the children of height 1 are leaves.
+    pub(crate) height: u8,
+    /// One fewer than children, ascending; child `i` begins at pivot `i - 1`.
+    pub(crate) pivots: Vec<Key>,
+    /// Never empty.
+    pub(crate) children: Vec<Arc<Child>>,
+    pub(crate) summary: Summary,
+    /// Where the node has been written.
+    pub(crate) address: OnceLock<BlockAddress>,
+}
+
+impl Node {
+    pub(crate) fn new(height: u8, pivots: Vec<Key>, children: Vec<Arc<Child>>) -> Arc<Self> {
+        assert!(
+            !children.is_empty() && pivots.len() + 1 == children.len(),
+            "a node has one pivot fewer than children"
+        );
+        let summary = Summary::of_node(&children);
+        Arc::new(Self {
+            height,
+            pivots,
+            children,
+            summary,
+            address: OnceLock::new(),
+        })
+    }
+
+    /// The root of an empty tree: one leaf without runs.
+    pub(crate) fn empty(id: ChildId, options: &TreeOptions) -> Arc<Self> {
+        let leaf = Child::new(id, Vec::new(), None, options);
+        Self::new(1, Vec::new(), vec![leaf])
+    }
+
+    /// The position of the child whose range has the key.
+    #[inline]
+    pub(crate) fn child_position(&self, key: &[u8]) -> usize {
+        self.pivots.partition_point(|pivot| &**pivot <= key)
+    }
+
+    /// The position of the last child whose range has keys below `key`; of the
+    /// first child when there is none.
+    pub(crate) fn child_position_before(&self, key: &[u8]) -> usize {
+        self.pivots.partition_point(|pivot| &**pivot < key)
+    }
+
+    /// The range of a child, within the range of this node.
+    pub(crate) fn child_range(&self, position: usize, node_range: &KeyRange) -> KeyRange {
+        let lower = position.checked_sub(1).and_then(|p| self.pivots.get(p));
+        let upper = self.pivots.get(position);
+        KeyRange {
+            lower: lower.unwrap_or(&node_range.lower).clone(),
+            upper: upper.or(node_range.upper.as_ref()).cloned(),
+        }
+    }
+
+    /// The children with their ranges.
+    pub(crate) fn children_with_ranges<'a>(
+        &'a self,
+        node_range: &'a KeyRange,
+    ) -> impl DoubleEndedIterator<Item = (&'a Arc<Child>, KeyRange)> {
+        self.children
+            .iter()
+            .enumerate()
+            .map(move |(position, child)| (child, self.child_range(position, node_range)))
+    }
+}

@@ -1,0 +1,190 @@
+//! How nodes refer to runs.
+//!
+//! A child normally owns its runs: all of a run's keys lie in the child's
+//! range. When a child splits while it holds a run across the split, both
+//! halves refer to the run, each clipped to its part, until merges replace
+//! the references; then the run's space is freed.
+//!
+//! Invariant: an unclipped reference's run lies wholly in its child's range.
+//! So a range may grow (a neighbour was dropped) without uncovering anything.
+
+use super::key_range::{KeyRange, max_upper, min_upper, successor};
+use crate::{Run, RunDescription};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// What a run was written for. The numbers are on disk and never change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum RunForm {
+    /// A batch on its way down, in the fast codec.
+    Upper = 0,
+    /// Leaf data: nothing older existed for its keys when it was placed.
+    Bottom = 1,
+}
+
+impl RunForm {
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        [Self::Upper, Self::Bottom]
+            .into_iter()
+            .find(|form| *form as u8 == number)
+    }
+}
+
+/// A run that some version of the tree refers to.
+#[derive(Debug)]
+pub(crate) struct RunHandle {
+    pub(crate) run: Arc<Run>,
+    pub(crate) form: RunForm,
+    /// Where its entries and range tombstones lie.
+    extent: KeyRange,
+    /// Whether all write ids of the run count as settled.
+    settled: AtomicBool,
+    /// References from the current version. Changed under the install lock.
+    references: AtomicU32,
+}
+
+impl RunHandle {
+    pub(crate) fn new(run: Run, form: RunForm, settled: bool) -> Self {
+        Self {
+            extent: extent(run.description()),
+            run: Arc::new(run),
+            form,
+            settled: AtomicBool::new(settled),
+            references: AtomicU32::new(0),
+        }
+    }
+
+    pub(crate) fn description(&self) -> &RunDescription {
+        self.run.description()
+    }
+
+    pub(crate) fn extent(&self) -> &KeyRange {
+        &self.extent
+    }
+
+    #[inline]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Relaxed)
+    }
+
+    /// Says that every write of the run is seen by every snapshot there is or
+    /// will be. True for good once it is true.
+    pub(crate) fn mark_settled(&self) {
+        self.settled.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_reference(&self) {
+        self.references.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes a reference away; true when it was the last.
+    pub(crate) fn remove_reference(&self) -> bool {
+        let before = self.references.fetch_sub(1, Ordering::Relaxed);
+        assert!(before > 0, "a run is let go as often as it is referred to");
+        before == 1
+    }
+}
+
+/// The range of entries and range tombstones.
+fn extent(description: &RunDescription) -> KeyRange {
+    let mut lower: Option<&[u8]> = None;
+    let mut upper: Option<&[u8]> = Some(&[]);
+    let above_last;
+    if description.entries() > 0 {
+        lower = Some(&description.first_key);
+        above_last = successor(&description.last_key);
+        upper = Some(&above_last);
+    }
+    for tombstone in &description.range_tombstones {
+        lower = Some(lower.map_or(&*tombstone.start, |lower| lower.min(&tombstone.start)));
+        upper = max_upper(upper, tombstone_upper(&tombstone.end));
+    }
+    KeyRange::new(lower.unwrap_or_default(), upper)
+}
+
+/// The upper bound that a range tombstone's end stands for.
+pub(crate) fn tombstone_upper(end: &[u8]) -> Option<&[u8]> {
+    (!end.is_empty()).then_some(end)
+}
+
+/// A child's reference to a run or to a part of it.
+#[derive(Clone, Debug)]
+pub(crate) struct RunRef {
+    pub(crate) handle: Arc<RunHandle>,
+    pub(crate) clip: Option<Arc<KeyRange>>,
+}
+
+impl RunRef {
+    /// Refers to all of a run.
+    pub(crate) fn whole(handle: Arc<RunHandle>) -> Self {
+        Self { handle, clip: None }
+    }
+
+    /// Where anything may be.
+    pub(crate) fn range(&self) -> KeyRange {
+        match &self.clip {
+            Some(clip) => clip.intersection(self.handle.extent()),
+            None => self.handle.extent().clone(),
+        }
+    }
+
+    /// First key that may be there.
+    pub(crate) fn lower(&self) -> &[u8] {
+        let lower = &*self.handle.extent.lower;
+        self.clip
+            .as_ref()
+            .map_or(lower, |clip| lower.max(&clip.lower))
+    }
+
+    /// First key above all that may be there.
+    pub(crate) fn upper(&self) -> Option<&[u8]> {
+        let upper = self.handle.extent.upper.as_deref();
+        match &self.clip {
+            Some(clip) => min_upper(clip.upper.as_deref(), upper),
+            None => upper,
+        }
+    }
+
+    /// Whether the key may be there.
+    #[inline]
+    pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
+        self.handle.extent.contains(key) && self.clip.as_ref().is_none_or(|clip| clip.contains(key))
+    }
+
+    /// The part within `range`; `None` when nothing lies there.
+    pub(crate) fn clipped(&self, range: &KeyRange) -> Option<RunRef> {
+        let own = self.range();
+        if !own.overlaps(range) {
+            return None;
+        }
+        if range.covers(&own) {
+            return Some(self.clone());
+        }
+        Some(RunRef {
+            handle: Arc::clone(&self.handle),
+            clip: Some(Arc::new(match &self.clip {
+                Some(clip) => clip.intersection(range),
+                None => range.clone(),
+            })),
+        })
+    }
+
+    pub(crate) fn is_same_run(&self, other: &RunRef) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
+    }
+
+    /// A count of the whole run, as far as it is taken to be this reference's.
+    pub(crate) fn share(&self, count: u64) -> u64 {
+        if self.clip.is_some() {
+            count / 2
+        } else {
+            count
+        }
+    }
+
+    /// Raw bytes, for planning.
+    pub(crate) fn raw_bytes(&self) -> u64 {
+        self.share(self.handle.description().raw_bytes)
+    }
+}

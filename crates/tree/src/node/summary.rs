@@ -1,0 +1,205 @@
+//! Totals over a child or a node and everything below, computed once when the
+//! value is made. Planning, estimates and statistics read these alone.
+
+use super::run_ref::{RunForm, RunRef};
+use super::{Child, Node};
+use crate::TreeOptions;
+use std::sync::Arc;
+use teak_base::WriteId;
+
+/// Totals. A run that two children share is counted half in each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Summary {
+    pub(crate) runs: u64,
+    pub(crate) leaves: u64,
+    pub(crate) nodes: u64,
+    pub(crate) entries: u64,
+    pub(crate) deletes: u64,
+    pub(crate) range_tombstones: u64,
+    /// Rows, estimated: keys at the bottom, plus puts less deletes above.
+    pub(crate) rows: i64,
+    pub(crate) raw_bytes: u64,
+    pub(crate) stored_bytes: u64,
+    /// Raw bytes of runs that are not leaf data yet.
+    pub(crate) upper_bytes: u64,
+    /// Least and greatest unsettled write id.
+    pub(crate) write_ids: Option<(WriteId, WriteId)>,
+    /// How urgently a job is due here or below; due from 1.
+    pub(crate) due: f64,
+    /// Whether an inner child holds runs.
+    pub(crate) holds_buffered: bool,
+    /// Whether a leaf has runs that are not leaf data yet.
+    pub(crate) holds_pending: bool,
+}
+
+/// The runs of a leaf by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LeafShape {
+    /// Raw bytes of leaf data.
+    pub(crate) bottom_bytes: u64,
+    pub(crate) bottom_runs: u64,
+    /// Raw bytes that wait to be merged with it.
+    pub(crate) pending_bytes: u64,
+    pub(crate) pending_runs: u64,
+    pub(crate) pending_entries: u64,
+    /// Deletes among those, and in the leaf data.
+    pub(crate) deletes: u64,
+}
+
+impl LeafShape {
+    pub(crate) fn of(runs: &[RunRef]) -> Self {
+        let mut shape = Self::default();
+        for run in runs {
+            let description = run.handle.description();
+            shape.deletes += run.share(description.deletes);
+            match run.handle.form {
+                RunForm::Bottom => {
+                    shape.bottom_bytes += run.raw_bytes();
+                    shape.bottom_runs += 1;
+                }
+                RunForm::Upper => {
+                    shape.pending_bytes += run.raw_bytes();
+                    shape.pending_entries += run.share(description.entries());
+                    shape.pending_runs += 1;
+                }
+            }
+        }
+        shape
+    }
+
+    /// Whether the pending runs are many and small beside the leaf data, so
+    /// that merging them among themselves is cheaper.
+    pub(crate) fn is_fragmented(&self) -> bool {
+        self.pending_runs >= 2 && self.pending_bytes * 3 < self.bottom_bytes
+    }
+
+    fn due(&self, options: &TreeOptions) -> f64 {
+        if self.pending_runs == 0 {
+            // Many tiny pieces of leaf data are worth joining.
+            return ratio(self.bottom_runs, 4 * u64::from(options.leaf_runs_max));
+        }
+        let against = self.bottom_bytes.max(options.leaf_bytes / 4);
+        let mut due = ratio(self.pending_bytes, against)
+            .max(ratio(self.pending_runs, u64::from(options.leaf_runs_max)));
+        if self.deletes >= DELETES_MIN {
+            due = due.max(ratio(2 * self.deletes, self.pending_entries));
+        }
+        due
+    }
+}
+
+/// Fewer deletes do not slow a reader enough to flush for.
+const DELETES_MIN: u64 = 2000;
+/// Range tombstones that readers should not have to step over.
+const RANGE_TOMBSTONES_MAX: u64 = 16;
+
+// Counts beyond 2^53 lose precision, which urgency can bear.
+#[allow(clippy::cast_precision_loss)]
+fn ratio(value: u64, limit: u64) -> f64 {
+    value as f64 / limit.max(1) as f64
+}
+
+fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
+    let mut bytes = 0;
+    let mut deletes = 0;
+    let mut entries = 0;
+    for run in runs {
+        let description = run.handle.description();
+        bytes += run.raw_bytes();
+        deletes += run.share(description.deletes);
+        entries += run.share(description.entries());
+    }
+    let mut due = ratio(bytes, options.child_buffer_bytes)
+        .max(ratio(runs.len() as u64, u64::from(options.child_runs_max)));
+    if deletes >= DELETES_MIN {
+        due = due.max(ratio(2 * deletes, entries));
+    }
+    due
+}
+
+impl Summary {
+    pub(crate) fn of_child(runs: &[RunRef], below: Option<&Node>, options: &TreeOptions) -> Self {
+        let mut summary = match below {
+            Some(node) => Summary {
+                holds_buffered: node.summary.holds_buffered || !runs.is_empty(),
+                due: node.summary.due.max(due_inner(runs, options)),
+                ..node.summary.clone()
+            },
+            None => {
+                let shape = LeafShape::of(runs);
+                Summary {
+                    leaves: 1,
+                    holds_pending: shape.pending_runs > 0,
+                    due: shape.due(options),
+                    ..Summary::default()
+                }
+            }
+        };
+        let mut range_tombstones = 0;
+        for run in runs {
+            range_tombstones += run.handle.description().range_tombstones.len() as u64;
+            summary.add_run(run, below.is_none());
+        }
+        summary.range_tombstones += range_tombstones;
+        summary.due = summary
+            .due
+            .max(ratio(range_tombstones, RANGE_TOMBSTONES_MAX));
+        summary
+    }
+
+    fn add_run(&mut self, run: &RunRef, in_leaf: bool) {
+        let description = run.handle.description();
+        let count = |value: u64| i64::try_from(run.share(value)).unwrap_or(i64::MAX);
+        self.runs += 1;
+        self.entries += run.share(description.entries());
+        self.deletes += run.share(description.deletes);
+        self.raw_bytes += run.raw_bytes();
+        self.stored_bytes += run.share(description.stored_bytes);
+        let rows = if in_leaf && run.handle.form == RunForm::Bottom {
+            count(description.keys)
+        } else {
+            self.upper_bytes += run.raw_bytes();
+            count(description.puts).saturating_sub(count(description.deletes))
+        };
+        self.rows = self.rows.saturating_add(rows);
+        if !run.handle.is_settled() {
+            self.write_ids = join_ids(self.write_ids, description.write_ids);
+        }
+    }
+
+    pub(crate) fn of_node(children: &[Arc<Child>]) -> Self {
+        let mut total = Summary {
+            nodes: 1,
+            ..Summary::default()
+        };
+        for child in children {
+            let summary = &child.summary;
+            total.runs += summary.runs;
+            total.leaves += summary.leaves;
+            total.nodes += summary.nodes;
+            total.entries += summary.entries;
+            total.deletes += summary.deletes;
+            total.range_tombstones += summary.range_tombstones;
+            total.rows = total.rows.saturating_add(summary.rows);
+            total.raw_bytes += summary.raw_bytes;
+            total.stored_bytes += summary.stored_bytes;
+            total.upper_bytes += summary.upper_bytes;
+            total.write_ids = join_ids(total.write_ids, summary.write_ids);
+            total.due = total.due.max(summary.due);
+            total.holds_buffered |= summary.holds_buffered;
+            total.holds_pending |= summary.holds_pending;
+        }
+        total
+    }
+}
+
+/// The range of ids that has both ranges.
+pub(crate) fn join_ids(
+    a: Option<(WriteId, WriteId)>,
+    b: Option<(WriteId, WriteId)>,
+) -> Option<(WriteId, WriteId)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,160 @@
+//! The tree's part of the superblock: where the root is and what else a tree
+//! has to know when it opens. See "Superblock payload of a tree" in
+//! `docs/file_format.md`.
+
+use crate::TreeOptions;
+use std::path::Path;
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::{Codec, Lsn, StorageError, StorageResult};
+use teak_block_file::BlockAddress;
+
+/// Version 1 is the first.
+const PAYLOAD_VERSION: u32 = 1;
+
+/// Longest payload of the tree's user, in bytes.
+pub const USER_PAYLOAD_BYTES_MAX: usize = 1024;
+
+/// What the superblock says of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Payload {
+    /// `None`: the tree has no runs and no nodes.
+    pub(crate) root: Option<BlockAddress>,
+    pub(crate) flushed_lsn: Lsn,
+    pub(crate) next_child_id: u64,
+    pub(crate) options: TreeOptions,
+    /// For those who look at the file without opening the tree.
+    pub(crate) rows: u64,
+    pub(crate) raw_bytes: u64,
+    /// Opaque to the tree.
+    pub(crate) user: Vec<u8>,
+}
+
+impl Payload {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_u32(PAYLOAD_VERSION);
+        let root = self.root.unwrap_or(BlockAddress {
+            offset: 0,
+            bytes: 0,
+        });
+        root.encode(&mut out);
+        out.put_u64(self.flushed_lsn.0);
+        out.put_u64(self.next_child_id);
+        let options = &self.options;
+        out.put_u32(options.page_bytes);
+        out.put_u8(options.codec.number());
+        out.put_u8(options.upper_codec.number());
+        out.put_u32(options.schema_version);
+        out.put_u64(options.leaf_bytes);
+        out.put_u32(options.fanout);
+        out.put_u32(options.leaf_runs_max);
+        out.put_u64(options.child_buffer_bytes);
+        out.put_u32(options.child_runs_max);
+        out.put_u64(options.run_bytes_max);
+        out.put_u64(self.rows);
+        out.put_u64(self.raw_bytes);
+        out.put_bytes(&self.user);
+        out
+    }
+
+    /// # Errors
+    /// `Corrupt`, `UnsupportedFormat`.
+    pub(crate) fn decode(path: &Path, bytes: &[u8]) -> StorageResult<Self> {
+        let mut take = Take::new(bytes);
+        match take.u32() {
+            Ok(PAYLOAD_VERSION) => {}
+            Ok(found) if found > PAYLOAD_VERSION => {
+                return Err(StorageError::UnsupportedFormat {
+                    path: path.to_path_buf(),
+                    found,
+                    supported: PAYLOAD_VERSION,
+                });
+            }
+            _ => return Err(Self::malformed(path)),
+        }
+        Self::decode_fields(&mut take).map_err(|Malformed| Self::malformed(path))
+    }
+
+    fn malformed(path: &Path) -> StorageError {
+        StorageError::corrupt(path, 0, "the superblock's account of the tree is malformed")
+    }
+
+    fn decode_fields(take: &mut Take<'_>) -> Result<Self, Malformed> {
+        let root = BlockAddress::decode(take)?;
+        let codec = |number: u8| Codec::from_number(number).ok_or(Malformed);
+        let payload = Self {
+            root: (root.offset != 0).then_some(root),
+            flushed_lsn: Lsn(take.u64()?),
+            next_child_id: take.u64()?,
+            options: TreeOptions {
+                page_bytes: take.u32()?,
+                codec: codec(take.u8()?)?,
+                upper_codec: codec(take.u8()?)?,
+                schema_version: take.u32()?,
+                leaf_bytes: take.u64()?,
+                fanout: take.u32()?,
+                leaf_runs_max: take.u32()?,
+                child_buffer_bytes: take.u64()?,
+                child_runs_max: take.u32()?,
+                run_bytes_max: take.u64()?,
+            },
+            rows: take.u64()?,
+            raw_bytes: take.u64()?,
+            user: take.bytes()?.to_vec(),
+        };
+        // What follows belongs to later minor additions and is not needed.
+        Ok(payload)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn payload() -> Payload {
+        Payload {
+            root: Some(BlockAddress {
+                offset: 8192,
+                bytes: 77,
+            }),
+            flushed_lsn: Lsn(5),
+            next_child_id: 9,
+            options: TreeOptions::tiny(),
+            rows: 3,
+            raw_bytes: 4,
+            user: b"table".to_vec(),
+        }
+    }
+
+    #[test]
+    fn round_trips() {
+        let bytes = payload().encode();
+        let decoded = Payload::decode(Path::new("t"), &bytes).unwrap();
+        assert_eq!(decoded, payload());
+    }
+
+    #[test]
+    fn a_newer_version_is_refused() {
+        let mut bytes = payload().encode();
+        bytes[0] = 2;
+        let refused = Payload::decode(Path::new("t"), &bytes);
+        assert!(matches!(
+            refused,
+            Err(StorageError::UnsupportedFormat { found: 2, .. })
+        ));
+    }
+
+    proptest! {
+        #![proptest_config(crate::test_support::proptest_config(256))]
+        #[test]
+        fn damaged_bytes_never_panic(cut in 0..200usize, at in 0..100usize, byte: u8) {
+            let mut bytes = payload().encode();
+            bytes.truncate(cut);
+            if let Some(damaged) = bytes.get_mut(at) {
+                *damaged = byte;
+            }
+            let _ = Payload::decode(Path::new("t"), &bytes);
+        }
+    }
+}

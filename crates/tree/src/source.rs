@@ -1,0 +1,209 @@
+//! One cursor type over memtables and runs, so that merges and tree cursors
+//! need no dynamic dispatch. Clips runs that a child refers to in part, and
+//! shows the ids of settled runs as settled.
+
+use crate::node::{KeyRange, RunHandle, RunRef};
+use crate::version::MemtableSlot;
+use crate::{MemtableCursor, RangeTombstone, ReadMode, RunCursor, VersionCursor};
+use std::sync::Arc;
+use teak_base::{Operation, StorageResult, WriteId};
+
+/// A cursor over one container.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Memtable(MemtableCursor),
+    Run(RunSource),
+}
+
+/// A cursor over a run or a part of it.
+#[derive(Debug)]
+pub(crate) struct RunSource {
+    cursor: RunCursor,
+    handle: Arc<RunHandle>,
+    clip: Option<Arc<KeyRange>>,
+    /// Whether the cursor stands on an entry within the clip.
+    valid: bool,
+}
+
+impl Source {
+    pub(crate) fn memtable(slot: &MemtableSlot) -> Self {
+        Self::Memtable(slot.memtable.cursor())
+    }
+
+    pub(crate) fn run(run: &RunRef, mode: ReadMode) -> Self {
+        Self::Run(RunSource {
+            cursor: run.handle.run.cursor(mode),
+            handle: Arc::clone(&run.handle),
+            clip: run.clip.clone(),
+            valid: false,
+        })
+    }
+
+    /// Whether a settled put or delete is always the last version of its key
+    /// here: merges see to that (and runs are marked settled only when their
+    /// keys are distinct), memtables do not.
+    #[inline]
+    pub(crate) fn settled_is_last(&self) -> bool {
+        matches!(self, Self::Run(_))
+    }
+}
+
+/// The range tombstones of a run that reach into what the reference covers.
+pub(crate) fn run_tombstones(run: &RunRef) -> Vec<RangeTombstone> {
+    let settled = run.handle.is_settled();
+    let clip = run.clip.as_deref();
+    let lower = clip.map(|clip| &*clip.lower);
+    let upper = clip.and_then(|clip| clip.upper.as_deref());
+    let tombstones = run.handle.description().range_tombstones.iter();
+    let clipped = tombstones.filter_map(|tombstone| tombstone.clip(lower, upper));
+    clipped
+        .map(|mut tombstone| {
+            if settled {
+                tombstone.write_id = WriteId::SETTLED;
+            }
+            tombstone
+        })
+        .collect()
+}
+
+impl RunSource {
+    fn check_forward(&mut self) {
+        self.valid = self.cursor.valid();
+        if let Some(clip) = &self.clip
+            && self.valid
+        {
+            self.valid = !clip.ends_at_or_before(self.cursor.key());
+        }
+    }
+
+    fn check_backward(&mut self) {
+        self.valid = self.cursor.valid();
+        if let Some(clip) = &self.clip
+            && self.valid
+        {
+            self.valid = *clip.lower <= *self.cursor.key();
+        }
+    }
+}
+
+/// Calls a function of whichever cursor it is.
+macro_rules! either {
+    ($self:expr, $cursor:ident => $call:expr) => {
+        match $self {
+            Source::Memtable($cursor) => $call,
+            Source::Run($cursor) => $call,
+        }
+    };
+}
+
+impl VersionCursor for Source {
+    fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
+        either!(self, cursor => cursor.seek(key))
+    }
+    fn seek_first(&mut self) -> StorageResult<()> {
+        either!(self, cursor => cursor.seek_first())
+    }
+    fn seek_last(&mut self) -> StorageResult<()> {
+        either!(self, cursor => cursor.seek_last())
+    }
+    fn seek_before(&mut self, key: &[u8]) -> StorageResult<()> {
+        either!(self, cursor => cursor.seek_before(key))
+    }
+    #[inline]
+    fn valid(&self) -> bool {
+        either!(self, cursor => cursor.valid())
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        either!(self, cursor => cursor.key())
+    }
+    #[inline]
+    fn write_id(&self) -> WriteId {
+        either!(self, cursor => cursor.write_id())
+    }
+    #[inline]
+    fn operation(&self) -> Operation {
+        either!(self, cursor => cursor.operation())
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        either!(self, cursor => cursor.value())
+    }
+    #[inline]
+    fn next_version(&mut self) -> StorageResult<()> {
+        either!(self, cursor => cursor.next_version())
+    }
+    #[inline]
+    fn previous_key(&mut self) -> StorageResult<()> {
+        either!(self, cursor => cursor.previous_key())
+    }
+}
+
+impl VersionCursor for RunSource {
+    fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
+        self.valid = false;
+        let lower = self.clip.as_ref().map_or(key, |clip| key.max(&clip.lower));
+        self.cursor.seek(lower)?;
+        self.check_forward();
+        Ok(())
+    }
+    fn seek_first(&mut self) -> StorageResult<()> {
+        self.seek(&[])
+    }
+    fn seek_last(&mut self) -> StorageResult<()> {
+        self.valid = false;
+        let upper = self.clip.as_ref().and_then(|clip| clip.upper.as_deref());
+        match upper {
+            Some(upper) => self.cursor.seek_before(upper)?,
+            None => self.cursor.seek_last()?,
+        }
+        self.check_backward();
+        Ok(())
+    }
+    fn seek_before(&mut self, key: &[u8]) -> StorageResult<()> {
+        self.valid = false;
+        let upper = self.clip.as_ref().and_then(|clip| clip.upper.as_deref());
+        self.cursor
+            .seek_before(upper.map_or(key, |upper| key.min(upper)))?;
+        self.check_backward();
+        Ok(())
+    }
+    #[inline]
+    fn valid(&self) -> bool {
+        self.valid
+    }
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+    #[inline]
+    fn write_id(&self) -> WriteId {
+        let id = self.cursor.write_id();
+        if !id.is_settled() && self.handle.is_settled() {
+            return WriteId::SETTLED;
+        }
+        id
+    }
+    #[inline]
+    fn operation(&self) -> Operation {
+        self.cursor.operation()
+    }
+    #[inline]
+    fn value(&self) -> &[u8] {
+        self.cursor.value()
+    }
+    #[inline]
+    fn next_version(&mut self) -> StorageResult<()> {
+        self.valid = false;
+        self.cursor.next_version()?;
+        self.check_forward();
+        Ok(())
+    }
+    #[inline]
+    fn previous_key(&mut self) -> StorageResult<()> {
+        self.valid = false;
+        self.cursor.previous_key()?;
+        self.check_backward();
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! The tree itself: the current version and what changes it.
+//!
+//! Locks, in the order in which they are taken:
+//! 1. `checkpoint`: one checkpoint at a time.
+//! 2. `active`: shared by writers, exclusive for the instant of a freeze.
+//! 3. `install`: claims and the replacement of the version; short.
+//!
+//! Readers take none of them: they load the current version and keep it.
+
+use crate::flush::InstallState;
+use crate::node::{Node, NodeLoader};
+use crate::payload::{Payload, USER_PAYLOAD_BYTES_MAX};
+use crate::statistics::Counters;
+use crate::version::{MemtableSlot, TreeVersion};
+use crate::visibility::UpdateFunctions;
+use crate::{PageCache, TreeOptions};
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId};
+use teak_block_file::BlockFile;
+use teak_disk::Disk;
+
+/// One index: a file of runs below memtables. All functions may be called from
+/// many threads at once.
+pub struct Tree {
+    pub(crate) file: BlockFile,
+    pub(crate) cache: Arc<PageCache>,
+    updates: Arc<dyn UpdateFunctions>,
+    options: ArcSwap<TreeOptions>,
+    /// The active memtable; the same as in the current version.
+    pub(crate) active: RwLock<Arc<MemtableSlot>>,
+    pub(crate) version: ArcSwap<TreeVersion>,
+    /// Counts freezes, so that cursors notice them.
+    pub(crate) generation: AtomicU64,
+    pub(crate) install: Mutex<InstallState>,
+    pub(crate) checkpoint: Mutex<()>,
+    pub(crate) counters: Counters,
+}
+
+impl fmt::Debug for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tree")
+            .field("path", &self.path())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Tree {
+    /// Creates the file of an empty tree. The file is durable on return, its
+    /// name once the caller syncs the directory.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, `NoSpace`, `Io`.
+    pub fn create(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        file_id: FileId,
+        options: TreeOptions,
+        cache: &Arc<PageCache>,
+        updates: &Arc<dyn UpdateFunctions>,
+    ) -> StorageResult<Arc<Self>> {
+        let payload = Payload {
+            root: None,
+            flushed_lsn: Lsn(0),
+            next_child_id: 1,
+            options,
+            rows: 0,
+            raw_bytes: 0,
+            user: Vec::new(),
+        };
+        let file = BlockFile::create(disk, path, file_id, &payload.encode())?;
+        Self::from_payload(file, payload, cache, updates)
+    }
+
+    /// Opens a tree as of its last checkpoint. Reads the nodes; runs are read
+    /// when they are used.
+    ///
+    /// # Errors
+    /// `Corrupt`, `UnsupportedFormat`, `NotFound`, `Io`.
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        expected: Option<FileId>,
+        cache: &Arc<PageCache>,
+        updates: &Arc<dyn UpdateFunctions>,
+    ) -> StorageResult<Arc<Self>> {
+        let (file, payload) = BlockFile::open(disk, path, expected)?;
+        let payload = Payload::decode(path, &payload)?;
+        Self::from_payload(file, payload, cache, updates)
+    }
+
+    fn from_payload(
+        file: BlockFile,
+        payload: Payload,
+        cache: &Arc<PageCache>,
+        updates: &Arc<dyn UpdateFunctions>,
+    ) -> StorageResult<Arc<Self>> {
+        let options = payload.options;
+        let mut install = InstallState::new(
+            payload.flushed_lsn,
+            payload.next_child_id.max(1),
+            payload.user,
+        );
+        let root = match payload.root {
+            Some(address) => {
+                let mut loader = NodeLoader::new(&file, cache, &options);
+                let root = loader.load_root(address)?;
+                install.next_child_id = install.next_child_id.max(loader.child_id_max() + 1);
+                install.written_nodes = loader.into_addresses();
+                root
+            }
+            None => Node::empty(install.take_child_id(), &options),
+        };
+        let active = MemtableSlot::new();
+        let version = TreeVersion {
+            active: Arc::clone(&active),
+            frozen: Vec::new(),
+            root,
+            pin: Arc::new(file.pin()),
+        };
+        Ok(Arc::new(Self {
+            file,
+            cache: Arc::clone(cache),
+            updates: Arc::clone(updates),
+            options: ArcSwap::from_pointee(options),
+            active: RwLock::new(active),
+            version: ArcSwap::from_pointee(version),
+            generation: AtomicU64::new(0),
+            install: Mutex::new(install),
+            checkpoint: Mutex::new(()),
+            counters: Counters::default(),
+        }))
+    }
+
+    /// The file's id.
+    #[must_use]
+    pub fn file_id(&self) -> FileId {
+        self.file.file_id()
+    }
+
+    /// The file's name.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The options that new blocks follow.
+    #[must_use]
+    pub fn options(&self) -> Arc<TreeOptions> {
+        self.options.load_full()
+    }
+
+    /// Changes the options for what is written from now on. Durable with the
+    /// next checkpoint.
+    pub fn set_options(&self, options: TreeOptions) {
+        self.options.store(Arc::new(options));
+        self.install.lock().changed = true;
+    }
+
+    /// The owner's payload.
+    #[must_use]
+    pub fn user_payload(&self) -> Vec<u8> {
+        self.install.lock().user_payload.clone()
+    }
+
+    /// Replaces the owner's payload. Durable with the next checkpoint.
+    ///
+    /// # Errors
+    /// `TooLarge` over [`USER_PAYLOAD_BYTES_MAX`].
+    pub fn set_user_payload(&self, payload: &[u8]) -> StorageResult<()> {
+        check_user_payload(payload)?;
+        let mut install = self.install.lock();
+        install.user_payload = payload.to_vec();
+        install.changed = true;
+        Ok(())
+    }
+
+    /// The least and greatest write id that any memtable or run names;
+    /// `None` when all is settled. Ids below are needed by nothing here.
+    #[must_use]
+    pub fn write_id_range(&self) -> Option<(WriteId, WriteId)> {
+        let version = self.load_version();
+        let memtables = version.memtables();
+        let ids = memtables.filter_map(|slot| slot.memtable.write_id_range());
+        ids.chain(version.root.summary.write_ids)
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    pub(crate) fn updates(&self) -> &dyn UpdateFunctions {
+        &*self.updates
+    }
+
+    /// The current version, for a short use on this thread.
+    #[inline]
+    pub(crate) fn load_version(&self) -> arc_swap::Guard<Arc<TreeVersion>> {
+        self.version.load()
+    }
+}
+
+fn check_user_payload(payload: &[u8]) -> StorageResult<()> {
+    if payload.len() <= USER_PAYLOAD_BYTES_MAX {
+        return Ok(());
+    }
+    Err(StorageError::TooLarge {
+        what: "user payload",
+        bytes: payload.len() as u64,
+        limit: USER_PAYLOAD_BYTES_MAX as u64,
+    })
+}

@@ -1,0 +1,128 @@
+//! Writing: guards over the active memtable, and freezing it.
+
+use crate::tree::Tree;
+use crate::version::{MemtableSlot, TreeVersion};
+use parking_lot::RwLockReadGuard;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_base::{Lsn, Operation, WriteId};
+
+/// Shared hold of the active memtable: while a guard lives, the memtable is
+/// not frozen, so that what is logged under the guard and inserted through it
+/// lies on the same side of the flush boundary.
+///
+/// A thread that holds guards of several trees takes them in ascending order
+/// of file id; otherwise freezing may deadlock with it.
+#[derive(Debug)]
+pub struct WriteGuard<'a> {
+    slot: RwLockReadGuard<'a, Arc<MemtableSlot>>,
+}
+
+impl WriteGuard<'_> {
+    /// Notes the log position of the record that the next insertions repeat.
+    /// Call it before them, once per record.
+    #[inline]
+    pub fn set_lsn(&self, lsn: Lsn) {
+        self.slot.note_lsn(lsn);
+    }
+
+    /// Adds the newest version of a key.
+    ///
+    /// # Panics
+    /// When key or value exceed the limits of `teak_base::limits`, or an
+    /// update's value is too short to name a function.
+    #[inline]
+    pub fn insert(&self, write_id: WriteId, operation: Operation, key: &[u8], value: &[u8]) {
+        assert!(
+            operation != Operation::Update || value.len() >= 4,
+            "an update names its function"
+        );
+        self.slot.memtable.insert(write_id, operation, key, value);
+    }
+
+    /// Deletes all keys from `start` up to, and without, `end` (empty: no end).
+    pub fn delete_range(&self, write_id: WriteId, start: &[u8], end: &[u8]) {
+        self.slot.memtable.delete_range(write_id, start, end);
+    }
+
+    /// Bytes of the active memtable.
+    #[must_use]
+    pub fn memtable_bytes(&self) -> u64 {
+        self.slot.memtable.bytes()
+    }
+}
+
+impl Tree {
+    /// Holds the active memtable for insertions.
+    pub fn write_guard(&self) -> WriteGuard<'_> {
+        WriteGuard {
+            slot: self.active.read(),
+        }
+    }
+
+    /// Freezes the active memtable, so that it can be flushed, and starts a new
+    /// one. False when it was empty. `boundary` is called while no guard is
+    /// held: all that this tree has logged so far, and nothing it will log,
+    /// lies before the position that it returns.
+    pub fn freeze(&self, boundary: impl FnOnce() -> Lsn) -> bool {
+        let mut active = self.active.write();
+        let boundary = boundary();
+        let mut install = self.install.lock();
+        if active.memtable.is_empty() {
+            let version = self.version.load();
+            if version.frozen.is_empty() {
+                install.flushed_lsn = install.flushed_lsn.max(boundary);
+            }
+            return false;
+        }
+        // The slot is new, so nobody else has set its boundary.
+        let _ = active.boundary.set(boundary);
+        let frozen = std::mem::replace(&mut *active, MemtableSlot::new());
+        let version = self.version.load_full();
+        let mut all = Vec::with_capacity(version.frozen.len() + 1);
+        all.push(frozen);
+        all.extend(version.frozen.iter().cloned());
+        self.version.store(Arc::new(TreeVersion {
+            active: Arc::clone(&active),
+            frozen: all,
+            root: Arc::clone(&version.root),
+            pin: Arc::clone(&version.pin),
+        }));
+        self.generation.fetch_add(1, Ordering::Release);
+        true
+    }
+
+    /// Bytes of the active memtable.
+    #[must_use]
+    pub fn memtable_bytes(&self) -> u64 {
+        self.version.load().active.memtable.bytes()
+    }
+
+    /// Bytes of frozen memtables that are not flushed yet.
+    #[must_use]
+    pub fn frozen_bytes(&self) -> u64 {
+        let version = self.version.load();
+        let bytes = version.frozen.iter().map(|slot| slot.memtable.bytes());
+        bytes.sum()
+    }
+
+    /// Frozen memtables that are not flushed yet.
+    #[must_use]
+    pub fn frozen_memtables(&self) -> usize {
+        self.version.load().frozen.len()
+    }
+
+    /// Log position of the oldest record whose entries are in memory alone.
+    #[must_use]
+    pub fn oldest_unflushed_lsn(&self) -> Option<Lsn> {
+        let version = self.version.load();
+        let lsns = version.memtables().filter_map(|slot| slot.first_lsn());
+        lsns.min()
+    }
+
+    /// Everything that this index logged before this position is in runs.
+    #[must_use]
+    pub fn flushed_lsn(&self) -> Lsn {
+        self.install.lock().flushed_lsn
+    }
+}

@@ -1,4 +1,17 @@
-//! The cache of decoded pages and run indexes, shared by all trees.
+//! The cache of decoded pages and run indexes, shared by all trees: a
+//! `quick_cache` (S3-FIFO), weighed in bytes.
+//!
+//! A place in a file may be written again after its block was freed. Whoever
+//! writes a block forgets what the cache holds of its place; no reader can put
+//! the old block back, because space is written again only after the last pin
+//! that could lead to the old block is gone.
+
+use crate::Page;
+use crate::run::RunIndex;
+use quick_cache::sync::Cache;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::FileId;
 
 /// Counts of a [`PageCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,29 +27,94 @@ pub struct CacheStatistics {
     pub capacity_bytes: u64,
     /// Blocks held now.
     pub blocks: u64,
+    /// Filters asked since the start.
+    pub filter_checks: u64,
+    /// Filters that answered "not here".
+    pub filter_negatives: u64,
+}
+
+type Key = (FileId, u64);
+
+#[derive(Clone, Debug)]
+pub(crate) enum Cached {
+    Page(Arc<Page>),
+    Index(Arc<RunIndex>),
+}
+
+#[derive(Clone, Debug)]
+struct Weigher;
+
+/// What the cache itself spends on an entry, about.
+const ENTRY_BYTES: usize = 96;
+
+impl quick_cache::Weighter<Key, Cached> for Weigher {
+    fn weight(&self, _key: &Key, value: &Cached) -> u64 {
+        let bytes = match value {
+            Cached::Page(page) => page.memory_bytes(),
+            Cached::Index(index) => index.memory_bytes(),
+        };
+        (bytes + ENTRY_BYTES) as u64
+    }
 }
 
 /// Decoded pages and run indexes, by file and offset, up to a number of bytes.
 #[derive(Debug)]
-pub struct PageCache {}
+pub struct PageCache {
+    blocks: Cache<Key, Cached, Weigher>,
+    filter_checks: AtomicU64,
+    filter_negatives: AtomicU64,
+}
+
+/// Sizes the cache's table; a guess of the bytes of a block.
+const BLOCK_BYTES_TYPICAL: u64 = 32 * 1024;
 
 impl PageCache {
     /// A cache of at most `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
-        let _ = capacity_bytes;
-        todo!()
+        let items = usize::try_from(capacity_bytes / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX);
+        Self {
+            blocks: Cache::with_weighter(items.max(16), capacity_bytes, Weigher),
+            filter_checks: AtomicU64::new(0),
+            filter_negatives: AtomicU64::new(0),
+        }
     }
 
     /// Changes the capacity, evicting as needed.
     pub fn set_capacity(&self, capacity_bytes: u64) {
-        let _ = capacity_bytes;
-        todo!()
+        self.blocks.set_capacity(capacity_bytes);
     }
 
     /// Counts and sizes.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {
-        todo!()
+        CacheStatistics {
+            hits: self.blocks.hits(),
+            misses: self.blocks.misses(),
+            bytes: self.blocks.weight(),
+            capacity_bytes: self.blocks.capacity(),
+            blocks: self.blocks.len() as u64,
+            filter_checks: self.filter_checks.load(Ordering::Relaxed),
+            filter_negatives: self.filter_negatives.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn get(&self, file: FileId, offset: u64) -> Option<Cached> {
+        self.blocks.get(&(file, offset))
+    }
+
+    pub(crate) fn insert(&self, file: FileId, offset: u64, value: Cached) {
+        self.blocks.insert((file, offset), value);
+    }
+
+    pub(crate) fn forget(&self, file: FileId, offset: u64) {
+        self.blocks.remove(&(file, offset));
+    }
+
+    pub(crate) fn count_filter(&self, negative: bool) {
+        self.filter_checks.fetch_add(1, Ordering::Relaxed);
+        if negative {
+            self.filter_negatives.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

@@ -1,9 +1,31 @@
-//! Pages: the entries of a run as they are read, checked and cached.
+//! Pages: the entries of a run as they are written, read, checked and cached.
+//!
+//! Layout 1 keeps the parts of its entries in separate streams, so that like
+//! stands beside like for the codec: heads (operation, lengths, write id), then
+//! all keys, then all values. Keys of one length may be stored as byte planes:
+//! all first bytes, all second bytes, and so on. Byte format:
+//! `docs/file_format.md`, "Page, layout 1".
 
-/// Builds the raw bytes of pages of layout 1.
-#[derive(Debug, Default)]
-pub struct PageBuilder {}
+mod builder;
+mod planes;
+mod reader;
 
-/// A decoded, validated page.
-#[derive(Debug)]
-pub struct Page {}
+pub use builder::PageBuilder;
+pub use reader::Page;
+
+/// The layout number in a page block's header: entries row by row.
+pub const PAGE_LAYOUT_ROW: u8 = 1;
+
+/// Flag: the key stream holds byte planes.
+const FLAG_KEY_PLANES: u8 = 1;
+/// Flag: every entry is a settled put.
+const FLAG_SETTLED_PUTS: u8 = 2;
+/// Flag: all keys are of one length, which the heads then leave out.
+const FLAG_KEYS_OF_ONE_LENGTH: u8 = 4;
+/// Flag: all values are of one length, which the heads then leave out.
+const FLAG_VALUES_OF_ONE_LENGTH: u8 = 8;
+const FLAGS_KNOWN: u8 = 15;
+
+/// Bytes before the heads: flags u8, entries u32, key length u32, value length
+/// u32, head bytes u32, key bytes u32.
+const PAGE_HEADER_BYTES: usize = 21;

@@ -1,6 +1,8 @@
 //! A cursor over the entries of a run.
 
-use crate::VersionCursor;
+use super::{Run, RunIndex};
+use crate::{Page, VersionCursor};
+use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
 /// How a cursor uses the page cache.
@@ -15,41 +17,195 @@ pub enum ReadMode {
 
 /// A cursor over the entries of a run.
 #[derive(Debug)]
-pub struct RunCursor {}
+pub struct RunCursor {
+    run: Arc<Run>,
+    mode: ReadMode,
+    index: Option<Arc<RunIndex>>,
+    /// The page read last and its number.
+    page: Option<(usize, Arc<Page>)>,
+    entry: usize,
+    valid: bool,
+}
 
-#[allow(unused_variables)]
+impl RunCursor {
+    pub(super) fn new(run: Arc<Run>, mode: ReadMode) -> Self {
+        Self {
+            run,
+            mode,
+            index: None,
+            page: None,
+            entry: 0,
+            valid: false,
+        }
+    }
+
+    /// The index, read once; `None` when the run has no entries.
+    fn index(&mut self) -> StorageResult<Option<Arc<RunIndex>>> {
+        if self.index.is_none() {
+            self.index = self.run.index()?;
+        }
+        Ok(self.index.clone())
+    }
+
+    fn load(&mut self, index: &RunIndex, number: usize) -> StorageResult<Arc<Page>> {
+        if let Some((held, page)) = &self.page
+            && *held == number
+        {
+            return Ok(Arc::clone(page));
+        }
+        let page = self.run.page(index, number, self.mode)?;
+        self.page = Some((number, Arc::clone(&page)));
+        Ok(page)
+    }
+
+    fn current(&self) -> (&Page, usize) {
+        assert!(self.valid, "the cursor stands on no entry");
+        let Some((_, page)) = &self.page else {
+            unreachable!("a valid cursor holds a page");
+        };
+        (page, self.entry)
+    }
+
+    /// Stands on the newest version of the last key that is `before` and lies
+    /// at or before entry `end - 1` of page `number`.
+    fn stand_before(
+        &mut self,
+        index: &RunIndex,
+        mut number: usize,
+        mut end: usize,
+    ) -> StorageResult<()> {
+        loop {
+            let page = self.load(index, number)?;
+            if end > 0 {
+                let last = end.min(page.entries()) - 1;
+                let key = page.key(last);
+                // Older versions of this key may begin on earlier pages.
+                let first = index.page_of(key);
+                let page_of_newest = if first < number {
+                    self.load(index, first)?
+                } else {
+                    Arc::clone(&page)
+                };
+                self.entry = page_of_newest.lower_bound(key);
+                // The fence promised the key; a wrong fence is an end.
+                self.valid = self.entry < page_of_newest.entries();
+                return Ok(());
+            }
+            match number.checked_sub(1) {
+                None => return Ok(()),
+                Some(before) => {
+                    number = before;
+                    end = usize::MAX;
+                }
+            }
+        }
+    }
+}
+
 impl VersionCursor for RunCursor {
     fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
-        todo!()
+        self.valid = false;
+        let Some(index) = self.index()? else {
+            return Ok(());
+        };
+        let number = index.page_of(key);
+        if number == index.pages().len() {
+            return Ok(());
+        }
+        let page = self.load(&index, number)?;
+        self.entry = page.lower_bound(key);
+        self.valid = self.entry < page.entries();
+        Ok(())
     }
+
     fn seek_first(&mut self) -> StorageResult<()> {
-        todo!()
+        self.valid = false;
+        if let Some(index) = self.index()? {
+            self.load(&index, 0)?;
+            self.entry = 0;
+            self.valid = true;
+        }
+        Ok(())
     }
+
     fn seek_last(&mut self) -> StorageResult<()> {
-        todo!()
+        self.valid = false;
+        match self.index()? {
+            None => Ok(()),
+            Some(index) => self.stand_before(&index, index.pages().len() - 1, usize::MAX),
+        }
     }
+
     fn seek_before(&mut self, key: &[u8]) -> StorageResult<()> {
-        todo!()
+        self.valid = false;
+        let Some(index) = self.index()? else {
+            return Ok(());
+        };
+        let number = index.page_of(key);
+        if number == index.pages().len() {
+            return self.stand_before(&index, number - 1, usize::MAX);
+        }
+        let end = self.load(&index, number)?.lower_bound(key);
+        self.stand_before(&index, number, end)
     }
+
     fn valid(&self) -> bool {
-        todo!()
+        self.valid
     }
+
     fn key(&self) -> &[u8] {
-        todo!()
+        let (page, entry) = self.current();
+        page.key(entry)
     }
+
     fn write_id(&self) -> WriteId {
-        todo!()
+        let (page, entry) = self.current();
+        page.write(entry).1
     }
+
     fn operation(&self) -> Operation {
-        todo!()
+        let (page, entry) = self.current();
+        page.write(entry).0
     }
+
     fn value(&self) -> &[u8] {
-        todo!()
+        let (page, entry) = self.current();
+        page.value(entry)
     }
+
+    #[inline]
     fn next_version(&mut self) -> StorageResult<()> {
-        todo!()
+        let (page, entry) = self.current();
+        if entry + 1 < page.entries() {
+            self.entry = entry + 1;
+            return Ok(());
+        }
+        self.valid = false;
+        let number = self.page.as_ref().map_or(0, |(number, _)| number + 1);
+        let Some(index) = self.index()? else {
+            return Ok(());
+        };
+        if number < index.pages().len() {
+            self.load(&index, number)?;
+            self.entry = 0;
+            self.valid = true;
+        }
+        Ok(())
     }
+
     fn previous_key(&mut self) -> StorageResult<()> {
-        todo!()
+        let (page, entry) = self.current();
+        // Most keys have one version, and the one before is on the same page
+        // and not its first.
+        if let Some(before) = entry.checked_sub(1)
+            && before > 0
+            && page.key(before) != page.key(entry)
+            && page.key(before - 1) != page.key(before)
+        {
+            self.entry = before;
+            return Ok(());
+        }
+        let key = page.key(entry).to_vec();
+        self.seek_before(&key)
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::RangeTombstone;
 use teak_base::WriteId;
-use teak_base::bytes::{Malformed, Take};
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::limits::KEY_BYTES_MAX;
 use teak_block_file::BlockAddress;
 
 /// Where a run is and what it holds, without reading it.
@@ -34,6 +35,9 @@ pub struct RunDescription {
     pub range_tombstones: Vec<RangeTombstone>,
 }
 
+const HAS_INDEX: u8 = 1;
+const HAS_WRITE_IDS: u8 = 2;
+
 impl RunDescription {
     /// Points: puts, deletes and updates.
     #[must_use]
@@ -43,8 +47,40 @@ impl RunDescription {
 
     /// Appends the encoded form.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let _ = out;
-        todo!()
+        let mut flags = 0;
+        if self.index.is_some() {
+            flags |= HAS_INDEX;
+        }
+        if self.write_ids.is_some() {
+            flags |= HAS_WRITE_IDS;
+        }
+        out.put_u8(flags);
+        if let Some(index) = &self.index {
+            index.encode(out);
+        }
+        out.put_bytes(&self.first_key);
+        out.put_bytes(&self.last_key);
+        for count in [
+            self.puts,
+            self.deletes,
+            self.updates,
+            self.keys,
+            u64::from(self.pages),
+            self.raw_bytes,
+            self.stored_bytes,
+        ] {
+            out.put_varint(count);
+        }
+        if let Some((least, greatest)) = self.write_ids {
+            out.put_varint(least.0);
+            out.put_varint(greatest.0);
+        }
+        out.put_varint(self.range_tombstones.len() as u64);
+        for tombstone in &self.range_tombstones {
+            out.put_bytes(&tombstone.start);
+            out.put_bytes(&tombstone.end);
+            out.put_varint(tombstone.write_id.0);
+        }
     }
 
     /// Takes an encoded description.
@@ -52,7 +88,122 @@ impl RunDescription {
     /// # Errors
     /// [`Malformed`].
     pub fn decode(take: &mut Take<'_>) -> Result<Self, Malformed> {
-        let _ = take;
-        todo!()
+        let flags = take.u8()?;
+        if flags & !(HAS_INDEX | HAS_WRITE_IDS) != 0 {
+            return Err(Malformed);
+        }
+        let index = if flags & HAS_INDEX != 0 {
+            Some(BlockAddress::decode(take)?)
+        } else {
+            None
+        };
+        let first_key = key(take)?;
+        let last_key = key(take)?;
+        let puts = take.varint()?;
+        let deletes = take.varint()?;
+        let updates = take.varint()?;
+        let keys = take.varint()?;
+        let pages = u32::try_from(take.varint()?).map_err(|_| Malformed)?;
+        let raw_bytes = take.varint()?;
+        let stored_bytes = take.varint()?;
+        let entries = puts
+            .checked_add(deletes)
+            .and_then(|sum| sum.checked_add(updates))
+            .ok_or(Malformed)?;
+        if (entries > 0) != index.is_some() || keys > entries || first_key > last_key {
+            return Err(Malformed);
+        }
+        let write_ids = if flags & HAS_WRITE_IDS != 0 {
+            let ids = (WriteId(take.varint()?), WriteId(take.varint()?));
+            if ids.0.is_settled() || ids.0 > ids.1 {
+                return Err(Malformed);
+            }
+            Some(ids)
+        } else {
+            None
+        };
+        // A tombstone takes three bytes or more.
+        let count = take.length(take.rest().len() / 3)?;
+        let mut range_tombstones = Vec::with_capacity(count);
+        for _ in 0..count {
+            let tombstone = RangeTombstone {
+                start: key(take)?,
+                end: key(take)?,
+                write_id: WriteId(take.varint()?),
+            };
+            if !tombstone.end.is_empty() && tombstone.start >= tombstone.end {
+                return Err(Malformed);
+            }
+            range_tombstones.push(tombstone);
+        }
+        Ok(Self {
+            index,
+            first_key,
+            last_key,
+            puts,
+            deletes,
+            updates,
+            keys,
+            pages,
+            raw_bytes,
+            stored_bytes,
+            write_ids,
+            range_tombstones,
+        })
+    }
+}
+
+fn key(take: &mut Take<'_>) -> Result<Vec<u8>, Malformed> {
+    let key = take.bytes()?;
+    if key.len() > KEY_BYTES_MAX {
+        return Err(Malformed);
+    }
+    Ok(key.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn descriptions_round_trip() {
+        let mut description = RunDescription {
+            index: Some(BlockAddress {
+                offset: 8192,
+                bytes: 77,
+            }),
+            first_key: b"a".to_vec(),
+            last_key: b"zz".to_vec(),
+            puts: 10,
+            deletes: 2,
+            updates: 1,
+            keys: 12,
+            pages: 3,
+            raw_bytes: 1000,
+            stored_bytes: 300,
+            write_ids: Some((WriteId(4), WriteId(9))),
+            range_tombstones: vec![RangeTombstone {
+                start: b"b".to_vec(),
+                end: Vec::new(),
+                write_id: WriteId(4),
+            }],
+        };
+        for _ in 0..2 {
+            let mut bytes = Vec::new();
+            description.encode(&mut bytes);
+            let mut take = Take::new(&bytes);
+            assert_eq!(RunDescription::decode(&mut take), Ok(description.clone()));
+            assert!(take.is_empty());
+            description.write_ids = None;
+            description.range_tombstones.clear();
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_malformed(bytes: Vec<u8>) {
+            let _ = RunDescription::decode(&mut Take::new(&bytes));
+        }
     }
 }

@@ -2,32 +2,45 @@
 
 mod cursor;
 mod description;
+mod estimate;
+mod index;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use cursor::{ReadMode, RunCursor};
 pub use description::RunDescription;
+pub use index::RunIndex;
 pub use writer::{FinishedRun, RunWriter, RunWriterOptions};
 
-use crate::{LookupKey, PageCache, Visit};
+use crate::cache::Cached;
+use crate::page::PAGE_LAYOUT_ROW;
+use crate::{LookupKey, Page, PageCache, Visit};
+use index::RUN_INDEX_LAYOUT;
 use std::ops::Bound;
 use std::sync::Arc;
-use teak_base::{Operation, StorageResult, WriteId};
-use teak_block_file::{BlockAddress, BlockFile};
+use teak_base::{Operation, StorageError, StorageResult, WriteId};
+use teak_block_file::{BlockAddress, BlockFile, BlockKind};
 
 /// A run that can be read. Opening reads nothing; the index block and the
 /// pages come through the cache. The owner holds what keeps the run's blocks
 /// from being freed (a version's pin) as long as it uses the run.
 #[derive(Debug)]
 pub struct Run {
+    file: BlockFile,
+    cache: Arc<PageCache>,
     description: RunDescription,
 }
 
-#[allow(unused_variables)]
 impl Run {
     /// A run of `file`.
     #[must_use]
     pub fn open(file: &BlockFile, cache: &Arc<PageCache>, description: RunDescription) -> Self {
-        todo!()
+        Self {
+            file: file.clone(),
+            cache: Arc::clone(cache),
+            description,
+        }
     }
 
     /// What nodes keep of the run.
@@ -46,21 +59,72 @@ impl Run {
         key: &LookupKey<'_>,
         visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
     ) -> StorageResult<Visit> {
-        todo!()
+        let inside = self.description.first_key.as_slice() <= key.bytes()
+            && key.bytes() <= self.description.last_key.as_slice();
+        if inside && self.visit_points(key, visitor)? == Visit::Stop {
+            return Ok(Visit::Stop);
+        }
+        for tombstone in &self.description.range_tombstones {
+            if tombstone.covers(key.bytes())
+                && visitor(tombstone.write_id, Operation::Delete, &[]) == Visit::Stop
+            {
+                return Ok(Visit::Stop);
+            }
+        }
+        Ok(Visit::Continue)
+    }
+
+    fn visit_points(
+        &self,
+        key: &LookupKey<'_>,
+        visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
+    ) -> StorageResult<Visit> {
+        let Some(index) = self.index()? else {
+            return Ok(Visit::Continue);
+        };
+        let first = index.page_of(key.bytes());
+        for number in first..index.pages().len() {
+            // The versions may go on over further pages, whose filters know
+            // the key as well.
+            if index.has_filter(number) {
+                let passes = index.may_contain(number, key.hash());
+                self.cache.count_filter(!passes);
+                if !passes {
+                    return Ok(Visit::Continue);
+                }
+            }
+            let page = self.page(&index, number, ReadMode::Cached)?;
+            let mut entry = page.lower_bound(key.bytes());
+            while entry < page.entries() {
+                if page.key(entry) != key.bytes() {
+                    return Ok(Visit::Continue);
+                }
+                let (operation, write_id) = page.write(entry);
+                if visitor(write_id, operation, page.value(entry)) == Visit::Stop {
+                    return Ok(Visit::Stop);
+                }
+                entry += 1;
+            }
+            if index.last_key(number) != key.bytes() {
+                break;
+            }
+        }
+        Ok(Visit::Continue)
     }
 
     /// A cursor over the entries; range tombstones are not shown.
     #[must_use]
     pub fn cursor(self: &Arc<Self>, mode: ReadMode) -> RunCursor {
-        todo!()
+        RunCursor::new(Arc::clone(self), mode)
     }
 
-    /// Estimates the entries in a range, reading the index block alone.
+    /// Estimates the entries in a range from the index block, and from pages
+    /// that are in the cache.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Those of reading the index block.
     pub fn estimate(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
-        todo!()
+        estimate::estimate(self, lower, upper)
     }
 
     /// The addresses of all blocks of the run, to free them.
@@ -68,6 +132,67 @@ impl Run {
     /// # Errors
     /// Those of reading blocks.
     pub fn addresses(&self) -> StorageResult<Vec<BlockAddress>> {
-        todo!()
+        let mut addresses = Vec::new();
+        if let (Some(index), Some(own)) = (self.index()?, self.description.index) {
+            addresses.extend(index.pages().iter().map(|page| page.address));
+            addresses.push(own);
+        }
+        Ok(addresses)
+    }
+
+    /// The run's index; `None` when it has no entries.
+    fn index(&self) -> StorageResult<Option<Arc<RunIndex>>> {
+        let Some(address) = self.description.index else {
+            return Ok(None);
+        };
+        if let Some(Cached::Index(index)) = self.cache.get(self.file.file_id(), address.offset) {
+            return Ok(Some(index));
+        }
+        let block = self.file.read_block(address, BlockKind::RunIndex)?;
+        if block.description.layout != RUN_INDEX_LAYOUT {
+            return Err(self.corrupt(address, "the run index is of an unknown layout"));
+        }
+        let index = RunIndex::decode(&block.raw)
+            .map_err(|_| self.corrupt(address, "the run index is malformed"))?;
+        let index = Arc::new(index);
+        self.cache.insert(
+            self.file.file_id(),
+            address.offset,
+            Cached::Index(Arc::clone(&index)),
+        );
+        Ok(Some(index))
+    }
+
+    /// A page of the run, which must exist.
+    fn page(&self, index: &RunIndex, number: usize, mode: ReadMode) -> StorageResult<Arc<Page>> {
+        let Some(record) = index.pages().get(number) else {
+            unreachable!("pages are asked for by numbers of the index");
+        };
+        let address = record.address;
+        if let Some(Cached::Page(page)) = self.cache.get(self.file.file_id(), address.offset) {
+            return Ok(page);
+        }
+        let block = self.file.read_block(address, BlockKind::Page)?;
+        if block.description.layout != PAGE_LAYOUT_ROW {
+            return Err(self.corrupt(address, "the page is of an unknown layout"));
+        }
+        let page =
+            Page::decode(block.raw).map_err(|_| self.corrupt(address, "the page is malformed"))?;
+        if page.entries() != record.entries as usize {
+            return Err(self.corrupt(address, "the page and its run's index disagree"));
+        }
+        let page = Arc::new(page);
+        if mode == ReadMode::Cached {
+            self.cache.insert(
+                self.file.file_id(),
+                address.offset,
+                Cached::Page(Arc::clone(&page)),
+            );
+        }
+        Ok(page)
+    }
+
+    fn corrupt(&self, address: BlockAddress, reason: &str) -> StorageError {
+        StorageError::corrupt(self.file.path(), address.offset, reason)
     }
 }

@@ -1,8 +1,16 @@
-//! Writing a run as a stream.
+//! Writing a run as a stream: entries fill a page; a full page is compressed
+//! and written, and its place, last key and filter go into the run's index,
+//! which is written last.
 
+use super::index::{RUN_INDEX_LAYOUT, RunIndex};
+use crate::page::{PAGE_LAYOUT_ROW, PageBuilder};
 use crate::{PageCache, RangeTombstone, RunDescription};
-use teak_base::{Codec, Operation, StorageResult, WriteId};
-use teak_block_file::{BlockFile, WrittenBlocks};
+use teak_base::checksum::hash_key;
+use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use teak_base::{Codec, Operation, StorageError, StorageResult, WriteId};
+use teak_block_file::{
+    BlockAddress, BlockDescription, BlockFile, BlockKind, BlockWriter, WrittenBlocks,
+};
 
 /// How runs are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +23,9 @@ pub struct RunWriterOptions {
     pub schema_version: u32,
     /// Stored bytes to come, about, for choosing space.
     pub expected_bytes: u64,
+    /// Whether to build filters: worth their bytes where exact keys are looked
+    /// up.
+    pub filters: bool,
 }
 
 /// A written run; its blocks become live when `written` is published.
@@ -22,23 +33,57 @@ pub struct RunWriterOptions {
 pub struct FinishedRun {
     /// What nodes keep.
     pub description: RunDescription,
-    /// The blocks, for publishing.
-    pub written: WrittenBlocks,
+    /// The blocks, for publishing; `None` for a run of range tombstones only.
+    pub written: Option<WrittenBlocks>,
 }
 
 /// Writes runs, one after the other; its buffers are kept between them.
 #[derive(Debug)]
 pub struct RunWriter<'a> {
-    _file: &'a BlockFile,
+    file: &'a BlockFile,
+    cache: &'a PageCache,
+    options: RunWriterOptions,
+    blocks: Option<BlockWriter>,
+    page: PageBuilder,
+    raw: Vec<u8>,
+    hashes: Vec<u64>,
+    index: RunIndex,
+    last_key: Vec<u8>,
+    totals: RunDescription,
 }
 
-#[allow(unused_variables)]
+const NOTHING: RunDescription = RunDescription {
+    index: None,
+    first_key: Vec::new(),
+    last_key: Vec::new(),
+    puts: 0,
+    deletes: 0,
+    updates: 0,
+    keys: 0,
+    pages: 0,
+    raw_bytes: 0,
+    stored_bytes: 0,
+    write_ids: None,
+    range_tombstones: Vec::new(),
+};
+
 impl<'a> RunWriter<'a> {
     /// Starts a run in `file`. The cache forgets what earlier blocks at the
     /// same places held.
     #[must_use]
     pub fn new(file: &'a BlockFile, cache: &'a PageCache, options: RunWriterOptions) -> Self {
-        todo!()
+        Self {
+            file,
+            cache,
+            options,
+            blocks: None,
+            page: PageBuilder::new(),
+            raw: Vec::new(),
+            hashes: Vec::new(),
+            index: RunIndex::default(),
+            last_key: Vec::new(),
+            totals: NOTHING,
+        }
     }
 
     /// Appends an entry. Keys ascend; the versions of a key come newest first.
@@ -55,31 +100,63 @@ impl<'a> RunWriter<'a> {
         operation: Operation,
         value: &[u8],
     ) -> StorageResult<()> {
-        todo!()
+        check_len("key", key.len(), KEY_BYTES_MAX)?;
+        check_len("value", value.len(), VALUE_BYTES_MAX)?;
+        let entry_bytes = key.len() + value.len();
+        if !self.page.is_empty() && self.page.raw_bytes() + entry_bytes > self.options.page_bytes {
+            self.write_page()?;
+        }
+        let first = self.totals.entries() == 0;
+        let new_key = first || key != self.last_key.as_slice();
+        if new_key {
+            assert!(
+                first || key > self.last_key.as_slice(),
+                "keys of a run ascend"
+            );
+            self.totals.keys += 1;
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+            if first {
+                self.totals.first_key.extend_from_slice(key);
+            }
+        }
+        if self.options.filters && (new_key || self.page.is_empty()) {
+            self.hashes.push(hash_key(key));
+        }
+        match operation {
+            Operation::Put => self.totals.puts += 1,
+            Operation::Delete => self.totals.deletes += 1,
+            Operation::Update => self.totals.updates += 1,
+        }
+        self.totals.raw_bytes += entry_bytes as u64 + 2;
+        self.note_write_id(write_id);
+        self.page.push(key, write_id, operation, value);
+        Ok(())
     }
 
     /// Adds a range tombstone below all entries and below (older than) the
     /// tombstones added before.
     pub fn add_range_tombstone(&mut self, tombstone: RangeTombstone) {
-        todo!()
+        self.note_write_id(tombstone.write_id);
+        self.totals.range_tombstones.push(tombstone);
     }
 
     /// Raw bytes of the entries pushed since the run started.
     #[must_use]
     pub fn raw_bytes(&self) -> u64 {
-        todo!()
+        self.totals.raw_bytes
     }
 
     /// Entries pushed since the run started.
     #[must_use]
     pub fn entries(&self) -> u64 {
-        todo!()
+        self.totals.entries()
     }
 
     /// Whether nothing was pushed or added since the run started.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        todo!()
+        self.totals.entries() == 0 && self.totals.range_tombstones.is_empty()
     }
 
     /// Ends the run; the writer is ready for another. `None` when it is empty.
@@ -87,6 +164,88 @@ impl<'a> RunWriter<'a> {
     /// # Errors
     /// `NoSpace`, `Io`; the space of the run's blocks returns.
     pub fn finish(&mut self) -> StorageResult<Option<FinishedRun>> {
-        todo!()
+        if self.is_empty() {
+            return Ok(None);
+        }
+        if !self.page.is_empty() {
+            self.write_page()?;
+        }
+        let mut description = std::mem::replace(&mut self.totals, NOTHING);
+        let Some(mut blocks) = self.blocks.take() else {
+            return Ok(Some(FinishedRun {
+                description,
+                written: None,
+            }));
+        };
+        self.raw.clear();
+        self.index.encode(&mut self.raw);
+        let address = blocks.write(
+            BlockDescription {
+                kind: BlockKind::RunIndex,
+                layout: RUN_INDEX_LAYOUT,
+                codec: Codec::Lz4,
+                schema_version: self.options.schema_version,
+            },
+            &self.raw,
+        )?;
+        self.cache.forget(self.file.file_id(), address.offset);
+        description.index = Some(address);
+        description.last_key.extend_from_slice(&self.last_key);
+        description.pages = u32::try_from(self.index.pages().len()).unwrap_or(u32::MAX);
+        description.stored_bytes = blocks.bytes_written();
+        self.index = RunIndex::default();
+        self.last_key.clear();
+        Ok(Some(FinishedRun {
+            description,
+            written: Some(blocks.finish()?),
+        }))
     }
+
+    fn note_write_id(&mut self, write_id: WriteId) {
+        if write_id.is_settled() {
+            return;
+        }
+        self.totals.write_ids = Some(match self.totals.write_ids {
+            None => (write_id, write_id),
+            Some((least, greatest)) => (least.min(write_id), greatest.max(write_id)),
+        });
+    }
+
+    fn write_page(&mut self) -> StorageResult<()> {
+        let entries = self.page.entries();
+        self.page.finish(&mut self.raw);
+        let blocks = self
+            .blocks
+            .get_or_insert_with(|| self.file.writer(self.options.expected_bytes));
+        let address: BlockAddress = blocks.write(
+            BlockDescription {
+                kind: BlockKind::Page,
+                layout: PAGE_LAYOUT_ROW,
+                codec: self.options.codec,
+                schema_version: self.options.schema_version,
+            },
+            &self.raw,
+        )?;
+        self.cache.forget(self.file.file_id(), address.offset);
+        self.index.push(
+            address,
+            entries,
+            self.raw.len(),
+            &self.last_key,
+            &self.hashes,
+        );
+        self.hashes.clear();
+        Ok(())
+    }
+}
+
+fn check_len(what: &'static str, len: usize, limit: usize) -> StorageResult<()> {
+    if len <= limit {
+        return Ok(());
+    }
+    Err(StorageError::TooLarge {
+        what,
+        bytes: len as u64,
+        limit: limit as u64,
+    })
 }

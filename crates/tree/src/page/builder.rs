@@ -1,0 +1,169 @@
+//! Building the raw bytes of a page.
+
+use super::{
+    FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUES_OF_ONE_LENGTH,
+    PAGE_HEADER_BYTES, planes,
+};
+use teak_base::bytes::Put;
+use teak_base::{Operation, WriteId};
+
+/// Fewer entries than this gain nothing from planes.
+const PLANES_ENTRIES_MIN: usize = 8;
+
+/// Builds the raw bytes of pages of layout 1, one page after the other; its
+/// buffers are kept between them.
+#[derive(Debug, Default)]
+pub struct PageBuilder {
+    heads: Vec<Head>,
+    keys: Vec<u8>,
+    values: Vec<u8>,
+    head_stream: Vec<u8>,
+    plain: bool,
+    keys_of_one_length: bool,
+    values_of_one_length: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    operation: Operation,
+    key_bytes: u32,
+    value_bytes: u32,
+    write_id: WriteId,
+}
+
+impl PageBuilder {
+    /// An empty page.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends an entry. The caller sees to the order and the limits of
+    /// `teak_base::limits`.
+    ///
+    /// # Panics
+    /// When key or value exceed 4 GiB.
+    pub fn push(&mut self, key: &[u8], write_id: WriteId, operation: Operation, value: &[u8]) {
+        let (Ok(key_bytes), Ok(value_bytes)) =
+            (u32::try_from(key.len()), u32::try_from(value.len()))
+        else {
+            unreachable!("keys and values are limited far below 4 GiB");
+        };
+        let head = Head {
+            operation,
+            key_bytes,
+            value_bytes,
+            write_id,
+        };
+        match self.heads.first() {
+            None => {
+                self.plain = true;
+                self.keys_of_one_length = true;
+                self.values_of_one_length = true;
+            }
+            Some(first) => {
+                self.keys_of_one_length &= first.key_bytes == key_bytes;
+                self.values_of_one_length &= first.value_bytes == value_bytes;
+            }
+        }
+        self.plain &= operation == Operation::Put && write_id.is_settled();
+        self.heads.push(head);
+        self.keys.extend_from_slice(key);
+        self.values.extend_from_slice(value);
+    }
+
+    /// Entries pushed so far.
+    #[must_use]
+    pub fn entries(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Whether nothing was pushed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.heads.is_empty()
+    }
+
+    /// Raw bytes of the page so far, about.
+    #[must_use]
+    pub fn raw_bytes(&self) -> usize {
+        let head_bytes = if self.plain { 2 } else { 8 };
+        PAGE_HEADER_BYTES + self.keys.len() + self.values.len() + self.heads.len() * head_bytes
+    }
+
+    /// Writes the page over `out` and starts an empty one.
+    ///
+    /// # Panics
+    /// When the page is empty.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        out.clear();
+        let Some(first) = self.heads.first().copied() else {
+            unreachable!("an empty page is never finished");
+        };
+        let mut flags = 0;
+        if self.plain {
+            flags |= FLAG_SETTLED_PUTS;
+        }
+        if self.values_of_one_length {
+            flags |= FLAG_VALUES_OF_ONE_LENGTH;
+        }
+        if self.keys_of_one_length {
+            flags |= FLAG_KEYS_OF_ONE_LENGTH;
+            if first.key_bytes > 0 && self.heads.len() >= PLANES_ENTRIES_MIN {
+                flags |= FLAG_KEY_PLANES;
+            }
+        }
+        self.write_heads();
+        out.reserve(
+            PAGE_HEADER_BYTES + self.head_stream.len() + self.keys.len() + self.values.len(),
+        );
+        out.put_u8(flags);
+        put_len(out, self.heads.len());
+        out.put_u32(if self.keys_of_one_length {
+            first.key_bytes
+        } else {
+            0
+        });
+        out.put_u32(if self.values_of_one_length {
+            first.value_bytes
+        } else {
+            0
+        });
+        put_len(out, self.head_stream.len());
+        put_len(out, self.keys.len());
+        out.extend_from_slice(&self.head_stream);
+        if flags & FLAG_KEY_PLANES != 0 {
+            planes::split(&self.keys, self.keys.len() / self.heads.len(), out);
+        } else {
+            out.extend_from_slice(&self.keys);
+        }
+        out.extend_from_slice(&self.values);
+        self.heads.clear();
+        self.keys.clear();
+        self.values.clear();
+    }
+
+    fn write_heads(&mut self) {
+        self.head_stream.clear();
+        for head in &self.heads {
+            if !self.plain {
+                self.head_stream.put_u8(head.operation.number());
+                self.head_stream.put_varint(head.write_id.0);
+            }
+            if !self.keys_of_one_length {
+                self.head_stream.put_varint(u64::from(head.key_bytes));
+            }
+            if !self.values_of_one_length {
+                self.head_stream.put_varint(u64::from(head.value_bytes));
+            }
+        }
+    }
+}
+
+/// Pages are bounded by one entry's limits plus the page size, below 4 GiB.
+fn put_len(out: &mut Vec<u8>, len: usize) {
+    let Ok(len) = u32::try_from(len) else {
+        unreachable!("pages are limited far below 4 GiB");
+    };
+    out.put_u32(len);
+}

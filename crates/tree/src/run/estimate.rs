@@ -1,0 +1,78 @@
+//! How many entries of a run lie in a key range, without reading pages: whole
+//! pages count whole; a page that a bound cuts is looked into when it is in
+//! the cache, else its keys are taken to be spread evenly between its fences.
+
+use super::{Run, RunIndex};
+use crate::Page;
+use crate::cache::Cached;
+use std::ops::Bound;
+use std::sync::Arc;
+use teak_base::StorageResult;
+
+pub(super) fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
+    let Some(index) = run.index()? else {
+        return Ok(0);
+    };
+    let start = match lower {
+        Bound::Unbounded => 0.0,
+        Bound::Included(key) => entries_before(run, &index, key, false),
+        Bound::Excluded(key) => entries_before(run, &index, key, true),
+    };
+    let end = match upper {
+        Bound::Unbounded => count(&index, index.pages().len()),
+        Bound::Included(key) => entries_before(run, &index, key, true),
+        Bound::Excluded(key) => entries_before(run, &index, key, false),
+    };
+    let entries = (end - start).max(0.0).round();
+    // Entries of a run fit 53 bits.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    Ok(entries as u64)
+}
+
+fn count(index: &RunIndex, pages: usize) -> f64 {
+    let pages = index.pages().iter().take(pages);
+    pages.map(|page| f64::from(page.entries)).sum()
+}
+
+/// Entries before `key`, or, with `through`, before and at it.
+fn entries_before(run: &Run, index: &RunIndex, key: &[u8], through: bool) -> f64 {
+    let number = index.page_of(key);
+    let Some(record) = index.pages().get(number) else {
+        return count(index, number);
+    };
+    let whole = count(index, number);
+    if let Some(Cached::Page(page)) = run.cache.get(run.file.file_id(), record.address.offset) {
+        return whole + f64::from(u32::try_from(before_in(&page, key, through)).unwrap_or(0));
+    }
+    let first = match number.checked_sub(1) {
+        None => run.description.first_key.as_slice(),
+        Some(before) => index.last_key(before),
+    };
+    whole + f64::from(record.entries) * fraction(first, key, index.last_key(number))
+}
+
+fn before_in(page: &Arc<Page>, key: &[u8], through: bool) -> usize {
+    let mut entry = page.lower_bound(key);
+    while through && entry < page.entries() && page.key(entry) == key {
+        entry += 1;
+    }
+    entry
+}
+
+/// Where `key` lies between `first` and `last`, from 0 to 1, reading the bytes
+/// behind the common prefix as a number.
+fn fraction(first: &[u8], key: &[u8], last: &[u8]) -> f64 {
+    let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    let number = |bytes: &[u8]| {
+        let mut number = 0.0;
+        for place in common..common + 8 {
+            number = number * 256.0 + f64::from(bytes.get(place).copied().unwrap_or(0));
+        }
+        number
+    };
+    let width = number(last) - number(first);
+    if width <= 0.0 {
+        return 0.5;
+    }
+    ((number(key) - number(first)) / width).clamp(0.0, 1.0)
+}

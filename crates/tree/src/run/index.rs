@@ -1,0 +1,236 @@
+//! The index block of a run: what each page holds and where it is.
+//!
+//! Raw bytes: pages u32; then per page its address (12 bytes), entries u32, raw
+//! bytes u32, length of the last key u32, length of the filter u32; then all
+//! last keys; then all filters. A key belongs to the first page whose last key
+//! is not less; the versions of one key may go on over several pages.
+
+use crate::filter;
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::limits::KEY_BYTES_MAX;
+use teak_block_file::BlockAddress;
+
+/// The layout number in an index block's header.
+pub(crate) const RUN_INDEX_LAYOUT: u8 = 1;
+
+const PAGE_RECORD_BYTES: usize = BlockAddress::ENCODED_BYTES + 16;
+
+/// What the index tells of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageRecord {
+    pub(crate) address: BlockAddress,
+    pub(crate) entries: u32,
+    pub(crate) raw_bytes: u32,
+    key_end: u32,
+    filter_end: u32,
+}
+
+/// A decoded run index.
+#[derive(Debug, Default)]
+pub struct RunIndex {
+    pages: Vec<PageRecord>,
+    keys: Vec<u8>,
+    filters: Vec<u8>,
+}
+
+impl RunIndex {
+    /// Appends a page. An empty filter excludes nothing.
+    pub(crate) fn push(
+        &mut self,
+        address: BlockAddress,
+        entries: usize,
+        raw_bytes: usize,
+        last_key: &[u8],
+        hashes: &[u64],
+    ) {
+        self.keys.extend_from_slice(last_key);
+        if !hashes.is_empty() {
+            filter::build(hashes, &mut self.filters);
+        }
+        self.pages.push(PageRecord {
+            address,
+            entries: saturate(entries),
+            raw_bytes: saturate(raw_bytes),
+            key_end: saturate(self.keys.len()),
+            filter_end: saturate(self.filters.len()),
+        });
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        out.put_u32(saturate(self.pages.len()));
+        let (mut key_start, mut filter_start) = (0, 0);
+        for page in &self.pages {
+            page.address.encode(out);
+            out.put_u32(page.entries);
+            out.put_u32(page.raw_bytes);
+            out.put_u32(page.key_end - key_start);
+            out.put_u32(page.filter_end - filter_start);
+            (key_start, filter_start) = (page.key_end, page.filter_end);
+        }
+        out.extend_from_slice(&self.keys);
+        out.extend_from_slice(&self.filters);
+    }
+
+    /// Decodes and checks an index: at least one page, last keys ascending.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub(crate) fn decode(raw: &[u8]) -> Result<Self, Malformed> {
+        let mut take = Take::new(raw);
+        let count = take.u32()? as usize;
+        if count == 0 || count > take.rest().len() / PAGE_RECORD_BYTES {
+            return Err(Malformed);
+        }
+        let mut pages = Vec::with_capacity(count);
+        let (mut key_end, mut filter_end) = (0u32, 0u32);
+        for _ in 0..count {
+            let address = BlockAddress::decode(&mut take)?;
+            let entries = take.u32()?;
+            let raw_bytes = take.u32()?;
+            let key_len = take.u32()?;
+            if key_len as usize > KEY_BYTES_MAX || entries == 0 {
+                return Err(Malformed);
+            }
+            key_end = key_end.checked_add(key_len).ok_or(Malformed)?;
+            filter_end = filter_end.checked_add(take.u32()?).ok_or(Malformed)?;
+            pages.push(PageRecord {
+                address,
+                entries,
+                raw_bytes,
+                key_end,
+                filter_end,
+            });
+        }
+        let keys = take.take(key_end as usize)?.to_vec();
+        let filters = take.take(filter_end as usize)?.to_vec();
+        let index = Self {
+            pages,
+            keys,
+            filters,
+        };
+        let ordered = (1..count).all(|page| index.last_key(page - 1) <= index.last_key(page));
+        if ordered && take.is_empty() {
+            Ok(index)
+        } else {
+            Err(Malformed)
+        }
+    }
+
+    pub(crate) fn pages(&self) -> &[PageRecord] {
+        &self.pages
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.pages.capacity() * size_of::<PageRecord>()
+            + self.keys.capacity()
+            + self.filters.capacity()
+    }
+
+    /// The last key of a page; empty when there is no such page.
+    pub(crate) fn last_key(&self, page: usize) -> &[u8] {
+        slice(&self.keys, &self.pages, page, |record| record.key_end)
+    }
+
+    /// Whether a key of this hash may be on a page.
+    pub(crate) fn may_contain(&self, page: usize, hash: u64) -> bool {
+        let filter = slice(&self.filters, &self.pages, page, |record| record.filter_end);
+        filter::may_contain(filter, hash)
+    }
+
+    /// Whether a page has a filter.
+    pub(crate) fn has_filter(&self, page: usize) -> bool {
+        !slice(&self.filters, &self.pages, page, |record| record.filter_end).is_empty()
+    }
+
+    /// The first page whose last key is at or after `key`; the number of pages
+    /// when there is none.
+    pub(crate) fn page_of(&self, key: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.pages.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.last_key(middle) < key {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+fn slice<'a>(
+    bytes: &'a [u8],
+    pages: &[PageRecord],
+    page: usize,
+    end_of: impl Fn(&PageRecord) -> u32,
+) -> &'a [u8] {
+    let start = match page.checked_sub(1) {
+        None => 0,
+        Some(before) => pages.get(before).map_or(0, &end_of),
+    };
+    let end = pages.get(page).map_or(0, &end_of);
+    bytes.get(start as usize..end as usize).unwrap_or_default()
+}
+
+/// Runs are cut by their writer long before 4 GiB of keys or filters.
+fn saturate(len: usize) -> u32 {
+    let Ok(len) = u32::try_from(len) else {
+        unreachable!("a run's index is limited far below 4 GiB");
+    };
+    len
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> RunIndex {
+        let mut index = RunIndex::default();
+        for (number, key) in [b"b".as_slice(), b"dd", b"dd", b"f"].iter().enumerate() {
+            let address = BlockAddress {
+                offset: 8192 + 128 * number as u64,
+                bytes: 100,
+            };
+            index.push(address, number + 1, 300, key, &[number as u64 + 1]);
+        }
+        index
+    }
+
+    #[test]
+    fn an_index_round_trips_and_finds_pages() {
+        let mut raw = Vec::new();
+        sample().encode(&mut raw);
+        let index = RunIndex::decode(&raw).unwrap();
+        assert_eq!(index.pages(), sample().pages());
+        assert_eq!(index.page_of(b"a"), 0);
+        assert_eq!(index.page_of(b"c"), 1);
+        assert_eq!(index.page_of(b"dd"), 1);
+        assert_eq!(index.page_of(b"e"), 3);
+        assert_eq!(index.page_of(b"g"), 4);
+        assert!(index.may_contain(2, 3));
+        assert_eq!(index.last_key(3), b"f");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_malformed(bytes: Vec<u8>) {
+            let _ = RunIndex::decode(&bytes);
+        }
+
+        #[test]
+        fn a_changed_index_never_panics(place: prop::sample::Index, byte: u8) {
+            let mut raw = Vec::new();
+            sample().encode(&mut raw);
+            let place = place.index(raw.len());
+            raw[place] = byte;
+            if let Ok(index) = RunIndex::decode(&raw) {
+                for page in 0..=index.pages().len() {
+                    let _ = (index.last_key(page), index.may_contain(page, 9));
+                }
+                let _ = index.page_of(b"dd");
+            }
+        }
+    }
+}

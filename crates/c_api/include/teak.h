@@ -87,6 +87,7 @@ typedef struct teak_index_definition {
   teak_slice label;      /* names the file; sanitised by the engine */
   uint32_t codec;        /* number of the codec: 0 none, 1 lz4, 2 zstd, 3 zlib, 4 snappy, 5 lzma */
   uint32_t page_bytes;   /* 0 = default 64 KiB */
+  bool exact_lookups;    /* rows are looked up by whole keys (row index, unique keys): keep filters */
 } teak_index_definition;
 
 typedef struct teak_table_definition {

@@ -204,3 +204,151 @@ impl Decoder {
 fn units(count: u64) -> Result<u64, Malformed> {
     count.checked_mul(BLOCK_UNIT_BYTES).ok_or(Malformed)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block;
+    use proptest::prelude::*;
+    use std::path::Path;
+
+    const FILE: FileId = FileId(3);
+
+    /// Extents of these gaps and lengths, in units, and the end behind them.
+    fn extents(pairs: impl IntoIterator<Item = (u64, u64)>) -> (Vec<Extent>, u64) {
+        let mut position = BLOCKS_START;
+        let mut extents = Vec::new();
+        for (gap, units) in pairs {
+            let extent = Extent {
+                offset: position + gap * BLOCK_UNIT_BYTES,
+                bytes: units * BLOCK_UNIT_BYTES,
+            };
+            position = extent.end();
+            extents.push(extent);
+        }
+        (extents, position)
+    }
+
+    /// Places at the end of the file, one behind the other.
+    fn places(extents: &[Extent], mut end: u64) -> Vec<Extent> {
+        block_sizes(extents.iter().copied())
+            .into_iter()
+            .map(|bytes| {
+                let place = Extent { offset: end, bytes };
+                end = place.end();
+                place
+            })
+            .collect()
+    }
+
+    fn decode(end: u64, first: BlockAddress, blocks: &[MapBlock]) -> Result<SpaceMap, Malformed> {
+        let mut decoder = Decoder::new(end);
+        let mut next = Some(first);
+        while let Some(address) = next {
+            decoder.enter(address)?;
+            let stored = blocks.iter().find(|b| b.offset == address.offset).unwrap();
+            let kind = BlockKind::SpaceMap;
+            let block = block::decode(Path::new("f"), FILE, address, kind, &stored.bytes);
+            next = decoder.block(&block.unwrap().raw)?;
+        }
+        decoder.finish()
+    }
+
+    proptest! {
+        #[test]
+        fn a_map_round_trips(
+            pairs in proptest::collection::vec((1u64..1 << 40, 1u64..1 << 20), 0..200)
+        ) {
+            let (free, end) = extents(pairs);
+            let places = places(&free, end);
+            let (first, blocks) = encode(FILE, &places, &free);
+            let map = decode(places.last().unwrap().end(), first, &blocks).unwrap();
+            prop_assert!(map.free.iter().eq(free));
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(raw: Vec<u8>, count in 0u32..20, end in 0u64..1 << 20) {
+            let mut decoder = Decoder::new(BLOCKS_START + end);
+            let _ = decoder.block(&raw);
+            let mut shaped = vec![0; BlockAddress::ENCODED_BYTES];
+            shaped.put_u32(count);
+            shaped.extend_from_slice(&raw);
+            let _ = decoder.block(&shaped);
+            let _ = decoder.finish();
+        }
+    }
+
+    #[test]
+    fn a_long_map_is_a_chain() {
+        let pairs = (0..600_000u64).map(|number| (1 + number % 300, 1 + number % 7));
+        let (free, end) = extents(pairs);
+        let places = places(&free, end);
+        assert!(places.len() > 1);
+        let (first, blocks) = encode(FILE, &places, &free);
+        let map = decode(places.last().unwrap().end(), first, &blocks).unwrap();
+        assert!(map.free.iter().eq(free));
+        assert_eq!(
+            map.places.iter().map(|p| p.bytes).sum::<u64>(),
+            places.iter().map(|p| p.bytes).sum()
+        );
+    }
+
+    #[test]
+    fn cutting_out_its_own_places_leaves_a_map_that_fits() {
+        // Each place splits an extent in two.
+        for length in 0..400u64 {
+            let pairs = (0..length).map(|number| (1 + number % 2 * 200, 300 + number * 50));
+            let (mut free, end) = extents(pairs);
+            let sizes = block_sizes(free.iter().copied());
+            let bytes = sizes[0];
+            let index = free.iter().position(|hole| hole.bytes > bytes + 256);
+            let place = match index {
+                Some(index) => {
+                    let hole = free[index];
+                    let place = Extent {
+                        offset: hole.offset + 128,
+                        bytes,
+                    };
+                    free[index] = Extent::between(hole.offset, place.offset);
+                    free.insert(index + 1, Extent::between(place.end(), hole.end()));
+                    place
+                }
+                None => Extent { offset: end, bytes },
+            };
+            let (first, blocks) = encode(FILE, &[place], &free);
+            let map = decode(end.max(place.end()) + 128, first, &blocks).unwrap();
+            assert!(map.free.iter().eq(free));
+        }
+    }
+
+    #[test]
+    fn a_chain_that_returns_to_itself_is_malformed() {
+        let mut decoder = Decoder::new(BLOCKS_START + 1024);
+        let address = BlockAddress {
+            offset: BLOCKS_START,
+            bytes: 100,
+        };
+        decoder.enter(address).unwrap();
+        let mut raw = Vec::new();
+        address.encode(&mut raw);
+        raw.put_u32(0);
+        assert_eq!(decoder.block(&raw), Ok(Some(address)));
+        assert_eq!(decoder.enter(address), Err(Malformed));
+    }
+
+    #[test]
+    fn a_map_that_calls_itself_free_is_malformed() {
+        let mut decoder = Decoder::new(BLOCKS_START + 1024);
+        let address = BlockAddress {
+            offset: BLOCKS_START + 128,
+            bytes: 100,
+        };
+        decoder.enter(address).unwrap();
+        let mut raw = vec![0; BlockAddress::ENCODED_BYTES];
+        raw.put_u32(1);
+        raw.put_varint(1);
+        raw.put_varint(2);
+        assert_eq!(decoder.block(&raw), Ok(None));
+        assert!(decoder.finish().is_err());
+    }
+}

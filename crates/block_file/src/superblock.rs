@@ -147,7 +147,9 @@ impl SuperblockInfo {
         let reserved = take.u32()?;
         let end = take.u64()?;
         let aligned = end.is_multiple_of(BLOCK_UNIT_BYTES) && end >= BLOCKS_START;
-        if payload_bytes > PAYLOAD_BYTES_MAX || reserved != 0 || !aligned {
+        // Generations count up by one; this one would soon overflow.
+        let countable = generation < u64::MAX / 2;
+        if payload_bytes > PAYLOAD_BYTES_MAX || reserved != 0 || !aligned || !countable {
             return Err(Malformed);
         }
         let payload = take.take(payload_bytes)?.to_vec();

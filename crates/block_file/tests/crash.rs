@@ -43,9 +43,11 @@ struct Life {
 
 fn contents(number: u64) -> Vec<u8> {
     let mut random = Random::new(number);
-    let length = match random.below(20) {
-        0 => random.below(200_000),
-        1 => 0,
+    let length = match random.below(60) {
+        // Enough for a tail that is worth cutting off.
+        0 => random.below(1_500_000),
+        1..=3 => random.below(200_000),
+        4..=6 => 0,
         _ => random.below(6_000),
     };
     // Compressible, as pages are.

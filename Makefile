@@ -18,7 +18,8 @@ FLAVOUR ?= release
 OBJECTS := $(BUILD)/plugin-$(FLAVOUR)
 ifeq ($(FLAVOUR),asan)
 PLUGIN := $(BUILD)/asan/ha_teak.so
-FLAVOUR_FLAGS := -fsanitize=address -fno-omit-frame-pointer -O1 -g
+# The server was built without the sanitizer: what its headers change for one (layouts, poisoned memory) must not be.
+FLAVOUR_FLAGS := -fsanitize=address -U__SANITIZE_ADDRESS__ -fno-omit-frame-pointer -O1 -g
 else
 PLUGIN := $(BUILD)/ha_teak.so
 FLAVOUR_FLAGS := -O2 -g
@@ -119,7 +120,7 @@ tidy:
 	@scripts/tidy.py
 
 clean: ## remove what was built (not the downloaded MariaDB source)
-	@printf -- '-- removing the plugin, cargo target directory and the results of runs\n'
+	@printf -- '-- removing the plugin, the cargo target directories and the results of runs\n'
 	@rm -rf $(BUILD)/plugin-* $(BUILD)/asan $(BUILD)/ha_teak.so $(BUILD)/bench $(BUILD)/mtr-var $(BUILD)/mtr-root \
-		$(BUILD)/plugins*
+		$(BUILD)/plugins* $(BUILD)/target-*
 	@cargo clean --quiet

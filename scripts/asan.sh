@@ -11,7 +11,7 @@ SERVER_PRELOAD=$(g++ -print-file-name=libasan.so)
 [ -e "$SERVER_PRELOAD" ] || fail "The compiler has no libasan.so."
 SERVER_PRELOAD=$(readlink -f "$SERVER_PRELOAD")
 export SERVER_PRELOAD
-export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:detect_odr_violation=0:alloc_dealloc_mismatch=0
+export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:detect_odr_violation=0:alloc_dealloc_mismatch=0:allow_user_poisoning=0
 export MTR_VAR=$BUILD/mtr-var-asan
 say "AddressSanitizer: $TEAK_PLUGIN with $SERVER_PRELOAD preloaded"
 exec "$ROOT/scripts/mtr.sh" "$@"

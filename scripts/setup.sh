@@ -66,13 +66,12 @@ check_rust() {
 
 # ---- apt -------------------------------------------------------------------------------------------------------------
 
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"
-    elif command -v sudo >/dev/null; then sudo "$@"
-    else fail "Packages must be installed ($MISSING): run this as root, or install sudo."
-    fi
+need_root() { # WHAT FOR
+    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+        fail "Packages must be installed ($1): run this as root, or install sudo."
 }
-MISSING=
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 # apt's words go to a file, shown only when it fails.
 apt_quietly() {
@@ -214,7 +213,7 @@ install_tools() {
     local tools
     tools=$(missing_tools | tr '\n' ' ')
     [ -n "$tools" ] || return 0
-    MISSING=$tools
+    need_root "${tools% }"
     refresh_lists
     say "installing $tools"
     # shellcheck disable=SC2086
@@ -274,7 +273,7 @@ main() {
         return
     fi
 
-    MISSING="MariaDB's server, client, test and development packages"
+    need_root "MariaDB's server, client, test and development packages"
     if [ -z "$(binary_versions mariadb-server)" ] || [ -z "$have" ]; then refresh_lists; fi
     [ -n "${MARIADB_SOURCE:-}" ] || refresh_private_lists
     local candidate version=

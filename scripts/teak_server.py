@@ -18,7 +18,7 @@ SCRIPT = ROOT / "scripts" / "server.sh"
 # Numbers of the client library's interface (errmsg.h, mysql.h).
 CR_SERVER_GONE_ERROR, CR_SERVER_LOST, CR_CONNECTION_ERROR = 2006, 2013, 2002
 LOST = (CR_SERVER_GONE_ERROR, CR_SERVER_LOST, CR_CONNECTION_ERROR, 2003, 2027, 2055, 1053, 1927)
-OPTION_LOCAL_INFILE = 8
+UNKNOWN_VARIABLE = 1193
 
 
 class SqlError(Exception):
@@ -213,9 +213,14 @@ def settle(server, connection, engine, timeout=600):
     elif engine == "ROCKSDB":
         connection.run("SET GLOBAL rocksdb_force_flush_memtable_now = 1")
     elif engine == "TEAK":
-        connection.run("FLUSH TABLES")
+        try:
+            connection.run("SET GLOBAL teak_checkpoint_now = 1")
+        except SqlError as error:
+            if error.number != UNKNOWN_VARIABLE:
+                raise
+            connection.run("FLUSH ENGINE LOGS")
         while time.monotonic() < deadline:
-            rows = connection.run("SHOW GLOBAL STATUS LIKE 'Teak\\_pending\\_bytes'")
+            rows = connection.run("SHOW GLOBAL STATUS LIKE 'Teak\\_pending\\_flush\\_bytes'")
             if not rows or int(rows[0][1]) == 0:
                 return
             time.sleep(0.1)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Everything that must hold, stage by stage; every stage runs, also after a failed one, and ends with its count. The
 # last line is the sum. The exit status is that of the worst stage.
-#   scripts/test.sh [stage...]     stages: setup lint cargo build mtr kill simulate
+#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr kill simulate
 #   KILLS=20 SEEDS=300             how long the last two go on
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo build mtr kill simulate
+[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr kill simulate
 RESULTS=$BUILD/test
 PASSED=0 FAILED=0
 SUMMARY=()
@@ -50,6 +50,7 @@ for name; do
         lint) stage lint scripts/lint.sh ;;
         cargo) stage cargo cargo test --workspace --no-fail-fast ;;
         build) stage build make --no-print-directory build ;;
+        codecs) stage codecs plugin/tests/run.sh ;;
         mtr) stage mtr scripts/mtr.sh ;;
         kill) stage kill scripts/kill_test.py --kills="${KILLS:-20}" ;;
         simulate) stage simulate scripts/simulate.sh "${SEEDS:-300}" ;;

@@ -1,0 +1,110 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* What the engine can do, and calls too small for a file of their own. See ha_teak.h. */
+
+#include "ha_teak.h"
+
+#include "errors.h"
+
+namespace teak {
+
+ulonglong ha_teak::table_flags() const {
+  return HA_REC_NOT_IN_SEQ                       // a position is a key
+         | HA_NULL_IN_KEY                        // also in unique keys
+         | HA_CAN_INDEX_BLOBS | HA_CAN_BIT_FIELD | HA_CAN_GEOMETRY  // geometry is stored, not indexed spatially
+         | HA_CAN_VIRTUAL_COLUMNS
+         | HA_AUTO_PART_KEY                      // AUTO_INCREMENT as a later part of a key
+         | HA_CAN_SQL_HANDLER
+         | HA_PARTIAL_COLUMN_READ
+         | HA_TABLE_SCAN_ON_INDEX                // rows live in the primary key
+         | HA_PRIMARY_KEY_IN_READ_INDEX          // every entry leads to its primary key
+         | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION  // position() encodes it from the record
+         | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE    // delete_row() encodes every key
+         | HA_DUPLICATE_POS                      // dup_ref holds the position of the row in the way
+         | HA_BINLOG_ROW_CAPABLE
+         | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_ONLINE_ANALYZE;
+}
+
+ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
+  ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+  if (key == table_share->primary_key) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
+  // A collation may order by weights from which the text cannot be had back: then the row has to be read.
+  bool covers = true;
+  if (share_ != nullptr && key < share_->keys()) {
+    const KeyCodec &codec = share_->codec(key);
+    if (all_parts)
+      covers = codec.all_decodable();
+    else if (part < codec.parts())
+      covers = codec.decodable(part);
+    else if (part < table_share->key_info[key].ext_key_parts)
+      covers = share_->key(key).decodable_columns.has(table_share->key_info[key].key_part[part].fieldnr - 1);
+  } else if (all_parts) {
+    for (uint i = 0; covers && i < table_share->key_info[key].user_defined_key_parts; i++)
+      covers = KeyCodec::part_decodable(table_share, key, i);
+  } else {
+    covers = KeyCodec::part_decodable(table_share, key, part);
+  }
+  return covers ? flags | HA_KEYREAD_ONLY : flags;
+}
+
+const char *ha_teak::index_type(uint) { return "BTREE"; }
+
+bool ha_teak::get_error_message(int error, String *text) {
+  if (error >= HA_ERR_LAST || error == HA_ERR_TABLE_EXIST || error == HA_ERR_TO_BIG_ROW)
+    text->append(error_text_.data(), error_text_.size());
+  return false;
+}
+
+int ha_teak::failure(teak_status status) { return convert(ha_thd(), status, name_.c_str(), &error_text_); }
+
+int ha_teak::out_of_memory() {
+  error_text_ = name_ + ": out of memory";
+  return HA_ERR_OUT_OF_MEM;
+}
+
+int ha_teak::corrupt(const char *what) {
+  error_text_ = name_ + ": " + what;
+  sql_print_error("TEAK: %s", error_text_.c_str());
+  push_warning_printf(ha_thd(), Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, ER_THD(ha_thd(), ER_GET_ERRMSG),
+                      HA_ERR_CRASHED, error_text_.c_str(), "TEAK");
+  return HA_ERR_CRASHED;
+}
+
+int ha_teak::extra(enum ha_extra_function operation) {
+  switch (operation) {
+    case HA_EXTRA_WRITE_CAN_REPLACE:
+    case HA_EXTRA_INSERT_WITH_UPDATE:
+      writes_over_duplicates_ = true;
+      break;
+    case HA_EXTRA_WRITE_CANNOT_REPLACE:
+    case HA_EXTRA_NO_IGNORE_DUP_KEY:
+      writes_over_duplicates_ = false;
+      break;
+    case HA_EXTRA_FLUSH:
+      blobs_.clear(0);
+      break;
+    default:
+      break;
+  }
+  return 0;
+}
+
+int ha_teak::reset() {
+  constexpr size_t KEEP_BYTES = 1 << 20;
+  scan_.close();
+  rows_.close();
+  probe_.close();
+  blobs_.clear(KEEP_BYTES);
+  row_.clear();
+  row_.shrink(KEEP_BYTES);
+  writes_over_duplicates_ = false;
+  all_columns_ = false;
+  set_no_bounds();
+  return 0;
+}
+
+}  // namespace teak

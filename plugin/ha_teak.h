@@ -1,0 +1,214 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* ha_teak: one open table of one connection, as the server sees it. Its parts, by job:
+
+     ha_teak.cc                 what the engine can do, small calls
+     handler_open.cc            open, close
+     handler_lock.cc            statements, row locks, isolation
+     handler_create.cc          CREATE, DROP, RENAME, TRUNCATE, ALTER
+     handler_write.cc           INSERT, UPDATE, DELETE
+     handler_auto_increment.cc  AUTO_INCREMENT
+     handler_read.cc            index and table scans, lookups by position
+     handler_row.cc             from an entry of an index to the server's record
+     handler_info.cc            figures for the optimiser and for INFORMATION_SCHEMA
+     handler_check.cc           CHECK, ANALYZE, OPTIMIZE TABLE
+
+   Rows and keys become bytes in the codecs; the engine behind teak.h knows bytes only. */
+
+#ifndef TEAK_HA_TEAK_H
+#define TEAK_HA_TEAK_H
+
+#include "server_version.h"
+
+#include <string>
+#include <vector>
+
+#include "cursor.h"
+#include "session.h"
+#include "share.h"
+
+namespace teak {
+
+/* DROP TABLE by path. 0, or HA_ERR_NO_SUCH_TABLE, or another error of the server. */
+int drop_table_of_engine(const char *path);
+
+class ha_teak final : public handler {
+ public:
+  ha_teak(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) {}
+  ~ha_teak() override = default;
+
+  /* ---- abilities ---- */
+  ulonglong table_flags() const override;
+  ulong index_flags(uint key, uint part, bool all_parts) const override;
+  uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
+  uint max_supported_keys() const override { return MAX_KEY; }
+  uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
+  uint max_supported_key_length() const override { return 3072; }
+  uint max_supported_key_part_length() const override { return 3072; }
+  const char *index_type(uint key) override;
+  const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
+  uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+  bool get_error_message(int error, String *text) override;
+
+  /* ---- open ---- */
+  int open(const char *name, int mode, uint test_if_locked) override;
+  int close() override;
+  int extra(enum ha_extra_function operation) override;
+  int reset() override;
+
+  /* ---- statements and locks ---- */
+  /* The engine locks rows, the server's metadata locks tables: nothing is left for THR_LOCK. */
+  uint lock_count() const override { return 0; }
+  THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) override;
+  int external_lock(THD *thd, int type) override;
+  int start_stmt(THD *thd, thr_lock_type type) override;
+  void unlock_row() override;
+
+  /* ---- definition ---- */
+  int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
+  int delete_table(const char *name) override;
+  int rename_table(const char *from, const char *to) override;
+  int truncate() override;
+  void update_create_info(HA_CREATE_INFO *info) override;
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *alter) override;
+  bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter, bool commit) override;
+
+  /* ---- writes ---- */
+  int write_row(const uchar *record) override;
+  int update_row(const uchar *old_record, const uchar *new_record) override;
+  int delete_row(const uchar *record) override;
+  void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                          ulonglong *reserved) override;
+  int reset_auto_increment(ulonglong value) override;
+
+  /* ---- reads ---- */
+  int rnd_init(bool scan) override;
+  int rnd_end() override;
+  int rnd_next(uchar *record) override;
+  int rnd_pos(uchar *record, uchar *position) override;
+  void position(const uchar *record) override;
+  int cmp_ref(const uchar *left, const uchar *right) override;
+  int index_init(uint key, bool sorted) override;
+  int index_end() override;
+  int index_read_map(uchar *record, const uchar *image, key_part_map parts, enum ha_rkey_function how) override;
+  int index_read_last_map(uchar *record, const uchar *image, key_part_map parts) override;
+  int index_next_same(uchar *record, const uchar *image, uint length) override;
+  int index_next(uchar *record) override;
+  int index_prev(uchar *record) override;
+  int index_first(uchar *record) override;
+  int index_last(uchar *record) override;
+  int read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) override;
+  int prepare_range_scan(const key_range *start, const key_range *end) override;
+
+  /* ---- figures ---- */
+  int info(uint what) override;
+  ha_rows records_in_range(uint key, const key_range *least, const key_range *greatest, page_range *pages) override;
+  ha_rows estimate_rows_upper_bound() override;
+  double scan_time() override;
+  double read_time(uint index, uint ranges, ha_rows rows) override;
+
+  /* ---- administration ---- */
+  int check(THD *thd, HA_CHECK_OPT *options) override;
+  int analyze(THD *thd, HA_CHECK_OPT *options) override;
+  int optimize(THD *thd, HA_CHECK_OPT *options) override;
+
+ private:
+  static constexpr size_t POSITION_LENGTH_BYTES = 2;  // in front of a primary key in a position
+
+  /* The keys of one row, by index of the engine. */
+  struct RowKeys {
+    std::vector<ByteBuffer> keys;
+    std::vector<uint8_t> unique;  // this entry must be the only one of its key
+    void resize(size_t indexes) {
+      keys.resize(indexes);
+      unique.resize(indexes);
+    }
+  };
+
+  /* A status as an error of the server; its cause is kept for get_error_message(). */
+  int failure(teak_status status);
+  int out_of_memory();
+  int corrupt(const char *what);
+
+  /* ---- writes ---- */
+  int begin_write();
+  bool encode_keys(const uchar *record, RowKeys *row) const;
+  bool encode_secondary_keys(const uchar *record, RowKeys *row) const;
+  teak_slice value_of(const RowKeys &row, uint32_t index) const;
+  int refused(const teak_duplicate &duplicate);
+  teak_status lock_duplicate(uint32_t index);
+  int note_auto_increment(const uchar *record);
+  int next_auto_increment_in_key(ulonglong *next);
+  int greatest_auto_increment(ulonglong *greatest);
+  int auto_increment_of(uint key, const teak_row &entry, ulonglong *value);
+
+  /* ---- reads ---- */
+  enum class Direction { None, Forward, Backward };
+  static constexpr int SKIP = -1;  // the entry is of no row: go on
+
+  void prepare_for_write();
+  void bind_scan(uint key);
+  void bind_rows();
+  void set_no_bounds();
+  teak_status set_range_bounds();
+  void encode_bound(const key_range &range, bool is_lower, ByteBuffer *bytes, teak_slice *bound);
+  int read_exact(uchar *record, const uchar *image, key_part_map parts, bool from_last);
+  int scan(teak_status status, teak_row entry, Direction direction, uchar *record, int nothing);
+  int deliver(const teak_row &entry, uchar *record);
+  int deliver_by_secondary(const teak_row &entry, uchar *record);
+  bool decode_row(teak_slice primary, teak_slice value, uchar *record, bool all_columns);
+  bool entry_is_of_row(const teak_row &entry, const uchar *record, teak_status *status);
+  bool covering();
+  bool locking() const { return lock_mode_ != TEAK_LOCK_NONE; }
+  void remember_primary(teak_slice primary);
+  void store_position(teak_slice primary, uchar *position) const;
+
+  int sum_of_indexes(uint64_t free_bytes);
+  int check_secondaries(THD *thd);
+  std::string key_name(uint32_t index) const;
+
+  std::string name_;
+  std::string error_text_;
+  Share *share_ = nullptr;
+  Session *session_ = nullptr;
+  teak_lock_mode lock_mode_ = TEAK_LOCK_NONE;
+  thr_lock_type requested_lock_ = TL_UNLOCK;
+
+  /* Reads. scan_ walks the index of the scan, rows_ fetches rows by primary key, probe_ looks up what the server did not
+     ask for. */
+  Cursor scan_, rows_, probe_;
+  Cursor *row_cursor_ = nullptr;      // gave the row read last, and holds its lock
+  uint scan_key_ = MAX_KEY;           // key of the scan; MAX_KEY: the whole table
+  bool scan_started_ = false;
+  bool all_columns_ = false;          // what is read may be written back whole
+  bool exact_ = false;                // the lookup was exact: all rows up to the bounds agree with it
+  bool exact_bounds_ = false;         // the bounds are those of an exact lookup; index_next() may go beyond them
+  bool exact_by_get_ = false;         // the lookup was of a unique key: there is no second row
+  bool in_read_range_ = false;        // the server's read_range_first() calls us back
+  bool has_range_ = false;            // prepare_range_scan() was called for the next lookup
+  teak_slice range_lower_ = UNBOUNDED, range_upper_ = UNBOUNDED;
+  ByteBuffer prefix_, prefix_end_, range_start_, range_end_;
+  ByteBuffer compared_key_, position_key_, scratch_;
+  BlobArena blobs_;
+  uint8_t row_id_[KeyCodec::HIDDEN_ROW_ID_BYTES] = {};  // of the row read or written last, in a table without primary key
+
+  /* Writes. */
+  RowKeys new_, old_;
+  ByteBuffer row_;
+  std::vector<teak_entry> entries_;
+  std::vector<teak_change> changes_;
+  ByteBuffer in_the_way_;              // primary key of the row that refused the last one
+  uint duplicate_key_ = MAX_KEY;
+  bool writes_over_duplicates_ = false;  // REPLACE, ON DUPLICATE KEY UPDATE: the row in the way is wanted next
+
+  uint64_t raw_bytes_ = 0;  // of the row index, before compression; as of the last info()
+};
+
+}  // namespace teak
+
+#endif

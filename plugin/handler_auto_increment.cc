@@ -1,0 +1,99 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* AUTO_INCREMENT. As the first part of a key it is a durable counter of the table, given out in intervals; as a later part
+   it is one more than the greatest value among the rows that agree in the parts before it, read under lock. */
+
+#include "ha_teak.h"
+
+namespace teak {
+
+/* A generated or given value moves the counter, also when an UPDATE wrote it. */
+int ha_teak::note_auto_increment(const uchar *record) {
+  if (table->found_next_number_field == nullptr || table_share->next_number_keypart != 0 || record != table->record[0])
+    return 0;
+  Field *field = table->found_next_number_field;
+  if (field->is_null()) return 0;
+  longlong value = field->val_int();
+  if (value <= 0 && !(field->flags & UNSIGNED_FLAG)) return 0;
+  teak_status status = share_->note_auto_increment(static_cast<ulonglong>(value));
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+void ha_teak::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                                 ulonglong *reserved) {
+  *first = ULONGLONG_MAX;  // failure, for the server
+  *reserved = 0;
+  if (table_share->next_number_keypart == 0) {
+    if (share_->reserve_auto_increment(offset, increment, wanted, first, reserved) != TEAK_OK) *first = ULONGLONG_MAX;
+    return;
+  }
+  ulonglong next;
+  if (next_auto_increment_in_key(&next) != 0) return;
+  *first = next;
+  *reserved = 1;  // the next row may be of another group
+}
+
+int ha_teak::next_auto_increment_in_key(ulonglong *next) {
+  if (int error = begin_write()) return error;
+  const uint number = table_share->next_number_index;
+  const KeyCodec &codec = share_->codec(number);
+  uchar image[MAX_KEY_LENGTH];
+  key_copy(image, table->record[0], table->key_info + number, table_share->next_number_key_offset);
+  prefix_.clear();
+  codec.encode_image(image, table_share->next_number_key_offset, &prefix_);
+  if (prefix_.failed()) return out_of_memory();
+
+  const KEY_PART_INFO &part = table->key_info[number].key_part[table_share->next_number_keypart];
+  const bool descending = (part.key_part_flag & HA_REVERSE_SORT) != 0;
+  teak_row entry;
+  probe_.bind(session_, share_->table(), share_->index_of(number), TEAK_LOCK_EXCLUSIVE);
+  teak_status status = probe_.seek(slice(prefix_), descending ? TEAK_SEEK_AT_OR_AFTER : TEAK_SEEK_AT_OR_BEFORE_PREFIX,
+                                   &entry);
+  if (status != TEAK_OK && status != TEAK_NOT_FOUND) return failure(status);
+  *next = 1;
+  if (status == TEAK_NOT_FOUND || entry.key.len < prefix_.size() ||
+      memcmp(entry.key.data, prefix_.data(), prefix_.size()) != 0)
+    return 0;
+
+  ulonglong value;
+  if (int error = auto_increment_of(number, entry, &value)) return error;
+  *next = value + 1;
+  return 0;
+}
+
+/* Decoded into a record of its own: record[1] may hold a row that is still wanted. */
+int ha_teak::auto_increment_of(uint key, const teak_row &entry, ulonglong *value) {
+  scratch_.clear();
+  scratch_.append(table_share->default_values, table_share->reclength);
+  if (scratch_.failed()) return out_of_memory();
+  if (!share_->codec(key).decode(entry.key.data, entry.key.len, scratch_.data(), nullptr))
+    return corrupt("an entry of a key is malformed");
+  Field *field = table->found_next_number_field;
+  longlong signed_value = field->val_int(scratch_.data() + (field->ptr - table->record[0]));
+  *value = signed_value < 0 && !(field->flags & UNSIGNED_FLAG) ? 0 : static_cast<ulonglong>(signed_value);
+  return 0;
+}
+
+/* The greatest value that a row has; 0 without rows. */
+int ha_teak::greatest_auto_increment(ulonglong *greatest) {
+  const uint number = table_share->next_number_index;
+  const bool descending = (table->key_info[number].key_part[0].key_part_flag & HA_REVERSE_SORT) != 0;
+  if (int error = begin_write()) return error;
+  teak_row entry;
+  probe_.bind(session_, share_->table(), share_->index_of(number), TEAK_LOCK_SHARED);
+  teak_status status = descending ? probe_.first(&entry) : probe_.last(&entry);
+  *greatest = 0;
+  if (status == TEAK_NOT_FOUND) return 0;
+  return status == TEAK_OK ? auto_increment_of(number, entry, greatest) : failure(status);
+}
+
+int ha_teak::reset_auto_increment(ulonglong value) {
+  teak_status status = share_->set_auto_increment(value == 0 ? 1 : value);
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+}  // namespace teak

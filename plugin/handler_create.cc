@@ -1,0 +1,177 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* CREATE, DROP, RENAME, TRUNCATE, and what ALTER can do without copying. What Teak does not have is refused by its name:
+   an ignored clause would be found out when it is too late. */
+
+#include "errors.h"
+#include "ha_teak.h"
+#include "handlerton.h"
+#include "variables.h"
+
+namespace teak {
+
+namespace {
+
+teak_slice slice_of(const char *text, size_t length) { return {reinterpret_cast<const uint8_t *>(text), length}; }
+teak_slice slice_of(const char *text) { return slice_of(text, strlen(text)); }
+
+int refuse(const char *what) {
+  my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "TEAK", what);
+  return HA_WRONG_CREATE_OPTION;
+}
+
+bool declares_foreign_key(const HA_CREATE_INFO *info) {
+  if (info->alter_info == nullptr) return false;
+  List_iterator_fast<Key> keys(info->alter_info->key_list);
+  while (const Key *key = keys++)
+    if (key->type == Key::FOREIGN_KEY && !key->old) return true;
+  return false;
+}
+
+/* 0, or what the clause is that Teak does not have. */
+const char *refused_clause(const TABLE *form, const HA_CREATE_INFO *info) {
+  if (declares_foreign_key(info)) return "FOREIGN KEY";
+  if (info->tmp_table()) return "TEMPORARY";
+  if (info->data_file_name != nullptr) return "DATA DIRECTORY";
+  if (info->index_file_name != nullptr) return "INDEX DIRECTORY";
+  if (info->tablespace != nullptr) return "TABLESPACE";
+  for (uint i = 0; i < form->s->keys; i++) {
+    if (form->key_info[i].flags & HA_FULLTEXT) return "FULLTEXT KEY";
+    if (form->key_info[i].flags & HA_SPATIAL) return "SPATIAL KEY";
+  }
+  return nullptr;
+}
+
+/* Whether keys and rows can be encoded: said now, not at the first row. */
+bool can_encode(const TABLE *form, std::string *error) {
+  std::shared_ptr<const KeyCodec> primary = form->s->primary_key == MAX_KEY
+                                                ? KeyCodec::create_hidden()
+                                                : KeyCodec::create(form, form->s->primary_key, nullptr, error);
+  if (primary == nullptr) return false;
+  for (uint i = 0; i < form->s->keys; i++)
+    if (i != form->s->primary_key && KeyCodec::create(form, i, primary.get(), error) == nullptr) return false;
+  return RowCodec::create(form, primary, TableMetadata().schema_version, error) != nullptr;
+}
+
+}  // namespace
+
+int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
+  name_ = name;
+  if (const char *clause = refused_clause(form, info)) return refuse(clause);
+  std::string error;
+  if (!can_encode(form, &error)) {
+    my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
+    return HA_WRONG_CREATE_OPTION;
+  }
+
+  const ha_table_option_struct *options = form->s->option_struct;
+  const uint hidden = form->s->primary_key == MAX_KEY ? 1 : 0;
+  std::vector<teak_index_definition> indexes(form->s->keys + hidden);
+  for (teak_index_definition &index : indexes) {
+    index.codec = options->compression;
+    index.page_bytes = static_cast<uint32_t>(options->page_bytes);
+    index.exact_lookups = false;
+  }
+  indexes[0].label = slice_of("main");
+  indexes[0].exact_lookups = true;
+  for (uint i = 0; i < form->s->keys; i++) {
+    if (i == form->s->primary_key) continue;
+    const KEY &key = form->key_info[i];
+    indexes[i + hidden].label = slice_of(key.name.str, key.name.length);
+    indexes[i + hidden].exact_lookups = enforced_by_engine(key);
+  }
+
+  uint8_t metadata[TableMetadata::BYTES];
+  TableMetadata().encode(metadata);
+  teak_table_definition definition = {slice_of(name), indexes.data(), indexes.size(), {metadata, sizeof(metadata)}};
+  teak_status status = teak_table_create(engine, &definition);
+  if (status != TEAK_OK) return failure(status);
+
+  if (form->found_next_number_field == nullptr || info->auto_increment_value <= 1) return 0;
+  teak_table *table = nullptr;
+  status = teak_table_open(engine, slice_of(name), &table);
+  if (status == TEAK_OK) {
+    status = teak_counter_set(table, AUTO_INCREMENT_COUNTER, info->auto_increment_value);
+    teak_table_close(table);
+  }
+  if (status == TEAK_OK) return 0;
+  int failed = failure(status);
+  teak_table_drop(engine, slice_of(name));
+  return failed;
+}
+
+int drop_table_of_engine(const char *path) {
+  teak_status status = teak_table_drop(engine, slice_of(path));
+  std::string cause;
+  return status == TEAK_OK ? 0 : convert(current_thd, status, path, &cause);
+}
+
+int ha_teak::delete_table(const char *name) {
+  name_ = name;
+  teak_status status = teak_table_drop(engine, slice_of(name));
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+int ha_teak::rename_table(const char *from, const char *to) {
+  name_ = from;
+  teak_status status = teak_table_rename(engine, slice_of(from), slice_of(to));
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+int ha_teak::truncate() {
+  reset();
+  teak_status status = teak_table_truncate(engine, slice_of(name_.c_str(), name_.size()));
+  share_->forget_counters();
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+void ha_teak::update_create_info(HA_CREATE_INFO *info) {
+  if (!(info->used_fields & HA_CREATE_USED_AUTO)) {
+    this->info(HA_STATUS_AUTO);
+    info->auto_increment_value = stats.auto_increment_value;
+  }
+}
+
+/* ---- ALTER ---- */
+
+bool ha_teak::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) {
+  const ha_table_option_struct *old_options = table_share->option_struct, *new_options = info->option_struct;
+  if (table_changes != IS_EQUAL_YES) return COMPATIBLE_DATA_NO;
+  if (old_options != nullptr && new_options != nullptr &&
+      (old_options->compression != new_options->compression || old_options->page_bytes != new_options->page_bytes))
+    return COMPATIBLE_DATA_NO;
+  if (info->data_file_name != nullptr || info->index_file_name != nullptr) return COMPATIBLE_DATA_NO;
+  return COMPATIBLE_DATA_YES;
+}
+
+enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *alter) {
+  if (share_->has_indexed_virtual_column() && (alter->handler_flags & ALTER_VIRTUAL_GCOL_EXPR))
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  enum_alter_inplace_result result = handler::check_if_supported_inplace_alter(altered, alter);
+  // Names, defaults and comments are the server's: nothing in the engine changes.
+  return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
+}
+
+bool ha_teak::commit_inplace_alter_table(TABLE *, Alter_inplace_info *alter, bool commit) {
+  if (!commit) return false;
+  alter->group_commit_ctx = nullptr;
+  if (!(alter->create_info->used_fields & HA_CREATE_USED_AUTO) || table->found_next_number_field == nullptr ||
+      table_share->next_number_keypart != 0)
+    return false;
+  ulonglong greatest = 0, wanted = alter->create_info->auto_increment_value;
+  int error = greatest_auto_increment(&greatest);
+  if (error == 0) {
+    // Values that rows have are not given again.
+    if (wanted <= greatest) wanted = greatest == ULONGLONG_MAX ? greatest : greatest + 1;
+    teak_status status = share_->set_auto_increment(wanted == 0 ? 1 : wanted);
+    if (status != TEAK_OK) error = failure(status);
+  }
+  if (error != 0) print_error(error, MYF(0));
+  return error != 0;
+}
+
+}  // namespace teak

@@ -1,0 +1,98 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Figures: for the optimiser, estimates from counts in index blocks and memory; for INFORMATION_SCHEMA, real sizes. No
+   data page is read for them, but for rec_per_key (statistics.cc). */
+
+#include "ha_teak.h"
+#include "handlerton.h"
+
+namespace teak {
+
+int ha_teak::info(uint what) {
+  if (what & HA_STATUS_ERRKEY) errkey = duplicate_key_;
+  if (what & HA_STATUS_VARIABLE) {
+    teak_index_statistics figures;
+    teak_status status = teak_index_statistics_get(share_->table(), 0, &figures);
+    if (status != TEAK_OK) return failure(status);
+    stats.records = figures.entries;
+    stats.deleted = figures.tombstones;
+    stats.data_file_length = figures.disk_bytes;
+    raw_bytes_ = figures.raw_bytes + figures.memtable_bytes;
+    // The count is an estimate: only a table scan may find that there is nothing.
+    if (stats.records == 0 && !(what & (HA_STATUS_TIME | HA_STATUS_OPEN))) stats.records = 1;
+    stats.mean_rec_length =
+        stats.records == 0 ? 0 : static_cast<ulong>(std::max(figures.disk_bytes, raw_bytes_) / stats.records);
+    if (what & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA))
+      if (int error = sum_of_indexes(figures.free_bytes)) return error;
+  }
+  if ((what & (HA_STATUS_CONST | HA_STATUS_VARIABLE)) && !(what & HA_STATUS_OPEN)) {
+    // Without figures the optimiser guesses; a failure to sample is no reason to fail the statement.
+    share_->refresh_statistics(table, stats.records, false);
+  }
+  if (what & HA_STATUS_CONST) {
+    stats.block_size = COST_PAGE_BYTES;
+    stats.max_data_file_length = 0;
+    stats.create_time = 0;
+    char frm[FN_REFLEN];
+    struct stat about;
+    fn_format(frm, name_.c_str(), "", reg_ext, MY_UNPACK_FILENAME | MY_APPEND_EXT);
+    if (::stat(frm, &about) == 0) stats.create_time = about.st_ctime;
+  }
+  if (what & HA_STATUS_AUTO) {
+    ulonglong next = 0;
+    if (table->found_next_number_field != nullptr && table_share->next_number_keypart == 0) {
+      teak_status status = share_->next_auto_increment(&next);
+      if (status != TEAK_OK) return failure(status);
+    }
+    stats.auto_increment_value = next;
+  }
+  return 0;
+}
+
+/* What only INFORMATION_SCHEMA and SHOW ask for. */
+int ha_teak::sum_of_indexes(uint64_t free_bytes) {
+  stats.index_file_length = 0;
+  stats.delete_length = free_bytes;
+  for (uint32_t index = 1; index < share_->indexes(); index++) {
+    teak_index_statistics figures;
+    teak_status status = teak_index_statistics_get(share_->table(), index, &figures);
+    if (status != TEAK_OK) return failure(status);
+    stats.index_file_length += figures.disk_bytes;
+    stats.delete_length += figures.free_bytes;
+  }
+  return 0;
+}
+
+ha_rows ha_teak::records_in_range(uint key, const key_range *least, const key_range *greatest, page_range *) {
+  uint saved_key = scan_key_;
+  scan_key_ = key;
+  ByteBuffer from, to;
+  teak_slice lower = UNBOUNDED, upper = UNBOUNDED;
+  if (least != nullptr) encode_bound(*least, true, &from, &lower);
+  if (greatest != nullptr) encode_bound(*greatest, false, &to, &upper);
+  scan_key_ = saved_key;
+  uint64_t entries = 0;
+  teak_status status = teak_records_in_range(share_->table(), share_->index_of(key), lower, upper, &entries);
+  if (status != TEAK_OK) return HA_POS_ERROR;
+  return entries == 0 ? 1 : entries;  // 0 would be taken for a proof
+}
+
+ha_rows ha_teak::estimate_rows_upper_bound() {
+  // Twice what is known, and what may have come since.
+  return stats.records * 2 + EXTRA_RECORDS;
+}
+
+/* In pages of what a scan has to look at, compressed or not: decompressing is not free either. */
+double ha_teak::scan_time() { return static_cast<double>(raw_bytes_) / COST_PAGE_BYTES + 2; }
+
+double ha_teak::read_time(uint index, uint ranges, ha_rows rows) {
+  if (index != table_share->primary_key) return handler::read_time(index, ranges, rows);
+  double of_all = stats.records == 0 ? 1.0 : static_cast<double>(rows) / static_cast<double>(stats.records);
+  return ranges + (of_all < 1.0 ? of_all : 1.0) * scan_time();
+}
+
+}  // namespace teak

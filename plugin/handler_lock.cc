@@ -1,0 +1,61 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Where statements begin and what they lock. A table that is written, or read FOR UPDATE, is read with exclusive row
+   locks, LOCK IN SHARE MODE with shared ones; all else reads a snapshot, except that SERIALIZABLE transactions of several
+   statements read with shared locks. */
+
+#include "ha_teak.h"
+#include "handlerton.h"
+
+namespace teak {
+
+THR_LOCK_DATA **ha_teak::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_type type) {
+  if (type != TL_IGNORE) requested_lock_ = type;
+  return to;
+}
+
+static teak_lock_mode mode_for(THD *thd, thr_lock_type type, bool writes) {
+  if (writes) return TEAK_LOCK_EXCLUSIVE;
+  if (type == TL_READ_WITH_SHARED_LOCKS) return TEAK_LOCK_SHARED;
+  if (thd_tx_isolation(thd) == ISO_SERIALIZABLE && in_transaction_of_many_statements(thd)) {
+    switch (thd_sql_command(thd)) {
+      case SQLCOM_CHECK:
+      case SQLCOM_CHECKSUM:
+      case SQLCOM_ANALYZE:
+      case SQLCOM_OPTIMIZE:
+        break;
+      default:
+        return TEAK_LOCK_SHARED;
+    }
+  }
+  return TEAK_LOCK_NONE;
+}
+
+int ha_teak::external_lock(THD *thd, int type) {
+  if (type == F_UNLCK) {
+    lock_mode_ = TEAK_LOCK_NONE;
+    return 0;
+  }
+  session_ = Session::find_or_create(thd);
+  if (session_ == nullptr) return out_of_memory();
+  lock_mode_ = mode_for(thd, requested_lock_, type == F_WRLCK);
+  return session_->use();
+}
+
+/* A statement within LOCK TABLES, or within a function or trigger: the table stays locked between them. */
+int ha_teak::start_stmt(THD *thd, thr_lock_type type) {
+  session_ = Session::find_or_create(thd);
+  if (session_ == nullptr) return out_of_memory();
+  lock_mode_ = mode_for(thd, type, type >= TL_WRITE_ALLOW_WRITE);
+  return session_->use();
+}
+
+void ha_teak::unlock_row() {
+  if (locking() && row_cursor_ != nullptr) row_cursor_->unlock();
+}
+
+}  // namespace teak

@@ -1,0 +1,48 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Opening and closing a table. */
+
+#include "errors.h"
+#include "ha_teak.h"
+#include "handlerton.h"
+
+namespace teak {
+
+int ha_teak::open(const char *name, int, uint) {
+  name_ = name;
+  lock_shared_ha_data();
+  share_ = static_cast<Share *>(get_ha_share_ptr());
+  int error = 0;
+  if (share_ == nullptr) {
+    error = Share::open(ha_thd(), name, table, &share_, &error_text_);
+    if (error == 0) set_ha_share_ptr(share_);
+  }
+  unlock_shared_ha_data();
+  if (error != 0) {
+    share_ = nullptr;
+    return error;
+  }
+
+  new_.resize(share_->indexes());
+  old_.resize(share_->indexes());
+  entries_.resize(share_->indexes());
+  changes_.resize(share_->indexes());
+  ref_length = static_cast<uint>(share_->hidden_primary() ? KeyCodec::HIDDEN_ROW_ID_BYTES
+                                                          : POSITION_LENGTH_BYTES + share_->primary().length_max());
+  stats.block_size = COST_PAGE_BYTES;
+  info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+  return 0;
+}
+
+int ha_teak::close() {
+  reset();
+  share_ = nullptr;  // the server owns it
+  session_ = nullptr;
+  return 0;
+}
+
+}  // namespace teak

@@ -1,0 +1,304 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Scans of an index and of the table, and lookups by position. Bounds are given to the engine, not only compared: a
+   locking scan must not touch what lies beyond its range. */
+
+#include "ha_teak.h"
+
+namespace teak {
+
+namespace {
+
+/* The least bytes greater than every string that starts with the prefix. False: there is none. */
+bool end_of_prefix(const ByteBuffer &prefix, ByteBuffer *end) {
+  size_t length = prefix.size();
+  while (length != 0 && prefix.data()[length - 1] == 0xFF) length--;
+  end->clear();
+  if (length == 0) return false;
+  if (end->append(prefix.data(), length)) end->data()[length - 1]++;
+  return true;
+}
+
+constexpr int ATTEMPTS_MAX = 100;
+
+}  // namespace
+
+void ha_teak::bind_scan(uint key) {
+  scan_key_ = key;
+  scan_.bind(session_, share_->table(), key == MAX_KEY ? 0 : share_->index_of(key), lock_mode_);
+  scan_started_ = false;
+  set_no_bounds();
+}
+
+void ha_teak::bind_rows() { rows_.bind(session_, share_->table(), 0, lock_mode_); }
+
+void ha_teak::set_no_bounds() {
+  exact_ = exact_bounds_ = exact_by_get_ = false;
+  in_read_range_ = has_range_ = false;
+  in_range_check_pushed_down = false;
+  range_lower_ = range_upper_ = UNBOUNDED;
+}
+
+/* What is read to be written back must be read whole, whatever columns the statement names. */
+void ha_teak::prepare_for_write() {
+  all_columns_ = false;
+  if (lock_mode_ != TEAK_LOCK_EXCLUSIVE) return;
+  switch (thd_sql_command(ha_thd())) {
+    case SQLCOM_SELECT:
+      return;
+    case SQLCOM_DELETE:
+    case SQLCOM_DELETE_MULTI:
+      // History rows and rest rows of a period are written by DELETE.
+      if (!table->versioned() && !table_share->period.name) return;
+      break;
+    default:
+      break;
+  }
+  all_columns_ = true;
+  if (share_->has_indexed_virtual_column())
+    for (Field **field = table->vfield; *field != nullptr; field++)
+      bitmap_set_bit(table->read_set, (*field)->field_index);
+}
+
+void ha_teak::encode_bound(const key_range &range, bool is_lower, ByteBuffer *bytes, teak_slice *bound) {
+  prefix_.clear();
+  share_->codec(scan_key_).encode_prefix(range.key, range.keypart_map, &prefix_);
+  bool after = is_lower ? range.flag == HA_READ_AFTER_KEY : range.flag != HA_READ_BEFORE_KEY;
+  bool bounded = true;
+  if (after) {
+    bounded = end_of_prefix(prefix_, bytes);
+  } else {
+    bytes->clear();
+    bytes->append(prefix_.data(), prefix_.size());
+  }
+  *bound = bounded && !bytes->failed() ? slice(*bytes) : UNBOUNDED;
+}
+
+/* ---- the whole table ---- */
+
+int ha_teak::rnd_init(bool scan) {
+  prepare_for_write();
+  if (scan) bind_scan(MAX_KEY);
+  bind_rows();
+  return 0;
+}
+
+int ha_teak::rnd_end() {
+  set_no_bounds();
+  return 0;
+}
+
+int ha_teak::rnd_next(uchar *record) {
+  teak_row entry;
+  teak_status status = scan_started_ ? scan_.next(&entry) : scan_.first(&entry);
+  scan_started_ = true;
+  return scan(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
+}
+
+/* ---- by position ---- */
+
+void ha_teak::store_position(teak_slice primary, uchar *position) const {
+  if (share_->hidden_primary()) {
+    memcpy(position, primary.data, KeyCodec::HIDDEN_ROW_ID_BYTES);
+    return;
+  }
+  // Positions are compared, hashed and stored whole: what lies behind the key must not vary.
+  int2store(position, static_cast<uint16>(primary.len));
+  memcpy(position + POSITION_LENGTH_BYTES, primary.data, primary.len);
+  bzero(position + POSITION_LENGTH_BYTES + primary.len, ref_length - POSITION_LENGTH_BYTES - primary.len);
+}
+
+void ha_teak::position(const uchar *record) {
+  if (share_->hidden_primary()) {
+    store_position({row_id_, sizeof(row_id_)}, ref);
+    return;
+  }
+  position_key_.clear();
+  share_->primary().encode_record(record, &position_key_);
+  if (position_key_.failed())
+    bzero(ref, ref_length);  // finds no row
+  else
+    store_position(slice(position_key_), ref);
+}
+
+static teak_slice primary_of_position(const uchar *position, bool hidden) {
+  if (hidden) return {position, KeyCodec::HIDDEN_ROW_ID_BYTES};
+  return {position + 2, uint2korr(position)};
+}
+
+int ha_teak::rnd_pos(uchar *record, uchar *position) {
+  teak_row row;
+  row_cursor_ = &rows_;
+  teak_status status = rows_.get(primary_of_position(position, share_->hidden_primary()), &row);
+  if (status == TEAK_NOT_FOUND) return HA_ERR_KEY_NOT_FOUND;
+  if (status != TEAK_OK) return failure(status);
+  return decode_row(row.key, row.value, record, all_columns_) ? 0 : corrupt("a row is malformed");
+}
+
+int ha_teak::cmp_ref(const uchar *left, const uchar *right) {
+  teak_slice a = primary_of_position(left, share_->hidden_primary());
+  teak_slice b = primary_of_position(right, share_->hidden_primary());
+  int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
+  return order != 0 ? order : a.len < b.len ? -1 : a.len > b.len;
+}
+
+/* ---- an index ---- */
+
+int ha_teak::index_init(uint key, bool) {
+  active_index = key;
+  prepare_for_write();
+  bind_scan(key);
+  bind_rows();
+  return 0;
+}
+
+int ha_teak::index_end() {
+  set_no_bounds();
+  active_index = MAX_KEY;
+  return 0;
+}
+
+/* All rows that agree with the image in its parts: from the first of them, or from the last. */
+int ha_teak::read_exact(uchar *record, const uchar *image, key_part_map parts, bool from_last) {
+  const Share::Key &key = share_->key(scan_key_);
+  const KeyCodec &codec = share_->codec(scan_key_);
+  exact_ = true;
+  teak_row entry;
+  if (key.unique && (parts & key.all_parts) == key.all_parts &&
+      !(key.nullable && codec.image_has_null(image, parts))) {
+    exact_by_get_ = true;
+    int error = SKIP;
+    // A row that another transaction changed while its lock was waited for may have left the key to a third one.
+    for (int attempt = 0; error == SKIP && attempt < ATTEMPTS_MAX; attempt++)
+      error = scan(scan_.get(slice(prefix_), &entry), entry, Direction::None, record, HA_ERR_KEY_NOT_FOUND);
+    return error == SKIP ? corrupt("an entry of a unique key is not of its row") : error;
+  }
+  exact_bounds_ = true;
+  bool bounded = end_of_prefix(prefix_, &prefix_end_);
+  teak_status status = scan_.set_bounds(slice(prefix_), bounded ? slice(prefix_end_) : UNBOUNDED);
+  if (status == TEAK_OK) status = from_last ? scan_.last(&entry) : scan_.first(&entry);
+  return scan(status, entry, from_last ? Direction::Backward : Direction::Forward, record, HA_ERR_KEY_NOT_FOUND);
+}
+
+teak_status ha_teak::set_range_bounds() {
+  if (!in_read_range_ && !has_range_) range_lower_ = range_upper_ = UNBOUNDED;
+  has_range_ = false;
+  exact_ = exact_bounds_ = exact_by_get_ = false;
+  if (!scan_.bounded() && range_lower_.data == nullptr && range_upper_.data == nullptr) return TEAK_OK;
+  return scan_.set_bounds(range_lower_, range_upper_);
+}
+
+int ha_teak::index_read_map(uchar *record, const uchar *image, key_part_map parts, enum ha_rkey_function how) {
+  scan_started_ = true;
+  if (!in_read_range_) in_range_check_pushed_down = false;
+  teak_status status = set_range_bounds();
+  if (status != TEAK_OK) return failure(status);
+  prefix_.clear();
+  if (image != nullptr) share_->codec(scan_key_).encode_prefix(image, parts, &prefix_);
+  if (prefix_.failed()) return out_of_memory();
+
+  teak_row entry;
+  switch (how) {
+    case HA_READ_KEY_EXACT:
+    case HA_READ_PREFIX:
+      return read_exact(record, image, parts, false);
+    case HA_READ_PREFIX_LAST:
+      return read_exact(record, image, parts, true);
+    case HA_READ_KEY_OR_NEXT:
+      status = scan_.seek(slice(prefix_), TEAK_SEEK_AT_OR_AFTER, &entry);
+      return scan(status, entry, Direction::Forward, record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_AFTER_KEY:
+      status = scan_.seek(slice(prefix_), TEAK_SEEK_AFTER_PREFIX, &entry);
+      return scan(status, entry, Direction::Forward, record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_BEFORE_KEY:
+      status = scan_.seek(slice(prefix_), TEAK_SEEK_BEFORE, &entry);
+      return scan(status, entry, Direction::Backward, record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_KEY_OR_PREV:
+    case HA_READ_PREFIX_LAST_OR_PREV:
+      status = scan_.seek(slice(prefix_), TEAK_SEEK_AT_OR_BEFORE_PREFIX, &entry);
+      return scan(status, entry, Direction::Backward, record, HA_ERR_KEY_NOT_FOUND);
+    default:
+      return HA_ERR_WRONG_COMMAND;
+  }
+}
+
+int ha_teak::index_read_last_map(uchar *record, const uchar *image, key_part_map parts) {
+  return index_read_map(record, image, parts, HA_READ_PREFIX_LAST);
+}
+
+int ha_teak::index_next_same(uchar *record, const uchar *image, uint length) {
+  if (!exact_) return handler::index_next_same(record, image, length);
+  if (exact_by_get_) return HA_ERR_END_OF_FILE;
+  teak_row entry;
+  teak_status status = scan_.next(&entry);
+  return scan(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
+}
+
+/* HANDLER ... READ NEXT may go on behind an exact lookup. */
+int ha_teak::index_next(uchar *record) {
+  teak_row entry;
+  if (exact_bounds_) {
+    int error = index_next_same(record, nullptr, 0);
+    if (error != HA_ERR_END_OF_FILE) return error;
+    teak_status status = set_range_bounds();
+    if (status == TEAK_OK) status = scan_.seek(slice(prefix_), TEAK_SEEK_AFTER_PREFIX, &entry);
+    return scan(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
+  }
+  teak_status status = scan_.next(&entry);
+  return scan(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
+}
+
+int ha_teak::index_prev(uchar *record) {
+  teak_row entry;
+  teak_status status = scan_.previous(&entry);
+  int error = scan(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
+  if (error != HA_ERR_END_OF_FILE || !exact_bounds_) return error;
+  status = set_range_bounds();
+  if (status == TEAK_OK) status = scan_.seek(slice(prefix_), TEAK_SEEK_BEFORE, &entry);
+  return scan(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
+}
+
+int ha_teak::index_first(uchar *record) {
+  scan_started_ = true;
+  if (!in_read_range_) in_range_check_pushed_down = false;
+  teak_row entry;
+  teak_status status = set_range_bounds();
+  if (status == TEAK_OK) status = scan_.first(&entry);
+  return scan(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
+}
+
+int ha_teak::index_last(uchar *record) {
+  scan_started_ = true;
+  teak_row entry;
+  teak_status status = set_range_bounds();
+  if (status == TEAK_OK) status = scan_.last(&entry);
+  return scan(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
+}
+
+/* ---- ranges ---- */
+
+int ha_teak::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) {
+  range_lower_ = range_upper_ = UNBOUNDED;
+  if (end != nullptr) encode_bound(*end, false, &range_end_, &range_upper_);
+  in_read_range_ = true;
+  // The engine returns nothing beyond the bound: the server need not compare.
+  in_range_check_pushed_down = end == nullptr || range_upper_.data != nullptr;
+  int error = handler::read_range_first(start, end, is_equality, sorted);
+  in_read_range_ = false;
+  return error;
+}
+
+/* Called before a range is read from its end. */
+int ha_teak::prepare_range_scan(const key_range *start, const key_range *end) {
+  range_lower_ = range_upper_ = UNBOUNDED;
+  if (start != nullptr) encode_bound(*start, true, &range_start_, &range_lower_);
+  if (end != nullptr) encode_bound(*end, false, &range_end_, &range_upper_);
+  has_range_ = true;
+  return 0;
+}
+
+}  // namespace teak

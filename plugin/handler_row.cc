@@ -1,0 +1,110 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* From an entry of an index to the server's record. A secondary entry leads to its row by the primary key; when the
+   statement locks, the row is locked and read in its newest version, and may then no longer be the one that the entry
+   was of: such an entry is skipped. */
+
+#include "ha_teak.h"
+
+namespace teak {
+
+static bool same_bytes(teak_slice left, teak_slice right) {
+  return left.len == right.len && memcmp(left.data, right.data, left.len) == 0;
+}
+
+/* Whether the scan's entries themselves hold every column that the statement reads. */
+bool ha_teak::covering() {
+  return keyread_enabled() && !locking() && keyread == scan_key_ &&
+         share_->key(scan_key_).decodable_columns.holds(table->read_set);
+}
+
+void ha_teak::remember_primary(teak_slice primary) {
+  if (share_->hidden_primary() && primary.len == sizeof(row_id_)) memcpy(row_id_, primary.data, sizeof(row_id_));
+}
+
+bool ha_teak::decode_row(teak_slice primary, teak_slice value, uchar *record, bool all_columns) {
+  blobs_.clear();
+  remember_primary(primary);
+  return share_->rows().decode(value.data, value.len, primary.data, primary.len, record,
+                               all_columns ? nullptr : table->read_set, &blobs_);
+}
+
+int ha_teak::deliver(const teak_row &entry, uchar *record) {
+  if (scan_key_ != MAX_KEY && scan_key_ != share_->primary_key()) return deliver_by_secondary(entry, record);
+  row_cursor_ = &scan_;
+  return decode_row(entry.key, entry.value, record, all_columns_) ? 0 : corrupt("a row is malformed");
+}
+
+int ha_teak::deliver_by_secondary(const teak_row &entry, uchar *record) {
+  const Share::Key &key = share_->key(scan_key_);
+  teak_slice primary;
+  if (!share_->primary_of_entry(scan_key_, entry, &primary)) return corrupt("an entry of a key is malformed");
+
+  if (covering()) {
+    remember_primary(primary);
+    return key.codec->decode(entry.key.data, entry.key.len, record, table->read_set) &&
+                   share_->primary().decode(primary.data, primary.len, record, table->read_set)
+               ? 0
+               : corrupt("an entry of a key is malformed");
+  }
+
+  teak_row row;
+  row_cursor_ = &rows_;
+  teak_status status = rows_.get(primary, &row);
+  if (status == TEAK_NOT_FOUND) {
+    // Locks and dirty reads see each index at its own moment; a snapshot does not.
+    if (locking() || thd_tx_isolation(ha_thd()) == ISO_READ_UNCOMMITTED) return SKIP;
+    return corrupt("a key has an entry without a row");
+  }
+  if (status != TEAK_OK) return failure(status);
+  if (!decode_row(row.key, row.value, record, all_columns_ || locking())) return corrupt("a row is malformed");
+  if (locking()) {
+    if (!entry_is_of_row(entry, record, &status)) {
+      rows_.unlock();
+      return status == TEAK_OK ? SKIP : failure(status);
+    }
+  }
+  // With keyread the server computes no virtual columns: they come from the entry.
+  if (key.has_virtual_column && keyread_enabled() &&
+      !key.codec->decode(entry.key.data, entry.key.len, record, table->read_set))
+    return corrupt("an entry of a key is malformed");
+  return 0;
+}
+
+/* Whether the row, now locked, still has this entry. */
+bool ha_teak::entry_is_of_row(const teak_row &entry, const uchar *record, teak_status *status) {
+  const Share::Key &key = share_->key(scan_key_);
+  *status = TEAK_OK;
+  if (!key.has_virtual_column) {
+    compared_key_.clear();
+    key.codec->encode_record(record, &compared_key_);
+    return compared_key_.size() <= entry.key.len &&
+           memcmp(compared_key_.data(), entry.key.data, compared_key_.size()) == 0;
+  }
+  // The record does not hold the virtual column's value yet. Nobody else can change the entries of a locked row.
+  teak_row again;
+  probe_.bind(session_, share_->table(), share_->index_of(scan_key_), lock_mode_);
+  *status = probe_.get(entry.key, &again);
+  if (*status == TEAK_OK) return same_bytes(again.value, entry.value);
+  if (*status == TEAK_NOT_FOUND) *status = TEAK_OK;
+  return false;
+}
+
+/* Fetches and compares until an entry is of a row, moving the scan on where it is not. `nothing` is the error when there
+   is none. */
+int ha_teak::scan(teak_status status, teak_row entry, Direction direction, uchar *record, int nothing) {
+  for (;;) {
+    if (status == TEAK_NOT_FOUND) return nothing;
+    if (status != TEAK_OK) return failure(status);
+    int error = deliver(entry, record);
+    if (error != SKIP || direction == Direction::None) return error;
+    if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
+    status = direction == Direction::Forward ? scan_.next(&entry) : scan_.previous(&entry);
+  }
+}
+
+}  // namespace teak

@@ -1,0 +1,159 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* INSERT, UPDATE, DELETE of a row: every index's key is encoded once, and all of them go to the engine in one call,
+   which does all or nothing. */
+
+#include "ha_teak.h"
+
+namespace teak {
+
+/* With the primary key's bytes in keys[0] already: the keys of all other indexes. An entry that need not be unique, or
+   must not clash because a column is NULL, is told from others by the primary key at its end; a unique one has the
+   primary key as its value. */
+bool ha_teak::encode_secondary_keys(const uchar *record, RowKeys *row) const {
+  const ByteBuffer &primary = row->keys[0];
+  bool failed = primary.failed();
+  for (uint number = 0; number < share_->keys(); number++) {
+    if (number == share_->primary_key()) continue;
+    const Share::Key &definition = share_->key(number);
+    uint32_t index = share_->index_of(number);
+    ByteBuffer &key = row->keys[index];
+    key.clear();
+    definition.codec->encode_record(record, &key);
+    bool unique = definition.unique && !(definition.nullable && definition.codec->has_null(record));
+    if (!unique) key.append(primary.data(), primary.size());
+    row->unique[index] = unique;
+    failed |= key.failed();
+  }
+  return !failed;
+}
+
+bool ha_teak::encode_keys(const uchar *record, RowKeys *row) const {
+  ByteBuffer &primary = row->keys[0];
+  primary.clear();
+  // A hidden row id is of the row that was read last: the server writes no other.
+  if (share_->hidden_primary())
+    primary.append(row_id_, sizeof(row_id_));
+  else
+    share_->primary().encode_record(record, &primary);
+  row->unique[0] = !share_->hidden_primary();
+  return encode_secondary_keys(record, row);
+}
+
+teak_slice ha_teak::value_of(const RowKeys &row, uint32_t index) const {
+  if (index == 0) return slice(row_);
+  return row.unique[index] ? slice(row.keys[0]) : teak_slice{row.keys[0].data(), 0};
+}
+
+/* Tells the server which key refused, and where the row in the way is. */
+int ha_teak::refused(const teak_duplicate &duplicate) {
+  duplicate_key_ = share_->key_of(duplicate.index);
+  teak_slice primary = duplicate.index == 0 ? duplicate.key : duplicate.value;
+  in_the_way_.clear();
+  in_the_way_.append(primary.data, primary.len);
+  if (in_the_way_.failed()) return out_of_memory();
+  if (primary.len > ref_length) return corrupt("an entry of a unique key is malformed");
+  store_position(slice(in_the_way_), dup_ref);
+  errkey = duplicate_key_;
+  return HA_ERR_FOUND_DUPP_KEY;
+}
+
+/* REPLACE and ON DUPLICATE KEY UPDATE go on with the row in the way: locks it. NOT_FOUND: it is not in the way any
+   more. */
+teak_status ha_teak::lock_duplicate(uint32_t index) {
+  teak_row row;
+  rows_.bind(session_, share_->table(), 0, TEAK_LOCK_EXCLUSIVE);
+  teak_status status = rows_.get(slice(in_the_way_), &row);
+  if (status != TEAK_OK || index == 0) return status;
+  probe_.bind(session_, share_->table(), index, TEAK_LOCK_EXCLUSIVE);
+  status = probe_.get(slice(new_.keys[index]), &row);
+  if (status == TEAK_OK &&
+      (row.value.len != in_the_way_.size() || memcmp(row.value.data, in_the_way_.data(), row.value.len) != 0))
+    return TEAK_NOT_FOUND;
+  return status;
+}
+
+int ha_teak::begin_write() {
+  if (session_ == nullptr || session_->transaction() == nullptr) {
+    session_ = Session::find_or_create(ha_thd());
+    if (session_ == nullptr) return out_of_memory();
+    if (int error = session_->use()) return error;
+  }
+  teak_status status = session_->before_write();
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+int ha_teak::write_row(const uchar *record) {
+  if (table->next_number_field != nullptr && record == table->record[0])
+    if (int error = update_auto_increment()) return error;
+  if (int error = begin_write()) return error;
+
+  if (share_->hidden_primary()) {
+    uint64_t id;
+    teak_status status = share_->next_row_id(&id);
+    if (status != TEAK_OK) return failure(status);
+    mi_int8store(row_id_, id);
+  }
+  row_.clear();
+  share_->rows().encode(record, &row_);
+  if (!encode_keys(record, &new_) || row_.failed()) return out_of_memory();
+  for (uint32_t index = 0; index < share_->indexes(); index++)
+    entries_[index] = {index, new_.unique[index] != 0, slice(new_.keys[index]), value_of(new_, index)};
+
+  const enum_duplicates duplicates = ha_thd()->lex->duplicates;
+  const bool wants_duplicate = writes_over_duplicates_ || duplicates == DUP_REPLACE || duplicates == DUP_UPDATE;
+  for (;;) {
+    teak_duplicate duplicate;
+    teak_status status =
+        teak_insert(session_->transaction(), share_->table(), entries_.data(), entries_.size(), &duplicate);
+    if (status == TEAK_OK) break;
+    if (status != TEAK_DUPLICATE_KEY) return failure(status);
+    uint32_t index = duplicate.index;
+    int error = refused(duplicate);
+    if (error != HA_ERR_FOUND_DUPP_KEY || !wants_duplicate) return error;
+    status = lock_duplicate(index);
+    if (status == TEAK_OK) return error;
+    if (status != TEAK_NOT_FOUND) return failure(status);
+    if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
+  }
+  return note_auto_increment(record);
+}
+
+int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
+  if (int error = begin_write()) return error;
+  row_.clear();
+  share_->rows().encode(new_record, &row_);
+  if (!encode_keys(old_record, &old_) || !encode_keys(new_record, &new_) || row_.failed()) return out_of_memory();
+
+  size_t count = 0;
+  auto same = [](const ByteBuffer &left, const ByteBuffer &right) {
+    return left.size() == right.size() && memcmp(left.data(), right.data(), left.size()) == 0;
+  };
+  const bool same_primary = same(old_.keys[0], new_.keys[0]);
+  for (uint32_t index = 0; index < share_->indexes(); index++) {
+    if (index != 0 && same_primary && same(old_.keys[index], new_.keys[index])) continue;
+    changes_[count++] = {index, new_.unique[index] != 0, slice(old_.keys[index]), slice(new_.keys[index]),
+                         value_of(new_, index)};
+  }
+  teak_duplicate duplicate;
+  teak_status status = teak_update(session_->transaction(), share_->table(), changes_.data(), count, &duplicate);
+  if (status == TEAK_DUPLICATE_KEY) return refused(duplicate);
+  if (status != TEAK_OK) return failure(status);
+  return note_auto_increment(new_record);
+}
+
+int ha_teak::delete_row(const uchar *record) {
+  if (int error = begin_write()) return error;
+  if (!encode_keys(record, &old_)) return out_of_memory();
+  for (uint32_t index = 0; index < share_->indexes(); index++)
+    entries_[index] = {index, old_.unique[index] != 0, slice(old_.keys[index]), UNBOUNDED};
+  teak_status status =
+      teak_delete(session_->transaction(), share_->table(), entries_.data(), entries_.size());
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+}  // namespace teak

@@ -1,0 +1,176 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Loading and unloading of the plugin, and the hooks that are not about one table: transactions, savepoints, KILL, SHOW
+   ENGINE STATUS, DROP of a table that nobody has open. */
+
+#include "handlerton.h"
+
+#include <mysql/plugin.h>
+
+#include <string>
+
+#include "errors.h"
+#include "ha_teak.h"
+#include "session.h"
+#include "variables.h"
+
+namespace teak {
+
+handlerton *engine_handlerton = nullptr;
+teak_engine *engine = nullptr;
+
+namespace {
+
+handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *memory) {
+  return new (memory) ha_teak(hton, share);
+}
+
+int commit(handlerton *, THD *thd, bool all) {
+  Session *session = Session::find(thd);
+  return session == nullptr ? 0 : session->commit(all);
+}
+
+int rollback(handlerton *, THD *thd, bool all) {
+  Session *session = Session::find(thd);
+  return session == nullptr ? 0 : session->rollback(all);
+}
+
+int close_connection(handlerton *hton, THD *thd) {
+  Session *session = Session::find(thd);
+  // KILL reads the pointer under the lock that this takes.
+  thd_set_ha_data(thd, hton, nullptr);
+  delete session;
+  return 0;
+}
+
+void kill_query(handlerton *, THD *thd, enum thd_kill_levels) {
+  if (Session *session = Session::find(thd)) session->interrupt();
+}
+
+int savepoint_set(handlerton *, THD *thd, void *savepoint) {
+  Session *session = Session::find(thd);
+  if (session == nullptr) return HA_ERR_NO_SAVEPOINT;
+  uint64_t mark = 0;
+  int error = session->set_savepoint(&mark);
+  memcpy(savepoint, &mark, sizeof(mark));  // the server does not align it
+  return error;
+}
+
+int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
+  Session *session = Session::find(thd);
+  if (session == nullptr) return HA_ERR_NO_SAVEPOINT;
+  uint64_t mark;
+  memcpy(&mark, savepoint, sizeof(mark));
+  return session->rollback_to_savepoint(mark);
+}
+
+int savepoint_release(handlerton *, THD *, void *) { return 0; }
+
+int start_consistent_snapshot(handlerton *, THD *thd) {
+  Session *session = Session::find_or_create(thd);
+  return session == nullptr ? HA_ERR_OUT_OF_MEM : session->take_snapshot();
+}
+
+bool flush_logs(handlerton *) {
+  teak_status status = teak_engine_flush_log(engine);
+  if (status != TEAK_OK) sql_print_error("TEAK: FLUSH LOGS: %s", last_error_text().c_str());
+  return status != TEAK_OK;
+}
+
+bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type) {
+  if (type != HA_ENGINE_STATUS) return false;
+  std::string text;
+  auto keep = [](void *context, const char *bytes, size_t length) {
+    static_cast<std::string *>(context)->append(bytes, length);
+  };
+  teak_status status = teak_engine_status_text(engine, keep, &text);
+  if (status != TEAK_OK) {
+    raise(thd, status, "SHOW ENGINE TEAK STATUS");
+    return true;
+  }
+  return print(thd, "TEAK", 4, "", 0, text.data(), text.size());
+}
+
+int drop_table(handlerton *, const char *path) { return drop_table_of_engine(path); }
+
+void log_message(void *, uint32_t level, const char *text, size_t length) {
+  int shown = static_cast<int>(length < 4096 ? length : 4096);
+  if (level == 0)
+    sql_print_information("TEAK: %.*s", shown, text);
+  else if (level == 1)
+    sql_print_warning("TEAK: %.*s", shown, text);
+  else
+    sql_print_error("TEAK: %.*s", shown, text);
+}
+
+int init(void *plugin) {
+  auto *hton = static_cast<handlerton *>(plugin);
+
+  teak_options options;
+  bzero(&options, sizeof(options));
+  options.directory = {reinterpret_cast<const uint8_t *>(mysql_real_data_home), strlen(mysql_real_data_home)};
+  options.log_message = log_message;
+  fill_options(&options);
+  teak_status status = teak_engine_open(&options, &engine);
+  if (status != TEAK_OK) {
+    engine = nullptr;
+    sql_print_error("TEAK: cannot start: %s", last_error_text().c_str());
+    return 1;
+  }
+
+  static const char *extensions[] = {".teak", NullS};
+  engine_handlerton = hton;
+  hton->db_type = DB_TYPE_AUTOASSIGN;
+  hton->flags = HTON_SUPPORTS_EXTENDED_KEYS | HTON_TEMPORARY_NOT_SUPPORTED;
+  hton->create = create_handler;
+  hton->drop_table = drop_table;
+  hton->commit = commit;
+  hton->rollback = rollback;
+  hton->savepoint_offset = sizeof(uint64_t);
+  hton->savepoint_set = savepoint_set;
+  hton->savepoint_rollback = savepoint_rollback;
+  hton->savepoint_release = savepoint_release;
+  hton->start_consistent_snapshot = start_consistent_snapshot;
+  hton->close_connection = close_connection;
+  hton->kill_query = kill_query;
+  hton->flush_logs = flush_logs;
+  hton->show_status = show_status;
+  hton->table_options = table_options;
+  hton->tablefile_extensions = extensions;
+  return 0;
+}
+
+int deinit(void *) {
+  if (engine == nullptr) return 0;
+  teak_status status = teak_engine_close(engine);
+  engine = nullptr;
+  if (status != TEAK_OK) sql_print_error("TEAK: shutdown: %s", last_error_text().c_str());
+  return status == TEAK_OK ? 0 : 1;
+}
+
+struct st_mysql_storage_engine storage_engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
+
+}  // namespace
+
+}  // namespace teak
+
+maria_declare_plugin(teak) {
+  MYSQL_STORAGE_ENGINE_PLUGIN,
+  &teak::storage_engine,
+  "TEAK",
+  "The Teak contributors",
+  "Write-optimised, compressed, transactional tables",
+  PLUGIN_LICENSE_GPL,
+  teak::init,
+  teak::deinit,
+  0x0001,
+  teak::status_variables,
+  teak::system_variables,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+}
+maria_declare_plugin_end;

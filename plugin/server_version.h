@@ -1,0 +1,48 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* The server's headers, in the order they want, and everything that depends on which server they are of. The rest of the
+   handler includes this file and no other header of the server. */
+
+#ifndef TEAK_SERVER_VERSION_H
+#define TEAK_SERVER_VERSION_H
+
+#include <my_global.h>
+
+#include <mysql_version.h>
+
+#if MYSQL_VERSION_ID < 101100 || MYSQL_VERSION_ID >= 101200
+#error "Teak is written for MariaDB 10.11; another series needs its own lines in plugin/server_version.h"
+#endif
+
+#include "sql_class.h"
+
+#include "create_options.h"
+#include "field.h"
+#include "handler.h"
+#include "key.h"
+#include "log.h"
+#include "sql_alter.h"
+#include "sql_plugin.h"
+#include "sql_table.h"
+#include "table.h"
+
+#include <mysql/plugin.h>
+
+namespace teak {
+
+/* Whether the connection is in a transaction of several statements, so that the end of this one is not a commit. */
+inline bool in_transaction_of_many_statements(THD *thd) {
+  return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+}
+
+/* 10.11 counts a plan's cost in page reads; pages of 16 KiB are what its constants were chosen for. From 11.0 on the cost
+   model is another. */
+constexpr uint COST_PAGE_BYTES = 16384;
+
+}  // namespace teak
+
+#endif

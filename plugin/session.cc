@@ -1,0 +1,167 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See session.h. */
+
+#include "session.h"
+
+#include "errors.h"
+#include "handlerton.h"
+#include "variables.h"
+
+namespace teak {
+
+Session *Session::find(THD *thd) { return static_cast<Session *>(thd_get_ha_data(thd, engine_handlerton)); }
+
+Session *Session::find_or_create(THD *thd) {
+  Session *session = find(thd);
+  if (session == nullptr) {
+    session = new (std::nothrow) Session(thd);
+    if (session != nullptr) thd_set_ha_data(thd, engine_handlerton, session);
+  }
+  return session;
+}
+
+Session::~Session() {
+  detach_cursors();
+  if (teak_transaction *transaction = release()) teak_rollback(transaction);
+}
+
+teak_status Session::begin() {
+  teak_transaction *transaction = nullptr;
+  auto isolation = static_cast<teak_isolation>(thd_tx_isolation(thd_));
+  teak_status status = teak_transaction_begin(engine, isolation, &transaction);
+  if (status != TEAK_OK) return status;
+  lock_timeout_ = session_lock_timeout(thd_);
+  teak_transaction_set_lock_timeout(transaction, lock_timeout_);
+  std::lock_guard<std::mutex> guard(kill_mutex_);
+  transaction_ = transaction;
+  return TEAK_OK;
+}
+
+int Session::use() {
+  if (transaction_ == nullptr) {
+    teak_status status = begin();
+    if (status != TEAK_OK) return raise(thd_, status, "a transaction could not begin");
+  }
+  if (!in_statement_) {
+    // The new statement may see a newer snapshot than what is open.
+    detach_cursors();
+    uint lock_timeout = session_lock_timeout(thd_);
+    if (lock_timeout != lock_timeout_) {
+      lock_timeout_ = lock_timeout;
+      teak_transaction_set_lock_timeout(transaction_, lock_timeout);
+    }
+    teak_status status = teak_transaction_statement(transaction_);
+    if (status != TEAK_OK) return raise(thd_, status, "a statement could not begin");
+    in_statement_ = true;
+    has_statement_mark_ = false;
+    // A KILL that came before the statement was announced would be forgotten by it.
+    if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) teak_interrupt(transaction_);
+  }
+  trans_register_ha(thd_, false, engine_handlerton, 0);
+  if (in_transaction_of_many_statements(thd_)) trans_register_ha(thd_, true, engine_handlerton, 0);
+  return 0;
+}
+
+int Session::take_snapshot() {
+  if (transaction_ == nullptr) {
+    teak_status status = begin();
+    if (status != TEAK_OK) return raise(thd_, status, "a transaction could not begin");
+  }
+  if (thd_tx_isolation(thd_) == ISO_REPEATABLE_READ || thd_tx_isolation(thd_) == ISO_SERIALIZABLE) {
+    teak_status status = teak_transaction_snapshot(transaction_);
+    if (status != TEAK_OK) return raise(thd_, status, "a snapshot could not be taken");
+  } else {
+    push_warning_printf(thd_, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                        "TEAK: WITH CONSISTENT SNAPSHOT was ignored because this phrase can only be used with "
+                        "REPEATABLE READ isolation level.");
+  }
+  trans_register_ha(thd_, true, engine_handlerton, 0);
+  return 0;
+}
+
+teak_status Session::before_write() {
+  if (has_statement_mark_ || !in_transaction_of_many_statements(thd_)) return TEAK_OK;
+  teak_status status = teak_savepoint(transaction_, &statement_mark_);
+  has_statement_mark_ = status == TEAK_OK;
+  return status;
+}
+
+int Session::commit(bool all) {
+  in_statement_ = false;
+  has_statement_mark_ = false;
+  if (!ends_transaction(all)) return 0;
+  detach_cursors();
+  teak_transaction *transaction = release();
+  if (transaction == nullptr) return 0;
+  teak_status status = teak_commit(transaction);
+  if (status == TEAK_OK) return 0;
+  int error = raise(thd_, status, "COMMIT");
+  teak_rollback(transaction);
+  return error;
+}
+
+int Session::rollback(bool all) {
+  bool had_mark = has_statement_mark_;
+  in_statement_ = false;
+  has_statement_mark_ = false;
+  if (transaction_ == nullptr) return 0;
+  if (!ends_transaction(all)) {
+    // Without a mark the statement has written nothing.
+    if (!had_mark) return 0;
+    teak_status status = teak_rollback_to_savepoint(transaction_, statement_mark_);
+    return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK of a statement");
+  }
+  detach_cursors();
+  teak_status status = teak_rollback(release());
+  return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK");
+}
+
+int Session::set_savepoint(uint64_t *mark) {
+  if (transaction_ == nullptr) return HA_ERR_NO_SAVEPOINT;
+  teak_status status = teak_savepoint(transaction_, mark);
+  return status == TEAK_OK ? 0 : raise(thd_, status, "SAVEPOINT");
+}
+
+int Session::rollback_to_savepoint(uint64_t mark) {
+  if (transaction_ == nullptr) return HA_ERR_NO_SAVEPOINT;
+  // Within a function or trigger the statement that called it began before the savepoint.
+  if (!thd_->in_sub_stmt) has_statement_mark_ = false;
+  teak_status status = teak_rollback_to_savepoint(transaction_, mark);
+  return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK TO SAVEPOINT");
+}
+
+void Session::interrupt() {
+  std::lock_guard<std::mutex> guard(kill_mutex_);
+  if (transaction_ != nullptr) teak_interrupt(transaction_);
+}
+
+teak_transaction *Session::release() {
+  std::lock_guard<std::mutex> guard(kill_mutex_);
+  teak_transaction *transaction = transaction_;
+  transaction_ = nullptr;
+  return transaction;
+}
+
+void Session::add(Cursor *cursor) {
+  cursor->newer_ = nullptr;
+  cursor->older_ = cursors_;
+  if (cursors_ != nullptr) cursors_->newer_ = cursor;
+  cursors_ = cursor;
+}
+
+void Session::remove(Cursor *cursor) {
+  (cursor->newer_ != nullptr ? cursor->newer_->older_ : cursors_) = cursor->older_;
+  if (cursor->older_ != nullptr) cursor->older_->newer_ = cursor->newer_;
+  cursor->newer_ = cursor->older_ = nullptr;
+}
+
+void Session::detach_cursors() {
+  while (cursors_ != nullptr) cursors_->detach();
+}
+
+}  // namespace teak

@@ -1,0 +1,79 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Session: what Teak keeps for one connection. It owns the engine's transaction, knows where the running statement began
+   (so that a failed statement is undone alone), and lists the cursors that must let go of a transaction before it ends.
+   All but interrupt() is called by the connection's own thread. */
+
+#ifndef TEAK_SESSION_H
+#define TEAK_SESSION_H
+
+#include "server_version.h"
+
+#include <mutex>
+
+#include "cursor.h"
+#include "teak.h"
+
+namespace teak {
+
+class Session {
+ public:
+  /* The session of the connection; nullptr when it has none yet. */
+  static Session *find(THD *thd);
+  static Session *find_or_create(THD *thd);
+
+  explicit Session(THD *thd) : thd_(thd) {}
+  ~Session();
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  teak_transaction *transaction() const { return transaction_; }
+
+  /* A statement uses a Teak table: begins a transaction when there is none, and announces it to the server.
+     May be called several times in a statement. 0 or the server's error, which has been raised. */
+  int use();
+
+  /* The same with no statement around it: START TRANSACTION WITH CONSISTENT SNAPSHOT. */
+  int take_snapshot();
+
+  /* Before the first write of a statement of a longer transaction: sets the mark that the statement's rollback returns to. */
+  teak_status before_write();
+
+  /* The server's commit and rollback hooks. `all`: of the transaction, else of the statement. */
+  int commit(bool all);
+  int rollback(bool all);
+
+  int set_savepoint(uint64_t *mark);
+  int rollback_to_savepoint(uint64_t mark);
+
+  /* KILL, from any thread. */
+  void interrupt();
+
+ private:
+  friend class Cursor;
+
+  void add(Cursor *cursor);
+  void remove(Cursor *cursor);
+  void detach_cursors();
+  bool ends_transaction(bool all) const { return all || !in_transaction_of_many_statements(thd_); }
+  teak_status begin();
+  /* Takes the transaction out of KILL's reach, to end it. */
+  teak_transaction *release();
+
+  THD *const thd_;
+  std::mutex kill_mutex_;  // guards the pointer against interrupt(); see docs/lock_order.md
+  teak_transaction *transaction_ = nullptr;
+  Cursor *cursors_ = nullptr;
+  uint64_t statement_mark_ = 0;
+  uint lock_timeout_ = 0;
+  bool in_statement_ = false;
+  bool has_statement_mark_ = false;
+};
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,205 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See share.h. Index statistics are in statistics.cc. */
+
+#include "share.h"
+
+#include <algorithm>
+
+#include "errors.h"
+#include "handlerton.h"
+
+namespace teak {
+
+namespace {
+
+constexpr uint64_t ROW_IDS_AT_ONCE = 4096;
+constexpr uint8_t METADATA_FORMAT = 1;
+
+teak_slice slice_of(const std::string &text) {
+  return {reinterpret_cast<const uint8_t *>(text.data()), text.size()};
+}
+
+}  // namespace
+
+void TableMetadata::encode(uint8_t *bytes) const {
+  bzero(bytes, BYTES);
+  bytes[0] = METADATA_FORMAT;
+  int4store(bytes + 4, schema_version);
+}
+
+bool TableMetadata::decode(teak_slice bytes, TableMetadata *metadata) {
+  if (bytes.len < BYTES || bytes.data[0] != METADATA_FORMAT) return false;
+  metadata->schema_version = uint4korr(bytes.data + 4);
+  return true;
+}
+
+void Share::ColumnSet::init(uint columns) {
+  words_.assign(bitmap_buffer_size(columns) / sizeof(my_bitmap_map), 0);
+  my_bitmap_init(&map_, words_.data(), columns);
+  bitmap_clear_all(&map_);
+}
+
+int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, std::string *cause) {
+  std::unique_ptr<Share> share(new (std::nothrow) Share);
+  if (share == nullptr) return HA_ERR_OUT_OF_MEM;
+  share->name_ = name;
+  teak_status status = teak_table_open(engine, slice_of(share->name_), &share->table_);
+  if (status != TEAK_OK) {
+    share->table_ = nullptr;
+    return convert(thd, status, name, cause);
+  }
+  int error = share->build_codecs(table, cause);
+  if (error == 0) *result = share.release();
+  return error;
+}
+
+Share::~Share() {
+  if (table_ != nullptr) teak_table_close(table_);
+}
+
+int Share::build_codecs(const TABLE *table, std::string *cause) {
+  auto refuse = [&](const std::string &why) {
+    *cause = name_ + ": " + why;
+    sql_print_error("TEAK: %s", cause->c_str());
+    return ERROR_OF_ENGINE;
+  };
+
+  TableMetadata metadata;
+  teak_slice bytes;
+  teak_status status = teak_table_metadata(table_, &bytes);
+  if (status != TEAK_OK || !TableMetadata::decode(bytes, &metadata))
+    return refuse("the table was written by another version of Teak");
+
+  std::string error;
+  primary_key_ = table->s->primary_key;
+  if (hidden_primary())
+    primary_ = KeyCodec::create_hidden();
+  else
+    primary_ = KeyCodec::create(table, primary_key_, nullptr, &error);
+  if (primary_ == nullptr) return refuse(error);
+  rows_ = RowCodec::create(table, primary_, metadata.schema_version, &error);
+  if (rows_ == nullptr) return refuse(error);
+
+  keys_ = std::vector<Key>(table->s->keys);
+  for (uint number = 0; number < table->s->keys; number++) {
+    const KEY &server_key = table->key_info[number];
+    Key &key = keys_[number];
+    if (number != primary_key_) {
+      key.codec = KeyCodec::create(table, number, primary_.get(), &error);
+      if (key.codec == nullptr) return refuse(error);
+    }
+    const KeyCodec &codec = this->codec(number);
+    key.unique = enforced_by_engine(server_key);
+    key.nullable = (server_key.flags & HA_NULL_PART_KEY) != 0;
+    key.parts = server_key.user_defined_key_parts;
+    key.all_parts = make_prev_keypart_map(key.parts);
+    key.decodable_columns.init(table->s->fields);
+    for (uint part = 0; part < codec.parts(); part++) {
+      uint column = codec.column(part);
+      if (codec.decodable(part)) key.decodable_columns.add(column);
+      if (!table->field[column]->stored_in_db()) key.has_virtual_column = true;
+    }
+    for (uint part = 0; part < primary_->parts(); part++)
+      if (primary_->decodable(part)) key.decodable_columns.add(primary_->column(part));
+    has_indexed_virtual_column_ |= key.has_virtual_column;
+  }
+
+  size_t count = 0;
+  if (teak_table_index_count(table_, &count) != TEAK_OK || count != indexes())
+    return refuse("the table has other indexes in the engine than in its definition");
+  return 0;
+}
+
+bool Share::primary_of_entry(uint key, const teak_row &entry, teak_slice *primary) const {
+  size_t columns = 0;
+  if (!codec(key).skip(entry.key.data, entry.key.len, &columns)) return false;
+  // Only an entry that need not be unique carries the primary key in its own key.
+  *primary = columns == entry.key.len ? entry.value : teak_slice{entry.key.data + columns, entry.key.len - columns};
+  return primary->len != 0;
+}
+
+teak_status Share::next_auto_increment(ulonglong *value) {
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  if (auto_increment_next_ == 0) {
+    uint64_t stored = 0;
+    teak_status status = teak_counter_get(table_, AUTO_INCREMENT_COUNTER, &stored);
+    if (status != TEAK_OK) return status;
+    auto_increment_next_ = stored == 0 ? 1 : stored;
+  }
+  *value = auto_increment_next_;
+  return TEAK_OK;
+}
+
+/* The least value >= `next` of the series, as the server reckons it. */
+static ulonglong next_of_series(ulonglong next, ulonglong offset, ulonglong step) {
+  if (step <= 1) return next;
+  ulonglong value = (next - 1 + step - offset) / step * step + offset;
+  return value < next ? ULONGLONG_MAX : value;
+}
+
+teak_status Share::reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, ulonglong *first,
+                                          ulonglong *reserved) {
+  ulonglong next;
+  teak_status status = next_auto_increment(&next);  // reads it from the engine
+  if (status != TEAK_OK) return status;
+  if (step == 0) step = 1;
+
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  *first = next_of_series(auto_increment_next_, offset, step);
+  ulonglong room = (ULONGLONG_MAX - *first) / step;
+  *reserved = std::min(std::max(wanted, 1ULL), room);
+  if (*reserved == 0) return TEAK_OK;  // the server sees that the first is beyond the column
+  next = *first + (*reserved - 1) * step + 1;
+  // Kept before the rows are: after a crash no value that may have been used is given again.
+  status = teak_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
+  if (status == TEAK_OK) auto_increment_next_ = next;
+  return status;
+}
+
+teak_status Share::note_auto_increment(ulonglong value) {
+  ulonglong next;
+  teak_status status = next_auto_increment(&next);
+  if (status != TEAK_OK || value < next) return status;
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  if (value < auto_increment_next_) return TEAK_OK;
+  next = value == ULONGLONG_MAX ? value : value + 1;
+  status = teak_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
+  if (status == TEAK_OK) auto_increment_next_ = next;
+  return status;
+}
+
+teak_status Share::set_auto_increment(ulonglong next) {
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  teak_status status = teak_counter_set(table_, AUTO_INCREMENT_COUNTER, next);
+  if (status == TEAK_OK) auto_increment_next_ = next;
+  return status;
+}
+
+void Share::forget_counters() {
+  {
+    std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+    auto_increment_next_ = 0;
+  }
+  std::lock_guard<std::mutex> guard(row_id_mutex_);
+  row_id_next_ = row_id_end_ = 0;
+}
+
+teak_status Share::next_row_id(uint64_t *id) {
+  std::lock_guard<std::mutex> guard(row_id_mutex_);
+  if (row_id_next_ == row_id_end_) {
+    uint64_t first = 0;
+    teak_status status = teak_row_ids_reserve(table_, ROW_IDS_AT_ONCE, &first);
+    if (status != TEAK_OK) return status;
+    row_id_next_ = first;
+    row_id_end_ = first + ROW_IDS_AT_ONCE;
+  }
+  *id = row_id_next_++;
+  return TEAK_OK;
+}
+
+}  // namespace teak

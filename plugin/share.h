@@ -1,0 +1,151 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Share: what all handlers of one table (or partition) have in common: the engine's table, the codecs of its keys and
+   rows, the AUTO_INCREMENT counter, hidden row ids, and index statistics. The server keeps it with the TABLE_SHARE and
+   deletes it before the table is dropped, renamed or altered. */
+
+#ifndef TEAK_SHARE_H
+#define TEAK_SHARE_H
+
+#include "server_version.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cursor.h"
+#include "key_codec.h"
+#include "row_codec.h"
+#include "teak.h"
+
+namespace teak {
+
+/* Counter 0 of an engine table is the next AUTO_INCREMENT value; 0 means that none was given yet. */
+constexpr uint32_t AUTO_INCREMENT_COUNTER = 0;
+
+/* Whether a key is unique for the engine too. A long unique key is checked by the server: what is stored of it is a hash,
+   and two values may have the same. */
+inline bool enforced_by_engine(const KEY &key) {
+  return (key.flags & HA_NOSAME) != 0 && key.algorithm != HA_KEY_ALG_LONG_HASH;
+}
+
+class Share final : public Handler_share {
+ public:
+  /* Opens the engine's table. 0, or the server's error with the cause. */
+  static int open(THD *thd, const char *name, const TABLE *table, Share **share, std::string *cause);
+  ~Share() override;
+
+  /* A set of columns that can be compared with the server's. */
+  class ColumnSet {
+   public:
+    ColumnSet() = default;
+    ColumnSet(const ColumnSet &) = delete;
+    ColumnSet &operator=(const ColumnSet &) = delete;
+    void init(uint columns);
+    void add(uint column) { bitmap_set_bit(&map_, column); }
+    bool has(uint column) const { return bitmap_is_set(&map_, column); }
+    bool holds(const MY_BITMAP *columns) const { return bitmap_is_subset(columns, &map_); }
+
+   private:
+    MY_BITMAP map_;
+    std::vector<my_bitmap_map> words_;
+  };
+
+  struct Key {
+    std::unique_ptr<KeyCodec> codec;  // null for the primary key
+    bool unique = false;              // enforced by the engine
+    bool nullable = false;
+    bool has_virtual_column = false;
+    uint parts = 0;
+    key_part_map all_parts = 0;
+    ColumnSet decodable_columns;  // that an entry gives back, from its own parts or the primary key's
+  };
+
+  teak_table *table() const { return table_; }
+  const std::string &name() const { return name_; }
+
+  /* The row index is number 0 of the engine's; the secondary indexes follow in the server's order. */
+  uint primary_key() const { return primary_key_; }
+  bool hidden_primary() const { return primary_key_ == MAX_KEY; }
+  uint keys() const { return static_cast<uint>(keys_.size()); }
+  uint indexes() const { return hidden_primary() ? keys() + 1 : keys(); }
+  uint32_t index_of(uint key) const { return key == primary_key_ ? 0 : hidden_primary() ? key + 1 : key; }
+  uint key_of(uint32_t index) const { return hidden_primary() ? (index == 0 ? MAX_KEY : index - 1) : index; }
+
+  const KeyCodec &primary() const { return *primary_; }
+  const KeyCodec &codec(uint key) const { return key == primary_key_ ? *primary_ : *keys_[key].codec; }
+  const Key &key(uint key) const { return keys_[key]; }
+  const RowCodec &rows() const { return *rows_; }
+  bool has_indexed_virtual_column() const { return has_indexed_virtual_column_; }
+
+  /* Where the primary key's bytes are in a secondary entry; false when the entry is malformed. */
+  bool primary_of_entry(uint key, const teak_row &entry, teak_slice *primary) const;
+
+  /* ---- AUTO_INCREMENT ---- */
+
+  /* The value after the last one, at least 1. */
+  teak_status next_auto_increment(ulonglong *value);
+  /* Reserves values first, first + step, ... that are all `offset` modulo `step`; `reserved` receives how many. */
+  teak_status reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, ulonglong *first,
+                                     ulonglong *reserved);
+  /* A row was written with this value. */
+  teak_status note_auto_increment(ulonglong value);
+  teak_status set_auto_increment(ulonglong next);
+
+  /* ---- hidden primary keys ---- */
+  teak_status next_row_id(uint64_t *id);
+
+  /* After TRUNCATE both begin anew. */
+  void forget_counters();
+
+  /* ---- statistics ---- */
+
+  /* Rows with equal values in the leading parts of each key, as the server's rec_per_key has them: one figure per part. */
+  using Density = std::vector<double>;
+  /* Copies what was sampled last into the figures of the TABLE; samples when there is nothing or the table has changed
+     much since. `force`: samples in any case, and more. */
+  teak_status refresh_statistics(const TABLE *table, uint64_t rows, bool force);
+
+ private:
+  Share() = default;
+  int build_codecs(const TABLE *table, std::string *cause);
+  teak_status sample(uint key, uint64_t rows, uint samples, Density *density);
+
+  teak_table *table_ = nullptr;
+  std::string name_;
+  std::shared_ptr<const KeyCodec> primary_;
+  std::unique_ptr<RowCodec> rows_;
+  std::vector<Key> keys_;
+  uint primary_key_ = MAX_KEY;
+  bool has_indexed_virtual_column_ = false;
+
+  std::mutex auto_increment_mutex_;
+  ulonglong auto_increment_next_ = 0;  // 0: not read yet
+
+  std::mutex row_id_mutex_;
+  uint64_t row_id_next_ = 0, row_id_end_ = 0;
+
+  std::mutex statistics_mutex_;
+  std::vector<Density> densities_;
+  uint64_t statistics_rows_ = 0;
+  bool has_statistics_ = false;
+};
+
+/* What a table's metadata in the engine says; written at CREATE. */
+struct TableMetadata {
+  static constexpr size_t BYTES = 8;
+  uint32_t schema_version = 1;
+
+  void encode(uint8_t *bytes) const;
+  static bool decode(teak_slice bytes, TableMetadata *metadata);
+};
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,127 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* How many rows share a value in the leading parts of a key (the server's rec_per_key). Distinct prefixes are counted by
+   leaping from one to the next, a few from the start of the index and a few from its end; how many entries the leaps
+   passed comes from the engine's estimate. A short index is thus counted whole. */
+
+#include <cmath>
+
+#include "handlerton.h"
+#include "share.h"
+
+namespace teak {
+
+namespace {
+
+constexpr uint SAMPLES = 16, SAMPLES_OF_ANALYZE = 512;
+constexpr uint64_t ROWS_CHANGED_MIN = 200;
+
+/* A reader of its own: statistics are wanted outside of transactions too, and must wait for nobody. */
+class Sampler {
+ public:
+  Sampler(teak_table *table, uint32_t index) : table_(table), index_(index) {}
+  ~Sampler() {
+    if (cursor_ != nullptr) teak_cursor_close(cursor_);
+    if (transaction_ != nullptr) teak_rollback(transaction_);
+  }
+  teak_status open() {
+    teak_status status = teak_transaction_begin(engine, TEAK_READ_UNCOMMITTED, &transaction_);
+    if (status == TEAK_OK) status = teak_cursor_open(transaction_, table_, index_, TEAK_LOCK_NONE, &cursor_);
+    return status;
+  }
+
+  /* Leaps over at most `leaps` distinct prefixes of `parts` parts. `passed` is how many entries those were;
+     `whole` whether the end was reached. */
+  teak_status leap(const KeyCodec &codec, uint parts, uint leaps, bool forward, uint64_t *distinct, uint64_t *passed,
+                   bool *whole) {
+    teak_row row;
+    ByteBuffer prefix;
+    teak_status status = forward ? teak_cursor_first(cursor_, &row) : teak_cursor_last(cursor_, &row);
+    for (uint i = 0; status == TEAK_OK && i < leaps; i++) {
+      size_t length = 0;
+      if (!codec.skip_parts(row.key.data, row.key.len, parts, &length)) return TEAK_CORRUPT;
+      prefix.clear();
+      if (!prefix.append(row.key.data, length)) return TEAK_OUT_OF_MEMORY;
+      ++*distinct;
+      status = teak_cursor_seek(cursor_, slice(prefix), forward ? TEAK_SEEK_AFTER_PREFIX : TEAK_SEEK_BEFORE, &row);
+    }
+    *whole = status == TEAK_NOT_FOUND;
+    if (status != TEAK_OK) return *whole ? TEAK_OK : status;
+    prefix.clear();
+    if (!prefix.append(row.key.data, row.key.len)) return TEAK_OUT_OF_MEMORY;
+    uint64_t entries = 0;
+    status = teak_records_in_range(table_, index_, forward ? UNBOUNDED : slice(prefix),
+                                   forward ? slice(prefix) : UNBOUNDED, &entries);
+    *passed += entries;
+    return status;
+  }
+
+ private:
+  teak_table *table_;
+  uint32_t index_;
+  teak_transaction *transaction_ = nullptr;
+  teak_cursor *cursor_ = nullptr;
+};
+
+}  // namespace
+
+teak_status Share::sample(uint number, uint64_t rows, uint samples, Density *density) {
+  const Key &definition = key(number);
+  const KeyCodec &codec = this->codec(number);
+  Sampler sampler(table_, index_of(number));
+  teak_status status = sampler.open();
+  if (status != TEAK_OK) return status;
+  density->assign(codec.parts(), 1.0);
+  double coarser = static_cast<double>(rows);
+  for (uint parts = 1; parts <= codec.parts(); parts++) {
+    if (parts == codec.parts() && definition.unique && !definition.nullable) break;
+    uint64_t distinct = 0, passed = 0;
+    bool whole = false;
+    status = sampler.leap(codec, parts, samples, true, &distinct, &passed, &whole);
+    if (status != TEAK_OK) return status;
+    if (!whole) {
+      bool unused;
+      status = sampler.leap(codec, parts, samples, false, &distinct, &passed, &unused);
+      if (status != TEAK_OK) return status;
+    }
+    double entries = static_cast<double>(whole ? rows : passed);
+    double of_one = distinct == 0 ? 1.0 : entries / static_cast<double>(distinct);
+    coarser = (*density)[parts - 1] = std::min(coarser, std::max(of_one, 1.0));
+  }
+  return TEAK_OK;
+}
+
+teak_status Share::refresh_statistics(const TABLE *table, uint64_t rows, bool force) {
+  std::lock_guard<std::mutex> guard(statistics_mutex_);
+  uint64_t changed = rows > statistics_rows_ ? rows - statistics_rows_ : statistics_rows_ - rows;
+  if (force || !has_statistics_ || changed > std::max(statistics_rows_ / 4, ROWS_CHANGED_MIN)) {
+    std::vector<Density> densities(keys());
+    for (uint number = 0; number < keys(); number++) {
+      teak_status status = sample(number, rows, force ? SAMPLES_OF_ANALYZE : SAMPLES, &densities[number]);
+      if (status != TEAK_OK) return status;
+    }
+    densities_.swap(densities);
+    statistics_rows_ = rows;
+    has_statistics_ = true;
+  }
+  for (uint number = 0; number < keys(); number++) {
+    const KEY &server_key = table->key_info[number];
+    const Density &density = densities_[number];
+    if (server_key.rec_per_key == nullptr || density.empty()) continue;
+    for (uint part = 0; part < server_key.ext_key_parts; part++) {
+      double of_one = 1.0;  // with the whole primary key behind it an entry is one row
+      if (part < density.size())
+        of_one = density[part];
+      else if (part + 1 < server_key.ext_key_parts)
+        of_one = std::max(1.0, density.back() / 2);
+      server_key.rec_per_key[part] = static_cast<ulong>(of_one + 0.5);
+    }
+  }
+  return TEAK_OK;
+}
+
+}  // namespace teak

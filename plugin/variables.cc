@@ -1,0 +1,180 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See variables.h. */
+
+#include "variables.h"
+
+#include <unistd.h>
+
+#include "errors.h"
+#include "handlerton.h"
+
+namespace teak {
+
+namespace {
+
+constexpr ulonglong CACHE_BYTES_MIN = 16ULL << 20;
+
+ulonglong cache_size;
+ulonglong log_size_max;
+my_bool commit_sync;
+uint background_threads;
+uint checkpoint_period;
+
+ulonglong half_of_memory() {
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  ulonglong half = pages > 0 && page > 0 ? static_cast<ulonglong>(pages) * static_cast<ulonglong>(page) / 2 : 0;
+  return half > CACHE_BYTES_MIN ? half : CACHE_BYTES_MIN;
+}
+
+void update_cache_size(THD *thd, st_mysql_sys_var *, void *, const void *save) {
+  ulonglong bytes = *static_cast<const ulonglong *>(save);
+  if (bytes == 0) bytes = half_of_memory();
+  teak_status status = engine == nullptr ? TEAK_OK : teak_engine_set_cache_bytes(engine, bytes);
+  if (status == TEAK_OK)
+    cache_size = bytes;
+  else
+    raise(thd, status, "teak_cache_size");
+}
+
+void update_commit_sync(THD *thd, st_mysql_sys_var *, void *, const void *save) {
+  my_bool sync = *static_cast<const my_bool *>(save);
+  teak_status status = engine == nullptr ? TEAK_OK : teak_engine_set_commit_sync(engine, sync != 0);
+  if (status == TEAK_OK)
+    commit_sync = sync;
+  else
+    raise(thd, status, "teak_commit_sync");
+}
+
+// In the order of the engine's codec numbers.
+const char *codec_names[] = {"none", "lz4", "zstd", "zlib", "snappy", "lzma", NullS};
+TYPELIB codec_typelib = {array_elements(codec_names) - 1, "codecs", codec_names, nullptr};
+
+}  // namespace
+
+static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
+                              "Memory for all of Teak: what was read, and what was written and is not yet in its file. "
+                              "0 is half of the machine's memory",
+                              nullptr, update_cache_size, 0, 0, ULONGLONG_MAX, 1 << 20);
+
+static MYSQL_SYSVAR_BOOL(commit_sync, commit_sync, PLUGIN_VAR_OPCMDARG,
+                         "A commit is on disk when it returns. OFF: the log is written in the background, and a crash may "
+                         "lose the last commits, but never a part of one",
+                         nullptr, update_commit_sync, true);
+
+static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                         "Threads that flush and merge. 0: as many as there are processors", nullptr, nullptr, 0, 0, 1024,
+                         0);
+
+static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                         "Seconds between checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
+
+static MYSQL_SYSVAR_ULONGLONG(log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                              "Size of the log beyond which a checkpoint is made before its time", nullptr, nullptr,
+                              512ULL << 20, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
+
+static MYSQL_THDVAR_UINT(lock_timeout, PLUGIN_VAR_RQCMDARG,
+                         "Milliseconds that a statement waits for a row that another transaction has locked", nullptr,
+                         nullptr, 4000, 0, UINT_MAX32, 0);
+
+static MYSQL_THDVAR_ENUM(row_format, PLUGIN_VAR_RQCMDARG, "COMPRESSION of tables that are created without that option",
+                         nullptr, nullptr, 2, &codec_typelib);
+
+static MYSQL_THDVAR_ULONGLONG(page_size, PLUGIN_VAR_RQCMDARG,
+                              "PAGE_SIZE, in bytes before compression, of tables that are created without that option",
+                              nullptr, nullptr, 65536, 4096, 4194304, 1024);
+
+struct st_mysql_sys_var *system_variables[] = {
+    MYSQL_SYSVAR(cache_size),   MYSQL_SYSVAR(commit_sync),  MYSQL_SYSVAR(background_threads),
+    MYSQL_SYSVAR(log_size_max), MYSQL_SYSVAR(lock_timeout), MYSQL_SYSVAR(checkpoint_period),
+    MYSQL_SYSVAR(row_format),   MYSQL_SYSVAR(page_size),    nullptr};
+
+ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
+                                          HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
+
+uint session_lock_timeout(THD *thd) { return THDVAR(thd, lock_timeout); }
+
+void fill_options(teak_options *options) {
+  if (cache_size == 0) cache_size = half_of_memory();
+  options->cache_bytes = cache_size;
+  options->log_bytes_max = log_size_max;
+  options->background_threads = background_threads;
+  options->checkpoint_period_seconds = checkpoint_period;
+  options->commit_sync = commit_sync ? 1 : 0;
+  options->lock_timeout_milliseconds = THDVAR(nullptr, lock_timeout);
+}
+
+namespace {
+
+struct Counter {
+  const char *name;
+  uint64_t teak_counters::*value;
+};
+
+constexpr Counter counters[] = {
+    {"cache_bytes_limit", &teak_counters::cache_bytes_limit},
+    {"cache_bytes_used", &teak_counters::cache_bytes_used},
+    {"memtable_bytes", &teak_counters::memtable_bytes},
+    {"cache_hits", &teak_counters::cache_hits},
+    {"cache_misses", &teak_counters::cache_misses},
+    {"blocks_read", &teak_counters::blocks_read},
+    {"blocks_written", &teak_counters::blocks_written},
+    {"bytes_read", &teak_counters::bytes_read},
+    {"bytes_written", &teak_counters::bytes_written},
+    {"data_fsyncs", &teak_counters::data_syncs},
+    {"log_bytes_appended", &teak_counters::log_bytes_appended},
+    {"log_bytes_written", &teak_counters::log_bytes_written},
+    {"log_fsyncs", &teak_counters::log_syncs},
+    {"log_commits", &teak_counters::log_commits},
+    {"flushes", &teak_counters::flushes},
+    {"flush_bytes_in", &teak_counters::flush_bytes_in},
+    {"flush_bytes_out", &teak_counters::flush_bytes_out},
+    {"checkpoints", &teak_counters::checkpoints},
+    {"pending_flush_bytes", &teak_counters::pending_flush_bytes},
+    {"filter_checks", &teak_counters::filter_checks},
+    {"filter_negatives", &teak_counters::filter_negatives},
+    {"writer_stalls", &teak_counters::writer_stalls},
+    {"writer_stall_microseconds", &teak_counters::writer_stall_microseconds},
+    {"lock_waits", &teak_counters::lock_waits},
+    {"lock_timeouts", &teak_counters::lock_timeouts},
+    {"transactions_active", &teak_counters::transactions_active},
+    {"transactions_committed", &teak_counters::transactions_committed},
+    {"transactions_rolled_back", &teak_counters::transactions_rolled_back},
+    {"rows_inserted", &teak_counters::rows_inserted},
+    {"rows_updated", &teak_counters::rows_updated},
+    {"rows_deleted", &teak_counters::rows_deleted},
+    {"open_tables", &teak_counters::open_tables},
+    {"indexes", &teak_counters::indexes},
+    {"recovered_records", &teak_counters::recovered_records},
+    {"aborted_ids", &teak_counters::aborted_ids},
+};
+
+// The array that the server asks for, in the buffer that it gives: no statement sees another one's values.
+struct StatusBuffer {
+  teak_counters values;
+  st_mysql_show_var variables[array_elements(counters) + 1];
+};
+static_assert(sizeof(StatusBuffer) <= SHOW_VAR_FUNC_BUFF_SIZE, "the server's buffer is too small for the counters");
+
+int show_counters(THD *, st_mysql_show_var *variable, void *buffer, system_status_var *, enum_var_type) {
+  auto *status = static_cast<StatusBuffer *>(buffer);
+  bzero(status, sizeof(*status));
+  if (engine != nullptr && teak_engine_counters(engine, &status->values) != TEAK_OK)
+    bzero(&status->values, sizeof(status->values));
+  for (size_t i = 0; i < array_elements(counters); i++)
+    status->variables[i] = {counters[i].name, &(status->values.*counters[i].value), SHOW_ULONGLONG};
+  variable->type = SHOW_ARRAY;
+  variable->value = status->variables;
+  return 0;
+}
+
+}  // namespace
+
+struct st_mysql_show_var status_variables[] = {
+    {"Teak", reinterpret_cast<void *>(show_counters), SHOW_FUNC}, {nullptr, nullptr, SHOW_UNDEF}};
+
+}  // namespace teak

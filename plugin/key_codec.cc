@@ -140,13 +140,17 @@ bool KeyCodec::image_has_null(const uchar *server_key, key_part_map parts) const
 }
 
 bool KeyCodec::skip(const uint8_t *key, size_t length, size_t *columns_length) const {
+  return skip_parts(key, length, parts(), columns_length);
+}
+
+bool KeyCodec::skip_parts(const uint8_t *key, size_t length, uint parts, size_t *parts_length) const {
   size_t at = 0;
-  for (const KeyPart &part : parts_) {
+  for (uint i = 0; i < parts && i < parts_.size(); i++) {
     size_t used;
-    if (!part.skip(key + at, length - at, &used)) return false;
+    if (!parts_[i].skip(key + at, length - at, &used)) return false;
     at += used;
   }
-  *columns_length = at;
+  *parts_length = at;
   return true;
 }
 

@@ -78,6 +78,9 @@ class KeyCodec {
      False when the bytes are not a key of this index. */
   bool skip(const uint8_t *key, size_t length, size_t *columns_length) const;
 
+  /* The same of the first `parts` parts only. */
+  bool skip_parts(const uint8_t *key, size_t length, uint parts, size_t *parts_length) const;
+
   /* Number of this index's own parts (0 for the hidden codec), and the column each is of. */
   uint parts() const;
   uint column(uint part) const;

@@ -209,6 +209,9 @@ impl WriteAheadLog {
         }
         if let Some(scanned) = scanned {
             scanned.settle()?;
+            // The name of the last segment may not be durable either, and the
+            // next one must not outlive it.
+            disk.sync_directory(directory)?;
             header.number = scanned.last.header.number + 1;
             header.first_lsn = scanned.end;
             header.previous = scanned.chain;
@@ -491,6 +494,8 @@ impl Drop for Leader<'_, '_, '_> {
         match failure {
             None => {
                 self.log.group(generation + 1).notify_one();
+                // An appender that found both buffers full leads now.
+                self.log.room.notify_one();
             }
             Some((path, reason)) => {
                 self.state.failed = Some(Failure { path, reason });

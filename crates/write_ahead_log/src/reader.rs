@@ -232,7 +232,7 @@ fn read_segment<E: From<StorageError>>(
         end: segment.header.first_lsn,
         chain: segment.seed,
         valid_bytes: SEGMENT_HEADER_BYTES as u64,
-        durable_bytes: SEGMENT_HEADER_BYTES as u64,
+        durable_bytes: 0,
     };
     // Batches that no later batch called durable yet: first position, offset.
     let mut unsynced: VecDeque<(u64, u64)> = VecDeque::new();
@@ -266,9 +266,8 @@ fn read_segment<E: From<StorageError>>(
             unsynced.pop_front();
         }
     }
-    read.durable_bytes = unsynced
-        .front()
-        .map_or(read.valid_bytes, |(_, offset)| *offset);
+    // A header is durable before the first batch is written.
+    read.durable_bytes = unsynced.front().map_or(0, |(_, offset)| *offset);
     Ok(read)
 }
 

@@ -75,6 +75,10 @@ pub fn list(disk: &Arc<dyn Disk>) -> StorageResult<Vec<String>> {
 
 /// Appends the `n`th row of a fixed sequence; returns its printed form.
 pub fn append_row(log: &WriteAheadLog, n: u64) -> (Lsn, String) {
+    try_append_row(log, n).unwrap()
+}
+
+pub fn try_append_row(log: &WriteAheadLog, n: u64) -> StorageResult<(Lsn, String)> {
     let key = format!("key-{n:06}");
     let value = vec![b'a' + u8::try_from(n % 26).unwrap(); usize::try_from(n % 90).unwrap()];
     let operations = [
@@ -95,8 +99,8 @@ pub fn append_row(log: &WriteAheadLog, n: u64) -> (Lsn, String) {
         write_id: WriteId(n + 1),
         operations: (&operations).into(),
     };
-    let lsn = log.append(&record).unwrap();
-    (lsn, format!("{lsn} {record}"))
+    let lsn = log.append(&record)?;
+    Ok((lsn, format!("{lsn} {record}")))
 }
 
 pub fn segment(number: u64) -> PathBuf {

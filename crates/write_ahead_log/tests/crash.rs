@@ -1,0 +1,117 @@
+//! Seeded life of a log on a faulty disk: after any number of failures, power
+//! losses and restarts, what is read is a prefix of what was appended and holds
+//! everything that was acknowledged.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod common;
+
+use common::*;
+use std::sync::Arc;
+use teak_base::{Lsn, StorageResult};
+use teak_disk::{Disk, FaultDisk, Random, SyncFailure, WriteFailure};
+use teak_write_ahead_log::{LogOptions, WriteAheadLog};
+
+/// What the log should hold.
+#[derive(Default)]
+struct Expected {
+    /// Every record appended and not known to be lost.
+    rows: Vec<(Lsn, String)>,
+    /// So many of them are durable.
+    durable: usize,
+    /// Trimming may have removed what is before this.
+    from: Lsn,
+    appended: u64,
+}
+
+impl Expected {
+    /// Compares with what a replay found; the rest is lost for good.
+    fn check(&mut self, found: &[String]) {
+        let skipped = self.rows.iter().filter(|row| row.0 < self.from).count();
+        let kept = skipped + found.len();
+        assert!(kept >= self.durable, "acknowledged records are lost");
+        assert!(kept <= self.rows.len(), "records came from nowhere");
+        let expected = self.rows[skipped..kept].iter().map(|row| &row.1);
+        assert!(expected.eq(found.iter()), "the log is not a prefix");
+        self.rows.truncate(kept);
+        self.durable = kept;
+    }
+}
+
+fn plan_fault(disk: &FaultDisk, random: &mut Random) {
+    let after = random.below(12);
+    match random.below(8) {
+        0 => disk.fail_write(after, WriteFailure::Partial),
+        1 => disk.fail_write(after, WriteFailure::NoSpace),
+        2 => disk.fail_sync(after, SyncFailure::Dropped),
+        3 => disk.fail_sync(after, SyncFailure::Kept),
+        4 => disk.fail_name_change(after),
+        5 | 6 => disk.cut_power(after),
+        _ => {}
+    }
+}
+
+/// Appends, syncs and trims until the disk fails or enough was done.
+fn work(log: &WriteAheadLog, expected: &mut Expected, random: &mut Random) -> StorageResult<()> {
+    for _ in 0..random.below(60) {
+        match random.below(10) {
+            0..=4 => {
+                expected.appended += 1;
+                expected.rows.push(try_append_row(log, expected.appended)?);
+            }
+            5 | 6 => {
+                log.write_pending()?;
+            }
+            7 | 8 => {
+                log.sync(log.end())?;
+                expected.durable = expected.rows.len();
+            }
+            _ => {
+                if let Some(row) = expected.rows.get(expected.durable / 2) {
+                    expected.from = expected.from.max(row.0);
+                    log.trim(expected.from)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn life(seed: u64) {
+    let mut random = Random::new(seed);
+    let mut disk = FaultDisk::new(seed);
+    disk.create_directories(&directory()).unwrap();
+    let mut options = LogOptions::new(INSTANCE);
+    options.segment_bytes = 200 + random.below(2000);
+    options.pending_bytes = if random.one_in(2) { 500 } else { 1 << 20 };
+    let mut expected = Expected::default();
+    for _ in 0..12 {
+        if random.one_in(3) {
+            plan_fault(&disk, &mut random);
+        }
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        if let Ok((log, found)) = open_listing(&shared, options, expected.from.0) {
+            expected.check(&found);
+            plan_fault(&disk, &mut random);
+            let _ = work(&log, &mut expected, &mut random);
+        }
+        disk.clear_failures();
+        // A restart of the process, or of the machine.
+        if random.one_in(2) || shared.list(&directory()).is_err() {
+            disk = disk.crash(random.next_u64());
+        }
+    }
+    let shared: Arc<dyn Disk> = Arc::new(disk.crash(seed));
+    let (_, found) = open_listing(&shared, options, expected.from.0).unwrap();
+    expected.check(&found);
+}
+
+#[test]
+fn every_acknowledged_record_outlives_faults_and_crashes() {
+    for seed in 0..1500 {
+        let outcome = std::panic::catch_unwind(|| life(seed));
+        if let Err(cause) = outcome {
+            eprintln!("failed with seed {seed}");
+            std::panic::resume_unwind(cause);
+        }
+    }
+}

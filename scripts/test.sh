@@ -36,7 +36,8 @@ stage() { # NAME COMMAND...
     local name=$1 status=0 began=$SECONDS counted
     shift
     printf '\n== %s: %s\n' "$name" "$*"
-    "$@" > >(tee "$RESULTS/$name.log") 2>&1 || status=$?
+    "$@" 2>&1 | tee "$RESULTS/$name.log"
+    status=${PIPESTATUS[0]}
     counted=$(count "$name" "$RESULTS/$name.log" "$status")
     PASSED=$((PASSED + ${counted% *}))
     FAILED=$((FAILED + ${counted#* }))

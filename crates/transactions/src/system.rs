@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, Lsn, WriteId};
+use teak_tree::{Fate, Horizon};
 
 const SHARDS: usize = 16;
 
@@ -78,16 +79,16 @@ pub struct HorizonValue {
     snapshots: Vec<CommitSequence>,
 }
 
-impl HorizonValue {
-    /// What became of a write, by now.
-    #[must_use]
-    pub fn fate(&self, id: WriteId) -> WriteFate {
-        self.ids.fate(id)
+impl Horizon for HorizonValue {
+    fn fate(&self, id: WriteId) -> Fate {
+        match self.ids.fate(id) {
+            WriteFate::Active(_) => Fate::Active,
+            WriteFate::Committed(sequence) => Fate::Committed(sequence),
+            WriteFate::Aborted => Fate::Aborted,
+        }
     }
 
-    /// Live snapshots, ascending; the newest published sequence is the last.
-    #[must_use]
-    pub fn snapshots(&self) -> &[CommitSequence] {
+    fn snapshots(&self) -> &[CommitSequence] {
         &self.snapshots
     }
 }

@@ -107,6 +107,13 @@ impl View {
     }
 }
 
+impl teak_tree::Visibility for View {
+    #[inline]
+    fn is_visible(&self, id: WriteId) -> bool {
+        self.sees(id)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,323 @@
+//! Work behind the scenes: flushers, the log's writer and the housekeeper.
+//!
+//! Flushers take jobs in the order in which writers need them: indexes with
+//! frozen memtables first, the fullest before the others, then indexes with
+//! runs to push down. A job that fails leaves its tree as it was and is tried
+//! again later; the reason is kept, for writers that run out of room.
+//!
+//! An engine without threads does the same work through `Engine::step`.
+
+use crate::engine::Inner;
+use crate::error::{EngineError, EngineResult};
+use crate::options::Level;
+use crate::table::Index;
+use parking_lot::{Condvar, Mutex};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use teak_base::{StorageError, StorageResult};
+use teak_tree::FlushJob;
+
+/// How often flushers look for work without being woken.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// How often the housekeeper looks round.
+const HOUSE_PERIOD: Duration = Duration::from_millis(500);
+
+/// How often pending log bytes reach the file without a commit.
+const LOG_PERIOD: Duration = Duration::from_millis(200);
+
+/// How often the log is synced when commits do not wait for it.
+const LOG_SYNC_PERIOD: Duration = Duration::from_secs(1);
+
+/// The threads of one engine and what wakes them.
+pub(crate) struct Background {
+    thread_count: usize,
+    stopping: AtomicBool,
+    work: Mutex<bool>,
+    work_there: Condvar,
+    room: Mutex<()>,
+    room_made: Condvar,
+    house: Mutex<bool>,
+    house_called: Condvar,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Background {
+    pub(crate) fn new(thread_count: usize) -> Self {
+        Self {
+            thread_count,
+            stopping: AtomicBool::new(false),
+            work: Mutex::new(false),
+            work_there: Condvar::new(),
+            room: Mutex::new(()),
+            room_made: Condvar::new(),
+            house: Mutex::new(false),
+            house_called: Condvar::new(),
+            threads: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub(crate) fn has_threads(&self) -> bool {
+        self.thread_count > 0
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn wake_flushers(&self) {
+        *self.work.lock() = true;
+        self.work_there.notify_all();
+    }
+
+    pub(crate) fn call_housekeeper(&self) {
+        *self.house.lock() = true;
+        self.house_called.notify_all();
+    }
+
+    /// Tells writers and checkpoints that a job ended.
+    pub(crate) fn announce_room(&self) {
+        let _room = self.room.lock();
+        self.room_made.notify_all();
+    }
+
+    /// Sleeps until a job ends or the time is over.
+    pub(crate) fn wait_for_room(&self, timeout: Duration) {
+        let mut room = self.room.lock();
+        self.room_made.wait_for(&mut room, timeout);
+    }
+
+    pub(crate) fn start(&self, inner: &Arc<Inner>) -> EngineResult<()> {
+        if self.thread_count == 0 {
+            return Ok(());
+        }
+        let mut threads = self.threads.lock();
+        for number in 0..self.thread_count {
+            let inner = Arc::clone(inner);
+            let name = format!("teak-flush-{number}");
+            threads.push(spawn(name, move || flusher(&inner))?);
+        }
+        let log = Arc::clone(inner);
+        threads.push(spawn("teak-log".into(), move || log_writer(&log))?);
+        let house = Arc::clone(inner);
+        threads.push(spawn("teak-house".into(), move || housekeeper(&house))?);
+        Ok(())
+    }
+
+    pub(crate) fn stop(&self, inner: &Inner) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_flushers();
+        self.call_housekeeper();
+        self.announce_room();
+        inner.log.wake();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if thread.thread().id() != std::thread::current().id() && thread.join().is_err() {
+                inner.message(Level::Error, "a background thread panicked");
+            }
+        }
+    }
+}
+
+fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> EngineResult<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name)
+        .spawn(work)
+        .map_err(|error| EngineError::Internal(format!("cannot start a thread: {error}")))
+}
+
+fn flusher(inner: &Arc<Inner>) {
+    while !inner.background.is_stopping() {
+        match next_job(inner, true) {
+            Some((index, job)) => {
+                // The failure is kept in the index and tried again.
+                let _ = run(inner, &index, job);
+            }
+            None => {
+                let mut work = inner.background.work.lock();
+                if !*work && !inner.background.is_stopping() {
+                    inner
+                        .background
+                        .work_there
+                        .wait_for(&mut work, LOOK_AGAIN);
+                }
+                *work = false;
+            }
+        }
+    }
+}
+
+fn log_writer(inner: &Arc<Inner>) {
+    let mut synced = Instant::now();
+    let mut failed = false;
+    while !inner.background.is_stopping() {
+        let pending = inner.log.wait_for_pending(LOG_PERIOD);
+        let due = !inner.commit_sync.load(Ordering::Acquire) && synced.elapsed() >= LOG_SYNC_PERIOD;
+        let outcome = if due {
+            synced = Instant::now();
+            inner.log.sync(inner.log.end())
+        } else if pending {
+            inner.log.write_pending().map(|_| ())
+        } else {
+            Ok(())
+        };
+        if let Err(error) = outcome
+            && !failed
+        {
+            failed = true;
+            inner.message(Level::Error, &format!("the log failed: {error}"));
+        }
+        if failed {
+            std::thread::sleep(LOG_PERIOD);
+        }
+    }
+}
+
+fn housekeeper(inner: &Arc<Inner>) {
+    while !inner.background.is_stopping() {
+        {
+            let mut called = inner.background.house.lock();
+            if !*called && !inner.background.is_stopping() {
+                inner
+                    .background
+                    .house_called
+                    .wait_for(&mut called, HOUSE_PERIOD);
+            }
+            *called = false;
+        }
+        if inner.background.is_stopping() {
+            return;
+        }
+        let kept = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            crate::checkpoint::keep_house(inner, false)
+        }));
+        match kept {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                inner.message(Level::Warning, &format!("a checkpoint failed: {error}"));
+                inner.background.wait_for_room(Duration::from_secs(1));
+            }
+            Err(_) => inner.message(Level::Error, "a checkpoint panicked"),
+        }
+    }
+}
+
+/// The most urgent job of all trees.
+fn next_job(inner: &Inner, due_only: bool) -> Option<(Arc<Index>, FlushJob)> {
+    let now = Instant::now();
+    let mut frozen: Vec<(u64, Arc<Index>)> = Vec::new();
+    let mut others: Vec<(u64, Arc<Index>)> = Vec::new();
+    for index in inner.written_indexes() {
+        if !index.may_try(now) {
+            continue;
+        }
+        let bytes = index.tree.frozen_bytes();
+        if index.tree.frozen_memtables() > 0 {
+            frozen.push((bytes, index));
+        } else {
+            others.push((index.tree.pending_work_bytes(), index));
+        }
+    }
+    for list in [&mut frozen, &mut others] {
+        list.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    }
+    let claim = |(_, index): &(u64, Arc<Index>)| {
+        index.tree.next_job().map(|job| (Arc::clone(index), job))
+    };
+    if let Some(found) = frozen.iter().find_map(claim) {
+        return Some(found);
+    }
+    let others = others.iter().filter(|(bytes, _)| !due_only || *bytes > 0);
+    others.into_iter().find_map(claim)
+}
+
+/// Runs a job; its failure is noted in the index.
+fn run(inner: &Inner, index: &Arc<Index>, job: FlushJob) -> StorageResult<()> {
+    let horizon = inner.transactions.horizon();
+    let outcome = index.while_running(|| {
+        std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)))
+    });
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(_) => Err(StorageError::corrupt(
+            &index.entry.path,
+            0,
+            "merging it panicked",
+        )),
+    };
+    let outcome = match outcome {
+        Ok(report) => {
+            inner.counts.add_flush(&report);
+            if index.recover() {
+                let text = format!("flushing {} goes on", index.entry.path.display());
+                inner.message(Level::Note, &text);
+            }
+            Ok(())
+        }
+        Err(error) => {
+            inner.counts.flush_failures.fetch_add(1, Ordering::Relaxed);
+            if index.failure().is_none() {
+                let path = index.entry.path.display();
+                inner.message(Level::Error, &format!("flushing {path} failed: {error}"));
+            }
+            inner.note_damage(index, &error);
+            index.fail(error.clone());
+            Err(error)
+        }
+    };
+    inner.background.announce_room();
+    outcome
+}
+
+/// One piece of flushing on this thread. `false` when there is none to do now.
+pub(crate) fn step_flush(inner: &Inner) -> EngineResult<bool> {
+    match next_job(inner, false) {
+        Some((index, job)) => {
+            // The failure is kept; the caller looks whether it stands in the way.
+            let _ = run(inner, &index, job);
+            Ok(true)
+        }
+        None => Ok(false),
+    }
+}
+
+/// One piece of any background work on this thread.
+pub(crate) fn step(inner: &Inner) -> EngineResult<bool> {
+    if let Some((index, job)) = next_job(inner, false) {
+        run(inner, &index, job)?;
+        return Ok(true);
+    }
+    Ok(inner.log.write_pending()?)
+}
+
+/// Flushes all frozen memtables, helping the flushers.
+pub(crate) fn flush_frozen(inner: &Inner) -> EngineResult<()> {
+    loop {
+        let waiting: Vec<Arc<Index>> = inner
+            .written_indexes()
+            .into_iter()
+            .filter(|index| !index.is_gone() && index.tree.frozen_memtables() > 0)
+            .collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let claimed = waiting
+            .iter()
+            .find_map(|index| index.tree.next_job().map(|job| (index, job)));
+        match claimed {
+            Some((index, job)) => run(inner, index, job)?,
+            None => {
+                if let Some(error) = waiting.iter().find_map(|index| index.failure()) {
+                    return Err(error.into());
+                }
+                if !inner.background.has_threads() {
+                    return Err(EngineError::Internal("a memtable cannot be flushed".into()));
+                }
+                inner.background.wait_for_room(LOOK_AGAIN);
+            }
+        }
+    }
+}

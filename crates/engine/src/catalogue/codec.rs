@@ -1,0 +1,208 @@
+//! Bytes of catalogue entries, in the catalogue file and in log records.
+
+use super::{Catalogue, IndexEntry, TableEntry};
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::{Codec, FileId, Lsn, WriteId};
+
+type Decoded<T> = Result<T, Malformed>;
+
+fn take_text(take: &mut Take<'_>) -> Decoded<String> {
+    let bytes = take.bytes()?;
+    String::from_utf8(bytes.to_vec()).map_err(|_| Malformed)
+}
+
+/// A path that stays inside the data directory, whatever the bytes say.
+fn take_path(take: &mut Take<'_>) -> Decoded<PathBuf> {
+    let path = PathBuf::from(take_text(take)?);
+    let inside = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
+    if !inside || path.as_os_str().is_empty() {
+        return Err(Malformed);
+    }
+    Ok(path)
+}
+
+fn put_path(out: &mut Vec<u8>, path: &Path) {
+    out.put_bytes(path.as_os_str().as_bytes());
+}
+
+impl IndexEntry {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.file.0);
+        put_path(out, &self.path);
+        out.put_bytes(self.label.as_bytes());
+        out.put_u8(self.codec.number());
+        out.put_u32(self.page_bytes);
+        out.put_u8(u8::from(self.exact_lookups));
+        out.put_varint(self.oldest_write_id.0);
+    }
+
+    fn take(take: &mut Take<'_>) -> Decoded<Self> {
+        Ok(Self {
+            file: FileId(take.varint()?),
+            path: take_path(take)?,
+            label: take_text(take)?,
+            codec: Codec::from_number(take.u8()?).ok_or(Malformed)?,
+            page_bytes: take.u32()?,
+            exact_lookups: match take.u8()? {
+                0 => false,
+                1 => true,
+                _ => return Err(Malformed),
+            },
+            oldest_write_id: WriteId(take.varint()?),
+        })
+    }
+}
+
+fn put_indexes(out: &mut Vec<u8>, indexes: &[IndexEntry]) {
+    out.put_varint(indexes.len() as u64);
+    for index in indexes {
+        index.put(out);
+    }
+}
+
+fn take_list<T>(
+    take: &mut Take<'_>,
+    mut element: impl FnMut(&mut Take<'_>) -> Decoded<T>,
+) -> Decoded<Vec<T>> {
+    // An element takes a byte at least, so the rest bounds the count.
+    let count = take.length(take.rest().len())?;
+    let mut list = Vec::with_capacity(count.min(4096));
+    for _ in 0..count {
+        list.push(element(take)?);
+    }
+    Ok(list)
+}
+
+impl TableEntry {
+    /// Appends the entry's bytes.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        out.put_varint(self.id);
+        out.put_bytes(self.name.as_bytes());
+        out.put_bytes(&self.metadata);
+        put_indexes(out, &self.indexes);
+        out.put_varint(self.counters.len() as u64);
+        for (counter, value) in &self.counters {
+            out.put_u8(*counter);
+            out.put_varint(*value);
+        }
+    }
+
+    /// Takes an entry from the front.
+    ///
+    /// # Errors
+    /// [`Malformed`] unless the bytes are an entry.
+    pub fn take(take: &mut Take<'_>) -> Result<Self, Malformed> {
+        let id = take.varint()?;
+        let name = take_text(take)?;
+        let metadata = take.bytes()?.to_vec();
+        let indexes = take_list(take, IndexEntry::take)?;
+        let counters: BTreeMap<u8, u64> =
+            take_list(take, |take| Ok((take.u8()?, take.varint()?)))?
+                .into_iter()
+                .collect();
+        if indexes.is_empty() {
+            return Err(Malformed);
+        }
+        Ok(Self {
+            id,
+            name,
+            metadata,
+            indexes,
+            counters,
+        })
+    }
+}
+
+/// The bytes of a record that gives a table other indexes and no counters.
+pub(crate) fn encode_indexes_changed(table: u64, indexes: &[IndexEntry]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_varint(table);
+    put_indexes(&mut out, indexes);
+    out
+}
+
+pub(crate) fn decode_indexes_changed(bytes: &[u8]) -> Decoded<(u64, Vec<IndexEntry>)> {
+    let mut take = Take::new(bytes);
+    let table = take.varint()?;
+    let indexes = take_list(&mut take, IndexEntry::take)?;
+    if indexes.is_empty() || !take.is_empty() {
+        return Err(Malformed);
+    }
+    Ok((table, indexes))
+}
+
+/// The bytes of a rename's new paths, in the order of the table's indexes.
+pub(crate) fn encode_paths(paths: &[PathBuf]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_varint(paths.len() as u64);
+    for path in paths {
+        put_path(&mut out, path);
+    }
+    out
+}
+
+pub(crate) fn decode_paths(bytes: &[u8]) -> Decoded<Vec<PathBuf>> {
+    let mut take = Take::new(bytes);
+    let paths = take_list(&mut take, take_path)?;
+    if !take.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(paths)
+}
+
+/// Ascending ids as differences.
+fn put_ids(out: &mut Vec<u8>, ids: &[WriteId]) {
+    out.put_varint(ids.len() as u64);
+    let mut before = 0;
+    for id in ids {
+        out.put_varint(id.0.wrapping_sub(before));
+        before = id.0;
+    }
+}
+
+fn take_ids(take: &mut Take<'_>) -> Decoded<Vec<WriteId>> {
+    let mut before = 0u64;
+    take_list(take, |take| {
+        before = before.checked_add(take.varint()?).ok_or(Malformed)?;
+        Ok(WriteId(before))
+    })
+}
+
+impl Catalogue {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        out.put_u64(self.instance);
+        out.put_u64(self.replay_from.0);
+        out.put_u64(self.tables_lsn.0);
+        out.put_u64(self.next_table);
+        out.put_u64(self.next_file);
+        out.put_u64(self.next_write_id.0);
+        put_ids(out, &self.active);
+        put_ids(out, &self.aborted);
+        out.put_varint(self.tables.len() as u64);
+        for table in self.tables.values() {
+            table.put(out);
+        }
+    }
+
+    pub(super) fn take(take: &mut Take<'_>) -> Decoded<Self> {
+        Ok(Self {
+            instance: take.u64()?,
+            replay_from: Lsn(take.u64()?),
+            tables_lsn: Lsn(take.u64()?),
+            next_table: take.u64()?,
+            next_file: take.u64()?,
+            next_write_id: WriteId(take.u64()?),
+            active: take_ids(take)?,
+            aborted: take_ids(take)?,
+            tables: take_list(take, TableEntry::take)?
+                .into_iter()
+                .map(|table| (table.id, table))
+                .collect(),
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! The catalogue file: written whole to a second name, synced, renamed over
+//! the first, and the directory synced. See `docs/file_format.md`.
+
+use super::Catalogue;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use teak_base::bytes::{Put, Take};
+use teak_base::checksum::checksum_parts;
+use teak_base::{StorageError, StorageResult};
+use teak_disk::Disk;
+
+/// The catalogue's file name.
+pub const CATALOGUE_FILE: &str = "teak.catalogue";
+const TEMPORARY_FILE: &str = "teak.catalogue.new";
+
+/// The version of the file's form.
+pub const CATALOGUE_VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"TEAKCATA";
+/// Magic, version, reserved, payload length, checksum.
+const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
+/// Bounds what a damaged length can make the reader allocate.
+const PAYLOAD_BYTES_MAX: u64 = 4 << 30;
+
+fn encode(catalogue: &Catalogue) -> Vec<u8> {
+    let mut payload = Vec::new();
+    catalogue.put(&mut payload);
+    let mut out = Vec::with_capacity(HEADER_BYTES + payload.len());
+    out.extend_from_slice(MAGIC);
+    out.put_u32(CATALOGUE_VERSION);
+    out.put_u32(0);
+    out.put_u64(payload.len() as u64);
+    let sum = checksum_parts(&[&out, &payload]);
+    out.put_u64(sum);
+    out.extend_from_slice(&payload);
+    out
+}
+
+/// Decodes the bytes of a catalogue file, which `path` names in errors.
+///
+/// # Errors
+/// `Corrupt`, `UnsupportedFormat`.
+pub fn decode_catalogue(path: &Path, bytes: &[u8]) -> StorageResult<Catalogue> {
+    let corrupt = |reason: &str| StorageError::corrupt(path, 0, reason);
+    let (header, payload) = bytes
+        .split_at_checked(HEADER_BYTES)
+        .ok_or_else(|| corrupt("the catalogue's header is cut off"))?;
+    let (summed, sum) = header
+        .split_at_checked(HEADER_BYTES - 8)
+        .ok_or_else(|| corrupt("the catalogue's header is cut off"))?;
+    let malformed = |_| corrupt("the catalogue's header is malformed");
+    let mut take = Take::new(summed);
+    if take.take(MAGIC.len()).map_err(malformed)? != MAGIC {
+        return Err(corrupt("this is no catalogue"));
+    }
+    let version = take.u32().map_err(malformed)?;
+    if version > CATALOGUE_VERSION {
+        return Err(StorageError::UnsupportedFormat {
+            path: path.to_path_buf(),
+            found: version,
+            supported: CATALOGUE_VERSION,
+        });
+    }
+    take.u32().map_err(malformed)?;
+    let length = take.u64().map_err(malformed)?;
+    if length != payload.len() as u64 {
+        return Err(corrupt("the catalogue's length is wrong"));
+    }
+    if Take::new(sum).u64().map_err(malformed)? != checksum_parts(&[summed, payload]) {
+        return Err(corrupt("the catalogue's checksum is wrong"));
+    }
+    let mut take = Take::new(payload);
+    match Catalogue::take(&mut take) {
+        Ok(catalogue) if take.is_empty() => Ok(catalogue),
+        _ => Err(corrupt("the catalogue is malformed")),
+    }
+}
+
+/// Reads the catalogue of a data directory; `None` when there is none.
+pub(crate) fn read_catalogue(
+    disk: &Arc<dyn Disk>,
+    directory: &Path,
+) -> StorageResult<Option<Catalogue>> {
+    let path = directory.join(CATALOGUE_FILE);
+    if !disk.exists(&path)? {
+        return Ok(None);
+    }
+    let file = disk.open(&path)?;
+    let length = file.len()?;
+    if length > PAYLOAD_BYTES_MAX {
+        return Err(StorageError::corrupt(
+            &path,
+            0,
+            "the catalogue is absurdly large",
+        ));
+    }
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, 0)?;
+    decode_catalogue(&path, &bytes).map(Some)
+}
+
+/// Replaces the catalogue; durable on return. After an error the old one is in
+/// force, or the new one: recovery takes either.
+pub(crate) fn write_catalogue(
+    disk: &Arc<dyn Disk>,
+    directory: &Path,
+    catalogue: &Catalogue,
+) -> StorageResult<()> {
+    let temporary: PathBuf = directory.join(TEMPORARY_FILE);
+    if disk.exists(&temporary)? {
+        disk.remove(&temporary)?;
+    }
+    let file = disk.create(&temporary)?;
+    file.write_all_at(&encode(catalogue), 0)?;
+    file.sync()?;
+    drop(file);
+    disk.rename(&temporary, &directory.join(CATALOGUE_FILE))?;
+    disk.sync_directory(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{IndexEntry, TableEntry};
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use teak_base::{Codec, FileId, Lsn, WriteId};
+    use teak_disk::MemoryDisk;
+
+    fn example() -> Catalogue {
+        let mut catalogue = Catalogue::new(42);
+        catalogue.replay_from = Lsn(1000);
+        catalogue.tables_lsn = Lsn(2000);
+        catalogue.next_write_id = WriteId(90);
+        catalogue.active = vec![WriteId(70), WriteId(88)];
+        catalogue.aborted = vec![WriteId(3), WriteId(4), WriteId(80)];
+        let table = TableEntry {
+            id: 7,
+            name: "db/t".into(),
+            metadata: b"meta".to_vec(),
+            indexes: vec![IndexEntry {
+                file: FileId(9),
+                path: "db/t.PRIMARY-00000009.teak".into(),
+                label: "PRIMARY".into(),
+                codec: Codec::Zstd,
+                page_bytes: 65536,
+                exact_lookups: true,
+                oldest_write_id: WriteId(80),
+            }],
+            counters: BTreeMap::from([(0, 17)]),
+        };
+        catalogue.tables.insert(7, table);
+        catalogue
+    }
+
+    #[test]
+    fn catalogue_round_trips_and_is_replaced() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let directory = Path::new("/data");
+        disk.create_directories(directory).unwrap();
+        assert_eq!(read_catalogue(&disk, directory).unwrap(), None);
+        write_catalogue(&disk, directory, &Catalogue::new(1)).unwrap();
+        write_catalogue(&disk, directory, &example()).unwrap();
+        assert_eq!(read_catalogue(&disk, directory).unwrap(), Some(example()));
+    }
+
+    #[test]
+    fn newer_versions_are_refused_by_name() {
+        let mut bytes = encode(&example());
+        bytes[8] = 99;
+        let error = decode_catalogue(Path::new("c"), &bytes).unwrap_err();
+        assert!(matches!(
+            error,
+            StorageError::UnsupportedFormat { found: 99, .. }
+        ));
+    }
+
+    #[test]
+    fn paths_never_leave_the_data_directory() {
+        let mut catalogue = example();
+        for bad in ["../x.teak", "/x.teak", ""] {
+            catalogue.tables.get_mut(&7).unwrap().indexes[0].path = bad.into();
+            assert!(decode_catalogue(Path::new("c"), &encode(&catalogue)).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_flipped_bit_is_noticed(bit in 0usize..8, place in any::<prop::sample::Index>()) {
+            let mut bytes = encode(&example());
+            let place = place.index(bytes.len());
+            bytes[place] ^= 1 << bit;
+            prop_assert!(decode_catalogue(Path::new("c"), &bytes).is_err());
+        }
+
+        #[test]
+        fn decoder_never_panics_on_any_payload(payload: Vec<u8>) {
+            let _ = Catalogue::take(&mut Take::new(&payload));
+            let _ = TableEntry::take(&mut Take::new(&payload));
+            let _ = super::super::decode_paths(&payload);
+            let _ = super::super::decode_indexes_changed(&payload);
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Checkpoints: making index files hold what the log holds, writing the
+//! catalogue, trimming the log, and forgetting what nobody needs.
+//!
+//! The order, which recovery relies on:
+//! 1. Note the log's end, and from where running commits may stand.
+//! 2. Checkpoint the changed trees: what they hold is durable, and before that
+//!    the log up to it.
+//! 3. Capture the catalogue: the undecided and aborted ids, and the position
+//!    from which each index still needs the log; none of it later than 1.
+//! 4. Sync the log, so that ids the catalogue counts as committed are.
+//! 5. Write the catalogue. 6. Trim the log.
+
+use crate::background;
+use crate::budget;
+use crate::catalogue::{Catalogue, TableEntry, write_catalogue};
+use crate::engine::Inner;
+use crate::error::EngineResult;
+use crate::options::Level;
+use crate::table::{Counters, Index};
+use crate::tables::Slot;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use teak_base::{Lsn, WriteId};
+use teak_transactions::TransactionId;
+
+/// What the housekeeper remembers between rounds.
+#[derive(Debug)]
+pub(crate) struct HouseState {
+    last_checkpoint: Instant,
+    /// Log position at the last checkpoint.
+    last_end: Lsn,
+    /// Aborted ids below may be forgotten once no transaction is older.
+    forget: Option<(WriteId, TransactionId)>,
+}
+
+/// The housekeeper's memory, behind the checkpoint lock.
+pub(crate) type House = Mutex<HouseState>;
+
+pub(crate) fn new_house() -> House {
+    Mutex::new(HouseState {
+        last_checkpoint: Instant::now(),
+        last_end: Lsn(0),
+        forget: None,
+    })
+}
+
+/// Flushes and checkpoints everything.
+pub(crate) fn checkpoint_all(inner: &Inner, closing: bool) -> EngineResult<()> {
+    let mut house = inner.house.lock();
+    inner.log_counters()?;
+    for index in inner.written_indexes() {
+        if !index.is_gone() {
+            budget::freeze(inner, &index);
+        }
+    }
+    background::flush_frozen(inner)?;
+    save(inner, &mut house, closing)
+}
+
+/// One round of the housekeeper. Checkpoints when it is time, or when the log
+/// since the last one has grown.
+pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
+    let mut house = inner.house.lock();
+    inner.transactions.prune();
+    let end = inner.log.end();
+    let replayed = end.0.saturating_sub(inner.replay_from.load(Ordering::Acquire));
+    let moved = end != house.last_end;
+    let due = forced
+        || (moved && house.last_checkpoint.elapsed() >= inner.options.checkpoint_period)
+        || replayed > inner.options.log_bytes_max / 2
+            && end.0.saturating_sub(house.last_end.0) > inner.options.log_bytes_max / 16;
+    if !due {
+        return Ok(());
+    }
+    // Memtables that hold the log back are flushed, oldest first.
+    let keep = Lsn(end.0.saturating_sub(inner.options.log_bytes_max / 4));
+    for index in inner.written_indexes() {
+        let old = index
+            .tree
+            .oldest_unflushed_lsn()
+            .is_some_and(|oldest| oldest < keep);
+        if old && !index.is_gone() {
+            budget::freeze(inner, &index);
+        }
+    }
+    background::flush_frozen(inner)?;
+    save(inner, &mut house, false)
+}
+
+/// Checkpoints the changed trees, writes the catalogue, trims the log.
+fn save(inner: &Inner, house: &mut HouseState, closing: bool) -> EngineResult<()> {
+    inner.transactions.prune();
+    let forget = forgettable(inner);
+    let end = inner.log.end();
+    let mut failed = None;
+    for index in inner.written_indexes() {
+        if let Err(error) = checkpoint_index(inner, &index) {
+            let path = index.entry.path.display();
+            inner.message(
+                Level::Error,
+                &format!("checkpointing {path} failed: {error}"),
+            );
+            failed.get_or_insert(error);
+        }
+    }
+    if failed.is_none() {
+        forget_aborted(inner, house, forget);
+    }
+    write_catalogue_since(inner, end, closing)?;
+    house.last_checkpoint = Instant::now();
+    house.last_end = inner.log.end();
+    inner.counts.checkpoints.fetch_add(1, Ordering::Relaxed);
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+fn checkpoint_index(inner: &Inner, index: &Arc<Index>) -> EngineResult<()> {
+    let changes = index.changes.load(Ordering::SeqCst);
+    if index.is_gone() || changes == index.changes_durable.load(Ordering::SeqCst) {
+        return Ok(());
+    }
+    let ids = inner.transactions.ids();
+    // Read before: what the file will hold is settled by then, or no older.
+    let settled = ids.settled_below();
+    let oldest = index
+        .tree
+        .write_id_range()
+        .map_or(settled, |(oldest, _)| oldest.min(settled));
+    let durable = index.tree.checkpoint(&|lsn| {
+        // Everything before the position, which may be the end of the log.
+        match lsn.0.checked_sub(1) {
+            Some(last) => inner.log.sync(Lsn(last)),
+            None => Ok(()),
+        }
+    });
+    let durable = inner.checked(index, durable)?;
+    index.durable_lsn.fetch_max(durable.0, Ordering::AcqRel);
+    index.durable_oldest.store(oldest.0, Ordering::Release);
+    index.changes_durable.store(changes, Ordering::SeqCst);
+    Ok(())
+}
+
+/// Captures and writes the catalogue as it is now, outside a checkpoint.
+/// The caller holds the lock on table changes.
+pub(crate) fn write_catalogue_now(inner: &Inner) -> EngineResult<()> {
+    let end = inner.log.end();
+    let catalogue = capture(inner, end, false);
+    inner.log.sync(inner.log.end())?;
+    write_catalogue(&inner.disk, inner.directory(), &catalogue)?;
+    Ok(())
+}
+
+fn write_catalogue_since(inner: &Inner, end: Lsn, closing: bool) -> EngineResult<()> {
+    let changes = inner.table_changes.lock();
+    let catalogue = capture(inner, end, closing);
+    inner.log.sync(inner.log.end())?;
+    write_catalogue(&inner.disk, inner.directory(), &catalogue)?;
+    drop(changes);
+    inner
+        .replay_from
+        .store(catalogue.replay_from.0, Ordering::Release);
+    if let Err(error) = inner.log.trim(catalogue.replay_from) {
+        // Old segments stay until the next checkpoint.
+        let text = format!("the log was not trimmed: {error}");
+        inner.message(Level::Warning, &text);
+    }
+    Ok(())
+}
+
+/// The catalogue of this moment. `end` is an end of the log read earlier. The
+/// caller holds the lock on table changes. The order of the reads matters; see
+/// the top of the file.
+fn capture(inner: &Inner, end: Lsn, closing: bool) -> Catalogue {
+    let transactions = &inner.transactions;
+    let mut replay_from = transactions.commit_floor().map_or(end, |floor| floor.min(end));
+    for index in inner.written_indexes() {
+        if !index.is_gone()
+            && let Some(needed) = index.log_needed_from()
+        {
+            replay_from = replay_from.min(needed);
+        }
+    }
+    let tables_lsn = inner.log.end();
+    let next_write_id = transactions.ids().next();
+    let active = transactions.ids().active_below(next_write_id);
+    let aborted = transactions.ids().aborted_below(next_write_id);
+    let (next_table, next_file) = {
+        let tables = inner.tables.lock();
+        (tables.next_table, tables.next_file)
+    };
+    let entries = table_slots(inner).into_iter().map(|(mut entry, counters, slot)| {
+        entry.counters = counters.snapshot(closing);
+        if let Some(table) = &*slot.lock() {
+            let open = table.indexes.load();
+            for (index, open) in entry.indexes.iter_mut().zip(open.iter()) {
+                index.oldest_write_id = open.oldest_write_id();
+            }
+        }
+        (entry.id, entry)
+    });
+    Catalogue {
+        instance: inner.instance,
+        // Never back: the log before is gone, and what an index says to need
+        // of it was only a careful guess.
+        replay_from: replay_from.max(Lsn(inner.replay_from.load(Ordering::Acquire))),
+        tables_lsn,
+        next_table,
+        next_file,
+        next_write_id,
+        active,
+        aborted,
+        tables: entries.collect(),
+    }
+}
+
+/// All tables. Their slots are locked by the caller one by one, without the
+/// lock on the tables.
+fn table_slots(inner: &Inner) -> Vec<(TableEntry, Arc<Counters>, Slot)> {
+    let tables = inner.tables.lock();
+    let states = tables.by_id.values();
+    states
+        .map(|state| {
+            let counters = Arc::clone(&state.counters);
+            (state.entry.clone(), counters, Arc::clone(&state.slot))
+        })
+        .collect()
+}
+
+/// Below which id nothing is held by any index, and nothing can be written.
+/// Read before the trees are checkpointed.
+fn forgettable(inner: &Inner) -> WriteId {
+    let mut oldest = inner.transactions.ids().settled_below();
+    for (entry, _, slot) in table_slots(inner) {
+        match &*slot.lock() {
+            Some(table) => {
+                for index in table.indexes.load().iter() {
+                    if let Some((least, _)) = index.tree.write_id_range() {
+                        oldest = oldest.min(least);
+                    }
+                }
+            }
+            None => {
+                for index in &entry.indexes {
+                    if !index.oldest_write_id.is_settled() {
+                        oldest = oldest.min(index.oldest_write_id);
+                    }
+                }
+            }
+        }
+    }
+    oldest
+}
+
+/// Forgets aborted ids that no file holds, in two rounds: a reader of an old
+/// version of a tree may still meet them, so every transaction that ran when
+/// the files let go of them must have ended.
+fn forget_aborted(inner: &Inner, house: &mut HouseState, oldest: WriteId) {
+    let transactions = &inner.transactions;
+    if let Some((below, running)) = house.forget {
+        if transactions.oldest_running() < running {
+            return;
+        }
+        transactions.ids().forget_aborted(below);
+        house.forget = None;
+    }
+    if transactions.ids().aborted_settled() > 0 {
+        house.forget = Some((oldest, transactions.next_transaction()));
+    }
+}

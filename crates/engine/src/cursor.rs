@@ -1,0 +1,615 @@
+//! Reading rows: exact look-ups and scans, with and without locks.
+//!
+//! A plain read sees the transaction's snapshot. A locking read sees the newest
+//! committed rows:
+//! 1. The tree's cursor runs with a view that notes undecided foreign writes.
+//! 2. When a step met one, the reader waits until it is decided and repeats the
+//!    step from where it stood; so no uncommitted row is passed over.
+//! 3. On the primary index the row found is locked under its latch, and read
+//!    again, because it may have changed before the lock was held. A row that
+//!    is gone then is skipped and its lock given up.
+
+use crate::error::{EngineError, EngineResult};
+use crate::table::Index;
+use crate::tables::TableHandle;
+use crate::transaction::EngineTransaction;
+use crate::write::{Newest, newest};
+use std::sync::Arc;
+use teak_transactions::{LockId, LockMode, View};
+use teak_tree::TreeCursor;
+
+/// How a cursor reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// The transaction's snapshot.
+    Snapshot,
+    /// Newest committed rows, locked against writers.
+    Shared,
+    /// Newest committed rows, locked against everybody who locks or writes.
+    Exclusive,
+}
+
+impl ReadMode {
+    fn lock_mode(self) -> Option<LockMode> {
+        match self {
+            Self::Snapshot => None,
+            Self::Shared => Some(LockMode::Shared),
+            Self::Exclusive => Some(LockMode::Exclusive),
+        }
+    }
+}
+
+/// Where a seek goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// The first key at or after the given one.
+    AtOrAfter,
+    /// The first key after all that start with the given bytes.
+    AfterPrefix,
+    /// The last key before the given one.
+    Before,
+    /// The last key that starts with the given bytes or is before them.
+    AtOrBeforePrefix,
+}
+
+/// A row found; borrowed until the cursor is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+}
+
+/// Where the row that is returned lies.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    /// In the tree's cursor.
+    Cursor,
+    /// In the cursor's own buffers.
+    Buffer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Motion {
+    Forward,
+    Backward,
+}
+
+/// A cursor over one index of a table.
+pub struct Cursor {
+    index: Arc<Index>,
+    table: Arc<crate::table::Table>,
+    place: u32,
+    mode: ReadMode,
+    view: Option<Arc<View>>,
+    view_serial: u64,
+    tree: Option<TreeCursor<Arc<View>>>,
+    lower: Option<Vec<u8>>,
+    upper: Option<Vec<u8>>,
+    /// The last key that the tree's cursor stood on, for locking reads and
+    /// after a change of view.
+    position: Vec<u8>,
+    value: Vec<u8>,
+    found: Found,
+    /// The key of the last get, which leaves the position of a scan alone.
+    got: Vec<u8>,
+    /// The lock of the row returned last.
+    locked: Option<LockId>,
+}
+
+/// The first key after all that start with `prefix`; `None` when there is none.
+fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let keep = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut next = prefix.get(..=keep)?.to_vec();
+    if let Some(last) = next.last_mut() {
+        *last += 1;
+    }
+    Some(next)
+}
+
+impl EngineTransaction {
+    /// Opens a cursor. What it sees is decided at its first use.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when there is no such index.
+    pub fn cursor(
+        &mut self,
+        table: &TableHandle,
+        index: u32,
+        mode: ReadMode,
+    ) -> EngineResult<Cursor> {
+        Ok(Cursor {
+            index: table.index(index)?,
+            table: Arc::clone(&table.table),
+            place: index,
+            mode,
+            view: None,
+            view_serial: 0,
+            tree: None,
+            lower: None,
+            upper: None,
+            position: Vec::new(),
+            value: Vec::new(),
+            found: Found::Nothing,
+            got: Vec::new(),
+            locked: None,
+        })
+    }
+}
+
+impl Cursor {
+    /// Every row returned from now on has `lower <= key < upper`; `None` is
+    /// unbounded.
+    pub fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
+        copy_bound(&mut self.lower, lower);
+        copy_bound(&mut self.upper, upper);
+    }
+
+    /// The row of exactly this key. Positions nothing.
+    ///
+    /// # Errors
+    /// `Wait`, `Storage`.
+    pub fn get(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        key: &[u8],
+    ) -> EngineResult<Option<Row<'_>>> {
+        transaction.check_interrupt()?;
+        self.refresh(transaction)?;
+        self.locked = None;
+        let live = match self.mode.lock_mode() {
+            None => {
+                let view = self.view(transaction)?;
+                let got = self.index.tree.get_into(key, &*view, &mut self.value);
+                transaction.inner.checked(&self.index, got)?
+            }
+            Some(mode) => self.read_locked(transaction, key, mode)?,
+        };
+        if !live {
+            return Ok(None);
+        }
+        self.got.clear();
+        self.got.extend_from_slice(key);
+        Ok(Some(Row {
+            key: &self.got,
+            value: &self.value,
+        }))
+    }
+
+    /// Moves to the first or last key of the bounds.
+    ///
+    /// # Errors
+    /// `Wait`, `Storage`.
+    pub fn first(&mut self, transaction: &mut EngineTransaction) -> EngineResult<Option<Row<'_>>> {
+        self.position(transaction, Motion::Forward, None)
+    }
+
+    /// Moves to the last key of the bounds.
+    ///
+    /// # Errors
+    /// `Wait`, `Storage`.
+    pub fn last(&mut self, transaction: &mut EngineTransaction) -> EngineResult<Option<Row<'_>>> {
+        self.position(transaction, Motion::Backward, None)
+    }
+
+    /// Moves to a key near the given one.
+    ///
+    /// # Errors
+    /// `Wait`, `Storage`.
+    pub fn seek(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        key: &[u8],
+        seek: Seek,
+    ) -> EngineResult<Option<Row<'_>>> {
+        match seek {
+            Seek::AtOrAfter => self.position(transaction, Motion::Forward, Some(key)),
+            Seek::Before => self.position(transaction, Motion::Backward, Some(key)),
+            Seek::AfterPrefix => match successor(key) {
+                Some(next) => self.position(transaction, Motion::Forward, Some(&next)),
+                None => {
+                    self.found = Found::Nothing;
+                    Ok(None)
+                }
+            },
+            Seek::AtOrBeforePrefix => {
+                let next = successor(key);
+                self.position(transaction, Motion::Backward, next.as_deref())
+            }
+        }
+    }
+
+    /// Moves to the next key.
+    ///
+    /// # Errors
+    /// `Wait`, `Storage`.
+    #[inline]
+    pub fn next(&mut self, transaction: &mut EngineTransaction) -> EngineResult<Option<Row<'_>>> {
+        self.step(transaction, Motion::Forward)
+    }
+
+    /// Moves to the previous key.
+    ///
+    /// # Errors
+    /// `Wait`, `Storage`.
+    pub fn previous(
+        &mut self,
+        transaction: &mut EngineTransaction,
+    ) -> EngineResult<Option<Row<'_>>> {
+        self.step(transaction, Motion::Backward)
+    }
+
+    /// Gives up the lock of the row returned last.
+    ///
+    /// # Errors
+    /// `Internal` after the end of the transaction.
+    pub fn unlock(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
+        if let Some(lock) = self.locked.take() {
+            let inner = Arc::clone(&transaction.inner);
+            inner.transactions.unlock(transaction.core()?, lock);
+        }
+        Ok(())
+    }
+
+    /// Takes up a new view or, after a truncation, a new tree.
+    fn refresh(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
+        if self.index.is_gone() {
+            let indexes = self.table.indexes.load();
+            let place = usize::try_from(self.place).unwrap_or(usize::MAX);
+            if let Some(index) = indexes.get(place)
+                && !Arc::ptr_eq(index, &self.index)
+            {
+                self.index = Arc::clone(index);
+                self.tree = None;
+            }
+        }
+        if self.view.is_some() && self.view_serial != transaction.view_serial {
+            self.view = None;
+            self.tree = None;
+        }
+        Ok(())
+    }
+
+    fn view(&mut self, transaction: &mut EngineTransaction) -> EngineResult<Arc<View>> {
+        if let Some(view) = &self.view {
+            return Ok(Arc::clone(view));
+        }
+        let view = match self.mode {
+            ReadMode::Snapshot => transaction.view()?,
+            _ => transaction.newest_view()?,
+        };
+        self.view_serial = transaction.view_serial;
+        self.view = Some(Arc::clone(&view));
+        Ok(view)
+    }
+
+    fn ensure_tree(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
+        if self.tree.is_none() {
+            let view = self.view(transaction)?;
+            let mut tree = self.index.tree.cursor(view);
+            // A plain reader that has written nothing sees a fixed state.
+            tree.follow_inserts(self.mode != ReadMode::Snapshot || transaction.has_writes());
+            self.tree = Some(tree);
+        }
+        Ok(())
+    }
+
+    fn position(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+        key: Option<&[u8]>,
+    ) -> EngineResult<Option<Row<'_>>> {
+        transaction.check_interrupt()?;
+        self.refresh(transaction)?;
+        self.ensure_tree(transaction)?;
+        self.found = Found::Nothing;
+        self.locked = None;
+        loop {
+            let Some(tree) = &mut self.tree else {
+                return Err(no_tree());
+            };
+            let moved = match motion {
+                Motion::Forward => match later(key, self.lower.as_deref()) {
+                    Some(from) => tree.seek(from),
+                    None => tree.seek_first(),
+                },
+                Motion::Backward => match earlier(key, self.upper.as_deref()) {
+                    Some(before) => tree.seek_before(before),
+                    None => tree.seek_last(),
+                },
+            };
+            let moved = transaction.inner.checked(&self.index, moved)?;
+            if !self.wait_for_met(transaction)? {
+                return self.settle(transaction, motion, moved);
+            }
+        }
+    }
+
+    fn step(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+    ) -> EngineResult<Option<Row<'_>>> {
+        transaction.check_interrupt()?;
+        if self.found == Found::Nothing {
+            return Ok(None);
+        }
+        if self.mode == ReadMode::Snapshot
+            && self.found == Found::Cursor
+            && self.view_serial == transaction.view_serial
+        {
+            let Some(tree) = &mut self.tree else {
+                return Err(no_tree());
+            };
+            let moved = match motion {
+                Motion::Forward => tree.next(),
+                Motion::Backward => tree.previous(),
+            };
+            let moved = transaction.inner.checked(&self.index, moved)?;
+            return self.settle(transaction, motion, moved);
+        }
+        self.step_from_position(transaction, motion)
+    }
+
+    /// A step that starts at the saved position: of a locking read, after a
+    /// get, or after the view changed.
+    fn step_from_position(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+    ) -> EngineResult<Option<Row<'_>>> {
+        self.save_position();
+        self.refresh(transaction)?;
+        self.ensure_tree(transaction)?;
+        self.locked = None;
+        self.advance(transaction, motion)
+    }
+
+    /// Moves past the saved position until a row is found.
+    fn advance(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+    ) -> EngineResult<Option<Row<'_>>> {
+        loop {
+            let Some(tree) = &mut self.tree else {
+                return Err(no_tree());
+            };
+            let there = tree.valid() && tree.key() == self.position;
+            let moved = match (motion, there) {
+                (Motion::Forward, true) => tree.next(),
+                (Motion::Backward, true) => tree.previous(),
+                (Motion::Backward, false) => tree.seek_before(&self.position),
+                (Motion::Forward, false) => {
+                    // The first key after the position has a zero byte more.
+                    self.position.push(0);
+                    let moved = tree.seek(&self.position);
+                    self.position.pop();
+                    moved
+                }
+            };
+            let moved = transaction.inner.checked(&self.index, moved)?;
+            if self.wait_for_met(transaction)? {
+                continue;
+            }
+            if !moved || !self.within(motion) {
+                self.found = Found::Nothing;
+                return Ok(None);
+            }
+            self.found = Found::Cursor;
+            if self.lock_found(transaction)? {
+                return Ok(self.row());
+            }
+            transaction.check_interrupt()?;
+        }
+    }
+
+    /// After a seek or a plain step: bounds, then the lock.
+    #[inline]
+    fn settle(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+        moved: bool,
+    ) -> EngineResult<Option<Row<'_>>> {
+        if !moved || !self.within(motion) {
+            self.found = Found::Nothing;
+            return Ok(None);
+        }
+        self.found = Found::Cursor;
+        if self.mode == ReadMode::Snapshot || self.lock_found(transaction)? {
+            return Ok(self.row());
+        }
+        self.advance(transaction, motion)
+    }
+
+    fn row(&self) -> Option<Row<'_>> {
+        match self.found {
+            Found::Nothing => None,
+            Found::Buffer => Some(Row {
+                key: &self.position,
+                value: &self.value,
+            }),
+            Found::Cursor => self.tree.as_ref().map(|tree| Row {
+                key: tree.key(),
+                value: tree.value(),
+            }),
+        }
+    }
+
+    fn save_position(&mut self) {
+        if self.found == Found::Cursor
+            && let Some(tree) = &self.tree
+            && tree.valid()
+        {
+            self.position.clear();
+            self.position.extend_from_slice(tree.key());
+        }
+    }
+
+    /// Whether the key found lies within the bound that the motion nears.
+    #[inline]
+    fn within(&self, motion: Motion) -> bool {
+        let Some(tree) = &self.tree else {
+            return false;
+        };
+        match motion {
+            Motion::Forward => self
+                .upper
+                .as_deref()
+                .is_none_or(|upper| tree.key() < upper),
+            Motion::Backward => self
+                .lower
+                .as_deref()
+                .is_none_or(|lower| tree.key() >= lower),
+        }
+    }
+
+    /// Waits for an undecided write that the last move met. `true` when it
+    /// waited: the move must be repeated.
+    fn wait_for_met(&mut self, transaction: &mut EngineTransaction) -> EngineResult<bool> {
+        if self.mode == ReadMode::Snapshot {
+            return Ok(false);
+        }
+        let Some(view) = &self.view else {
+            return Ok(false);
+        };
+        let Some(id) = view.take_met() else {
+            return Ok(false);
+        };
+        let view = Arc::clone(view);
+        let inner = Arc::clone(&transaction.inner);
+        let timeout = transaction.lock_timeout;
+        inner
+            .transactions
+            .wait_for_write(transaction.core()?, id, timeout)?;
+        if let Some(tree) = &mut self.tree {
+            // It remembers the last answer, which has changed.
+            tree.set_visibility(view);
+        }
+        Ok(true)
+    }
+
+    /// Locks the row found by a locking scan of the primary index and reads it
+    /// again. `false` when it is gone.
+    fn lock_found(&mut self, transaction: &mut EngineTransaction) -> EngineResult<bool> {
+        let mode = match self.mode.lock_mode() {
+            Some(mode) if self.place == 0 => mode,
+            _ => return Ok(true),
+        };
+        self.save_position();
+        let key = std::mem::take(&mut self.position);
+        let live = self.read_locked(transaction, &key, mode);
+        self.position = key;
+        if live? {
+            self.found = Found::Buffer;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Reads the newest committed version of a key into the buffer, waiting
+    /// for undecided writers; on the primary index with the row locked.
+    fn read_locked(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        key: &[u8],
+        mode: LockMode,
+    ) -> EngineResult<bool> {
+        let inner = Arc::clone(&transaction.inner);
+        let timeout = transaction.lock_timeout;
+        let me = transaction.id();
+        let lock = LockId::new(self.index.entry.file, key);
+        let primary = self.place == 0;
+        let mut held = false;
+        let outcome = loop {
+            let latch = primary.then(|| inner.transactions.latches().one(lock));
+            let found = match newest(&inner, &self.index, key, me, &mut self.value) {
+                Ok(found) => found,
+                Err(error) => break Err(error),
+            };
+            let core = transaction.core()?;
+            if let Newest::Foreign(id) = found {
+                drop(latch);
+                if primary && !held {
+                    // In line before waiting, so that readers and writers of
+                    // one row are served in turn.
+                    if let Err(error) = inner.transactions.lock(core, lock, mode, timeout) {
+                        break Err(error.into());
+                    }
+                    held = true;
+                }
+                match inner.transactions.wait_for_write(core, id, timeout) {
+                    Ok(()) => continue,
+                    Err(error) => break Err(error.into()),
+                }
+            }
+            let mine = match found {
+                // One's own undecided version locks the row already.
+                Newest::Live(id) => inner.transactions.ids().active_owner(id) == Some(me),
+                _ => false,
+            };
+            if primary && !held && !mine {
+                if !inner.transactions.try_lock(core, lock, mode) {
+                    drop(latch);
+                    if let Err(error) = inner.transactions.lock(core, lock, mode, timeout) {
+                        break Err(error.into());
+                    }
+                    held = true;
+                    continue;
+                }
+                held = true;
+            }
+            break Ok(matches!(found, Newest::Live(_)));
+        };
+        if held {
+            if matches!(outcome, Ok(true)) {
+                self.locked = Some(lock);
+            } else {
+                inner.transactions.unlock(transaction.core()?, lock);
+            }
+        }
+        outcome
+    }
+}
+
+fn copy_bound(bound: &mut Option<Vec<u8>>, new: Option<&[u8]>) {
+    match (bound.as_mut(), new) {
+        (Some(bound), Some(new)) => {
+            bound.clear();
+            bound.extend_from_slice(new);
+        }
+        (_, new) => *bound = new.map(<[u8]>::to_vec),
+    }
+}
+
+fn later<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    a.max(b)
+}
+
+fn earlier<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn no_tree() -> EngineError {
+    EngineError::Internal("the cursor has no tree".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn successor_skips_every_extension() {
+        assert_eq!(successor(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(successor(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(successor(b"\xff"), None);
+        assert_eq!(successor(b""), None);
+    }
+}

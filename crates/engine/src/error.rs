@@ -1,0 +1,98 @@
+//! What can go wrong in a call of the engine.
+
+use std::fmt;
+use teak_base::StorageError;
+use teak_transactions::WaitError;
+
+/// Result of an engine call.
+pub type EngineResult<T> = Result<T, EngineError>;
+
+/// What can go wrong in a call of the engine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The files below failed.
+    Storage(StorageError),
+    /// A row was not to be had.
+    Wait(WaitError),
+    /// A live entry of the same unique key exists; see
+    /// [`crate::EngineTransaction::duplicate`].
+    DuplicateKey,
+    /// The row changed after the snapshot was taken.
+    Conflict,
+    /// The row to change does not exist.
+    NotFound,
+    /// A table of this name exists.
+    TableExists {
+        /// The name.
+        name: String,
+    },
+    /// No table of this name exists.
+    NoSuchTable {
+        /// The name.
+        name: String,
+    },
+    /// A table's index files could not be opened.
+    TableDamaged {
+        /// The table.
+        name: String,
+        /// What is wrong with which file.
+        cause: StorageError,
+    },
+    /// The caller passed something the interface forbids.
+    InvalidArgument(String),
+    /// The engine was closed, or a bug; the text says which.
+    Internal(String),
+}
+
+impl EngineError {
+    /// Whether it says that stored bytes are damaged.
+    #[must_use]
+    pub fn is_corrupt(&self) -> bool {
+        match self {
+            Self::Storage(error) => error.is_corrupt(),
+            Self::TableDamaged { .. } => true,
+            _ => false,
+        }
+    }
+}
+
+impl From<StorageError> for EngineError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+impl From<WaitError> for EngineError {
+    fn from(error: WaitError) -> Self {
+        Self::Wait(error)
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Storage(error) => error.fmt(f),
+            Self::Wait(error) => error.fmt(f),
+            Self::DuplicateKey => f.write_str("an entry of the same unique key exists"),
+            Self::Conflict => f.write_str("the row changed after the snapshot was taken"),
+            Self::NotFound => f.write_str("the row does not exist"),
+            Self::TableExists { name } => write!(f, "table {name} exists already"),
+            Self::NoSuchTable { name } => write!(f, "table {name} does not exist"),
+            Self::TableDamaged { name, cause } => {
+                write!(f, "table {name} cannot be opened: {cause}")
+            }
+            Self::InvalidArgument(text) | Self::Internal(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Storage(error) | Self::TableDamaged { cause: error, .. } => Some(error),
+            Self::Wait(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The Teak storage engine: tables of ordered indexes with transactions, in
+//! one data directory. This is the library's one Rust interface.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use teak_engine::*;
+//!
+//! # fn main() -> EngineResult<()> {
+//! let disk = Arc::new(teak_disk::MemoryDisk::new());
+//! let engine = Engine::open(disk, EngineOptions::new("/data"))?;
+//! engine.create_table(&TableDefinition {
+//!     name: "./shop/orders".into(),
+//!     indexes: vec![IndexDefinition {
+//!         label: "PRIMARY".into(),
+//!         codec: Codec::Zstd,
+//!         page_bytes: 0,
+//!         exact_lookups: true,
+//!     }],
+//!     metadata: Vec::new(),
+//! })?;
+//! let table = engine.open_table("./shop/orders")?;
+//! let mut transaction = engine.begin(Isolation::RepeatableRead);
+//! let row = Entry { index: 0, unique: true, key: b"1", value: b"tea" };
+//! transaction.insert(&table, &[row])?;
+//! transaction.commit()?;
+//!
+//! let mut transaction = engine.begin(Isolation::RepeatableRead);
+//! let mut cursor = transaction.cursor(&table, 0, ReadMode::Snapshot)?;
+//! let row = cursor.get(&mut transaction, b"1")?;
+//! assert_eq!(row.map(|row| row.value.to_vec()), Some(b"tea".to_vec()));
+//! # Ok(())
+//! # }
+//! ```
+
+mod background;
+mod budget;
+pub mod catalogue;
+mod checkpoint;
+mod cursor;
+mod engine;
+mod error;
+mod name;
+mod options;
+mod recovery;
+mod statistics;
+mod table;
+mod tables;
+mod transaction;
+mod write;
+
+pub use cursor::{Cursor, ReadMode, Row, Seek};
+pub use engine::Engine;
+pub use error::{EngineError, EngineResult};
+pub use options::{EngineOptions, Level, MessageSink};
+pub use table::COUNTERS;
+pub use tables::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition, TableHandle};
+pub use teak_base::{Codec, StorageError};
+pub use teak_transactions::WaitError;
+pub use transaction::{Duplicate, EngineTransaction, Isolation};
+pub use write::{Change, Entry};

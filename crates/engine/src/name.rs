@@ -1,0 +1,139 @@
+//! Names of tables and of their files.
+//!
+//! A table is named as the server names it, `./database/table`, relative to the
+//! data directory. Its files stand in that directory as
+//! `<table>.<label>-<file id in hexadecimal>.teak`.
+
+use crate::error::{EngineError, EngineResult};
+use std::path::{Component, Path, PathBuf};
+use teak_base::FileId;
+
+/// How the names of index files end.
+pub(crate) const EXTENSION: &str = "teak";
+
+/// Longest file name, in bytes, that common file systems allow.
+const FILE_NAME_BYTES_MAX: usize = 255;
+
+/// Longest label in a file name, in bytes.
+const LABEL_BYTES_MAX: usize = 64;
+
+/// Longest table name, in bytes.
+pub(crate) const TABLE_NAME_BYTES_MAX: usize = 1024;
+
+/// A table's name, checked: a relative path that stays inside the directory.
+pub(crate) struct TableName {
+    /// Without a leading `./`.
+    pub name: String,
+    directory: PathBuf,
+    table: String,
+}
+
+impl TableName {
+    pub(crate) fn parse(name: &str) -> EngineResult<Self> {
+        let invalid = || EngineError::InvalidArgument(format!("{name:?} is no table name"));
+        if name.len() > TABLE_NAME_BYTES_MAX || name.contains('\0') {
+            return Err(invalid());
+        }
+        let mut parts = Vec::new();
+        for component in Path::new(name).components() {
+            match component {
+                Component::CurDir => {}
+                Component::Normal(part) => parts.push(part.to_str().ok_or_else(invalid)?),
+                _ => return Err(invalid()),
+            }
+        }
+        let table = parts.pop().ok_or_else(invalid)?.to_owned();
+        let directory: PathBuf = parts.iter().collect();
+        let mut normal = parts.join("/");
+        if !normal.is_empty() {
+            normal.push('/');
+        }
+        normal.push_str(&table);
+        Ok(Self {
+            name: normal,
+            directory,
+            table,
+        })
+    }
+
+    /// The directory of its files, relative to the data directory.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The path of one index's file, relative to the data directory.
+    pub(crate) fn index_path(&self, label: &str, file: FileId) -> PathBuf {
+        let label = cut(&sanitise(label), LABEL_BYTES_MAX).to_owned();
+        let tail = format!(".{label}-{:08x}.{EXTENSION}", file.0);
+        let room = FILE_NAME_BYTES_MAX.saturating_sub(tail.len());
+        self.directory.join(format!("{}{tail}", cut(&self.table, room)))
+    }
+}
+
+/// Keeps letters, digits, `_` and `-`.
+fn sanitise(label: &str) -> String {
+    label
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
+}
+
+fn cut(text: &str, bytes: usize) -> &str {
+    let mut end = text.len().min(bytes);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+/// The file id in the name of an index file, if it has the form of one.
+pub(crate) fn file_id_of(path: &Path) -> Option<FileId> {
+    if path.extension()? != EXTENSION {
+        return None;
+    }
+    let (_, id) = path.file_stem()?.to_str()?.rsplit_once('-')?;
+    let hexadecimal = id.len() >= 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !hexadecimal {
+        return None;
+    }
+    u64::from_str_radix(id, 16).ok().map(FileId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names_carry_table_label_and_id() {
+        let name = TableName::parse("./shop/orders").unwrap();
+        assert_eq!(name.name, "shop/orders");
+        let path = name.index_path("by date", FileId(0x1f));
+        assert_eq!(path, Path::new("shop/orders.by_date-0000001f.teak"));
+        assert_eq!(file_id_of(&path), Some(FileId(0x1f)));
+        assert_eq!(file_id_of(Path::new("shop/orders.frm")), None);
+        assert_eq!(file_id_of(Path::new("shop/notes-x.teak")), None);
+    }
+
+    #[test]
+    fn long_and_foreign_names_fit() {
+        let name = TableName::parse(&format!("db/{}", "ü".repeat(126))).unwrap();
+        let path = name.index_path(&"é".repeat(500), FileId(u64::MAX));
+        let file = path.file_name().unwrap().len();
+        assert!(file <= FILE_NAME_BYTES_MAX, "{file}");
+        assert_eq!(file_id_of(&path), Some(FileId(u64::MAX)));
+    }
+
+    #[test]
+    fn names_stay_inside_the_data_directory() {
+        for bad in ["", ".", "/etc/passwd", "../x", "a/../../b", "a\0b"] {
+            assert!(TableName::parse(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(TableName::parse("t").unwrap().name, "t");
+    }
+}

@@ -1,0 +1,486 @@
+//! Opening the engine: the catalogue, then the log behind it.
+//!
+//! 1. Read the catalogue; an empty directory gets a new one.
+//! 2. Restore the write ids: settled, aborted, and those that were undecided.
+//! 3. Read the log from the catalogue's position on. Table changes that the
+//!    catalogue does not have yet are redone; rows newer than what an index's
+//!    file holds go into its memtable, which is flushed when memory is short.
+//! 4. Ids without a commit record are aborted.
+//! 5. Files that look like ours and that no table has are removed.
+//! 6. A new catalogue makes all this final.
+//!
+//! A table whose files are missing or damaged is left out: its rows in the log
+//! are skipped, opening it later says what is wrong.
+
+use crate::background::Background;
+use crate::budget::Budget;
+use crate::catalogue::{
+    CATALOGUE_FILE, Catalogue, TableEntry, decode_indexes_changed, decode_paths, read_catalogue,
+    write_catalogue,
+};
+use crate::engine::Inner;
+use crate::error::{EngineError, EngineResult};
+use crate::name::file_id_of;
+use crate::options::{EngineOptions, Level};
+use crate::statistics::EngineCounts;
+use crate::table::{Index, Table};
+use crate::tables::{Tables, parents};
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use teak_base::bytes::{Malformed, Take};
+use teak_base::{CommitSequence, FileId, Lsn, StorageError, StorageResult, WriteId};
+use teak_disk::Disk;
+use teak_transactions::{TransactionId, TransactionSystem, WriteIdTable};
+use teak_tree::{PageCache, UpdateFunctions};
+use teak_write_ahead_log::{LogOptions, Operations, Record, WriteAheadLog};
+
+/// Replayed bytes after which the memory in use is looked at.
+const LOOK_BYTES: u64 = 256 * 1024;
+
+/// The owner of ids that were undecided when the engine stopped.
+const NOBODY: TransactionId = TransactionId(0);
+
+/// Everything the replay changes.
+struct Replay {
+    disk: Arc<dyn Disk>,
+    options: EngineOptions,
+    cache: Arc<PageCache>,
+    updates: Arc<dyn UpdateFunctions>,
+    budget: Budget,
+    transactions: TransactionSystem,
+    tables: Tables,
+    tables_lsn: Lsn,
+    /// By file; `None` for files that are nobody's or cannot be opened.
+    indexes: HashMap<FileId, Option<Arc<Index>>>,
+    written: Vec<Arc<Index>>,
+    records: u64,
+    unlooked_bytes: u64,
+    messages: Vec<(Level, String)>,
+}
+
+fn new_instance() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanoseconds = now.map_or(1, |now| now.as_nanos());
+    let seed = [nanoseconds.to_le_bytes(), [u8::try_from(std::process::id() & 0xff).unwrap_or(0); 16]];
+    teak_base::checksum::checksum(seed.as_flattened()) | 1
+}
+
+/// Reads or makes the catalogue.
+fn catalogue(disk: &Arc<dyn Disk>, options: &EngineOptions) -> EngineResult<Catalogue> {
+    let directory = &options.directory;
+    disk.create_directories(directory)?;
+    if let Some(catalogue) = read_catalogue(disk, directory)? {
+        return Ok(catalogue);
+    }
+    let log = disk.list(directory)?.into_iter().find(|path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("teak.log."))
+    });
+    if let Some(log) = log {
+        // Starting anew would overwrite what may be somebody's data.
+        return Err(StorageError::corrupt(
+            &directory.join(CATALOGUE_FILE),
+            0,
+            format!("the catalogue is missing, but there is {}", log.display()),
+        )
+        .into());
+    }
+    let catalogue = Catalogue::new(options.instance.unwrap_or_else(new_instance));
+    write_catalogue(disk, directory, &catalogue)?;
+    Ok(catalogue)
+}
+
+/// Opens the files and replays the log.
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    options: EngineOptions,
+    updates: Arc<dyn UpdateFunctions>,
+) -> EngineResult<Inner> {
+    let mut catalogue = catalogue(&disk, &options)?;
+    let instance = catalogue.instance;
+    let replay_from = catalogue.replay_from;
+    let next = catalogue.next_write_id;
+    let below = catalogue.active.first().map_or(next, |id| next.min(*id));
+    let ids = WriteIdTable::new(below, next, &catalogue.aborted);
+    for id in &catalogue.active {
+        ids.reactivate(*id, NOBODY);
+    }
+    let budget = Budget::new(
+        options.cache_bytes,
+        options.background_threads,
+        options.memtable_bytes_min,
+    );
+    let mut log_options = LogOptions::new(instance);
+    log_options.segment_bytes = options.log_segment_bytes.max(1 << 16);
+    log_options.pending_bytes = Budget::log_pending_bytes(options.cache_bytes);
+    let mut replay = Replay {
+        cache: Arc::new(PageCache::new(budget.page_cache_bytes())),
+        transactions: TransactionSystem::new(ids, 1),
+        tables_lsn: catalogue.tables_lsn,
+        tables: Tables::restore(&mut catalogue),
+        indexes: HashMap::new(),
+        written: Vec::new(),
+        records: 0,
+        unlooked_bytes: 0,
+        messages: Vec::new(),
+        budget,
+        options,
+        updates,
+        disk,
+    };
+    let log = WriteAheadLog::open::<EngineError>(
+        &Arc::clone(&replay.disk),
+        &replay.options.directory.clone(),
+        log_options,
+        replay_from,
+        &mut |lsn, record| replay.apply(lsn, &record),
+    )?;
+    let counts = EngineCounts::default();
+    counts
+        .recovered_records
+        .store(replay.records, Ordering::Relaxed);
+    let inner = Inner {
+        background: Background::new(replay.options.background_threads),
+        commit_sync: AtomicBool::new(replay.options.commit_sync),
+        replay_from: AtomicU64::new(replay_from.0),
+        written: RwLock::new(replay.written),
+        tables: Mutex::new(replay.tables),
+        options: replay.options,
+        disk: replay.disk,
+        transactions: replay.transactions,
+        cache: replay.cache,
+        updates: replay.updates,
+        budget: replay.budget,
+        table_changes: Mutex::new(()),
+        house: crate::checkpoint::new_house(),
+        counters_to_log: Mutex::new(Vec::new()),
+        counters_wait: AtomicBool::new(false),
+        log,
+        instance,
+        counts,
+    };
+    for (level, text) in replay.messages {
+        inner.message(level, &text);
+    }
+    Ok(inner)
+}
+
+/// Decides what is undecided, tidies up, and writes the catalogue.
+pub(crate) fn finish(inner: &Arc<Inner>) -> EngineResult<()> {
+    let ids = inner.transactions.ids();
+    let lost = ids.active_below(ids.next());
+    ids.abort(&lost);
+    inner.transactions.prune();
+    remove_orphans(inner)?;
+    let records = inner.counts.recovered_records.load(Ordering::Relaxed);
+    if records > 0 {
+        let text = format!(
+            "recovered {records} log records; {} writes were not committed",
+            lost.len()
+        );
+        inner.message(Level::Note, &text);
+    }
+    let _changes = inner.table_changes.lock();
+    crate::checkpoint::write_catalogue_now(inner)
+}
+
+/// Removes index files that no table has: leftovers of a crash.
+fn remove_orphans(inner: &Inner) -> EngineResult<()> {
+    let root = inner.directory();
+    let (known, files) = {
+        let tables = inner.tables.lock();
+        let indexes = tables.by_id.values().flat_map(|state| &state.entry.indexes);
+        let known: BTreeSet<PathBuf> = indexes.clone().map(|i| root.join(&i.path)).collect();
+        let files: BTreeSet<FileId> = indexes.map(|index| index.file).collect();
+        (known, files)
+    };
+    let mut directories: BTreeSet<PathBuf> = known
+        .iter()
+        .filter_map(|path| path.parent().map(Path::to_path_buf))
+        .collect();
+    directories.insert(root.to_path_buf());
+    directories.extend(inner.disk.list(root)?);
+    for directory in directories {
+        // Plain files of the data directory cannot be listed.
+        let Ok(found) = inner.disk.list(&directory) else {
+            continue;
+        };
+        for path in found {
+            let orphan = file_id_of(&path)
+                .is_some_and(|file| !known.contains(&path) && !files.contains(&file));
+            if orphan {
+                let text = format!("removing {}, which no table has", path.display());
+                inner.message(Level::Note, &text);
+                inner.disk.remove(&path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
+    move |_| {
+        EngineError::Storage(StorageError::corrupt(
+            Path::new("teak.log"),
+            lsn.0,
+            "a record of the log is malformed",
+        ))
+    }
+}
+
+impl Replay {
+    fn apply(&mut self, lsn: Lsn, record: &Record<'_>) -> EngineResult<()> {
+        self.records += 1;
+        match *record {
+            Record::Write {
+                write_id,
+                operations,
+            } => self.write(lsn, write_id, &operations),
+            Record::DeleteRange {
+                file,
+                write_id,
+                start,
+                end,
+            } => {
+                self.transactions.ids().adopt(write_id, NOBODY);
+                if let Some(index) = self.index_after(file, lsn)? {
+                    let guard = index.tree.write_guard();
+                    guard.set_lsn(lsn);
+                    guard.delete_range(write_id, start, end);
+                }
+                Ok(())
+            }
+            Record::Commit { write_ids, .. } => {
+                let list: Vec<WriteId> = write_ids.iter().collect();
+                let ids = self.transactions.ids();
+                for id in &list {
+                    ids.adopt(*id, NOBODY);
+                }
+                // Nobody reads yet: everything committed is visible to all.
+                ids.commit(&list, CommitSequence(0));
+                Ok(())
+            }
+            Record::Abort { write_ids } => {
+                let list: Vec<WriteId> = write_ids.iter().collect();
+                let ids = self.transactions.ids();
+                for id in &list {
+                    ids.adopt(*id, NOBODY);
+                }
+                ids.abort(&list);
+                Ok(())
+            }
+            Record::Prepare { .. } | Record::Checkpoint { .. } => Ok(()),
+            Record::TableCreated { .. }
+            | Record::TableDropped { .. }
+            | Record::TableRenamed { .. }
+            | Record::IndexesChanged { .. }
+            | Record::Counter { .. }
+                if lsn < self.tables_lsn =>
+            {
+                Ok(())
+            }
+            Record::TableCreated { table } => {
+                let mut take = Take::new(table);
+                let entry = TableEntry::take(&mut take).map_err(malformed(lsn))?;
+                for index in &entry.indexes {
+                    self.indexes.remove(&index.file);
+                }
+                self.tables.insert(entry);
+                Ok(())
+            }
+            Record::TableDropped { table_id } => {
+                if let Some(state) = self.tables.remove(table_id) {
+                    self.forget_files(&state.entry);
+                }
+                Ok(())
+            }
+            Record::TableRenamed {
+                table_id,
+                name,
+                paths,
+            } => {
+                let paths = decode_paths(paths).map_err(malformed(lsn))?;
+                let name = String::from_utf8(name.to_vec())
+                    .map_err(|_| malformed(lsn)(Malformed))?;
+                self.rename(table_id, name, paths)
+            }
+            Record::IndexesChanged { bytes } => {
+                let (id, indexes) = decode_indexes_changed(bytes).map_err(malformed(lsn))?;
+                let Some(state) = self.tables.by_id.get_mut(&id) else {
+                    return Ok(());
+                };
+                let old = state.entry.clone();
+                state.entry.indexes = indexes;
+                state.counters.reset();
+                *state.slot.lock() = None;
+                let next = state.entry.indexes.iter().map(|i| i.file.0 + 1).max();
+                for index in &state.entry.indexes {
+                    self.indexes.remove(&index.file);
+                }
+                self.tables.next_file = self.tables.next_file.max(next.unwrap_or(0));
+                self.forget_files(&old);
+                Ok(())
+            }
+            Record::Counter {
+                table_id,
+                counter,
+                value,
+            } => {
+                if let Some(state) = self.tables.by_id.get(&table_id) {
+                    state.counters.replay(counter, value);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn write(&mut self, lsn: Lsn, write_id: WriteId, operations: &Operations<'_>) -> EngineResult<()> {
+        self.transactions.ids().adopt(write_id, NOBODY);
+        for operation in operations {
+            let Some(index) = self.index_after(operation.file, lsn)? else {
+                continue;
+            };
+            let guard = index.tree.write_guard();
+            guard.set_lsn(lsn);
+            guard.insert(
+                write_id,
+                operation.operation,
+                operation.key,
+                operation.value,
+            );
+            self.unlooked_bytes += (operation.key.len() + operation.value.len()) as u64 + 48;
+        }
+        if self.unlooked_bytes >= LOOK_BYTES {
+            self.unlooked_bytes = 0;
+            self.make_room(lsn)?;
+        }
+        Ok(())
+    }
+
+    /// The index of a file, if it needs the record at `lsn`.
+    fn index_after(&mut self, file: FileId, lsn: Lsn) -> EngineResult<Option<Arc<Index>>> {
+        if !self.indexes.contains_key(&file) {
+            self.open_table_of(file)?;
+        }
+        let index = self.indexes.get(&file).cloned().flatten();
+        let index = index.filter(|index| lsn.0 >= index.durable_lsn.load(Ordering::Relaxed));
+        if let Some(index) = &index
+            && !index.listed.swap(true, Ordering::AcqRel)
+        {
+            self.written.push(Arc::clone(index));
+        }
+        Ok(index)
+    }
+
+    /// Opens the table that a file belongs to.
+    fn open_table_of(&mut self, file: FileId) -> EngineResult<()> {
+        let owner = self
+            .tables
+            .by_id
+            .values()
+            .find(|state| state.entry.indexes.iter().any(|index| index.file == file));
+        let Some(state) = owner else {
+            // Dropped since: the catalogue is ahead of this part of the log.
+            self.indexes.insert(file, None);
+            return Ok(());
+        };
+        let root = &self.options.directory;
+        match Table::open(
+            &self.disk,
+            root,
+            &state.entry,
+            &state.counters,
+            &self.cache,
+            &self.updates,
+        ) {
+            Ok(table) => {
+                for index in table.indexes.load().iter() {
+                    self.indexes
+                        .insert(index.entry.file, Some(Arc::clone(index)));
+                }
+                *state.slot.lock() = Some(Arc::new(table));
+                Ok(())
+            }
+            Err(
+                cause @ (StorageError::Corrupt { .. }
+                | StorageError::NotFound { .. }
+                | StorageError::UnsupportedFormat { .. }),
+            ) => {
+                let text = format!("table {} is not recovered: {cause}", state.entry.name);
+                self.messages.push((Level::Error, text));
+                for index in &state.entry.indexes {
+                    self.indexes.insert(index.file, None);
+                }
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn forget_files(&mut self, entry: &TableEntry) {
+        for index in &entry.indexes {
+            if let Some(Some(index)) = self.indexes.insert(index.file, None) {
+                index.gone.store(true, Ordering::Release);
+            }
+        }
+        self.written.retain(|index| !index.is_gone());
+    }
+
+    /// Renames files that still have their old names.
+    fn rename(&mut self, id: u64, name: String, paths: Vec<PathBuf>) -> EngineResult<()> {
+        let Some(state) = self.tables.by_id.get(&id) else {
+            return Ok(());
+        };
+        let root = self.options.directory.clone();
+        let old: Vec<PathBuf> = state.entry.indexes.iter().map(|i| i.path.clone()).collect();
+        for directory in parents(&root, &paths) {
+            self.disk.create_directories(&directory)?;
+        }
+        for (old, new) in old.iter().zip(&paths) {
+            let (old, new) = (root.join(old), root.join(new));
+            if old != new && self.disk.exists(&old)? {
+                self.disk.rename(&old, &new)?;
+            }
+        }
+        for directory in parents(&root, &old).union(&parents(&root, &paths)) {
+            self.disk.sync_directory(directory)?;
+        }
+        if let Some(table) = &*state.slot.lock() {
+            *table.name.write() = name.as_str().into();
+        }
+        self.tables.rename(id, name, paths);
+        Ok(())
+    }
+
+    /// Flushes the largest memtables while they take more than half the quota.
+    fn make_room(&mut self, lsn: Lsn) -> StorageResult<()> {
+        // Behind this record and not behind the next.
+        let boundary = Lsn(lsn.0 + 1);
+        loop {
+            let sizes = self.written.iter().map(|index| index.tree.memtable_bytes());
+            let total: u64 = sizes.sum();
+            if total <= self.budget.memtable_quota() / 2 {
+                return Ok(());
+            }
+            let largest = self
+                .written
+                .iter()
+                .max_by_key(|index| index.tree.memtable_bytes());
+            let Some(index) = largest.cloned() else {
+                return Ok(());
+            };
+            index.tree.freeze(|| boundary);
+            let horizon = self.transactions.horizon();
+            while index.tree.frozen_memtables() > 0 {
+                let Some(job) = index.tree.next_job() else {
+                    break;
+                };
+                index.while_running(|| job.run(&horizon))?;
+            }
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! An open table: its trees, its durable counters, and whether damage was met.
+
+use crate::catalogue::{IndexEntry, TableEntry};
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use teak_base::{Lsn, StorageError, StorageResult, WriteId};
+use teak_disk::Disk;
+use teak_tree::{PageCache, Tree, UpdateFunctions};
+
+/// Durable counters that a caller may use.
+pub const COUNTERS: usize = 8;
+
+/// The counter under which hidden row ids are kept.
+pub(crate) const ROW_ID_COUNTER: u8 = 255;
+
+/// Row ids reserved in the log at a time.
+const ROW_IDS_AHEAD: u64 = 1 << 16;
+
+/// A table's durable counters, open or not.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    values: [AtomicU64; COUNTERS],
+    /// What the log says last, by counter.
+    logged: [AtomicU64; COUNTERS],
+    row_ids: Mutex<RowIds>,
+    /// Whether the table stands in the list of counters to log.
+    pub(crate) listed: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct RowIds {
+    next: u64,
+    /// The log says that ids below are taken.
+    logged: u64,
+}
+
+impl Counters {
+    pub(crate) fn restore(values: &BTreeMap<u8, u64>) -> Self {
+        let counters = Self::default();
+        for (counter, value) in values {
+            counters.replay(*counter, *value);
+        }
+        counters
+    }
+
+    /// Takes a value from the log or the catalogue.
+    pub(crate) fn replay(&self, counter: u8, value: u64) {
+        if counter == ROW_ID_COUNTER {
+            *self.row_ids.lock() = RowIds {
+                next: value,
+                logged: value,
+            };
+        } else if let (Some(live), Some(logged)) = (
+            self.values.get(usize::from(counter)),
+            self.logged.get(usize::from(counter)),
+        ) {
+            live.store(value, Ordering::Release);
+            logged.store(value, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn value(&self, counter: u8) -> Option<u64> {
+        let value = self.values.get(usize::from(counter))?;
+        Some(value.load(Ordering::Acquire))
+    }
+
+    /// Raises a counter. `Some(true)` when it moved.
+    pub(crate) fn advance(&self, counter: u8, value: u64) -> Option<bool> {
+        let live = self.values.get(usize::from(counter))?;
+        if live.load(Ordering::Acquire) >= value {
+            return Some(false);
+        }
+        Some(live.fetch_max(value, Ordering::AcqRel) < value)
+    }
+
+    pub(crate) fn set(&self, counter: u8, value: u64) -> Option<()> {
+        let live = self.values.get(usize::from(counter))?;
+        live.store(value, Ordering::Release);
+        Some(())
+    }
+
+    /// Counters whose value the log does not know; they count as logged once
+    /// returned. Called by one thread at a time.
+    pub(crate) fn take_unlogged(&self) -> Vec<(u8, u64)> {
+        let mut unlogged = Vec::new();
+        for (number, (live, logged)) in (0u8..).zip(self.values.iter().zip(&self.logged)) {
+            let value = live.load(Ordering::Acquire);
+            if logged.swap(value, Ordering::AcqRel) != value {
+                unlogged.push((number, value));
+            }
+        }
+        unlogged
+    }
+
+    /// Reserves row ids; `log` is called when the log must hear of it first.
+    pub(crate) fn reserve_row_ids(
+        &self,
+        count: u64,
+        log: impl FnOnce(u64) -> StorageResult<()>,
+    ) -> StorageResult<u64> {
+        let mut ids = self.row_ids.lock();
+        let first = ids.next;
+        let next = first.saturating_add(count);
+        if next > ids.logged {
+            let ahead = next.saturating_add(ROW_IDS_AHEAD);
+            log(ahead)?;
+            ids.logged = ahead;
+        }
+        ids.next = next;
+        Ok(first)
+    }
+
+    /// The counters as the catalogue keeps them. `closing`: no id will be
+    /// handed out any more, so the reserved ones are given back.
+    pub(crate) fn snapshot(&self, closing: bool) -> BTreeMap<u8, u64> {
+        let ids = self.row_ids.lock();
+        let row_ids = if closing { ids.next } else { ids.logged };
+        drop(ids);
+        let values = (0u8..).zip(&self.values);
+        values
+            .map(|(number, value)| (number, value.load(Ordering::Acquire)))
+            .chain([(ROW_ID_COUNTER, row_ids)])
+            .filter(|(_, value)| *value != 0)
+            .collect()
+    }
+
+    /// Back to nothing, as after a truncation.
+    pub(crate) fn reset(&self) {
+        for counter in self.values.iter().chain(&self.logged) {
+            counter.store(0, Ordering::Release);
+        }
+        *self.row_ids.lock() = RowIds::default();
+    }
+}
+
+/// Background work on an index that failed last time.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub error: StorageError,
+    pub retry_at: Instant,
+    backoff: Duration,
+}
+
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_LAST: Duration = Duration::from_secs(10);
+
+/// One open index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub entry: IndexEntry,
+    pub tree: Arc<Tree>,
+    /// Whether it stands in the engine's list of written indexes.
+    pub listed: AtomicBool,
+    /// Dropped or replaced: no more background work.
+    pub gone: AtomicBool,
+    /// Background jobs that run on it now.
+    pub running: AtomicUsize,
+    /// Background jobs that finished on it since it was opened.
+    pub changes: AtomicU64,
+    /// Of which this many are durable.
+    pub changes_durable: AtomicU64,
+    /// Everything logged before this position is durable in the file.
+    pub durable_lsn: AtomicU64,
+    /// No unsettled id below is in the durable file.
+    pub durable_oldest: AtomicU64,
+    failing: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+    /// Shared with its table.
+    pub damaged: Arc<AtomicBool>,
+}
+
+impl Index {
+    pub(crate) fn new(entry: IndexEntry, tree: Arc<Tree>, damaged: &Arc<AtomicBool>) -> Self {
+        let durable = tree.flushed_lsn();
+        Self {
+            entry,
+            listed: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            running: AtomicUsize::new(0),
+            changes: AtomicU64::new(0),
+            changes_durable: AtomicU64::new(0),
+            durable_lsn: AtomicU64::new(durable.0),
+            durable_oldest: AtomicU64::new(oldest_of(&tree).0),
+            failing: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            damaged: Arc::clone(damaged),
+            tree,
+        }
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Notes that background work failed; it is tried again later.
+    pub(crate) fn fail(&self, error: StorageError) {
+        let mut failure = self.failure.lock();
+        let backoff = match &*failure {
+            Some(before) => (before.backoff * 2).min(BACKOFF_LAST),
+            None => BACKOFF_FIRST,
+        };
+        *failure = Some(Failure {
+            error,
+            retry_at: Instant::now() + backoff,
+            backoff,
+        });
+        self.failing.store(true, Ordering::Release);
+    }
+
+    /// Background work succeeded. Returns whether it failed before.
+    pub(crate) fn recover(&self) -> bool {
+        if !self.failing.load(Ordering::Acquire) {
+            return false;
+        }
+        *self.failure.lock() = None;
+        self.failing.swap(false, Ordering::AcqRel)
+    }
+
+    /// The last failure, while it lasts.
+    pub(crate) fn failure(&self) -> Option<StorageError> {
+        if !self.failing.load(Ordering::Acquire) {
+            return None;
+        }
+        self.failure
+            .lock()
+            .as_ref()
+            .map(|failure| failure.error.clone())
+    }
+
+    /// Whether background work may be tried now.
+    pub(crate) fn may_try(&self, now: Instant) -> bool {
+        if self.is_gone() {
+            return false;
+        }
+        if !self.failing.load(Ordering::Acquire) {
+            return true;
+        }
+        let failure = self.failure.lock();
+        failure
+            .as_ref()
+            .is_none_or(|failure| failure.retry_at <= now)
+    }
+
+    /// The position from which recovery would need this index's log; `None`
+    /// when its file holds everything.
+    ///
+    /// The order of the reads matters: what leaves a memtable shows as a
+    /// running job, then as a change, before it is durable.
+    pub(crate) fn log_needed_from(&self) -> Option<Lsn> {
+        let oldest = self.tree.oldest_unflushed_lsn();
+        let durable = Lsn(self.durable_lsn.load(Ordering::Acquire));
+        let quiet = self.running.load(Ordering::SeqCst) == 0
+            && self.changes.load(Ordering::SeqCst) == self.changes_durable.load(Ordering::SeqCst);
+        match (quiet, oldest) {
+            (false, Some(oldest)) => Some(durable.min(oldest)),
+            (false, None) => Some(durable),
+            (true, oldest) => oldest,
+        }
+    }
+
+    /// The oldest unsettled id that the file may hold when the engine is opened
+    /// next, provided that it needs no log then. Zero when there is none.
+    pub(crate) fn oldest_write_id(&self) -> WriteId {
+        let clean = self.is_clean();
+        let live = oldest_of(&self.tree);
+        let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));
+        match (clean, live.is_settled(), durable.is_settled()) {
+            (true, ..) | (false, _, true) => live,
+            (false, true, false) => durable,
+            (false, false, false) => live.min(durable),
+        }
+    }
+
+    /// Whether anything of it is not durable in its file.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.log_needed_from().is_none()
+    }
+
+    /// Runs background work on the tree and notes the change.
+    pub(crate) fn while_running<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct Running<'a>(&'a Index);
+        impl Drop for Running<'_> {
+            fn drop(&mut self) {
+                self.0.changes.fetch_add(1, Ordering::SeqCst);
+                self.0.running.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let _running = Running(self);
+        work()
+    }
+}
+
+fn oldest_of(tree: &Tree) -> WriteId {
+    let range = tree.write_id_range();
+    range.map_or(WriteId::SETTLED, |(oldest, _)| oldest)
+}
+
+/// One open table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub id: u64,
+    pub name: RwLock<Arc<str>>,
+    pub metadata: Arc<[u8]>,
+    pub indexes: ArcSwap<Vec<Arc<Index>>>,
+    pub counters: Arc<Counters>,
+    pub damaged: Arc<AtomicBool>,
+    pub handles: AtomicUsize,
+}
+
+impl Table {
+    /// Opens the trees of a table.
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        root: &Path,
+        entry: &TableEntry,
+        counters: &Arc<Counters>,
+        cache: &Arc<PageCache>,
+        updates: &Arc<dyn UpdateFunctions>,
+    ) -> StorageResult<Self> {
+        let damaged = Arc::new(AtomicBool::new(false));
+        let mut indexes = Vec::with_capacity(entry.indexes.len());
+        for index in &entry.indexes {
+            let path = root.join(&index.path);
+            let tree = Tree::open(disk, &path, Some(index.file), cache, updates)?;
+            indexes.push(Arc::new(Index::new(index.clone(), tree, &damaged)));
+        }
+        Ok(Self {
+            id: entry.id,
+            name: RwLock::new(entry.name.as_str().into()),
+            metadata: entry.metadata.as_slice().into(),
+            indexes: ArcSwap::from_pointee(indexes),
+            counters: Arc::clone(counters),
+            damaged,
+            handles: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.read())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_never_move_back_through_advance() {
+        let counters = Counters::default();
+        assert_eq!(counters.advance(0, 5), Some(true));
+        assert_eq!(counters.advance(0, 4), Some(false));
+        assert_eq!(counters.value(0), Some(5));
+        assert_eq!(counters.advance(8, 1), None);
+        assert_eq!(counters.take_unlogged(), [(0, 5)]);
+        assert_eq!(counters.take_unlogged(), []);
+    }
+
+    #[test]
+    fn row_ids_are_logged_before_they_are_used() {
+        let counters = Counters::default();
+        let mut logged = 0;
+        let first = counters.reserve_row_ids(10, |value| {
+            logged = value;
+            Ok(())
+        });
+        assert_eq!(first.unwrap(), 0);
+        assert!(logged >= 10);
+        let next = counters.reserve_row_ids(5, |_| panic!("the log knows"));
+        assert_eq!(next.unwrap(), 10);
+        let restored = Counters::restore(&counters.snapshot(false));
+        assert_eq!(restored.reserve_row_ids(1, |_| Ok(())).unwrap(), logged);
+        let reopened = Counters::restore(&counters.snapshot(true));
+        assert_eq!(reopened.reserve_row_ids(1, |_| Ok(())).unwrap(), 15);
+    }
+}

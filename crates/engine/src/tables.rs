@@ -1,0 +1,623 @@
+//! Tables: create, open, drop, rename, truncate.
+//!
+//! Every change has one commit point, a synced log record. What must exist
+//! afterwards is made durable before it, what must not is removed after it, and
+//! recovery finishes or undoes the rest:
+//! - create: files and their names durable, then the record.
+//! - drop: the record, then the files are removed.
+//! - truncate: new files durable, the record, then the old files are removed.
+//! - rename: the record with the new paths, then the files are renamed.
+
+use crate::catalogue::{
+    Catalogue, IndexEntry, TableEntry, encode_indexes_changed, encode_paths,
+};
+use crate::engine::{Engine, Inner};
+use crate::error::{EngineError, EngineResult};
+use crate::name::TableName;
+use crate::options::Level;
+use crate::table::{Counters, Index, Table};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_base::{Codec, FileId, StorageError, StorageResult, WriteId};
+use teak_tree::{Tree, TreeOptions};
+use teak_write_ahead_log::Record;
+
+/// Most indexes of a table.
+pub const INDEXES_MAX: usize = 256;
+
+/// Longest metadata of a table, in bytes.
+pub const METADATA_BYTES_MAX: usize = 64 * 1024;
+
+/// An index to create.
+#[derive(Clone, Debug)]
+pub struct IndexDefinition {
+    /// Names the file; sanitised.
+    pub label: String,
+    /// Codec of the bottom pages.
+    pub codec: Codec,
+    /// Raw bytes of a page; zero for the default.
+    pub page_bytes: u32,
+    /// Whether whole keys are looked up, so that filters pay.
+    pub exact_lookups: bool,
+}
+
+/// A table to create.
+#[derive(Clone, Debug)]
+pub struct TableDefinition {
+    /// As the server names it: `./database/table`.
+    pub name: String,
+    /// The first holds the rows.
+    pub indexes: Vec<IndexDefinition>,
+    /// Kept for the caller.
+    pub metadata: Vec<u8>,
+}
+
+pub(crate) type Slot = Arc<Mutex<Option<Arc<Table>>>>;
+
+/// A table, open or not.
+pub(crate) struct TableState {
+    pub entry: TableEntry,
+    pub counters: Arc<Counters>,
+    pub slot: Slot,
+}
+
+/// All tables.
+pub(crate) struct Tables {
+    pub next_table: u64,
+    pub next_file: u64,
+    pub by_id: BTreeMap<u64, TableState>,
+    by_name: HashMap<String, u64>,
+}
+
+impl Tables {
+    pub(crate) fn restore(catalogue: &mut Catalogue) -> Self {
+        let mut tables = Self {
+            next_table: catalogue.next_table,
+            next_file: catalogue.next_file,
+            by_id: BTreeMap::new(),
+            by_name: HashMap::new(),
+        };
+        for (_, entry) in std::mem::take(&mut catalogue.tables) {
+            tables.insert(entry);
+        }
+        tables
+    }
+
+    pub(crate) fn insert(&mut self, entry: TableEntry) {
+        self.next_table = self.next_table.max(entry.id + 1);
+        for index in &entry.indexes {
+            self.next_file = self.next_file.max(index.file.0 + 1);
+        }
+        self.by_name.insert(entry.name.clone(), entry.id);
+        let state = TableState {
+            counters: Arc::new(Counters::restore(&entry.counters)),
+            entry,
+            slot: Slot::default(),
+        };
+        self.by_id.insert(state.entry.id, state);
+    }
+
+    pub(crate) fn remove(&mut self, id: u64) -> Option<TableState> {
+        let state = self.by_id.remove(&id)?;
+        self.by_name.remove(&state.entry.name);
+        Some(state)
+    }
+
+    pub(crate) fn rename(&mut self, id: u64, name: String, paths: Vec<PathBuf>) {
+        if let Some(state) = self.by_id.get_mut(&id) {
+            self.by_name.remove(&state.entry.name);
+            self.by_name.insert(name.clone(), id);
+            state.entry.name = name;
+            for (index, path) in state.entry.indexes.iter_mut().zip(paths) {
+                index.path = path;
+            }
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&TableState> {
+        self.by_id.get(self.by_name.get(name)?)
+    }
+
+    fn require(&self, name: &TableName) -> EngineResult<&TableState> {
+        self.find(&name.name)
+            .ok_or_else(|| EngineError::NoSuchTable {
+                name: name.name.clone(),
+            })
+    }
+
+    fn take_file_ids(&mut self, count: usize) -> impl Iterator<Item = FileId> + use<> {
+        let first = self.next_file;
+        self.next_file += count as u64;
+        (first..self.next_file).map(FileId)
+    }
+}
+
+/// A handle of an open table.
+pub struct TableHandle {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) table: Arc<Table>,
+}
+
+impl Drop for TableHandle {
+    fn drop(&mut self) {
+        self.table.handles.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl TableHandle {
+    /// One of its indexes.
+    pub(crate) fn index(&self, index: u32) -> EngineResult<Arc<Index>> {
+        let indexes = self.table.indexes.load();
+        let place = usize::try_from(index).unwrap_or(usize::MAX);
+        indexes
+            .get(place)
+            .cloned()
+            .ok_or_else(|| no_such_index(index))
+    }
+
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> Arc<str> {
+        self.table.name()
+    }
+
+    /// What the caller gave at creation.
+    #[must_use]
+    pub fn metadata(&self) -> &[u8] {
+        &self.table.metadata
+    }
+
+    /// How many indexes it has.
+    #[must_use]
+    pub fn index_count(&self) -> usize {
+        self.table.indexes.load().len()
+    }
+
+    /// Whether damage was met since the table was opened.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.table.damaged.load(Ordering::Acquire)
+    }
+
+    /// A durable counter's value.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a counter that does not exist.
+    pub fn counter(&self, counter: u8) -> EngineResult<u64> {
+        self.table
+            .counters
+            .value(counter)
+            .ok_or_else(|| no_such_counter(counter))
+    }
+
+    /// Raises a durable counter to at least `value`. Durable with the next
+    /// commit.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a counter that does not exist.
+    pub fn advance_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
+        let moved = self.table.counters.advance(counter, value);
+        if moved.ok_or_else(|| no_such_counter(counter))? {
+            self.inner.counter_moved(&self.table);
+        }
+        Ok(())
+    }
+
+    /// Sets a durable counter, up or down.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a counter that does not exist; those of the log.
+    pub fn set_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
+        let set = self.table.counters.set(counter, value);
+        set.ok_or_else(|| no_such_counter(counter))?;
+        self.inner.counter_moved(&self.table);
+        Ok(self.inner.log_counters()?)
+    }
+
+    /// Reserves hidden row ids, which are never given out twice.
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub fn reserve_row_ids(&self, count: u64) -> EngineResult<u64> {
+        let counters = &self.table.counters;
+        Ok(counters.reserve_row_ids(count, |value| {
+            self.inner
+                .log
+                .append(&Record::Counter {
+                    table_id: self.table.id,
+                    counter: crate::table::ROW_ID_COUNTER,
+                    value,
+                })
+                .map(|_| ())
+        })?)
+    }
+}
+
+fn no_such_counter(counter: u8) -> EngineError {
+    EngineError::InvalidArgument(format!("there is no counter {counter}"))
+}
+
+pub(crate) fn no_such_index(index: u32) -> EngineError {
+    EngineError::InvalidArgument(format!("the table has no index {index}"))
+}
+
+/// The parent directories of some paths.
+pub(crate) fn parents(root: &Path, paths: &[PathBuf]) -> BTreeSet<PathBuf> {
+    paths
+        .iter()
+        .filter_map(|path| root.join(path).parent().map(Path::to_path_buf))
+        .collect()
+}
+
+impl Inner {
+    fn tree_options(&self, entry: &IndexEntry) -> TreeOptions {
+        let mut options = self.options.tree.clone();
+        options.codec = entry.codec;
+        if entry.page_bytes != 0 {
+            options.page_bytes = entry.page_bytes;
+        }
+        options
+    }
+
+    /// Creates empty index files, durable with their names. Removes them again
+    /// when one fails.
+    fn create_files(&self, indexes: &[IndexEntry]) -> StorageResult<Vec<Arc<Tree>>> {
+        let mut trees = Vec::with_capacity(indexes.len());
+        let paths: Vec<PathBuf> = indexes.iter().map(|index| index.path.clone()).collect();
+        let made = (|| {
+            for directory in parents(self.directory(), &paths) {
+                self.disk.create_directories(&directory)?;
+            }
+            for index in indexes {
+                let path = self.directory().join(&index.path);
+                trees.push(Tree::create(
+                    &self.disk,
+                    &path,
+                    index.file,
+                    self.tree_options(index),
+                    &self.cache,
+                    &self.updates,
+                )?);
+            }
+            for directory in parents(self.directory(), &paths) {
+                self.disk.sync_directory(&directory)?;
+            }
+            Ok(())
+        })();
+        if let Err(error) = made {
+            let made = trees.len();
+            self.remove_files(paths.get(..made).unwrap_or_default());
+            return Err(error);
+        }
+        Ok(trees)
+    }
+
+    /// Removes index files that the catalogue no longer names. What cannot be
+    /// removed now is removed when the engine is opened next.
+    pub(crate) fn remove_files(&self, paths: &[PathBuf]) {
+        for path in paths {
+            match self.disk.remove(&self.directory().join(path)) {
+                Ok(()) | Err(StorageError::NotFound { .. }) => {}
+                Err(error) => {
+                    self.message(Level::Warning, &format!("an old file stays: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Opens a table's trees.
+    pub(crate) fn open_table(
+        &self,
+        entry: &TableEntry,
+        counters: &Arc<Counters>,
+    ) -> StorageResult<Arc<Table>> {
+        let table = Table::open(
+            &self.disk,
+            self.directory(),
+            entry,
+            counters,
+            &self.cache,
+            &self.updates,
+        )?;
+        for index in table.indexes.load().iter() {
+            if index.tree.pending_work_bytes() > 0 {
+                self.note_written(index);
+            }
+        }
+        Ok(Arc::new(table))
+    }
+
+    fn index_entries(
+        &self,
+        name: &TableName,
+        definitions: impl ExactSizeIterator<Item = IndexDefinition>,
+    ) -> Vec<IndexEntry> {
+        let files = self.tables.lock().take_file_ids(definitions.len());
+        definitions
+            .zip(files)
+            .map(|(index, file)| IndexEntry {
+                file,
+                path: name.index_path(&index.label, file),
+                label: index.label,
+                codec: index.codec,
+                page_bytes: index.page_bytes,
+                exact_lookups: index.exact_lookups,
+                oldest_write_id: WriteId::SETTLED,
+            })
+            .collect()
+    }
+
+    /// Ends background work on indexes that are no longer the table's.
+    fn abandon(&self, table: &Table) {
+        for index in table.indexes.load().iter() {
+            index.gone.store(true, Ordering::Release);
+        }
+        self.unlist_gone();
+        self.background.announce_room();
+    }
+
+    fn log_table_change(&self, record: &Record<'_>) -> StorageResult<()> {
+        let lsn = self.log.append(record)?;
+        self.log.sync(lsn)
+    }
+}
+
+fn check(definition: &TableDefinition) -> EngineResult<()> {
+    let refuse = |text: String| Err(EngineError::InvalidArgument(text));
+    let count = definition.indexes.len();
+    if count == 0 || count > INDEXES_MAX {
+        return refuse(format!("a table has 1 to {INDEXES_MAX} indexes, not {count}"));
+    }
+    if definition.metadata.len() > METADATA_BYTES_MAX {
+        return refuse(format!("metadata exceeds {METADATA_BYTES_MAX} bytes"));
+    }
+    for index in &definition.indexes {
+        let fits = index.page_bytes == 0 || (1024..=8 << 20).contains(&index.page_bytes);
+        if !fits {
+            return refuse(format!("pages of {} bytes", index.page_bytes));
+        }
+    }
+    Ok(())
+}
+
+impl Engine {
+    /// Creates a table. Durable on return.
+    ///
+    /// # Errors
+    /// `TableExists`, `InvalidArgument`, `NoSpace`, `Io`.
+    pub fn create_table(&self, definition: &TableDefinition) -> EngineResult<()> {
+        let inner = &self.inner;
+        let name = TableName::parse(&definition.name)?;
+        check(definition)?;
+        let _changes = inner.table_changes.lock();
+        if inner.tables.lock().find(&name.name).is_some() {
+            return Err(EngineError::TableExists { name: name.name });
+        }
+        let indexes = inner.index_entries(&name, definition.indexes.clone().into_iter());
+        let trees = inner.create_files(&indexes)?;
+        let id = {
+            let mut tables = inner.tables.lock();
+            tables.next_table += 1;
+            tables.next_table - 1
+        };
+        let entry = TableEntry {
+            id,
+            name: name.name,
+            metadata: definition.metadata.clone(),
+            indexes,
+            counters: BTreeMap::new(),
+        };
+        drop(trees);
+        let mut bytes = Vec::new();
+        entry.put(&mut bytes);
+        if let Err(error) = inner.log_table_change(&Record::TableCreated { table: &bytes }) {
+            // The record may have reached the disk: then the files must stay.
+            return Err(error.into());
+        }
+        inner.tables.lock().insert(entry);
+        Ok(())
+    }
+
+    /// Opens a table.
+    ///
+    /// # Errors
+    /// `NoSuchTable`; `TableDamaged` when a file is missing or corrupt; `Io`.
+    pub fn open_table(&self, name: &str) -> EngineResult<TableHandle> {
+        let inner = &self.inner;
+        let name = TableName::parse(name)?;
+        let slot = Arc::clone(&inner.tables.lock().require(&name)?.slot);
+        let mut open = slot.lock();
+        let table = match &*open {
+            Some(table) => Arc::clone(table),
+            None => {
+                let (entry, counters) = {
+                    let tables = inner.tables.lock();
+                    let state = tables.require(&name)?;
+                    if !Arc::ptr_eq(&state.slot, &slot) {
+                        return Err(EngineError::NoSuchTable { name: name.name });
+                    }
+                    (state.entry.clone(), Arc::clone(&state.counters))
+                };
+                let table = inner.open_table(&entry, &counters).map_err(|cause| {
+                    inner.message(
+                        Level::Error,
+                        &format!("table {} cannot be opened: {cause}", entry.name),
+                    );
+                    match cause {
+                        StorageError::Corrupt { .. } | StorageError::NotFound { .. } => {
+                            EngineError::TableDamaged {
+                                name: entry.name.clone(),
+                                cause,
+                            }
+                        }
+                        cause => EngineError::Storage(cause),
+                    }
+                })?;
+                *open = Some(Arc::clone(&table));
+                table
+            }
+        };
+        table.handles.fetch_add(1, Ordering::AcqRel);
+        drop(open);
+        Ok(TableHandle {
+            inner: Arc::clone(inner),
+            table,
+        })
+    }
+
+    /// Whether a table of this name exists.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it is no table name.
+    pub fn table_exists(&self, name: &str) -> EngineResult<bool> {
+        let name = TableName::parse(name)?;
+        Ok(self.inner.tables.lock().find(&name.name).is_some())
+    }
+
+    /// The names of all tables, in no order.
+    #[must_use]
+    pub fn table_names(&self) -> Vec<String> {
+        let tables = self.inner.tables.lock();
+        let states = tables.by_id.values();
+        states.map(|state| state.entry.name.clone()).collect()
+    }
+
+    /// Drops a table. Durable on return. Open handles keep what they see.
+    ///
+    /// # Errors
+    /// `NoSuchTable`; those of the log.
+    pub fn drop_table(&self, name: &str) -> EngineResult<()> {
+        let inner = &self.inner;
+        let name = TableName::parse(name)?;
+        let state = {
+            let _changes = inner.table_changes.lock();
+            let table_id = inner.tables.lock().require(&name)?.entry.id;
+            inner.log_table_change(&Record::TableDropped { table_id })?;
+            inner.tables.lock().remove(table_id)
+        };
+        if let Some(state) = state {
+            if let Some(table) = state.slot.lock().take() {
+                inner.abandon(&table);
+            }
+            let paths: Vec<PathBuf> = state
+                .entry
+                .indexes
+                .iter()
+                .map(|index| index.path.clone())
+                .collect();
+            inner.remove_files(&paths);
+        }
+        Ok(())
+    }
+
+    /// Renames a table and its files. Durable on return.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, `TableExists`; those of the log. When a file could not be
+    /// renamed the table has its new name all the same, and the file its old.
+    pub fn rename_table(&self, from: &str, to: &str) -> EngineResult<()> {
+        let inner = &self.inner;
+        let (from, to) = (TableName::parse(from)?, TableName::parse(to)?);
+        let _changes = inner.table_changes.lock();
+        let entry = {
+            let tables = inner.tables.lock();
+            if tables.find(&to.name).is_some() {
+                return Err(EngineError::TableExists { name: to.name });
+            }
+            tables.require(&from)?.entry.clone()
+        };
+        let old: Vec<PathBuf> = entry.indexes.iter().map(|i| i.path.clone()).collect();
+        let mut new: Vec<PathBuf> = entry
+            .indexes
+            .iter()
+            .map(|index| to.index_path(&index.label, index.file))
+            .collect();
+        inner
+            .disk
+            .create_directories(&inner.directory().join(to.directory()))?;
+        inner.log_table_change(&Record::TableRenamed {
+            table_id: entry.id,
+            name: to.name.as_bytes(),
+            paths: &encode_paths(&new),
+        })?;
+        let mut outcome = Ok(());
+        for (old, new) in old.iter().zip(&mut new) {
+            let directory = inner.directory();
+            if let Err(error) = inner.disk.rename(&directory.join(old), &directory.join(&*new)) {
+                new.clone_from(old);
+                outcome = Err(EngineError::Storage(error));
+            }
+        }
+        for directory in parents(inner.directory(), &old)
+            .union(&parents(inner.directory(), &new))
+        {
+            if let Err(error) = inner.disk.sync_directory(directory) {
+                outcome = Err(EngineError::Storage(error));
+            }
+        }
+        let slot = {
+            let mut tables = inner.tables.lock();
+            tables.rename(entry.id, to.name.clone(), new);
+            tables.find(&to.name).map(|state| Arc::clone(&state.slot))
+        };
+        if let Some(table) = slot.and_then(|slot| slot.lock().clone()) {
+            *table.name.write() = to.name.as_str().into();
+        }
+        if outcome.is_err() {
+            // The log promises the new names; the catalogue knows better.
+            crate::checkpoint::write_catalogue_now(inner)?;
+        }
+        outcome
+    }
+
+    /// Replaces every index of a table by an empty one; open handles follow.
+    /// Counters and row ids return to zero. Durable on return.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, `NoSpace`, `Io`.
+    pub fn truncate_table(&self, name: &str) -> EngineResult<()> {
+        let inner = &self.inner;
+        let name = TableName::parse(name)?;
+        let old = {
+            let _changes = inner.table_changes.lock();
+            let entry = inner.tables.lock().require(&name)?.entry.clone();
+            let definitions = entry.indexes.iter().map(|index| IndexDefinition {
+                label: index.label.clone(),
+                codec: index.codec,
+                page_bytes: index.page_bytes,
+                exact_lookups: index.exact_lookups,
+            });
+            let indexes = inner.index_entries(&name, definitions);
+            let trees = inner.create_files(&indexes)?;
+            inner.log_table_change(&Record::IndexesChanged {
+                bytes: &encode_indexes_changed(entry.id, &indexes),
+            })?;
+            let slot = {
+                let mut tables = inner.tables.lock();
+                let Some(state) = tables.by_id.get_mut(&entry.id) else {
+                    return Err(EngineError::NoSuchTable { name: name.name });
+                };
+                state.entry.indexes.clone_from(&indexes);
+                state.counters.reset();
+                Arc::clone(&state.slot)
+            };
+            if let Some(table) = &*slot.lock() {
+                inner.abandon(table);
+                let indexes = indexes
+                    .into_iter()
+                    .zip(trees)
+                    .map(|(entry, tree)| Arc::new(Index::new(entry, tree, &table.damaged)))
+                    .collect();
+                table.indexes.store(Arc::new(indexes));
+                table.damaged.store(false, Ordering::Release);
+            }
+            entry.indexes
+        };
+        let paths: Vec<PathBuf> = old.into_iter().map(|index| index.path).collect();
+        inner.remove_files(&paths);
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! A transaction of the engine: isolation, statements, savepoints, commit and
+//! rollback. Its writes are in `write`, its reads in `cursor`.
+
+use crate::engine::{Engine, Inner};
+use crate::error::{EngineError, EngineResult};
+use crate::options::Level;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use teak_base::{CommitSequence, WriteId};
+use teak_transactions::view::Reads;
+use teak_transactions::{
+    Savepoint, Transaction, TransactionId, TransactionShared, View, WaitError, WriteFate,
+};
+use teak_write_ahead_log::Record;
+
+/// What a transaction sees of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Isolation {
+    /// Uncommitted writes too.
+    ReadUncommitted,
+    /// What was committed when the statement began.
+    ReadCommitted,
+    /// What was committed at the first read.
+    RepeatableRead,
+    /// As repeatable read; the caller reads with shared locks.
+    Serializable,
+}
+
+/// The entry that refused a write.
+#[derive(Debug, Default)]
+pub struct Duplicate {
+    /// The index that refused.
+    pub index: u32,
+    /// The existing key.
+    pub key: Vec<u8>,
+    /// The existing value.
+    pub value: Vec<u8>,
+}
+
+/// Rows written since they were last added to the engine's counts.
+#[derive(Debug, Default)]
+pub(crate) struct RowCounts {
+    pub inserted: u64,
+    pub updated: u64,
+    pub deleted: u64,
+}
+
+/// A transaction. Dropping it rolls it back.
+pub struct EngineTransaction {
+    pub(crate) inner: Arc<Inner>,
+    /// Gone once committed or rolled back.
+    core: Option<Transaction>,
+    shared: Arc<TransactionShared>,
+    isolation: Isolation,
+    pub(crate) lock_timeout: Duration,
+    view: Option<Arc<View>>,
+    /// Changes whenever what the transaction sees changes.
+    pub(crate) view_serial: u64,
+    pub(crate) duplicate: Duplicate,
+    /// Bytes written since the last report to the budget.
+    pub(crate) unreported_bytes: u64,
+    pub(crate) rows: RowCounts,
+    /// The commit record may or may not be durable.
+    in_doubt: bool,
+}
+
+impl Engine {
+    /// Starts a transaction.
+    #[must_use]
+    pub fn begin(&self, isolation: Isolation) -> EngineTransaction {
+        let core = self.inner.transactions.begin();
+        EngineTransaction {
+            inner: Arc::clone(&self.inner),
+            shared: Arc::clone(core.shared()),
+            core: Some(core),
+            isolation,
+            lock_timeout: self.inner.options.lock_timeout,
+            view: None,
+            view_serial: 0,
+            duplicate: Duplicate::default(),
+            unreported_bytes: 0,
+            rows: RowCounts::default(),
+            in_doubt: false,
+        }
+    }
+}
+
+impl EngineTransaction {
+    pub(crate) fn core(&mut self) -> EngineResult<&mut Transaction> {
+        self.core.as_mut().ok_or_else(ended)
+    }
+
+    /// The half that other threads may use, to interrupt it.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<TransactionShared> {
+        &self.shared
+    }
+
+    pub(crate) fn id(&self) -> TransactionId {
+        self.shared.id()
+    }
+
+    /// How long it waits for a row.
+    pub fn set_lock_timeout(&mut self, timeout: Duration) {
+        self.lock_timeout = timeout;
+    }
+
+    /// The entry that refused the last write.
+    #[must_use]
+    pub fn duplicate(&self) -> &Duplicate {
+        &self.duplicate
+    }
+
+    /// Whether any of its writes counts.
+    #[must_use]
+    pub fn has_writes(&self) -> bool {
+        self.core.as_ref().is_some_and(Transaction::has_writes)
+    }
+
+    /// Rows it has locked explicitly.
+    #[must_use]
+    pub fn locks_held(&self) -> usize {
+        self.core.as_ref().map_or(0, Transaction::locks_held)
+    }
+
+    /// Whether an interrupt is pending.
+    ///
+    /// # Errors
+    /// `Wait(Interrupted)` when one is.
+    #[inline]
+    pub(crate) fn check_interrupt(&self) -> EngineResult<()> {
+        if self.shared.is_interrupted() {
+            return Err(EngineError::Wait(WaitError::Interrupted));
+        }
+        Ok(())
+    }
+
+    /// Takes the snapshot now.
+    ///
+    /// # Errors
+    /// `Internal` after the end of the transaction.
+    pub fn take_snapshot(&mut self) -> EngineResult<()> {
+        self.view().map(|_| ())
+    }
+
+    /// A statement starts: under read committed and below, what it sees is
+    /// decided anew. Clears a pending interrupt.
+    ///
+    /// # Errors
+    /// `Internal` after the end of the transaction.
+    pub fn statement(&mut self) -> EngineResult<()> {
+        self.shared.clear_interrupt();
+        if self.isolation <= Isolation::ReadCommitted && self.view.take().is_some() {
+            self.view_serial += 1;
+            let core = self.core.as_mut().ok_or_else(ended)?;
+            self.inner.transactions.drop_snapshot(core);
+        }
+        Ok(())
+    }
+
+    /// What the transaction sees without locks.
+    pub(crate) fn view(&mut self) -> EngineResult<Arc<View>> {
+        if let Some(view) = &self.view {
+            return Ok(Arc::clone(view));
+        }
+        let core = self.core.as_mut().ok_or_else(ended)?;
+        // A dirty reader registers a snapshot too: merges keep what it reads.
+        let snapshot = self.inner.transactions.take_snapshot(core);
+        let reads = match self.isolation {
+            Isolation::ReadUncommitted => Reads::Dirty,
+            _ => Reads::Snapshot(snapshot),
+        };
+        let view = Arc::new(self.inner.transactions.view(core, reads));
+        self.view = Some(Arc::clone(&view));
+        Ok(view)
+    }
+
+    /// What a locking read sees: the newest committed rows.
+    pub(crate) fn newest_view(&mut self) -> EngineResult<Arc<View>> {
+        let core = self.core.as_ref().ok_or_else(ended)?;
+        Ok(Arc::new(self.inner.transactions.view(core, Reads::Newest)))
+    }
+
+    /// Whether a committed write is later than the snapshot, if there is one.
+    pub(crate) fn is_after_snapshot(&self, id: WriteId) -> bool {
+        let Some(snapshot) = self.snapshot() else {
+            return false;
+        };
+        match self.inner.transactions.ids().fate(id) {
+            WriteFate::Committed(sequence) => sequence > snapshot,
+            _ => false,
+        }
+    }
+
+    fn snapshot(&self) -> Option<CommitSequence> {
+        self.core.as_ref().and_then(Transaction::snapshot)
+    }
+
+    /// A mark to return to.
+    ///
+    /// # Errors
+    /// `Internal` after the end of the transaction.
+    pub fn savepoint(&mut self) -> EngineResult<u64> {
+        Ok(self.core()?.savepoint().0)
+    }
+
+    /// Undoes every write since the mark.
+    ///
+    /// # Errors
+    /// `Internal` after the end of the transaction.
+    pub fn rollback_to_savepoint(&mut self, mark: u64) -> EngineResult<()> {
+        let core = self.core.as_mut().ok_or_else(ended)?;
+        let aborted = self.inner.transactions.rollback_to(core, Savepoint(mark));
+        if !aborted.is_empty() {
+            self.view_serial += 1;
+            self.log_abort(&aborted);
+        }
+        Ok(())
+    }
+
+    /// The log hears of aborted writes for its readers' sake; recovery takes
+    /// whatever is not committed as aborted, so a failure here loses nothing.
+    fn log_abort(&self, aborted: &[WriteId]) {
+        let record = Record::Abort {
+            write_ids: aborted.into(),
+        };
+        if let Err(error) = self.inner.log.append(&record) {
+            let text = format!("a rollback was not logged: {error}");
+            self.inner.message(Level::Warning, &text);
+        }
+    }
+
+    /// Commits. On success the transaction has ended; on an error it must be
+    /// rolled back.
+    ///
+    /// # Errors
+    /// Those of the log. After a failed sync the outcome is known only when the
+    /// engine is opened again; rolling back then ends the handle alone.
+    pub fn commit(&mut self) -> EngineResult<()> {
+        let inner = Arc::clone(&self.inner);
+        let core = self.core.as_mut().ok_or_else(ended)?;
+        if self.in_doubt {
+            return Err(EngineError::Internal("the commit is in doubt".into()));
+        }
+        if core.has_writes() {
+            inner.log_counters()?;
+            self.shared.set_commit_floor(inner.log.end());
+            let lsn = inner.log.append(&Record::Commit {
+                transaction: 0,
+                write_ids: core.write_ids().into(),
+            })?;
+            if inner.commit_sync.load(Ordering::Acquire)
+                && let Err(error) = inner.log.sync(lsn)
+            {
+                self.in_doubt = true;
+                return Err(error.into());
+            }
+        }
+        self.view = None;
+        self.flush_rows();
+        if let Some(core) = self.core.take() {
+            inner.transactions.publish(core);
+        }
+        Ok(())
+    }
+
+    /// Undoes everything and ends the transaction.
+    pub fn rollback(&mut self) {
+        self.view = None;
+        self.flush_rows();
+        let Some(core) = self.core.take() else {
+            return;
+        };
+        if self.in_doubt {
+            self.inner.transactions.abandon(core);
+            return;
+        }
+        let aborted = self.inner.transactions.abort(core);
+        if !aborted.is_empty() {
+            self.log_abort(&aborted);
+        }
+    }
+
+    /// Adds the rows written to the engine's counts.
+    pub(crate) fn flush_rows(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        self.inner.counts.add_rows(&rows);
+    }
+}
+
+impl Drop for EngineTransaction {
+    fn drop(&mut self) {
+        self.rollback();
+    }
+}
+
+fn ended() -> EngineError {
+    EngineError::Internal("the transaction has ended".into())
+}

@@ -1,0 +1,478 @@
+//! Writing one row.
+//!
+//! 1. Latch the rows of the primary key and of unique keys, by hash, in stripe
+//!    order.
+//! 2. Look at the newest version of each that must be free or one's own. A
+//!    foreign undecided version, or a foreign lock: release the latches, wait,
+//!    start over. A live unique key: a duplicate, and nothing has happened.
+//! 3. Take the write guards of all indexes, in ascending order of file id.
+//! 4. Append one log record for the row.
+//! 5. Insert into the memtables.
+//!
+//! Steps 3 to 5 cannot fail but for the log, before anything is inserted.
+//! Entries of indexes that are not unique carry the primary key: nobody else
+//! writes them, so they need neither latch nor look.
+
+use crate::budget;
+use crate::engine::Inner;
+use crate::error::{EngineError, EngineResult};
+use crate::table::Index;
+use crate::tables::{TableHandle, no_such_index};
+use crate::transaction::EngineTransaction;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use teak_base::{FileId, Operation, StorageError, WriteId};
+use teak_transactions::{LockId, LockMode, TransactionId, WriteFate};
+use teak_tree::{Visit, WriteGuard};
+use teak_write_ahead_log::{Record, WriteOperation};
+
+/// One index's entry of a row to insert or delete.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The index.
+    pub index: u32,
+    /// Whether a live entry of the same key is a duplicate.
+    pub unique: bool,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value; not looked at when deleting.
+    pub value: &'a [u8],
+}
+
+/// One index's part of a row's update.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// The index.
+    pub index: u32,
+    /// Whether a live entry of the new key is a duplicate.
+    pub unique: bool,
+    /// The entry that goes, if there is one.
+    pub old_key: Option<&'a [u8]>,
+    /// The entry that comes, if there is one.
+    pub new_key: Option<&'a [u8]>,
+    /// Its value.
+    pub new_value: &'a [u8],
+}
+
+/// What must hold of a key before the row is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// No live entry.
+    Free,
+    /// The row is there and may be written by this transaction.
+    Mine,
+}
+
+#[derive(Clone, Copy)]
+struct Check<'a> {
+    need: Need,
+    index: u32,
+    key: &'a [u8],
+    lock: LockId,
+}
+
+/// One operation on one index; `place` is its position in the table.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    place: usize,
+    operation: Operation,
+    key: &'a [u8],
+    value: &'a [u8],
+}
+
+type Checks<'a> = SmallVec<[Check<'a>; 4]>;
+type Steps<'a> = SmallVec<[Step<'a>; 8]>;
+
+/// What stands in the way of a row.
+enum Obstacle {
+    Writer(WriteId, usize),
+    Lock(usize),
+}
+
+/// Bytes that an entry takes besides key and value, roughly.
+const ENTRY_BYTES: usize = 48;
+
+/// Longest framing of one operation in a log record, generously.
+const LOG_ROW_BYTES_MAX: usize = 40 << 20;
+
+impl EngineTransaction {
+    /// Inserts one row, or nothing of it.
+    ///
+    /// # Errors
+    /// `DuplicateKey`, after which [`EngineTransaction::duplicate`] tells which;
+    /// `Wait`, `Storage`, `InvalidArgument`.
+    pub fn insert(&mut self, table: &TableHandle, entries: &[Entry<'_>]) -> EngineResult<()> {
+        let indexes = table.table.indexes.load();
+        let mut checks = Checks::new();
+        let mut steps = Steps::new();
+        for entry in entries {
+            let file = file_of(&indexes, entry.index)?;
+            if entry.unique {
+                checks.push(check(Need::Free, entry.index, file, entry.key));
+            }
+            steps.push(step(entry.index, Operation::Put, entry.key, entry.value));
+        }
+        self.write_row(&indexes, &checks, &mut steps)?;
+        self.rows.inserted += 1;
+        Ok(())
+    }
+
+    /// Deletes one row, given all its entries.
+    ///
+    /// # Errors
+    /// `NotFound` when the row is gone; `Conflict` when it changed after the
+    /// snapshot and is not locked; `Wait`, `Storage`, `InvalidArgument`.
+    pub fn delete(&mut self, table: &TableHandle, entries: &[Entry<'_>]) -> EngineResult<()> {
+        let indexes = table.table.indexes.load();
+        let mut checks = Checks::new();
+        let mut steps = Steps::new();
+        for entry in entries {
+            let file = file_of(&indexes, entry.index)?;
+            if entry.index == 0 {
+                checks.push(check(Need::Mine, entry.index, file, entry.key));
+            }
+            steps.push(step(entry.index, Operation::Delete, entry.key, &[]));
+        }
+        self.write_row(&indexes, &checks, &mut steps)?;
+        self.rows.deleted += 1;
+        Ok(())
+    }
+
+    /// Updates one row, given the entries that change.
+    ///
+    /// # Errors
+    /// Those of [`EngineTransaction::insert`] and [`EngineTransaction::delete`].
+    pub fn update(&mut self, table: &TableHandle, changes: &[Change<'_>]) -> EngineResult<()> {
+        let indexes = table.table.indexes.load();
+        let mut checks = Checks::new();
+        let mut steps = Steps::new();
+        for change in changes {
+            let file = file_of(&indexes, change.index)?;
+            let same = change.old_key == change.new_key;
+            if let Some(old) = change.old_key {
+                if change.index == 0 {
+                    checks.push(check(Need::Mine, change.index, file, old));
+                }
+                if !same {
+                    steps.push(step(change.index, Operation::Delete, old, &[]));
+                }
+            }
+            if let Some(new) = change.new_key {
+                if change.unique && !same {
+                    checks.push(check(Need::Free, change.index, file, new));
+                }
+                steps.push(step(change.index, Operation::Put, new, change.new_value));
+            }
+        }
+        self.write_row(&indexes, &checks, &mut steps)?;
+        self.rows.updated += 1;
+        Ok(())
+    }
+
+    fn write_row(
+        &mut self,
+        indexes: &[Arc<Index>],
+        checks: &[Check<'_>],
+        steps: &mut [Step<'_>],
+    ) -> EngineResult<()> {
+        self.check_interrupt()?;
+        let bytes = check_sizes(steps)?;
+        if self.unreported_bytes >= self.inner.budget.report_bytes() {
+            self.report_bytes()?;
+        }
+        self.unreported_bytes += bytes;
+        let inner = Arc::clone(&self.inner);
+        let write_id = inner.transactions.write_id(self.core()?);
+        // Guards of a table's trees are taken in this order by everybody.
+        if !steps.is_sorted_by_key(|step| step.place) {
+            steps.sort_by_key(|step| step.place);
+        }
+        // Locks taken to wait in line, given up when the row is not written.
+        let mut queued: SmallVec<[LockId; 2]> = SmallVec::new();
+        loop {
+            let latches = match checks {
+                [] => None,
+                [one] => Some(inner.transactions.latches().one(one.lock)),
+                several => {
+                    let locks = several.iter().map(|check| check.lock);
+                    Some(inner.transactions.latches().several(locks))
+                }
+            };
+            let outcome = match self.obstacle(&inner, indexes, checks) {
+                Ok(None) => apply(&inner, indexes, steps, write_id),
+                Ok(Some(obstacle)) => {
+                    drop(latches);
+                    match self.pass(&inner, checks, &obstacle, &mut queued) {
+                        Ok(()) => continue,
+                        Err(error) => Err(error),
+                    }
+                }
+                Err(error) => Err(error),
+            };
+            return match outcome {
+                Ok(()) => {
+                    self.unlock_written(&inner, checks)?;
+                    Ok(())
+                }
+                Err(error) => {
+                    for lock in queued {
+                        inner.transactions.unlock(self.core()?, lock);
+                    }
+                    Err(error)
+                }
+            };
+        }
+    }
+
+    /// The rows are this transaction's by their newest version now.
+    fn unlock_written(&mut self, inner: &Inner, checks: &[Check<'_>]) -> EngineResult<()> {
+        let core = self.core()?;
+        if core.locks_held() > 0 {
+            for check in checks {
+                inner.transactions.unlock_written(core, check.lock);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the newest versions, under the latches.
+    fn obstacle(
+        &mut self,
+        inner: &Inner,
+        indexes: &[Arc<Index>],
+        checks: &[Check<'_>],
+    ) -> EngineResult<Option<Obstacle>> {
+        let me = self.id();
+        for (place, check) in checks.iter().enumerate() {
+            let locks = inner.transactions.locks();
+            if check.index == 0 {
+                if check.need == Need::Mine
+                    && self.core()?.holds(check.lock, LockMode::Exclusive)
+                {
+                    // Nobody else can have written it since it was locked.
+                    continue;
+                }
+                if locks.conflicts(check.lock, me, LockMode::Exclusive) {
+                    return Ok(Some(Obstacle::Lock(place)));
+                }
+            }
+            let index = index_at(indexes, check.index)?;
+            match newest(inner, index, check.key, me, &mut self.duplicate.value)? {
+                Newest::Foreign(id) => return Ok(Some(Obstacle::Writer(id, place))),
+                Newest::Live(id) if check.need == Need::Mine => {
+                    if self.is_after_snapshot(id) {
+                        return Err(EngineError::Conflict);
+                    }
+                }
+                Newest::Live(_) => {
+                    self.duplicate.index = check.index;
+                    self.duplicate.key.clear();
+                    self.duplicate.key.extend_from_slice(check.key);
+                    return Err(EngineError::DuplicateKey);
+                }
+                Newest::Gone if check.need == Need::Mine => return Err(EngineError::NotFound),
+                Newest::Gone => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for what stands in the way. Rows of the primary index are locked
+    /// first, so that writers of one row are served in turn.
+    fn pass(
+        &mut self,
+        inner: &Inner,
+        checks: &[Check<'_>],
+        obstacle: &Obstacle,
+        queued: &mut SmallVec<[LockId; 2]>,
+    ) -> EngineResult<()> {
+        let timeout = self.lock_timeout;
+        let core = self.core()?;
+        let (Obstacle::Lock(place) | Obstacle::Writer(_, place)) = *obstacle;
+        let Some(check) = checks.get(place) else {
+            return Err(EngineError::Internal("no such check".into()));
+        };
+        if check.index == 0 && !queued.contains(&check.lock) {
+            let mode = LockMode::Exclusive;
+            inner.transactions.lock(core, check.lock, mode, timeout)?;
+            queued.push(check.lock);
+        }
+        if let Obstacle::Writer(id, _) = *obstacle {
+            inner.transactions.wait_for_write(core, id, timeout)?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn report_bytes(&mut self) -> EngineResult<()> {
+        self.unreported_bytes = 0;
+        self.flush_rows();
+        budget::admit(&self.inner, self.shared())
+    }
+}
+
+/// The newest version of a key that was not rolled back.
+pub(crate) enum Newest {
+    /// Undecided, of another transaction.
+    Foreign(WriteId),
+    /// There is an entry, one's own or committed; the value was copied.
+    Live(WriteId),
+    /// There is none.
+    Gone,
+}
+
+/// Finds the newest version of a key, as a writer must see it. `value` holds
+/// the value of a live one afterwards.
+pub(crate) fn newest(
+    inner: &Inner,
+    index: &Index,
+    key: &[u8],
+    me: TransactionId,
+    value: &mut Vec<u8>,
+) -> EngineResult<Newest> {
+    let ids = inner.transactions.ids();
+    let mut found = Newest::Gone;
+    let mut folded = false;
+    let visited = index.tree.visit(key, &mut |id, operation, bytes| {
+        if !id.is_settled() {
+            match ids.fate(id) {
+                WriteFate::Aborted => return Visit::Continue,
+                WriteFate::Active(owner) if owner != me => {
+                    found = Newest::Foreign(id);
+                    return Visit::Stop;
+                }
+                _ => {}
+            }
+        }
+        match operation {
+            Operation::Delete => {}
+            Operation::Put => {
+                value.clear();
+                value.extend_from_slice(bytes);
+                found = Newest::Live(id);
+            }
+            Operation::Update => {
+                folded = true;
+                found = Newest::Live(id);
+            }
+        }
+        Visit::Stop
+    });
+    inner.checked(index, visited)?;
+    if folded {
+        let view = teak_transactions::View::new(
+            Arc::clone(ids),
+            me,
+            teak_transactions::view::Reads::Newest,
+        );
+        let live = inner.checked(index, index.tree.get_into(key, &view, value))?;
+        if !live {
+            return Ok(Newest::Gone);
+        }
+    }
+    Ok(found)
+}
+
+fn index_at(indexes: &[Arc<Index>], index: u32) -> EngineResult<&Arc<Index>> {
+    usize::try_from(index)
+        .ok()
+        .and_then(|place| indexes.get(place))
+        .ok_or_else(|| no_such_index(index))
+}
+
+fn file_of(indexes: &[Arc<Index>], index: u32) -> EngineResult<FileId> {
+    Ok(index_at(indexes, index)?.entry.file)
+}
+
+fn check(need: Need, index: u32, file: FileId, key: &[u8]) -> Check<'_> {
+    Check {
+        need,
+        index,
+        key,
+        lock: LockId::new(file, key),
+    }
+}
+
+fn step<'a>(index: u32, operation: Operation, key: &'a [u8], value: &'a [u8]) -> Step<'a> {
+    Step {
+        place: usize::try_from(index).unwrap_or(usize::MAX),
+        operation,
+        key,
+        value,
+    }
+}
+
+/// Refuses what the formats cannot hold; returns the row's bytes in memtables.
+fn check_sizes(steps: &[Step<'_>]) -> EngineResult<u64> {
+    let mut bytes = 0usize;
+    for step in steps {
+        if step.key.len() > KEY_BYTES_MAX {
+            return Err(too_large("key", step.key.len(), KEY_BYTES_MAX));
+        }
+        if step.value.len() > VALUE_BYTES_MAX {
+            return Err(too_large("value", step.value.len(), VALUE_BYTES_MAX));
+        }
+        bytes += step.key.len() + step.value.len() + ENTRY_BYTES;
+    }
+    if bytes > LOG_ROW_BYTES_MAX {
+        return Err(too_large("row", bytes, LOG_ROW_BYTES_MAX));
+    }
+    Ok(bytes as u64)
+}
+
+fn too_large(what: &'static str, bytes: usize, limit: usize) -> EngineError {
+    EngineError::Storage(StorageError::TooLarge {
+        what,
+        bytes: bytes as u64,
+        limit: limit as u64,
+    })
+}
+
+/// Guards, log record, memtable insertions.
+fn apply(
+    inner: &Inner,
+    indexes: &[Arc<Index>],
+    steps: &[Step<'_>],
+    write_id: WriteId,
+) -> EngineResult<()> {
+    // One guard per index, though an index may have two steps.
+    let mut guards: SmallVec<[(usize, WriteGuard<'_>); 8]> = SmallVec::new();
+    let mut operations: SmallVec<[WriteOperation<'_>; 8]> = SmallVec::new();
+    // Not behind the record to come; see `Index::log_needed_from`.
+    let floor = inner.log.durable();
+    for step in steps {
+        let Some(index) = indexes.get(step.place) else {
+            return Err(EngineError::Internal("no such index".into()));
+        };
+        if guards.last().is_none_or(|(place, _)| *place != step.place) {
+            inner.note_written(index);
+            let guard = index.tree.write_guard();
+            guard.set_lsn(floor);
+            guards.push((step.place, guard));
+        }
+        operations.push(WriteOperation {
+            file: index.entry.file,
+            operation: step.operation,
+            key: step.key,
+            value: step.value,
+        });
+    }
+    inner.log.append(&Record::Write {
+        write_id,
+        operations: operations.as_slice().into(),
+    })?;
+    let mut held = guards.iter();
+    let mut current = held.next();
+    for step in steps {
+        while let Some((place, _)) = current
+            && *place != step.place
+        {
+            current = held.next();
+        }
+        if let Some((_, guard)) = current {
+            guard.insert(write_id, step.operation, step.key, step.value);
+        }
+    }
+    Ok(())
+}

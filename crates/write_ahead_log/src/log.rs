@@ -337,7 +337,11 @@ impl WriteAheadLog {
     pub fn write_pending(&self) -> StorageResult<bool> {
         let mut state = self.state.lock();
         state.check()?;
-        if state.pending.is_empty() || state.leading {
+        while state.leading {
+            self.group(state.generation).wait(&mut state);
+            state.check()?;
+        }
+        if state.pending.is_empty() {
             return Ok(false);
         }
         self.lead(&mut state, false)?;

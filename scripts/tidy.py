@@ -80,7 +80,8 @@ def check_file(name, names):
         yield f"{name}: {len(lines)} lines, {LINES_MAX} is the most"
     if path.suffix == ".rs" and not text.startswith("//!"):
         yield f"{name}: does not open with //! and what it is"
-    if name.startswith("plugin/") and not any("GPL-2.0" in line or "General Public License" in line for line in lines[:25]):
+    licensed = any("GPL-2.0" in line or "General Public License" in line for line in lines[:25])
+    if name.startswith("plugin/") and path.suffix in (".cc", ".h") and not licensed:
         yield f"{name}: does not open with its licence"
     for number, line in enumerate(lines, 1):
         if line != line.rstrip():

@@ -43,6 +43,6 @@ pub use tree::Tree;
 pub use verify::VerifyReport;
 pub use version_cursor::{VersionCursor, Visit};
 pub use visibility::{
-    Fate, Horizon, NoUpdates, UpdateFunctions, Visibility, encode_update,
+    Fate, Horizon, NoUpdates, Resolution, UpdateFunctions, Visibility, encode_update,
 };
 pub use write::WriteGuard;

@@ -14,6 +14,9 @@ pub struct TreeOptions {
     pub upper_codec: Codec,
     /// Version of the row layout that new pages carry.
     pub schema_version: u32,
+    /// Whether runs get filters: worth their bytes where exact keys are looked
+    /// up, as in primary and unique keys.
+    pub filters: bool,
     /// Raw bytes of a leaf; it splits at one and a half times as many.
     pub leaf_bytes: u64,
     /// Children of a node; it splits above twice as many.
@@ -36,6 +39,7 @@ impl Default for TreeOptions {
             codec: Codec::Zstd,
             upper_codec: Codec::Lz4,
             schema_version: 0,
+            filters: true,
             leaf_bytes: 8 * MIB,
             fanout: 16,
             leaf_runs_max: 6,
@@ -56,6 +60,7 @@ impl TreeOptions {
             codec: Codec::Zstd,
             upper_codec: Codec::Lz4,
             schema_version: 0,
+            filters: true,
             leaf_bytes: 1024,
             fanout: 4,
             leaf_runs_max: 3,

@@ -45,6 +45,7 @@ impl Payload {
         out.put_u8(options.codec.number());
         out.put_u8(options.upper_codec.number());
         out.put_u32(options.schema_version);
+        out.put_u8(u8::from(options.filters));
         out.put_u64(options.leaf_bytes);
         out.put_u32(options.fanout);
         out.put_u32(options.leaf_runs_max);
@@ -91,6 +92,7 @@ impl Payload {
                 codec: codec(take.u8()?)?,
                 upper_codec: codec(take.u8()?)?,
                 schema_version: take.u32()?,
+                filters: take.u8()? != 0,
                 leaf_bytes: take.u64()?,
                 fanout: take.u32()?,
                 leaf_runs_max: take.u32()?,

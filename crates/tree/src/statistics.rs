@@ -1,12 +1,42 @@
 //! Counts and sizes of a tree.
 
 use crate::tree::Tree;
-use std::sync::atomic::AtomicU64;
+use crate::{FlushReport, JobKind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts since the tree was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) flushes: AtomicU64,
+    memtable_flushes: AtomicU64,
+    child_flushes: AtomicU64,
+    leaf_merges: AtomicU64,
+    other_jobs: AtomicU64,
+    entries_merged: AtomicU64,
+    raw_bytes_flushed: AtomicU64,
+    raw_bytes_written: AtomicU64,
+    stored_bytes_written: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn count(&self, kind: JobKind, report: &FlushReport) {
+        let add = |counter: &AtomicU64, count: u64| {
+            counter.fetch_add(count, Ordering::Relaxed);
+        };
+        let jobs = match kind {
+            JobKind::Memtable => &self.memtable_flushes,
+            JobKind::Child => &self.child_flushes,
+            JobKind::Leaf => &self.leaf_merges,
+            JobKind::Consolidate | JobKind::Mark => &self.other_jobs,
+        };
+        add(jobs, 1);
+        if kind == JobKind::Memtable {
+            add(&self.raw_bytes_flushed, report.raw_bytes_written);
+        }
+        add(&self.entries_merged, report.entries_read);
+        add(&self.raw_bytes_written, report.raw_bytes_written);
+        add(&self.stored_bytes_written, report.stored_bytes_written);
+    }
 }
 
 /// Shape, sizes and counts of a tree.
@@ -39,6 +69,25 @@ pub struct TreeStatistics {
     pub memtable_bytes: u64,
     /// Bytes of frozen memtables.
     pub frozen_bytes: u64,
+    /// Memtables flushed since the tree was opened.
+    pub memtable_flushes: u64,
+    /// Inner children flushed.
+    pub child_flushes: u64,
+    /// Leaves merged.
+    pub leaf_merges: u64,
+    /// Other jobs.
+    pub other_jobs: u64,
+    /// Entries that jobs have read.
+    pub entries_merged: u64,
+    /// Raw bytes that memtable flushes have written.
+    pub raw_bytes_flushed: u64,
+    /// Raw bytes that all jobs have written; over the former it is the write
+    /// amplification.
+    pub raw_bytes_written: u64,
+    /// Bytes that all jobs have written to the file.
+    pub stored_bytes_written: u64,
+    /// Checkpoints made.
+    pub checkpoints: u64,
 }
 
 impl Tree {
@@ -47,6 +96,8 @@ impl Tree {
     pub fn statistics(&self) -> TreeStatistics {
         let version = self.load_version();
         let summary = &version.root.summary;
+        let counters = &self.counters;
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         TreeStatistics {
             height: u64::from(version.root.height),
             nodes: summary.nodes,
@@ -61,6 +112,15 @@ impl Tree {
             upper_bytes: summary.upper_bytes,
             memtable_bytes: self.memtable_bytes(),
             frozen_bytes: self.frozen_bytes(),
+            memtable_flushes: count(&counters.memtable_flushes),
+            child_flushes: count(&counters.child_flushes),
+            leaf_merges: count(&counters.leaf_merges),
+            other_jobs: count(&counters.other_jobs),
+            entries_merged: count(&counters.entries_merged),
+            raw_bytes_flushed: count(&counters.raw_bytes_flushed),
+            raw_bytes_written: count(&counters.raw_bytes_written),
+            stored_bytes_written: count(&counters.stored_bytes_written),
+            checkpoints: count(&counters.checkpoints),
         }
     }
 }

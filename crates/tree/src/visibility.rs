@@ -48,6 +48,36 @@ pub trait Horizon: Send + Sync {
 
     /// The live snapshots, ascending; the last is the newest published commit.
     fn snapshots(&self) -> &[CommitSequence];
+
+    /// What became of all writes from `least` to `greatest`. The default asks
+    /// for each of a few and gives up on many.
+    fn resolution(&self, least: WriteId, greatest: WriteId) -> Resolution {
+        const ASKED_MAX: u64 = 4096;
+        if greatest.0.saturating_sub(least.0) >= ASKED_MAX {
+            return Resolution::Unresolved;
+        }
+        let oldest = self.snapshots().first();
+        let mut resolution = Resolution::Settled;
+        for id in least.0..=greatest.0 {
+            match self.fate(WriteId(id)) {
+                Fate::Committed(at) if oldest.is_some_and(|oldest| at <= *oldest) => {}
+                Fate::Aborted => resolution = Resolution::SettledOrAborted,
+                Fate::Committed(_) | Fate::Active => return Resolution::Unresolved,
+            }
+        }
+        resolution
+    }
+}
+
+/// What became of a range of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// All are committed and seen by every snapshot.
+    Settled,
+    /// As before, but some are aborted.
+    SettledOrAborted,
+    /// Some are active, or not seen by every snapshot, or it is not known.
+    Unresolved,
 }
 
 /// The functions that update messages name.

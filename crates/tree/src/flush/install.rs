@@ -1,8 +1,15 @@
-//! What the install lock guards.
+//! What the install lock guards, and the installation of a job's result.
 
-use crate::node::ChildId;
-use std::collections::HashSet;
-use teak_base::Lsn;
+use super::divide::{divide_at, divide_at_gaps};
+use super::job::{JobRun, Target};
+use super::output::Written;
+use super::partition::Part;
+use crate::merge::MergeLevel;
+use crate::node::{Child, ChildId, Depth, Editor, Key, RunHandle, RunRef};
+use crate::version::{MemtableSlot, TreeVersion};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use teak_base::{Lsn, StorageResult};
 use teak_block_file::BlockAddress;
 
 /// State behind the install lock.
@@ -13,10 +20,16 @@ pub(crate) struct InstallState {
     pub(crate) next_child_id: u64,
     /// Everything logged before this is in runs.
     pub(crate) flushed_lsn: Lsn,
+    /// First record whose entries are in runs but in no durable checkpoint.
+    undurable_lsn: Option<Lsn>,
+    /// The same, of what the checkpoint under way has captured.
+    captured_lsn: Option<Lsn>,
+    /// Everything logged before this is in the durable checkpoint.
+    pub(crate) durable_lsn: Lsn,
     /// Node blocks that the last captured checkpoint refers to.
     pub(crate) written_nodes: HashSet<BlockAddress>,
     pub(crate) user_payload: Vec<u8>,
-    /// Whether anything changed since the last durable checkpoint.
+    /// Whether anything changed since the last captured checkpoint.
     pub(crate) changed: bool,
 }
 
@@ -26,6 +39,9 @@ impl InstallState {
             claimed: HashSet::new(),
             next_child_id,
             flushed_lsn,
+            undurable_lsn: None,
+            captured_lsn: None,
+            durable_lsn: flushed_lsn,
             written_nodes: HashSet::new(),
             user_payload,
             changed: false,
@@ -37,4 +53,191 @@ impl InstallState {
         self.next_child_id += 1;
         id
     }
+
+    fn add_undurable(&mut self, lsn: Option<Lsn>) {
+        self.undurable_lsn = self.undurable_lsn.into_iter().chain(lsn).min();
+    }
+
+    /// The first record that is in runs but in no durable checkpoint.
+    pub(crate) fn oldest_undurable(&self) -> Option<Lsn> {
+        self.undurable_lsn
+            .into_iter()
+            .chain(self.captured_lsn)
+            .min()
+    }
+
+    /// A checkpoint has captured all that is in runs.
+    pub(crate) fn capture_undurable(&mut self) {
+        self.captured_lsn = self.oldest_undurable();
+        self.undurable_lsn = None;
+    }
+
+    /// What was captured is durable.
+    pub(crate) fn captured_durable(&mut self, flushed_lsn: Lsn) {
+        self.captured_lsn = None;
+        self.durable_lsn = flushed_lsn;
+    }
+
+    /// What was captured did not become durable.
+    pub(crate) fn captured_failed(&mut self) {
+        let captured = self.captured_lsn.take();
+        self.add_undurable(captured);
+        self.changed = true;
+    }
+}
+
+/// What a job has to install.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) written: Written,
+    /// Runs to place, in key order; where they overlap, newest first.
+    pub(super) parts: Vec<Part>,
+    /// The child among whose children upper parts go; the root's by default.
+    pub(super) parent: ChildId,
+    /// The child and the runs of it that were merged or moved.
+    pub(super) consumed: Option<Target>,
+    /// What takes their place in the child, newest first.
+    pub(super) replacements: Vec<RunRef>,
+    /// Keys at which the consumed leaf divides.
+    pub(super) cuts: Vec<Key>,
+    /// The memtable that was flushed.
+    pub(super) flushed: Option<Arc<MemtableSlot>>,
+}
+
+impl JobRun<'_> {
+    /// Makes the outcome part of the current version and gives the claim back.
+    ///
+    /// # Errors
+    /// Those of reading the index blocks of consumed runs; nothing has changed
+    /// then.
+    pub(super) fn install(&self, outcome: Outcome) -> StorageResult<()> {
+        // Read before the lock is taken.
+        let addresses = consumed_addresses(&outcome)?;
+        let Outcome {
+            written,
+            parts,
+            parent,
+            consumed,
+            replacements,
+            cuts,
+            flushed,
+        } = outcome;
+        let tree = self.tree;
+        let mut install = tree.install.lock();
+        let install = &mut *install;
+        self.claim.give_back(install);
+        let version = tree.version.load_full();
+        let mut editor = Editor::new(
+            Arc::clone(&version.root),
+            &self.options,
+            &install.claimed,
+            self.claim.id(),
+            &mut install.next_child_id,
+        );
+        if let Some(target) = &consumed {
+            consume(&mut editor, target, &replacements, &cuts);
+        }
+        // Each goes in front of what is there, so the oldest goes first.
+        for part in parts.iter().rev() {
+            place(&mut editor, part, parent);
+        }
+        editor.release_own();
+        if let Some(target) = &consumed {
+            // Splits or drops what could not change while it was claimed.
+            let lower = &target.range.lower;
+            editor.change(lower, Depth::Leaf, &mut |editor, leaf, range| {
+                divide_at_gaps(editor, Arc::clone(leaf), range)
+            });
+        }
+        let (root, freed) = editor.finish();
+        let freed = freed_addresses(&freed, &addresses);
+        tree.file.publish(written.blocks, &freed);
+        let mut frozen = version.frozen.clone();
+        if let Some(slot) = &flushed {
+            let oldest = frozen.pop();
+            assert!(
+                oldest.is_some_and(|oldest| Arc::ptr_eq(&oldest, slot)),
+                "memtables are flushed oldest first"
+            );
+            if let Some(boundary) = slot.boundary.get() {
+                install.flushed_lsn = install.flushed_lsn.max(*boundary);
+            }
+            install.add_undurable(slot.first_lsn());
+        }
+        install.changed = true;
+        let new = Arc::new(TreeVersion {
+            active: Arc::clone(&version.active),
+            frozen,
+            root,
+            pin: Arc::new(tree.file.pin()),
+        });
+        tree.version.store(new);
+        Ok(())
+    }
+}
+
+/// Takes the consumed runs out of their child, and puts the replacements in
+/// the place of the newest.
+fn consume(editor: &mut Editor<'_>, target: &Target, replacements: &[RunRef], cuts: &[Key]) {
+    let depth = Depth::Child(target.id);
+    editor.change(&target.range.lower, depth, &mut |editor, child, range| {
+        let is_consumed = |run: &RunRef| target.runs.iter().any(|c| c.is_same_run(run));
+        let place = child.runs.iter().position(is_consumed).unwrap_or(0);
+        let mut runs = Vec::with_capacity(child.runs.len() + replacements.len());
+        let (newer, rest) = child.runs.split_at_checked(place).unwrap_or_default();
+        runs.extend_from_slice(newer);
+        runs.extend_from_slice(replacements);
+        runs.extend(rest.iter().filter(|run| !is_consumed(run)).cloned());
+        let child = Child::new(child.id, runs, child.below.clone(), editor.options());
+        if cuts.is_empty() {
+            vec![(range.lower.clone(), child)]
+        } else {
+            divide_at(editor, &child, range, cuts)
+        }
+    });
+}
+
+fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) {
+    match part.level {
+        MergeLevel::Bottom => editor.add_run(&part.run, Depth::Leaf, &divide_at_gaps),
+        MergeLevel::Upper => {
+            let depth = if parent == ChildId::ROOT {
+                Depth::Root
+            } else {
+                Depth::Below(parent)
+            };
+            editor.add_run(&part.run, depth, &|_, child, range| {
+                vec![(range.lower.clone(), child)]
+            });
+        }
+    }
+}
+
+type Addresses = HashMap<*const RunHandle, Vec<BlockAddress>>;
+
+/// The blocks of all runs that the installation may let go.
+fn consumed_addresses(outcome: &Outcome) -> StorageResult<Addresses> {
+    let mut addresses = Addresses::new();
+    let consumed = outcome.consumed.iter().flat_map(|target| &target.runs);
+    for run in consumed {
+        let parts = outcome.parts.iter().map(|part| &part.run);
+        let stays = parts
+            .chain(&outcome.replacements)
+            .any(|r| r.is_same_run(run));
+        if !stays {
+            addresses.insert(Arc::as_ptr(&run.handle), run.handle.run.addresses()?);
+        }
+    }
+    Ok(addresses)
+}
+
+fn freed_addresses(freed: &[Arc<RunHandle>], addresses: &Addresses) -> Vec<BlockAddress> {
+    let mut blocks = Vec::new();
+    for handle in freed {
+        let found = addresses.get(&Arc::as_ptr(handle));
+        // Only what the job consumed can have lost its last reference.
+        debug_assert!(found.is_some(), "an installation frees what it consumed");
+        blocks.extend(found.into_iter().flatten().copied());
+    }
+    blocks
 }

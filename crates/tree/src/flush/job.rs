@@ -1,12 +1,20 @@
 //! A piece of background work, claimed and run by whoever has a thread.
 
+use super::install::{InstallState, Outcome};
+use super::output::Written;
+use super::{child, leaf, memtable};
+use crate::TreeOptions;
+use crate::merge::MergeContext;
+use crate::node::{ChildId, KeyRange, Node, RunRef};
 use crate::tree::Tree;
-use crate::visibility::Horizon;
+use crate::version::{MemtableSlot, TreeVersion};
+use crate::visibility::{Horizon, Resolution};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use teak_base::StorageResult;
 
 /// What a job does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum JobKind {
     /// Flushes the oldest frozen memtable.
@@ -16,8 +24,10 @@ pub enum JobKind {
     /// Merges the runs of an inner child or the pending runs of a leaf among
     /// themselves.
     Consolidate,
-    /// Merges the pending runs of a leaf with its data.
+    /// Merges everything in a leaf.
     Leaf,
+    /// Marks runs of a leaf as settled, without rewriting them.
+    Mark,
 }
 
 /// What a job did.
@@ -38,25 +48,136 @@ pub struct FlushReport {
     pub runs_moved: u64,
 }
 
+impl FlushReport {
+    pub(super) fn of(written: &Written, entries_read: u64) -> Self {
+        Self {
+            entries_read,
+            entries_written: written.entries,
+            raw_bytes_written: written.raw_bytes,
+            stored_bytes_written: written.stored_bytes,
+            runs_written: written.runs,
+            runs_moved: 0,
+        }
+    }
+}
+
+/// A child as it was when it was claimed.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) id: ChildId,
+    pub(super) range: KeyRange,
+    /// Newest first.
+    pub(super) runs: Vec<RunRef>,
+}
+
+impl Target {
+    pub(super) fn raw_bytes(&self) -> u64 {
+        self.runs.iter().map(RunRef::raw_bytes).sum()
+    }
+}
+
+/// What a job works on.
+#[derive(Debug)]
+pub(super) enum Work {
+    Memtable(Arc<MemtableSlot>),
+    Child(Target, Arc<Node>),
+    Consolidate(Target),
+    Leaf(Target),
+    Mark(Target),
+}
+
+/// The exclusive right to consume the runs of a child (or the memtables).
+#[derive(Debug)]
+pub(super) struct Claim {
+    tree: Arc<Tree>,
+    id: ChildId,
+    held: AtomicBool,
+}
+
+impl Claim {
+    pub(super) fn take(tree: &Arc<Tree>, install: &mut InstallState, id: ChildId) -> Self {
+        let new = install.claimed.insert(id);
+        assert!(new, "a child is claimed once");
+        Self {
+            tree: Arc::clone(tree),
+            id,
+            held: AtomicBool::new(true),
+        }
+    }
+
+    pub(super) fn id(&self) -> ChildId {
+        self.id
+    }
+
+    pub(super) fn give_back(&self, install: &mut InstallState) {
+        self.held.store(false, Ordering::Relaxed);
+        install.claimed.remove(&self.id);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.held.load(Ordering::Relaxed) {
+            self.tree.install.lock().claimed.remove(&self.id);
+        }
+    }
+}
+
 /// A claimed job. Dropping it gives the claim back.
 #[derive(Debug)]
 pub struct FlushJob {
-    tree: Arc<Tree>,
-    kind: JobKind,
+    claim: Claim,
+    version: Arc<TreeVersion>,
+    work: Work,
     priority: f64,
 }
 
+/// What a running job sees.
+pub(super) struct JobRun<'a> {
+    pub(super) tree: &'a Tree,
+    /// The version in which the work was claimed.
+    pub(super) version: &'a TreeVersion,
+    pub(super) options: Arc<TreeOptions>,
+    pub(super) horizon: &'a dyn Horizon,
+    pub(super) claim: &'a Claim,
+}
+
+impl<'a> JobRun<'a> {
+    pub(super) fn context(&self) -> MergeContext<'a> {
+        MergeContext {
+            horizon: self.horizon,
+            updates: self.tree.updates(),
+            path: self.tree.path(),
+        }
+    }
+}
+
 impl FlushJob {
+    pub(super) fn new(claim: Claim, version: Arc<TreeVersion>, work: Work, priority: f64) -> Self {
+        Self {
+            claim,
+            version,
+            work,
+            priority,
+        }
+    }
+
     /// The tree that the job works on.
     #[must_use]
     pub fn tree(&self) -> &Arc<Tree> {
-        &self.tree
+        &self.claim.tree
     }
 
     /// What the job does.
     #[must_use]
     pub fn kind(&self) -> JobKind {
-        self.kind
+        match &self.work {
+            Work::Memtable(_) => JobKind::Memtable,
+            Work::Child(..) => JobKind::Child,
+            Work::Consolidate(_) => JobKind::Consolidate,
+            Work::Leaf(_) => JobKind::Leaf,
+            Work::Mark(_) => JobKind::Mark,
+        }
     }
 
     /// How urgent the job is: memtables, which writers may wait for, come
@@ -66,32 +187,67 @@ impl FlushJob {
         self.priority
     }
 
+    /// Raw bytes that the job reads, about.
+    #[must_use]
+    pub fn input_bytes(&self) -> u64 {
+        match &self.work {
+            Work::Memtable(slot) => slot.memtable.bytes(),
+            Work::Child(target, _) | Work::Consolidate(target) | Work::Leaf(target) => {
+                target.raw_bytes()
+            }
+            Work::Mark(_) => 0,
+        }
+    }
+
     /// Runs the job. Takes no lock but for the instant of installing the
     /// result.
     ///
     /// # Errors
     /// `NoSpace`, `Io`, `Corrupt`; the tree is then as before and the claim is
     /// given back.
-    pub fn run(self, _horizon: &dyn Horizon) -> StorageResult<FlushReport> {
-        Ok(FlushReport::default())
+    pub fn run(self, horizon: &dyn Horizon) -> StorageResult<FlushReport> {
+        let tree = &self.claim.tree;
+        let run = JobRun {
+            tree,
+            version: &self.version,
+            options: tree.options(),
+            horizon,
+            claim: &self.claim,
+        };
+        let report = match &self.work {
+            Work::Memtable(slot) => memtable::run(&run, slot),
+            Work::Child(target, below) => child::push_down(&run, target, below),
+            Work::Consolidate(target) => child::consolidate(&run, target),
+            Work::Leaf(target) => leaf::merge(&run, target),
+            Work::Mark(target) => mark(&run, target),
+        }?;
+        tree.counters.count(self.kind(), &report);
+        Ok(report)
     }
 }
 
+/// Marks runs as settled that have turned out to be so.
+fn mark(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushReport> {
+    for run in &target.runs {
+        let description = run.handle.description();
+        if let Some((least, greatest)) = description.write_ids
+            && description.puts == description.keys
+            && description.entries() == description.keys
+            && job.horizon.resolution(least, greatest) == Resolution::Settled
+        {
+            run.handle.mark_settled();
+        }
+    }
+    // The leaf is made anew, so that its summary and its node block follow.
+    job.install(Outcome {
+        consumed: Some(target.clone()),
+        replacements: target.runs.clone(),
+        ..Outcome::default()
+    })?;
+    Ok(FlushReport::default())
+}
+
 impl Tree {
-    /// Claims the most urgent work that is due: the oldest frozen memtable, or
-    /// else a child with enough to push down. Jobs claimed at the same time
-    /// touch disjoint parts and may run in parallel.
-    pub fn next_job(self: &Arc<Self>) -> Option<FlushJob> {
-        None
-    }
-
-    /// Claims work that is not due but brings the tree nearer to leaves alone:
-    /// for times without anything else to do. `None`: the tree has settled as
-    /// far as the horizon allows.
-    pub fn next_idle_job(self: &Arc<Self>, _horizon: &dyn Horizon) -> Option<FlushJob> {
-        None
-    }
-
     /// Runs jobs, due or not, until none is left: everything frozen and
     /// flushed has then settled in leaves, as far as the horizon allows.
     ///
@@ -102,12 +258,5 @@ impl Tree {
             job.run(horizon)?;
         }
         Ok(())
-    }
-
-    /// Raw bytes above the leaves, beyond what the tree's shape allows to wait
-    /// there: a measure of how far flushing is behind.
-    #[must_use]
-    pub fn pending_work_bytes(&self) -> u64 {
-        self.load_version().root.summary.upper_bytes
     }
 }

@@ -97,21 +97,6 @@ impl KeyHeap {
         self.sift_down(0, sources);
     }
 
-    /// Adds a source whose cursor stands on a key.
-    pub(crate) fn insert<C: VersionCursor>(&mut self, source: usize, sources: &[C]) {
-        let prefix = self.oriented_prefix(sources[source].key());
-        self.heads.push(Head { prefix, source });
-        let mut position = self.heads.len() - 1;
-        while position > 0 {
-            let parent = (position - 1) / 2;
-            if !self.precedes(self.heads[position], self.heads[parent], sources) {
-                break;
-            }
-            self.heads.swap(position, parent);
-            position = parent;
-        }
-    }
-
     #[inline]
     fn oriented_prefix(&self, key: &[u8]) -> u64 {
         match self.direction {

@@ -82,6 +82,7 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
     }
 
     /// The key the merge stands on.
+    #[cfg(test)]
     pub(crate) fn next_key(&self) -> Option<&[u8]> {
         self.heap.top().map(|top| self.sources[top].key())
     }

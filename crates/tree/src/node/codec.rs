@@ -1,40 +1,294 @@
 //! The node block: how a node is written and read back. See "Node" in
 //! `docs/file_format.md`.
 
-use super::Node;
-use crate::{PageCache, TreeOptions};
-use std::collections::HashSet;
+use super::{Child, ChildId, HEIGHT_MAX, Key, KeyRange, Node, RunForm, RunHandle, RunRef};
+use crate::{PageCache, Run, RunDescription, TreeOptions};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use teak_base::{StorageError, StorageResult};
-use teak_block_file::{BlockAddress, BlockFile};
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::{Codec, StorageError, StorageResult};
+use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind};
 
-/// Appends the raw bytes of a node. The nodes below must have been written.
-pub(crate) fn encode_node(_node: &Node, _out: &mut Vec<u8>) {}
+/// The layout number of node blocks. Version 1 is the first.
+const NODE_LAYOUT: u8 = 1;
 
-/// Reads a tree of nodes.
+const FLAG_SETTLED: u8 = 1;
+const FLAG_CLIPPED: u8 = 2;
+const FLAG_CLIP_UPPER: u8 = 4;
+const FLAGS_ALL: u8 = FLAG_SETTLED | FLAG_CLIPPED | FLAG_CLIP_UPPER;
+
+/// How node blocks describe themselves.
+pub(crate) fn node_block_description() -> BlockDescription {
+    BlockDescription {
+        kind: BlockKind::Node,
+        layout: NODE_LAYOUT,
+        codec: Codec::Lz4,
+        schema_version: 0,
+    }
+}
+
+/// Appends the raw bytes of a node.
+///
+/// # Panics
+/// When a node below has not been written.
+pub(crate) fn encode_node(node: &Node, out: &mut Vec<u8>) {
+    out.put_u8(node.height);
+    out.put_varint(node.children.len() as u64);
+    let no_pivot: Key = Arc::default();
+    let pivots = std::iter::once(&no_pivot).chain(&node.pivots);
+    for (child, pivot) in node.children.iter().zip(pivots) {
+        out.put_bytes(pivot);
+        out.put_u64(child.id.0);
+        if let Some(below) = &child.below {
+            let address = *below.address.lock();
+            assert!(address.is_some(), "nodes are written from the bottom up");
+            if let Some(address) = address {
+                address.encode(out);
+            }
+        }
+        out.put_varint(child.runs.len() as u64);
+        for run in &child.runs {
+            encode_run(run, out);
+        }
+    }
+}
+
+fn encode_run(run: &RunRef, out: &mut Vec<u8>) {
+    out.put_u8(run.handle.form as u8);
+    let mut flags = 0;
+    if run.handle.is_settled() {
+        flags |= FLAG_SETTLED;
+    }
+    let upper = run.clip.as_ref().and_then(|clip| clip.upper.as_deref());
+    if run.clip.is_some() {
+        flags |= FLAG_CLIPPED;
+    }
+    if upper.is_some() {
+        flags |= FLAG_CLIP_UPPER;
+    }
+    out.put_u8(flags);
+    if let Some(clip) = &run.clip {
+        out.put_bytes(&clip.lower);
+    }
+    if let Some(upper) = upper {
+        out.put_bytes(upper);
+    }
+    run.handle.description().encode(out);
+}
+
+/// A node's fields as they stand in its block.
+struct RawNode {
+    height: u8,
+    children: Vec<RawChild>,
+}
+
+struct RawChild {
+    pivot: Key,
+    id: ChildId,
+    below: Option<BlockAddress>,
+    runs: Vec<RawRun>,
+}
+
+struct RawRun {
+    form: RunForm,
+    settled: bool,
+    clip: Option<Arc<KeyRange>>,
+    description: RunDescription,
+}
+
+fn decode_node(bytes: &[u8]) -> Result<RawNode, Malformed> {
+    let mut take = Take::new(bytes);
+    let height = take.u8()?;
+    if height == 0 || height > HEIGHT_MAX {
+        return Err(Malformed);
+    }
+    let count = take.length(take.rest().len())?;
+    if count == 0 {
+        return Err(Malformed);
+    }
+    let mut children = Vec::new();
+    for position in 0..count {
+        let pivot: Key = take.bytes()?.into();
+        let ascends = match children.last() {
+            Some(RawChild { pivot: before, .. }) => *before < pivot,
+            None => pivot.is_empty(),
+        };
+        if !ascends || (position > 0 && pivot.is_empty()) {
+            return Err(Malformed);
+        }
+        let id = ChildId(take.u64()?);
+        let below = if height > 1 {
+            Some(BlockAddress::decode(&mut take)?)
+        } else {
+            None
+        };
+        let run_count = take.length(take.rest().len())?;
+        let mut runs = Vec::new();
+        for _ in 0..run_count {
+            runs.push(decode_run(&mut take)?);
+        }
+        children.push(RawChild {
+            pivot,
+            id,
+            below,
+            runs,
+        });
+    }
+    if !take.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(RawNode { height, children })
+}
+
+fn decode_run(take: &mut Take<'_>) -> Result<RawRun, Malformed> {
+    let form = RunForm::from_number(take.u8()?).ok_or(Malformed)?;
+    let flags = take.u8()?;
+    let clipped = flags & FLAG_CLIPPED != 0;
+    let clip_upper = flags & FLAG_CLIP_UPPER != 0;
+    if flags & !FLAGS_ALL != 0 || (clip_upper && !clipped) {
+        return Err(Malformed);
+    }
+    let lower: Option<Key> = match clipped {
+        true => Some(take.bytes()?.into()),
+        false => None,
+    };
+    let upper: Option<Key> = match clip_upper {
+        true => Some(take.bytes()?.into()),
+        false => None,
+    };
+    Ok(RawRun {
+        form,
+        settled: flags & FLAG_SETTLED != 0,
+        clip: lower.map(|lower| Arc::new(KeyRange { lower, upper })),
+        description: RunDescription::decode(take)?,
+    })
+}
+
+/// Reads nodes and makes the runs that they share one.
 pub(crate) struct NodeLoader<'a> {
     file: &'a BlockFile,
+    cache: &'a Arc<PageCache>,
+    options: &'a TreeOptions,
+    runs: HashMap<u64, Arc<RunHandle>>,
+    addresses: HashSet<BlockAddress>,
+    child_ids: HashSet<ChildId>,
 }
 
 impl<'a> NodeLoader<'a> {
     pub(crate) fn new(
         file: &'a BlockFile,
-        _cache: &'a Arc<PageCache>,
-        _options: &'a TreeOptions,
+        cache: &'a Arc<PageCache>,
+        options: &'a TreeOptions,
     ) -> Self {
-        Self { file }
+        Self {
+            file,
+            cache,
+            options,
+            runs: HashMap::new(),
+            addresses: HashSet::new(),
+            child_ids: HashSet::new(),
+        }
     }
+
+    /// Reads the root and everything below.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Io`.
     pub(crate) fn load_root(&mut self, address: BlockAddress) -> StorageResult<Arc<Node>> {
-        Err(StorageError::corrupt(
-            self.file.path(),
-            address.offset,
-            "not yet readable",
-        ))
+        self.load(address, None, &KeyRange::all())
     }
+
+    /// The greatest child id read.
     pub(crate) fn child_id_max(&self) -> u64 {
-        0
+        self.child_ids.iter().map(|id| id.0).max().unwrap_or(0)
     }
+
+    /// The addresses of all node blocks read.
     pub(crate) fn into_addresses(self) -> HashSet<BlockAddress> {
-        HashSet::new()
+        self.addresses
+    }
+
+    fn load(
+        &mut self,
+        address: BlockAddress,
+        height: Option<u8>,
+        range: &KeyRange,
+    ) -> StorageResult<Arc<Node>> {
+        let path = self.file.path();
+        let corrupt = |reason: &str| StorageError::corrupt(path, address.offset, reason);
+        if !self.addresses.insert(address) {
+            return Err(corrupt("two nodes lead to this one"));
+        }
+        let block = self.file.read_block(address, BlockKind::Node)?;
+        if block.description.layout != NODE_LAYOUT {
+            return Err(StorageError::UnsupportedFormat {
+                path: path.to_path_buf(),
+                found: u32::from(block.description.layout),
+                supported: u32::from(NODE_LAYOUT),
+            });
+        }
+        let raw = decode_node(&block.raw).map_err(|_| corrupt("the node is malformed"))?;
+        if height.is_some_and(|height| height != raw.height) {
+            return Err(corrupt("the node lies at another height than its place"));
+        }
+        let uppers = raw.children.iter().skip(1).map(|c| Some(c.pivot.clone()));
+        let uppers: Vec<Option<Key>> = uppers.chain([range.upper.clone()]).collect();
+        let mut pivots = Vec::new();
+        let mut children = Vec::new();
+        for (position, (child, upper)) in raw.children.into_iter().zip(uppers).enumerate() {
+            let lower = if position == 0 {
+                range.lower.clone()
+            } else {
+                pivots.push(child.pivot.clone());
+                child.pivot
+            };
+            let child_range = KeyRange { lower, upper };
+            if child_range.is_empty() || !range.covers(&child_range) {
+                return Err(corrupt("a pivot lies outside the node's range"));
+            }
+            if child.id == ChildId::ROOT || !self.child_ids.insert(child.id) {
+                return Err(corrupt("a child's number is taken"));
+            }
+            let mut runs = Vec::new();
+            for run in child.runs {
+                let run = self.run(run).map_err(corrupt)?;
+                if run.clip.is_none() && !child_range.covers(run.handle.extent()) {
+                    return Err(corrupt("a run lies outside its child's range"));
+                }
+                run.handle.add_reference();
+                runs.push(run);
+            }
+            let below = match child.below {
+                Some(below) => Some(self.load(below, Some(raw.height - 1), &child_range)?),
+                None => None,
+            };
+            children.push(Child::new(child.id, runs, below, self.options));
+        }
+        let node = Node::new(raw.height, pivots, children);
+        *node.address.lock() = Some(address);
+        Ok(node)
+    }
+
+    fn run(&mut self, raw: RawRun) -> Result<RunRef, &'static str> {
+        let open = |description| {
+            let run = Run::open(self.file, self.cache, description);
+            Arc::new(RunHandle::new(run, raw.form, raw.settled))
+        };
+        let handle = match raw.description.index {
+            None => open(raw.description),
+            Some(index) => match self.runs.get(&index.offset) {
+                Some(shared) if *shared.description() == raw.description => Arc::clone(shared),
+                Some(_) => return Err("two accounts of one run differ"),
+                None => {
+                    let handle = open(raw.description);
+                    self.runs.insert(index.offset, Arc::clone(&handle));
+                    handle
+                }
+            },
+        };
+        Ok(RunRef {
+            handle,
+            clip: raw.clip,
+        })
     }
 }

@@ -7,13 +7,15 @@
 //! are ordered by age: what lies higher is newer.
 
 mod codec;
+mod edit;
 
 mod key_range;
 mod path;
 mod run_ref;
 mod summary;
 
-pub(crate) use codec::{NodeLoader, encode_node};
+pub(crate) use codec::{NodeLoader, encode_node, node_block_description};
+pub(crate) use edit::{Depth, Editor, Replacement};
 
 pub(crate) use key_range::{Key, KeyRange, separator, successor};
 pub(crate) use path::LeafPath;
@@ -21,7 +23,8 @@ pub(crate) use run_ref::{RunForm, RunHandle, RunRef};
 pub(crate) use summary::{LeafShape, Summary};
 
 use crate::TreeOptions;
-use std::sync::{Arc, OnceLock};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use teak_block_file::BlockAddress;
 
 /// Levels of nodes that a tree may have; bounds recursion on damaged files.
@@ -29,12 +32,23 @@ pub(crate) const HEIGHT_MAX: u8 = 16;
 
 /// Names a child for the life of its tree. A job that works on a child finds
 /// it again by this, wherever other jobs have moved it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ChildId(pub(crate) u64);
 
 impl ChildId {
     /// Stands for the root in claims.
     pub(crate) const ROOT: ChildId = ChildId(0);
+}
+
+/// Where the data of a child ends.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum EndOfData {
+    /// There is none.
+    Empty,
+    /// Everything lies below this key.
+    Before(Vec<u8>),
+    /// A range tombstone without an end.
+    Unbounded,
 }
 
 /// One part of a node's key range.
@@ -45,6 +59,8 @@ pub(crate) struct Child {
     pub(crate) runs: Vec<RunRef>,
     /// `None`: the child is a leaf, and nothing is older than its runs.
     pub(crate) below: Option<Arc<Node>>,
+    /// How urgently a job on the child itself is due; due from 1.
+    pub(crate) own_due: f64,
     pub(crate) summary: Summary,
 }
 
@@ -55,17 +71,37 @@ impl Child {
         below: Option<Arc<Node>>,
         options: &TreeOptions,
     ) -> Arc<Self> {
-        let summary = Summary::of_child(&runs, below.as_deref(), options);
+        let own_due = summary::own_due(&runs, below.is_none(), options);
+        let summary = Summary::of_child(&runs, below.as_deref(), own_due, options);
         Arc::new(Self {
             id,
             runs,
             below,
+            own_due,
             summary,
         })
     }
 
     pub(crate) fn is_leaf(&self) -> bool {
         self.below.is_none()
+    }
+
+    /// The first key above everything that the child and what is below hold.
+    pub(crate) fn end_of_data(&self) -> EndOfData {
+        let mut end = EndOfData::Empty;
+        for run in &self.runs {
+            end = end.max(match run.upper() {
+                Some(upper) => EndOfData::Before(upper.to_vec()),
+                None => EndOfData::Unbounded,
+            });
+        }
+        if let Some(below) = &self.below {
+            let last = below.children.iter().rev().find(|child| !child.is_empty());
+            if let Some(last) = last {
+                end = end.max(last.end_of_data());
+            }
+        }
+        end
     }
 
     /// Whether neither the child nor anything below holds a run.
@@ -84,8 +120,8 @@ pub(crate) struct Node {
     /// Never empty.
     pub(crate) children: Vec<Arc<Child>>,
     pub(crate) summary: Summary,
-    /// Where the node has been written.
-    pub(crate) address: OnceLock<BlockAddress>,
+    /// Where the node has been written. Set by checkpoints, one at a time.
+    pub(crate) address: Mutex<Option<BlockAddress>>,
 }
 
 impl Node {
@@ -100,7 +136,7 @@ impl Node {
             pivots,
             children,
             summary,
-            address: OnceLock::new(),
+            address: Mutex::new(None),
         })
     }
 

@@ -78,6 +78,10 @@ impl RunHandle {
         self.references.fetch_add(1, Ordering::Relaxed);
     }
 
+    pub(crate) fn is_referenced(&self) -> bool {
+        self.references.load(Ordering::Relaxed) > 0
+    }
+
     /// Takes a reference away; true when it was the last.
     pub(crate) fn remove_reference(&self) -> bool {
         let before = self.references.fetch_sub(1, Ordering::Relaxed);

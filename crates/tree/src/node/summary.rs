@@ -22,6 +22,8 @@ pub(crate) struct Summary {
     pub(crate) stored_bytes: u64,
     /// Raw bytes of runs that are not leaf data yet.
     pub(crate) upper_bytes: u64,
+    /// Raw bytes that wait beyond what the tree's shape allows.
+    pub(crate) overdue_bytes: u64,
     /// Least and greatest unsettled write id.
     pub(crate) write_ids: Option<(WriteId, WriteId)>,
     /// How urgently a job is due here or below; due from 1.
@@ -99,6 +101,31 @@ fn ratio(value: u64, limit: u64) -> f64 {
     value as f64 / limit.max(1) as f64
 }
 
+/// How urgently a job on the child itself is due.
+pub(crate) fn own_due(runs: &[RunRef], is_leaf: bool, options: &TreeOptions) -> f64 {
+    let range_tombstones = runs
+        .iter()
+        .map(|run| run.handle.description().range_tombstones.len() as u64);
+    let due = ratio(range_tombstones.sum(), RANGE_TOMBSTONES_MAX);
+    if is_leaf {
+        due.max(LeafShape::of(runs).due(options))
+    } else {
+        due.max(due_inner(runs, options))
+    }
+}
+
+/// Raw bytes that wait at the child beyond what should wait there.
+fn overdue_bytes(runs: &[RunRef], is_leaf: bool, options: &TreeOptions) -> u64 {
+    if is_leaf {
+        let shape = LeafShape::of(runs);
+        let allowed = shape.bottom_bytes.max(options.leaf_bytes / 4);
+        shape.pending_bytes.saturating_sub(allowed)
+    } else {
+        let bytes: u64 = runs.iter().map(RunRef::raw_bytes).sum();
+        bytes.saturating_sub(options.child_buffer_bytes)
+    }
+}
+
 fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
     let mut bytes = 0;
     let mut deletes = 0;
@@ -118,32 +145,28 @@ fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
 }
 
 impl Summary {
-    pub(crate) fn of_child(runs: &[RunRef], below: Option<&Node>, options: &TreeOptions) -> Self {
+    pub(crate) fn of_child(
+        runs: &[RunRef],
+        below: Option<&Node>,
+        own_due: f64,
+        options: &TreeOptions,
+    ) -> Self {
         let mut summary = match below {
             Some(node) => Summary {
                 holds_buffered: node.summary.holds_buffered || !runs.is_empty(),
-                due: node.summary.due.max(due_inner(runs, options)),
                 ..node.summary.clone()
             },
-            None => {
-                let shape = LeafShape::of(runs);
-                Summary {
-                    leaves: 1,
-                    holds_pending: shape.pending_runs > 0,
-                    due: shape.due(options),
-                    ..Summary::default()
-                }
-            }
+            None => Summary {
+                leaves: 1,
+                holds_pending: runs.iter().any(|run| run.handle.form == RunForm::Upper),
+                ..Summary::default()
+            },
         };
-        let mut range_tombstones = 0;
+        summary.due = summary.due.max(own_due);
+        summary.overdue_bytes += overdue_bytes(runs, below.is_none(), options);
         for run in runs {
-            range_tombstones += run.handle.description().range_tombstones.len() as u64;
             summary.add_run(run, below.is_none());
         }
-        summary.range_tombstones += range_tombstones;
-        summary.due = summary
-            .due
-            .max(ratio(range_tombstones, RANGE_TOMBSTONES_MAX));
         summary
     }
 
@@ -153,6 +176,7 @@ impl Summary {
         self.runs += 1;
         self.entries += run.share(description.entries());
         self.deletes += run.share(description.deletes);
+        self.range_tombstones += description.range_tombstones.len() as u64;
         self.raw_bytes += run.raw_bytes();
         self.stored_bytes += run.share(description.stored_bytes);
         let rows = if in_leaf && run.handle.form == RunForm::Bottom {
@@ -184,6 +208,7 @@ impl Summary {
             total.raw_bytes += summary.raw_bytes;
             total.stored_bytes += summary.stored_bytes;
             total.upper_bytes += summary.upper_bytes;
+            total.overdue_bytes += summary.overdue_bytes;
             total.write_ids = join_ids(total.write_ids, summary.write_ids);
             total.due = total.due.max(summary.due);
             total.holds_buffered |= summary.holds_buffered;

@@ -1,0 +1,129 @@
+//! Pushing the runs of an inner child down to the children of its node, and
+//! merging them in place when they are many but small.
+
+use super::Inputs;
+use super::install::Outcome;
+use super::job::{FlushReport, JobRun, Target};
+use super::output::{RunOutput, Sink, Written};
+use super::partition::{Part, Partitioner};
+use crate::merge::{MergeLevel, Merger};
+use crate::node::{KeyRange, Node, RunRef};
+use std::ops::Bound;
+use teak_base::StorageResult;
+
+/// Moves everything that the child held when it was claimed one level down.
+pub(super) fn push_down(
+    job: &JobRun<'_>,
+    target: &Target,
+    below: &Node,
+) -> StorageResult<FlushReport> {
+    if can_move_whole(target, below) {
+        let report = FlushReport {
+            runs_moved: target.runs.len() as u64,
+            ..FlushReport::default()
+        };
+        let parts = target.runs.iter().map(|run| Part {
+            run: run.clone(),
+            level: MergeLevel::Upper,
+        });
+        job.install(Outcome {
+            parts: parts.collect(),
+            parent: target.id,
+            consumed: Some(target.clone()),
+            ..Outcome::default()
+        })?;
+        return Ok(report);
+    }
+    let input_bytes = target.raw_bytes();
+    let mut partitioner = Partitioner::new(
+        job.tree,
+        &job.options,
+        job.context(),
+        Inputs::of_runs(&target.runs),
+        input_bytes,
+        below.children.len(),
+    );
+    partitioner.seek(&target.range)?;
+    for (child, range) in below.children_with_ranges(&target.range) {
+        partitioner.child(child, &range, &|start, _| {
+            bytes_from(&target.runs, start, &range)
+        })?;
+    }
+    let report = FlushReport::of(&partitioner.written, partitioner.entries_read());
+    job.install(Outcome {
+        written: partitioner.written,
+        parts: partitioner.parts,
+        parent: target.id,
+        consumed: Some(target.clone()),
+        ..Outcome::default()
+    })?;
+    Ok(report)
+}
+
+/// Whether nothing overlaps in the child, so that nothing would be merged, and
+/// each run fits one inner child below, so that nothing has to be cut. Into
+/// leaves runs are not moved: they get the leaf's form by being rewritten.
+fn can_move_whole(target: &Target, below: &Node) -> bool {
+    if below.height == 1 {
+        return false;
+    }
+    let mut ranges: Vec<KeyRange> = target.runs.iter().map(RunRef::range).collect();
+    ranges.sort_by(|a, b| a.lower.cmp(&b.lower));
+    let disjoint = ranges.windows(2).all(|pair| match pair {
+        [a, b] => a.ends_at_or_before(&b.lower),
+        _ => true,
+    });
+    disjoint
+        && ranges.iter().all(|range| {
+            let position = below.child_position(&range.lower);
+            below.child_range(position, &target.range).covers(range)
+        })
+}
+
+/// Raw bytes of the runs from `start` to the end of the range, about.
+fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<u64> {
+    let upper = match range.upper.as_deref() {
+        Some(upper) => Bound::Excluded(upper),
+        None => Bound::Unbounded,
+    };
+    let mut bytes = 0;
+    for run in runs {
+        let description = run.handle.description();
+        let entries = run.handle.run.estimate(Bound::Included(start), upper)?;
+        bytes += entries * description.raw_bytes / description.entries().max(1);
+    }
+    Ok(bytes)
+}
+
+/// Merges runs of a child among themselves; they stay where they are.
+pub(super) fn consolidate(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushReport> {
+    let options = &job.options;
+    let inputs = Inputs::of_runs(&target.runs);
+    let mut merger = Merger::new(job.context(), inputs.sources, &inputs.tombstones);
+    let mut written = Written::default();
+    let level = MergeLevel::Upper;
+    let mut output = RunOutput::new(
+        job.tree,
+        options,
+        level,
+        options.run_bytes_max,
+        target.raw_bytes(),
+    );
+    merger.seek(None)?;
+    let mut sink = Sink {
+        output: &mut output,
+        written: &mut written,
+    };
+    merger.merge_until(None, level, &mut sink)?;
+    let upper = target.range.upper.as_deref();
+    let tombstones = merger.carried_tombstones(Some(&target.range.lower), upper, level);
+    let runs = output.take(tombstones, &mut written)?;
+    let report = FlushReport::of(&written, merger.entries_read());
+    job.install(Outcome {
+        written,
+        consumed: Some(target.clone()),
+        replacements: runs,
+        ..Outcome::default()
+    })?;
+    Ok(report)
+}

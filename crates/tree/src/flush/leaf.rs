@@ -1,0 +1,66 @@
+//! Merging a leaf: everything it holds becomes leaf data, garbage goes, and a
+//! leaf that has grown splits.
+
+use super::Inputs;
+use super::install::Outcome;
+use super::job::{FlushReport, JobRun, Target};
+use super::output::{RunOutput, Sink, Written};
+use crate::merge::{MergeLevel, Merger};
+use crate::node::separator;
+use teak_base::StorageResult;
+
+/// Merges all runs that the leaf held when it was claimed.
+pub(super) fn merge(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushReport> {
+    let options = &job.options;
+    let inputs = Inputs::of_runs(&target.runs);
+    let input_bytes = target.raw_bytes();
+    let mut merger = Merger::new(job.context(), inputs.sources, &inputs.tombstones);
+    let mut written = Written::default();
+    let level = MergeLevel::Bottom;
+    let cut_bytes = part_bytes(input_bytes, options.leaf_bytes, options.leaf_bytes_max());
+    let mut output = RunOutput::new(job.tree, options, level, cut_bytes, input_bytes);
+    merger.seek(None)?;
+    let mut sink = Sink {
+        output: &mut output,
+        written: &mut written,
+    };
+    merger.merge_until(None, level, &mut sink)?;
+    let runs = output.take(Vec::new(), &mut written)?;
+    let cuts = runs.windows(2).filter_map(|pair| match pair {
+        [before, after] => Some(separator(before.upper()?, after.lower())),
+        _ => None,
+    });
+    let report = FlushReport::of(&written, merger.entries_read());
+    job.install(Outcome {
+        written,
+        consumed: Some(target.clone()),
+        cuts: cuts.collect(),
+        replacements: runs,
+        ..Outcome::default()
+    })?;
+    Ok(report)
+}
+
+/// Raw bytes at which to cut so that the parts are about equal, and about as
+/// large as a leaf should be.
+fn part_bytes(total: u64, leaf_bytes: u64, leaf_bytes_max: u64) -> u64 {
+    if total <= leaf_bytes_max {
+        // What garbage collection does not shrink stays one part.
+        return leaf_bytes_max;
+    }
+    let parts = (total + leaf_bytes / 2) / leaf_bytes.max(1);
+    total / parts.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_about_equal() {
+        assert_eq!(part_bytes(150, 100, 150), 150);
+        assert_eq!(part_bytes(160, 100, 150), 80);
+        assert_eq!(part_bytes(240, 100, 150), 120);
+        assert_eq!(part_bytes(260, 100, 150), 86);
+    }
+}

@@ -1,0 +1,65 @@
+//! Flushing the oldest frozen memtable into the children of the root.
+
+use super::Inputs;
+use super::install::Outcome;
+use super::job::{FlushReport, JobRun};
+use super::partition::Partitioner;
+use crate::VersionCursor;
+use crate::node::{ChildId, KeyRange};
+use crate::source::Source;
+use crate::version::MemtableSlot;
+use std::sync::Arc;
+use teak_base::StorageResult;
+
+/// Writes the memtable as one run per child of the root, and in-order tails
+/// as leaf data.
+pub(super) fn run(job: &JobRun<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<FlushReport> {
+    let root = &job.version.root;
+    let inputs = Inputs {
+        sources: vec![Source::memtable(slot)],
+        tombstones: vec![slot.memtable.range_tombstones()],
+    };
+    let mut partitioner = Partitioner::new(
+        job.tree,
+        &job.options,
+        job.context(),
+        inputs,
+        slot.memtable.bytes(),
+        root.children.len(),
+    );
+    let all = KeyRange::all();
+    partitioner.seek(&all)?;
+    for (child, range) in root.children_with_ranges(&all) {
+        partitioner.child(child, &range, &|start, limit| {
+            bytes_from(slot, start, &range, limit)
+        })?;
+    }
+    let report = FlushReport::of(&partitioner.written, partitioner.entries_read());
+    let outcome = Outcome {
+        written: partitioner.written,
+        parts: partitioner.parts,
+        parent: ChildId::ROOT,
+        flushed: Some(Arc::clone(slot)),
+        ..Outcome::default()
+    };
+    job.install(outcome)?;
+    Ok(report)
+}
+
+/// Raw bytes of the memtable from `start` to the end of the range, counted up
+/// to `limit`.
+fn bytes_from(
+    slot: &MemtableSlot,
+    start: &[u8],
+    range: &KeyRange,
+    limit: u64,
+) -> StorageResult<u64> {
+    let mut cursor = slot.memtable.cursor();
+    let mut bytes = 0;
+    cursor.seek(start)?;
+    while cursor.valid() && bytes < limit && !range.ends_at_or_before(cursor.key()) {
+        bytes += (cursor.key().len() + cursor.value().len()) as u64;
+        cursor.next_version()?;
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,126 @@
+//! Writing the runs of a job: entries go to one run until it is long enough
+//! and a new key begins.
+
+use crate::merge::{MergeLevel, MergeSink};
+use crate::node::{RunForm, RunHandle, RunRef};
+use crate::tree::Tree;
+use crate::{FinishedRun, RangeTombstone, Run, RunWriter, RunWriterOptions, TreeOptions};
+use std::sync::Arc;
+use teak_base::{Operation, StorageResult, WriteId};
+use teak_block_file::WrittenBlocks;
+
+/// Finished runs that no version refers to yet. Dropping it frees their space.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) blocks: Vec<WrittenBlocks>,
+    pub(super) runs: u64,
+    pub(super) entries: u64,
+    pub(super) raw_bytes: u64,
+    pub(super) stored_bytes: u64,
+}
+
+/// Writes runs of one form.
+pub(super) struct RunOutput<'a> {
+    tree: &'a Tree,
+    writer: RunWriter<'a>,
+    form: RunForm,
+    /// Raw bytes at which a run ends.
+    cut_bytes: u64,
+    finished: Vec<RunRef>,
+}
+
+impl<'a> RunOutput<'a> {
+    /// Runs of `level`, of `cut_bytes` raw bytes each at most, about.
+    /// `expected_bytes` is the raw size of one.
+    pub(super) fn new(
+        tree: &'a Tree,
+        options: &TreeOptions,
+        level: MergeLevel,
+        cut_bytes: u64,
+        expected_bytes: u64,
+    ) -> Self {
+        let (form, codec) = match level {
+            MergeLevel::Upper => (RunForm::Upper, options.upper_codec),
+            MergeLevel::Bottom => (RunForm::Bottom, options.codec),
+        };
+        let writer_options = RunWriterOptions {
+            page_bytes: options.page_bytes as usize,
+            codec,
+            schema_version: options.schema_version,
+            // Compressed, about.
+            expected_bytes: expected_bytes.min(cut_bytes) / 2,
+            filters: options.filters,
+        };
+        Self {
+            tree,
+            writer: RunWriter::new(&tree.file, &tree.cache, writer_options),
+            form,
+            cut_bytes,
+            finished: Vec::new(),
+        }
+    }
+
+    /// Ends the current run and takes all that were finished, in key order;
+    /// `tombstones` lie below all of them.
+    pub(super) fn take(
+        &mut self,
+        tombstones: Vec<RangeTombstone>,
+        written: &mut Written,
+    ) -> StorageResult<Vec<RunRef>> {
+        if !tombstones.is_empty() && !self.finished.is_empty() {
+            // They reach beyond the current run's keys, so a run of their own
+            // must lie below all.
+            self.end_run(written)?;
+        }
+        for tombstone in tombstones {
+            self.writer.add_range_tombstone(tombstone);
+        }
+        self.end_run(written)?;
+        Ok(std::mem::take(&mut self.finished))
+    }
+
+    fn end_run(&mut self, written: &mut Written) -> StorageResult<()> {
+        if let Some(finished) = self.writer.finish()? {
+            self.keep(finished, written);
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, finished: FinishedRun, written: &mut Written) {
+        let FinishedRun {
+            description,
+            written: blocks,
+        } = finished;
+        written.runs += 1;
+        written.entries += description.entries();
+        written.raw_bytes += description.raw_bytes;
+        written.stored_bytes += description.stored_bytes;
+        written.blocks.extend(blocks);
+        let run = Run::open(&self.tree.file, &self.tree.cache, description);
+        let handle = RunHandle::new(run, self.form, false);
+        self.finished.push(RunRef::whole(Arc::new(handle)));
+    }
+}
+
+/// A run output together with the place for what it finishes.
+pub(super) struct Sink<'a, 'b> {
+    pub(super) output: &'b mut RunOutput<'a>,
+    pub(super) written: &'b mut Written,
+}
+
+impl MergeSink for Sink<'_, '_> {
+    #[inline]
+    fn push(
+        &mut self,
+        key: &[u8],
+        id: WriteId,
+        operation: Operation,
+        value: &[u8],
+        starts_key: bool,
+    ) -> StorageResult<()> {
+        if starts_key && self.output.writer.raw_bytes() >= self.output.cut_bytes {
+            self.output.end_run(self.written)?;
+        }
+        self.output.writer.push(key, id, operation, value)
+    }
+}

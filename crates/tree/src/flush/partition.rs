@@ -1,0 +1,142 @@
+//! Dividing what is merged among the children of a node.
+//!
+//! For each child, in key order:
+//! 1. Where the child's data ends, the tail of the batch begins: nothing older
+//!    exists for its keys. When the tail is long enough it is written as leaf
+//!    data at once, in the table's codec, and never rewritten. So data that
+//!    arrives in key order is written once.
+//! 2. The rest becomes one run for the child, in the fast codec.
+
+use super::output::{RunOutput, Sink, Written};
+use crate::TreeOptions;
+use crate::merge::{MergeContext, MergeLevel, Merger};
+use crate::node::{Child, EndOfData, KeyRange, RunRef};
+use crate::source::Source;
+use crate::tree::Tree;
+use teak_base::StorageResult;
+
+/// A run that is to be placed.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) run: RunRef,
+    pub(super) level: MergeLevel,
+}
+
+/// A merge on its way into the children of a node.
+pub(super) struct Partitioner<'a> {
+    merger: Merger<'a, Source>,
+    upper: RunOutput<'a>,
+    bottom: RunOutput<'a>,
+    tail_bytes_min: u64,
+    pub(super) parts: Vec<Part>,
+    pub(super) written: Written,
+}
+
+impl<'a> Partitioner<'a> {
+    /// `input_bytes`, of about `children` children, sizes reservations.
+    pub(super) fn new(
+        tree: &'a Tree,
+        options: &TreeOptions,
+        context: MergeContext<'a>,
+        inputs: super::Inputs,
+        input_bytes: u64,
+        children: usize,
+    ) -> Self {
+        let expected = input_bytes / children.max(1) as u64;
+        Self {
+            merger: Merger::new(context, inputs.sources, &inputs.tombstones),
+            upper: RunOutput::new(
+                tree,
+                options,
+                MergeLevel::Upper,
+                options.run_bytes_max,
+                expected,
+            ),
+            bottom: RunOutput::new(
+                tree,
+                options,
+                MergeLevel::Bottom,
+                options.leaf_bytes,
+                input_bytes,
+            ),
+            tail_bytes_min: options.bottom_run_bytes_min(),
+            parts: Vec::new(),
+            written: Written::default(),
+        }
+    }
+
+    /// Moves to the beginning of `range`.
+    pub(super) fn seek(&mut self, range: &KeyRange) -> StorageResult<()> {
+        self.merger.seek(Some(&range.lower))
+    }
+
+    pub(super) fn entries_read(&self) -> u64 {
+        self.merger.entries_read()
+    }
+
+    /// Writes what belongs to a child. `bytes_from` tells how many raw bytes of
+    /// the batch lie between a key and the end of the range; it may stop
+    /// counting at the limit that it is given.
+    pub(super) fn child(
+        &mut self,
+        child: &Child,
+        range: &KeyRange,
+        bytes_from: &dyn Fn(&[u8], u64) -> StorageResult<u64>,
+    ) -> StorageResult<()> {
+        let upper = range.upper.as_deref();
+        match self.tail_start(child, range, bytes_from)? {
+            Some(tail) => {
+                if *tail > *range.lower {
+                    self.write(range, Some(&tail), MergeLevel::Upper)?;
+                }
+                self.write(&KeyRange::new(&tail, upper), upper, MergeLevel::Bottom)
+            }
+            None => self.write(range, upper, MergeLevel::Upper),
+        }
+    }
+
+    /// Where the part begins that may be written as leaf data.
+    fn tail_start(
+        &self,
+        child: &Child,
+        range: &KeyRange,
+        bytes_from: &dyn Fn(&[u8], u64) -> StorageResult<u64>,
+    ) -> StorageResult<Option<Vec<u8>>> {
+        let start = match child.end_of_data() {
+            EndOfData::Empty => return Ok(Some(range.lower.to_vec())),
+            EndOfData::Unbounded => return Ok(None),
+            EndOfData::Before(start) => start,
+        };
+        if range.ends_at_or_before(&start) {
+            return Ok(None);
+        }
+        let bytes = bytes_from(&start, self.tail_bytes_min)?;
+        Ok((bytes >= self.tail_bytes_min && bytes > 0).then_some(start))
+    }
+
+    /// Writes the keys from where the merge stands to `until`, and the range
+    /// tombstones of the part.
+    fn write(
+        &mut self,
+        range: &KeyRange,
+        until: Option<&[u8]>,
+        level: MergeLevel,
+    ) -> StorageResult<()> {
+        let output = match level {
+            MergeLevel::Upper => &mut self.upper,
+            MergeLevel::Bottom => &mut self.bottom,
+        };
+        let mut sink = Sink {
+            output,
+            written: &mut self.written,
+        };
+        self.merger.merge_until(until, level, &mut sink)?;
+        let tombstones = self
+            .merger
+            .carried_tombstones(Some(&range.lower), until, level);
+        let runs = sink.output.take(tombstones, sink.written)?;
+        self.parts
+            .extend(runs.into_iter().map(|run| Part { run, level }));
+        Ok(())
+    }
+}

@@ -1,0 +1,246 @@
+//! Choosing the next job.
+
+use super::install::InstallState;
+use super::job::{Claim, FlushJob, JobKind, Target, Work};
+use crate::TreeOptions;
+use crate::node::{Child, ChildId, KeyRange, LeafShape, Node, RunForm, RunRef};
+use crate::tree::Tree;
+use crate::version::TreeVersion;
+use crate::visibility::{Horizon, Resolution};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Memtables come before all else: writers may wait for them.
+const MEMTABLE_PRIORITY: f64 = 1000.0;
+
+/// An unclaimed child with something to do.
+struct Candidate {
+    child: Arc<Child>,
+    range: KeyRange,
+    kind: JobKind,
+    due: f64,
+}
+
+impl Tree {
+    /// Claims the most urgent work that is due: the oldest frozen memtable, or
+    /// else a child with enough to push down. Jobs claimed at the same time
+    /// touch disjoint parts and may run in parallel.
+    pub fn next_job(self: &Arc<Self>) -> Option<FlushJob> {
+        let options = self.options();
+        let mut install = self.install.lock();
+        let version = self.version.load_full();
+        if let Some(job) = self.memtable_job(&mut install, &version) {
+            return Some(job);
+        }
+        let mut best = None;
+        let all = KeyRange::all();
+        find_due(&version.root, &all, &install.claimed, &options, &mut best);
+        best.map(|candidate| self.claim_child(&mut install, &version, candidate))
+    }
+
+    /// Claims work that is not due but brings the tree nearer to leaves alone:
+    /// for times without anything else to do. `None`: the tree has settled as
+    /// far as the horizon allows, or jobs under way are about to settle it.
+    pub fn next_idle_job(self: &Arc<Self>, horizon: &dyn Horizon) -> Option<FlushJob> {
+        let mut install = self.install.lock();
+        let version = self.version.load_full();
+        if let Some(job) = self.memtable_job(&mut install, &version) {
+            return Some(job);
+        }
+        let all = KeyRange::all();
+        let mut found = None;
+        if version.root.summary.holds_buffered {
+            found = find_buffered(&version.root, &all, &install.claimed);
+        }
+        if found.is_none() && version.root.summary.holds_pending {
+            found = find_pending(&version.root, &all, &install.claimed);
+        }
+        if found.is_none() && version.root.summary.write_ids.is_some() {
+            found = find_unsettled(&version.root, &all, &install.claimed, horizon);
+        }
+        found.map(|candidate| self.claim_child(&mut install, &version, candidate))
+    }
+
+    /// Raw bytes that wait above where they belong beyond what the tree's
+    /// shape allows: how far flushing is behind, frozen memtables apart.
+    #[must_use]
+    pub fn pending_work_bytes(&self) -> u64 {
+        self.load_version().root.summary.overdue_bytes
+    }
+
+    fn memtable_job(
+        self: &Arc<Self>,
+        install: &mut InstallState,
+        version: &Arc<TreeVersion>,
+    ) -> Option<FlushJob> {
+        let oldest = version.frozen.last()?;
+        if install.claimed.contains(&ChildId::ROOT) {
+            return None;
+        }
+        let waiting = version.frozen.len().min(100);
+        Some(FlushJob::new(
+            Claim::take(self, install, ChildId::ROOT),
+            Arc::clone(version),
+            Work::Memtable(Arc::clone(oldest)),
+            MEMTABLE_PRIORITY + f64::from(u8::try_from(waiting).unwrap_or(u8::MAX)),
+        ))
+    }
+
+    fn claim_child(
+        self: &Arc<Self>,
+        install: &mut InstallState,
+        version: &Arc<TreeVersion>,
+        candidate: Candidate,
+    ) -> FlushJob {
+        let Candidate {
+            child,
+            range,
+            kind,
+            due,
+        } = candidate;
+        let mut runs = child.runs.clone();
+        if kind == JobKind::Consolidate && child.is_leaf() {
+            runs.retain(|run| run.handle.form == RunForm::Upper);
+        }
+        let target = Target {
+            id: child.id,
+            range,
+            runs,
+        };
+        let work = match (kind, &child.below) {
+            (JobKind::Consolidate, _) => Work::Consolidate(target),
+            (JobKind::Mark, _) => Work::Mark(target),
+            (_, Some(below)) => Work::Child(target, Arc::clone(below)),
+            (_, None) => Work::Leaf(target),
+        };
+        let claim = Claim::take(self, install, child.id);
+        FlushJob::new(claim, Arc::clone(version), work, due)
+    }
+}
+
+/// What a due job on a child does.
+fn due_kind(child: &Child, options: &TreeOptions) -> JobKind {
+    if child.is_leaf() {
+        let shape = LeafShape::of(&child.runs);
+        let few_deletes = shape.deletes * 2 < shape.pending_entries;
+        return if shape.is_fragmented() && few_deletes {
+            JobKind::Consolidate
+        } else {
+            JobKind::Leaf
+        };
+    }
+    let bytes: u64 = child.runs.iter().map(RunRef::raw_bytes).sum();
+    if child.runs.len() as u64 >= u64::from(options.child_runs_max)
+        && bytes < options.child_buffer_bytes / 2
+    {
+        JobKind::Consolidate
+    } else {
+        JobKind::Child
+    }
+}
+
+fn find_due(
+    node: &Node,
+    range: &KeyRange,
+    claimed: &HashSet<ChildId>,
+    options: &TreeOptions,
+    best: &mut Option<Candidate>,
+) {
+    for (child, child_range) in node.children_with_ranges(range) {
+        let least = best.as_ref().map_or(1.0, |best| best.due);
+        if child.summary.due < least {
+            continue;
+        }
+        if child.own_due >= least
+            && best.as_ref().is_none_or(|best| child.own_due > best.due)
+            && !claimed.contains(&child.id)
+        {
+            *best = Some(Candidate {
+                child: Arc::clone(child),
+                range: child_range.clone(),
+                kind: due_kind(child, options),
+                due: child.own_due,
+            });
+        }
+        if let Some(below) = &child.below {
+            find_due(below, &child_range, claimed, options, best);
+        }
+    }
+}
+
+fn candidate(child: &Arc<Child>, range: KeyRange, kind: JobKind) -> Candidate {
+    Candidate {
+        child: Arc::clone(child),
+        range,
+        kind,
+        due: child.own_due.min(0.99),
+    }
+}
+
+/// An inner child that holds runs, highest first: what comes from above is
+/// merged further down together with what is there.
+fn find_buffered(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
+    for (child, child_range) in node.children_with_ranges(range) {
+        if !child.is_leaf() && !child.runs.is_empty() && !claimed.contains(&child.id) {
+            return Some(candidate(child, child_range, JobKind::Child));
+        }
+    }
+    node.children_with_ranges(range)
+        .filter(|(child, _)| child.summary.holds_buffered)
+        .find_map(|(child, child_range)| {
+            find_buffered(child.below.as_ref()?, &child_range, claimed)
+        })
+}
+
+/// A leaf with pending runs.
+fn find_pending(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
+    node.children_with_ranges(range)
+        .filter(|(child, _)| child.summary.holds_pending)
+        .find_map(|(child, child_range)| match &child.below {
+            Some(below) => find_pending(below, &child_range, claimed),
+            None if claimed.contains(&child.id) => None,
+            None => Some(candidate(child, child_range, JobKind::Leaf)),
+        })
+}
+
+/// A leaf with write ids that need not be kept: its runs are marked when all
+/// of their entries are rows, or else merged, which leaves the garbage behind.
+fn find_unsettled(
+    node: &Node,
+    range: &KeyRange,
+    claimed: &HashSet<ChildId>,
+    horizon: &dyn Horizon,
+) -> Option<Candidate> {
+    node.children_with_ranges(range)
+        .filter(|(child, _)| child.summary.write_ids.is_some())
+        .find_map(|(child, child_range)| match &child.below {
+            Some(below) => find_unsettled(below, &child_range, claimed, horizon),
+            None if claimed.contains(&child.id) => None,
+            None => {
+                let kind = unsettled_kind(child, horizon)?;
+                Some(candidate(child, child_range, kind))
+            }
+        })
+}
+
+fn unsettled_kind(leaf: &Child, horizon: &dyn Horizon) -> Option<JobKind> {
+    let mut kind = None;
+    for run in &leaf.runs {
+        let description = run.handle.description();
+        let Some((least, greatest)) = description.write_ids else {
+            continue;
+        };
+        if run.handle.is_settled() {
+            continue;
+        }
+        let rows_alone = description.puts == description.keys
+            && description.entries() == description.keys
+            && description.range_tombstones.is_empty();
+        match horizon.resolution(least, greatest) {
+            Resolution::Settled if rows_alone => kind = kind.or(Some(JobKind::Mark)),
+            Resolution::Settled | Resolution::SettledOrAborted => return Some(JobKind::Leaf),
+            Resolution::Unresolved => {}
+        }
+    }
+    kind
+}

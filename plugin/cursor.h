@@ -13,7 +13,7 @@
 #define TEAK_CURSOR_H
 
 #include "codec_buffer.h"
-#include "teak.h"
+#include "core.h"
 
 namespace teak {
 

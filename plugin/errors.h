@@ -13,7 +13,7 @@
 
 #include <string>
 
-#include "teak.h"
+#include "core.h"
 
 namespace teak {
 

@@ -11,7 +11,7 @@
 
 #include "server_version.h"
 
-#include "teak.h"
+#include "core.h"
 
 namespace teak {
 

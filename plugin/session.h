@@ -15,8 +15,8 @@
 
 #include <mutex>
 
+#include "core.h"
 #include "cursor.h"
-#include "teak.h"
 
 namespace teak {
 

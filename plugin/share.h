@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
+#include "core.h"
 #include "cursor.h"
 #include "key_codec.h"
 #include "row_codec.h"
-#include "teak.h"
 
 namespace teak {
 

@@ -11,7 +11,7 @@
 
 #include "server_version.h"
 
-#include "teak.h"
+#include "core.h"
 
 /* The server wants this name. Numbers of `compression` are the engine's codec numbers. */
 struct ha_table_option_struct {

@@ -274,10 +274,11 @@ uint8_t *StringCodec::write_multibyte(const uchar *from, const uchar *end, uint8
       writer.unit(map_[*from++]);
     } else if (units_ == Units::MultibyteWeights) {
       uchar weight[4] = {};
-      size_t weight_bytes = collation_->coll->strnxfrm(collation_, weight, sizeof weight, 1, from,
-                                                       static_cast<size_t>(bytes), 0);
-      writer.unit(weight[0]);
-      for (size_t i = 1; i < weight_bytes && i < sizeof weight; i++) writer.rest(weight[i]);
+      collation_->coll->strnxfrm(collation_, weight, sizeof weight, 1, from, static_cast<size_t>(bytes), 0);
+      uint8_t form[4];
+      uint8_t *form_end = put_code(form, static_cast<uint32_t>(weight[0]) << 8 | weight[1]);
+      writer.unit(form[0]);
+      for (uint8_t *rest = form + 1; rest < form_end; rest++) writer.rest(*rest);
       from += bytes;
     } else {
       writer.unit(*from);

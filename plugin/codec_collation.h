@@ -27,12 +27,14 @@
        utf8mb3, utf8mb4 _bin             the character's own bytes
        utf8mb3, utf8mb4 _general_        the 16-bit weight, in UTF-8's form (Latin letters stay one byte)
        ucs2, utf16, utf16le, utf32       the code point or the weight, in UTF-8's form
-       sjis, cp932, ujis, eucjpms, big5, gbk, gb2312, euckr    a weight byte, or the bytes of the character
+       sjis, cp932, ujis, eucjpms, big5, gb2312, euckr, gbk_bin    a weight byte, or the bytes of the character
+       gbk_chinese                       a weight byte, or the 16-bit weight in UTF-8's form
        UCA                               16-bit weights by strnxfrm; level after level, each ended
        german2, tis620                   bytes by strnxfrm
        the two Czech ones, tis620 nopad  bytes by strnxfrm, none of them 0, ended by 0x00
        anything unknown                  strnxfrm's weights, padded to the column's full width
-   A byte that is no character sorts after every character: 0xFF and the byte. */
+   A byte that is no character sorts after every character: 0xFF and the byte (in ucs2, utf16 and utf32, whose odd bytes
+   can be anything, 0xFF and two bytes of four bits each with the highest bit set). */
 
 #ifndef TEAK_CODEC_COLLATION_H
 #define TEAK_CODEC_COLLATION_H

@@ -14,13 +14,12 @@
 #include "field.h"
 #include "table.h"
 
+#include "codec_field.h"
 #include "codec_part.h"
 
 namespace teak {
 
 namespace {
-
-constexpr int TYPE_FROM_PLUGIN = 128;  // real_type() of INET4, INET6 and UUID
 
 std::string refusal(const Field *field, const char *why) {
   return "column " + std::string(field->field_name.str, field->field_name.length) + " cannot be part of a key: " + why;
@@ -66,7 +65,7 @@ bool take_string(KeyPart *part, const KEY_PART_INFO &server_part, const Field *f
     part->form = KeyPart::Form::Blob;
     part->length_bytes = static_cast<uint8_t>(static_cast<const Field_blob *>(field)->pack_length_no_ptr());
     part->prefix = true;
-  } else if (field->real_type() == MYSQL_TYPE_VARCHAR) {
+  } else if (is_varchar(field)) {
     part->form = KeyPart::Form::Varchar;
     part->length_bytes = static_cast<uint8_t>(static_cast<const Field_varstring *>(field)->length_bytes);
     part->prefix = server_part.length != field->field_length;
@@ -79,9 +78,9 @@ bool take_string(KeyPart *part, const KEY_PART_INFO &server_part, const Field *f
     part->prefix = server_part.length != field->field_length;
     column = StringCodec::Column::Fixed;
   }
-  /* A CHAR holds filler behind its characters, which counts where spaces do. */
+  /* A CHAR holds filler behind its characters, which counts where spaces do, and where it need not be whole spaces. */
   if (part->prefix || (column == StringCodec::Column::Fixed && part->collation->mbmaxlen > 1 &&
-                       (part->collation->state & MY_CS_NOPAD) != 0))
+                       ((part->collation->state & MY_CS_NOPAD) != 0 || part->collation->mbminlen > 1)))
     part->characters_max = server_part.length / part->collation->mbmaxlen;
   part->string = StringCodec::create(part->collation, column, part->width, error);
   if (part->string == nullptr) return false;
@@ -102,7 +101,7 @@ bool KeyPart::describe(const KEY_PART_INFO &server_part, const Field *field, con
   }
   part->inverted = server_part.key_part_flag & HA_REVERSE_SORT ? 0xFF : 0;
   const bool with_sign = (field->flags & UNSIGNED_FLAG) == 0;
-  switch (static_cast<int>(field->real_type())) {
+  switch (field->real_type()) {
     case MYSQL_TYPE_TINY:
       take_integer(part, 1, with_sign);
       break;
@@ -152,7 +151,6 @@ bool KeyPart::describe(const KEY_PART_INFO &server_part, const Field *field, con
     case MYSQL_TYPE_TIME2:
     case MYSQL_TYPE_DATETIME2:
     case MYSQL_TYPE_TIMESTAMP2:
-    case TYPE_FROM_PLUGIN:
       take_raw(part, field->pack_length());
       break;
     case MYSQL_TYPE_BIT:
@@ -160,6 +158,15 @@ bool KeyPart::describe(const KEY_PART_INFO &server_part, const Field *field, con
       break;
     case MYSQL_TYPE_STRING:
     case MYSQL_TYPE_VAR_STRING:
+      if (is_fixed_binary(field)) {
+        take_raw(part, field->pack_length());
+        break;
+      }
+      if (!is_char(field)) {
+        *error = refusal(field, "its type is unknown to this version");
+        return false;
+      }
+      [[fallthrough]];
     case MYSQL_TYPE_VARCHAR:
     case MYSQL_TYPE_TINY_BLOB:
     case MYSQL_TYPE_MEDIUM_BLOB:

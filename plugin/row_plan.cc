@@ -16,6 +16,7 @@
 #include "table.h"
 
 #include "codec_bytes.h"
+#include "codec_field.h"
 
 namespace teak {
 
@@ -34,14 +35,6 @@ struct Column {
   }
   ColumnLayout::Column layout() const { return {field->field_index, width, layout_null_bit()}; }
 };
-
-bool is_char(const Field *field) {
-  return field->real_type() == MYSQL_TYPE_STRING || field->real_type() == MYSQL_TYPE_VAR_STRING;
-}
-
-bool is_varchar(const Field *field) {
-  return field->real_type() == MYSQL_TYPE_VARCHAR || field->real_type() == MYSQL_TYPE_VARCHAR_COMPRESSED;
-}
 
 uint32_t width_of(const Field *field) {
   if ((field->flags & BLOB_FLAG) || is_varchar(field)) return ColumnLayout::VARIABLE;

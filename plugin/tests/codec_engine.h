@@ -1,0 +1,66 @@
+/* Copyright (c) 2025, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* ENGINE=TEAKCODEC: a storage engine for tests only, rows in sorted maps in memory, without transactions or locks worth
+   the name. Its keys and rows are those of the codecs, so that the same SQL on it and on InnoDB must give the same result;
+   and every inserted row is checked against the rows before it (record_check.cc). */
+
+#ifndef TEAK_TESTS_CODEC_ENGINE_H
+#define TEAK_TESTS_CODEC_ENGINE_H
+
+#include <my_global.h>
+
+#include "sql_class.h"
+
+#include "field.h"
+#include "handler.h"
+#include "key.h"
+#include "table.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../key_codec.h"
+#include "../row_codec.h"
+#include "checks.h"
+
+namespace teak_tests {
+
+/* A row as the server gave it, with its BLOBs. */
+struct OriginalRow {
+  std::vector<uchar> record;
+  std::vector<std::string> blobs;  // by column, empty for others
+};
+
+struct StoredTable {
+  static constexpr size_t ORIGINALS_MAX = 250;
+  using Index = std::map<std::string, std::string>;
+  std::vector<Index> indexes;  // by key number; the hidden primary index stands last
+  std::vector<OriginalRow> originals;
+  uint64_t next_row_id = 1;
+};
+
+struct TableCodecs {
+  std::vector<std::unique_ptr<teak::KeyCodec>> keys;  // by key number, the primary's place empty
+  std::shared_ptr<const teak::KeyCodec> primary;
+  std::unique_ptr<teak::RowCodec> row;
+  uint primary_number;  // of the index that holds rows
+
+  const teak::KeyCodec &of(uint key) const { return key == primary_number ? *primary : *keys[key]; }
+};
+
+/* Checks the row in table->record[0] by itself and against the rows before it, and keeps a copy among them. */
+void check_record(TABLE *table, const TableCodecs &codecs, const std::string &primary_key, StoredTable *stored,
+                  Checks *checks);
+
+/* Prints what encoding and decoding cost, for the rows kept. */
+void measure(TABLE *table, const TableCodecs &codecs, const StoredTable &stored);
+
+}  // namespace teak_tests
+
+#endif

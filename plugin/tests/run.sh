@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Tests of the key and row codecs inside a real server: builds the engine TEAKCODEC, starts a private server, compares the
+# codec with every collation's own comparison, then runs the same random SQL on TEAKCODEC and on InnoDB.
+#
+#   plugin/tests/run.sh [--seed=N] [--pairs=N] [--rows=N] [--asan] [--measure] [--keep]
+#
+# Prints 'N passed, M failed'; failures are described in build/codec-test/error.log and build/codec-test/*.diff.
+# --keep waits with the server up, to look into a difference; --measure prints what encoding and decoding cost.
+set -euo pipefail
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$HERE/../../scripts/common.sh"
+
+SEED=1 PAIRS=1500 ROWS=120 SANITIZE='' MEASURE='' KEEP=''
+for argument; do
+    case $argument in
+        --seed=*) SEED=${argument#*=} ;;
+        --pairs=*) PAIRS=${argument#*=} ;;
+        --rows=*) ROWS=${argument#*=} ;;
+        --asan) SANITIZE=yes ;;
+        --measure) MEASURE=yes ;;
+        --keep) KEEP=yes ;;
+        *) sed -n '2,/^set/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+    esac
+done
+SOURCE=${MARIADB_SOURCE:-$BUILD/mariadb-source}
+HEADERS=${SERVER_HEADERS:-/usr/include/mariadb/server}
+[ -r "$SOURCE/sql/handler.h" ] || fail "There is no MariaDB source in $SOURCE: run scripts/setup.sh."
+WORK=${CODEC_TEST_DIR:-$BUILD/codec-test}
+OUT=$WORK/plugins${SANITIZE:+-asan}
+SOCKET=/tmp/teak-codec-$$.sock
+mkdir -p "$OUT" "$WORK/objects${SANITIZE:+-asan}"
+
+exec 9>"$WORK/lock"
+flock -n 9 || fail "Another run is using $WORK; CODEC_TEST_DIR names another directory."
+
+# ---- build -----------------------------------------------------------------------------------------------------------
+
+FLAGS=(-std=gnu++17 -fPIC -O2 -g -Wall -Wextra -Werror -fno-strict-aliasing -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER
+    -DHAVE_CONFIG_H -DDBUG_OFF -isystem "$HEADERS" -isystem "$SOURCE/sql" -isystem "$SOURCE/include"
+    -isystem "$BUILD/include" -isystem "$SOURCE/wsrep-lib/include" -isystem "$SOURCE/wsrep-lib/wsrep-API/v26")
+[ -z "$SANITIZE" ] || FLAGS+=(-fsanitize=address -fno-omit-frame-pointer)
+say "building the test engine"
+OBJECTS=()
+for source in "$HERE"/../codec_*.cc "$HERE"/../key_codec.cc "$HERE"/../row_codec.cc "$HERE"/../row_plan.cc "$HERE"/*.cc; do
+    object=$WORK/objects${SANITIZE:+-asan}/$(basename "${source%.cc}").o
+    OBJECTS+=("$object")
+    if [ ! -e "$object" ] || [ -n "$(find "$HERE" "$HERE/.." -maxdepth 1 \( -name '*.h' -o -path "$source" \) -newer "$object")" ] ||
+        [ "$source" -nt "$object" ]; then
+        g++ "${FLAGS[@]}" -c "$source" -o "$object"
+    fi
+done
+g++ "${FLAGS[@]}" -shared -o "$OUT/ha_teakcodec.so" "${OBJECTS[@]}" -lmysqlservices
+
+# ---- server ----------------------------------------------------------------------------------------------------------
+
+DATA=$WORK/data
+rm -rf "$DATA" "$WORK/error.log" "$WORK"/*.diff
+as_user=()
+[ "$(id -u)" != 0 ] || as_user=(--user=root)
+mariadb-install-db --no-defaults "${as_user[@]}" --datadir="$DATA" --auth-root-authentication-method=normal --skip-test-db \
+    >"$WORK/install.log" 2>&1 || { tail -5 "$WORK/install.log" >&2; fail "mariadb-install-db failed."; }
+PRELOAD=
+[ -z "$SANITIZE" ] || PRELOAD=$(g++ -print-file-name=libasan.so)
+LD_PRELOAD=$PRELOAD ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0 \
+    mariadbd --no-defaults "${as_user[@]}" --datadir="$DATA" --socket="$SOCKET" --skip-networking --plugin-dir="$OUT" \
+    --plugin-maturity=experimental --plugin-load-add=ha_teakcodec --log-error="$WORK/error.log" --skip-log-bin \
+    --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=64M >"$WORK/server.out" 2>&1 9>&- &
+SERVER=$!
+client() { mariadb --no-defaults --socket="$SOCKET" -uroot --default-character-set=utf8mb4 "$@"; }
+stop_server() {
+    kill "$SERVER" 2>/dev/null || true
+    wait "$SERVER" 2>/dev/null || true
+    rm -f "$SOCKET"
+}
+trap stop_server EXIT
+for _ in $(seq 300); do
+    client -e 'DO 1' 2>/dev/null && break
+    kill -0 "$SERVER" 2>/dev/null || { tail -20 "$WORK/error.log" >&2; fail "The server did not start."; }
+    sleep 0.1
+done
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+
+counter() { client -N -e "SHOW STATUS LIKE 'teakcodec_$1'" | awk '{ print $2 }'; }
+
+say "comparing strings of every collation ($PAIRS pairs each)"
+client -e "SET GLOBAL teakcodec_collation_pairs = $PAIRS"
+say "collations: $(counter passed) passed, $(counter failed) failed"
+
+say "running random SQL on both engines (seed $SEED)"
+PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/generate.py" --seed="$SEED" --rows="$ROWS" "$WORK"
+client -e 'CREATE DATABASE innodb_side; CREATE DATABASE codec_side'
+DIFFERENT=0 SAME=0
+for engine in innodb codec; do
+    name=InnoDB
+    [ $engine = innodb ] || name=TEAKCODEC
+    { echo "SET default_storage_engine=$name;"; cat "$WORK/schema.sql"; } | client --force "${engine}_side" \
+        >"$WORK/$engine.schema" 2>&1
+    client --force "${engine}_side" <"$WORK/rows.sql" >"$WORK/$engine.rows" 2>&1
+    client --force -N "${engine}_side" <"$WORK/queries.sql" >"$WORK/$engine.queries" 2>&1
+done
+for result in schema rows queries; do
+    if diff "$WORK/innodb.$result" "$WORK/codec.$result" >"$WORK/$result.diff"; then
+        rm "$WORK/$result.diff"
+    else
+        say "different $result: $(grep -c '^[<>]' "$WORK/$result.diff") lines, see $WORK/$result.diff"
+        DIFFERENT=$((DIFFERENT + $(grep -c '^[<>]' "$WORK/$result.diff")))
+    fi
+    SAME=$((SAME + $(wc -l <"$WORK/innodb.$result")))
+done
+grep -q ERROR "$WORK/codec.schema" && { head -3 "$WORK/codec.schema" >&2; DIFFERENT=$((DIFFERENT + 1)); }
+if [ -n "$MEASURE" ]; then
+    client codec_side -e "OPTIMIZE TABLE $(client -N codec_side -e 'SHOW TABLES' | paste -sd,)" >/dev/null
+    sed -n 's/.*TEAKCODEC \(.* ns.*\)/\1/p' "$WORK/error.log"
+fi
+if [ -n "$KEEP" ]; then
+    say "the server is up: mariadb --no-defaults --socket=$SOCKET -uroot; end it with Enter"
+    read -r _ || true
+fi
+PASSED=$(counter passed) FAILED=$(counter failed)
+client -e 'SHUTDOWN'
+wait "$SERVER" 2>/dev/null || true
+sed -n 's/.*TEAKCODEC \(.*\)/\1/p' "$WORK/error.log" | grep -v ' ns' | head -20 || true
+echo "$((PASSED + SAME)) passed, $((FAILED + DIFFERENT)) failed"
+[ $((FAILED + DIFFERENT)) = 0 ]

@@ -55,8 +55,8 @@ pub struct TreeCursor<V> {
 
     version: Option<Arc<TreeVersion>>,
     generation: u64,
-    /// Entries of the active memtable when its source was last moved.
-    active_entries: u64,
+    /// Insertions into the active memtable when its source was last moved.
+    active_insertions: u32,
     /// Newest first: memtables, then the runs on the path.
     sources: Vec<Source>,
     /// Range tombstones by source.
@@ -97,7 +97,7 @@ impl Tree {
             follow: true,
             version: None,
             generation: 0,
-            active_entries: 0,
+            active_insertions: 0,
             sources: Vec::new(),
             layers: Vec::new(),
             range: KeyRange::all(),

@@ -31,14 +31,14 @@ impl<V: Visibility> TreeCursor<V> {
     pub(super) fn must_follow(&self) -> bool {
         self.follow
             && (self.tree.generation.load(Ordering::Relaxed) != self.generation
-                || self.inserted_entries() != self.active_entries)
+                || self.insertions() != self.active_insertions)
     }
 
     #[inline]
-    fn inserted_entries(&self) -> u64 {
+    fn insertions(&self) -> u32 {
         self.version
             .as_ref()
-            .map_or(0, |version| version.active.memtable.entries())
+            .map_or(0, |version| version.active.memtable.insertions())
     }
 
     /// Opens the sources of a path, unless they are open.
@@ -73,7 +73,7 @@ impl<V: Visibility> TreeCursor<V> {
         let Some(version) = self.version.clone() else {
             return;
         };
-        self.active_entries = version.active.memtable.entries();
+        self.active_insertions = version.active.memtable.insertions();
         let memtables = version.frozen.len() + 1;
         let runs_from = self.layers.partition_point(|layer| layer.0 < memtables);
         self.layers.drain(..runs_from);

@@ -61,11 +61,11 @@ impl Tree {
         found.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
-    /// Raw bytes that wait above where they belong beyond what the tree's
-    /// shape allows: how far flushing is behind, frozen memtables apart.
+    /// Raw bytes that wait where jobs are due, frozen memtables apart: how far
+    /// flushing is behind. Zero when no job is due.
     #[must_use]
     pub fn pending_work_bytes(&self) -> u64 {
-        self.load_version().root.summary.overdue_bytes
+        self.load_version().root.summary.due_bytes
     }
 
     fn memtable_job(

@@ -150,6 +150,13 @@ impl Memtable {
         u64::from(self.sequence.load(Ordering::Relaxed)).saturating_sub(tombstones)
     }
 
+    /// Points and range tombstones inserted: it changes with every insertion.
+    #[inline]
+    #[must_use]
+    pub fn insertions(&self) -> u32 {
+        self.sequence.load(Ordering::Relaxed)
+    }
+
     /// Whether there is neither a point nor a range tombstone.
     #[must_use]
     pub fn is_empty(&self) -> bool {

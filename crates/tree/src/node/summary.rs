@@ -22,8 +22,8 @@ pub(crate) struct Summary {
     pub(crate) stored_bytes: u64,
     /// Raw bytes of runs that are not leaf data yet.
     pub(crate) upper_bytes: u64,
-    /// Raw bytes that wait beyond what the tree's shape allows.
-    pub(crate) overdue_bytes: u64,
+    /// Raw bytes that wait where a job is due.
+    pub(crate) due_bytes: u64,
     /// Least and greatest unsettled write id.
     pub(crate) write_ids: Option<(WriteId, WriteId)>,
     /// How urgently a job is due here or below; due from 1.
@@ -114,16 +114,14 @@ pub(crate) fn own_due(runs: &[RunRef], is_leaf: bool, options: &TreeOptions) -> 
     }
 }
 
-/// Raw bytes that wait at the child beyond what should wait there.
-fn overdue_bytes(runs: &[RunRef], is_leaf: bool, options: &TreeOptions) -> u64 {
-    if is_leaf {
-        let shape = LeafShape::of(runs);
-        let allowed = shape.bottom_bytes.max(options.leaf_bytes / 4);
-        shape.pending_bytes.saturating_sub(allowed)
+/// Raw bytes that wait at the child; at least one when anything does.
+fn waiting_bytes(runs: &[RunRef], is_leaf: bool) -> u64 {
+    let bytes = if is_leaf {
+        LeafShape::of(runs).pending_bytes
     } else {
-        let bytes: u64 = runs.iter().map(RunRef::raw_bytes).sum();
-        bytes.saturating_sub(options.child_buffer_bytes)
-    }
+        runs.iter().map(RunRef::raw_bytes).sum()
+    };
+    bytes.max(1)
 }
 
 fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
@@ -163,7 +161,9 @@ impl Summary {
             },
         };
         summary.due = summary.due.max(own_due);
-        summary.overdue_bytes += overdue_bytes(runs, below.is_none(), options);
+        if own_due >= 1.0 {
+            summary.due_bytes += waiting_bytes(runs, below.is_none());
+        }
         for run in runs {
             summary.add_run(run, below.is_none());
         }
@@ -208,7 +208,7 @@ impl Summary {
             total.raw_bytes += summary.raw_bytes;
             total.stored_bytes += summary.stored_bytes;
             total.upper_bytes += summary.upper_bytes;
-            total.overdue_bytes += summary.overdue_bytes;
+            total.due_bytes += summary.due_bytes;
             total.write_ids = join_ids(total.write_ids, summary.write_ids);
             total.due = total.due.max(summary.due);
             total.holds_buffered |= summary.holds_buffered;

@@ -1,0 +1,259 @@
+//! Random operations on a tree and on a model that never forgets: every view
+//! reads the same from both, whatever has been flushed, merged, checkpointed
+//! or opened again meanwhile.
+
+mod support;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use support::{Model, Random, Subject, View, compare_all, key, random_write, shown};
+use teak_base::CommitSequence;
+use teak_disk::MemoryDisk;
+use teak_tree::{FlushJob, TreeCursor, TreeOptions};
+
+struct Run {
+    random: Random,
+    keys: usize,
+    model: Model,
+    subject: Subject,
+    /// Claimed and not run yet.
+    jobs: Vec<FlushJob>,
+    height_max: u64,
+}
+
+impl Run {
+    fn new(seed: u64, keys: usize) -> Self {
+        Self {
+            random: Random(seed),
+            keys,
+            model: Model::new(keys),
+            subject: Subject::create(Arc::new(MemoryDisk::new()), TreeOptions::tiny()),
+            jobs: Vec::new(),
+            height_max: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(1000) {
+            0..700 => random_write(&mut self.random, &mut self.model, &self.subject, self.keys),
+            700..740 => {
+                if self.model.active.len() < 4 {
+                    self.model.begin();
+                }
+            }
+            740..790 => self.decide(),
+            790..800 => {
+                if self.model.snapshots.len() < 5 {
+                    let now = CommitSequence(self.model.published);
+                    self.model.snapshots.push(now);
+                }
+            }
+            800..812 => {
+                if !self.model.snapshots.is_empty() {
+                    let at = self.random.below(self.model.snapshots.len());
+                    self.model.snapshots.swap_remove(at);
+                }
+            }
+            812..840 => self.subject.freeze(&self.model),
+            840..900 => self.claim_or_run(),
+            900..903 => self.subject.tree.settle(&self.model.horizon()).unwrap(),
+            903..910 => self.subject.checkpoint().unwrap(),
+            910..912 => self.reopen(),
+            912..920 => {
+                let view = self.model.view(&mut self.random);
+                compare_all(&self.model, &self.subject, &view);
+            }
+            920..923 => self.verify(),
+            923..925 => self.walk_while_writing(),
+            _ => {
+                let view = self.model.view(&mut self.random);
+                let key = key(self.random.below(self.keys));
+                let found = self.subject.tree.get(&key, &view).unwrap();
+                assert_eq!(found, self.model.get(&key, &view), "{}", shown(&key));
+            }
+        }
+    }
+
+    fn decide(&mut self) {
+        if self.model.active.is_empty() {
+            return;
+        }
+        let id = self.model.active[self.random.below(self.model.active.len())];
+        let commit = !self.random.one_in(4);
+        self.model.decide(id, commit);
+    }
+
+    /// Claims jobs that wait, and runs them in any order.
+    fn claim_or_run(&mut self) {
+        if self.jobs.len() < 3 && self.random.one_in(2) {
+            let job = if self.random.one_in(3) {
+                self.subject.tree.next_idle_job(&self.model.horizon())
+            } else {
+                self.subject.tree.next_job()
+            };
+            self.jobs.extend(job);
+        } else if !self.jobs.is_empty() {
+            let at = self.random.below(self.jobs.len());
+            let job = self.jobs.swap_remove(at);
+            if self.random.one_in(20) {
+                drop(job);
+            } else {
+                job.run(&self.model.horizon()).unwrap();
+            }
+        }
+        let height = self.subject.tree.statistics().height;
+        self.height_max = self.height_max.max(height);
+    }
+
+    fn reopen(&mut self) {
+        self.jobs.clear();
+        self.subject.reopen(&self.model);
+    }
+
+    fn verify(&mut self) {
+        self.subject.tree.verify(&mut |_| true).unwrap();
+    }
+
+    /// Steps a cursor both ways, seeks it now and then, while writes of its own
+    /// view, freezes and jobs go on.
+    fn walk_while_writing(&mut self) {
+        let view = self.model.view(&mut self.random);
+        let mut cursor = self.subject.tree.cursor(view.clone());
+        let start = key(self.random.below(self.keys));
+        let mut at = cursor.seek(&start).unwrap();
+        self.check(&cursor, at, &view, self.first_from(&start, &view));
+        for _ in 0..60 {
+            if self.random.one_in(3) {
+                self.step_beside();
+            }
+            let here = at.then(|| cursor.key().to_vec());
+            let expected = match (self.random.below(10), here) {
+                (0..5, Some(here)) => {
+                    at = cursor.next().unwrap();
+                    self.first_after(&here, &view)
+                }
+                (5..9, Some(here)) => {
+                    at = cursor.previous().unwrap();
+                    self.last_before(&here, &view)
+                }
+                _ => {
+                    let to = key(self.random.below(self.keys));
+                    if self.random.one_in(2) {
+                        at = cursor.seek(&to).unwrap();
+                        self.first_from(&to, &view)
+                    } else {
+                        at = cursor.seek_before(&to).unwrap();
+                        self.last_before(&to, &view)
+                    }
+                }
+            };
+            self.check(&cursor, at, &view, expected);
+        }
+    }
+
+    /// Something that may happen between two steps of a cursor. The view's
+    /// snapshot must stay live, so decisions are left out.
+    fn step_beside(&mut self) {
+        match self.random.below(10) {
+            0 => self.subject.freeze(&self.model),
+            1..3 => self.claim_or_run(),
+            _ => random_write(&mut self.random, &mut self.model, &self.subject, self.keys),
+        }
+    }
+
+    fn first_from(&self, from: &[u8], view: &View) -> Option<Vec<u8>> {
+        let keys = self.model.versions.range(from.to_vec()..);
+        keys.map(|(key, _)| key.clone())
+            .find(|key| self.model.get(key, view).is_some())
+    }
+
+    fn first_after(&self, after: &[u8], view: &View) -> Option<Vec<u8>> {
+        let mut from = after.to_vec();
+        from.push(0);
+        self.first_from(&from, view)
+    }
+
+    fn last_before(&self, before: &[u8], view: &View) -> Option<Vec<u8>> {
+        let keys = self.model.versions.range(..before.to_vec()).rev();
+        keys.map(|(key, _)| key.clone())
+            .find(|key| self.model.get(key, view).is_some())
+    }
+
+    fn check(&self, cursor: &TreeCursor<View>, at: bool, view: &View, expected: Option<Vec<u8>>) {
+        let found = at.then(|| cursor.key().to_vec());
+        assert_eq!(cursor.valid(), at);
+        assert_eq!(found, expected, "{view:?}");
+        if let Some(key) = found {
+            let value = self.model.get(&key, view);
+            assert_eq!(Some(cursor.value().to_vec()), value, "{}", shown(&key));
+        }
+    }
+
+    fn finish(&mut self) {
+        self.jobs.clear();
+        while let Some(id) = self.model.active.first().copied() {
+            let commit = self.random.one_in(2);
+            self.model.decide(id, commit);
+        }
+        self.model.snapshots.clear();
+        self.subject.freeze(&self.model);
+        self.subject.tree.settle(&self.model.horizon()).unwrap();
+        let view = self.model.view(&mut self.random);
+        compare_all(&self.model, &self.subject, &view);
+        self.verify();
+        let statistics = self.subject.tree.statistics();
+        assert_eq!(statistics.upper_bytes, 0, "all has settled in leaves");
+        assert_eq!(
+            self.subject.tree.write_id_range(),
+            None,
+            "no write is unsettled"
+        );
+        assert_eq!(statistics.entries as usize, self.model.scan(&view).len());
+        self.subject.checkpoint().unwrap();
+        self.subject.reopen(&self.model);
+        compare_all(&self.model, &self.subject, &view);
+        self.verify();
+    }
+}
+
+fn run(seed: u64, keys: usize, steps: usize) -> u64 {
+    let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let mut run = Run::new(seed, keys);
+        for _ in 0..steps {
+            run.step();
+        }
+        run.finish();
+        run.height_max
+    }));
+    match outcome {
+        Ok(height) => height,
+        Err(panic) => {
+            eprintln!("failed with seed {seed}, {keys} keys, {steps} steps");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn every_view_reads_what_the_model_has() {
+    let first = std::env::var("TEAK_SEED").ok().map(|s| s.parse().unwrap());
+    for seed in first.map_or(0..24, |seed| seed..seed + 1) {
+        run(seed, 300, 4000);
+    }
+}
+
+#[test]
+fn few_keys_with_many_versions_read_right() {
+    for seed in 100..112 {
+        run(seed, 12, 2500);
+    }
+}
+
+#[test]
+fn a_tree_of_several_levels_reads_right() {
+    let height = (200..203).map(|seed| run(seed, 4000, 20_000)).max();
+    assert!(
+        height >= Some(3),
+        "three levels were wanted, not {height:?}"
+    );
+}

@@ -1,0 +1,434 @@
+//! A model of one index with its transactions, and a tree driven beside it.
+//!
+//! The model keeps every version of every key in a list and never forgets.
+//! Like the lock rules of the engine, it lets nobody write a key (or delete a
+//! range over it) that another undecided write has written.
+
+#![allow(dead_code)] // Each test uses a part.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
+use teak_disk::Disk;
+use teak_tree::{
+    Fate, Horizon, PageCache, Tree, TreeOptions, UpdateFunctions, Visibility, encode_update,
+};
+
+/// A small generator of random numbers (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// Appends the argument; function 1 deletes the key.
+pub struct Append;
+
+impl UpdateFunctions for Append {
+    fn apply(&self, function: u32, old: Option<&[u8]>, argument: &[u8]) -> Option<Vec<u8>> {
+        let mut value = old.unwrap_or(b"none").to_vec();
+        // Bounded, so that long chains stay comparable and small.
+        value.truncate(40);
+        value.extend_from_slice(argument);
+        (function == 0).then_some(value)
+    }
+}
+
+/// The fates of all writes, shared with views and horizons.
+#[derive(Debug, Default)]
+pub struct Fates {
+    by_id: Mutex<Vec<Fate>>,
+}
+
+impl Fates {
+    pub fn get(&self, id: WriteId) -> Fate {
+        self.by_id.lock().unwrap()[id.0 as usize - 1]
+    }
+    pub fn begin(&self) -> WriteId {
+        let mut fates = self.by_id.lock().unwrap();
+        fates.push(Fate::Active);
+        WriteId(fates.len() as u64)
+    }
+    pub fn set(&self, id: WriteId, fate: Fate) {
+        self.by_id.lock().unwrap()[id.0 as usize - 1] = fate;
+    }
+}
+
+/// What a reader at a snapshot, perhaps with a write of its own, sees.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub snapshot: CommitSequence,
+    pub own: Option<WriteId>,
+    pub fates: Arc<Fates>,
+}
+
+impl Visibility for View {
+    fn is_visible(&self, id: WriteId) -> bool {
+        match self.fates.get(id) {
+            Fate::Committed(at) => at <= self.snapshot,
+            Fate::Active => self.own == Some(id),
+            Fate::Aborted => false,
+        }
+    }
+}
+
+pub struct HorizonNow {
+    pub snapshots: Vec<CommitSequence>,
+    pub fates: Arc<Fates>,
+}
+
+impl Horizon for HorizonNow {
+    fn fate(&self, id: WriteId) -> Fate {
+        self.fates.get(id)
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.snapshots
+    }
+}
+
+/// One logged operation.
+#[derive(Clone, Debug)]
+pub enum Logged {
+    Write(WriteId, Operation, Vec<u8>, Vec<u8>),
+    DeleteRange(WriteId, Vec<u8>, Vec<u8>),
+}
+
+pub fn key(number: usize) -> Vec<u8> {
+    // Varying lengths and a shared beginning for some.
+    let mut key = if number % 3 == 0 {
+        b"common-".to_vec()
+    } else {
+        Vec::new()
+    };
+    key.extend_from_slice(format!("{number:05}").as_bytes());
+    if number % 5 == 0 {
+        key.extend_from_slice(b"-longer");
+    }
+    key
+}
+
+type Versions = Vec<(WriteId, Operation, Vec<u8>)>;
+
+/// The model.
+pub struct Model {
+    pub fates: Arc<Fates>,
+    /// Versions of each key of the universe, oldest first.
+    pub versions: BTreeMap<Vec<u8>, Versions>,
+    pub active: Vec<WriteId>,
+    pub published: u64,
+    pub snapshots: Vec<CommitSequence>,
+    /// Keys that undecided writes have written or deleted in a range.
+    locked: BTreeMap<Vec<u8>, WriteId>,
+    pub log: Vec<Logged>,
+}
+
+impl Model {
+    pub fn new(keys: usize) -> Self {
+        Self {
+            fates: Arc::default(),
+            versions: (0..keys).map(|k| (key(k), Vec::new())).collect(),
+            active: Vec::new(),
+            published: 1,
+            snapshots: Vec::new(),
+            locked: BTreeMap::new(),
+            log: Vec::new(),
+        }
+    }
+
+    pub fn horizon(&self) -> HorizonNow {
+        let mut snapshots = self.snapshots.clone();
+        snapshots.push(CommitSequence(self.published));
+        snapshots.sort();
+        HorizonNow {
+            snapshots,
+            fates: Arc::clone(&self.fates),
+        }
+    }
+
+    fn may_write(&self, id: WriteId, key: &[u8]) -> bool {
+        self.locked.get(key).is_none_or(|owner| *owner == id)
+    }
+
+    /// Whether the write was allowed.
+    pub fn write(&mut self, id: WriteId, operation: Operation, key: &[u8], value: &[u8]) -> bool {
+        if !self.may_write(id, key) {
+            return false;
+        }
+        self.locked.insert(key.to_vec(), id);
+        let versions = self.versions.get_mut(key).unwrap();
+        versions.push((id, operation, value.to_vec()));
+        let logged = Logged::Write(id, operation, key.to_vec(), value.to_vec());
+        self.log.push(logged);
+        true
+    }
+
+    pub fn delete_range(&mut self, id: WriteId, start: &[u8], end: &[u8]) -> bool {
+        let within: Vec<Vec<u8>> = self
+            .versions
+            .keys()
+            .filter(|key| start <= key.as_slice() && (end.is_empty() || key.as_slice() < end))
+            .cloned()
+            .collect();
+        if !within.iter().all(|key| self.may_write(id, key)) {
+            return false;
+        }
+        for key in within {
+            self.locked.insert(key.clone(), id);
+            let versions = self.versions.get_mut(&key).unwrap();
+            versions.push((id, Operation::Delete, Vec::new()));
+        }
+        let logged = Logged::DeleteRange(id, start.to_vec(), end.to_vec());
+        self.log.push(logged);
+        true
+    }
+
+    pub fn begin(&mut self) -> WriteId {
+        let id = self.fates.begin();
+        self.active.push(id);
+        id
+    }
+
+    pub fn decide(&mut self, id: WriteId, commit: bool) {
+        self.active.retain(|active| *active != id);
+        self.locked.retain(|_, owner| *owner != id);
+        if commit {
+            self.published += 1;
+            let at = CommitSequence(self.published);
+            self.fates.set(id, Fate::Committed(at));
+        } else {
+            self.fates.set(id, Fate::Aborted);
+        }
+    }
+
+    pub fn view(&self, random: &mut Random) -> View {
+        let mut snapshots = self.snapshots.clone();
+        snapshots.push(CommitSequence(self.published));
+        let snapshot = snapshots[random.below(snapshots.len())];
+        let own = match self.active.len() {
+            0 => None,
+            len => Some(self.active[random.below(len)]).filter(|_| random.one_in(2)),
+        };
+        View {
+            snapshot,
+            own,
+            fates: Arc::clone(&self.fates),
+        }
+    }
+
+    pub fn get(&self, key: &[u8], view: &View) -> Option<Vec<u8>> {
+        let mut updates = Vec::new();
+        let mut value = None;
+        for (id, operation, bytes) in self.versions.get(key)?.iter().rev() {
+            if !view.is_visible(*id) {
+                continue;
+            }
+            match operation {
+                Operation::Update => updates.push(bytes),
+                Operation::Put => {
+                    value = Some(bytes.clone());
+                    break;
+                }
+                Operation::Delete => break,
+            }
+        }
+        for update in updates.into_iter().rev() {
+            let (function, argument) = update.split_at(4);
+            let function = u32::from_le_bytes(function.try_into().unwrap());
+            value = Append.apply(function, value.as_deref(), argument);
+        }
+        value
+    }
+
+    pub fn scan(&self, view: &View) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let keys = self.versions.keys();
+        keys.filter_map(|key| Some((key.clone(), self.get(key, view)?)))
+            .collect()
+    }
+
+    /// Ids that may still be needed: undecided, or aborted.
+    pub fn unsettled(&self) -> BTreeSet<WriteId> {
+        let fates = self.fates.by_id.lock().unwrap();
+        (1..=fates.len() as u64)
+            .map(WriteId)
+            .filter(|id| !matches!(fates[id.0 as usize - 1], Fate::Committed(_)))
+            .collect()
+    }
+}
+
+/// A tree with what it takes to open it again.
+pub struct Subject {
+    pub disk: Arc<dyn Disk>,
+    pub path: PathBuf,
+    pub cache: Arc<PageCache>,
+    pub updates: Arc<dyn UpdateFunctions>,
+    pub tree: Arc<Tree>,
+    pub durable: Lsn,
+}
+
+impl Subject {
+    pub fn create(disk: Arc<dyn Disk>, options: TreeOptions) -> Self {
+        let path = Path::new("/t/index.teak").to_path_buf();
+        disk.create_directories(Path::new("/t")).unwrap();
+        let cache = Arc::new(PageCache::new(64 * 1024));
+        let updates: Arc<dyn UpdateFunctions> = Arc::new(Append);
+        let tree = Tree::create(&disk, &path, FileId(7), options, &cache, &updates).unwrap();
+        disk.sync_directory(Path::new("/t")).unwrap();
+        Self {
+            disk,
+            path,
+            cache,
+            updates,
+            tree,
+            durable: Lsn(0),
+        }
+    }
+
+    pub fn apply(&self, lsn: Lsn, logged: &Logged) {
+        let guard = self.tree.write_guard();
+        guard.set_lsn(lsn);
+        match logged {
+            Logged::Write(id, operation, key, value) => guard.insert(*id, *operation, key, value),
+            Logged::DeleteRange(id, start, end) => guard.delete_range(*id, start, end),
+        }
+    }
+
+    /// Applies the newest operation of the log.
+    pub fn apply_last(&self, model: &Model) {
+        let last = model.log.len() - 1;
+        self.apply(Lsn(last as u64), &model.log[last]);
+    }
+
+    pub fn checkpoint(&mut self) -> teak_base::StorageResult<()> {
+        self.durable = self.tree.checkpoint(&|_| Ok(()))?;
+        Ok(())
+    }
+
+    /// Opens the file again, as after a crash, and repeats the log.
+    pub fn reopen(&mut self, model: &Model) {
+        self.cache = Arc::new(PageCache::new(64 * 1024));
+        let opened = Tree::open(
+            &self.disk,
+            &self.path,
+            Some(FileId(7)),
+            &self.cache,
+            &self.updates,
+        );
+        self.tree = opened.unwrap();
+        assert_eq!(self.tree.flushed_lsn(), self.durable);
+        for (lsn, logged) in model.log.iter().enumerate() {
+            if lsn as u64 >= self.durable.0 {
+                self.apply(Lsn(lsn as u64), logged);
+            }
+        }
+    }
+
+    pub fn freeze(&self, model: &Model) {
+        self.tree.freeze(|| Lsn(model.log.len() as u64));
+    }
+}
+
+/// A random write by an active id, on the model and the tree.
+pub fn random_write(random: &mut Random, model: &mut Model, subject: &Subject, keys: usize) {
+    let id = match model.active.len() {
+        0 => model.begin(),
+        len => model.active[random.below(len)],
+    };
+    let number = model.log.len();
+    let target = key(random.below(keys));
+    let allowed = match random.below(100) {
+        0..3 => {
+            let mut start = key(random.below(keys));
+            let mut end = key(random.below(keys));
+            if start > end {
+                std::mem::swap(&mut start, &mut end);
+            }
+            if random.one_in(10) {
+                end.clear();
+            }
+            (end.is_empty() || start < end) && model.delete_range(id, &start, &end)
+        }
+        3..20 => model.write(id, Operation::Delete, &target, &[]),
+        20..35 => {
+            let update = encode_update(u32::from(random.one_in(6)), number.to_string().as_bytes());
+            model.write(id, Operation::Update, &target, &update)
+        }
+        _ => {
+            let mut value = number.to_string().into_bytes();
+            let more = match random.below(100) {
+                0 => 3000,
+                1..10 => 300,
+                _ => random.below(20),
+            };
+            value.extend(std::iter::repeat_n(b'.', more));
+            model.write(id, Operation::Put, &target, &value)
+        }
+    };
+    if allowed {
+        subject.apply_last(model);
+    }
+}
+
+/// Compares everything that a view sees: look-ups, scans both ways.
+pub fn compare_all(model: &Model, subject: &Subject, view: &View) {
+    let expected = model.scan(view);
+    let mut cursor = subject.tree.cursor(view.clone());
+    let mut found = Vec::new();
+    let mut more = cursor.seek_first().unwrap();
+    while more {
+        found.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        more = cursor.next().unwrap();
+    }
+    assert_same(&found, &expected, view, "forward");
+    found.clear();
+    let mut more = cursor.seek_last().unwrap();
+    while more {
+        found.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        more = cursor.previous().unwrap();
+    }
+    found.reverse();
+    assert_same(&found, &expected, view, "backward");
+    for key in model.versions.keys() {
+        let found = subject.tree.get(key, view).unwrap();
+        assert_eq!(found, model.get(key, view), "get {}", shown(key));
+    }
+}
+
+pub fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn assert_same(
+    found: &[(Vec<u8>, Vec<u8>)],
+    expected: &[(Vec<u8>, Vec<u8>)],
+    view: &View,
+    what: &str,
+) {
+    if found == expected {
+        return;
+    }
+    let at = found
+        .iter()
+        .zip(expected)
+        .take_while(|(a, b)| a == b)
+        .count();
+    let show = |row: Option<&(Vec<u8>, Vec<u8>)>| row.map(|r| (shown(&r.0), shown(&r.1)));
+    panic!(
+        "{what} scan of {view:?} differs at row {at}: found {:?}, expected {:?}",
+        show(found.get(at)),
+        show(expected.get(at))
+    );
+}

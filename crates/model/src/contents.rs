@@ -1,0 +1,84 @@
+//! Everything committed, without its history: what two stores are compared by.
+
+use crate::journal::Event;
+use crate::model::TableId;
+use crate::{Key, Value};
+use std::collections::BTreeMap;
+
+/// The indexes of one table, each a map from key to value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableContents {
+    /// The indexes in the table's order.
+    pub indexes: Vec<BTreeMap<Key, Value>>,
+    /// Counters that ever moved.
+    pub counters: BTreeMap<u8, u64>,
+}
+
+/// All tables by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    tables: BTreeMap<TableId, (String, TableContents)>,
+}
+
+impl Contents {
+    /// The tables by name.
+    #[must_use]
+    pub fn by_name(&self) -> BTreeMap<&str, &TableContents> {
+        let tables = self.tables.values();
+        tables.map(|(name, table)| (name.as_str(), table)).collect()
+    }
+
+    /// Does to the contents what an event says.
+    pub(crate) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Created {
+                table,
+                name,
+                indexes,
+            } => {
+                let empty = TableContents {
+                    indexes: vec![BTreeMap::new(); *indexes],
+                    counters: BTreeMap::new(),
+                };
+                self.tables.insert(*table, (name.clone(), empty));
+            }
+            Event::Dropped { table } => {
+                self.tables.remove(table);
+            }
+            Event::Renamed { table, name } => {
+                if let Some((old, _)) = self.tables.get_mut(table) {
+                    old.clone_from(name);
+                }
+            }
+            Event::Truncated { table } => {
+                if let Some((_, contents)) = self.tables.get_mut(table) {
+                    contents.indexes.iter_mut().for_each(BTreeMap::clear);
+                    contents.counters.clear();
+                }
+            }
+            Event::Counter {
+                table,
+                counter,
+                value,
+            } => {
+                if let Some((_, contents)) = self.tables.get_mut(table) {
+                    contents.counters.insert(*counter, *value);
+                }
+            }
+            Event::Committed { writes } => {
+                for (place, value) in writes {
+                    let Some((_, contents)) = self.tables.get_mut(&place.table) else {
+                        continue;
+                    };
+                    let Some(index) = contents.indexes.get_mut(place.index) else {
+                        continue;
+                    };
+                    match value {
+                        Some(value) => index.insert(place.key.clone(), value.clone()),
+                        None => index.remove(&place.key),
+                    };
+                }
+            }
+        }
+    }
+}

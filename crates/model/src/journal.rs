@@ -1,0 +1,117 @@
+//! The journal of commits and table changes, its acknowledged prefix, and what
+//! a crash may leave of it.
+
+use crate::Value;
+use crate::contents::Contents;
+use crate::model::{Model, Place, TableId};
+use std::collections::BTreeMap;
+
+/// One thing that happened for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A table came to be.
+    Created {
+        /// The table.
+        table: TableId,
+        /// Its name.
+        name: String,
+        /// How many indexes it has.
+        indexes: usize,
+    },
+    /// A table went.
+    Dropped {
+        /// The table.
+        table: TableId,
+    },
+    /// A table has another name.
+    Renamed {
+        /// The table.
+        table: TableId,
+        /// The new name.
+        name: String,
+    },
+    /// A table was emptied.
+    Truncated {
+        /// The table.
+        table: TableId,
+    },
+    /// A counter of a table moved.
+    Counter {
+        /// The table.
+        table: TableId,
+        /// Which counter.
+        counter: u8,
+        /// Its value from now on.
+        value: u64,
+    },
+    /// A transaction committed; `None` is a deletion.
+    Committed {
+        /// What it left of each key that it wrote.
+        writes: BTreeMap<Place, Option<Value>>,
+    },
+}
+
+impl Model {
+    /// How many events there are.
+    #[must_use]
+    pub fn events(&self) -> usize {
+        self.journal.len()
+    }
+
+    /// The events from the given number on.
+    #[must_use]
+    pub fn events_from(&self, first: usize) -> &[Event] {
+        self.journal.get(first..).unwrap_or_default()
+    }
+
+    /// How many events must survive a crash.
+    #[must_use]
+    pub fn acknowledged(&self) -> usize {
+        self.acknowledged
+    }
+
+    /// Everything that happened so far must survive a crash.
+    pub fn acknowledge(&mut self) {
+        self.acknowledged = self.journal.len();
+    }
+
+    /// What is committed after the first `events` events.
+    #[must_use]
+    pub fn contents_after(&self, events: usize) -> Contents {
+        let mut contents = Contents::default();
+        for event in self.journal.iter().take(events) {
+            contents.apply(event);
+        }
+        contents
+    }
+
+    /// What is committed now.
+    #[must_use]
+    pub fn contents(&self) -> Contents {
+        self.contents_after(self.journal.len())
+    }
+
+    /// The store after a crash that left the first `events` events: the other
+    /// events never happened, and every open transaction is gone.
+    ///
+    /// # Panics
+    /// When an acknowledged event would be lost.
+    pub fn recover(&mut self, events: usize) {
+        assert!(
+            (self.acknowledged..=self.journal.len()).contains(&events),
+            "a crash cannot leave {events} events of {}, {} of them acknowledged",
+            self.journal.len(),
+            self.acknowledged
+        );
+        let kept: Vec<Event> = self.journal.drain(..).take(events).collect();
+        let mut model = Model::new();
+        // Ids given out before the crash are not given out again.
+        model.next_table = self.next_table;
+        model.next_transaction = self.next_transaction;
+        for event in kept {
+            model.happen(event);
+        }
+        model.acknowledge();
+        *self = model;
+    }
+}

@@ -1,0 +1,140 @@
+//! What a transaction sees.
+
+use crate::model::{LockMode, Model, Place, TableId, TransactionId};
+use crate::writes::Outcome;
+use crate::{Key, Value};
+use std::collections::BTreeMap;
+
+/// What stands at a key for somebody who wants to write or lock it.
+pub(crate) enum Newest {
+    /// Another open transaction wrote it.
+    Foreign,
+    /// Written by the transaction itself.
+    Mine(Option<Value>),
+    /// Committed, with its place in the commit order.
+    Committed(u64, Option<Value>),
+}
+
+impl Model {
+    /// The value that the transaction's snapshot and own writes give a key.
+    /// Takes the snapshot when there is none.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    pub fn get(&mut self, id: TransactionId, place: &Place) -> Option<Value> {
+        let snapshot = self.snapshot(id);
+        if let Some(own) = self.own(id, place) {
+            return own;
+        }
+        self.committed(place, snapshot)
+    }
+
+    /// Everything that the transaction's snapshot and own writes give an index.
+    /// Takes the snapshot when there is none.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    pub fn scan(
+        &mut self,
+        id: TransactionId,
+        table: TableId,
+        index: usize,
+    ) -> BTreeMap<Key, Value> {
+        let snapshot = self.snapshot(id);
+        let committed = self.versions.keys();
+        let own = self.transaction(id).writes.iter().map(|(place, _)| place);
+        let here = |place: &&Place| place.table == table && place.index == index;
+        committed
+            .chain(own)
+            .filter(here)
+            .filter_map(|place| {
+                let value = match self.own(id, place) {
+                    Some(own) => own,
+                    None => self.committed(place, snapshot),
+                };
+                Some((place.key.clone(), value?))
+            })
+            .collect()
+    }
+
+    /// Reads the newest committed or own version of a row and locks it if
+    /// there is one.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    pub fn get_locked(
+        &mut self,
+        id: TransactionId,
+        place: &Place,
+        mode: LockMode,
+    ) -> Result<Option<Value>, Outcome> {
+        match self.newest(id, place) {
+            Newest::Foreign => Err(Outcome::MustWait),
+            Newest::Mine(value) if value.is_some() => Ok(value),
+            Newest::Mine(value) | Newest::Committed(_, value) => {
+                if self.is_locked_by_another(id, place, mode) {
+                    return Err(Outcome::MustWait);
+                }
+                if value.is_some() {
+                    let locks = &mut self.transaction_mut(id).locks;
+                    let held = locks.entry(place.clone()).or_insert(mode);
+                    *held = mode.max(*held);
+                }
+                Ok(value)
+            }
+        }
+    }
+
+    /// Takes the snapshot now, unless there is one.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    pub fn snapshot(&mut self, id: TransactionId) -> u64 {
+        let now = self.commits;
+        *self.transaction_mut(id).snapshot.get_or_insert(now)
+    }
+
+    /// What the transaction itself wrote last to a key, if anything.
+    fn own(&self, id: TransactionId, place: &Place) -> Option<Option<Value>> {
+        let mut latest = self.transaction(id).writes.iter().rev();
+        let (_, value) = latest.find(|(written, _)| written == place)?;
+        Some(value.clone())
+    }
+
+    /// What was committed at a key up to a place in the commit order.
+    fn committed(&self, place: &Place, snapshot: u64) -> Option<Value> {
+        let mut newest = self.versions.get(place)?.iter().rev();
+        let (_, value) = newest.find(|(commit, _)| *commit <= snapshot)?;
+        value.clone()
+    }
+
+    pub(crate) fn newest(&self, id: TransactionId, place: &Place) -> Newest {
+        if let Some(own) = self.own(id, place) {
+            return Newest::Mine(own);
+        }
+        let mut others = self.transactions.values();
+        if others.any(|other| other.writes.iter().any(|(written, _)| written == place)) {
+            return Newest::Foreign;
+        }
+        match self
+            .versions
+            .get(place)
+            .and_then(|versions| versions.last())
+        {
+            Some((commit, value)) => Newest::Committed(*commit, value.clone()),
+            None => Newest::Committed(0, None),
+        }
+    }
+
+    pub(crate) fn is_locked_by_another(
+        &self,
+        id: TransactionId,
+        place: &Place,
+        mode: LockMode,
+    ) -> bool {
+        self.transactions.iter().any(|(other, transaction)| {
+            let held = transaction.locks.get(place);
+            *other != id && held.is_some_and(|held| mode.max(*held) == LockMode::Exclusive)
+        })
+    }
+}

@@ -1,0 +1,152 @@
+//! The oracle's own behaviour, in small stories.
+
+use crate::*;
+
+fn place(table: TableId, key: &str) -> Place {
+    Place {
+        table,
+        index: 0,
+        key: key.as_bytes().to_vec(),
+    }
+}
+
+fn value(text: &str) -> Value {
+    text.as_bytes().to_vec()
+}
+
+fn with_table() -> (Model, TableId) {
+    let mut model = Model::new();
+    let table = model.create_table("t", 1).unwrap();
+    (model, table)
+}
+
+fn commit_put(model: &mut Model, table: TableId, key: &str, text: &str) {
+    let writer = model.begin(Scope::Transaction);
+    model.put(writer, place(table, key), value(text));
+    model.commit(writer);
+}
+
+#[test]
+fn a_snapshot_does_not_see_later_commits() {
+    let (mut model, table) = with_table();
+    commit_put(&mut model, table, "a", "1");
+    let reader = model.begin(Scope::Transaction);
+    assert_eq!(model.get(reader, &place(table, "a")), Some(value("1")));
+    commit_put(&mut model, table, "a", "2");
+    commit_put(&mut model, table, "b", "3");
+    assert_eq!(model.get(reader, &place(table, "a")), Some(value("1")));
+    assert_eq!(model.scan(reader, table, 0).len(), 1);
+    let statement = model.begin(Scope::Statement);
+    assert_eq!(model.scan(statement, table, 0).len(), 2);
+    commit_put(&mut model, table, "c", "4");
+    assert_eq!(model.scan(statement, table, 0).len(), 2);
+    model.statement(statement);
+    assert_eq!(model.scan(statement, table, 0).len(), 3);
+}
+
+#[test]
+fn a_savepoint_takes_back_what_followed_it() {
+    let (mut model, table) = with_table();
+    let writer = model.begin(Scope::Transaction);
+    model.put(writer, place(table, "a"), value("1"));
+    let mark = model.savepoint(writer);
+    model.put(writer, place(table, "a"), value("2"));
+    model.delete_range(writer, table, 0, b"a", b"z");
+    assert_eq!(model.get(writer, &place(table, "a")), None);
+    model.rollback_to(writer, mark);
+    assert_eq!(model.get(writer, &place(table, "a")), Some(value("1")));
+    model.update(writer, place(table, "a"), |old| {
+        Some([old.unwrap(), b"!"].concat())
+    });
+    model.commit(writer);
+    let reader = model.begin(Scope::Transaction);
+    assert_eq!(model.get(reader, &place(table, "a")), Some(value("1!")));
+}
+
+#[test]
+fn checks_are_refused_for_their_reasons() {
+    let (mut model, table) = with_table();
+    commit_put(&mut model, table, "a", "1");
+    let (one, two) = (
+        model.begin(Scope::Transaction),
+        model.begin(Scope::Transaction),
+    );
+    let a = place(table, "a");
+    let b = place(table, "b");
+    let put = [(a.clone(), Some(value("2")))];
+    model.snapshot(two);
+    let free = [(Check::Free, a.clone())];
+    let mine = [(Check::Mine, a.clone())];
+    assert_eq!(model.write(one, &free, &put), Outcome::Duplicate);
+    assert_eq!(
+        model.write(one, &[(Check::Mine, b)], &put),
+        Outcome::NotFound
+    );
+    assert_eq!(model.write(one, &mine, &put), Outcome::Done);
+    assert_eq!(model.write(two, &mine, &put), Outcome::MustWait);
+    model.commit(one);
+    assert_eq!(model.write(two, &mine, &put), Outcome::Conflict);
+    let locked = model.get_locked(two, &a, LockMode::Exclusive);
+    assert_eq!(locked, Ok(Some(value("2"))));
+    let three = model.begin(Scope::Transaction);
+    assert_eq!(model.write(three, &mine, &put), Outcome::MustWait);
+    assert_eq!(model.write(two, &mine, &put), Outcome::Done);
+}
+
+#[test]
+fn a_crash_leaves_a_prefix_of_the_journal() {
+    let (mut model, table) = with_table();
+    commit_put(&mut model, table, "a", "1");
+    model.acknowledge();
+    let before = model.contents();
+    commit_put(&mut model, table, "a", "2");
+    model.rename_table(table, "u");
+    let open = model.begin(Scope::Transaction);
+    model.put(open, place(table, "x"), value("lost"));
+    assert_eq!(model.acknowledged(), 2);
+    assert_eq!(model.events(), 4);
+    assert_eq!(model.contents_after(2), before);
+    model.recover(3);
+    assert_eq!(model.acknowledged(), 3);
+    assert_eq!(model.name(table), "t");
+    let reader = model.begin(Scope::Transaction);
+    assert_eq!(model.scan(reader, table, 0).len(), 1);
+    assert_eq!(model.get(reader, &place(table, "a")), Some(value("2")));
+}
+
+#[test]
+#[should_panic(expected = "a crash cannot leave")]
+fn an_acknowledged_event_cannot_be_lost() {
+    let (mut model, _) = with_table();
+    model.acknowledge();
+    model.recover(0);
+}
+
+proptest::proptest! {
+    /// The versioned state and the plain contents are built apart; they agree.
+    #[test]
+    fn versions_and_contents_agree(steps: Vec<(u8, u8, u8)>) {
+        let (mut model, table) = with_table();
+        let mut writer = model.begin(Scope::Transaction);
+        for (what, key, number) in steps {
+            let key = [key % 8];
+            let at = Place { table, index: 0, key: key.to_vec() };
+            match what % 8 {
+                0..=3 => model.put(writer, at, vec![number]),
+                4 => model.delete(writer, at),
+                5 => model.delete_range(writer, table, 0, &key, &[key[0] + number % 4]),
+                6 => {
+                    model.rollback(writer);
+                    writer = model.begin(Scope::Transaction);
+                }
+                _ => {
+                    model.commit(writer);
+                    writer = model.begin(Scope::Transaction);
+                    let seen = model.scan(writer, table, 0);
+                    let contents = model.contents();
+                    assert_eq!(contents.by_name()["t"].indexes[0], seen);
+                }
+            }
+        }
+    }
+}

@@ -10,8 +10,6 @@ use std::collections::BTreeMap;
 pub struct TableContents {
     /// The indexes in the table's order.
     pub indexes: Vec<BTreeMap<Key, Value>>,
-    /// Counters that ever moved.
-    pub counters: BTreeMap<u8, u64>,
 }
 
 /// All tables by name.
@@ -38,7 +36,6 @@ impl Contents {
             } => {
                 let empty = TableContents {
                     indexes: vec![BTreeMap::new(); *indexes],
-                    counters: BTreeMap::new(),
                 };
                 self.tables.insert(*table, (name.clone(), empty));
             }
@@ -53,16 +50,6 @@ impl Contents {
             Event::Truncated { table } => {
                 if let Some((_, contents)) = self.tables.get_mut(table) {
                     contents.indexes.iter_mut().for_each(BTreeMap::clear);
-                    contents.counters.clear();
-                }
-            }
-            Event::Counter {
-                table,
-                counter,
-                value,
-            } => {
-                if let Some((_, contents)) = self.tables.get_mut(table) {
-                    contents.counters.insert(*counter, *value);
                 }
             }
             Event::Committed { writes } => {

@@ -35,15 +35,6 @@ pub enum Event {
         /// The table.
         table: TableId,
     },
-    /// A counter of a table moved.
-    Counter {
-        /// The table.
-        table: TableId,
-        /// Which counter.
-        counter: u8,
-        /// Its value from now on.
-        value: u64,
-    },
     /// A transaction committed; `None` is a deletion.
     Committed {
         /// What it left of each key that it wrote.

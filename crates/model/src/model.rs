@@ -53,7 +53,6 @@ pub(crate) type Version = (u64, Option<Value>);
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) indexes: usize,
-    pub(crate) counters: BTreeMap<u8, u64>,
 }
 
 #[derive(Debug)]
@@ -192,7 +191,6 @@ impl Model {
                 let created = Table {
                     name: name.clone(),
                     indexes: *indexes,
-                    counters: BTreeMap::new(),
                 };
                 self.tables.insert(*table, created);
             }
@@ -206,19 +204,7 @@ impl Model {
                 }
             }
             Event::Truncated { table } => {
-                if let Some(table) = self.tables.get_mut(table) {
-                    table.counters.clear();
-                }
                 self.versions.retain(|place, _| place.table != *table);
-            }
-            Event::Counter {
-                table,
-                counter,
-                value,
-            } => {
-                if let Some(table) = self.tables.get_mut(table) {
-                    table.counters.insert(*counter, *value);
-                }
             }
             Event::Committed { writes } => {
                 self.commits += 1;

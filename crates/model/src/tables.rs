@@ -54,32 +54,6 @@ impl Model {
         self.happen(Event::Truncated { table });
     }
 
-    /// Raises a counter to at least `value`; returns what it is then.
-    ///
-    /// # Panics
-    /// When there is no such table.
-    pub fn advance_counter(&mut self, table: TableId, counter: u8, value: u64) -> u64 {
-        let before = self.counter(table, counter);
-        if value > before {
-            self.happen(Event::Counter {
-                table,
-                counter,
-                value,
-            });
-        }
-        before.max(value)
-    }
-
-    /// A counter's value, zero at first.
-    ///
-    /// # Panics
-    /// When there is no such table.
-    #[must_use]
-    pub fn counter(&self, table: TableId, counter: u8) -> u64 {
-        let counters = &self.require(table).counters;
-        counters.get(&counter).copied().unwrap_or(0)
-    }
-
     /// The table of a name.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<TableId> {

@@ -139,10 +139,7 @@ fn flusher(inner: &Arc<Inner>) {
             None => {
                 let mut work = inner.background.work.lock();
                 if !*work && !inner.background.is_stopping() {
-                    inner
-                        .background
-                        .work_there
-                        .wait_for(&mut work, LOOK_AGAIN);
+                    inner.background.work_there.wait_for(&mut work, LOOK_AGAIN);
                 }
                 *work = false;
             }
@@ -224,9 +221,8 @@ fn next_job(inner: &Inner, due_only: bool) -> Option<(Arc<Index>, FlushJob)> {
     for list in [&mut frozen, &mut others] {
         list.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
     }
-    let claim = |(_, index): &(u64, Arc<Index>)| {
-        index.tree.next_job().map(|job| (Arc::clone(index), job))
-    };
+    let claim =
+        |(_, index): &(u64, Arc<Index>)| index.tree.next_job().map(|job| (Arc::clone(index), job));
     if let Some(found) = frozen.iter().find_map(claim) {
         return Some(found);
     }
@@ -237,9 +233,7 @@ fn next_job(inner: &Inner, due_only: bool) -> Option<(Arc<Index>, FlushJob)> {
 /// Runs a job; its failure is noted in the index.
 fn run(inner: &Inner, index: &Arc<Index>, job: FlushJob) -> StorageResult<()> {
     let horizon = inner.transactions.horizon();
-    let outcome = index.while_running(|| {
-        std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)))
-    });
+    let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)));
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(_) => Err(StorageError::corrupt(

@@ -173,9 +173,7 @@ pub(crate) fn admit(inner: &Inner, transaction: &TransactionShared) -> EngineRes
         let most = u64::try_from(DELAY_MAX.as_micros()).unwrap_or(0);
         let delay = most * excess / span * excess / span;
         if delay >= 20 {
-            inner
-                .background
-                .wait_for_room(Duration::from_micros(delay));
+            inner.background.wait_for_room(Duration::from_micros(delay));
             inner.budget.count_stall(since);
         }
         return Ok(());

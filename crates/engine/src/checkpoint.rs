@@ -65,7 +65,9 @@ pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
     let mut house = inner.house.lock();
     inner.transactions.prune();
     let end = inner.log.end();
-    let replayed = end.0.saturating_sub(inner.replay_from.load(Ordering::Acquire));
+    let replayed = end
+        .0
+        .saturating_sub(inner.replay_from.load(Ordering::Acquire));
     let moved = end != house.last_end;
     let due = forced
         || (moved && house.last_checkpoint.elapsed() >= inner.options.checkpoint_period)
@@ -119,8 +121,7 @@ fn save(inner: &Inner, house: &mut HouseState, closing: bool) -> EngineResult<()
 }
 
 fn checkpoint_index(inner: &Inner, index: &Arc<Index>) -> EngineResult<()> {
-    let changes = index.changes.load(Ordering::SeqCst);
-    if index.is_gone() || changes == index.changes_durable.load(Ordering::SeqCst) {
+    if index.is_gone() || !index.tree.needs_checkpoint() {
         return Ok(());
     }
     let ids = inner.transactions.ids();
@@ -137,10 +138,8 @@ fn checkpoint_index(inner: &Inner, index: &Arc<Index>) -> EngineResult<()> {
             None => Ok(()),
         }
     });
-    let durable = inner.checked(index, durable)?;
-    index.durable_lsn.fetch_max(durable.0, Ordering::AcqRel);
+    inner.checked(index, durable)?;
     index.durable_oldest.store(oldest.0, Ordering::Release);
-    index.changes_durable.store(changes, Ordering::SeqCst);
     Ok(())
 }
 
@@ -176,10 +175,12 @@ fn write_catalogue_since(inner: &Inner, end: Lsn, closing: bool) -> EngineResult
 /// the top of the file.
 fn capture(inner: &Inner, end: Lsn, closing: bool) -> Catalogue {
     let transactions = &inner.transactions;
-    let mut replay_from = transactions.commit_floor().map_or(end, |floor| floor.min(end));
+    let mut replay_from = transactions
+        .commit_floor()
+        .map_or(end, |floor| floor.min(end));
     for index in inner.written_indexes() {
         if !index.is_gone()
-            && let Some(needed) = index.log_needed_from()
+            && let Some(needed) = index.log_needed_from(|| inner.log.end())
         {
             replay_from = replay_from.min(needed);
         }
@@ -192,16 +193,18 @@ fn capture(inner: &Inner, end: Lsn, closing: bool) -> Catalogue {
         let tables = inner.tables.lock();
         (tables.next_table, tables.next_file)
     };
-    let entries = table_slots(inner).into_iter().map(|(mut entry, counters, slot)| {
-        entry.counters = counters.snapshot(closing);
-        if let Some(table) = &*slot.lock() {
-            let open = table.indexes.load();
-            for (index, open) in entry.indexes.iter_mut().zip(open.iter()) {
-                index.oldest_write_id = open.oldest_write_id();
+    let entries = table_slots(inner)
+        .into_iter()
+        .map(|(mut entry, counters, slot)| {
+            entry.counters = counters.snapshot(closing);
+            if let Some(table) = &*slot.lock() {
+                let open = table.indexes.load();
+                for (index, open) in entry.indexes.iter_mut().zip(open.iter()) {
+                    index.oldest_write_id = open.oldest_write_id(|| inner.log.end());
+                }
             }
-        }
-        (entry.id, entry)
-    });
+            (entry.id, entry)
+        });
     Catalogue {
         instance: inner.instance,
         // Never back: the log before is gone, and what an index says to need

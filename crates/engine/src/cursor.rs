@@ -457,10 +457,7 @@ impl Cursor {
             return false;
         };
         match motion {
-            Motion::Forward => self
-                .upper
-                .as_deref()
-                .is_none_or(|upper| tree.key() < upper),
+            Motion::Forward => self.upper.as_deref().is_none_or(|upper| tree.key() < upper),
             Motion::Backward => self
                 .lower
                 .as_deref()

@@ -65,7 +65,10 @@ struct Replay {
 fn new_instance() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let nanoseconds = now.map_or(1, |now| now.as_nanos());
-    let seed = [nanoseconds.to_le_bytes(), [u8::try_from(std::process::id() & 0xff).unwrap_or(0); 16]];
+    let seed = [
+        nanoseconds.to_le_bytes(),
+        [u8::try_from(std::process::id() & 0xff).unwrap_or(0); 16],
+    ];
     teak_base::checksum::checksum(seed.as_flattened()) | 1
 }
 
@@ -304,8 +307,8 @@ impl Replay {
                 paths,
             } => {
                 let paths = decode_paths(paths).map_err(malformed(lsn))?;
-                let name = String::from_utf8(name.to_vec())
-                    .map_err(|_| malformed(lsn)(Malformed))?;
+                let name =
+                    String::from_utf8(name.to_vec()).map_err(|_| malformed(lsn)(Malformed))?;
                 self.rename(table_id, name, paths)
             }
             Record::IndexesChanged { bytes } => {
@@ -338,7 +341,12 @@ impl Replay {
         }
     }
 
-    fn write(&mut self, lsn: Lsn, write_id: WriteId, operations: &Operations<'_>) -> EngineResult<()> {
+    fn write(
+        &mut self,
+        lsn: Lsn,
+        write_id: WriteId,
+        operations: &Operations<'_>,
+    ) -> EngineResult<()> {
         self.transactions.ids().adopt(write_id, NOBODY);
         for operation in operations {
             let Some(index) = self.index_after(operation.file, lsn)? else {
@@ -367,7 +375,7 @@ impl Replay {
             self.open_table_of(file)?;
         }
         let index = self.indexes.get(&file).cloned().flatten();
-        let index = index.filter(|index| lsn.0 >= index.durable_lsn.load(Ordering::Relaxed));
+        let index = index.filter(|index| lsn >= index.replay_from);
         if let Some(index) = &index
             && !index.listed.swap(true, Ordering::AcqRel)
         {
@@ -479,7 +487,7 @@ impl Replay {
                 let Some(job) = index.tree.next_job() else {
                     break;
                 };
-                index.while_running(|| job.run(&horizon))?;
+                job.run(&horizon)?;
             }
         }
     }

@@ -1,8 +1,12 @@
-//! Counts since the engine was opened.
+//! Counts since the engine was opened, and sizes at one moment.
 
+use crate::budget::memtable_use;
+use crate::engine::{Engine, Inner};
+use crate::table::Index;
 use crate::transaction::RowCounts;
-use teak_tree::FlushReport;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use teak_tree::FlushReport;
 
 /// The engine's own counts; those of its parts are asked of them.
 #[derive(Debug, Default)]
@@ -17,6 +21,17 @@ pub(crate) struct EngineCounts {
     pub flush_failures: AtomicU64,
     pub checkpoints: AtomicU64,
     pub recovered_records: AtomicU64,
+    /// Of files that are closed.
+    closed: ClosedFiles,
+}
+
+#[derive(Debug, Default)]
+struct ClosedFiles {
+    blocks_read: AtomicU64,
+    blocks_written: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+    syncs: AtomicU64,
 }
 
 impl EngineCounts {
@@ -38,5 +53,174 @@ impl EngineCounts {
                 count.fetch_add(new, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Keeps the counts of a file that is being closed or dropped.
+    pub(crate) fn add_closed(&self, index: &Index) {
+        let file = index.tree.file_statistics();
+        for (count, new) in [
+            (&self.closed.blocks_read, file.blocks_read),
+            (&self.closed.blocks_written, file.blocks_written),
+            (&self.closed.bytes_read, file.bytes_read),
+            (&self.closed.bytes_written, file.bytes_written),
+            (&self.closed.syncs, file.syncs),
+        ] {
+            count.fetch_add(new, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Counts since the engine was opened, and sizes at one moment.
+#[allow(missing_docs)] // The names say it; see SHOW STATUS in the manual.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Statistics {
+    pub cache_bytes_limit: u64,
+    pub cache_bytes_used: u64,
+    pub page_cache_bytes: u64,
+    pub page_cache_bytes_limit: u64,
+    pub memtable_bytes: u64,
+    pub memtable_frozen_bytes: u64,
+    pub memtable_bytes_limit: u64,
+    pub cache_hits: u64,
+    pub cache_misses: u64,
+    pub blocks_read: u64,
+    pub blocks_written: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub data_syncs: u64,
+    pub log_bytes_appended: u64,
+    pub log_bytes_written: u64,
+    pub log_bytes_kept: u64,
+    pub log_syncs: u64,
+    pub log_commits: u64,
+    pub flushes: u64,
+    pub flush_bytes_in: u64,
+    pub flush_bytes_out: u64,
+    pub flush_failures: u64,
+    pub checkpoints: u64,
+    pub pending_flush_bytes: u64,
+    pub filter_checks: u64,
+    pub filter_negatives: u64,
+    pub writer_stalls: u64,
+    pub writer_stall_microseconds: u64,
+    pub lock_waits: u64,
+    pub lock_timeouts: u64,
+    pub deadlocks: u64,
+    pub row_locks: u64,
+    pub snapshots: u64,
+    pub write_id_table_bytes: u64,
+    pub transactions_active: u64,
+    pub transactions_waiting: u64,
+    pub transactions_committed: u64,
+    pub transactions_rolled_back: u64,
+    pub rows_inserted: u64,
+    pub rows_updated: u64,
+    pub rows_deleted: u64,
+    pub tables: u64,
+    pub open_tables: u64,
+    pub indexes: u64,
+    pub recovered_records: u64,
+    pub aborted_ids: u64,
+}
+
+/// The open indexes of all tables, with the names of their tables.
+pub(crate) fn open_indexes(inner: &Inner) -> Vec<(Arc<str>, Arc<Index>)> {
+    let slots: Vec<_> = {
+        let tables = inner.tables.lock();
+        tables
+            .by_id
+            .values()
+            .map(|state| Arc::clone(&state.slot))
+            .collect()
+    };
+    let mut open = Vec::new();
+    for slot in slots {
+        // A table that is being opened now is left out.
+        let table = slot.try_lock().and_then(|slot| slot.clone());
+        if let Some(table) = table {
+            let name = table.name();
+            for index in table.indexes.load().iter() {
+                open.push((Arc::clone(&name), Arc::clone(index)));
+            }
+        }
+    }
+    open
+}
+
+impl Engine {
+    /// Counts and sizes.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        let inner = &self.inner;
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counts = &inner.counts;
+        let cache = inner.cache.statistics();
+        let log = inner.log.statistics();
+        let transactions = inner.transactions.counts();
+        let memtables = memtable_use(inner);
+        let mut found = Statistics {
+            cache_bytes_limit: inner.budget.total(),
+            cache_bytes_used: cache.bytes + memtables.active + memtables.frozen,
+            page_cache_bytes: cache.bytes,
+            page_cache_bytes_limit: inner.budget.page_cache_bytes(),
+            memtable_bytes: memtables.active + memtables.frozen,
+            memtable_frozen_bytes: memtables.frozen,
+            memtable_bytes_limit: inner.budget.memtable_quota(),
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            blocks_read: load(&counts.closed.blocks_read),
+            blocks_written: load(&counts.closed.blocks_written),
+            bytes_read: load(&counts.closed.bytes_read),
+            bytes_written: load(&counts.closed.bytes_written),
+            data_syncs: load(&counts.closed.syncs),
+            log_bytes_appended: log.raw_bytes,
+            log_bytes_written: log.written_bytes,
+            log_bytes_kept: log.segments_bytes,
+            log_syncs: log.syncs,
+            log_commits: load(&counts.log_commits),
+            flushes: load(&counts.flushes),
+            flush_bytes_in: load(&counts.flush_bytes_in),
+            flush_bytes_out: load(&counts.flush_bytes_out),
+            flush_failures: load(&counts.flush_failures),
+            checkpoints: load(&counts.checkpoints),
+            filter_checks: cache.filter_checks,
+            filter_negatives: cache.filter_negatives,
+            writer_stalls: load(&inner.budget.stalls),
+            writer_stall_microseconds: load(&inner.budget.stall_microseconds),
+            lock_waits: transactions.lock_waits,
+            lock_timeouts: transactions.lock_timeouts,
+            deadlocks: transactions.deadlocks,
+            row_locks: inner.transactions.locks().count(),
+            snapshots: inner.transactions.snapshots().count(),
+            write_id_table_bytes: inner.transactions.ids().memory_bytes(),
+            transactions_active: transactions.active,
+            transactions_waiting: transactions.waiting,
+            transactions_committed: transactions.committed,
+            transactions_rolled_back: transactions.rolled_back,
+            rows_inserted: load(&counts.rows_inserted),
+            rows_updated: load(&counts.rows_updated),
+            rows_deleted: load(&counts.rows_deleted),
+            tables: inner.tables.lock().by_id.len() as u64,
+            recovered_records: load(&counts.recovered_records),
+            aborted_ids: inner.transactions.ids().aborted_settled() as u64,
+            ..Statistics::default()
+        };
+        let mut last_table: Option<Arc<str>> = None;
+        for (table, index) in open_indexes(inner) {
+            found.indexes += 1;
+            if last_table.as_ref() != Some(&table) {
+                found.open_tables += 1;
+                last_table = Some(table);
+            }
+            let file = index.tree.file_statistics();
+            found.blocks_read += file.blocks_read;
+            found.blocks_written += file.blocks_written;
+            found.bytes_read += file.bytes_read;
+            found.bytes_written += file.bytes_written;
+            found.data_syncs += file.syncs;
+            found.pending_flush_bytes += index.tree.pending_work_bytes();
+        }
+        found
     }
 }

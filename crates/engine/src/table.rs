@@ -158,14 +158,8 @@ pub(crate) struct Index {
     pub listed: AtomicBool,
     /// Dropped or replaced: no more background work.
     pub gone: AtomicBool,
-    /// Background jobs that run on it now.
-    pub running: AtomicUsize,
-    /// Background jobs that finished on it since it was opened.
-    pub changes: AtomicU64,
-    /// Of which this many are durable.
-    pub changes_durable: AtomicU64,
-    /// Everything logged before this position is durable in the file.
-    pub durable_lsn: AtomicU64,
+    /// Recovery skips what was logged before: the file holds it.
+    pub replay_from: Lsn,
     /// No unsettled id below is in the durable file.
     pub durable_oldest: AtomicU64,
     failing: AtomicBool,
@@ -176,15 +170,11 @@ pub(crate) struct Index {
 
 impl Index {
     pub(crate) fn new(entry: IndexEntry, tree: Arc<Tree>, damaged: &Arc<AtomicBool>) -> Self {
-        let durable = tree.flushed_lsn();
         Self {
             entry,
             listed: AtomicBool::new(false),
             gone: AtomicBool::new(false),
-            running: AtomicUsize::new(0),
-            changes: AtomicU64::new(0),
-            changes_durable: AtomicU64::new(0),
-            durable_lsn: AtomicU64::new(durable.0),
+            replay_from: tree.flushed_lsn(),
             durable_oldest: AtomicU64::new(oldest_of(&tree).0),
             failing: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -246,27 +236,21 @@ impl Index {
             .is_none_or(|failure| failure.retry_at <= now)
     }
 
-    /// The position from which recovery would need this index's log; `None`
-    /// when its file holds everything.
-    ///
-    /// The order of the reads matters: what leaves a memtable shows as a
-    /// running job, then as a change, before it is durable.
-    pub(crate) fn log_needed_from(&self) -> Option<Lsn> {
-        let oldest = self.tree.oldest_unflushed_lsn();
-        let durable = Lsn(self.durable_lsn.load(Ordering::Acquire));
-        let quiet = self.running.load(Ordering::SeqCst) == 0
-            && self.changes.load(Ordering::SeqCst) == self.changes_durable.load(Ordering::SeqCst);
-        match (quiet, oldest) {
-            (false, Some(oldest)) => Some(durable.min(oldest)),
-            (false, None) => Some(durable),
-            (true, oldest) => oldest,
-        }
+    /// The position from which recovery would need this index's log, `None`
+    /// when its file holds everything. `log_end` yields the log's end.
+    pub(crate) fn log_needed_from(&self, log_end: impl Fn() -> Lsn) -> Option<Lsn> {
+        let mut end = Lsn(0);
+        let needed = self.tree.oldest_needed_lsn(|| {
+            end = log_end();
+            end
+        });
+        (needed < end).then_some(needed)
     }
 
     /// The oldest unsettled id that the file may hold when the engine is opened
     /// next, provided that it needs no log then. Zero when there is none.
-    pub(crate) fn oldest_write_id(&self) -> WriteId {
-        let clean = self.is_clean();
+    pub(crate) fn oldest_write_id(&self, log_end: impl Fn() -> Lsn) -> WriteId {
+        let clean = self.log_needed_from(log_end).is_none();
         let live = oldest_of(&self.tree);
         let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));
         match (clean, live.is_settled(), durable.is_settled()) {
@@ -274,25 +258,6 @@ impl Index {
             (false, true, false) => durable,
             (false, false, false) => live.min(durable),
         }
-    }
-
-    /// Whether anything of it is not durable in its file.
-    pub(crate) fn is_clean(&self) -> bool {
-        self.log_needed_from().is_none()
-    }
-
-    /// Runs background work on the tree and notes the change.
-    pub(crate) fn while_running<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Running<'a>(&'a Index);
-        impl Drop for Running<'_> {
-            fn drop(&mut self) {
-                self.0.changes.fetch_add(1, Ordering::SeqCst);
-                self.0.running.fetch_sub(1, Ordering::SeqCst);
-            }
-        }
-        self.running.fetch_add(1, Ordering::SeqCst);
-        let _running = Running(self);
-        work()
     }
 }
 

@@ -8,9 +8,7 @@
 //! - truncate: new files durable, the record, then the old files are removed.
 //! - rename: the record with the new paths, then the files are renamed.
 
-use crate::catalogue::{
-    Catalogue, IndexEntry, TableEntry, encode_indexes_changed, encode_paths,
-};
+use crate::catalogue::{Catalogue, IndexEntry, TableEntry, encode_indexes_changed, encode_paths};
 use crate::engine::{Engine, Inner};
 use crate::error::{EngineError, EngineResult};
 use crate::name::TableName;
@@ -354,6 +352,7 @@ impl Inner {
     fn abandon(&self, table: &Table) {
         for index in table.indexes.load().iter() {
             index.gone.store(true, Ordering::Release);
+            self.counts.add_closed(index);
         }
         self.unlist_gone();
         self.background.announce_room();
@@ -369,7 +368,9 @@ fn check(definition: &TableDefinition) -> EngineResult<()> {
     let refuse = |text: String| Err(EngineError::InvalidArgument(text));
     let count = definition.indexes.len();
     if count == 0 || count > INDEXES_MAX {
-        return refuse(format!("a table has 1 to {INDEXES_MAX} indexes, not {count}"));
+        return refuse(format!(
+            "a table has 1 to {INDEXES_MAX} indexes, not {count}"
+        ));
     }
     if definition.metadata.len() > METADATA_BYTES_MAX {
         return refuse(format!("metadata exceeds {METADATA_BYTES_MAX} bytes"));
@@ -546,14 +547,15 @@ impl Engine {
         let mut outcome = Ok(());
         for (old, new) in old.iter().zip(&mut new) {
             let directory = inner.directory();
-            if let Err(error) = inner.disk.rename(&directory.join(old), &directory.join(&*new)) {
+            if let Err(error) = inner
+                .disk
+                .rename(&directory.join(old), &directory.join(&*new))
+            {
                 new.clone_from(old);
                 outcome = Err(EngineError::Storage(error));
             }
         }
-        for directory in parents(inner.directory(), &old)
-            .union(&parents(inner.directory(), &new))
-        {
+        for directory in parents(inner.directory(), &old).union(&parents(inner.directory(), &new)) {
             if let Err(error) = inner.disk.sync_directory(directory) {
                 outcome = Err(EngineError::Storage(error));
             }

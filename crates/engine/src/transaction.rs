@@ -250,6 +250,7 @@ impl EngineTransaction {
                 transaction: 0,
                 write_ids: core.write_ids().into(),
             })?;
+            inner.counts.log_commits.fetch_add(1, Ordering::Relaxed);
             if inner.commit_sync.load(Ordering::Acquire)
                 && let Err(error) = inner.log.sync(lsn)
             {

@@ -247,9 +247,7 @@ impl EngineTransaction {
         for (place, check) in checks.iter().enumerate() {
             let locks = inner.transactions.locks();
             if check.index == 0 {
-                if check.need == Need::Mine
-                    && self.core()?.holds(check.lock, LockMode::Exclusive)
-                {
+                if check.need == Need::Mine && self.core()?.holds(check.lock, LockMode::Exclusive) {
                     // Nobody else can have written it since it was locked.
                     continue;
                 }
@@ -439,17 +437,13 @@ fn apply(
     // One guard per index, though an index may have two steps.
     let mut guards: SmallVec<[(usize, WriteGuard<'_>); 8]> = SmallVec::new();
     let mut operations: SmallVec<[WriteOperation<'_>; 8]> = SmallVec::new();
-    // Not behind the record to come; see `Index::log_needed_from`.
-    let floor = inner.log.durable();
     for step in steps {
         let Some(index) = indexes.get(step.place) else {
             return Err(EngineError::Internal("no such index".into()));
         };
         if guards.last().is_none_or(|(place, _)| *place != step.place) {
             inner.note_written(index);
-            let guard = index.tree.write_guard();
-            guard.set_lsn(floor);
-            guards.push((step.place, guard));
+            guards.push((step.place, index.tree.write_guard()));
         }
         operations.push(WriteOperation {
             file: index.entry.file,
@@ -458,10 +452,13 @@ fn apply(
             value: step.value,
         });
     }
-    inner.log.append(&Record::Write {
+    let lsn = inner.log.append(&Record::Write {
         write_id,
         operations: operations.as_slice().into(),
     })?;
+    for (_, guard) in &guards {
+        guard.set_lsn(lsn);
+    }
     let mut held = guards.iter();
     let mut current = held.next();
     for step in steps {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, Lsn, WriteId};
-use teak_tree::{Fate, Horizon};
+use teak_tree::{Fate, Horizon, Resolution};
 
 const SHARDS: usize = 16;
 
@@ -90,6 +90,11 @@ impl Horizon for HorizonValue {
 
     fn snapshots(&self) -> &[CommitSequence] {
         &self.snapshots
+    }
+
+    fn resolution(&self, least: WriteId, greatest: WriteId) -> Resolution {
+        let oldest = self.snapshots.first().copied().unwrap_or_default();
+        self.ids.resolution(least, greatest, oldest)
     }
 }
 

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::{CommitSequence, WriteId};
+use teak_tree::Resolution;
 
 const SEGMENT_IDS: u64 = 4096;
 
@@ -203,6 +204,40 @@ impl WriteIdTable {
     #[must_use]
     pub fn fate(&self, id: WriteId) -> WriteFate {
         self.directory.load().fate(id.0)
+    }
+
+    /// What became of all ids from `least` to `greatest`, for readers at or
+    /// after `oldest`. Gives up on many that are not settled.
+    #[must_use]
+    pub fn resolution(
+        &self,
+        least: WriteId,
+        greatest: WriteId,
+        oldest: CommitSequence,
+    ) -> Resolution {
+        const ASKED_MAX: u64 = 4096;
+        let directory = self.directory.load();
+        let mut resolution = Resolution::Settled;
+        let listed = directory.aborted.partition_point(|id| *id < least.0);
+        if directory
+            .aborted
+            .get(listed)
+            .is_some_and(|id| *id <= greatest.0)
+        {
+            resolution = Resolution::SettledOrAborted;
+        }
+        let open = least.0.max(directory.below);
+        if greatest.0.saturating_sub(open) >= ASKED_MAX && open <= greatest.0 {
+            return Resolution::Unresolved;
+        }
+        for id in open..=greatest.0 {
+            match directory.fate(id) {
+                WriteFate::Committed(at) if at <= oldest => {}
+                WriteFate::Aborted => resolution = Resolution::SettledOrAborted,
+                _ => return Resolution::Unresolved,
+            }
+        }
+        resolution
     }
 
     /// The transaction that runs under `id`, if it is undecided.

@@ -101,10 +101,9 @@ impl TableEntry {
         let name = take_text(take)?;
         let metadata = take.bytes()?.to_vec();
         let indexes = take_list(take, IndexEntry::take)?;
-        let counters: BTreeMap<u8, u64> =
-            take_list(take, |take| Ok((take.u8()?, take.varint()?)))?
-                .into_iter()
-                .collect();
+        let counters: BTreeMap<u8, u64> = take_list(take, |take| Ok((take.u8()?, take.varint()?)))?
+            .into_iter()
+            .collect();
         if indexes.is_empty() {
             return Err(Malformed);
         }

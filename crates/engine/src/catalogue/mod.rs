@@ -8,7 +8,9 @@
 mod codec;
 mod file;
 
-pub(crate) use codec::{decode_indexes_changed, decode_paths, encode_indexes_changed, encode_paths};
+pub(crate) use codec::{
+    decode_indexes_changed, decode_paths, encode_indexes_changed, encode_paths,
+};
 pub use file::{CATALOGUE_FILE, CATALOGUE_VERSION, decode_catalogue};
 pub(crate) use file::{read_catalogue, write_catalogue};
 

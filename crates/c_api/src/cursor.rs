@@ -1,0 +1,246 @@
+//! Cursors.
+
+use crate::arguments::{exclusive, out, reference, store, teak_slice};
+use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
+use crate::status::{Failure, Outcome, call};
+use crate::table::teak_table;
+use crate::transaction::teak_transaction;
+use ::teak_engine::{Cursor, EngineResult, EngineTransaction, ReadMode, Row, Seek};
+
+/// How a cursor reads.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum teak_lock_mode {
+    /// the transaction's snapshot
+    TEAK_LOCK_NONE = 0,
+    /// newest committed row, locked
+    TEAK_LOCK_SHARED = 1,
+    TEAK_LOCK_EXCLUSIVE = 2,
+}
+
+/// The number of a `teak_lock_mode`, as C passes it.
+pub type teak_lock_mode_number = u32;
+
+/// Where a seek goes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum teak_seek {
+    /// first key >= given
+    TEAK_SEEK_AT_OR_AFTER = 0,
+    /// first key greater than every key that starts with the given bytes
+    TEAK_SEEK_AFTER_PREFIX = 1,
+    /// last key < given
+    TEAK_SEEK_BEFORE = 2,
+    /// last key that starts with, or is smaller than, the given bytes
+    TEAK_SEEK_AT_OR_BEFORE_PREFIX = 3,
+}
+
+/// The number of a `teak_seek`, as C passes it.
+pub type teak_seek_number = u32;
+
+/// A row; valid until the next call on the cursor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct teak_row {
+    pub key: teak_slice,
+    pub value: teak_slice,
+}
+
+/// A cursor over one index.
+pub struct teak_cursor {
+    cursor: Cursor,
+    transaction: *mut teak_transaction,
+}
+
+fn mode_of(number: teak_lock_mode_number) -> Result<ReadMode, Failure> {
+    match number {
+        0 => Ok(ReadMode::Snapshot),
+        1 => Ok(ReadMode::Shared),
+        2 => Ok(ReadMode::Exclusive),
+        _ => Err(Failure::invalid("there is no such lock mode")),
+    }
+}
+
+fn seek_of(number: teak_seek_number) -> Result<Seek, Failure> {
+    match number {
+        0 => Ok(Seek::AtOrAfter),
+        1 => Ok(Seek::AfterPrefix),
+        2 => Ok(Seek::Before),
+        3 => Ok(Seek::AtOrBeforePrefix),
+        _ => Err(Failure::invalid("there is no such seek")),
+    }
+}
+
+/// The transaction and table outlive the cursor. On a secondary index a locking cursor waits for uncommitted
+/// entries and returns the newest committed ones, without locking them: the row itself is locked by teak_cursor_get on index 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_open(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    index: u32,
+    mode: teak_lock_mode_number,
+    cursor: *mut *mut teak_cursor,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        let (owned, table) = unsafe {
+            (
+                reference(transaction, "transaction")?.owned(),
+                reference(table, "table")?,
+            )
+        };
+        let place = out(cursor, "cursor")?;
+        let cursor = owned.cursor(&table.handle, index, mode_of(mode)?)?;
+        let handle = Box::new(teak_cursor {
+            cursor,
+            transaction,
+        });
+        // SAFETY: checked above.
+        unsafe { store(place, Box::into_raw(handle)) };
+        Ok(TEAK_OK)
+    })
+}
+
+/// Closes a cursor; NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_close(cursor: *mut teak_cursor) {
+    call(|| {
+        if !cursor.is_null() {
+            // SAFETY: a handle, which the caller gives up.
+            drop(unsafe { Box::from_raw(cursor) });
+        }
+        Ok(TEAK_OK)
+    });
+}
+
+/// lower <= key < upper for every row returned from now on; data NULL is unbounded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_set_bounds(
+    cursor: *mut teak_cursor,
+    lower: teak_slice,
+    upper: teak_slice,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        let (cursor, lower, upper) = unsafe {
+            (
+                exclusive(cursor, "cursor")?,
+                lower.optional(),
+                upper.optional(),
+            )
+        };
+        cursor.cursor.set_bounds(lower, upper);
+        Ok(TEAK_OK)
+    })
+}
+
+/// Moves a cursor and hands out the row found.
+#[inline]
+unsafe fn moved(
+    cursor: *mut teak_cursor,
+    row: *mut teak_row,
+    motion: impl for<'a> FnOnce(&'a mut Cursor, &mut EngineTransaction) -> EngineResult<Option<Row<'a>>>,
+) -> Outcome {
+    // SAFETY: pointers as promised in `arguments`; the transaction outlives
+    // the cursor.
+    let (cursor, transaction) = unsafe {
+        let cursor = exclusive(cursor, "cursor")?;
+        let transaction = reference(cursor.transaction, "transaction")?.owned();
+        (cursor, transaction)
+    };
+    let row = out(row, "row")?;
+    match motion(&mut cursor.cursor, transaction)? {
+        Some(found) => {
+            let translated = teak_row {
+                key: teak_slice::of(found.key),
+                value: teak_slice::of(found.value),
+            };
+            // SAFETY: checked above.
+            unsafe { store(row, translated) };
+            Ok(TEAK_OK)
+        }
+        None => Ok(TEAK_NOT_FOUND),
+    }
+}
+
+/// The row of exactly this key (filters make absent keys cheap). Positions nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_get(
+    cursor: *mut teak_cursor,
+    key: teak_slice,
+    row: *mut teak_row,
+) -> teak_status {
+    // SAFETY: pointers as promised in `arguments`.
+    call(|| unsafe { moved(cursor, row, |cursor, own| cursor.get(own, key.bytes())) })
+}
+
+/// Moves to a key near the given one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_seek(
+    cursor: *mut teak_cursor,
+    key: teak_slice,
+    mode: teak_seek_number,
+    row: *mut teak_row,
+) -> teak_status {
+    call(|| {
+        let seek = seek_of(mode)?;
+        // SAFETY: pointers as promised in `arguments`.
+        unsafe {
+            moved(cursor, row, |cursor, own| {
+                cursor.seek(own, key.bytes(), seek)
+            })
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_first(
+    cursor: *mut teak_cursor,
+    row: *mut teak_row,
+) -> teak_status {
+    // SAFETY: pointers as promised in `arguments`.
+    call(|| unsafe { moved(cursor, row, Cursor::first) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_last(
+    cursor: *mut teak_cursor,
+    row: *mut teak_row,
+) -> teak_status {
+    // SAFETY: pointers as promised in `arguments`.
+    call(|| unsafe { moved(cursor, row, Cursor::last) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_next(
+    cursor: *mut teak_cursor,
+    row: *mut teak_row,
+) -> teak_status {
+    // SAFETY: pointers as promised in `arguments`.
+    call(|| unsafe { moved(cursor, row, Cursor::next) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_previous(
+    cursor: *mut teak_cursor,
+    row: *mut teak_row,
+) -> teak_status {
+    // SAFETY: pointers as promised in `arguments`.
+    call(|| unsafe { moved(cursor, row, Cursor::previous) })
+}
+
+/// Gives up the explicit lock of the row last returned by a locking get or scan (the server's unlock_row).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_unlock(cursor: *mut teak_cursor) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`; the transaction
+        // outlives the cursor.
+        let (cursor, transaction) = unsafe {
+            let cursor = exclusive(cursor, "cursor")?;
+            let transaction = reference(cursor.transaction, "transaction")?.owned();
+            (cursor, transaction)
+        };
+        cursor.cursor.unlock(transaction)?;
+        Ok(TEAK_OK)
+    })
+}

@@ -1,0 +1,267 @@
+//! Opening, closing and asking the engine.
+
+use crate::arguments::{Context, exclusive, out, reference, store, teak_slice};
+use crate::status::teak_status::{self, TEAK_OK};
+use crate::status::{Failure, call};
+use ::teak_engine::{Engine, EngineOptions, Level};
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An open engine.
+pub struct teak_engine {
+    pub(crate) engine: Engine,
+}
+
+/// How an engine is opened.
+#[repr(C)]
+pub struct teak_options {
+    /// the data directory: catalogue and log live here
+    pub directory: teak_slice,
+    /// the whole memory budget
+    pub cache_bytes: u64,
+    /// 0 = default 64 MiB
+    pub log_segment_bytes: u64,
+    /// checkpoint pressure starts beyond; 0 = default 512 MiB
+    pub log_bytes_max: u64,
+    /// 0 = number of cores
+    pub background_threads: u32,
+    /// 0 = default 60
+    pub checkpoint_period_seconds: u32,
+    /// 1 = commits are durable on return
+    pub commit_sync: u32,
+    pub lock_timeout_milliseconds: u32,
+    /// Called, from any thread, with a level (0 note, 1 warning, 2 error) and one sentence; may be NULL.
+    pub log_message: Option<
+        unsafe extern "C" fn(context: *mut c_void, level: u32, text: *const c_char, len: usize),
+    >,
+    pub log_context: *mut c_void,
+}
+
+unsafe fn options_of(options: &teak_options) -> Result<EngineOptions, Failure> {
+    // SAFETY: the struct's slices are the caller's promise.
+    let directory = unsafe { options.directory.text("the directory") }?;
+    if directory.is_empty() {
+        return Err(Failure::invalid("the directory is empty"));
+    }
+    let mut chosen = EngineOptions::new(directory);
+    chosen.cache_bytes = options.cache_bytes;
+    if options.log_segment_bytes != 0 {
+        chosen.log_segment_bytes = options.log_segment_bytes;
+    }
+    if options.log_bytes_max != 0 {
+        chosen.log_bytes_max = options.log_bytes_max;
+    }
+    if options.background_threads != 0 {
+        chosen.background_threads = usize::try_from(options.background_threads).unwrap_or(1);
+    }
+    if options.checkpoint_period_seconds != 0 {
+        chosen.checkpoint_period = Duration::from_secs(options.checkpoint_period_seconds.into());
+    }
+    chosen.commit_sync = options.commit_sync != 0;
+    chosen.lock_timeout = Duration::from_millis(options.lock_timeout_milliseconds.into());
+    if let Some(log_message) = options.log_message {
+        let context = Context(options.log_context);
+        chosen.messages = Some(Arc::new(move |level, text: &str| {
+            let Context(context) = { context };
+            let level = match level {
+                Level::Note => 0,
+                Level::Warning => 1,
+                Level::Error => 2,
+            };
+            // SAFETY: the callback and its context live as long as the engine.
+            unsafe { log_message(context, level, text.as_ptr().cast(), text.len()) };
+        }));
+    }
+    Ok(chosen)
+}
+
+/// Opens the engine of a data directory, recovering what a crash left.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_open(
+    options: *const teak_options,
+    engine: *mut *mut teak_engine,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        let options = unsafe { options_of(reference(options, "options")?) }?;
+        let engine = out(engine, "engine")?;
+        let disk = Arc::new(teak_disk::RealDisk);
+        let opened = Engine::open(disk, options)?;
+        let handle = Box::into_raw(Box::new(teak_engine { engine: opened }));
+        // SAFETY: checked above.
+        unsafe { store(engine, handle) };
+        Ok(TEAK_OK)
+    })
+}
+
+/// Flushes, checkpoints and closes. All tables and transactions must be closed. Frees the handle even on error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_close(engine: *mut teak_engine) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, which the caller gives up.
+        let engine = unsafe { Box::from_raw(exclusive(engine, "engine")?) };
+        engine.engine.close()?;
+        Ok(TEAK_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_set_cache_bytes(
+    engine: *mut teak_engine,
+    bytes: u64,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle.
+        unsafe { reference(engine, "engine") }?
+            .engine
+            .set_cache_bytes(bytes)?;
+        Ok(TEAK_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_set_commit_sync(
+    engine: *mut teak_engine,
+    sync: bool,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle.
+        unsafe { reference(engine, "engine") }?
+            .engine
+            .set_commit_sync(sync);
+        Ok(TEAK_OK)
+    })
+}
+
+/// Makes everything committed durable in the log.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_flush_log(engine: *mut teak_engine) -> teak_status {
+    call(|| {
+        // SAFETY: a handle.
+        unsafe { reference(engine, "engine") }?.engine.flush_log()?;
+        Ok(TEAK_OK)
+    })
+}
+
+/// Flushes every memtable to its file and checkpoints every index; waits until done.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_checkpoint(engine: *mut teak_engine) -> teak_status {
+    call(|| {
+        // SAFETY: a handle.
+        unsafe { reference(engine, "engine") }?
+            .engine
+            .checkpoint()?;
+        Ok(TEAK_OK)
+    })
+}
+
+/// Counts since the engine was opened, and sizes at this moment.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct teak_counters {
+    pub cache_bytes_limit: u64,
+    pub cache_bytes_used: u64,
+    pub memtable_bytes: u64,
+    pub cache_hits: u64,
+    pub cache_misses: u64,
+    pub blocks_read: u64,
+    pub blocks_written: u64,
+    pub bytes_read: u64,
+    pub bytes_written: u64,
+    pub data_syncs: u64,
+    pub log_bytes_appended: u64,
+    pub log_bytes_written: u64,
+    pub log_syncs: u64,
+    pub log_commits: u64,
+    pub flushes: u64,
+    pub flush_bytes_in: u64,
+    pub flush_bytes_out: u64,
+    pub checkpoints: u64,
+    pub pending_flush_bytes: u64,
+    pub filter_checks: u64,
+    pub filter_negatives: u64,
+    pub writer_stalls: u64,
+    pub writer_stall_microseconds: u64,
+    pub lock_waits: u64,
+    pub lock_timeouts: u64,
+    pub transactions_active: u64,
+    pub transactions_committed: u64,
+    pub transactions_rolled_back: u64,
+    pub rows_inserted: u64,
+    pub rows_updated: u64,
+    pub rows_deleted: u64,
+    pub open_tables: u64,
+    pub indexes: u64,
+    pub recovered_records: u64,
+    pub aborted_ids: u64,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_counters(
+    engine: *mut teak_engine,
+    counters: *mut teak_counters,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle.
+        let found = unsafe { reference(engine, "engine") }?.engine.statistics();
+        let counters = out(counters, "counters")?;
+        let translated = teak_counters {
+            cache_bytes_limit: found.cache_bytes_limit,
+            cache_bytes_used: found.cache_bytes_used,
+            memtable_bytes: found.memtable_bytes,
+            cache_hits: found.cache_hits,
+            cache_misses: found.cache_misses,
+            blocks_read: found.blocks_read,
+            blocks_written: found.blocks_written,
+            bytes_read: found.bytes_read,
+            bytes_written: found.bytes_written,
+            data_syncs: found.data_syncs,
+            log_bytes_appended: found.log_bytes_appended,
+            log_bytes_written: found.log_bytes_written,
+            log_syncs: found.log_syncs,
+            log_commits: found.log_commits,
+            flushes: found.flushes,
+            flush_bytes_in: found.flush_bytes_in,
+            flush_bytes_out: found.flush_bytes_out,
+            checkpoints: found.checkpoints,
+            pending_flush_bytes: found.pending_flush_bytes,
+            filter_checks: found.filter_checks,
+            filter_negatives: found.filter_negatives,
+            writer_stalls: found.writer_stalls,
+            writer_stall_microseconds: found.writer_stall_microseconds,
+            lock_waits: found.lock_waits,
+            lock_timeouts: found.lock_timeouts,
+            transactions_active: found.transactions_active,
+            transactions_committed: found.transactions_committed,
+            transactions_rolled_back: found.transactions_rolled_back,
+            rows_inserted: found.rows_inserted,
+            rows_updated: found.rows_updated,
+            rows_deleted: found.rows_deleted,
+            open_tables: found.open_tables,
+            indexes: found.indexes,
+            recovered_records: found.recovered_records,
+            aborted_ids: found.aborted_ids,
+        };
+        // SAFETY: checked above.
+        unsafe { store(counters, translated) };
+        Ok(TEAK_OK)
+    })
+}
+
+/// Human-readable report for SHOW ENGINE TEAK STATUS, through the callback (once).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_status_text(
+    engine: *mut teak_engine,
+    sink: Option<unsafe extern "C" fn(context: *mut c_void, text: *const c_char, len: usize)>,
+    context: *mut c_void,
+) -> teak_status {
+    call(|| {
+        let sink = sink.ok_or_else(|| Failure::invalid("sink is NULL"))?;
+        // SAFETY: a handle.
+        let text = unsafe { reference(engine, "engine") }?.engine.status_text();
+        // SAFETY: the caller's callback, with the caller's context.
+        unsafe { sink(context, text.as_ptr().cast(), text.len()) };
+        Ok(TEAK_OK)
+    })
+}

@@ -1,0 +1,201 @@
+//! Transactions.
+//!
+//! A transaction handle belongs to one thread at a time, except that any
+//! thread may interrupt it; so its owner's half sits in a cell, and no call
+//! makes a `&mut` of the whole handle.
+
+use crate::arguments::{out, reference, store, teak_slice};
+use crate::engine::teak_engine;
+use crate::status::teak_status::{self, TEAK_OK};
+use crate::status::{Failure, call};
+use ::teak_engine::{EngineTransaction, Interrupter, Isolation};
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a transaction sees of others.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum teak_isolation {
+    TEAK_READ_UNCOMMITTED = 0,
+    TEAK_READ_COMMITTED = 1,
+    TEAK_REPEATABLE_READ = 2,
+    TEAK_SERIALIZABLE = 3,
+}
+
+/// The number of a `teak_isolation`, as C passes it.
+pub type teak_isolation_number = u32;
+
+/// A running transaction.
+pub struct teak_transaction {
+    owned: UnsafeCell<EngineTransaction>,
+    interrupter: Arc<Interrupter>,
+}
+
+impl teak_transaction {
+    /// The owner's half.
+    #[allow(clippy::mut_from_ref)] // See the top of the file.
+    pub(crate) unsafe fn owned(&self) -> &mut EngineTransaction {
+        // SAFETY: only the owning thread calls this, and no call of this
+        // library keeps the reference beyond its end or makes two of them.
+        unsafe { &mut *self.owned.get() }
+    }
+}
+
+fn isolation_of(number: teak_isolation_number) -> Result<Isolation, Failure> {
+    match number {
+        0 => Ok(Isolation::ReadUncommitted),
+        1 => Ok(Isolation::ReadCommitted),
+        2 => Ok(Isolation::RepeatableRead),
+        3 => Ok(Isolation::Serializable),
+        _ => Err(Failure::invalid("there is no such isolation")),
+    }
+}
+
+/// Starts a transaction.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_begin(
+    engine: *mut teak_engine,
+    isolation: teak_isolation_number,
+    transaction: *mut *mut teak_transaction,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        let engine = unsafe { reference(engine, "engine") }?;
+        let transaction = out(transaction, "transaction")?;
+        let begun = engine.engine.begin(isolation_of(isolation)?);
+        let handle = Box::new(teak_transaction {
+            interrupter: Arc::clone(begun.shared()),
+            owned: UnsafeCell::new(begun),
+        });
+        // SAFETY: checked above.
+        unsafe { store(transaction, Box::into_raw(handle)) };
+        Ok(TEAK_OK)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_set_lock_timeout(
+    transaction: *mut teak_transaction,
+    milliseconds: u32,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        let transaction = unsafe { reference(transaction, "transaction")?.owned() };
+        transaction.set_lock_timeout(Duration::from_millis(milliseconds.into()));
+        Ok(TEAK_OK)
+    })
+}
+
+/// Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_snapshot(
+    transaction: *mut teak_transaction,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        unsafe { reference(transaction, "transaction")?.owned() }.take_snapshot()?;
+        Ok(TEAK_OK)
+    })
+}
+
+/// A statement starts: READ COMMITTED takes a new snapshot; clears a pending interrupt.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_statement(
+    transaction: *mut teak_transaction,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        unsafe { reference(transaction, "transaction")?.owned() }.statement()?;
+        Ok(TEAK_OK)
+    })
+}
+
+/// A mark to return to: statements and savepoints alike.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_savepoint(
+    transaction: *mut teak_transaction,
+    mark: *mut u64,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        let transaction = unsafe { reference(transaction, "transaction")?.owned() };
+        let mark = out(mark, "mark")?;
+        let set = transaction.savepoint()?;
+        // SAFETY: checked above.
+        unsafe { store(mark, set) };
+        Ok(TEAK_OK)
+    })
+}
+
+/// Undoes every write since the mark, at once whatever their number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_rollback_to_savepoint(
+    transaction: *mut teak_transaction,
+    mark: u64,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        unsafe { reference(transaction, "transaction")?.owned() }.rollback_to_savepoint(mark)?;
+        Ok(TEAK_OK)
+    })
+}
+
+/// Frees the handle on TEAK_OK. On an error nothing is committed, and the handle must be rolled back.
+/// One exception: TEAK_POISONED/TEAK_IO from the log sync leaves the outcome to recovery; the handle is then freed by rollback too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_commit(transaction: *mut teak_transaction) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        unsafe { reference(transaction, "transaction")?.owned() }.commit()?;
+        // SAFETY: the handle is given up with success.
+        drop(unsafe { Box::from_raw(transaction) });
+        Ok(TEAK_OK)
+    })
+}
+
+/// always frees the handle
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_rollback(transaction: *mut teak_transaction) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        unsafe { reference(transaction, "transaction")?.owned() }.rollback();
+        // SAFETY: the handle is given up.
+        drop(unsafe { Box::from_raw(transaction) });
+        Ok(TEAK_OK)
+    })
+}
+
+/// From any thread while the transaction lives: pending waits and loops end with TEAK_INTERRUPTED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_interrupt(transaction: *mut teak_transaction) {
+    call(|| {
+        // SAFETY: a living handle; only its shared half is touched.
+        unsafe { reference(transaction, "transaction") }?
+            .interrupter
+            .interrupt();
+        Ok(TEAK_OK)
+    });
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_transaction) -> bool {
+    let mut has = false;
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        has = unsafe { reference(transaction, "transaction")?.owned() }.has_writes();
+        Ok(TEAK_OK)
+    });
+    has
+}
+
+/// The entry that refused a write.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct teak_duplicate {
+    /// which index refused
+    pub index: u32,
+    /// the existing entry, valid until the next call on the transaction
+    pub key: teak_slice,
+    pub value: teak_slice,
+}

@@ -1,0 +1,195 @@
+//! Writing rows.
+
+use crate::arguments::{array, reference, store, teak_slice};
+use crate::status::teak_status::{self, TEAK_DUPLICATE_KEY, TEAK_OK};
+use crate::status::{Outcome, call};
+use crate::table::teak_table;
+use crate::transaction::{teak_duplicate, teak_transaction};
+use ::teak_engine::{Change, EngineError, EngineResult, EngineTransaction, Entry};
+
+/// One index's entry of a row.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_entry {
+    pub index: u32,
+    /// a live entry of the same key is a duplicate
+    pub unique: bool,
+    pub key: teak_slice,
+    pub value: teak_slice,
+}
+
+/// One index's part of a row update. Unchanged indexes are not passed. key equality old==new means only the value changes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_change {
+    pub index: u32,
+    pub unique: bool,
+    /// data NULL: no old entry
+    pub old_key: teak_slice,
+    /// data NULL: no new entry
+    pub new_key: teak_slice,
+    pub new_value: teak_slice,
+}
+
+/// Rows of up to this many indexes are translated without allocation.
+const INLINE: usize = 8;
+
+/// Translates an array element by element, on the stack when it is short.
+fn translated<T: Copy, U: Copy, R>(
+    given: &[T],
+    empty: U,
+    translate: impl Fn(&T) -> U,
+    then: impl FnOnce(&[U]) -> R,
+) -> R {
+    let mut inline = [empty; INLINE];
+    match inline.get_mut(..given.len()) {
+        Some(places) => {
+            for (place, element) in places.iter_mut().zip(given) {
+                *place = translate(element);
+            }
+            then(places)
+        }
+        None => then(&given.iter().map(translate).collect::<Vec<U>>()),
+    }
+}
+
+const NO_ENTRY: Entry<'static> = Entry {
+    index: 0,
+    unique: false,
+    key: &[],
+    value: &[],
+};
+
+const NO_CHANGE: Change<'static> = Change {
+    index: 0,
+    unique: false,
+    old_key: None,
+    new_key: None,
+    new_value: &[],
+};
+
+unsafe fn entry<'a>(given: &teak_entry) -> Entry<'a> {
+    Entry {
+        index: given.index,
+        unique: given.unique,
+        // SAFETY: slices as promised in `arguments`.
+        key: unsafe { given.key.bytes() },
+        // SAFETY: as above.
+        value: unsafe { given.value.bytes() },
+    }
+}
+
+unsafe fn change<'a>(given: &teak_change) -> Change<'a> {
+    Change {
+        index: given.index,
+        unique: given.unique,
+        // SAFETY: slices as promised in `arguments`.
+        old_key: unsafe { given.old_key.optional() },
+        // SAFETY: as above.
+        new_key: unsafe { given.new_key.optional() },
+        // SAFETY: as above.
+        new_value: unsafe { given.new_value.bytes() },
+    }
+}
+
+/// Passes a write's outcome on, with the entry that refused it.
+unsafe fn finish(
+    outcome: EngineResult<()>,
+    transaction: &EngineTransaction,
+    duplicate: *mut teak_duplicate,
+) -> Outcome {
+    match outcome {
+        Ok(()) => Ok(TEAK_OK),
+        Err(EngineError::DuplicateKey) => {
+            if !duplicate.is_null() {
+                let found = transaction.duplicate();
+                let translated = teak_duplicate {
+                    index: found.index,
+                    key: teak_slice::of(&found.key),
+                    value: teak_slice::of(&found.value),
+                };
+                // SAFETY: not NULL, as promised in `arguments`.
+                unsafe { store(duplicate, translated) };
+            }
+            Ok(TEAK_DUPLICATE_KEY)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// One row. All or nothing: a duplicate leaves nothing of it. `duplicate` is written on TEAK_DUPLICATE_KEY; may be NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_insert(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    entries: *const teak_entry,
+    count: usize,
+    duplicate: *mut teak_duplicate,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        unsafe {
+            let transaction = reference(transaction, "transaction")?.owned();
+            let table = reference(table, "table")?;
+            let entries = array(entries, count, "entries")?;
+            let outcome = translated(
+                entries,
+                NO_ENTRY,
+                |given| entry(given),
+                |entries| transaction.insert(&table.handle, entries),
+            );
+            finish(outcome, transaction, duplicate)
+        }
+    })
+}
+
+/// One row, given the entries that change. TEAK_NOT_FOUND when the row is gone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_update(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    changes: *const teak_change,
+    count: usize,
+    duplicate: *mut teak_duplicate,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        unsafe {
+            let transaction = reference(transaction, "transaction")?.owned();
+            let table = reference(table, "table")?;
+            let changes = array(changes, count, "changes")?;
+            let outcome = translated(
+                changes,
+                NO_CHANGE,
+                |given| change(given),
+                |changes| transaction.update(&table.handle, changes),
+            );
+            finish(outcome, transaction, duplicate)
+        }
+    })
+}
+
+/// One row, given all its entries. TEAK_NOT_FOUND when the row is gone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_delete(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    entries: *const teak_entry,
+    count: usize,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        unsafe {
+            let transaction = reference(transaction, "transaction")?.owned();
+            let table = reference(table, "table")?;
+            let entries = array(entries, count, "entries")?;
+            let outcome = translated(
+                entries,
+                NO_ENTRY,
+                |given| entry(given),
+                |entries| transaction.delete(&table.handle, entries),
+            );
+            finish(outcome, transaction, std::ptr::null_mut())
+        }
+    })
+}

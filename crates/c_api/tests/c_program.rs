@@ -1,0 +1,79 @@
+//! Compiles a C program against the header and the static library, and runs
+//! it: the interface as C sees it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The static library that this test run has built.
+fn static_library() -> PathBuf {
+    let executable = std::env::current_exe().unwrap();
+    let dependencies = executable.parent().unwrap();
+    let mut found: Vec<PathBuf> = [dependencies, dependencies.parent().unwrap()]
+        .iter()
+        .flat_map(|directory| std::fs::read_dir(directory).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            let name = path.file_name().unwrap().to_str().unwrap_or("");
+            name.starts_with("libteak_c_api") && name.ends_with(".a")
+        })
+        .collect();
+    found.sort_by_key(|path| path.metadata().unwrap().modified().unwrap());
+    found.pop().expect("the static library")
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().expect("the command starts");
+    assert!(
+        output.status.success(),
+        "{command:?}\n{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_c_program_finds_every_call_as_the_header_says() {
+    let scratch = Scratch::new("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program.c");
+    let program = scratch.0.join("program");
+    run(Command::new("cc")
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-o"])
+        .arg(&program)
+        .arg(&source)
+        .arg(static_library())
+        .args(["-lpthread", "-ldl", "-lm"]));
+    let data = scratch.0.join("data");
+    run(Command::new(&program).arg(&data));
+}
+
+#[test]
+fn the_header_compiles_as_strict_c_and_as_cpp() {
+    let scratch = Scratch::new("header");
+    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/teak.h");
+    for (compiler, source, standard) in [("cc", "h.c", "-std=c11"), ("c++", "h.cc", "-std=c++17")] {
+        let source = scratch.0.join(source);
+        std::fs::write(&source, format!("#include \"{}\"\n", header.display())).unwrap();
+        run(Command::new(compiler)
+            .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
+            .args(["-fsyntax-only"])
+            .arg(&source));
+    }
+}

@@ -1,0 +1,334 @@
+/* Walks through the whole C interface against a directory given as argument. */
+#include "../include/teak.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void fail(const char *what, int line) {
+  char text[512] = "";
+  teak_last_error(text, sizeof text);
+  fprintf(stderr, "line %d: %s; last error: %s\n", line, what, text);
+  exit(1);
+}
+#define CHECK(condition) do { if (!(condition)) fail(#condition, __LINE__); } while (0)
+#define OK(call) CHECK((call) == TEAK_OK)
+
+static teak_slice text(const char *string) {
+  teak_slice slice = { (const uint8_t *)string, strlen(string) };
+  return slice;
+}
+static const teak_slice NONE = { NULL, 0 };
+
+static bool equal(teak_slice slice, const char *string) {
+  return slice.len == strlen(string) && memcmp(slice.data, string, slice.len) == 0;
+}
+
+static void on_message(void *context, uint32_t level, const char *text, size_t len) {
+  (void)level;
+  *(int *)context += 1;
+  fprintf(stderr, "engine: %.*s\n", (int)len, text);
+}
+static void on_text(void *context, const char *text, size_t len) {
+  (void)text;
+  *(size_t *)context += len;
+}
+static bool never(void *context) { (void)context; return false; }
+static bool at_once(void *context) { (void)context; return true; }
+
+static int messages;
+
+static teak_engine *open_engine(const char *directory) {
+  teak_options options;
+  memset(&options, 0, sizeof options);
+  options.directory = text(directory);
+  options.cache_bytes = 16 << 20;
+  options.background_threads = 2;
+  options.commit_sync = 1;
+  options.lock_timeout_milliseconds = 50;
+  options.log_message = on_message;
+  options.log_context = &messages;
+  teak_engine *engine = NULL;
+  OK(teak_engine_open(&options, &engine));
+  return engine;
+}
+
+static void create(teak_engine *engine) {
+  teak_index_definition indexes[3] = {
+    { text("PRIMARY"), 2, 0, true }, { text("name"), 2, 4096, true }, { text("group"), 1, 0, false } };
+  teak_table_definition definition = { text("./db/people"), indexes, 3, text("layout") };
+  OK(teak_table_create(engine, &definition));
+  CHECK(teak_table_create(engine, &definition) == TEAK_TABLE_EXISTS);
+  char error[200];
+  CHECK(teak_last_error(error, sizeof error) == strlen(error));
+  CHECK(strstr(error, "db/people") != NULL);
+  indexes[0].codec = 99;
+  definition.name = text("./db/other");
+  CHECK(teak_table_create(engine, &definition) == TEAK_INVALID_ARGUMENT);
+}
+
+static teak_status insert(teak_transaction *t, teak_table *table, const char *key, const char *name,
+                          const char *group, teak_duplicate *duplicate) {
+  teak_entry entries[3] = { { 0, true, text(key), text(name) }, { 1, true, text(name), text(key) },
+                            { 2, false, text(group), NONE } };
+  return teak_insert(t, table, entries, 3, duplicate);
+}
+
+static void rows(teak_engine *engine, teak_table *table) {
+  teak_transaction *t = NULL;
+  teak_duplicate duplicate;
+  uint64_t mark = 0;
+  OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &t));
+  CHECK(!teak_transaction_has_writes(t));
+  OK(insert(t, table, "k1", "ann", "a1", NULL));
+  OK(insert(t, table, "k2", "bob", "a2", NULL));
+  OK(insert(t, table, "k3", "cid", "b3", NULL));
+  CHECK(teak_transaction_has_writes(t));
+  CHECK(insert(t, table, "k9", "bob", "a9", &duplicate) == TEAK_DUPLICATE_KEY);
+  CHECK(duplicate.index == 1 && equal(duplicate.key, "bob") && equal(duplicate.value, "k2"));
+  CHECK(insert(t, table, "k1", "zed", "a9", &duplicate) == TEAK_DUPLICATE_KEY);
+  CHECK(duplicate.index == 0 && equal(duplicate.key, "k1") && equal(duplicate.value, "ann"));
+  OK(teak_savepoint(t, &mark));
+  OK(insert(t, table, "k4", "dan", "c4", NULL));
+  OK(teak_rollback_to_savepoint(t, mark));
+  OK(teak_commit(t));
+
+  OK(teak_transaction_begin(engine, TEAK_READ_COMMITTED, &t));
+  OK(teak_transaction_set_lock_timeout(t, 10));
+  OK(teak_transaction_statement(t));
+  OK(teak_transaction_snapshot(t));
+  teak_cursor *cursor = NULL;
+  teak_row row;
+  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
+  OK(teak_cursor_get(cursor, text("k2"), &row));
+  CHECK(equal(row.key, "k2") && equal(row.value, "bob"));
+  CHECK(teak_cursor_get(cursor, text("k4"), &row) == TEAK_NOT_FOUND);
+  OK(teak_cursor_first(cursor, &row));
+  CHECK(equal(row.key, "k1"));
+  OK(teak_cursor_next(cursor, &row));
+  OK(teak_cursor_next(cursor, &row));
+  CHECK(equal(row.key, "k3"));
+  CHECK(teak_cursor_next(cursor, &row) == TEAK_NOT_FOUND);
+  OK(teak_cursor_last(cursor, &row));
+  OK(teak_cursor_previous(cursor, &row));
+  CHECK(equal(row.key, "k2"));
+  OK(teak_cursor_set_bounds(cursor, text("k2"), text("k3")));
+  OK(teak_cursor_first(cursor, &row));
+  CHECK(equal(row.key, "k2"));
+  CHECK(teak_cursor_next(cursor, &row) == TEAK_NOT_FOUND);
+  OK(teak_cursor_set_bounds(cursor, NONE, NONE));
+  OK(teak_cursor_seek(cursor, text("k2"), TEAK_SEEK_BEFORE, &row));
+  CHECK(equal(row.key, "k1"));
+  CHECK(teak_cursor_seek(cursor, text("k"), TEAK_SEEK_AFTER_PREFIX, &row) == TEAK_NOT_FOUND);
+  OK(teak_cursor_seek(cursor, text("k"), TEAK_SEEK_AT_OR_BEFORE_PREFIX, &row));
+  CHECK(equal(row.key, "k3"));
+  CHECK(teak_cursor_seek(cursor, text("k"), (teak_seek)9, &row) == TEAK_INVALID_ARGUMENT);
+  teak_cursor_close(cursor);
+
+  /* Update the key and a secondary, delete another row, under locks. */
+  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_EXCLUSIVE, &cursor));
+  OK(teak_cursor_get(cursor, text("k3"), &row));
+  teak_transaction *other = NULL;
+  OK(teak_transaction_begin(engine, TEAK_READ_COMMITTED, &other));
+  teak_cursor *waiting = NULL;
+  teak_row theirs;
+  OK(teak_cursor_open(other, table, 0, TEAK_LOCK_SHARED, &waiting));
+  CHECK(teak_cursor_get(waiting, text("k3"), &theirs) == TEAK_LOCK_TIMEOUT);
+  teak_interrupt(other);
+  CHECK(teak_cursor_get(waiting, text("k3"), &theirs) == TEAK_INTERRUPTED);
+  OK(teak_transaction_statement(other));
+  OK(teak_cursor_get(waiting, text("k1"), &theirs));
+  OK(teak_cursor_unlock(waiting));
+  teak_cursor_close(waiting);
+  OK(teak_rollback(other));
+  teak_change changes[3] = { { 0, true, text("k3"), text("k7"), text("cyd") },
+                             { 1, true, text("cid"), text("cyd"), text("k7") },
+                             { 2, false, text("b3"), NONE, NONE } };
+  OK(teak_update(t, table, changes, 3, &duplicate));
+  OK(teak_cursor_get(cursor, text("k1"), &row));
+  teak_entry gone[3] = { { 0, true, text("k1"), NONE }, { 1, true, text("ann"), NONE }, { 2, false, text("a1"), NONE } };
+  OK(teak_delete(t, table, gone, 3));
+  CHECK(teak_delete(t, table, gone, 3) == TEAK_NOT_FOUND);
+  teak_cursor_close(cursor);
+  OK(teak_commit(t));
+}
+
+static void expect_rows(teak_engine *engine, teak_table *table) {
+  static const char *keys[] = { "k2", "k7" };
+  teak_transaction *t = NULL;
+  teak_cursor *cursor = NULL;
+  teak_row row;
+  OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &t));
+  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
+  teak_status status = teak_cursor_first(cursor, &row);
+  for (int n = 0; n < 2; n++) {
+    CHECK(status == TEAK_OK && equal(row.key, keys[n]));
+    status = teak_cursor_next(cursor, &row);
+  }
+  CHECK(status == TEAK_NOT_FOUND);
+  teak_cursor_close(cursor);
+  OK(teak_commit(t));
+}
+
+static void counters(teak_engine *engine, teak_table *table) {
+  uint64_t value = 0, first = 0, next = 0;
+  OK(teak_counter_advance(table, 0, 8));
+  OK(teak_counter_advance(table, 0, 5));
+  OK(teak_counter_get(table, 0, &value));
+  CHECK(value == 8);
+  OK(teak_counter_set(table, 0, 100));
+  CHECK(teak_counter_set(table, 1000, 1) == TEAK_INVALID_ARGUMENT);
+  OK(teak_row_ids_reserve(table, 10, &first));
+  OK(teak_row_ids_reserve(table, 1, &next));
+  CHECK(next == first + 10);
+  OK(teak_engine_flush_log(engine));
+}
+
+static void look(teak_engine *engine, teak_table *table) {
+  teak_counters found;
+  teak_index_statistics statistics;
+  teak_slice metadata;
+  size_t count = 0, written = 0;
+  uint64_t entries = 0;
+  bool damaged = true;
+  OK(teak_engine_counters(engine, &found));
+  CHECK(found.rows_inserted >= 3 && found.open_tables == 1 && found.indexes == 3);
+  OK(teak_engine_status_text(engine, on_text, &written));
+  CHECK(written > 100);
+  OK(teak_table_metadata(table, &metadata));
+  CHECK(equal(metadata, "layout"));
+  OK(teak_table_index_count(table, &count));
+  CHECK(count == 3);
+  OK(teak_index_statistics_get(table, 0, &statistics));
+  CHECK(statistics.codec == 2);
+  CHECK(teak_index_statistics_get(table, 7, &statistics) == TEAK_INVALID_ARGUMENT);
+  OK(teak_records_in_range(table, 0, NONE, NONE, &entries));
+  CHECK(entries > 0);
+  OK(teak_engine_checkpoint(engine));
+  written = 0;
+  OK(teak_table_verify(table, never, on_text, &written));
+  CHECK(written == 0);
+  OK(teak_table_verify(table, NULL, on_text, &written));
+  (void)teak_table_verify(table, at_once, on_text, &written);
+  OK(teak_table_is_damaged(table, &damaged));
+  CHECK(!damaged);
+  OK(teak_engine_set_cache_bytes(engine, 8 << 20));
+  CHECK(teak_engine_set_cache_bytes(engine, 1) == TEAK_INVALID_ARGUMENT);
+  OK(teak_engine_set_commit_sync(engine, false));
+}
+
+static void null_arguments(teak_engine *engine, teak_table *table) {
+  teak_transaction *t = NULL;
+  teak_cursor *cursor = NULL;
+  teak_row row;
+  bool exists;
+  OK(teak_transaction_begin(engine, TEAK_SERIALIZABLE, &t));
+  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
+  const teak_status refused = TEAK_INVALID_ARGUMENT;
+  CHECK(teak_engine_open(NULL, &engine) == refused);
+  CHECK(teak_engine_close(NULL) == refused);
+  CHECK(teak_engine_counters(engine, NULL) == refused);
+  CHECK(teak_engine_status_text(engine, NULL, NULL) == refused);
+  CHECK(teak_table_create(engine, NULL) == refused);
+  CHECK(teak_table_open(NULL, text("x"), &table) == refused);
+  CHECK(teak_table_exists(engine, NONE, &exists) == refused);
+  CHECK(teak_table_metadata(table, NULL) == refused);
+  CHECK(teak_counter_get(NULL, 0, NULL) == refused);
+  CHECK(teak_transaction_begin(engine, (teak_isolation)44, &t) == refused);
+  CHECK(teak_transaction_statement(NULL) == refused);
+  CHECK(teak_insert(t, table, NULL, 1, NULL) == refused);
+  CHECK(teak_insert(NULL, table, NULL, 0, NULL) == refused);
+  CHECK(teak_cursor_first(cursor, NULL) == refused);
+  CHECK(teak_cursor_first(NULL, &row) == refused);
+  CHECK(teak_commit(NULL) == refused);
+  CHECK(teak_rollback(NULL) == refused);
+  CHECK(!teak_transaction_has_writes(NULL));
+  teak_interrupt(NULL);
+  teak_cursor_close(NULL);
+  teak_table_close(NULL);
+  CHECK(teak_last_error(NULL, 0) > 0);
+  teak_cursor_close(cursor);
+  OK(teak_rollback(t));
+}
+
+/* Writes and dies without closing: half committed, half not. */
+static void die_writing(const char *directory) {
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    teak_engine *engine = open_engine(directory);
+    teak_table *table = NULL;
+    teak_transaction *t = NULL, *lost = NULL;
+    OK(teak_table_open(engine, text("./db/people"), &table));
+    OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &t));
+    OK(insert(t, table, "x1", "xan", "x1", NULL));
+    OK(teak_commit(t));
+    OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &lost));
+    OK(insert(lost, table, "x2", "xob", "x2", NULL));
+    OK(teak_engine_flush_log(engine));
+    _exit(0);
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void tables(teak_engine *engine) {
+  teak_table *table = NULL;
+  teak_transaction *t = NULL;
+  teak_cursor *cursor = NULL;
+  teak_row row;
+  bool exists = false;
+  uint64_t value = 0;
+  OK(teak_table_rename(engine, text("./db/people"), text("./db2/folk")));
+  OK(teak_table_exists(engine, text("./db2/folk"), &exists));
+  CHECK(exists);
+  CHECK(teak_table_open(engine, text("./db/people"), &table) == TEAK_NO_SUCH_TABLE);
+  OK(teak_table_open(engine, text("./db2/folk"), &table));
+  OK(teak_counter_get(table, 0, &value));
+  CHECK(value == 100);
+  OK(teak_transaction_begin(engine, TEAK_READ_UNCOMMITTED, &t));
+  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
+  OK(teak_cursor_get(cursor, text("x1"), &row));
+  CHECK(teak_cursor_get(cursor, text("x2"), &row) == TEAK_NOT_FOUND);
+  OK(teak_table_truncate(engine, text("./db2/folk")));
+  CHECK(teak_cursor_first(cursor, &row) == TEAK_NOT_FOUND);
+  teak_cursor_close(cursor);
+  OK(teak_commit(t));
+  OK(teak_counter_get(table, 0, &value));
+  CHECK(value == 0);
+  teak_table_close(table);
+  OK(teak_table_drop(engine, text("./db2/folk")));
+  OK(teak_table_exists(engine, text("./db2/folk"), &exists));
+  CHECK(!exists);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 2);
+  teak_engine *engine = open_engine(argv[1]);
+  teak_table *table = NULL;
+  create(engine);
+  OK(teak_table_open(engine, text("./db/people"), &table));
+  rows(engine, table);
+  expect_rows(engine, table);
+  counters(engine, table);
+  look(engine, table);
+  expect_rows(engine, table);
+  null_arguments(engine, table);
+  teak_table_close(table);
+  OK(teak_engine_close(engine));
+
+  engine = open_engine(argv[1]);
+  OK(teak_table_open(engine, text("./db/people"), &table));
+  expect_rows(engine, table);
+  teak_table_close(table);
+  OK(teak_engine_close(engine));
+
+  die_writing(argv[1]);
+  engine = open_engine(argv[1]);
+  tables(engine);
+  OK(teak_engine_close(engine));
+  puts("every call answered as the header says");
+  return 0;
+}

@@ -1,0 +1,213 @@
+//! The report for SHOW ENGINE STATUS: what a person wants to see first.
+
+use crate::engine::Engine;
+use crate::statistics::{Statistics, open_indexes};
+use std::fmt::{self, Write};
+
+/// Indexes listed by name, the largest first.
+const INDEXES_LISTED: usize = 20;
+
+/// Bytes as a person reads them.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+        for (unit, shift) in UNITS {
+            if self.0 >> shift > 0 {
+                let whole = self.0 >> shift;
+                let tenth = ((self.0 >> (shift - 10)) & 1023) * 10 / 1024;
+                return write!(f, "{whole}.{tenth} {unit}");
+            }
+        }
+        write!(f, "{} bytes", self.0)
+    }
+}
+
+fn percent(part: u64, whole: u64) -> u64 {
+    (part.saturating_mul(100)).checked_div(whole).unwrap_or(0)
+}
+
+fn memory(out: &mut String, s: &Statistics) -> fmt::Result {
+    writeln!(out, "MEMORY")?;
+    writeln!(
+        out,
+        "budget {}, used {}",
+        Bytes(s.cache_bytes_limit),
+        Bytes(s.cache_bytes_used)
+    )?;
+    writeln!(
+        out,
+        "memtables {} of {}, of which frozen {}",
+        Bytes(s.memtable_bytes),
+        Bytes(s.memtable_bytes_limit),
+        Bytes(s.memtable_frozen_bytes)
+    )?;
+    writeln!(
+        out,
+        "page cache {} of {}, hits {} % of {}",
+        Bytes(s.page_cache_bytes),
+        Bytes(s.page_cache_bytes_limit),
+        percent(s.cache_hits, s.cache_hits + s.cache_misses),
+        s.cache_hits + s.cache_misses
+    )?;
+    writeln!(
+        out,
+        "write ids {}, row locks {}",
+        Bytes(s.write_id_table_bytes),
+        s.row_locks
+    )
+}
+
+fn flush(out: &mut String, s: &Statistics) -> fmt::Result {
+    writeln!(out, "\nFLUSHING")?;
+    writeln!(
+        out,
+        "jobs {}, failed {}, written {} (raw {}), waiting {}",
+        s.flushes,
+        s.flush_failures,
+        Bytes(s.flush_bytes_out),
+        Bytes(s.flush_bytes_in),
+        Bytes(s.pending_flush_bytes)
+    )?;
+    writeln!(
+        out,
+        "writers slowed {} times, {} ms in all",
+        s.writer_stalls,
+        s.writer_stall_microseconds / 1000
+    )?;
+    writeln!(
+        out,
+        "blocks read {} ({}), written {} ({}), syncs {}",
+        s.blocks_read,
+        Bytes(s.bytes_read),
+        s.blocks_written,
+        Bytes(s.bytes_written),
+        s.data_syncs
+    )?;
+    writeln!(
+        out,
+        "filters asked {}, spared a read {} %",
+        s.filter_checks,
+        percent(s.filter_negatives, s.filter_checks)
+    )
+}
+
+fn log(out: &mut String, s: &Statistics, end: u64, replay_from: u64) -> fmt::Result {
+    writeln!(out, "\nLOG")?;
+    writeln!(
+        out,
+        "end {end}, recovery would read {}, files {}",
+        Bytes(end.saturating_sub(replay_from)),
+        Bytes(s.log_bytes_kept)
+    )?;
+    writeln!(
+        out,
+        "appended {}, written {}, syncs {}, commits {}",
+        Bytes(s.log_bytes_appended),
+        Bytes(s.log_bytes_written),
+        s.log_syncs,
+        s.log_commits
+    )?;
+    writeln!(
+        out,
+        "checkpoints {}, records recovered at start {}",
+        s.checkpoints, s.recovered_records
+    )
+}
+
+fn transactions(out: &mut String, s: &Statistics) -> fmt::Result {
+    writeln!(out, "\nTRANSACTIONS")?;
+    writeln!(
+        out,
+        "active {}, waiting {}, committed {}, rolled back {}, snapshots {}",
+        s.transactions_active,
+        s.transactions_waiting,
+        s.transactions_committed,
+        s.transactions_rolled_back,
+        s.snapshots
+    )?;
+    writeln!(
+        out,
+        "waits for rows {}, timeouts {}, deadlocks {}, aborted writes listed {}",
+        s.lock_waits, s.lock_timeouts, s.deadlocks, s.aborted_ids
+    )?;
+    writeln!(
+        out,
+        "rows inserted {}, updated {}, deleted {}",
+        s.rows_inserted, s.rows_updated, s.rows_deleted
+    )
+}
+
+impl Engine {
+    /// The report for SHOW ENGINE STATUS.
+    #[must_use]
+    pub fn status_text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_status(&mut out);
+        out
+    }
+
+    fn write_status(&self, out: &mut String) -> fmt::Result {
+        let s = self.statistics();
+        memory(out, &s)?;
+        flush(out, &s)?;
+        let end = self.inner.log.end().0;
+        let from = self
+            .inner
+            .replay_from
+            .load(std::sync::atomic::Ordering::Relaxed);
+        log(out, &s, end, from)?;
+        transactions(out, &s)?;
+        writeln!(out, "\nINDEXES")?;
+        writeln!(
+            out,
+            "tables {}, open {}, open indexes {}",
+            s.tables, s.open_tables, s.indexes
+        )?;
+        let mut indexes: Vec<_> = open_indexes(&self.inner)
+            .into_iter()
+            .map(|(table, index)| {
+                let file = index.tree.file_statistics();
+                (file.file_bytes, table, index)
+            })
+            .collect();
+        indexes.sort_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+        for (bytes, table, index) in indexes.iter().take(INDEXES_LISTED) {
+            let tree = index.tree.statistics();
+            write!(
+                out,
+                "{table} {}: {} on disk, {} raw, {} in memory, {} entries, height {}, {} runs, {} above leaves",
+                index.entry.label,
+                Bytes(*bytes),
+                Bytes(tree.raw_bytes),
+                Bytes(tree.memtable_bytes + tree.frozen_bytes),
+                tree.rows,
+                tree.height,
+                tree.runs,
+                Bytes(tree.upper_bytes)
+            )?;
+            match index.failure() {
+                Some(error) => writeln!(out, ", NOT FLUSHED: {error}")?,
+                None => writeln!(out)?,
+            }
+        }
+        if indexes.len() > INDEXES_LISTED {
+            writeln!(out, "and {} more", indexes.len() - INDEXES_LISTED)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_readable() {
+        assert_eq!(Bytes(17).to_string(), "17 bytes");
+        assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
+        assert_eq!(Bytes(5 << 40).to_string(), "5.0 TiB");
+    }
+}

@@ -91,6 +91,12 @@ pub struct TreeStatistics {
 }
 
 impl Tree {
+    /// Sizes and counts of the file.
+    #[must_use]
+    pub fn file_statistics(&self) -> teak_block_file::Statistics {
+        self.file.statistics()
+    }
+
     /// Shape, sizes and counts.
     #[must_use]
     pub fn statistics(&self) -> TreeStatistics {

@@ -72,7 +72,7 @@ impl Child {
         options: &TreeOptions,
     ) -> Arc<Self> {
         let own_due = summary::own_due(&runs, below.is_none(), options);
-        let summary = Summary::of_child(&runs, below.as_deref(), own_due, options);
+        let summary = Summary::of_child(&runs, below.as_deref(), own_due);
         Arc::new(Self {
             id,
             runs,

@@ -143,12 +143,7 @@ fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
 }
 
 impl Summary {
-    pub(crate) fn of_child(
-        runs: &[RunRef],
-        below: Option<&Node>,
-        own_due: f64,
-        options: &TreeOptions,
-    ) -> Self {
+    pub(crate) fn of_child(runs: &[RunRef], below: Option<&Node>, own_due: f64) -> Self {
         let mut summary = match below {
             Some(node) => Summary {
                 holds_buffered: node.summary.holds_buffered || !runs.is_empty(),

@@ -1,7 +1,11 @@
 //! Walking everything and checking that it holds.
 
+use crate::node::{Child, KeyRange, Node, RunForm, RunHandle};
 use crate::tree::Tree;
-use teak_base::StorageResult;
+use std::collections::HashMap;
+use std::sync::Arc;
+use teak_base::{StorageError, StorageResult};
+use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress, BlockKind};
 
 /// What was checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,21 +17,144 @@ pub struct VerifyReport {
     pub runs: u64,
     /// Entries read.
     pub entries: u64,
-    /// Raw bytes of those runs.
-    pub raw_bytes: u64,
+    /// Blocks read.
+    pub blocks: u64,
+    /// Space of those, in bytes.
+    pub block_bytes: u64,
 }
 
+type Progress<'a> = &'a mut dyn FnMut(&VerifyReport) -> bool;
+
+/// The runs of a version, each once, by the address of its handle.
+type Handles = HashMap<*const RunHandle, (Arc<RunHandle>, u32)>;
+
 impl Tree {
-    /// Reads every block of the current version and checks order, fences,
-    /// filters, counts and the invariants of the tree. `progress` is called
-    /// now and then; returning false ends the walk with `Interrupted`.
+    /// Reads every block of the current version from the disk and checks
+    /// checksums, order, fences, filters, counts and the tree's invariants:
+    /// runs lie in their children's ranges, leaf data does not overlap, no two
+    /// blocks share space. `progress` is called for every page; returning
+    /// false ends the walk with `Interrupted`. Others may go on meanwhile.
     ///
     /// # Errors
     /// `Corrupt` with the first thing that does not hold; `Interrupted`, `Io`.
-    pub fn verify(
-        &self,
-        _progress: &mut dyn FnMut(&VerifyReport) -> bool,
-    ) -> StorageResult<VerifyReport> {
-        Ok(VerifyReport::default())
+    pub fn verify(&self, progress: Progress<'_>) -> StorageResult<VerifyReport> {
+        let mut report = VerifyReport::default();
+        let mut handles = Handles::new();
+        let version = {
+            // References are counted under the lock, so it is held for the walk
+            // over the nodes, which are in memory.
+            let _install = self.install.lock();
+            let version = self.version.load_full();
+            self.verify_node(&version.root, &KeyRange::all(), &mut handles, &mut report)?;
+            for (handle, references) in handles.values() {
+                if handle.references() != *references {
+                    return Err(self.damage(0, "a run's references are miscounted"));
+                }
+            }
+            version
+        };
+        let mut blocks = Vec::new();
+        {
+            // A checkpoint gives nodes addresses before they are written.
+            let _no_checkpoint = self.checkpoint.lock();
+            self.verify_node_blocks(&version.root, &mut blocks)?;
+        }
+        for (handle, _) in handles.values() {
+            report.runs += 1;
+            handle.run.verify(&mut blocks, &mut |entries| {
+                report.entries += entries;
+                progress(&report)
+            })?;
+        }
+        self.verify_space(&mut blocks)?;
+        report.blocks = blocks.len() as u64;
+        let padded = blocks.iter().map(|block| padded_bytes(*block));
+        report.block_bytes = padded.sum();
+        Ok(report)
     }
+
+    fn damage(&self, offset: u64, reason: &str) -> StorageError {
+        StorageError::corrupt(self.path(), offset, reason)
+    }
+
+    fn verify_node(
+        &self,
+        node: &Node,
+        range: &KeyRange,
+        handles: &mut Handles,
+        report: &mut VerifyReport,
+    ) -> StorageResult<()> {
+        report.nodes += 1;
+        let offset = node.address.lock().map_or(0, |address| address.offset);
+        for (child, child_range) in node.children_with_ranges(range) {
+            if child_range.is_empty() || !range.covers(&child_range) {
+                return Err(self.damage(offset, "a child's range lies outside its node's"));
+            }
+            for run in &child.runs {
+                if run.clip.is_none() && !child_range.covers(run.handle.extent()) {
+                    return Err(self.damage(offset, "a run lies outside its child's range"));
+                }
+                let key = Arc::as_ptr(&run.handle);
+                let entry = handles.entry(key);
+                entry.or_insert_with(|| (Arc::clone(&run.handle), 0)).1 += 1;
+            }
+            match &child.below {
+                Some(below) if below.height + 1 == node.height => {
+                    self.verify_node(below, &child_range, handles, report)?;
+                }
+                Some(_) => return Err(self.damage(offset, "a node lies at a wrong height")),
+                None if node.height == 1 => self.verify_leaf(child, offset)?,
+                None => return Err(self.damage(offset, "a leaf lies above the bottom")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaf data is placed where nothing older lies, so no two pieces overlap.
+    fn verify_leaf(&self, leaf: &Child, offset: u64) -> StorageResult<()> {
+        let data = leaf
+            .runs
+            .iter()
+            .filter(|r| r.handle.form == RunForm::Bottom);
+        let mut ranges: Vec<KeyRange> = data.map(|run| run.range()).collect();
+        ranges.sort_by(|a, b| a.lower.cmp(&b.lower));
+        let disjoint = ranges.windows(2).all(|pair| match pair {
+            [a, b] => !a.overlaps(b),
+            _ => true,
+        });
+        if disjoint {
+            return Ok(());
+        }
+        Err(self.damage(offset, "pieces of leaf data overlap"))
+    }
+
+    fn verify_node_blocks(&self, node: &Node, blocks: &mut Vec<BlockAddress>) -> StorageResult<()> {
+        let address = *node.address.lock();
+        if let Some(address) = address {
+            self.file.read_block(address, BlockKind::Node)?;
+            blocks.push(address);
+        }
+        for child in &node.children {
+            if let Some(below) = &child.below {
+                self.verify_node_blocks(below, blocks)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn verify_space(&self, blocks: &mut [BlockAddress]) -> StorageResult<()> {
+        blocks.sort_by_key(|block| block.offset);
+        for pair in blocks.windows(2) {
+            if let [a, b] = pair
+                && a.offset + padded_bytes(*a) > b.offset
+            {
+                return Err(self.damage(b.offset, "two blocks share space"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn padded_bytes(block: BlockAddress) -> u64 {
+    u64::from(block.bytes).next_multiple_of(BLOCK_UNIT_BYTES)
 }

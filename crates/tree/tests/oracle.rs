@@ -9,7 +9,7 @@ use std::sync::Arc;
 use support::{Model, Random, Subject, View, compare_all, key, random_write, shown};
 use teak_base::CommitSequence;
 use teak_disk::MemoryDisk;
-use teak_tree::{FlushJob, TreeCursor, TreeOptions};
+use teak_tree::{FlushJob, TreeCursor, TreeOptions, VerifyReport};
 
 struct Run {
     random: Random,
@@ -63,7 +63,9 @@ impl Run {
                 let view = self.model.view(&mut self.random);
                 compare_all(&self.model, &self.subject, &view);
             }
-            920..923 => self.verify(),
+            920..923 => {
+                self.verify();
+            }
             923..925 => self.walk_while_writing(),
             _ => {
                 let view = self.model.view(&mut self.random);
@@ -110,8 +112,8 @@ impl Run {
         self.subject.reopen(&self.model);
     }
 
-    fn verify(&mut self) {
-        self.subject.tree.verify(&mut |_| true).unwrap();
+    fn verify(&mut self) -> VerifyReport {
+        self.subject.tree.verify(&mut |_| true).unwrap()
     }
 
     /// Steps a cursor both ways, seeks it now and then, while writes of its own
@@ -210,6 +212,9 @@ impl Run {
         );
         assert_eq!(statistics.entries as usize, self.model.scan(&view).len());
         self.subject.checkpoint().unwrap();
+        let report = self.verify();
+        let file = self.subject.tree.file_statistics();
+        assert_eq!(report.block_bytes, file.live_bytes, "no space is lost");
         self.subject.reopen(&self.model);
         compare_all(&self.model, &self.subject, &view);
         self.verify();

@@ -13,10 +13,12 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
-const CHUNK_BYTES_FIRST: usize = 16 * 1024;
+const CHUNK_BYTES_FIRST: usize = 8 * 1024;
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
 const LARGE_BYTES: usize = 64 * 1024;
 
+/// Bytes of a cache line.
+pub(super) const LINE_BYTES: usize = 64;
 /// Alignment of everything the arena gives out.
 pub(super) const ALIGNMENT: usize = 8;
 
@@ -76,6 +78,14 @@ impl Arena {
             }
             self.replace(current, bytes);
         }
+    }
+
+    /// [`Arena::allocate`], aligned to a cache line.
+    pub(super) fn allocate_lines(&self, bytes: usize) -> NonNull<u8> {
+        let start = self.allocate(bytes + LINE_BYTES - ALIGNMENT);
+        // SAFETY: at most `LINE_BYTES - ALIGNMENT` bytes are skipped, as the
+        // start is aligned to ALIGNMENT.
+        unsafe { start.add(start.align_offset(LINE_BYTES)) }
     }
 
     /// Memory taken, in bytes.

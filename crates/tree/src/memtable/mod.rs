@@ -1,6 +1,7 @@
-//! The ordered in-memory buffer that takes new entries of one index: a skip
-//! list in an arena ([`skip_list`], [`node`], [`arena`] hold all unsafe code
-//! but the cursor's), and a short list of range tombstones beside it.
+//! The ordered in-memory buffer that takes new entries of one index: a tree of
+//! cache-friendly nodes over entries in an arena ([`tree`], [`node`],
+//! [`entry`], [`arena`] hold all unsafe code but the cursor's), and a short
+//! list of range tombstones beside it.
 //!
 //! A sequence number per insertion orders points and range tombstones of one
 //! memtable. Readers see a tombstone as deletes in front of the older points
@@ -9,20 +10,22 @@
 
 mod arena;
 mod cursor;
+mod entry;
 mod node;
-mod skip_list;
+mod tree;
 
 pub use cursor::MemtableCursor;
 
 use crate::{RangeTombstone, Visit};
-use node::SearchKey;
+use entry::Version;
 use parking_lot::RwLock;
-use skip_list::SkipList;
+
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{Operation, WriteId};
+use tree::Tree;
 
 /// A range tombstone and its age.
 #[derive(Clone, Debug)]
@@ -39,7 +42,7 @@ struct Covering {
 /// to that, and the order of their calls is the order of the versions.
 #[derive(Debug)]
 pub struct Memtable {
-    list: SkipList,
+    tree: Tree,
     /// The number of the next insertion.
     sequence: AtomicU32,
     /// Least and greatest unsettled write id; `u64::MAX` and 0 at first.
@@ -57,7 +60,7 @@ impl Memtable {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            list: SkipList::new(),
+            tree: Tree::new(),
             sequence: AtomicU32::new(0),
             write_id_least: AtomicU64::new(u64::MAX),
             write_id_greatest: AtomicU64::new(0),
@@ -76,7 +79,13 @@ impl Memtable {
         assert!(key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX);
         self.note_write_id(write_id);
         let sequence = self.next_sequence();
-        self.list.insert(sequence, write_id, operation, key, value);
+        let version = Version {
+            sequence,
+            write_id,
+            operation,
+            value,
+        };
+        self.tree.insert(key, version);
     }
 
     /// Deletes all keys from `start` up to, and without, `end` (empty: no
@@ -137,7 +146,7 @@ impl Memtable {
     /// Memory used, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.list.bytes() + self.tombstone_bytes.load(Ordering::Relaxed)
+        self.tree.bytes() + self.tombstone_bytes.load(Ordering::Relaxed)
     }
 
     /// Points inserted.
@@ -150,7 +159,8 @@ impl Memtable {
         u64::from(self.sequence.load(Ordering::Relaxed)).saturating_sub(tombstones)
     }
 
-    /// Points and range tombstones inserted: it changes with every insertion.
+    /// Points and range tombstones inserted: it changes with every insertion,
+    /// at the latest when that can be seen.
     #[inline]
     #[must_use]
     pub fn insertions(&self) -> u32 {
@@ -196,7 +206,7 @@ impl Memtable {
         if let (None, None) = (key(lower), key(upper)) {
             return self.entries();
         }
-        self.list.estimate(key(lower), key(upper))
+        self.tree.estimate(key(lower), key(upper), self.entries())
     }
 
     /// A cursor over points and, in front of older points they cover, range
@@ -213,18 +223,15 @@ impl Memtable {
         key: &[u8],
         visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
     ) -> Visit {
-        let key = SearchKey::new(key);
-        let mut node = self.list.lower_bound(key);
+        let mut entry = self.tree.get(key);
         // After the search: a tombstone that a seen entry lies above is there.
         let tombstones = self.covering();
         let mut covering = tombstones
             .iter()
             .flat_map(|tombstones| tombstones.iter())
-            .filter(|covering| covering.tombstone.covers(key.bytes()))
+            .filter(|covering| covering.tombstone.covers(key))
             .peekable();
-        while let Some(version) = node
-            && version.has_key(key)
-        {
+        while let Some(version) = entry {
             while let Some(newer) = covering.next_if(|c| c.sequence > version.sequence()) {
                 if visitor(newer.tombstone.write_id, Operation::Delete, &[]) == Visit::Stop {
                     return Visit::Stop;
@@ -233,7 +240,7 @@ impl Memtable {
             if visitor(version.write_id(), version.operation(), version.value()) == Visit::Stop {
                 return Visit::Stop;
             }
-            node = version.next();
+            entry = version.older();
         }
         for older in covering {
             if visitor(older.tombstone.write_id, Operation::Delete, &[]) == Visit::Stop {
@@ -265,4 +272,4 @@ impl Default for Memtable {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

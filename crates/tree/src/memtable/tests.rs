@@ -56,10 +56,14 @@ impl Model {
     }
 }
 
+/// Short keys, some the beginnings of others, and keys that share long
+/// beginnings.
 fn key() -> impl Strategy<Value = Vec<u8>> {
+    let long = (0usize..3, proptest::collection::vec(0u8..2, 0..11));
     prop_oneof![
         proptest::collection::vec(0u8..3, 0..5),
         proptest::collection::vec(0u8..2, 7..11),
+        long.prop_map(|(common, end)| [&[1; 25][..common * 12], &end].concat()),
     ]
 }
 
@@ -71,7 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn config() -> ProptestConfig {
+pub(crate) fn config() -> ProptestConfig {
     ProptestConfig {
         cases: if cfg!(miri) { 4 } else { 256 },
         failure_persistence: None,
@@ -114,7 +118,7 @@ proptest! {
 
     #[test]
     fn cursor_shows_every_version_in_order(
-        steps in proptest::collection::vec(step(), 0..if cfg!(miri) { 30 } else { 200 }),
+        steps in proptest::collection::vec(step(), 0..if cfg!(miri) { 60 } else { 400 }),
     ) {
         let (memtable, model) = build(steps);
         let entries = model.entries();
@@ -143,7 +147,7 @@ proptest! {
 
     #[test]
     fn seeks_find_neighbours(
-        steps in proptest::collection::vec(step(), 0..if cfg!(miri) { 20 } else { 100 }),
+        steps in proptest::collection::vec(step(), 0..if cfg!(miri) { 40 } else { 400 }),
         probes in proptest::collection::vec((key(), 0usize..4), 1..8),
     ) {
         let (memtable, model) = build(steps);

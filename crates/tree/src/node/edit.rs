@@ -70,7 +70,7 @@ impl<'a> Editor<'a> {
         self.balance_root();
         let mut freed: Vec<Arc<RunHandle>> = Vec::new();
         for handle in self.unreferenced {
-            if !handle.is_referenced() && !freed.iter().any(|known| Arc::ptr_eq(known, &handle)) {
+            if handle.references() == 0 && !freed.iter().any(|known| Arc::ptr_eq(known, &handle)) {
                 freed.push(handle);
             }
         }

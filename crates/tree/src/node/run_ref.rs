@@ -78,8 +78,8 @@ impl RunHandle {
         self.references.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_referenced(&self) -> bool {
-        self.references.load(Ordering::Relaxed) > 0
+    pub(crate) fn references(&self) -> u32 {
+        self.references.load(Ordering::Relaxed)
     }
 
     /// Takes a reference away; true when it was the last.

@@ -6,6 +6,7 @@ mod estimate;
 mod index;
 #[cfg(test)]
 mod tests;
+mod verify;
 mod writer;
 
 pub use cursor::{ReadMode, RunCursor};

@@ -1,0 +1,144 @@
+//! Checking a run: every block is read from the disk, not from the cache, and
+//! compared with what the index and the description say of it.
+
+use super::index::{RUN_INDEX_LAYOUT, RunIndex};
+use super::{Run, RunDescription};
+use crate::Page;
+use crate::page::PAGE_LAYOUT_ROW;
+use teak_base::checksum::hash_key;
+use teak_base::{Operation, StorageError, StorageResult, WriteId};
+use teak_block_file::{BlockAddress, BlockKind};
+
+/// What the walk over a run has counted.
+#[derive(Default)]
+struct Walk {
+    puts: u64,
+    deletes: u64,
+    updates: u64,
+    keys: u64,
+    last_key: Option<Vec<u8>>,
+    /// Whether nothing older of the last key may follow.
+    closed: bool,
+}
+
+impl Run {
+    /// Reads all blocks of the run and checks that they agree. `progress` is
+    /// called for each page; false ends the walk. Appends the blocks' places.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Interrupted`, `Io`.
+    pub(crate) fn verify(
+        &self,
+        blocks: &mut Vec<BlockAddress>,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> StorageResult<()> {
+        let Some(address) = self.description.index else {
+            return Ok(());
+        };
+        blocks.push(address);
+        let block = self.file.read_block(address, BlockKind::RunIndex)?;
+        let index = match block.description.layout {
+            RUN_INDEX_LAYOUT => RunIndex::decode(&block.raw).ok(),
+            _ => None,
+        };
+        let index = index.ok_or_else(|| self.corrupt(address, "the run index is malformed"))?;
+        let mut walk = Walk::default();
+        for (number, record) in index.pages().iter().enumerate() {
+            let address = record.address;
+            blocks.push(address);
+            let block = self.file.read_block(address, BlockKind::Page)?;
+            let page = match block.description.layout {
+                PAGE_LAYOUT_ROW => Page::decode(block.raw).ok(),
+                _ => None,
+            };
+            let page = page.ok_or_else(|| self.corrupt(address, "the page is malformed"))?;
+            let fault = walk
+                .page(&page, &index, number, &self.description)
+                .or_else(|| (page.entries() != record.entries as usize).then_some(WRONG_COUNT));
+            if let Some(reason) = fault {
+                return Err(self.corrupt(address, reason));
+            }
+            if !progress(page.entries() as u64) {
+                return Err(StorageError::Interrupted);
+            }
+        }
+        match walk.end(&index, &self.description) {
+            Some(reason) => Err(self.corrupt(address, reason)),
+            None => Ok(()),
+        }
+    }
+}
+
+const WRONG_COUNT: &str = "the page and its run's index disagree";
+
+impl Walk {
+    /// Checks a page; the reason when something does not hold.
+    fn page(
+        &mut self,
+        page: &Page,
+        index: &RunIndex,
+        number: usize,
+        description: &RunDescription,
+    ) -> Option<&'static str> {
+        for entry in 0..page.entries() {
+            let key = page.key(entry);
+            let new_key = match self.last_key.as_deref() {
+                Some(last) if key < last => return Some("keys descend"),
+                Some(last) => key != last,
+                None => true,
+            };
+            if new_key {
+                self.keys += 1;
+                let last = self.last_key.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(key);
+            } else if self.closed {
+                return Some("an entry lies below one that hides it");
+            }
+            if (new_key || entry == 0)
+                && index.has_filter(number)
+                && !index.may_contain(number, hash_key(key))
+            {
+                return Some("the filter does not know a key of its page");
+            }
+            let (operation, id) = page.write(entry);
+            self.closed = id.is_settled() && operation != Operation::Update;
+            match operation {
+                Operation::Put => self.puts += 1,
+                Operation::Delete => self.deletes += 1,
+                Operation::Update => self.updates += 1,
+            }
+            if !id.is_settled() && !covers(description.write_ids, id) {
+                return Some("a write id lies outside the run's range");
+            }
+        }
+        match page.entries().checked_sub(1) {
+            Some(last) if page.key(last) == index.last_key(number) => None,
+            _ => Some("the page's last key is not the one in the index"),
+        }
+    }
+
+    fn end(&self, index: &RunIndex, description: &RunDescription) -> Option<&'static str> {
+        let counted = (self.puts, self.deletes, self.updates, self.keys);
+        let told = (
+            description.puts,
+            description.deletes,
+            description.updates,
+            description.keys,
+        );
+        if counted != told {
+            return Some("the run's counts are wrong");
+        }
+        if index.pages().len() != description.pages as usize {
+            return Some("the run's number of pages is wrong");
+        }
+        if self.last_key.as_deref() != Some(&description.last_key) {
+            return Some("the run's last key is wrong");
+        }
+        None
+    }
+}
+
+fn covers(ids: Option<(WriteId, WriteId)>, id: WriteId) -> bool {
+    ids.is_some_and(|(least, greatest)| least <= id && id <= greatest)
+}

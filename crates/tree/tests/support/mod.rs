@@ -319,6 +319,12 @@ impl Subject {
 
     /// Opens the file again, as after a crash, and repeats the log.
     pub fn reopen(&mut self, model: &Model) {
+        self.open_again();
+        assert_eq!(self.tree.flushed_lsn(), self.durable);
+        self.repeat_log(model);
+    }
+
+    pub fn open_again(&mut self) {
         self.cache = Arc::new(PageCache::new(64 * 1024));
         let opened = Tree::open(
             &self.disk,
@@ -328,7 +334,11 @@ impl Subject {
             &self.updates,
         );
         self.tree = opened.unwrap();
-        assert_eq!(self.tree.flushed_lsn(), self.durable);
+    }
+
+    /// Applies what the log has and the file lacks.
+    pub fn repeat_log(&mut self, model: &Model) {
+        self.durable = self.tree.flushed_lsn();
         for (lsn, logged) in model.log.iter().enumerate() {
             if lsn as u64 >= self.durable.0 {
                 self.apply(Lsn(lsn as u64), logged);

@@ -19,7 +19,6 @@ ulonglong ha_teak::table_flags() const {
          | HA_CAN_VIRTUAL_COLUMNS
          | HA_AUTO_PART_KEY                      // AUTO_INCREMENT as a later part of a key
          | HA_CAN_SQL_HANDLER
-         | HA_PARTIAL_COLUMN_READ
          | HA_TABLE_SCAN_ON_INDEX                // rows live in the primary key
          | HA_PRIMARY_KEY_IN_READ_INDEX          // every entry leads to its primary key
          | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION  // position() encodes it from the record

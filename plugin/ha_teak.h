@@ -84,6 +84,7 @@ class ha_teak final : public handler {
   int delete_row(const uchar *record) override;
   void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                           ulonglong *reserved) override;
+  void release_auto_increment() override;
   int reset_auto_increment(ulonglong value) override;
 
   /* ---- reads ---- */
@@ -199,11 +200,12 @@ class ha_teak final : public handler {
 
   /* Writes. */
   RowKeys new_, old_;
-  ByteBuffer row_;
+  ByteBuffer row_, old_row_;
   std::vector<teak_entry> entries_;
   std::vector<teak_change> changes_;
   ByteBuffer in_the_way_;              // primary key of the row that refused the last one
   uint duplicate_key_ = MAX_KEY;
+  ulonglong auto_increment_left_ = 0;  // rows for which the statement asked for values and that are still to come
   bool writes_over_duplicates_ = false;  // REPLACE, ON DUPLICATE KEY UPDATE: the row in the way is wanted next
 
   uint64_t raw_bytes_ = 0;  // of the row index, before compression; as of the last info()

@@ -28,7 +28,10 @@ void ha_teak::get_auto_increment(ulonglong offset, ulonglong increment, ulonglon
   *first = ULONGLONG_MAX;  // failure, for the server
   *reserved = 0;
   if (table_share->next_number_keypart == 0) {
-    if (share_->reserve_auto_increment(offset, increment, wanted, first, reserved) != TEAK_OK) *first = ULONGLONG_MAX;
+    // When a statement of known length asks again, it is for its rows that are left.
+    if (auto_increment_left_ == 0) auto_increment_left_ = wanted;
+    if (share_->reserve_auto_increment(offset, increment, auto_increment_left_, first, reserved) != TEAK_OK)
+      *first = ULONGLONG_MAX;
     return;
   }
   ulonglong next;
@@ -90,6 +93,8 @@ int ha_teak::greatest_auto_increment(ulonglong *greatest) {
   if (status == TEAK_NOT_FOUND) return 0;
   return status == TEAK_OK ? auto_increment_of(number, entry, greatest) : failure(status);
 }
+
+void ha_teak::release_auto_increment() { auto_increment_left_ = 0; }
 
 int ha_teak::reset_auto_increment(ulonglong value) {
   teak_status status = share_->set_auto_increment(value == 0 ? 1 : value);

@@ -33,6 +33,8 @@ int ha_teak::open(const char *name, int, uint) {
   changes_.resize(share_->indexes());
   ref_length = static_cast<uint>(share_->hidden_primary() ? KeyCodec::HIDDEN_ROW_ID_BYTES
                                                           : POSITION_LENGTH_BYTES + share_->primary().length_max());
+  // An UPDATE of the key that a scan follows must collect its rows first.
+  key_used_on_scan = share_->primary_key();
   stats.block_size = COST_PAGE_BYTES;
   info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
   return 0;

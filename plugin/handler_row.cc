@@ -29,8 +29,11 @@ void ha_teak::remember_primary(teak_slice primary) {
 bool ha_teak::decode_row(teak_slice primary, teak_slice value, uchar *record, bool all_columns) {
   blobs_.clear();
   remember_primary(primary);
-  return share_->rows().decode(value.data, value.len, primary.data, primary.len, record,
-                               all_columns ? nullptr : table->read_set, &blobs_);
+  bool decoded = share_->rows().decode(value.data, value.len, primary.data, primary.len, record,
+                                       all_columns ? nullptr : table->read_set, &blobs_);
+  // An UPDATE to NULL compares the bytes that stand in such a column, too.
+  if (all_columns) share_->write_null_images(record);
+  return decoded;
 }
 
 int ha_teak::deliver(const teak_row &entry, uchar *record) {

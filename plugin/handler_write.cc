@@ -88,8 +88,10 @@ int ha_teak::begin_write() {
 }
 
 int ha_teak::write_row(const uchar *record) {
-  if (table->next_number_field != nullptr && record == table->record[0])
+  if (table->next_number_field != nullptr && record == table->record[0]) {
     if (int error = update_auto_increment()) return error;
+    if (auto_increment_left_ != 0) auto_increment_left_--;
+  }
   if (int error = begin_write()) return error;
 
   if (share_->hidden_primary()) {
@@ -138,6 +140,12 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
     if (index != 0 && same_primary && same(old_.keys[index], new_.keys[index])) continue;
     changes_[count++] = {index, new_.unique[index] != 0, slice(old_.keys[index]), slice(new_.keys[index]),
                          value_of(new_, index)};
+  }
+  // The server has compared the records, but for REPLACE it leaves that to us.
+  if (same_primary && count == 1 && ha_thd()->lex->duplicates == DUP_REPLACE) {
+    old_row_.clear();
+    share_->rows().encode(old_record, &old_row_);
+    if (same(old_row_, row_)) return HA_ERR_RECORD_IS_THE_SAME;
   }
   teak_duplicate duplicate;
   teak_status status = teak_update(session_->transaction(), share_->table(), changes_.data(), count, &duplicate);

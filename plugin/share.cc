@@ -109,10 +109,38 @@ int Share::build_codecs(const TABLE *table, std::string *cause) {
     has_indexed_virtual_column_ |= key.has_virtual_column;
   }
 
+  build_null_images(table);
+
   size_t count = 0;
   if (teak_table_index_count(table_, &count) != TEAK_OK || count != indexes())
     return refuse("the table has other indexes in the engine than in its definition");
   return 0;
+}
+
+void Share::build_null_images(const TABLE *table) {
+  for (Field **at = table->field; *at != nullptr; at++) {
+    Field *field = *at;
+    const uint length = field->pack_length_in_rec();
+    if (field->null_ptr == nullptr || (field->flags & BLOB_FLAG) || length == 0) continue;
+    NullImage image = {static_cast<uint32_t>(field->null_ptr - table->record[0]),
+                       static_cast<uint32_t>(field->ptr - table->record[0]), length,
+                       static_cast<uint32_t>(null_image_bytes_.size()), field->null_bit};
+    std::vector<uchar> record(table->s->reclength);
+    const my_ptrdiff_t away = record.data() - table->record[0];
+    field->move_field_offset(away);
+    field->reset();
+    field->move_field_offset(-away);
+    const uchar *bytes = record.data() + image.offset;
+    if (std::all_of(bytes, bytes + length, [](uchar byte) { return byte == 0; })) continue;
+    null_image_bytes_.insert(null_image_bytes_.end(), bytes, bytes + length);
+    null_images_.push_back(image);
+  }
+}
+
+void Share::write_null_images(uchar *record) const {
+  for (const NullImage &image : null_images_)
+    if (record[image.null_offset] & image.null_bit)
+      memcpy(record + image.offset, null_image_bytes_.data() + image.image, image.length);
 }
 
 bool Share::primary_of_entry(uint key, const teak_row &entry, teak_slice *primary) const {

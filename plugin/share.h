@@ -84,6 +84,9 @@ class Share final : public Handler_share {
   const RowCodec &rows() const { return *rows_; }
   bool has_indexed_virtual_column() const { return has_indexed_virtual_column_; }
 
+  /* Into each column that is NULL in the record, what Field::reset() leaves there, where that is not zeros. */
+  void write_null_images(uchar *record) const;
+
   /* Where the primary key's bytes are in a secondary entry; false when the entry is malformed. */
   bool primary_of_entry(uint key, const teak_row &entry, teak_slice *primary) const;
 
@@ -113,7 +116,13 @@ class Share final : public Handler_share {
   teak_status refresh_statistics(const TABLE *table, uint64_t rows, bool force);
 
  private:
+  struct NullImage {
+    uint32_t null_offset, offset, length, image;
+    uint8_t null_bit;
+  };
+
   Share() = default;
+  void build_null_images(const TABLE *table);
   int build_codecs(const TABLE *table, std::string *cause);
   teak_status sample(uint key, uint64_t rows, uint samples, Density *density);
 
@@ -124,6 +133,8 @@ class Share final : public Handler_share {
   std::vector<Key> keys_;
   uint primary_key_ = MAX_KEY;
   bool has_indexed_virtual_column_ = false;
+  std::vector<NullImage> null_images_;
+  std::vector<uchar> null_image_bytes_;
 
   std::mutex auto_increment_mutex_;
   ulonglong auto_increment_next_ = 0;  // 0: not read yet

@@ -82,6 +82,20 @@ impl Model {
         self.contents_after(self.journal.len())
     }
 
+    /// Takes the events from the given number on back, because they turned out
+    /// not to have happened. Open transactions stay.
+    ///
+    /// # Panics
+    /// When there are fewer events.
+    pub fn take_back(&mut self, events: usize) {
+        assert!(events <= self.journal.len(), "there are fewer events");
+        let acknowledged = self.acknowledged.min(events);
+        let open = std::mem::take(&mut self.transactions);
+        self.rebuild(events);
+        self.acknowledged = acknowledged;
+        self.transactions = open;
+    }
+
     /// The store after a crash that left the first `events` events: the other
     /// events never happened, and every open transaction is gone.
     ///
@@ -94,15 +108,20 @@ impl Model {
             self.journal.len(),
             self.acknowledged
         );
+        self.rebuild(events);
+        self.acknowledge();
+    }
+
+    /// Lets the first events happen anew.
+    fn rebuild(&mut self, events: usize) {
         let kept: Vec<Event> = self.journal.drain(..).take(events).collect();
         let mut model = Model::new();
-        // Ids given out before the crash are not given out again.
+        // Ids that were given out are not given out again.
         model.next_table = self.next_table;
         model.next_transaction = self.next_transaction;
         for event in kept {
             model.happen(event);
         }
-        model.acknowledge();
         *self = model;
     }
 }

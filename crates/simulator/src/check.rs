@@ -1,0 +1,217 @@
+//! Comparing the whole store with the oracle.
+
+use crate::counters::ROW_IDS;
+use crate::life::Trouble;
+use crate::mood::DIRECTORY;
+use crate::world::{Bug, Checked, Flow, World};
+use std::collections::BTreeMap;
+use std::path::Path;
+use teak_disk::Disk;
+use teak_engine::{Engine, EngineResult, Isolation, ReadMode, TableHandle};
+use teak_model::{Contents, Key, TableContents, TableId, Value};
+
+/// What the engine holds, by table name.
+type Found = BTreeMap<String, TableContents>;
+
+impl World {
+    /// After opening: the store must be what some prefix of the journal left,
+    /// with every acknowledged event in it. The oracle takes that up.
+    pub(crate) fn check_recovered(&mut self) -> Result<(), Trouble> {
+        let engine = self.engine()?;
+        let found = read_everything(engine)?;
+        let (least, most) = (self.model.acknowledged(), self.model.events());
+        let kept = (least..=most)
+            .rev()
+            .find(|events| differences(&self.model.contents_after(*events), &found).is_none());
+        let Some(kept) = kept else {
+            let latest = differences(&self.model.contents_after(most), &found);
+            let oldest = differences(&self.model.contents_after(least), &found);
+            return Err(Bug(format!(
+                "what was recovered is no prefix with all {least} of {most} events acknowledged; \
+                 against all events: {}; against the acknowledged: {}",
+                latest.unwrap_or_default(),
+                oldest.unwrap_or_default()
+            ))
+            .into());
+        };
+        self.note(|| format!("  recovered {kept} of {most} events, {least} acknowledged"));
+        self.report.events_lost += (most - kept) as u64;
+        self.report.events_kept += (kept - least) as u64;
+        self.model.recover(kept);
+        self.counters.crashed();
+        self.check_counters()?;
+        self.check_files()
+    }
+
+    fn check_counters(&mut self) -> Result<(), Trouble> {
+        for table in self.model.tables() {
+            let handle = self.engine()?.open_table(self.model.name(table))?;
+            let found = handle.counter(0)?;
+            self.counters.recovered(table, 0, found).map_err(Bug)?;
+            let metadata = handle.metadata() == table.0.to_le_bytes();
+            if !metadata {
+                return Err(Bug(format!("{table:?} has the metadata of another")).into());
+            }
+            self.handles.insert(table, handle);
+        }
+        Ok(())
+    }
+
+    /// No file is left that no table has.
+    fn check_files(&mut self) -> Result<(), Trouble> {
+        let tables = self.model.tables();
+        let expected: usize = tables.iter().map(|id| self.model.indexes(*id)).sum();
+        let mut found = 0;
+        let list = |path: &Path| self.disk.list(path).unwrap_or_default();
+        for directory in list(Path::new(DIRECTORY)) {
+            let files = list(&directory);
+            found += files.iter().filter(|path| is_index_file(path)).count();
+        }
+        if found < expected && !crate::faults::power_is_off(&self.disk) {
+            return Err(Bug(format!(
+                "{found} index files after recovery, tables have {expected}"
+            ))
+            .into());
+        }
+        Ok(())
+    }
+
+    /// In the middle of a life: everything committed is there and verifies.
+    pub(crate) fn check_everything(&mut self) -> Checked {
+        let found = match read_everything(self.engine()?) {
+            Ok(found) => found,
+            Err(error) => return self.fault("reading everything", &error),
+        };
+        match differences(&self.model.contents(), &found) {
+            None => Ok(Flow::On),
+            Some(text) => Err(Bug(format!("the store differs: {text}"))),
+        }
+    }
+
+    /// Reserves row ids, which must never have been given out before.
+    pub(crate) fn reserve_row_ids(&mut self, table: TableId) -> Checked {
+        let count = 1 + self.random.below(5);
+        let Some(handle) = self.handles.get(&table) else {
+            return Ok(Flow::On);
+        };
+        match handle.reserve_row_ids(count) {
+            Ok(first) => {
+                let used = self.counters.value(table, ROW_IDS);
+                if first < used {
+                    return Err(Bug(format!(
+                        "row id {first} is given twice, {used} were used"
+                    )));
+                }
+                self.counters.advance(table, ROW_IDS, first + count);
+                Ok(Flow::On)
+            }
+            Err(error) => self.fault("reserving row ids", &error),
+        }
+    }
+}
+
+fn is_index_file(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "teak")
+}
+
+/// Reads every index forward and backward, verifies every block.
+fn read_everything(engine: &Engine) -> EngineResult<Found> {
+    let mut found = Found::new();
+    for name in engine.table_names() {
+        let table = engine.open_table(&name)?;
+        table.verify(&mut || true, &mut |_| {})?;
+        let mut indexes = Vec::new();
+        for index in 0..table.index_count() {
+            let place = u32::try_from(index).unwrap_or(u32::MAX);
+            let forward = read_index(engine, &table, place, true)?;
+            let mut backward = read_index(engine, &table, place, false)?;
+            backward.reverse();
+            assert!(
+                forward == backward,
+                "index {index} of {name} reads differently forward and backward"
+            );
+            assert!(
+                forward.is_sorted_by(|(one, _), (other, _)| one < other),
+                "index {index} of {name} is out of order"
+            );
+            indexes.push(forward.into_iter().collect());
+        }
+        found.insert(name, TableContents { indexes });
+    }
+    Ok(found)
+}
+
+fn read_index(
+    engine: &Engine,
+    table: &TableHandle,
+    index: u32,
+    forward: bool,
+) -> EngineResult<Vec<(Key, Value)>> {
+    let mut transaction = engine.begin(Isolation::ReadCommitted);
+    let mut cursor = transaction.cursor(table, index, ReadMode::Snapshot)?;
+    let mut entries = Vec::new();
+    let mut row = if forward {
+        cursor.first(&mut transaction)?
+    } else {
+        cursor.last(&mut transaction)?
+    };
+    while let Some(found) = row {
+        entries.push((found.key.to_vec(), found.value.to_vec()));
+        row = if forward {
+            cursor.next(&mut transaction)?
+        } else {
+            cursor.previous(&mut transaction)?
+        };
+    }
+    Ok(entries)
+}
+
+/// The first difference, in words.
+fn differences(expected: &Contents, found: &Found) -> Option<String> {
+    let expected = expected.by_name();
+    let names: Vec<&str> = expected.keys().copied().collect();
+    let found_names: Vec<&str> = found.keys().map(String::as_str).collect();
+    if names != found_names {
+        return Some(format!("tables {found_names:?}, expected {names:?}"));
+    }
+    for (name, table) in expected {
+        let found = found.get(name)?;
+        if found.indexes.len() != table.indexes.len() {
+            return Some(format!("{name} has {} indexes", found.indexes.len()));
+        }
+        for (number, (index, expected)) in found.indexes.iter().zip(&table.indexes).enumerate() {
+            if let Some(text) = first_difference(expected, index) {
+                return Some(format!("{name}, index {number}: {text}"));
+            }
+        }
+    }
+    None
+}
+
+/// The first key whose values differ.
+pub(crate) fn first_difference(
+    expected: &BTreeMap<Key, Value>,
+    found: &BTreeMap<Key, Value>,
+) -> Option<String> {
+    let keys = expected.keys().chain(found.keys());
+    let mut differing: Vec<&Key> = keys
+        .filter(|key| expected.get(*key) != found.get(*key))
+        .collect();
+    differing.sort();
+    differing.dedup();
+    let key = differing.first()?;
+    let show = |value: Option<&Value>| match value {
+        None => "absent".to_owned(),
+        Some(value) => {
+            let front: Vec<u8> = value.iter().copied().take(24).collect();
+            format!("{} bytes {}", value.len(), front.escape_ascii())
+        }
+    };
+    Some(format!(
+        "{} keys differ, first {}: {}, expected {}",
+        differing.len(),
+        key.escape_ascii(),
+        show(found.get(*key)),
+        show(expected.get(*key))
+    ))
+}

@@ -1,0 +1,281 @@
+//! Steps that read.
+
+use crate::check::first_difference;
+use crate::world::{Bug, Checked, Flow, Held, World};
+use std::collections::BTreeMap;
+use teak_engine::{Cursor, EngineError, EngineResult, EngineTransaction, ReadMode, Seek};
+use teak_model::{Key, LockMode, Outcome, Place, TableId, Value};
+
+impl World {
+    /// A key of an index, mostly one that is or was there.
+    fn draw_place(&mut self, table: TableId) -> Checked<Place> {
+        let shape = self.shape(table)?;
+        let row = shape.draw_row(&mut self.random);
+        let entries = shape.entries(&row);
+        let index = self.draw(entries.len()).unwrap_or(0);
+        let key = entries.get(index).map(|entry| entry.key.clone());
+        Ok(Place {
+            table,
+            index,
+            key: key.unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn get(&mut self, place: usize, table: TableId) -> Checked {
+        let at = self.draw_place(table)?;
+        let (Some(session), Some(handle)) =
+            (self.sessions.get_mut(place), self.handles.get(&table))
+        else {
+            return Ok(Flow::On);
+        };
+        let expected = self.model.get(session.model, &at);
+        let transaction = &mut session.transaction;
+        let found = (|| {
+            let index = u32::try_from(at.index).unwrap_or(u32::MAX);
+            let mut cursor = transaction.cursor(handle, index, ReadMode::Snapshot)?;
+            let row = cursor.get(transaction, &at.key)?;
+            Ok(row.map(|row| row.value.to_vec()))
+        })();
+        match found {
+            Ok(found) if found == expected => Ok(Flow::On),
+            Ok(found) => Err(Bug(format!(
+                "get of {at:?}: {found:?}, expected {expected:?}"
+            ))),
+            Err(error) => self.fault("get", &error),
+        }
+    }
+
+    pub(crate) fn get_locked(&mut self, place: usize, table: TableId) -> Checked {
+        let shape = self.shape(table)?;
+        let number = shape.draw_key(&mut self.random);
+        let at = Place {
+            table,
+            index: 0,
+            key: shape.key(number),
+        };
+        let (mode, read_mode) = if self.random.one_in(3) {
+            (LockMode::Shared, ReadMode::Shared)
+        } else {
+            (LockMode::Exclusive, ReadMode::Exclusive)
+        };
+        let (Some(session), Some(handle)) =
+            (self.sessions.get_mut(place), self.handles.get(&table))
+        else {
+            return Ok(Flow::On);
+        };
+        let id = session.model;
+        let expected = self.model.get_locked(id, &at, mode);
+        let transaction = &mut session.transaction;
+        let found: EngineResult<Option<Value>> = (|| {
+            let mut cursor = transaction.cursor(handle, 0, read_mode)?;
+            let row = cursor.get(transaction, &at.key)?;
+            Ok(row.map(|row| row.value.to_vec()))
+        })();
+        self.note(|| format!("  {mode:?} get of {number} in {table:?} by {id:?}"));
+        let found = match found {
+            Ok(found) => Ok(found),
+            Err(EngineError::Wait(_)) => Err(Outcome::MustWait),
+            Err(error) => {
+                let flow = self.fault("locking get", &error)?;
+                self.roll_back(place);
+                return Ok(flow);
+            }
+        };
+        if found == expected {
+            return Ok(Flow::On);
+        }
+        Err(Bug(format!(
+            "locking get of {at:?}: {found:?}, expected {expected:?}"
+        )))
+    }
+
+    /// A scan of a part of an index, in one direction.
+    pub(crate) fn scan(&mut self, place: usize, table: TableId) -> Checked {
+        let from = self.draw_place(table)?;
+        let forward = self.random.one_in(2);
+        let limit = 1 + self.random.below(60);
+        let bound = match self.random.one_in(3) {
+            true => Some(self.draw_place(table)?.key),
+            false => None,
+        };
+        let (Some(session), Some(handle)) =
+            (self.sessions.get_mut(place), self.handles.get(&table))
+        else {
+            return Ok(Flow::On);
+        };
+        let visible = self.model.scan(session.model, table, from.index);
+        let inside = |key: &Key| {
+            let started = if forward {
+                *key >= from.key
+            } else {
+                *key < from.key
+            };
+            let ended = match &bound {
+                None => false,
+                Some(bound) if forward => key >= bound,
+                Some(bound) => key < bound,
+            };
+            started && !ended
+        };
+        let mut expected: Vec<(&Key, &Value)> =
+            visible.iter().filter(|(key, _)| inside(key)).collect();
+        if !forward {
+            expected.reverse();
+        }
+        let taken = usize::try_from(limit).unwrap_or(usize::MAX);
+        let expected: BTreeMap<Key, Value> = expected
+            .into_iter()
+            .take(taken)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        let transaction = &mut session.transaction;
+        let found = (|| {
+            let index = u32::try_from(from.index).unwrap_or(u32::MAX);
+            let mut cursor = transaction.cursor(handle, index, ReadMode::Snapshot)?;
+            if forward {
+                cursor.set_bounds(None, bound.as_deref());
+            } else {
+                cursor.set_bounds(bound.as_deref(), None);
+            }
+            read_some(&mut cursor, transaction, &from.key, forward, limit)
+        })();
+        let found = match found {
+            Ok(found) => found,
+            Err(error) => return self.fault("scan", &error),
+        };
+        let ordered = found.is_sorted_by(|(one, _), (other, _)| match forward {
+            true => one < other,
+            false => one > other,
+        });
+        if !ordered {
+            return Err(Bug("a scan is out of order".into()));
+        }
+        match first_difference(&expected, &found.into_iter().collect()) {
+            None => Ok(Flow::On),
+            Some(text) => Err(Bug(format!(
+                "scan of {table:?}, index {}, forward {forward}: {text}",
+                from.index
+            ))),
+        }
+    }
+
+    /// Opens a cursor that later steps move: what it sees must not change,
+    /// whatever is committed, merged and checkpointed meanwhile.
+    pub(crate) fn hold(&mut self, place: usize, table: TableId) -> Checked {
+        let index = self.draw(self.model.indexes(table)).unwrap_or(0);
+        let forward = self.random.one_in(2);
+        let (Some(session), Some(handle)) =
+            (self.sessions.get_mut(place), self.handles.get(&table))
+        else {
+            return Ok(Flow::On);
+        };
+        if self.model.has_writes(session.model) || session.held.len() >= 2 {
+            return Ok(Flow::On);
+        }
+        let mut expected: Vec<(Key, Value)> = self
+            .model
+            .scan(session.model, table, index)
+            .into_iter()
+            .collect();
+        if !forward {
+            expected.reverse();
+        }
+        let number = u32::try_from(index).unwrap_or(u32::MAX);
+        let cursor = session
+            .transaction
+            .cursor(handle, number, ReadMode::Snapshot);
+        let cursor = cursor.map_err(|error| error.to_string())?;
+        session.held.push(Held {
+            cursor,
+            expected,
+            next: 0,
+            forward,
+        });
+        self.step_held()
+    }
+
+    /// Moves held cursors a few rows.
+    pub(crate) fn step_held(&mut self) -> Checked {
+        let moves = 1 + self.random.below(20);
+        let mut failed = None;
+        for session in &mut self.sessions {
+            for held in &mut session.held {
+                for _ in 0..moves {
+                    match held.advance(&mut session.transaction) {
+                        Ok(None) => {}
+                        Ok(Some(text)) => return Err(Bug(text)),
+                        Err(error) => failed = Some(error),
+                    }
+                }
+            }
+            session.held.retain(|held| held.next <= held.expected.len());
+        }
+        match failed {
+            None => Ok(Flow::On),
+            Some(error) => {
+                // A cursor stands nowhere after an error.
+                self.sessions.iter_mut().for_each(|s| s.held.clear());
+                self.fault("moving a held cursor", &error)
+            }
+        }
+    }
+}
+
+impl Held {
+    /// Moves one row on. A sentence when it is the wrong one.
+    fn advance(&mut self, transaction: &mut EngineTransaction) -> EngineResult<Option<String>> {
+        if self.next > self.expected.len() {
+            return Ok(None);
+        }
+        let row = match (self.next, self.forward) {
+            (0, true) => self.cursor.first(transaction)?,
+            (0, false) => self.cursor.last(transaction)?,
+            (_, true) => self.cursor.next(transaction)?,
+            (_, false) => self.cursor.previous(transaction)?,
+        };
+        let expected = self.expected.get(self.next);
+        let same = match (&row, expected) {
+            (None, None) => true,
+            (Some(row), Some((key, value))) => row.key == key && row.value == value,
+            _ => false,
+        };
+        let wrong = (!same).then(|| {
+            format!(
+                "a held cursor found {:?} as row {}, expected {:?}",
+                row.map(|row| row.key.escape_ascii().to_string()),
+                self.next,
+                expected.map(|(key, _)| key.escape_ascii().to_string())
+            )
+        });
+        self.next += 1;
+        Ok(wrong)
+    }
+}
+
+fn read_some(
+    cursor: &mut Cursor,
+    transaction: &mut EngineTransaction,
+    from: &[u8],
+    forward: bool,
+    limit: u64,
+) -> EngineResult<Vec<(Key, Value)>> {
+    let mut entries = Vec::new();
+    let seek = if forward {
+        Seek::AtOrAfter
+    } else {
+        Seek::Before
+    };
+    let mut row = cursor.seek(transaction, from, seek)?;
+    while let Some(found) = row {
+        entries.push((found.key.to_vec(), found.value.to_vec()));
+        if entries.len() as u64 >= limit {
+            break;
+        }
+        row = if forward {
+            cursor.next(transaction)?
+        } else {
+            cursor.previous(transaction)?
+        };
+    }
+    Ok(entries)
+}

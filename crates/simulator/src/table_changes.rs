@@ -1,0 +1,226 @@
+//! Steps that change tables, and counters.
+
+use crate::faults;
+use crate::world::{Bug, Checked, Flow, World};
+use teak_engine::{EngineError, IndexDefinition, TableDefinition};
+use teak_model::TableId;
+
+/// Endings of table names that file systems find interesting.
+const ENDINGS: [&str; 4] = ["", " with blanks", "#sql-1", "äö@0024"];
+
+/// Whether a table change that returned an error happened all the same.
+enum Doubt {
+    Happened,
+    Nothing,
+    /// The next opening tells.
+    Open,
+}
+
+impl World {
+    fn draw_name(&mut self) -> String {
+        let ending = self
+            .draw(ENDINGS.len())
+            .and_then(|place| ENDINGS.get(place));
+        let (database, number) = (self.random.below(2), self.random.below(6));
+        format!("d{database}/t{number}{}", ending.copied().unwrap_or(""))
+    }
+
+    /// A table that no open transaction has used.
+    fn draw_idle_table(&mut self) -> Option<TableId> {
+        let table = self.draw_table()?;
+        let touched = |session: &crate::world::Session| session.touched.contains(&table);
+        let used = self.model.is_in_use(table) || self.sessions.iter().any(touched);
+        (!used).then_some(table)
+    }
+
+    /// What an error of a table change left, asking `happened` if it can be
+    /// known.
+    fn doubt(
+        &mut self,
+        what: &str,
+        error: &EngineError,
+        happened: impl FnOnce(&Self) -> Checked<bool>,
+    ) -> Checked<Doubt> {
+        Ok(match self.fault(what, error)? {
+            Flow::Reopen => Doubt::Open,
+            Flow::On if happened(self)? => Doubt::Happened,
+            Flow::On => Doubt::Nothing,
+        })
+    }
+
+    fn has_table(&self, name: &str) -> Checked<bool> {
+        let exists = self.engine()?.table_exists(name);
+        exists.map_err(|error| Bug(error.to_string()))
+    }
+
+    pub(crate) fn create_table(&mut self) -> Checked {
+        if self.model.tables().len() >= self.mood.tables_max {
+            return Ok(Flow::On);
+        }
+        let name = self.draw_name();
+        let shape = self.mood.shape(&mut self.random);
+        // Ids are given in order, so the next one is known.
+        let mut trial = self.model.table(&name);
+        let taken = trial.is_some();
+        let events = self.model.events();
+        if !taken {
+            trial = self.model.create_table(&name, shape.indexes);
+        }
+        let Some(table) = trial else {
+            return Ok(Flow::On);
+        };
+        self.note(|| format!("  create {name} as {table:?}, {shape:?}"));
+        let definition = TableDefinition {
+            name: format!("./{name}"),
+            indexes: (0..shape.indexes)
+                .map(|index| IndexDefinition {
+                    label: format!("i{index}"),
+                    codec: shape.codec,
+                    page_bytes: 0,
+                    exact_lookups: index < 2,
+                })
+                .collect(),
+            metadata: table.0.to_le_bytes().to_vec(),
+        };
+        match self.engine()?.create_table(&definition) {
+            Ok(()) if taken => Err(Bug(format!("{name} was created twice"))),
+            Err(EngineError::TableExists { .. }) if taken => Ok(Flow::On),
+            Ok(()) => {
+                self.shapes.insert(table, shape);
+                self.acknowledge();
+                Ok(Flow::On)
+            }
+            Err(error) => {
+                let asked = name.clone();
+                let doubt = self.doubt("create", &error, |world| world.has_table(&asked))?;
+                self.shapes.insert(table, shape);
+                match doubt {
+                    _ if taken => {}
+                    Doubt::Happened => self.acknowledge(),
+                    Doubt::Nothing => self.model.take_back(events),
+                    Doubt::Open => return Ok(Flow::Reopen),
+                }
+                Ok(self.flow())
+            }
+        }
+    }
+
+    pub(crate) fn drop_table(&mut self) -> Checked {
+        let Some(table) = self.draw_idle_table() else {
+            return Ok(Flow::On);
+        };
+        let name = self.model.name(table).to_owned();
+        self.note(|| format!("  drop {name}, {table:?}"));
+        // An open handle must not keep the table.
+        let handle = self.handles.remove(&table);
+        let dropped = self.engine()?.drop_table(&name);
+        drop(handle);
+        let events = self.model.events();
+        self.model.drop_table(table);
+        match dropped {
+            Ok(()) => {
+                self.acknowledge();
+                Ok(Flow::On)
+            }
+            Err(error) => {
+                let doubt = self.doubt("drop", &error, |world| Ok(!world.has_table(&name)?))?;
+                self.settle(events, &doubt)
+            }
+        }
+    }
+
+    pub(crate) fn rename_table(&mut self) -> Checked {
+        let Some(table) = self.draw_idle_table() else {
+            return Ok(Flow::On);
+        };
+        let from = self.model.name(table).to_owned();
+        let to = self.draw_name();
+        self.note(|| format!("  rename {from} to {to}"));
+        let events = self.model.events();
+        let free = self.model.rename_table(table, &to);
+        match self.engine()?.rename_table(&from, &to) {
+            Ok(()) if !free => Err(Bug(format!("{to} was given twice"))),
+            Err(EngineError::TableExists { .. }) if !free => Ok(Flow::On),
+            Ok(()) => {
+                self.acknowledge();
+                Ok(Flow::On)
+            }
+            Err(error) => {
+                let doubt = self.doubt("rename", &error, |world| world.has_table(&to))?;
+                if !free {
+                    return Ok(self.flow());
+                }
+                self.settle(events, &doubt)
+            }
+        }
+    }
+
+    pub(crate) fn truncate_table(&mut self) -> Checked {
+        let Some(table) = self.draw_idle_table() else {
+            return Ok(Flow::On);
+        };
+        let name = self.model.name(table).to_owned();
+        self.note(|| format!("  truncate {name}, {table:?}"));
+        let truncated = self.engine()?.truncate_table(&name);
+        let events = self.model.events();
+        self.model.truncate_table(table);
+        match truncated {
+            Ok(()) => {
+                self.counters.truncated(table);
+                self.acknowledge();
+                Ok(Flow::On)
+            }
+            Err(error) => {
+                // With the log at work, only making the new files can have
+                // failed: nothing happened.
+                let doubt = self.doubt("truncate", &error, |_| Ok(false))?;
+                if matches!(doubt, Doubt::Open) {
+                    self.counters.truncated(table);
+                }
+                self.settle(events, &doubt)
+            }
+        }
+    }
+
+    fn settle(&mut self, events: usize, doubt: &Doubt) -> Checked {
+        match doubt {
+            Doubt::Happened => self.acknowledge(),
+            Doubt::Nothing => self.model.take_back(events),
+            Doubt::Open => return Ok(Flow::Reopen),
+        }
+        Ok(self.flow())
+    }
+
+    fn flow(&self) -> Flow {
+        if faults::power_is_off(&self.disk) {
+            Flow::Reopen
+        } else {
+            Flow::On
+        }
+    }
+
+    pub(crate) fn move_counter(&mut self) -> Checked {
+        let Some(table) = self.draw_table() else {
+            return Ok(Flow::On);
+        };
+        if let Err(flow) = self.open_handle(table)? {
+            return Ok(flow);
+        }
+        if self.random.one_in(2) {
+            return self.reserve_row_ids(table);
+        }
+        let value = self.counters.value(table, 0) + self.random.below(4);
+        let Some(handle) = self.handles.get(&table) else {
+            return Ok(Flow::On);
+        };
+        let moved = handle.advance_counter(0, value);
+        moved.map_err(|error| Bug(error.to_string()))?;
+        let found = handle.counter(0).map_err(|error| Bug(error.to_string()))?;
+        self.counters.advance(table, 0, value);
+        self.note(|| format!("  counter of {table:?} to {value}"));
+        if found != value {
+            return Err(Bug(format!("the counter is {found}, expected {value}")));
+        }
+        Ok(Flow::On)
+    }
+}

@@ -1,0 +1,218 @@
+//! Steps that write rows.
+
+use crate::rows::{Row, RowEntry};
+use crate::world::{Bug, Checked, Flow, World};
+use teak_engine::{Change, EngineError, EngineResult, Entry};
+use teak_model::{Check, Outcome, Place, TableId, Value};
+
+type Checks = Vec<(Check, Place)>;
+type Writes = Vec<(Place, Option<Value>)>;
+
+fn place_of(table: TableId, entry: &RowEntry) -> Place {
+    Place {
+        table,
+        index: usize::try_from(entry.index).unwrap_or(usize::MAX),
+        key: entry.key.clone(),
+    }
+}
+
+impl RowEntry {
+    fn borrow(&self) -> Entry<'_> {
+        Entry {
+            index: self.index,
+            unique: self.unique,
+            key: &self.key,
+            value: &self.value,
+        }
+    }
+}
+
+fn borrowed(entries: &[RowEntry]) -> Vec<Entry<'_>> {
+    entries.iter().map(RowEntry::borrow).collect()
+}
+
+/// One index's part of an update: the entry before and the entry after.
+struct Pair {
+    old: RowEntry,
+    new: RowEntry,
+}
+
+impl World {
+    pub(crate) fn insert(&mut self, place: usize, table: TableId) -> Checked {
+        let shape = self.shape(table)?;
+        let row = shape.draw_row(&mut self.random);
+        let entries = shape.entries(&row);
+        let unique = entries.iter().filter(|entry| entry.unique);
+        let checks = unique
+            .map(|entry| (Check::Free, place_of(table, entry)))
+            .collect();
+        let writes = entries
+            .iter()
+            .map(|entry| (place_of(table, entry), Some(entry.value.clone())))
+            .collect();
+        let described = describe("insert", &row);
+        self.write(
+            place,
+            table,
+            &described,
+            checks,
+            writes,
+            |session, handle| session.insert(handle, &borrowed(&entries)),
+        )
+    }
+
+    pub(crate) fn delete(&mut self, place: usize, table: TableId) -> Checked {
+        let row = self.draw_existing(place, table)?;
+        let shape = self.shape(table)?;
+        let entries = shape.entries(&row);
+        let checks = entries
+            .iter()
+            .take(1)
+            .map(|entry| (Check::Mine, place_of(table, entry)))
+            .collect();
+        let writes = entries
+            .iter()
+            .map(|entry| (place_of(table, entry), None))
+            .collect();
+        let described = describe("delete", &row);
+        self.write(
+            place,
+            table,
+            &described,
+            checks,
+            writes,
+            |session, handle| session.delete(handle, &borrowed(&entries)),
+        )
+    }
+
+    pub(crate) fn update(&mut self, place: usize, table: TableId) -> Checked {
+        let old = self.draw_existing(place, table)?;
+        let shape = self.shape(table)?;
+        let drawn = shape.draw_row(&mut self.random);
+        let mut new = old.clone();
+        if self.random.one_in(5) {
+            new.primary = drawn.primary;
+        }
+        if self.random.one_in(3) {
+            new.unique = drawn.unique;
+        }
+        if self.random.one_in(3) {
+            new.group = drawn.group;
+        }
+        if self.random.one_in(2) {
+            new.payload = drawn.payload;
+        }
+        let pairs: Vec<Pair> = shape
+            .entries(&old)
+            .into_iter()
+            .zip(shape.entries(&new))
+            .filter(|(old, new)| old.index == 0 || old != new)
+            .map(|(old, new)| Pair { old, new })
+            .collect();
+        let mut checks = Checks::new();
+        let mut writes = Writes::new();
+        for Pair { old, new } in &pairs {
+            let same = old.key == new.key;
+            if old.index == 0 {
+                checks.push((Check::Mine, place_of(table, old)));
+            }
+            if !same {
+                writes.push((place_of(table, old), None));
+            }
+            if new.unique && !same {
+                checks.push((Check::Free, place_of(table, new)));
+            }
+            writes.push((place_of(table, new), Some(new.value.clone())));
+        }
+        let described = format!("{} to {}", describe("update", &old), describe("", &new));
+        self.write(
+            place,
+            table,
+            &described,
+            checks,
+            writes,
+            |session, handle| {
+                let changes: Vec<Change<'_>> = pairs
+                    .iter()
+                    .map(|Pair { old, new }| Change {
+                        index: old.index,
+                        unique: old.unique,
+                        old_key: Some(&old.key),
+                        new_key: Some(&new.key),
+                        new_value: &new.value,
+                    })
+                    .collect();
+                session.update(handle, &changes)
+            },
+        )
+    }
+
+    /// Writes on both sides and compares what they say.
+    fn write(
+        &mut self,
+        place: usize,
+        table: TableId,
+        what: &str,
+        checks: Checks,
+        writes: Writes,
+        call: impl FnOnce(
+            &mut teak_engine::EngineTransaction,
+            &teak_engine::TableHandle,
+        ) -> EngineResult<()>,
+    ) -> Checked {
+        let (Some(session), Some(handle)) =
+            (self.sessions.get_mut(place), self.handles.get(&table))
+        else {
+            return Ok(Flow::On);
+        };
+        let id = session.model;
+        session.held.clear();
+        let expected = self.model.write(id, &checks, &writes);
+        let outcome = call(&mut session.transaction, handle);
+        self.note(|| format!("  {what} in {table:?} by {id:?}: {expected:?}"));
+        let found = match outcome {
+            Ok(()) => Outcome::Done,
+            Err(EngineError::DuplicateKey) => Outcome::Duplicate,
+            Err(EngineError::NotFound) => Outcome::NotFound,
+            Err(EngineError::Conflict) => Outcome::Conflict,
+            Err(EngineError::Wait(_)) => Outcome::MustWait,
+            Err(error) => {
+                let flow = self.fault("writing a row", &error)?;
+                self.roll_back(place);
+                return Ok(flow);
+            }
+        };
+        if found == expected {
+            return Ok(Flow::On);
+        }
+        Err(Bug(format!("{what}: {found:?}, expected {expected:?}")))
+    }
+
+    /// A row that the transaction could find, or one that is not there.
+    fn draw_existing(&mut self, place: usize, table: TableId) -> Checked<Row> {
+        let shape = self.shape(table)?;
+        let mut row = shape.draw_row(&mut self.random);
+        let Some(id) = self.sessions.get(place).map(|session| session.model) else {
+            return Ok(row);
+        };
+        for _ in 0..8 {
+            let number = shape.draw_key(&mut self.random);
+            let value = self.model.newest_value(id, table, &shape.key(number));
+            if let Some(value) = value {
+                row = Row::decode(&value).ok_or_else(|| Bug("no row".into()))?;
+                break;
+            }
+        }
+        Ok(row)
+    }
+}
+
+fn describe(what: &str, row: &Row) -> String {
+    format!(
+        "{what} {} (unique {}, group {}, {} bytes)",
+        row.primary,
+        row.unique,
+        row.group,
+        row.payload.len()
+    )
+}

@@ -315,3 +315,26 @@ pub(crate) fn flush_frozen(inner: &Inner) -> EngineResult<()> {
         }
     }
 }
+
+/// Flushes and merges everything that can be, due or not.
+pub(crate) fn settle(inner: &Inner) -> EngineResult<()> {
+    inner.transactions.prune();
+    for index in inner.written_indexes() {
+        if index.is_gone() {
+            continue;
+        }
+        crate::budget::freeze(inner, &index);
+        loop {
+            let horizon = inner.transactions.horizon();
+            let job = index.tree.next_job();
+            match job.or_else(|| index.tree.next_idle_job(&horizon)) {
+                Some(job) => run(inner, &index, job)?,
+                None if index.tree.frozen_memtables() > 0 && inner.background.has_threads() => {
+                    inner.background.wait_for_room(LOOK_AGAIN);
+                }
+                None => break,
+            }
+        }
+    }
+    Ok(())
+}

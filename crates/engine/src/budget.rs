@@ -40,6 +40,8 @@ pub(crate) struct Budget {
     page_cache: AtomicU64,
     threads: u64,
     memtable_bytes_min: u64,
+    /// Bytes written by transactions that ended before they reported.
+    unreported: AtomicU64,
     pub stalls: AtomicU64,
     pub stall_microseconds: AtomicU64,
 }
@@ -59,6 +61,7 @@ impl Budget {
             page_cache: AtomicU64::new(0),
             threads: threads.max(1) as u64,
             memtable_bytes_min,
+            unreported: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
             stall_microseconds: AtomicU64::new(0),
         };
@@ -96,6 +99,21 @@ impl Budget {
     /// Bytes that a writer may write between two reports.
     pub(crate) fn report_bytes(&self) -> u64 {
         (self.memtable_quota() / 512).clamp(4 * 1024, 128 * 1024)
+    }
+
+    /// Whether a writer that has written `bytes` since its last report should
+    /// report now. Short transactions report together.
+    #[inline]
+    pub(crate) fn must_report(&self, bytes: u64) -> bool {
+        let limit = self.report_bytes();
+        bytes >= limit || bytes == 0 && self.unreported.load(Ordering::Relaxed) >= limit
+    }
+
+    /// Takes over what a transaction that ends has not reported.
+    pub(crate) fn leave_unreported(&self, bytes: u64) {
+        if bytes > 0 {
+            self.unreported.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     fn count_stall(&self, since: Instant) {
@@ -155,6 +173,7 @@ pub(crate) fn make_room(inner: &Inner) -> MemtableUse {
 
 /// Called by a writer that has written some bytes: makes room, slows it down.
 pub(crate) fn admit(inner: &Inner, transaction: &TransactionShared) -> EngineResult<()> {
+    inner.budget.unreported.store(0, Ordering::Relaxed);
     let used = make_room(inner);
     let quota = inner.budget.memtable_quota();
     let threshold = quota / 4 * 3;

@@ -253,6 +253,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Flushes and merges until every index has settled in its leaves, as far
+    /// as live snapshots allow.
+    ///
+    /// # Errors
+    /// What the work met.
+    pub fn settle(&self) -> EngineResult<()> {
+        crate::background::settle(&self.inner)
+    }
+
     /// One round of the housekeeper: prune, checkpoint when due, close idle
     /// tables. For engines without threads.
     ///

@@ -15,6 +15,7 @@
 //!         codec: Codec::Zstd,
 //!         page_bytes: 0,
 //!         exact_lookups: true,
+//!         value_fixed_bytes: 0,
 //!     }],
 //!     metadata: Vec::new(),
 //! })?;

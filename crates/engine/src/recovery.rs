@@ -24,7 +24,7 @@ use crate::name::file_id_of;
 use crate::options::{EngineOptions, Level};
 use crate::statistics::EngineCounts;
 use crate::table::{Index, Table};
-use crate::tables::{Tables, parents};
+use crate::tables::{Tables, make_directory, parents};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -57,6 +57,8 @@ struct Replay {
     /// By file; `None` for files that are nobody's or cannot be opened.
     indexes: HashMap<FileId, Option<Arc<Index>>>,
     written: Vec<Arc<Index>>,
+    /// Where index files lie, once it was needed to look.
+    places: Option<HashMap<FileId, PathBuf>>,
     records: u64,
     unlooked_bytes: u64,
     messages: Vec<(Level, String)>,
@@ -75,7 +77,7 @@ fn new_instance() -> u64 {
 /// Reads or makes the catalogue.
 fn catalogue(disk: &Arc<dyn Disk>, options: &EngineOptions) -> EngineResult<Catalogue> {
     let directory = &options.directory;
-    disk.create_directories(directory)?;
+    make_directory(disk, directory)?;
     if let Some(catalogue) = read_catalogue(disk, directory)? {
         return Ok(catalogue);
     }
@@ -127,6 +129,7 @@ pub(crate) fn open(
         tables: Tables::restore(&mut catalogue),
         indexes: HashMap::new(),
         written: Vec::new(),
+        places: None,
         records: 0,
         unlooked_bytes: 0,
         messages: Vec::new(),
@@ -201,28 +204,70 @@ fn remove_orphans(inner: &Inner) -> EngineResult<()> {
         let files: BTreeSet<FileId> = indexes.map(|index| index.file).collect();
         (known, files)
     };
-    let mut directories: BTreeSet<PathBuf> = known
-        .iter()
-        .filter_map(|path| path.parent().map(Path::to_path_buf))
-        .collect();
-    directories.insert(root.to_path_buf());
-    directories.extend(inner.disk.list(root)?);
-    for directory in directories {
-        // Plain files of the data directory cannot be listed.
-        let Ok(found) = inner.disk.list(&directory) else {
-            continue;
-        };
-        for path in found {
-            let orphan = file_id_of(&path)
-                .is_some_and(|file| !known.contains(&path) && !files.contains(&file));
-            if orphan {
-                let text = format!("removing {}, which no table has", path.display());
-                inner.message(Level::Note, &text);
-                inner.disk.remove(&path)?;
-            }
+    for path in index_files(&inner.disk, root, known.iter())? {
+        let orphan =
+            file_id_of(&path).is_some_and(|file| !known.contains(&path) && !files.contains(&file));
+        if orphan {
+            let text = format!("removing {}, which no table has", path.display());
+            inner.message(Level::Note, &text);
+            inner.disk.remove(&path)?;
         }
     }
     Ok(())
+}
+
+/// Files with names of index files, in the directories of `known` paths and
+/// those of the data directory.
+fn index_files<'a>(
+    disk: &Arc<dyn Disk>,
+    root: &Path,
+    known: impl Iterator<Item = &'a PathBuf>,
+) -> StorageResult<Vec<PathBuf>> {
+    let mut directories: BTreeSet<PathBuf> = known
+        .filter_map(|path| path.parent().map(Path::to_path_buf))
+        .collect();
+    directories.insert(root.to_path_buf());
+    directories.extend(disk.list(root)?);
+    let mut files = Vec::new();
+    for directory in directories {
+        // Plain files of the data directory cannot be listed.
+        if let Ok(found) = disk.list(&directory) {
+            files.extend(found.into_iter().filter(|path| file_id_of(path).is_some()));
+        }
+    }
+    Ok(files)
+}
+
+/// The entry with the paths at which its files lie now. The log tells of a
+/// table's rows before it tells that the table was renamed later.
+fn as_found(
+    disk: &Arc<dyn Disk>,
+    root: &Path,
+    places: &mut Option<HashMap<FileId, PathBuf>>,
+    entry: &TableEntry,
+) -> StorageResult<TableEntry> {
+    let mut entry = entry.clone();
+    for index in &mut entry.indexes {
+        if disk.exists(&root.join(&index.path))? {
+            continue;
+        }
+        let places = match places {
+            Some(places) => places,
+            None => {
+                let known = root.join(&index.path);
+                let files = index_files(disk, root, std::iter::once(&known))?;
+                let named = files.into_iter().filter_map(|path| {
+                    let relative = path.strip_prefix(root).ok()?.to_path_buf();
+                    Some((file_id_of(&path)?, relative))
+                });
+                places.insert(named.collect())
+            }
+        };
+        if let Some(place) = places.get(&index.file) {
+            index.path.clone_from(place);
+        }
+    }
+    Ok(entry)
 }
 
 fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
@@ -396,11 +441,16 @@ impl Replay {
             self.indexes.insert(file, None);
             return Ok(());
         };
-        let root = &self.options.directory;
+        let entry = as_found(
+            &self.disk,
+            &self.options.directory,
+            &mut self.places,
+            &state.entry,
+        )?;
         match Table::open(
             &self.disk,
-            root,
-            &state.entry,
+            &self.options.directory,
+            &entry,
             &state.counters,
             &self.cache,
             &self.updates,
@@ -446,11 +496,12 @@ impl Replay {
         let root = self.options.directory.clone();
         let old: Vec<PathBuf> = state.entry.indexes.iter().map(|i| i.path.clone()).collect();
         for directory in parents(&root, &paths) {
-            self.disk.create_directories(&directory)?;
+            make_directory(&self.disk, &directory)?;
         }
         for (old, new) in old.iter().zip(&paths) {
             let (old, new) = (root.join(old), root.join(new));
             if old != new && self.disk.exists(&old)? {
+                self.places = None;
                 self.disk.rename(&old, &new)?;
             }
         }

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::{Codec, FileId, StorageError, StorageResult, WriteId};
+use teak_disk::Disk;
 use teak_tree::{Tree, TreeOptions};
 use teak_write_ahead_log::Record;
 
@@ -40,6 +41,10 @@ pub struct IndexDefinition {
     pub page_bytes: u32,
     /// Whether whole keys are looked up, so that filters pay.
     pub exact_lookups: bool,
+    /// Leading bytes of values that hold columns of fixed width, where all
+    /// values have them; bottom pages keep them column by column. At most
+    /// 64 KiB.
+    pub value_fixed_bytes: u32,
 }
 
 /// A table to create.
@@ -250,10 +255,24 @@ pub(crate) fn parents(root: &Path, paths: &[PathBuf]) -> BTreeSet<PathBuf> {
         .collect()
 }
 
+/// Creates a directory, durable with its name.
+pub(crate) fn make_directory(disk: &Arc<dyn Disk>, directory: &Path) -> StorageResult<()> {
+    if disk.exists(directory)? {
+        return Ok(());
+    }
+    disk.create_directories(directory)?;
+    match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => disk.sync_directory(parent),
+        _ => Ok(()),
+    }
+}
+
 impl Inner {
     fn tree_options(&self, entry: &IndexEntry) -> TreeOptions {
         let mut options = self.options.tree.clone();
         options.codec = entry.codec;
+        options.filters = entry.exact_lookups;
+        options.value_planes = entry.value_fixed_bytes;
         if entry.page_bytes != 0 {
             options.page_bytes = entry.page_bytes;
         }
@@ -267,7 +286,7 @@ impl Inner {
         let paths: Vec<PathBuf> = indexes.iter().map(|index| index.path.clone()).collect();
         let made = (|| {
             for directory in parents(self.directory(), &paths) {
-                self.disk.create_directories(&directory)?;
+                make_directory(&self.disk, &directory)?;
             }
             for index in indexes {
                 let path = self.directory().join(&index.path);
@@ -343,6 +362,7 @@ impl Inner {
                 codec: index.codec,
                 page_bytes: index.page_bytes,
                 exact_lookups: index.exact_lookups,
+                value_fixed_bytes: index.value_fixed_bytes.min(64 << 10),
                 oldest_write_id: WriteId::SETTLED,
             })
             .collect()
@@ -536,9 +556,7 @@ impl Engine {
             .iter()
             .map(|index| to.index_path(&index.label, index.file))
             .collect();
-        inner
-            .disk
-            .create_directories(&inner.directory().join(to.directory()))?;
+        make_directory(&inner.disk, &inner.directory().join(to.directory()))?;
         inner.log_table_change(&Record::TableRenamed {
             table_id: entry.id,
             name: to.name.as_bytes(),
@@ -591,6 +609,7 @@ impl Engine {
                 codec: index.codec,
                 page_bytes: index.page_bytes,
                 exact_lookups: index.exact_lookups,
+                value_fixed_bytes: index.value_fixed_bytes,
             });
             let indexes = inner.index_entries(&name, definitions);
             let trees = inner.create_files(&indexes)?;

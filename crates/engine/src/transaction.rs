@@ -258,8 +258,7 @@ impl EngineTransaction {
                 return Err(error.into());
             }
         }
-        self.view = None;
-        self.flush_rows();
+        self.hand_over();
         if let Some(core) = self.core.take() {
             inner.transactions.publish(core);
         }
@@ -268,8 +267,7 @@ impl EngineTransaction {
 
     /// Undoes everything and ends the transaction.
     pub fn rollback(&mut self) {
-        self.view = None;
-        self.flush_rows();
+        self.hand_over();
         let Some(core) = self.core.take() else {
             return;
         };
@@ -281,6 +279,14 @@ impl EngineTransaction {
         if !aborted.is_empty() {
             self.log_abort(&aborted);
         }
+    }
+
+    /// What the engine must know when the transaction ends.
+    fn hand_over(&mut self) {
+        self.view = None;
+        self.flush_rows();
+        let bytes = std::mem::take(&mut self.unreported_bytes);
+        self.inner.budget.leave_unreported(bytes);
     }
 
     /// Adds the rows written to the engine's counts.

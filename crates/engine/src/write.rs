@@ -178,7 +178,7 @@ impl EngineTransaction {
     ) -> EngineResult<()> {
         self.check_interrupt()?;
         let bytes = check_sizes(steps)?;
-        if self.unreported_bytes >= self.inner.budget.report_bytes() {
+        if self.inner.budget.must_report(self.unreported_bytes) {
             self.report_bytes()?;
         }
         self.unreported_bytes += bytes;

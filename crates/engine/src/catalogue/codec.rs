@@ -38,6 +38,7 @@ impl IndexEntry {
         out.put_u8(self.codec.number());
         out.put_u32(self.page_bytes);
         out.put_u8(u8::from(self.exact_lookups));
+        out.put_u32(self.value_fixed_bytes);
         out.put_varint(self.oldest_write_id.0);
     }
 
@@ -53,6 +54,7 @@ impl IndexEntry {
                 1 => true,
                 _ => return Err(Malformed),
             },
+            value_fixed_bytes: take.u32()?,
             oldest_write_id: WriteId(take.varint()?),
         })
     }

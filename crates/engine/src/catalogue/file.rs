@@ -145,6 +145,7 @@ mod tests {
                 codec: Codec::Zstd,
                 page_bytes: 65536,
                 exact_lookups: true,
+                value_fixed_bytes: 7,
                 oldest_write_id: WriteId(80),
             }],
             counters: BTreeMap::from([(0, 17)]),

@@ -33,6 +33,8 @@ pub struct IndexEntry {
     pub page_bytes: u32,
     /// Whether whole keys are looked up, so that filters pay.
     pub exact_lookups: bool,
+    /// Leading bytes of values that hold columns of fixed width.
+    pub value_fixed_bytes: u32,
     /// The oldest unsettled write id in the file when the catalogue was
     /// written; zero when all was settled.
     pub oldest_write_id: WriteId,

@@ -1,0 +1,200 @@
+//! A small table to test with: rows in index 0, `value + key` in index 1.
+#![allow(dead_code)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use teak_disk::Disk;
+use teak_engine::*;
+use teak_tree::TreeOptions;
+
+pub const TABLE: &str = "./db/t";
+
+pub type Rows = Vec<(String, String)>;
+
+/// No threads, tiny trees, no waiting.
+pub fn options() -> EngineOptions {
+    let mut options = EngineOptions::new("/data");
+    options.background_threads = 0;
+    options.cache_bytes = 1 << 20;
+    options.log_segment_bytes = 1 << 16;
+    options.lock_timeout = Duration::ZERO;
+    options.instance = Some(7);
+    options.tree = TreeOptions::tiny();
+    options.memtable_bytes_min = 0;
+    options
+}
+
+pub fn open(disk: &Arc<impl Disk + 'static>) -> Engine {
+    try_open(disk).unwrap()
+}
+
+pub fn try_open(disk: &Arc<impl Disk + 'static>) -> EngineResult<Engine> {
+    let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
+    Engine::open(disk, options())
+}
+
+/// Options whose messages are kept.
+pub fn listening(options: &mut EngineOptions) -> Arc<Mutex<Vec<String>>> {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&heard);
+    options.messages = Some(Arc::new(move |_, text: &str| {
+        sink.lock().unwrap().push(text.to_owned());
+    }));
+    heard
+}
+
+pub fn definition(name: &str) -> TableDefinition {
+    let index = |label: &str, exact_lookups| IndexDefinition {
+        label: label.into(),
+        codec: Codec::Lz4,
+        page_bytes: 0,
+        exact_lookups,
+        value_fixed_bytes: 0,
+    };
+    TableDefinition {
+        name: name.into(),
+        indexes: vec![index("PRIMARY", true), index("by_value", false)],
+        metadata: b"metadata".to_vec(),
+    }
+}
+
+/// An engine with the table, open.
+pub fn with_table(disk: &Arc<impl Disk + 'static>) -> (Engine, TableHandle) {
+    let engine = open(disk);
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    (engine, table)
+}
+
+pub fn begin(engine: &Engine) -> EngineTransaction {
+    engine.begin(Isolation::RepeatableRead)
+}
+
+fn secondary(key: &str, value: &str) -> String {
+    format!("{value}\0{key}")
+}
+
+pub fn insert(
+    transaction: &mut EngineTransaction,
+    table: &TableHandle,
+    key: &str,
+    value: &str,
+) -> EngineResult<()> {
+    let second = secondary(key, value);
+    let entry = |index, unique, key, value| Entry {
+        index,
+        unique,
+        key,
+        value,
+    };
+    transaction.insert(
+        table,
+        &[
+            entry(0, true, key.as_bytes(), value.as_bytes()),
+            entry(1, false, second.as_bytes(), &[]),
+        ],
+    )
+}
+
+pub fn update(
+    transaction: &mut EngineTransaction,
+    table: &TableHandle,
+    key: &str,
+    old: &str,
+    new: &str,
+) -> EngineResult<()> {
+    let (old, moved) = (secondary(key, old), secondary(key, new));
+    let change = |index, unique, old_key, new_key, new_value| Change {
+        index,
+        unique,
+        old_key: Some(old_key),
+        new_key: Some(new_key),
+        new_value,
+    };
+    transaction.update(
+        table,
+        &[
+            change(0, true, key.as_bytes(), key.as_bytes(), new.as_bytes()),
+            change(1, false, old.as_bytes(), moved.as_bytes(), &[]),
+        ],
+    )
+}
+
+pub fn delete(
+    transaction: &mut EngineTransaction,
+    table: &TableHandle,
+    key: &str,
+    value: &str,
+) -> EngineResult<()> {
+    let second = secondary(key, value);
+    let entry = |index, key| Entry {
+        index,
+        unique: index == 0,
+        key,
+        value: &[],
+    };
+    transaction.delete(
+        table,
+        &[entry(0, key.as_bytes()), entry(1, second.as_bytes())],
+    )
+}
+
+pub fn commit(engine: &Engine, work: impl FnOnce(&mut EngineTransaction)) {
+    let mut transaction = begin(engine);
+    work(&mut transaction);
+    transaction.commit().unwrap();
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Everything that the transaction sees of an index.
+pub fn try_scan(
+    transaction: &mut EngineTransaction,
+    table: &TableHandle,
+    index: u32,
+    mode: ReadMode,
+) -> EngineResult<Rows> {
+    let mut cursor = transaction.cursor(table, index, mode)?;
+    let mut rows = Rows::new();
+    let mut row = cursor.first(transaction)?;
+    while let Some(found) = row {
+        rows.push((text(found.key), text(found.value)));
+        row = cursor.next(transaction)?;
+    }
+    Ok(rows)
+}
+
+/// All committed rows, after checking that forward and backward scans, point
+/// reads and the secondary index agree.
+pub fn rows(engine: &Engine, table: &TableHandle) -> Rows {
+    let mut transaction = begin(engine);
+    let rows = try_scan(&mut transaction, table, 0, ReadMode::Snapshot).unwrap();
+    let mut cursor = transaction.cursor(table, 0, ReadMode::Snapshot).unwrap();
+    let mut backward = Rows::new();
+    let mut row = cursor.last(&mut transaction).unwrap();
+    while let Some(found) = row {
+        backward.push((text(found.key), text(found.value)));
+        row = cursor.previous(&mut transaction).unwrap();
+    }
+    backward.reverse();
+    assert_eq!(rows, backward);
+    for (key, value) in &rows {
+        let found = cursor.get(&mut transaction, key.as_bytes()).unwrap();
+        assert_eq!(found.map(|row| text(row.value)).as_ref(), Some(value));
+    }
+    let second = try_scan(&mut transaction, table, 1, ReadMode::Snapshot).unwrap();
+    let mut expected: Vec<String> = rows.iter().map(|(k, v)| secondary(k, v)).collect();
+    expected.sort();
+    let found: Vec<String> = second.into_iter().map(|(key, _)| key).collect();
+    assert_eq!(found, expected);
+    rows
+}
+
+pub fn pairs(pairs: &[(&str, &str)]) -> Rows {
+    pairs
+        .iter()
+        .map(|(key, value)| ((*key).into(), (*value).into()))
+        .collect()
+}

@@ -1,0 +1,283 @@
+//! Damage, full disks, failed syncs and too little memory.
+
+mod common;
+
+use common::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use teak_disk::{Disk, FaultDisk, MemoryDisk, SyncFailure};
+use teak_engine::*;
+
+fn files(disk: &FaultDisk, name: &str) -> Vec<PathBuf> {
+    let all = disk.list("/data/db".as_ref()).unwrap();
+    all.into_iter()
+        .filter(|path| path.to_str().unwrap().contains(name))
+        .collect()
+}
+
+fn fill(engine: &Engine, table: &TableHandle, rows: u64) {
+    commit(engine, |t| {
+        for n in 0..rows {
+            insert(t, table, &format!("{n:05}"), "value").unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_damaged_block_fails_the_statement_and_marks_the_table_alone() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    engine.create_table(&definition("./db/u")).unwrap();
+    fill(&engine, &table, 2000);
+    fill(&engine, &engine.open_table("./db/u").unwrap(), 100);
+    drop(table);
+    engine.close().unwrap();
+    let path = files(&disk, "t.PRIMARY").pop().unwrap();
+    let length = disk.open(&path).unwrap().len().unwrap();
+    for offset in (8192..length).step_by(512) {
+        disk.flip_bit(&path, offset, 3).unwrap();
+    }
+    let engine = open(&disk);
+    let healthy = engine.open_table("./db/u").unwrap();
+    match engine.open_table(TABLE) {
+        // The nodes themselves are damaged.
+        Err(error) => assert!(error.is_corrupt(), "{error}"),
+        Ok(table) => {
+            let mut reader = begin(&engine);
+            let error = try_scan(&mut reader, &table, 0, ReadMode::Snapshot).unwrap_err();
+            assert!(error.is_corrupt(), "{error}");
+            assert!(error.to_string().contains("PRIMARY"), "{error}");
+            assert!(table.is_damaged());
+            let mut sentences = Vec::new();
+            let verified = table.verify(&mut || true, &mut |text| sentences.push(text.to_owned()));
+            assert!(verified.unwrap_err().is_corrupt());
+            assert_eq!(sentences.len(), 1);
+        }
+    }
+    assert_eq!(rows(&engine, &healthy).len(), 100);
+    healthy
+        .verify(&mut || true, &mut |text| panic!("{text}"))
+        .unwrap();
+    assert!(!healthy.is_damaged());
+    fill_more(&engine, &healthy);
+}
+
+fn fill_more(engine: &Engine, table: &TableHandle) {
+    commit(engine, |t| insert(t, table, "more", "1").unwrap());
+}
+
+#[test]
+fn a_missing_file_fails_the_table_and_not_the_engine() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    fill(&engine, &table, 10);
+    drop((table, engine));
+    let path = files(&disk, "by_value").pop().unwrap();
+    disk.remove(&path).unwrap();
+    let engine = open(&disk);
+    let error = engine.open_table(TABLE).map(|_| ()).unwrap_err();
+    assert!(matches!(error, EngineError::TableDamaged { .. }), "{error}");
+    assert!(error.to_string().contains("by_value"), "{error}");
+    engine.create_table(&definition("./db/u")).unwrap();
+    fill_more(&engine, &engine.open_table("./db/u").unwrap());
+    engine.drop_table(TABLE).unwrap();
+    engine.close().unwrap();
+}
+
+#[test]
+fn a_failed_sync_acknowledges_nothing_more_and_reads_go_on() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    fill(&engine, &table, 10);
+    let mut doubtful = begin(&engine);
+    insert(&mut doubtful, &table, "doubtful", "1").unwrap();
+    disk.fail_sync(0, SyncFailure::Dropped);
+    assert!(doubtful.commit().is_err());
+    doubtful.rollback();
+    let mut later = begin(&engine);
+    let outcome = insert(&mut later, &table, "later", "1").and_then(|()| later.commit());
+    assert!(
+        matches!(
+            outcome,
+            Err(EngineError::Storage(StorageError::Poisoned { .. }))
+        ),
+        "{outcome:?}"
+    );
+    later.rollback();
+    assert_eq!(rows(&engine, &table).len(), 10);
+    drop((table, engine));
+    let engine = open(&Arc::new(disk.crash(2)));
+    let table = engine.open_table(TABLE).unwrap();
+    assert!(rows(&engine, &table).len() >= 10);
+    fill_more(&engine, &table);
+}
+
+#[test]
+fn a_full_disk_refuses_writers_and_recovers_when_there_is_room() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    fill(&engine, &table, 10);
+    disk.set_capacity(Some(100_000));
+    let value = "v".repeat(300);
+    let mut refused = None;
+    for n in 0..5000 {
+        let mut transaction = begin(&engine);
+        let outcome = insert(&mut transaction, &table, &format!("x{n:05}"), &value)
+            .and_then(|()| transaction.commit());
+        if let Err(error) = outcome {
+            refused = Some(error);
+            break;
+        }
+    }
+    let refused = refused.expect("the disk was full");
+    let told = matches!(
+        refused,
+        EngineError::Storage(StorageError::NoSpace { .. } | StorageError::Poisoned { .. })
+    );
+    assert!(told, "{refused}");
+    let before = rows(&engine, &table);
+    disk.set_capacity(None);
+    drop((table, engine));
+    let engine = open(&disk);
+    let table = engine.open_table(TABLE).unwrap();
+    let after = rows(&engine, &table);
+    assert!(after.len() >= before.len());
+    fill_more(&engine, &table);
+    engine.checkpoint().unwrap();
+}
+
+#[test]
+fn a_flush_that_finds_no_space_is_tried_again() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    fill(&engine, &table, 2000);
+    let used: u64 = disk
+        .list("/data".as_ref())
+        .unwrap()
+        .iter()
+        .filter_map(|path| disk.open(path).ok()?.len().ok())
+        .sum();
+    disk.set_capacity(Some(used + 20_000));
+    assert!(engine.checkpoint().is_err());
+    assert_eq!(rows(&engine, &table).len(), 2000);
+    disk.set_capacity(None);
+    engine.checkpoint().unwrap();
+    assert_eq!(rows(&engine, &table).len(), 2000);
+}
+
+#[test]
+fn memtables_never_exceed_their_quota() {
+    let mut options = options();
+    options.background_threads = 2;
+    options.cache_bytes = 4 << 20;
+    options.commit_sync = false;
+    let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let limit = engine.statistics().memtable_bytes_limit;
+    // A report may be late by what each writer writes between two.
+    let slack = 3 * (64 << 10);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3u64)
+            .map(|writer| {
+                let (engine, table) = (&engine, &table);
+                scope.spawn(move || {
+                    for n in 0..2000u64 {
+                        let mut transaction = begin(engine);
+                        let key = format!("{:05}-{writer}", n * 7919 % 10_007);
+                        insert(&mut transaction, table, &key, &"v".repeat(400)).unwrap();
+                        transaction.commit().unwrap();
+                    }
+                })
+            })
+            .collect();
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            let used = engine.statistics().memtable_bytes;
+            assert!(used <= limit + slack, "{used} of {limit}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    assert_eq!(rows(&engine, &table).len(), 6000);
+    let statistics = engine.statistics();
+    assert!(statistics.flushes > 0);
+    assert!(statistics.page_cache_bytes <= statistics.page_cache_bytes_limit);
+    drop(table);
+    engine.close().unwrap();
+}
+
+#[test]
+fn the_budget_can_be_changed_while_open() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (engine, table) = with_table(&disk);
+    engine.set_cache_bytes(64 << 20).unwrap();
+    fill(&engine, &table, 3000);
+    let before = engine.statistics();
+    assert_eq!(before.cache_bytes_limit, 64 << 20);
+    engine.set_cache_bytes(1 << 20).unwrap();
+    engine.run_background_until_idle().unwrap();
+    fill_more(&engine, &table);
+    engine.run_background_until_idle().unwrap();
+    let after = engine.statistics();
+    assert!(after.memtable_bytes <= after.memtable_bytes_limit);
+    assert!(engine.set_cache_bytes(10).is_err());
+    assert_eq!(rows(&engine, &table).len(), 3001);
+}
+
+#[test]
+fn what_the_formats_cannot_hold_is_refused() {
+    let (engine, table) = with_table(&Arc::new(MemoryDisk::new()));
+    let mut writer = begin(&engine);
+    let huge = "k".repeat(70_000);
+    let outcome = insert(&mut writer, &table, &huge, "1");
+    assert!(
+        matches!(
+            outcome,
+            Err(EngineError::Storage(StorageError::TooLarge { .. }))
+        ),
+        "{outcome:?}"
+    );
+    assert!(table.counter(99).is_err());
+    assert!(table.index_statistics(9).is_err());
+    assert!(writer.cursor(&table, 2, ReadMode::Snapshot).is_err());
+    let mut none = definition("./db/u");
+    none.indexes.clear();
+    assert!(engine.create_table(&none).is_err());
+    assert!(engine.create_table(&definition("../x")).is_err());
+    assert!(engine.create_table(&definition(TABLE)).is_err());
+    assert!(engine.drop_table("./db/none").is_err());
+}
+
+#[test]
+fn the_status_report_names_every_part() {
+    let (engine, table) = with_table(&Arc::new(MemoryDisk::new()));
+    fill(&engine, &table, 100);
+    engine.checkpoint().unwrap();
+    let text = engine.status_text();
+    for part in [
+        "MEMORY",
+        "FLUSHING",
+        "LOG",
+        "TRANSACTIONS",
+        "INDEXES",
+        "db/t PRIMARY",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn messages_tell_what_recovery_did() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    fill(&engine, &table, 3);
+    let mut options = options();
+    let heard = listening(&mut options);
+    let crashed: Arc<dyn Disk> = Arc::new(disk.crash(1));
+    Engine::open(crashed, options).unwrap();
+    let heard = heard.lock().unwrap();
+    assert!(
+        heard.iter().any(|text| text.contains("recovered")),
+        "{heard:?}"
+    );
+}

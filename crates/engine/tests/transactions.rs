@@ -1,0 +1,413 @@
+//! What transactions see of each other, and who wins a row.
+
+mod common;
+
+use common::*;
+use std::sync::Arc;
+use std::time::Duration;
+use teak_disk::MemoryDisk;
+use teak_engine::*;
+
+fn fresh() -> (Engine, TableHandle) {
+    with_table(&Arc::new(MemoryDisk::new()))
+}
+
+fn is_timeout<T: std::fmt::Debug>(result: EngineResult<T>) -> bool {
+    matches!(result, Err(EngineError::Wait(WaitError::Timeout)))
+}
+
+fn see(transaction: &mut EngineTransaction, table: &TableHandle) -> Rows {
+    try_scan(transaction, table, 0, ReadMode::Snapshot).unwrap()
+}
+
+#[test]
+fn a_snapshot_is_fixed_at_the_first_read() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let mut reader = begin(&engine);
+    let mut early = begin(&engine);
+    early.take_snapshot().unwrap();
+    commit(&engine, |t| {
+        update(t, &table, "a", "1", "2").unwrap();
+        insert(t, &table, "b", "1").unwrap();
+    });
+    // The reader has not read before: it sees what is committed by now.
+    let now = pairs(&[("a", "2"), ("b", "1")]);
+    assert_eq!(see(&mut reader, &table), now);
+    assert_eq!(see(&mut early, &table), pairs(&[("a", "1")]));
+    commit(&engine, |t| delete(t, &table, "a", "2").unwrap());
+    assert_eq!(see(&mut reader, &table), now);
+    engine.checkpoint().unwrap();
+    engine.run_background_until_idle().unwrap();
+    assert_eq!(see(&mut reader, &table), now);
+    assert_eq!(see(&mut early, &table), pairs(&[("a", "1")]));
+    assert_eq!(rows(&engine, &table), pairs(&[("b", "1")]));
+}
+
+#[test]
+fn read_committed_sees_anew_with_each_statement() {
+    let (engine, table) = fresh();
+    let mut reader = engine.begin(Isolation::ReadCommitted);
+    reader.statement().unwrap();
+    assert_eq!(see(&mut reader, &table), pairs(&[]));
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    assert_eq!(see(&mut reader, &table), pairs(&[]));
+    reader.statement().unwrap();
+    assert_eq!(see(&mut reader, &table), pairs(&[("a", "1")]));
+}
+
+#[test]
+fn uncommitted_rows_are_seen_by_dirty_readers_alone() {
+    let (engine, table) = fresh();
+    let mut writer = begin(&engine);
+    insert(&mut writer, &table, "a", "1").unwrap();
+    let mut dirty = engine.begin(Isolation::ReadUncommitted);
+    assert_eq!(see(&mut dirty, &table), pairs(&[("a", "1")]));
+    assert_eq!(see(&mut writer, &table), pairs(&[("a", "1")]));
+    assert_eq!(rows(&engine, &table), pairs(&[]));
+    writer.rollback();
+    dirty.statement().unwrap();
+    assert_eq!(see(&mut dirty, &table), pairs(&[]));
+}
+
+#[test]
+fn rollback_to_a_savepoint_hides_later_writes_at_once() {
+    let (engine, table) = fresh();
+    let mut writer = begin(&engine);
+    insert(&mut writer, &table, "a", "1").unwrap();
+    let mark = writer.savepoint().unwrap();
+    update(&mut writer, &table, "a", "1", "2").unwrap();
+    insert(&mut writer, &table, "b", "1").unwrap();
+    assert_eq!(see(&mut writer, &table), pairs(&[("a", "2"), ("b", "1")]));
+    writer.rollback_to_savepoint(mark).unwrap();
+    assert_eq!(see(&mut writer, &table), pairs(&[("a", "1")]));
+    insert(&mut writer, &table, "b", "3").unwrap();
+    writer.commit().unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "1"), ("b", "3")]));
+}
+
+#[test]
+fn a_cursor_goes_on_after_a_rollback_to_a_savepoint() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| {
+        for key in ["a", "b", "c", "d"] {
+            insert(t, &table, key, "1").unwrap();
+        }
+    });
+    let mut writer = begin(&engine);
+    let mark = writer.savepoint().unwrap();
+    delete(&mut writer, &table, "c", "1").unwrap();
+    let mut cursor = writer.cursor(&table, 0, ReadMode::Snapshot).unwrap();
+    assert!(
+        cursor
+            .seek(&mut writer, b"b", Seek::AtOrAfter)
+            .unwrap()
+            .is_some()
+    );
+    writer.rollback_to_savepoint(mark).unwrap();
+    let next = cursor.next(&mut writer).unwrap().unwrap();
+    assert_eq!(next.key, b"c");
+}
+
+#[test]
+fn a_duplicate_names_the_entry_and_leaves_nothing_of_the_row() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let mut writer = begin(&engine);
+    assert!(matches!(
+        insert(&mut writer, &table, "a", "2"),
+        Err(EngineError::DuplicateKey)
+    ));
+    let duplicate = writer.duplicate();
+    assert_eq!(
+        (duplicate.index, &*duplicate.key, &*duplicate.value),
+        (0, &b"a"[..], &b"1"[..])
+    );
+    writer.commit().unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]));
+}
+
+#[test]
+fn a_key_is_free_again_after_delete_and_after_rollback() {
+    let (engine, table) = fresh();
+    let mut gone = begin(&engine);
+    insert(&mut gone, &table, "a", "0").unwrap();
+    gone.rollback();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    commit(&engine, |t| {
+        delete(t, &table, "a", "1").unwrap();
+        insert(t, &table, "a", "2").unwrap();
+    });
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "2")]));
+}
+
+#[test]
+fn two_writers_of_one_row_never_both_win() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let mut first = begin(&engine);
+    let mut second = begin(&engine);
+    update(&mut first, &table, "a", "1", "2").unwrap();
+    assert!(is_timeout(update(&mut second, &table, "a", "1", "3")));
+    assert!(is_timeout(delete(&mut second, &table, "a", "1")));
+    assert!(is_timeout(insert(&mut second, &table, "a", "3")));
+    first.commit().unwrap();
+    update(&mut second, &table, "a", "2", "3").unwrap();
+    second.commit().unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "3")]));
+    assert_eq!(engine.statistics().row_locks, 0);
+}
+
+#[test]
+fn an_unlocked_write_of_a_row_changed_since_the_snapshot_is_a_conflict() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let mut writer = begin(&engine);
+    writer.take_snapshot().unwrap();
+    commit(&engine, |t| update(t, &table, "a", "1", "2").unwrap());
+    assert!(matches!(
+        update(&mut writer, &table, "a", "1", "3"),
+        Err(EngineError::Conflict)
+    ));
+    // Locked, the newest row is the one to change.
+    let mut cursor = writer.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let row = cursor.get(&mut writer, b"a").unwrap().unwrap();
+    assert_eq!(row.value, b"2");
+    update(&mut writer, &table, "a", "2", "3").unwrap();
+    writer.commit().unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "3")]));
+}
+
+#[test]
+fn locking_reads_see_the_newest_rows_and_hold_them() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| {
+        for key in ["a", "b", "c"] {
+            insert(t, &table, key, "1").unwrap();
+        }
+    });
+    let mut reader = begin(&engine);
+    reader.take_snapshot().unwrap();
+    commit(&engine, |t| {
+        update(t, &table, "b", "1", "2").unwrap();
+        delete(t, &table, "c", "1").unwrap();
+    });
+    let locked = try_scan(&mut reader, &table, 0, ReadMode::Exclusive).unwrap();
+    assert_eq!(locked, pairs(&[("a", "1"), ("b", "2")]));
+    assert_eq!(reader.locks_held(), 2);
+    let mut other = begin(&engine);
+    assert!(is_timeout(update(&mut other, &table, "b", "2", "3")));
+    insert(&mut other, &table, "c", "9").unwrap();
+    reader.rollback();
+    update(&mut other, &table, "b", "2", "3").unwrap();
+    other.commit().unwrap();
+    assert_eq!(engine.statistics().row_locks, 0);
+}
+
+#[test]
+fn shared_locks_are_shared_and_keep_writers_out() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let (mut one, mut two, mut writer) = (begin(&engine), begin(&engine), begin(&engine));
+    for reader in [&mut one, &mut two] {
+        assert_eq!(
+            try_scan(reader, &table, 0, ReadMode::Shared).unwrap().len(),
+            1
+        );
+    }
+    assert!(is_timeout(delete(&mut writer, &table, "a", "1")));
+    one.commit().unwrap();
+    assert!(is_timeout(delete(&mut writer, &table, "a", "1")));
+    two.commit().unwrap();
+    delete(&mut writer, &table, "a", "1").unwrap();
+}
+
+#[test]
+fn a_locking_scan_waits_for_undecided_rows_of_either_kind() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| {
+        insert(t, &table, "a", "1").unwrap();
+        insert(t, &table, "b", "1").unwrap();
+    });
+    let mut writer = begin(&engine);
+    delete(&mut writer, &table, "b", "1").unwrap();
+    let mut reader = begin(&engine);
+    assert!(is_timeout(try_scan(
+        &mut reader,
+        &table,
+        0,
+        ReadMode::Shared
+    )));
+    writer.rollback();
+    let mut writer = begin(&engine);
+    insert(&mut writer, &table, "aa", "1").unwrap();
+    assert!(is_timeout(try_scan(
+        &mut reader,
+        &table,
+        0,
+        ReadMode::Shared
+    )));
+    assert!(is_timeout(try_scan(
+        &mut reader,
+        &table,
+        1,
+        ReadMode::Shared
+    )));
+    writer.commit().unwrap();
+    let found = try_scan(&mut reader, &table, 0, ReadMode::Shared).unwrap();
+    assert_eq!(found, pairs(&[("a", "1"), ("aa", "1"), ("b", "1")]));
+}
+
+#[test]
+fn locks_do_not_grow_with_the_rows_updated() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| {
+        for n in 0..300 {
+            insert(t, &table, &format!("{n:03}"), "1").unwrap();
+        }
+    });
+    let mut writer = begin(&engine);
+    let mut cursor = writer.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut found = cursor.first(&mut writer).unwrap().is_some();
+    let mut n = 0;
+    while found {
+        update(&mut writer, &table, &format!("{n:03}"), "1", "2").unwrap();
+        assert!(writer.locks_held() <= 1);
+        n += 1;
+        found = cursor.next(&mut writer).unwrap().is_some();
+    }
+    assert_eq!(n, 300);
+    writer.commit().unwrap();
+    assert!(rows(&engine, &table).iter().all(|(_, value)| value == "2"));
+}
+
+#[test]
+fn a_lock_taken_before_a_savepoint_outlives_its_rollback() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let mut holder = begin(&engine);
+    try_scan(&mut holder, &table, 0, ReadMode::Exclusive).unwrap();
+    let mark = holder.savepoint().unwrap();
+    update(&mut holder, &table, "a", "1", "2").unwrap();
+    holder.rollback_to_savepoint(mark).unwrap();
+    let mut other = begin(&engine);
+    assert!(is_timeout(update(&mut other, &table, "a", "1", "3")));
+}
+
+#[test]
+fn unlock_gives_the_row_back() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let mut reader = begin(&engine);
+    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    cursor.first(&mut reader).unwrap().unwrap();
+    cursor.unlock(&mut reader).unwrap();
+    assert_eq!(reader.locks_held(), 0);
+    commit(&engine, |t| update(t, &table, "a", "1", "2").unwrap());
+}
+
+#[test]
+fn an_interrupt_ends_what_runs_until_the_next_statement() {
+    let (engine, table) = fresh();
+    let mut writer = begin(&engine);
+    writer.shared().interrupt();
+    assert!(matches!(
+        insert(&mut writer, &table, "a", "1"),
+        Err(EngineError::Wait(WaitError::Interrupted))
+    ));
+    writer.statement().unwrap();
+    insert(&mut writer, &table, "a", "1").unwrap();
+}
+
+#[test]
+fn a_deadlock_is_told_to_one_and_the_other_goes_on() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| {
+        insert(t, &table, "a", "1").unwrap();
+        insert(t, &table, "b", "1").unwrap();
+    });
+    let long = Duration::from_secs(60);
+    let (mut one, mut two) = (begin(&engine), begin(&engine));
+    one.set_lock_timeout(long);
+    two.set_lock_timeout(long);
+    update(&mut one, &table, "a", "1", "one").unwrap();
+    update(&mut two, &table, "b", "1", "two").unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let outcome = update(&mut one, &table, "b", "1", "one");
+            (outcome.is_ok(), one)
+        });
+        while engine.statistics().lock_waits == 0 {
+            std::thread::yield_now();
+        }
+        let outcome = update(&mut two, &table, "a", "1", "two");
+        assert!(matches!(
+            outcome,
+            Err(EngineError::Wait(WaitError::Deadlock))
+        ));
+        two.rollback();
+        let (done, mut one) = waiting.join().unwrap();
+        assert!(done);
+        one.commit().unwrap();
+    });
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "one"), ("b", "one")]));
+}
+
+/// Transfers between accounts on several threads keep the sum, for every
+/// snapshot taken meanwhile, with flushes going on.
+#[test]
+fn concurrent_transfers_keep_the_sum_in_every_snapshot() {
+    const ACCOUNTS: u64 = 16;
+    const TRANSFERS: u64 = 150;
+    let disk = Arc::new(MemoryDisk::new());
+    let mut options = options();
+    options.background_threads = 2;
+    options.lock_timeout = Duration::from_secs(60);
+    let engine = Engine::open(disk, options).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    commit(&engine, |t| {
+        for n in 0..ACCOUNTS {
+            insert(t, &table, &format!("{n:02}"), "100").unwrap();
+        }
+    });
+    let sum = |rows: &Rows| -> i64 { rows.iter().map(|(_, v)| v.parse::<i64>().unwrap()).sum() };
+    let expected = 100 * i64::try_from(ACCOUNTS).unwrap();
+    std::thread::scope(|scope| {
+        let mut writers = Vec::new();
+        for seed in 0..3u64 {
+            let (engine, table) = (&engine, &table);
+            writers.push(scope.spawn(move || {
+                for n in 0..TRANSFERS {
+                    let from = (n * 7 + seed * 5) % ACCOUNTS;
+                    let to = (n * 3 + seed + 1) % ACCOUNTS;
+                    if from == to {
+                        continue;
+                    }
+                    let mut transaction = begin(engine);
+                    let mut cursor = transaction.cursor(table, 0, ReadMode::Exclusive).unwrap();
+                    let mut move_by = |account: u64, amount: i64| -> EngineResult<()> {
+                        let key = format!("{account:02}");
+                        let row = cursor.get(&mut transaction, key.as_bytes())?.unwrap();
+                        let old = String::from_utf8(row.value.to_vec()).unwrap();
+                        let new = old.parse::<i64>().unwrap() + amount;
+                        update(&mut transaction, table, &key, &old, &new.to_string())
+                    };
+                    match move_by(from, -1).and_then(|()| move_by(to, 1)) {
+                        Ok(()) => transaction.commit().unwrap(),
+                        Err(EngineError::Wait(WaitError::Deadlock)) => transaction.rollback(),
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }));
+        }
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            assert_eq!(sum(&rows(&engine, &table)), expected);
+            engine.checkpoint().unwrap();
+        }
+    });
+    assert_eq!(sum(&rows(&engine, &table)), expected);
+    assert_eq!(engine.statistics().row_locks, 0);
+    drop(table);
+    engine.close().unwrap();
+}

@@ -30,7 +30,8 @@ ulonglong ha_teak::table_flags() const {
 
 ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
   ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
-  if (key == table_share->primary_key) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
+  // While the server reads a definition it asks too, and does not know the primary key yet.
+  if (share_ != nullptr && key == share_->primary_key()) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
   // A collation may order by weights from which the text cannot be had back: then the row has to be read.
   bool covers = true;
   if (share_ != nullptr && key < share_->keys()) {

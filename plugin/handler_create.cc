@@ -46,15 +46,18 @@ const char *refused_clause(const TABLE *form, const HA_CREATE_INFO *info) {
   return nullptr;
 }
 
-/* Whether keys and rows can be encoded: said now, not at the first row. */
-bool can_encode(const TABLE *form, std::string *error) {
+/* Whether keys and rows can be encoded: said now, not at the first row. Gives RowCodec::fixed_bytes(). */
+bool can_encode(const TABLE *form, uint32_t *fixed_bytes, std::string *error) {
   std::shared_ptr<const KeyCodec> primary = form->s->primary_key == MAX_KEY
                                                 ? KeyCodec::create_hidden()
                                                 : KeyCodec::create(form, form->s->primary_key, nullptr, error);
   if (primary == nullptr) return false;
   for (uint i = 0; i < form->s->keys; i++)
     if (i != form->s->primary_key && KeyCodec::create(form, i, primary.get(), error) == nullptr) return false;
-  return RowCodec::create(form, primary, TableMetadata().schema_version, error) != nullptr;
+  std::unique_ptr<RowCodec> rows = RowCodec::create(form, primary, TableMetadata().schema_version, error);
+  if (rows == nullptr) return false;
+  *fixed_bytes = rows->fixed_bytes();
+  return true;
 }
 
 }  // namespace
@@ -63,7 +66,8 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   name_ = name;
   if (const char *clause = refused_clause(form, info)) return refuse(clause);
   std::string error;
-  if (!can_encode(form, &error)) {
+  uint32_t fixed_bytes = 0;
+  if (!can_encode(form, &fixed_bytes, &error)) {
     my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
     return HA_WRONG_CREATE_OPTION;
   }
@@ -75,9 +79,11 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     index.codec = options->compression;
     index.page_bytes = static_cast<uint32_t>(options->page_bytes);
     index.exact_lookups = false;
+    index.value_fixed_bytes = 0;
   }
   indexes[0].label = slice_of("main");
   indexes[0].exact_lookups = true;
+  indexes[0].value_fixed_bytes = fixed_bytes;
   for (uint i = 0; i < form->s->keys; i++) {
     if (i == form->s->primary_key) continue;
     const KEY &key = form->key_info[i];

@@ -170,6 +170,10 @@ std::unique_ptr<RowCodec> RowCodec::create(const TABLE *table, std::shared_ptr<c
 uint32_t RowCodec::schema_version() const { return plan_->schema_version; }
 const ColumnLayout &RowCodec::layout() const { return plan_->layout; }
 
+uint32_t RowCodec::fixed_bytes() const {
+  return static_cast<uint32_t>(plan_->header_bytes + plan_->null_mask.size() + plan_->run_bytes);
+}
+
 bool RowCodec::schema_version_of(const uint8_t *value, size_t length, uint32_t *version) {
   return take_length(&value, value + length, version);
 }

@@ -72,6 +72,10 @@ class RowCodec {
   uint32_t schema_version() const;
   const ColumnLayout &layout() const;
 
+  /* Leading bytes that stand at the same place in every value: header, NULL area and columns of fixed width that are
+     never NULL. */
+  uint32_t fixed_bytes() const;
+
  private:
   explicit RowCodec(std::unique_ptr<RowPlan> plan);
 

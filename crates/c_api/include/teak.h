@@ -88,6 +88,8 @@ typedef struct teak_index_definition {
   uint32_t codec;        /* number of the codec: 0 none, 1 lz4, 2 zstd, 3 zlib, 4 snappy, 5 lzma */
   uint32_t page_bytes;   /* 0 = default 64 KiB */
   bool exact_lookups;    /* rows are looked up by whole keys (row index, unique keys): keep filters */
+  uint32_t value_fixed_bytes; /* leading bytes of values that hold columns of fixed width, where all values have
+                                 them: stored column by column */
 } teak_index_definition;
 
 typedef struct teak_table_definition {

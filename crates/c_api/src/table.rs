@@ -23,6 +23,9 @@ pub struct teak_index_definition {
     pub page_bytes: u32,
     /// rows are looked up by whole keys (row index, unique keys): keep filters
     pub exact_lookups: bool,
+    /// Leading bytes of values that hold columns of fixed width, where all
+    /// values have them: stored column by column.
+    pub value_fixed_bytes: u32,
 }
 
 /// A table to create.
@@ -65,6 +68,7 @@ pub unsafe extern "C" fn teak_table_create(
                 codec,
                 page_bytes: index.page_bytes,
                 exact_lookups: index.exact_lookups,
+                value_fixed_bytes: index.value_fixed_bytes,
             });
         }
         engine.engine.create_table(&TableDefinition {

@@ -17,6 +17,9 @@ pub struct TreeOptions {
     /// Whether runs get filters: worth their bytes where exact keys are looked
     /// up, as in primary and unique keys.
     pub filters: bool,
+    /// Leading bytes of values that hold columns of fixed width; bottom pages
+    /// keep them column by column.
+    pub value_planes: u32,
     /// Raw bytes of a leaf; it splits at one and a half times as many.
     pub leaf_bytes: u64,
     /// Children of a node; it splits above twice as many.
@@ -40,6 +43,7 @@ impl Default for TreeOptions {
             upper_codec: Codec::Lz4,
             schema_version: 0,
             filters: true,
+            value_planes: 0,
             leaf_bytes: 8 * MIB,
             fanout: 16,
             leaf_runs_max: 6,
@@ -61,6 +65,7 @@ impl TreeOptions {
             upper_codec: Codec::Lz4,
             schema_version: 0,
             filters: true,
+            value_planes: 2,
             leaf_bytes: 1024,
             fanout: 4,
             leaf_runs_max: 3,

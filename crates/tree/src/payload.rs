@@ -46,6 +46,7 @@ impl Payload {
         out.put_u8(options.upper_codec.number());
         out.put_u32(options.schema_version);
         out.put_u8(u8::from(options.filters));
+        out.put_u32(options.value_planes);
         out.put_u64(options.leaf_bytes);
         out.put_u32(options.fanout);
         out.put_u32(options.leaf_runs_max);
@@ -93,6 +94,7 @@ impl Payload {
                 upper_codec: codec(take.u8()?)?,
                 schema_version: take.u32()?,
                 filters: take.u8()? != 0,
+                value_planes: take.u32()?,
                 leaf_bytes: take.u64()?,
                 fanout: take.u32()?,
                 leaf_runs_max: take.u32()?,

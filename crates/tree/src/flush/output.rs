@@ -50,6 +50,10 @@ impl<'a> RunOutput<'a> {
             // Compressed, about.
             expected_bytes: expected_bytes.min(cut_bytes) / 2,
             filters: options.filters,
+            value_planes: match level {
+                MergeLevel::Upper => 0,
+                MergeLevel::Bottom => options.value_planes,
+            },
         };
         Self {
             tree,

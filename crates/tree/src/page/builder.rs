@@ -21,6 +21,9 @@ pub struct PageBuilder {
     plain: bool,
     keys_of_one_length: bool,
     values_of_one_length: bool,
+    /// Leading bytes of values to store as planes, where all values have them.
+    value_planes: u32,
+    value_bytes_min: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,10 +35,14 @@ struct Head {
 }
 
 impl PageBuilder {
-    /// An empty page.
+    /// An empty page. The first `value_planes` bytes of values are stored as
+    /// byte planes on pages where all values have as many.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(value_planes: u32) -> Self {
+        Self {
+            value_planes,
+            ..Self::default()
+        }
     }
 
     /// Appends an entry. The caller sees to the order and the limits of
@@ -60,10 +67,12 @@ impl PageBuilder {
                 self.plain = true;
                 self.keys_of_one_length = true;
                 self.values_of_one_length = true;
+                self.value_bytes_min = value_bytes;
             }
             Some(first) => {
                 self.keys_of_one_length &= first.key_bytes == key_bytes;
                 self.values_of_one_length &= first.value_bytes == value_bytes;
+                self.value_bytes_min = self.value_bytes_min.min(value_bytes);
             }
         }
         self.plain &= operation == Operation::Put && write_id.is_settled();
@@ -131,16 +140,51 @@ impl PageBuilder {
         });
         put_len(out, self.head_stream.len());
         put_len(out, self.keys.len());
+        let value_planes = if self.heads.len() >= PLANES_ENTRIES_MIN
+            && self.value_bytes_min >= self.value_planes
+        {
+            self.value_planes
+        } else {
+            0
+        };
+        out.put_u32(value_planes);
         out.extend_from_slice(&self.head_stream);
         if flags & FLAG_KEY_PLANES != 0 {
             planes::split(&self.keys, self.keys.len() / self.heads.len(), out);
         } else {
             out.extend_from_slice(&self.keys);
         }
-        out.extend_from_slice(&self.values);
+        if value_planes > 0 {
+            self.write_value_planes(value_planes as usize, out);
+        } else {
+            out.extend_from_slice(&self.values);
+        }
         self.heads.clear();
         self.keys.clear();
         self.values.clear();
+    }
+
+    /// Writes the planes of the values' first `width` bytes, then the rest of
+    /// every value.
+    fn write_value_planes(&self, width: usize, out: &mut Vec<u8>) {
+        let ends = self.heads.iter().scan(0, |end, head| {
+            *end += head.value_bytes as usize;
+            Some((*end - head.value_bytes as usize, *end))
+        });
+        let mut fronts = Vec::with_capacity(width * self.heads.len());
+        let mut rests = Vec::with_capacity(self.values.len());
+        for (start, end) in ends {
+            if let Some((front, rest)) = self
+                .values
+                .get(start..end)
+                .and_then(|value| value.split_at_checked(width))
+            {
+                fronts.extend_from_slice(front);
+                rests.extend_from_slice(rest);
+            }
+        }
+        planes::split(&fronts, width, out);
+        out.extend_from_slice(&rests);
     }
 
     fn write_heads(&mut self) {

@@ -3,7 +3,8 @@
 //! Layout 1 keeps the parts of its entries in separate streams, so that like
 //! stands beside like for the codec: heads (operation, lengths, write id), then
 //! all keys, then all values. Keys of one length may be stored as byte planes:
-//! all first bytes, all second bytes, and so on. Byte format:
+//! all first bytes, all second bytes, and so on; likewise the leading bytes of
+//! values, which hold a row's columns of fixed width. Byte format:
 //! `docs/file_format.md`, "Page, layout 1".
 
 mod builder;
@@ -27,5 +28,5 @@ const FLAG_VALUES_OF_ONE_LENGTH: u8 = 8;
 const FLAGS_KNOWN: u8 = 15;
 
 /// Bytes before the heads: flags u8, entries u32, key length u32, value length
-/// u32, head bytes u32, key bytes u32.
-const PAGE_HEADER_BYTES: usize = 21;
+/// u32, head bytes u32, key bytes u32, value planes u32.
+const PAGE_HEADER_BYTES: usize = 25;

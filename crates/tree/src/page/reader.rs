@@ -101,6 +101,7 @@ impl Page {
         let value_len = take.u32()? as usize;
         let head_bytes = take.u32()? as usize;
         let key_bytes = take.u32()? as usize;
+        let value_planes = take.u32()? as usize;
         let mut heads = Take::new(take.take(head_bytes)?);
         let key_stream = take.take(key_bytes)?;
         let value_bytes = take.rest().len();
@@ -158,13 +159,22 @@ impl Page {
         } else {
             Ends::At(value_ends.ends)
         };
-        let bytes = if flags & FLAG_KEY_PLANES != 0 {
-            if !one_key_len || key_len == 0 {
-                return Err(Malformed);
-            }
+        let key_planes = flags & FLAG_KEY_PLANES != 0;
+        if key_planes && (!one_key_len || key_len == 0) {
+            return Err(Malformed);
+        }
+        let bytes = if key_planes || value_planes > 0 {
             let mut bytes = Vec::with_capacity(key_bytes + value_bytes);
-            planes::join(key_stream, key_len, &mut bytes);
-            bytes.extend_from_slice(take.rest());
+            if key_planes {
+                planes::join(key_stream, key_len, &mut bytes);
+            } else {
+                bytes.extend_from_slice(key_stream);
+            }
+            if value_planes > 0 {
+                join_values(take, value_planes, entries, &values, &mut bytes)?;
+            } else {
+                bytes.extend_from_slice(take.rest());
+            }
             bytes
         } else {
             let mut bytes = raw;
@@ -252,6 +262,29 @@ impl Page {
     }
 }
 
+/// Appends values whose first `width` bytes are stored as planes.
+///
+/// # Errors
+/// [`Malformed`] when a value is shorter.
+fn join_values(
+    mut stream: Take<'_>,
+    width: usize,
+    entries: usize,
+    values: &Ends,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
+    let stored = stream.take(width.checked_mul(entries).ok_or(Malformed)?)?;
+    let mut fronts = Vec::with_capacity(stored.len());
+    planes::join(stored, width, &mut fronts);
+    for (entry, front) in fronts.chunks_exact(width).enumerate() {
+        let (start, end) = values.range(entry);
+        let rest = (end - start).checked_sub(width).ok_or(Malformed)?;
+        out.extend_from_slice(front);
+        out.extend_from_slice(stream.take(rest)?);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::PageBuilder;
@@ -261,7 +294,8 @@ mod tests {
     type Entry = (Vec<u8>, u64, u8, Vec<u8>);
 
     fn build(entries: &[Entry]) -> Vec<u8> {
-        let mut builder = PageBuilder::new();
+        let shortest = entries.iter().map(|entry| entry.3.len()).min().unwrap();
+        let mut builder = PageBuilder::new(shortest.min(3) as u32);
         for (key, id, operation, value) in entries {
             builder.push(
                 key,

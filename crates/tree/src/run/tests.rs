@@ -19,6 +19,7 @@ fn write(entries: &[Entry], page_bytes: usize) -> (BlockFile, Arc<Run>) {
         schema_version: 0,
         expected_bytes: 0,
         filters: true,
+        value_planes: 0,
     };
     let mut writer = RunWriter::new(&file, &cache, options);
     for (key, id, operation) in entries {
@@ -124,6 +125,7 @@ fn a_damaged_page_is_an_error_with_its_place() {
         schema_version: 0,
         expected_bytes: 0,
         filters: false,
+        value_planes: 1,
     };
     let mut writer = RunWriter::new(&file, &cache, options);
     for (key, ..) in &entries {

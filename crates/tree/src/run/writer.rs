@@ -26,6 +26,8 @@ pub struct RunWriterOptions {
     /// Whether to build filters: worth their bytes where exact keys are looked
     /// up.
     pub filters: bool,
+    /// Leading bytes of values that hold columns of fixed width.
+    pub value_planes: u32,
 }
 
 /// A written run; its blocks become live when `written` is published.
@@ -75,9 +77,9 @@ impl<'a> RunWriter<'a> {
         Self {
             file,
             cache,
+            page: PageBuilder::new(options.value_planes),
             options,
             blocks: None,
-            page: PageBuilder::new(),
             raw: Vec::new(),
             hashes: Vec::new(),
             index: RunIndex::default(),

@@ -3,6 +3,14 @@
 //! many as are asked for, of 16-byte scattered keys and 100-byte values, half
 //! of which compresses; then as many in key order into another tree.
 
+// Panics are how tests and benches fail, and their numbers are small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,14 @@
 //! Writers, readers, flushers and checkpoints at once. Batches of writes have
 //! numbers; a reader at a snapshot must see exactly the batches up to it.
 
+// Panics are how tests and benches fail, and their numbers are small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,14 @@
 //! Failing disks: a job or a checkpoint that fails leaves everything readable
 //! and repeatable; a crash finds the last checkpoint; damage is an error.
 
+// Panics are how tests and benches fail, and their numbers are small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
 mod support;
 
 use std::panic::AssertUnwindSafe;

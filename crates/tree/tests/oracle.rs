@@ -2,6 +2,14 @@
 //! reads the same from both, whatever has been flushed, merged, checkpointed
 //! or opened again meanwhile.
 
+// Panics are how tests and benches fail, and their numbers are small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
 mod support;
 
 use std::panic::AssertUnwindSafe;

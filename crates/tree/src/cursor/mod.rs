@@ -185,6 +185,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// # Errors
     /// As [`TreeCursor::seek`].
     #[inline]
+    #[allow(clippy::should_implement_trait)] // It lends; iterators cannot.
     pub fn next(&mut self) -> StorageResult<bool> {
         if let Place::Source(source) = self.place
             && self.direction == Direction::Forward

@@ -1,6 +1,9 @@
 //! Merges against a reader that knows nothing of garbage collection: whatever
 //! a merge throws away, every snapshot reads the same before and after.
 
+// Numbers of tests are small.
+#![allow(clippy::cast_possible_truncation)]
+
 use super::vec_cursor::{Entry, VecCursor};
 use super::*;
 use crate::RangeTombstone;
@@ -131,7 +134,7 @@ const KEYS: u8 = 6;
 
 fn key(number: u8) -> Vec<u8> {
     // Long shared beginnings, so that prefixes do not decide alone.
-    let mut key = if number % 2 == 0 {
+    let mut key = if number.is_multiple_of(2) {
         b"shared-beginning".to_vec()
     } else {
         Vec::new()

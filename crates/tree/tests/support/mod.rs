@@ -109,13 +109,13 @@ pub enum Logged {
 
 pub fn key(number: usize) -> Vec<u8> {
     // Varying lengths and a shared beginning for some.
-    let mut key = if number % 3 == 0 {
+    let mut key = if number.is_multiple_of(3) {
         b"common-".to_vec()
     } else {
         Vec::new()
     };
     key.extend_from_slice(format!("{number:05}").as_bytes());
-    if number % 5 == 0 {
+    if number.is_multiple_of(5) {
         key.extend_from_slice(b"-longer");
     }
     key

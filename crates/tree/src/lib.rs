@@ -8,6 +8,7 @@ mod cursor;
 mod estimate;
 mod filter;
 mod flush;
+mod key_search;
 mod lookup;
 mod memtable;
 mod merge;

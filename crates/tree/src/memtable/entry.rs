@@ -12,7 +12,6 @@
 #![allow(unsafe_code)]
 
 use super::arena::{ALIGNMENT, Arena};
-use std::cmp::Ordering as KeyOrder;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -231,58 +230,4 @@ pub(super) fn prefetch(address: *const u8) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = address;
-}
-
-/// The eight bytes of a key from `skip` on, zero-padded, as a number that
-/// orders like them.
-#[inline]
-pub(super) fn prefix_at(key: &[u8], skip: usize) -> u64 {
-    let rest = key.get(skip..).unwrap_or(&[]);
-    match rest.first_chunk::<8>() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => {
-            let mut padded = [0u8; 8];
-            for (to, from) in padded.iter_mut().zip(rest) {
-                *to = *from;
-            }
-            u64::from_be_bytes(padded)
-        }
-    }
-}
-
-/// The order of two keys that begin with the same `skip` bytes and have equal
-/// prefixes there.
-#[inline]
-pub(super) fn order_after_prefix(a: &[u8], b: &[u8], skip: usize) -> KeyOrder {
-    match (a.get(skip + 8..), b.get(skip + 8..)) {
-        (Some(a), Some(b)) => a.cmp(b),
-        // One key ends within the prefix: as the zero-padded prefixes are
-        // equal, it is the beginning of the other.
-        _ => a.len().cmp(&b.len()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #![proptest_config(crate::memtable::tests::config())]
-
-        #[test]
-        fn prefixes_order_like_keys(
-            common in proptest::collection::vec(any::<u8>(), 0..4),
-            a in proptest::collection::vec(0u8..2, 0..12),
-            b in proptest::collection::vec(0u8..2, 0..12),
-        ) {
-            let skip = common.len();
-            let a = [common.clone(), a].concat();
-            let b = [common, b].concat();
-            let order = prefix_at(&a, skip)
-                .cmp(&prefix_at(&b, skip))
-                .then_with(|| order_after_prefix(&a, &b, skip));
-            prop_assert_eq!(order, a.cmp(&b));
-        }
-    }
 }

@@ -25,7 +25,8 @@
 #![allow(unsafe_code, clippy::indexing_slicing)]
 
 use super::arena::{Arena, LINE_BYTES};
-use super::entry::{Entry, Header, order_after_prefix, prefetch, prefix_at};
+use super::entry::{Entry, Header, prefetch};
+use crate::key_search::{common_bytes, order_after_prefix, prefix_at};
 use std::cmp::Ordering as KeyOrder;
 use std::fmt;
 use std::marker::PhantomData;
@@ -616,8 +617,7 @@ impl<'a> Locked<'a> {
         let (Some(low), Some(high)) = (low, self.node.high()) else {
             return;
         };
-        let bytes = low.key().iter().zip(high.key());
-        let skip = bytes.take_while(|(low, high)| low == high).count();
+        let skip = common_bytes(low.key(), high.key());
         if skip < self.node.skip() + GAIN_BYTES_MIN {
             return;
         }

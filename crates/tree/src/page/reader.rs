@@ -10,8 +10,12 @@ use super::{
     FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUES_OF_ONE_LENGTH,
     FLAGS_KNOWN, PAGE_HEADER_BYTES, planes,
 };
+use crate::key_search::KeySearch;
 use teak_base::bytes::{Malformed, Take};
 use teak_base::{Operation, WriteId};
+
+/// One key of so many is kept for searches.
+const SEARCH_STEP: usize = 16;
 
 /// A decoded, validated page: entries by number, keys ascending, the versions
 /// of a key newest first.
@@ -24,6 +28,7 @@ pub struct Page {
     /// Where the values start in `bytes`.
     values_start: usize,
     entries: usize,
+    search: KeySearch,
     /// Operation and write id per entry; empty when all are settled puts.
     writes: Vec<(Operation, WriteId)>,
 }
@@ -181,14 +186,17 @@ impl Page {
             bytes.drain(..PAGE_HEADER_BYTES + head_bytes);
             bytes
         };
-        Ok(Self {
+        let mut page = Self {
             bytes,
             keys,
             values,
             values_start: key_bytes,
             entries,
+            search: KeySearch::default(),
             writes,
-        })
+        };
+        page.search = KeySearch::new(entries, SEARCH_STEP, |entry| page.key(entry));
+        Ok(page)
     }
 
     /// Entries of the page, at least one.
@@ -203,6 +211,7 @@ impl Page {
         self.bytes.capacity()
             + self.keys.memory_bytes()
             + self.values.memory_bytes()
+            + self.search.memory_bytes()
             + self.writes.len() * size_of::<(Operation, WriteId)>()
             + size_of::<Self>()
     }
@@ -247,18 +256,9 @@ impl Page {
     /// The number of the first entry whose key is at or after `key`; the
     /// number of entries when there is none.
     #[must_use]
+    #[inline]
     pub fn lower_bound(&self, key: &[u8]) -> usize {
-        let mut low = 0;
-        let mut high = self.entries;
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.key(middle) < key {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        self.search.lower_bound(key, |entry| self.key(entry))
     }
 }
 

@@ -6,6 +6,7 @@
 //! is not less; the versions of one key may go on over several pages.
 
 use crate::filter;
+use crate::key_search::KeySearch;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::KEY_BYTES_MAX;
 use teak_block_file::BlockAddress;
@@ -31,6 +32,8 @@ pub struct RunIndex {
     pages: Vec<PageRecord>,
     keys: Vec<u8>,
     filters: Vec<u8>,
+    /// Finds pages by their last keys, once decoded.
+    search: KeySearch,
 }
 
 impl RunIndex {
@@ -103,17 +106,18 @@ impl RunIndex {
         }
         let keys = take.take(key_end as usize)?.to_vec();
         let filters = take.take(filter_end as usize)?.to_vec();
-        let index = Self {
+        let mut index = Self {
             pages,
             keys,
             filters,
+            search: KeySearch::default(),
         };
         let ordered = (1..count).all(|page| index.last_key(page - 1) <= index.last_key(page));
-        if ordered && take.is_empty() {
-            Ok(index)
-        } else {
-            Err(Malformed)
+        if !ordered || !take.is_empty() {
+            return Err(Malformed);
         }
+        index.search = KeySearch::new(count, 1, |page| index.last_key(page));
+        Ok(index)
     }
 
     pub(crate) fn pages(&self) -> &[PageRecord] {
@@ -125,6 +129,7 @@ impl RunIndex {
             + self.pages.capacity() * size_of::<PageRecord>()
             + self.keys.capacity()
             + self.filters.capacity()
+            + self.search.memory_bytes()
     }
 
     /// The last key of a page; empty when there is no such page.
@@ -145,17 +150,9 @@ impl RunIndex {
 
     /// The first page whose last key is at or after `key`; the number of pages
     /// when there is none.
+    #[inline]
     pub(crate) fn page_of(&self, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.pages.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.last_key(middle) < key {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        self.search.lower_bound(key, |page| self.last_key(page))
     }
 }
 

@@ -1,0 +1,243 @@
+//! Nanoseconds per operation on one run of 8 MiB on the memory disk, with
+//! index and pages in the cache, printed: `cargo bench -p teak-tree --bench
+//! run`. Keys are 8 or 20 bytes (which share 10), entries 30 or 200.
+
+// A bench may panic, and runs where usize has 64 bits.
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod support;
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use support::bench;
+use teak_base::{Codec, FileId, Operation, StorageResult, WriteId};
+use teak_block_file::BlockFile;
+use teak_disk::{Disk, MemoryDisk};
+use teak_tree::{
+    LookupKey, PageCache, ReadMode, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,
+};
+
+const RUN_BYTES: usize = 8 << 20;
+const PAGE_BYTES: usize = 64 * 1024;
+const CACHE_BYTES: u64 = 64 << 20;
+
+/// What is written: the sizes of keys and entries, and whether all entries are
+/// settled.
+#[derive(Clone, Copy)]
+struct Shape {
+    key_bytes: usize,
+    entry_bytes: usize,
+    settled: bool,
+}
+
+impl Shape {
+    fn entries(self) -> u64 {
+        (RUN_BYTES / self.entry_bytes) as u64
+    }
+
+    /// The even numbers are in the run, the odd ones between them.
+    fn key(self, number: u64) -> Vec<u8> {
+        let mut key = vec![b'k'; self.key_bytes];
+        let at = if self.key_bytes > 8 { 10 } else { 0 };
+        key[at..at + 8].copy_from_slice(&number.wrapping_mul(0x1_0001).to_be_bytes());
+        key
+    }
+
+    fn keys(self) -> Vec<Vec<u8>> {
+        (0..self.entries())
+            .map(|number| self.key(2 * number))
+            .collect()
+    }
+}
+
+/// A number below `count`, scattered.
+fn scattered(number: u64, count: u64) -> u64 {
+    let bits = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (bits ^ (bits >> 29)) % count
+}
+
+struct Place {
+    file: BlockFile,
+    cache: Arc<PageCache>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let Ok(file) = BlockFile::create(&disk, Path::new("/bench"), FileId(1), b"") else {
+            unreachable!("the memory disk does not fail");
+        };
+        Self {
+            file,
+            cache: Arc::new(PageCache::new(CACHE_BYTES)),
+        }
+    }
+}
+
+/// A run being written.
+struct Writing<'a> {
+    writer: RunWriter<'a>,
+    value: Vec<u8>,
+    id: u64,
+}
+
+impl Shape {
+    fn start(self, place: &Place, codec: Codec, filters: bool) -> Writing<'_> {
+        let options = RunWriterOptions {
+            page_bytes: PAGE_BYTES,
+            codec,
+            schema_version: 0,
+            expected_bytes: RUN_BYTES as u64,
+            filters,
+            value_planes: 0,
+        };
+        Writing {
+            writer: RunWriter::new(&place.file, &place.cache, options),
+            value: vec![b'v'; self.entry_bytes - self.key_bytes],
+            id: 0,
+        }
+    }
+}
+
+impl Writing<'_> {
+    fn push(&mut self, shape: Shape, key: &[u8]) -> StorageResult<()> {
+        self.id += u64::from(!shape.settled);
+        let id = WriteId(self.id.div_ceil(100));
+        self.writer.push(key, id, Operation::Put, &self.value)
+    }
+}
+
+fn write(place: &Place, shape: Shape, keys: &[Vec<u8>], filters: bool) -> Arc<Run> {
+    let mut writing = shape.start(place, Codec::Lz4, filters);
+    for key in keys {
+        assert!(writing.push(shape, key).is_ok());
+    }
+    let Ok(Some(finished)) = writing.writer.finish() else {
+        unreachable!("the memory disk does not fail");
+    };
+    let written = finished.written.into_iter().collect();
+    place.file.publish(written, &[]);
+    let run = Run::open(&place.file, &place.cache, finished.description);
+    Arc::new(run)
+}
+
+fn writes(shape: Shape, keys: &[Vec<u8>]) {
+    for (name, codec, filters) in [
+        ("write, no codec, no filters", Codec::None, false),
+        ("write, no codec, filters", Codec::None, true),
+        ("write, lz4, filters", Codec::Lz4, true),
+    ] {
+        let place = Place::new();
+        let start = || shape.start(&place, codec, filters);
+        bench(name, keys.len() as u64, start, |writing, number| {
+            let key = &keys[number as usize];
+            assert!(writing.push(shape, key).is_ok());
+        });
+    }
+}
+
+fn reads(shape: Shape, keys: &[Vec<u8>]) {
+    let place = Place::new();
+    let run = write(&place, shape, keys, true);
+    let bare = write(&place, shape, keys, false);
+    let count = keys.len() as u64;
+    println!(
+        "stored: {} bytes, {} pages",
+        run.description().stored_bytes,
+        run.description().pages
+    );
+    let uncached = Arc::new(PageCache::new(0));
+    let cold = Run::open(&place.file, &uncached, run.description().clone());
+    let cold = Arc::new(cold);
+    let scan = |run: &Arc<Run>, mode| {
+        let mut cursor = run.cursor(mode);
+        assert!(cursor.seek_first().is_ok());
+        cursor
+    };
+    for (name, run, mode) in [
+        ("cursor forward, uncached", &cold, ReadMode::Sequential),
+        ("cursor forward", &run, ReadMode::Cached),
+    ] {
+        let start = || scan(run, mode);
+        bench(name, count, start, |cursor, _| {
+            black_box((cursor.key(), cursor.value(), cursor.write_id()));
+            assert!(cursor.next_version().is_ok());
+        });
+    }
+    let last = || {
+        let mut cursor = run.cursor(ReadMode::Cached);
+        assert!(cursor.seek_last().is_ok());
+        cursor
+    };
+    bench("cursor backward", count, last, |cursor, _| {
+        black_box((cursor.key(), cursor.value(), cursor.write_id()));
+        assert!(cursor.previous_key().is_ok());
+    });
+    let present: Vec<Vec<u8>> = (0..count)
+        .map(|number| shape.key(2 * scattered(number, count)))
+        .collect();
+    let absent: Vec<Vec<u8>> = (0..count)
+        .map(|number| shape.key(2 * scattered(number, count) + 1))
+        .collect();
+    let key_of = |keys: &[Vec<u8>], number: u64| keys[number as usize].clone();
+    bench(
+        "(making a key)",
+        count,
+        || (),
+        |(), number| {
+            black_box(key_of(&present, number));
+        },
+    );
+    bench(
+        "hash",
+        count,
+        || (),
+        |(), number| {
+            black_box(LookupKey::new(&key_of(&present, number)));
+        },
+    );
+    let first = || scan(&run, ReadMode::Cached);
+    bench("cursor seek", count, first, |cursor, number| {
+        assert!(cursor.seek(&key_of(&present, number)).is_ok());
+    });
+    for (name, run, keys) in [
+        ("visit, present", &run, &present),
+        ("visit, absent", &run, &absent),
+        ("visit, absent, no filters", &bare, &absent),
+    ] {
+        bench(
+            name,
+            count,
+            || (),
+            |(), number| {
+                let key = key_of(keys, number);
+                let visited = run.visit(&LookupKey::new(&key), &mut |_, _, value| {
+                    black_box(value);
+                    Visit::Stop
+                });
+                assert!(visited.is_ok());
+            },
+        );
+    }
+}
+
+fn main() {
+    for (key_bytes, entry_bytes, settled) in [
+        (8, 30, true),
+        (8, 30, false),
+        (20, 30, true),
+        (20, 200, false),
+    ] {
+        let state = if settled { "settled" } else { "unsettled" };
+        println!("-- key {key_bytes}, entry {entry_bytes} bytes, {state}");
+        let shape = Shape {
+            key_bytes,
+            entry_bytes,
+            settled,
+        };
+        let keys = shape.keys();
+        writes(shape, &keys);
+        reads(shape, &keys);
+    }
+}

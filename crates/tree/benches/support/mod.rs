@@ -1,0 +1,38 @@
+//! Measuring and printing, for benches on machines that others use as well:
+//! the same work is done several times in small stretches, and the fastest
+//! time of each stretch counts.
+
+use std::time::{Duration, Instant};
+
+const ROUNDS: usize = 7;
+/// Operations timed together.
+const STRETCH: usize = 256;
+
+/// Does `operation` for each number below `count`, in several rounds, each on
+/// what `prepare` makes, and prints the nanoseconds per operation.
+pub fn bench<S>(
+    name: &str,
+    count: u64,
+    mut prepare: impl FnMut() -> S,
+    mut operation: impl FnMut(&mut S, u64),
+) {
+    let mut fastest: Vec<Duration> = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut state = prepare();
+        for (stretch, start) in (0..count).step_by(STRETCH).enumerate() {
+            let clock = Instant::now();
+            for number in start..(start + STRETCH as u64).min(count) {
+                operation(&mut state, number);
+            }
+            let time = clock.elapsed();
+            match fastest.get_mut(stretch) {
+                Some(fastest) => *fastest = time.min(*fastest),
+                None => fastest.push(time),
+            }
+        }
+    }
+    let total: Duration = fastest.into_iter().sum();
+    #[allow(clippy::cast_precision_loss)]
+    let nanoseconds = total.as_secs_f64() * 1e9 / count.max(1) as f64;
+    println!("{name:<44} {count:>8} times {nanoseconds:>8.1} ns");
+}

@@ -1,0 +1,182 @@
+//! Finding a key among sorted keys, for pages and run indexes.
+//!
+//! The keys' common beginning is left out; of every few keys the next eight
+//! bytes are kept as a number, side by side. A search goes over these numbers
+//! first, which touches few cache lines, and then looks at the few keys
+//! between two of them. Keys count as padded with zeros in these numbers;
+//! among keys that are equal so far, the shorter one comes first.
+
+use std::cmp::Ordering;
+
+/// The eight bytes of a key from `skip` on, zero-padded, as a number that
+/// orders like them.
+#[inline]
+pub(crate) fn prefix_at(key: &[u8], skip: usize) -> u64 {
+    let rest = key.get(skip..).unwrap_or(&[]);
+    match rest.first_chunk::<8>() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => {
+            let mut padded = [0u8; 8];
+            for (to, from) in padded.iter_mut().zip(rest) {
+                *to = *from;
+            }
+            u64::from_be_bytes(padded)
+        }
+    }
+}
+
+/// The order of two keys that begin with the same `skip` bytes and have equal
+/// prefixes there.
+#[inline]
+pub(crate) fn order_after_prefix(a: &[u8], b: &[u8], skip: usize) -> Ordering {
+    match (a.get(skip + 8..), b.get(skip + 8..)) {
+        (Some(a), Some(b)) => a.cmp(b),
+        // One key ends within the prefix: as the zero-padded prefixes are
+        // equal, it is the beginning of the other.
+        _ => a.len().cmp(&b.len()),
+    }
+}
+
+/// The number of bytes that two keys begin with.
+#[inline]
+pub(crate) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// What is kept of a sequence of sorted keys to find keys in it. Keys that are
+/// not sorted are not found, and nothing worse.
+#[derive(Debug, Default)]
+pub(crate) struct KeySearch {
+    count: usize,
+    /// A key is kept of each so many.
+    step: usize,
+    /// What all keys begin with.
+    common: Vec<u8>,
+    prefixes: Vec<u64>,
+}
+
+impl KeySearch {
+    /// Takes in `count` keys, keeping one of each `step`.
+    pub(crate) fn new<'k>(count: usize, step: usize, key_of: impl Fn(usize) -> &'k [u8]) -> Self {
+        let common = match count.checked_sub(1) {
+            Some(last) => {
+                let first = key_of(0);
+                let bytes = common_bytes(first, key_of(last));
+                first.get(..bytes).unwrap_or(&[]).to_vec()
+            }
+            None => Vec::new(),
+        };
+        let skip = common.len();
+        Self {
+            count,
+            step,
+            prefixes: (0..count)
+                .step_by(step)
+                .map(|number| prefix_at(key_of(number), skip))
+                .collect(),
+            common,
+        }
+    }
+
+    /// Memory taken beside the value itself, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.common.capacity() + self.prefixes.capacity() * size_of::<u64>()
+    }
+
+    /// The number of the first key at or after `key`; the number of keys when
+    /// there is none.
+    #[inline]
+    pub(crate) fn lower_bound<'k>(&self, key: &[u8], key_of: impl Fn(usize) -> &'k [u8]) -> usize {
+        let skip = self.common.len();
+        let beginning = key.get(..skip).unwrap_or(key);
+        match beginning.cmp(&self.common) {
+            Ordering::Less => return 0,
+            Ordering::Greater => return self.count,
+            Ordering::Equal => {}
+        }
+        let prefix = prefix_at(key, skip);
+        let at = self.prefixes.partition_point(|kept| *kept < prefix);
+        // The kept key before `at` is less than the key; the one at the end
+        // of the range is greater.
+        let mut low = match at.checked_sub(1) {
+            Some(before) => before * self.step + 1,
+            None => 0,
+        };
+        let rest = self.prefixes.get(at..).unwrap_or(&[]);
+        let end = match rest.first() {
+            Some(kept) if *kept == prefix => at + rest.partition_point(|kept| *kept <= prefix),
+            _ => at,
+        };
+        let mut high = (end * self.step).min(self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let other = key_of(middle);
+            let order = prefix_at(other, skip)
+                .cmp(&prefix)
+                .then_with(|| order_after_prefix(other, key, skip));
+            if order == Ordering::Less {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn prefixes_order_like_keys(
+            common in proptest::collection::vec(any::<u8>(), 0..4),
+            a in proptest::collection::vec(0u8..2, 0..12),
+            b in proptest::collection::vec(0u8..2, 0..12),
+        ) {
+            let skip = common.len();
+            let a = [common.clone(), a].concat();
+            let b = [common, b].concat();
+            let order = prefix_at(&a, skip)
+                .cmp(&prefix_at(&b, skip))
+                .then_with(|| order_after_prefix(&a, &b, skip));
+            prop_assert_eq!(order, a.cmp(&b));
+        }
+
+        #[test]
+        fn the_first_key_at_or_after_is_found(
+            mut keys in proptest::collection::vec(key(), 0..60),
+            common in 0usize..20,
+            others in proptest::collection::vec(key(), 1..20),
+            step in 1usize..20,
+        ) {
+            for key in &mut keys {
+                *key = [vec![1; common], key.clone()].concat();
+            }
+            keys.sort();
+            let search = KeySearch::new(keys.len(), step, |number| &keys[number]);
+            let found = |key: &[u8]| search.lower_bound(key, |number| &keys[number]);
+            for key in keys.iter().chain(&others) {
+                let longer = [vec![1; common], key.clone()].concat();
+                for key in [key, &longer] {
+                    prop_assert_eq!(found(key), keys.partition_point(|other| other < key));
+                }
+            }
+        }
+
+        #[test]
+        fn keys_out_of_order_do_no_harm(
+            keys in proptest::collection::vec(key(), 0..60),
+            key in key(),
+        ) {
+            let search = KeySearch::new(keys.len(), 4, |number| &keys[number]);
+            prop_assert!(search.lower_bound(&key, |number| &keys[number]) <= keys.len());
+        }
+    }
+
+    fn key() -> impl Strategy<Value = Vec<u8>> {
+        proptest::collection::vec(0u8..3, 0..11)
+    }
+}

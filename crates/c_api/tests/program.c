@@ -57,7 +57,7 @@ static teak_engine *open_engine(const char *directory) {
 
 static void create(teak_engine *engine) {
   teak_index_definition indexes[3] = {
-    { text("PRIMARY"), 2, 0, true }, { text("name"), 2, 4096, true }, { text("group"), 1, 0, false } };
+    { text("PRIMARY"), 2, 0, true, 0 }, { text("name"), 2, 4096, true, 0 }, { text("group"), 1, 0, false, 0 } };
   teak_table_definition definition = { text("./db/people"), indexes, 3, text("layout") };
   OK(teak_table_create(engine, &definition));
   CHECK(teak_table_create(engine, &definition) == TEAK_TABLE_EXISTS);

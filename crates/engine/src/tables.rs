@@ -272,7 +272,6 @@ impl Inner {
         let mut options = self.options.tree.clone();
         options.codec = entry.codec;
         options.filters = entry.exact_lookups;
-        options.filters = entry.exact_lookups;
         options.value_planes = entry.value_fixed_bytes;
         if entry.page_bytes != 0 {
             options.page_bytes = entry.page_bytes;

@@ -12,17 +12,43 @@ use std::cmp::Ordering;
 /// orders like them.
 #[inline]
 pub(crate) fn prefix_at(key: &[u8], skip: usize) -> u64 {
-    let rest = key.get(skip..).unwrap_or(&[]);
-    match rest.first_chunk::<8>() {
-        Some(chunk) => u64::from_be_bytes(*chunk),
-        None => {
-            let mut padded = [0u8; 8];
-            for (to, from) in padded.iter_mut().zip(rest) {
-                *to = *from;
-            }
-            u64::from_be_bytes(padded)
-        }
+    if let Some((_, rest)) = key.split_at_checked(skip)
+        && let Some(bytes) = rest.first_chunk::<8>()
+    {
+        return u64::from_be_bytes(*bytes);
     }
+    short_prefix_at(key, skip)
+}
+
+/// [`prefix_at`] of a key that ends within the eight bytes: from whole words
+/// that overlap, as a copy of a few bytes costs more.
+#[inline]
+fn short_prefix_at(key: &[u8], skip: usize) -> u64 {
+    let missing = (skip + 8).saturating_sub(key.len());
+    if missing >= 8 {
+        return 0;
+    }
+    let shift = |number: u64, bytes: usize| number << (8 * bytes);
+    if let Some(end) = key.last_chunk::<8>() {
+        return shift(u64::from_be_bytes(*end), missing);
+    }
+    let (high, low) = match (key.first_chunk::<4>(), key.last_chunk::<4>()) {
+        (Some(start), Some(end)) => (u32::from_be_bytes(*start), u32::from_be_bytes(*end)),
+        _ => match (key.first_chunk::<2>(), key.last_chunk::<2>()) {
+            (Some(start), Some(end)) => {
+                let high = u32::from(u16::from_be_bytes(*start)) << 16;
+                let low = u32::from(u16::from_be_bytes(*end)) << 16;
+                return shift(u64::from(high | low >> (8 * (key.len() - 2))) << 32, skip);
+            }
+            _ => {
+                return key
+                    .first()
+                    .map_or(0, |byte| shift(u64::from(*byte) << 56, skip));
+            }
+        },
+    };
+    let padded = u64::from(high) << 32 | u64::from(low) << (8 * (8 - key.len()));
+    shift(padded, skip)
 }
 
 /// The order of two keys that begin with the same `skip` bytes and have equal
@@ -130,6 +156,14 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        #[test]
+        fn prefixes_are_zero_padded(key in proptest::collection::vec(any::<u8>(), 0..20), skip in 0usize..22) {
+            let mut padded: Vec<u8> = key.iter().copied().skip(skip).take(8).collect();
+            padded.resize(8, 0);
+            let expected = u64::from_be_bytes(padded.try_into().unwrap());
+            prop_assert_eq!(prefix_at(&key, skip), expected);
+        }
+
         #[test]
         fn prefixes_order_like_keys(
             common in proptest::collection::vec(any::<u8>(), 0..4),

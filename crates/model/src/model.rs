@@ -61,7 +61,9 @@ pub(crate) struct Transaction {
     pub(crate) snapshot: Option<u64>,
     /// Everything written and not rolled back, in order.
     pub(crate) writes: Vec<(Place, Option<Value>)>,
-    pub(crate) locks: BTreeMap<Place, LockMode>,
+    /// Explicit locks, each with the number of savepoints before it.
+    pub(crate) locks: BTreeMap<Place, (LockMode, u64)>,
+    pub(crate) savepoints: u64,
 }
 
 /// The store.
@@ -95,6 +97,7 @@ impl Model {
             snapshot: None,
             writes: Vec::new(),
             locks: BTreeMap::new(),
+            savepoints: 0,
         };
         self.transactions.insert(id, transaction);
         id
@@ -140,9 +143,10 @@ impl Model {
     ///
     /// # Panics
     /// When the transaction is not open.
-    #[must_use]
-    pub fn savepoint(&self, id: TransactionId) -> Mark {
-        Mark(self.transaction(id).writes.len())
+    pub fn savepoint(&mut self, id: TransactionId) -> Mark {
+        let transaction = self.transaction_mut(id);
+        transaction.savepoints += 1;
+        Mark(transaction.writes.len())
     }
 
     /// Undoes every write since the mark. Locks stay.

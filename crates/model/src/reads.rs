@@ -76,9 +76,10 @@ impl Model {
                     return Err(Outcome::MustWait);
                 }
                 if value.is_some() {
-                    let locks = &mut self.transaction_mut(id).locks;
-                    let held = locks.entry(place.clone()).or_insert(mode);
-                    *held = mode.max(*held);
+                    let transaction = self.transaction_mut(id);
+                    let new = (mode, transaction.savepoints);
+                    let held = transaction.locks.entry(place.clone()).or_insert(new);
+                    held.0 = mode.max(held.0);
                 }
                 Ok(value)
             }
@@ -134,7 +135,7 @@ impl Model {
     ) -> bool {
         self.transactions.iter().any(|(other, transaction)| {
             let held = transaction.locks.get(place);
-            *other != id && held.is_some_and(|held| mode.max(*held) == LockMode::Exclusive)
+            *other != id && held.is_some_and(|(held, _)| mode.max(*held) == LockMode::Exclusive)
         })
     }
 }

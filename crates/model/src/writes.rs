@@ -51,8 +51,13 @@ impl Model {
         let transaction = self.transaction_mut(id);
         transaction.writes.extend_from_slice(writes);
         for (_, place) in checks {
-            // The row's newest version locks it from now on.
-            transaction.locks.remove(place);
+            // The row's newest version locks it from now on; a lock that was
+            // taken before the last savepoint outlives a return to it.
+            let now = transaction.savepoints;
+            let held = transaction.locks.get(place);
+            if held.is_some_and(|(_, savepoints)| *savepoints == now) {
+                transaction.locks.remove(place);
+            }
         }
         Outcome::Done
     }
@@ -61,7 +66,7 @@ impl Model {
         let transaction = self.transaction(id);
         let held = transaction.locks.get(place);
         if place.index == 0 {
-            if check == Check::Mine && held == Some(&LockMode::Exclusive) {
+            if check == Check::Mine && held.is_some_and(|(mode, _)| *mode == LockMode::Exclusive) {
                 return Outcome::Done;
             }
             if self.is_locked_by_another(id, place, LockMode::Exclusive) {

@@ -61,15 +61,15 @@ impl World {
     fn check_files(&mut self) -> Result<(), Trouble> {
         let tables = self.model.tables();
         let expected: usize = tables.iter().map(|id| self.model.indexes(*id)).sum();
-        let mut found = 0;
+        let mut found = Vec::new();
         let list = |path: &Path| self.disk.list(path).unwrap_or_default();
         for directory in list(Path::new(DIRECTORY)) {
             let files = list(&directory);
-            found += files.iter().filter(|path| is_index_file(path)).count();
+            found.extend(files.into_iter().filter(|path| is_index_file(path)));
         }
-        if found < expected && !crate::faults::power_is_off(&self.disk) {
+        if found.len() != expected && !crate::faults::power_is_off(&self.disk) {
             return Err(Bug(format!(
-                "{found} index files after recovery, tables have {expected}"
+                "tables have {expected} index files, recovery left {found:?}"
             ))
             .into());
         }

@@ -128,7 +128,12 @@ impl World {
 
     /// One try. `false` when a fault prevented it.
     fn try_open(&mut self) -> Checked<bool> {
-        let options = self.mood.engine_options(&mut self.random);
+        let mut options = self.mood.engine_options(&mut self.random);
+        if self.verbose {
+            options.messages = Some(Arc::new(|level, text| {
+                println!("    engine: {level:?}: {text}");
+            }));
+        }
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         self.note(|| "  opening".into());
         match Engine::open(disk, options) {

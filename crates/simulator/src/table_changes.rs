@@ -78,7 +78,6 @@ impl World {
                     codec: shape.codec,
                     page_bytes: 0,
                     exact_lookups: index < 2,
-                    value_fixed_bytes: 2,
                 })
                 .collect(),
             metadata: table.0.to_le_bytes().to_vec(),
@@ -88,7 +87,7 @@ impl World {
             Err(EngineError::TableExists { .. }) if taken => Ok(Flow::On),
             Ok(()) => {
                 self.shapes.insert(table, shape);
-                self.acknowledge();
+                self.model.acknowledge();
                 Ok(Flow::On)
             }
             Err(error) => {
@@ -97,7 +96,7 @@ impl World {
                 self.shapes.insert(table, shape);
                 match doubt {
                     _ if taken => {}
-                    Doubt::Happened => self.acknowledge(),
+                    Doubt::Happened => self.model.acknowledge(),
                     Doubt::Nothing => self.model.take_back(events),
                     Doubt::Open => return Ok(Flow::Reopen),
                 }
@@ -120,7 +119,7 @@ impl World {
         self.model.drop_table(table);
         match dropped {
             Ok(()) => {
-                self.acknowledge();
+                self.model.acknowledge();
                 Ok(Flow::On)
             }
             Err(error) => {
@@ -143,7 +142,7 @@ impl World {
             Ok(()) if !free => Err(Bug(format!("{to} was given twice"))),
             Err(EngineError::TableExists { .. }) if !free => Ok(Flow::On),
             Ok(()) => {
-                self.acknowledge();
+                self.model.acknowledge();
                 Ok(Flow::On)
             }
             Err(error) => {
@@ -168,7 +167,7 @@ impl World {
         match truncated {
             Ok(()) => {
                 self.counters.truncated(table);
-                self.acknowledge();
+                self.model.acknowledge();
                 Ok(Flow::On)
             }
             Err(error) => {
@@ -185,7 +184,7 @@ impl World {
 
     fn settle(&mut self, events: usize, doubt: &Doubt) -> Checked {
         match doubt {
-            Doubt::Happened => self.acknowledge(),
+            Doubt::Happened => self.model.acknowledge(),
             Doubt::Nothing => self.model.take_back(events),
             Doubt::Open => return Ok(Flow::Reopen),
         }

@@ -69,7 +69,7 @@ pub(crate) struct World {
     pub(crate) commit_sync: bool,
     pub(crate) trace: VecDeque<String>,
     pub(crate) report: Report,
-    verbose: bool,
+    pub(crate) verbose: bool,
 }
 
 impl World {

@@ -195,13 +195,20 @@ impl World {
         let Some(id) = self.sessions.get(place).map(|session| session.model) else {
             return Ok(row);
         };
+        // Whatever row is named must be named with its own entries.
         for _ in 0..8 {
-            let number = shape.draw_key(&mut self.random);
-            let value = self.model.newest_value(id, table, &shape.key(number));
+            let value = self.model.newest_value(id, table, &shape.key(row.primary));
             if let Some(value) = value {
-                row = Row::decode(&value).ok_or_else(|| Bug("no row".into()))?;
-                break;
+                return Row::decode(&value).ok_or_else(|| Bug("no row".into()));
             }
+            row.primary = shape.draw_key(&mut self.random);
+        }
+        while self
+            .model
+            .newest_value(id, table, &shape.key(row.primary))
+            .is_some()
+        {
+            row.primary += 1;
         }
         Ok(row)
     }

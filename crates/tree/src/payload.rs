@@ -44,14 +44,16 @@ impl Payload {
         out.put_u32(options.page_bytes);
         out.put_u8(options.codec.number());
         out.put_u8(options.upper_codec.number());
-        out.put_u32(options.schema_version);
         out.put_u8(u8::from(options.filters));
+        out.put_u8(0);
+        out.put_u32(options.schema_version);
         out.put_u32(options.value_planes);
-        out.put_u64(options.leaf_bytes);
         out.put_u32(options.fanout);
         out.put_u32(options.leaf_runs_max);
-        out.put_u64(options.child_buffer_bytes);
         out.put_u32(options.child_runs_max);
+        out.put_u32(0);
+        out.put_u64(options.leaf_bytes);
+        out.put_u64(options.child_buffer_bytes);
         out.put_u64(options.run_bytes_max);
         out.put_u64(self.rows);
         out.put_u64(self.raw_bytes);
@@ -84,22 +86,35 @@ impl Payload {
     fn decode_fields(take: &mut Take<'_>) -> Result<Self, Malformed> {
         let root = BlockAddress::decode(take)?;
         let codec = |number: u8| Codec::from_number(number).ok_or(Malformed);
+        let flushed_lsn = Lsn(take.u64()?);
+        let next_child_id = take.u64()?;
+        let page_bytes = take.u32()?;
+        let page_codec = codec(take.u8()?)?;
+        let upper_codec = codec(take.u8()?)?;
+        let filters = take.u8()? != 0;
+        take.u8()?;
+        let schema_version = take.u32()?;
+        let value_planes = take.u32()?;
+        let fanout = take.u32()?;
+        let leaf_runs_max = take.u32()?;
+        let child_runs_max = take.u32()?;
+        take.u32()?;
         let payload = Self {
             root: (root.offset != 0).then_some(root),
-            flushed_lsn: Lsn(take.u64()?),
-            next_child_id: take.u64()?,
+            flushed_lsn,
+            next_child_id,
             options: TreeOptions {
-                page_bytes: take.u32()?,
-                codec: codec(take.u8()?)?,
-                upper_codec: codec(take.u8()?)?,
-                schema_version: take.u32()?,
-                filters: take.u8()? != 0,
-                value_planes: take.u32()?,
+                page_bytes,
+                codec: page_codec,
+                upper_codec,
+                schema_version,
+                filters,
+                value_planes,
                 leaf_bytes: take.u64()?,
-                fanout: take.u32()?,
-                leaf_runs_max: take.u32()?,
+                fanout,
+                leaf_runs_max,
                 child_buffer_bytes: take.u64()?,
-                child_runs_max: take.u32()?,
+                child_runs_max,
                 run_bytes_max: take.u64()?,
             },
             rows: take.u64()?,
@@ -114,6 +129,7 @@ impl Payload {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_support::documented_bytes;
     use proptest::prelude::*;
 
     fn payload() -> Payload {
@@ -129,6 +145,25 @@ mod tests {
             raw_bytes: 4,
             user: b"table".to_vec(),
         }
+    }
+
+    #[test]
+    fn the_documented_example_holds() {
+        let documented = Payload {
+            root: Some(BlockAddress {
+                offset: 0x2000,
+                bytes: 0x90,
+            }),
+            flushed_lsn: Lsn(4711),
+            next_child_id: 3,
+            options: TreeOptions::default(),
+            rows: 2,
+            raw_bytes: 25,
+            user: b"t1".to_vec(),
+        };
+        let bytes = documented_bytes("## Superblock payload of a tree");
+        assert_eq!(Payload::decode(Path::new("t"), &bytes).unwrap(), documented);
+        assert_eq!(documented.encode(), bytes);
     }
 
     #[test]

@@ -17,3 +17,16 @@ pub(crate) fn proptest_config(cases: u32) -> ProptestConfig {
         ..default
     }
 }
+
+/// The bytes of the hexadecimal example under a heading of the format page.
+pub(crate) fn documented_bytes(heading: &str) -> Vec<u8> {
+    let page = include_str!("../../../docs/file_format.md");
+    let section = page.split(heading).nth(1).expect("the heading exists");
+    let example = section.split("```hex\n").nth(1).expect("it has an example");
+    let example = example.split("```").next().expect("which ends");
+    example
+        .lines()
+        .flat_map(|line| line.split('|').next().unwrap_or("").split_whitespace())
+        .map(|byte| u8::from_str_radix(byte, 16).expect("two digits"))
+        .collect()
+}

@@ -64,18 +64,14 @@ impl<'a> RunOutput<'a> {
         }
     }
 
-    /// Ends the current run and takes all that were finished, in key order;
-    /// `tombstones` lie below all of them.
+    /// Ends the current run and takes all that were finished, in key order.
+    /// `tombstones` lie below all of them: they go into the last, which is
+    /// the oldest where order matters.
     pub(super) fn take(
         &mut self,
         tombstones: Vec<RangeTombstone>,
         written: &mut Written,
     ) -> StorageResult<Vec<RunRef>> {
-        if !tombstones.is_empty() && !self.finished.is_empty() {
-            // They reach beyond the current run's keys, so a run of their own
-            // must lie below all.
-            self.end_run(written)?;
-        }
         for tombstone in tombstones {
             self.writer.add_range_tombstone(tombstone);
         }

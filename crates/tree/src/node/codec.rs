@@ -292,3 +292,82 @@ impl<'a> NodeLoader<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RangeTombstone;
+    use crate::test_support::documented_bytes;
+    use proptest::prelude::*;
+    use teak_base::{FileId, WriteId};
+    use teak_disk::{Disk, MemoryDisk};
+
+    fn run_of(description: RunDescription, form: RunForm) -> Arc<RunHandle> {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let path = std::path::Path::new("/t");
+        let file = BlockFile::create(&disk, path, FileId(1), &[]).unwrap();
+        let cache = Arc::new(PageCache::new(0));
+        let run = Run::open(&file, &cache, description);
+        Arc::new(RunHandle::new(run, form, false))
+    }
+
+    /// Two leaves: one with a whole run and half of another, one with the
+    /// other half.
+    fn documented_node() -> Arc<Node> {
+        let description =
+            |offset, first: &[u8], last: &[u8], tombstone: Option<RangeTombstone>| RunDescription {
+                index: Some(BlockAddress { offset, bytes: 200 }),
+                first_key: first.to_vec(),
+                last_key: last.to_vec(),
+                puts: 2,
+                deletes: 0,
+                updates: 0,
+                keys: 2,
+                pages: 1,
+                raw_bytes: 25,
+                stored_bytes: 512,
+                write_ids: tombstone.as_ref().map(|t| (t.write_id, t.write_id)),
+                range_tombstones: tombstone.into_iter().collect(),
+            };
+        let leaf_data = run_of(description(0x2400, b"a", b"c", None), RunForm::Bottom);
+        let tombstone = RangeTombstone {
+            start: b"b".to_vec(),
+            end: Vec::new(),
+            write_id: WriteId(9),
+        };
+        let pending = description(0x2800, b"b", b"x", Some(tombstone));
+        let pending = RunRef::whole(run_of(pending, RunForm::Upper));
+        let half = |lower: &[u8], upper: Option<&[u8]>| {
+            let clipped = pending.clipped(&KeyRange::new(lower, upper));
+            clipped.expect("the run reaches there")
+        };
+        let options = TreeOptions::default();
+        let left = vec![half(b"", Some(b"m")), RunRef::whole(leaf_data)];
+        let left = Child::new(ChildId(1), left, None, &options);
+        let right = Child::new(ChildId(2), vec![half(b"m", None)], None, &options);
+        Node::new(1, vec![b"m".as_slice().into()], vec![left, right])
+    }
+
+    #[test]
+    fn the_documented_example_holds() {
+        let mut bytes = Vec::new();
+        encode_node(&documented_node(), &mut bytes);
+        assert_eq!(bytes, documented_bytes("## Node"), "{bytes:02x?}");
+        let node = decode_node(&bytes).unwrap();
+        assert_eq!((node.height, node.children.len()), (1, 2));
+    }
+
+    proptest! {
+        #![proptest_config(crate::test_support::proptest_config(2000))]
+        #[test]
+        fn damaged_bytes_never_panic(cut in 0..400usize, at in 0..200usize, byte: u8) {
+            let mut bytes = Vec::new();
+            encode_node(&documented_node(), &mut bytes);
+            bytes.truncate(cut);
+            if let Some(damaged) = bytes.get_mut(at) {
+                *damaged = byte;
+            }
+            let _ = decode_node(&bytes);
+        }
+    }
+}

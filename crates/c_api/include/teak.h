@@ -1,220 +1,490 @@
-/* The C interface of the Teak storage engine.
+/* The C interface of the Teak storage engine. Generated from crates/c_api by cbindgen: do not edit.
+
    Handles are opaque. Every call returns a teak_status; out-parameters are written only on success
-   unless stated. Pointers may not be NULL unless stated. Strings are UTF-8 with a length. A panic inside the
-   library is caught and returned as TEAK_INTERNAL. After any status other than TEAK_OK and TEAK_NOT_FOUND,
-   teak_last_error() of the same thread gives a sentence. */
+   unless stated. Pointers may not be NULL unless stated; where it is noticed the call returns
+   TEAK_INVALID_ARGUMENT. Strings are UTF-8 with a length. A panic inside the library is caught and
+   returned as TEAK_INTERNAL. After any status other than TEAK_OK and TEAK_NOT_FOUND, teak_last_error()
+   of the same thread gives a sentence. */
+
 #ifndef TEAK_H
 #define TEAK_H
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+// What became of a call.
 typedef enum teak_status {
+  // Done; out-parameters are written.
   TEAK_OK = 0,
-  TEAK_NOT_FOUND = 1,          /* no such key; the cursor has no further row */
+  // No such key or row; the cursor has no further row.
+  TEAK_NOT_FOUND = 1,
+  // A live entry of the same unique key exists; nothing of the row was written.
   TEAK_DUPLICATE_KEY = 2,
+  // Another transaction kept the row for longer than the lock timeout.
   TEAK_LOCK_TIMEOUT = 3,
+  // Waiting would have closed a circle of transactions that wait for each other.
   TEAK_DEADLOCK = 4,
-  TEAK_CONFLICT = 5,           /* the row changed after the snapshot was taken */
+  // The row changed after the snapshot was taken, and was not locked.
+  TEAK_CONFLICT = 5,
+  // teak_interrupt, or the caller's own interrupt callback, ended the call.
   TEAK_INTERRUPTED = 6,
+  // The disk or quota is full.
   TEAK_NO_SPACE = 7,
+  // Bytes on disk are not what was written there; the text says which.
   TEAK_CORRUPT = 8,
+  // The system refused a file operation.
   TEAK_IO = 9,
+  // A table of this name exists.
   TEAK_TABLE_EXISTS = 10,
+  // No table of this name exists.
   TEAK_NO_SUCH_TABLE = 11,
+  // A key, value or row is larger than the format allows.
   TEAK_TOO_LARGE = 12,
-  TEAK_POISONED = 13,          /* the log failed earlier: nothing more is acknowledged */
+  // The log failed earlier: nothing more is acknowledged.
+  TEAK_POISONED = 13,
+  // A pointer is NULL, a number is none of its enumeration, or a name is none.
   TEAK_INVALID_ARGUMENT = 14,
+  // A file is of a newer version than this library reads.
   TEAK_UNSUPPORTED_FORMAT = 15,
+  // Memory could not be had.
   TEAK_OUT_OF_MEMORY = 16,
-  TEAK_INTERNAL = 17
+  // A bug, or a call on a handle that has ended.
+  TEAK_INTERNAL = 17,
 } teak_status;
 
-typedef struct teak_engine teak_engine;
-typedef struct teak_table teak_table;
-typedef struct teak_transaction teak_transaction;
+// What a transaction sees of others.
+typedef enum teak_isolation {
+  // Uncommitted rows too.
+  TEAK_READ_UNCOMMITTED = 0,
+  // What was committed when the statement began.
+  TEAK_READ_COMMITTED = 1,
+  // What was committed at the first read.
+  TEAK_REPEATABLE_READ = 2,
+  // As repeatable read; the caller reads with shared locks.
+  TEAK_SERIALIZABLE = 3,
+} teak_isolation;
+
+// How a cursor reads.
+typedef enum teak_lock_mode {
+  // The transaction's snapshot.
+  TEAK_LOCK_NONE = 0,
+  // Newest committed row, locked against writers.
+  TEAK_LOCK_SHARED = 1,
+  // Newest committed row, locked against everybody who locks or writes.
+  TEAK_LOCK_EXCLUSIVE = 2,
+} teak_lock_mode;
+
+// Where a seek goes.
+typedef enum teak_seek {
+  // First key >= given.
+  TEAK_SEEK_AT_OR_AFTER = 0,
+  // First key greater than every key that starts with the given bytes.
+  TEAK_SEEK_AFTER_PREFIX = 1,
+  // Last key < given.
+  TEAK_SEEK_BEFORE = 2,
+  // Last key that starts with, or is smaller than, the given bytes.
+  TEAK_SEEK_AT_OR_BEFORE_PREFIX = 3,
+} teak_seek;
+
+// A cursor over one index.
 typedef struct teak_cursor teak_cursor;
 
-/* Bytes borrowed for the duration of a call, or until the next call on the handle that returned them. */
-typedef struct teak_slice { const uint8_t *data; size_t len; } teak_slice;
+// An open engine. Its calls may come from any thread.
+typedef struct teak_engine teak_engine;
 
-/* Copies the calling thread's last error text (no terminator counted); returns its whole length. */
-size_t teak_last_error(char *buffer, size_t capacity);
+// An open table. Its calls may come from any thread.
+typedef struct teak_table teak_table;
 
-/* ---- engine ---- */
+// A running transaction. Belongs to one thread at a time, but for teak_interrupt.
+typedef struct teak_transaction teak_transaction;
+
+// Bytes borrowed for the duration of a call, or until the next call on the handle that returned them.
+typedef struct teak_slice {
+  // The first byte; NULL where a call says that it means something.
+  const uint8_t *data;
+  // How many.
+  size_t len;
+} teak_slice;
+
+// How an engine is opened.
 typedef struct teak_options {
-  teak_slice directory;          /* the data directory: catalogue and log live here */
-  uint64_t cache_bytes;          /* the whole memory budget */
-  uint64_t log_segment_bytes;    /* 0 = default 64 MiB */
-  uint64_t log_bytes_max;        /* checkpoint pressure starts beyond; 0 = default 512 MiB */
-  uint32_t background_threads;   /* 0 = number of cores */
-  uint32_t checkpoint_period_seconds; /* 0 = default 60 */
-  uint32_t commit_sync;          /* 1 = commits are durable on return */
+  // The data directory: catalogue and log live here.
+  struct teak_slice directory;
+  // The whole memory budget, at least 1 MiB.
+  uint64_t cache_bytes;
+  // A log file that reached this size is followed by a new one; 0 = default 64 MiB.
+  uint64_t log_segment_bytes;
+  // Checkpoint pressure starts beyond; 0 = default 512 MiB.
+  uint64_t log_bytes_max;
+  // Flushing threads; 0 = number of cores.
+  uint32_t background_threads;
+  // Seconds between checkpoints; 0 = default 60.
+  uint32_t checkpoint_period_seconds;
+  // 1 = commits are durable on return; 0 = within about a second.
+  uint32_t commit_sync;
+  // How long a transaction waits for a row, unless it says otherwise.
   uint32_t lock_timeout_milliseconds;
-  /* Called with a level (0 note, 1 warning, 2 error) and one sentence; may be NULL. */
+  // Called, from any thread, with a level (0 note, 1 warning, 2 error) and one sentence; may be NULL.
   void (*log_message)(void *context, uint32_t level, const char *text, size_t len);
+  // Handed to log_message.
   void *log_context;
 } teak_options;
 
-teak_status teak_engine_open(const teak_options *options, teak_engine **engine);
-/* Flushes, checkpoints and closes. All tables and transactions must be closed. Frees the handle even on error. */
-teak_status teak_engine_close(teak_engine *engine);
-teak_status teak_engine_set_cache_bytes(teak_engine *engine, uint64_t bytes);
-teak_status teak_engine_set_commit_sync(teak_engine *engine, bool sync);
-/* Makes everything committed durable in the log. */
-teak_status teak_engine_flush_log(teak_engine *engine);
-/* Flushes every memtable to its file and checkpoints every index; waits until done. */
-teak_status teak_engine_checkpoint(teak_engine *engine);
-
+// Counts since the engine was opened, and sizes at this moment.
 typedef struct teak_counters {
-  uint64_t cache_bytes_limit, cache_bytes_used, memtable_bytes, cache_hits, cache_misses;
-  uint64_t blocks_read, blocks_written, bytes_read, bytes_written, data_syncs;
-  uint64_t log_bytes_appended, log_bytes_written, log_syncs, log_commits;
-  uint64_t flushes, flush_bytes_in, flush_bytes_out, checkpoints, pending_flush_bytes;
-  uint64_t filter_checks, filter_negatives;
-  uint64_t writer_stalls, writer_stall_microseconds;
-  uint64_t lock_waits, lock_timeouts, transactions_active, transactions_committed, transactions_rolled_back;
-  uint64_t rows_inserted, rows_updated, rows_deleted, open_tables, indexes, recovered_records, aborted_ids;
+  // The memory budget.
+  uint64_t cache_bytes_limit;
+  // Of which in use.
+  uint64_t cache_bytes_used;
+  // Of which by memtables.
+  uint64_t memtable_bytes;
+  // Pages found in the page cache.
+  uint64_t cache_hits;
+  // Pages not found there.
+  uint64_t cache_misses;
+  // Blocks read from index files.
+  uint64_t blocks_read;
+  // Blocks written to them.
+  uint64_t blocks_written;
+  // Bytes read from index files.
+  uint64_t bytes_read;
+  // Bytes written to them.
+  uint64_t bytes_written;
+  // Syncs of index files.
+  uint64_t data_syncs;
+  // Bytes of log records, before compression.
+  uint64_t log_bytes_appended;
+  // Bytes written to the log.
+  uint64_t log_bytes_written;
+  // Syncs of the log.
+  uint64_t log_syncs;
+  // Commit records.
+  uint64_t log_commits;
+  // Background jobs done: flushes and merges.
+  uint64_t flushes;
+  // Raw bytes that they wrote, before compression.
+  uint64_t flush_bytes_in;
+  // Bytes that they wrote to files.
+  uint64_t flush_bytes_out;
+  // Checkpoints done.
+  uint64_t checkpoints;
+  // Raw bytes that wait to be pushed down.
+  uint64_t pending_flush_bytes;
+  // Filters asked.
+  uint64_t filter_checks;
+  // Filters that spared a read.
+  uint64_t filter_negatives;
+  // Times that a writer was slowed.
+  uint64_t writer_stalls;
+  // For how long in all.
+  uint64_t writer_stall_microseconds;
+  // Waits for a row.
+  uint64_t lock_waits;
+  // Of which timed out.
+  uint64_t lock_timeouts;
+  // Transactions that run.
+  uint64_t transactions_active;
+  // Transactions committed with writes.
+  uint64_t transactions_committed;
+  // Transactions rolled back with writes.
+  uint64_t transactions_rolled_back;
+  // Rows inserted, committed or not.
+  uint64_t rows_inserted;
+  // Rows updated.
+  uint64_t rows_updated;
+  // Rows deleted.
+  uint64_t rows_deleted;
+  // Open tables.
+  uint64_t open_tables;
+  // Their indexes.
+  uint64_t indexes;
+  // Log records read when the engine was opened.
+  uint64_t recovered_records;
+  // Rolled-back writes still listed.
+  uint64_t aborted_ids;
 } teak_counters;
-teak_status teak_engine_counters(teak_engine *engine, teak_counters *counters);
-/* Human-readable report for SHOW ENGINE TEAK STATUS, through the callback (once). */
-teak_status teak_engine_status_text(teak_engine *engine, void (*sink)(void *context, const char *text, size_t len), void *context);
 
-/* ---- tables ---- */
+// One index of a table to create.
 typedef struct teak_index_definition {
-  teak_slice label;      /* names the file; sanitised by the engine */
-  uint32_t codec;        /* number of the codec: 0 none, 1 lz4, 2 zstd, 3 zlib, 4 snappy, 5 lzma */
-  uint32_t page_bytes;   /* 0 = default 64 KiB */
-  bool exact_lookups;    /* rows are looked up by whole keys (row index, unique keys): keep filters */
-  uint32_t value_fixed_bytes; /* leading bytes of values that hold columns of fixed width, where all values have
-                                 them: stored column by column */
+  // Names the file; sanitised by the engine.
+  struct teak_slice label;
+  // Number of the codec: 0 none, 1 lz4, 2 zstd, 3 zlib, 4 snappy, 5 lzma
+  uint32_t codec;
+  // Raw bytes of a page; 0 = default 64 KiB.
+  uint32_t page_bytes;
+  // Rows are looked up by whole keys (row index, unique keys): keep filters.
+  bool exact_lookups;
+  // Leading bytes of values that hold columns of fixed width, where all
+  // values have them: stored column by column.
+  uint32_t value_fixed_bytes;
 } teak_index_definition;
 
+// A table to create.
 typedef struct teak_table_definition {
-  teak_slice name;       /* as the server names it: "./database/table", relative to the data directory */
-  const teak_index_definition *indexes; /* index 0 is the primary (row) index */
+  // As the server names it: "./database/table", relative to the data directory.
+  struct teak_slice name;
+  // Index 0 is the primary (row) index.
+  const struct teak_index_definition *indexes;
+  // 1 to 256.
   size_t index_count;
-  teak_slice metadata;   /* kept for the caller, at most 64 KiB */
+  // Kept for the caller, at most 64 KiB.
+  struct teak_slice metadata;
 } teak_table_definition;
 
-teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
-teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
-void teak_table_close(teak_table *table);
-teak_status teak_table_drop(teak_engine *engine, teak_slice name);
-teak_status teak_table_rename(teak_engine *engine, teak_slice from, teak_slice to);
-/* Replaces every index by an empty one, atomically; open handles follow. Counters return to zero. */
-teak_status teak_table_truncate(teak_engine *engine, teak_slice name);
-teak_status teak_table_exists(teak_engine *engine, teak_slice name, bool *exists);
-teak_status teak_table_metadata(teak_table *table, teak_slice *metadata);
-teak_status teak_table_index_count(teak_table *table, size_t *count);
-
+// Sizes of one index.
 typedef struct teak_index_statistics {
-  uint64_t entries;        /* estimate of live entries */
-  uint64_t disk_bytes;     /* bytes of the file on disk */
-  uint64_t free_bytes;     /* of which reusable */
-  uint64_t raw_bytes;      /* uncompressed bytes of entries */
+  // Estimate of live entries.
+  uint64_t entries;
+  // Bytes of the file on disk.
+  uint64_t disk_bytes;
+  // Of which reusable.
+  uint64_t free_bytes;
+  // Uncompressed bytes of the entries on disk.
+  uint64_t raw_bytes;
+  // Bytes in memory, not flushed yet.
   uint64_t memtable_bytes;
-  uint32_t height, runs, codec;
+  // Levels of nodes.
+  uint32_t height;
+  // Sorted runs.
+  uint32_t runs;
+  // Number of the codec.
+  uint32_t codec;
+  // Deletes on disk.
   uint64_t tombstones;
 } teak_index_statistics;
-teak_status teak_index_statistics_get(teak_table *table, uint32_t index, teak_index_statistics *statistics);
-/* Estimated entries with lower <= key < upper; an empty slice with data NULL is unbounded. */
-teak_status teak_records_in_range(teak_table *table, uint32_t index, teak_slice lower, teak_slice upper, uint64_t *entries);
-/* Walks every block of every index; TEAK_CORRUPT with the text in the sink when damaged. interrupt may be NULL. */
-teak_status teak_table_verify(teak_table *table, bool (*interrupt)(void *context), void (*sink)(void *context, const char *text, size_t len), void *context);
-/* Whether damage was met in this table since it was opened or repaired. */
-teak_status teak_table_is_damaged(teak_table *table, bool *damaged);
 
-/* Durable counters: 0 = AUTO_INCREMENT next value; never move back through advance. */
-teak_status teak_counter_get(teak_table *table, uint32_t counter, uint64_t *value);
-teak_status teak_counter_advance(teak_table *table, uint32_t counter, uint64_t value); /* max(current, value) */
-teak_status teak_counter_set(teak_table *table, uint32_t counter, uint64_t value);
-/* Reserves `count` hidden row ids; never given twice, also after a crash. */
-teak_status teak_row_ids_reserve(teak_table *table, uint64_t count, uint64_t *first);
-
-/* ---- transactions ---- */
-typedef enum teak_isolation {
-  TEAK_READ_UNCOMMITTED = 0, TEAK_READ_COMMITTED = 1, TEAK_REPEATABLE_READ = 2, TEAK_SERIALIZABLE = 3
-} teak_isolation;
-
-teak_status teak_transaction_begin(teak_engine *engine, teak_isolation isolation, teak_transaction **transaction);
-teak_status teak_transaction_set_lock_timeout(teak_transaction *transaction, uint32_t milliseconds);
-/* Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does. */
-teak_status teak_transaction_snapshot(teak_transaction *transaction);
-/* A statement starts: READ COMMITTED takes a new snapshot; clears a pending interrupt. */
-teak_status teak_transaction_statement(teak_transaction *transaction);
-/* A mark to return to: statements and savepoints alike. */
-teak_status teak_savepoint(teak_transaction *transaction, uint64_t *mark);
-/* Undoes every write since the mark, at once whatever their number. */
-teak_status teak_rollback_to_savepoint(teak_transaction *transaction, uint64_t mark);
-/* Frees the handle on TEAK_OK. On an error nothing is committed, and the handle must be rolled back.
-   One exception: TEAK_POISONED/TEAK_IO from the log sync leaves the outcome to recovery; the handle is then freed by rollback too. */
-teak_status teak_commit(teak_transaction *transaction);
-teak_status teak_rollback(teak_transaction *transaction); /* always frees the handle */
-/* From any thread while the transaction lives: pending waits and loops end with TEAK_INTERRUPTED. */
-void teak_interrupt(teak_transaction *transaction);
-bool teak_transaction_has_writes(const teak_transaction *transaction);
-
-/* ---- writes ---- */
+// One index's entry of a row.
 typedef struct teak_entry {
+  // Which index.
   uint32_t index;
-  bool unique;           /* a live entry of the same key is a duplicate */
-  teak_slice key;
-  teak_slice value;
+  // A live entry of the same key is a duplicate.
+  bool unique;
+  // The key.
+  struct teak_slice key;
+  // The value; not looked at when deleting.
+  struct teak_slice value;
 } teak_entry;
 
-/* One index's part of a row update. Unchanged indexes are not passed. key equality old==new means only the value changes. */
-typedef struct teak_change {
-  uint32_t index;
-  bool unique;
-  teak_slice old_key;    /* data NULL: no old entry */
-  teak_slice new_key;    /* data NULL: no new entry */
-  teak_slice new_value;
-} teak_change;
-
+// The entry that refused a write.
 typedef struct teak_duplicate {
-  uint32_t index;        /* which index refused */
-  teak_slice key;        /* the existing entry, valid until the next call on the transaction */
-  teak_slice value;
+  // Which index refused.
+  uint32_t index;
+  // The existing entry's key, valid until the next call on the transaction.
+  struct teak_slice key;
+  // Its value.
+  struct teak_slice value;
 } teak_duplicate;
 
-/* One row. All or nothing: a duplicate leaves nothing of it. `duplicate` is written on TEAK_DUPLICATE_KEY. */
-teak_status teak_insert(teak_transaction *transaction, teak_table *table, const teak_entry *entries, size_t count, teak_duplicate *duplicate);
-teak_status teak_update(teak_transaction *transaction, teak_table *table, const teak_change *changes, size_t count, teak_duplicate *duplicate);
-teak_status teak_delete(teak_transaction *transaction, teak_table *table, const teak_entry *entries, size_t count);
+// One index's part of a row update. Unchanged indexes are not passed. key equality old==new means only the value changes.
+typedef struct teak_change {
+  // Which index.
+  uint32_t index;
+  // A live entry of the new key is a duplicate.
+  bool unique;
+  // data NULL: no old entry.
+  struct teak_slice old_key;
+  // data NULL: no new entry.
+  struct teak_slice new_key;
+  // The new entry's value.
+  struct teak_slice new_value;
+} teak_change;
 
-/* ---- reads ---- */
-typedef enum teak_lock_mode {
-  TEAK_LOCK_NONE = 0,      /* the transaction's snapshot */
-  TEAK_LOCK_SHARED = 1,    /* newest committed row, locked */
-  TEAK_LOCK_EXCLUSIVE = 2
-} teak_lock_mode;
+// A row; valid until the next call on the cursor.
+typedef struct teak_row {
+  // The key.
+  struct teak_slice key;
+  // The value.
+  struct teak_slice value;
+} teak_row;
 
-typedef struct teak_row { teak_slice key; teak_slice value; } teak_row; /* valid until the next call on the cursor */
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
 
-/* The transaction and table outlive the cursor. On a secondary index a locking cursor waits for uncommitted
-   entries and returns the newest committed ones, without locking them: the row itself is locked by teak_cursor_get on index 0. */
-teak_status teak_cursor_open(teak_transaction *transaction, teak_table *table, uint32_t index, teak_lock_mode mode, teak_cursor **cursor);
-void teak_cursor_close(teak_cursor *cursor);
-/* lower <= key < upper for every row returned from now on; data NULL is unbounded. */
-teak_status teak_cursor_set_bounds(teak_cursor *cursor, teak_slice lower, teak_slice upper);
-/* The row of exactly this key (filters make absent keys cheap). Positions nothing. */
-teak_status teak_cursor_get(teak_cursor *cursor, teak_slice key, teak_row *row);
+// Copies the calling thread's last error text into the buffer, which may be NULL, and a terminator when there is room;
+// returns its whole length, without the terminator.
+size_t teak_last_error(char *buffer, size_t capacity);
 
-typedef enum teak_seek {
-  TEAK_SEEK_AT_OR_AFTER = 0,   /* first key >= given */
-  TEAK_SEEK_AFTER_PREFIX = 1,  /* first key greater than every key that starts with the given bytes */
-  TEAK_SEEK_BEFORE = 2,        /* last key < given */
-  TEAK_SEEK_AT_OR_BEFORE_PREFIX = 3 /* last key that starts with, or is smaller than, the given bytes */
-} teak_seek;
-teak_status teak_cursor_seek(teak_cursor *cursor, teak_slice key, teak_seek mode, teak_row *row);
-teak_status teak_cursor_first(teak_cursor *cursor, teak_row *row);
-teak_status teak_cursor_last(teak_cursor *cursor, teak_row *row);
-teak_status teak_cursor_next(teak_cursor *cursor, teak_row *row);
-teak_status teak_cursor_previous(teak_cursor *cursor, teak_row *row);
-/* Gives up the explicit lock of the row last returned by a locking get or scan (the server's unlock_row). */
-teak_status teak_cursor_unlock(teak_cursor *cursor);
+// Opens the engine of a data directory, recovering what a crash left.
+enum teak_status teak_engine_open(const struct teak_options *options, struct teak_engine **engine);
 
-#endif
+// Flushes, checkpoints and closes. All tables and transactions must be closed. Frees the handle even on error.
+enum teak_status teak_engine_close(struct teak_engine *engine);
+
+// Changes the memory budget, at once for the page cache, as flushing proceeds for the rest.
+enum teak_status teak_engine_set_cache_bytes(struct teak_engine *engine, uint64_t bytes);
+
+// Chooses whether commits are durable on return.
+enum teak_status teak_engine_set_commit_sync(struct teak_engine *engine, bool sync);
+
+// Makes everything committed durable in the log.
+enum teak_status teak_engine_flush_log(struct teak_engine *engine);
+
+// Flushes every memtable to its file and checkpoints every index; waits until done.
+enum teak_status teak_engine_checkpoint(struct teak_engine *engine);
+
+// Counts and sizes for SHOW STATUS.
+enum teak_status teak_engine_counters(struct teak_engine *engine, struct teak_counters *counters);
+
+// Human-readable report for SHOW ENGINE TEAK STATUS, through the callback (once).
+enum teak_status teak_engine_status_text(struct teak_engine *engine, void (*sink)(void *context,
+                                                                                  const char *text,
+                                                                                  size_t len), void *context);
+
+// Creates a table. Durable on return, like every change of tables.
+enum teak_status teak_table_create(struct teak_engine *engine, const struct teak_table_definition *definition);
+
+// Opens a table; TEAK_CORRUPT when one of its files is missing or damaged.
+enum teak_status teak_table_open(struct teak_engine *engine, struct teak_slice name, struct teak_table **table);
+
+// Closes a table; NULL is allowed. Its cursors must be closed.
+void teak_table_close(struct teak_table *table);
+
+// Drops a table and removes its files. Open handles keep what they see.
+enum teak_status teak_table_drop(struct teak_engine *engine, struct teak_slice name);
+
+// Renames a table and its files, also into another database.
+enum teak_status teak_table_rename(struct teak_engine *engine, struct teak_slice from, struct teak_slice to);
+
+// Replaces every index by an empty one, atomically; open handles follow. Counters return to zero.
+enum teak_status teak_table_truncate(struct teak_engine *engine, struct teak_slice name);
+
+// Whether a table of this name exists.
+enum teak_status teak_table_exists(struct teak_engine *engine, struct teak_slice name, bool *exists);
+
+// The bytes given at creation, valid while the table is open.
+enum teak_status teak_table_metadata(struct teak_table *table, struct teak_slice *metadata);
+
+// How many indexes it has.
+enum teak_status teak_table_index_count(struct teak_table *table, size_t *count);
+
+// Sizes of one index, without reading its data.
+enum teak_status teak_index_statistics_get(struct teak_table *table,
+                                           uint32_t index,
+                                           struct teak_index_statistics *statistics);
+
+// Estimated entries with lower <= key < upper; an empty slice with data NULL is unbounded.
+enum teak_status teak_records_in_range(struct teak_table *table,
+                                       uint32_t index,
+                                       struct teak_slice lower,
+                                       struct teak_slice upper,
+                                       uint64_t *entries);
+
+// Walks every block of every index; TEAK_CORRUPT with the text in the sink when damaged. interrupt may be NULL.
+enum teak_status teak_table_verify(struct teak_table *table,
+                                   bool (*interrupt)(void *context),
+                                   void (*sink)(void *context, const char *text, size_t len),
+                                   void *context);
+
+// Whether damage was met in this table since it was opened or repaired.
+enum teak_status teak_table_is_damaged(struct teak_table *table, bool *damaged);
+
+// Durable counters 0 to 7: 0 = AUTO_INCREMENT next value; never move back through advance.
+enum teak_status teak_counter_get(struct teak_table *table, uint32_t counter, uint64_t *value);
+
+// Raises a counter to max(current, value). Durable with the next commit.
+enum teak_status teak_counter_advance(struct teak_table *table, uint32_t counter, uint64_t value);
+
+// Sets a counter, up or down.
+enum teak_status teak_counter_set(struct teak_table *table, uint32_t counter, uint64_t value);
+
+// Reserves `count` hidden row ids; never given twice, also after a crash.
+enum teak_status teak_row_ids_reserve(struct teak_table *table, uint64_t count, uint64_t *first);
+
+// Starts a transaction.
+enum teak_status teak_transaction_begin(struct teak_engine *engine,
+                                        teak_isolation isolation,
+                                        struct teak_transaction **transaction);
+
+// How long the transaction waits for a row.
+enum teak_status teak_transaction_set_lock_timeout(struct teak_transaction *transaction, uint32_t milliseconds);
+
+// Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does.
+enum teak_status teak_transaction_snapshot(struct teak_transaction *transaction);
+
+// A statement starts: READ COMMITTED takes a new snapshot; clears a pending interrupt.
+enum teak_status teak_transaction_statement(struct teak_transaction *transaction);
+
+// A mark to return to: statements and savepoints alike.
+enum teak_status teak_savepoint(struct teak_transaction *transaction, uint64_t *mark);
+
+// Undoes every write since the mark, at once whatever their number.
+enum teak_status teak_rollback_to_savepoint(struct teak_transaction *transaction, uint64_t mark);
+
+// Frees the handle on TEAK_OK. On an error nothing is committed, and the handle must be rolled back.
+// One exception: TEAK_POISONED/TEAK_IO from the log sync leaves the outcome to recovery; the handle is then freed by rollback too.
+enum teak_status teak_commit(struct teak_transaction *transaction);
+
+// Undoes everything, at once whatever it wrote. Always frees the handle.
+enum teak_status teak_rollback(struct teak_transaction *transaction);
+
+// From any thread while the transaction lives: pending waits and loops end with TEAK_INTERRUPTED.
+void teak_interrupt(struct teak_transaction *transaction);
+
+// Whether any write of the transaction counts (was not rolled back).
+bool teak_transaction_has_writes(const struct teak_transaction *transaction);
+
+// One row. All or nothing: a duplicate leaves nothing of it. `duplicate` is written on TEAK_DUPLICATE_KEY; may be NULL.
+enum teak_status teak_insert(struct teak_transaction *transaction,
+                             struct teak_table *table,
+                             const struct teak_entry *entries,
+                             size_t count,
+                             struct teak_duplicate *duplicate);
+
+// One row, given the entries that change. TEAK_NOT_FOUND when the row is gone.
+enum teak_status teak_update(struct teak_transaction *transaction,
+                             struct teak_table *table,
+                             const struct teak_change *changes,
+                             size_t count,
+                             struct teak_duplicate *duplicate);
+
+// One row, given all its entries. TEAK_NOT_FOUND when the row is gone.
+enum teak_status teak_delete(struct teak_transaction *transaction,
+                             struct teak_table *table,
+                             const struct teak_entry *entries,
+                             size_t count);
+
+// The transaction and table outlive the cursor. On a secondary index a locking cursor waits for uncommitted
+// entries and returns the newest committed ones, without locking them: the row itself is locked by teak_cursor_get on index 0.
+enum teak_status teak_cursor_open(struct teak_transaction *transaction,
+                                  struct teak_table *table,
+                                  uint32_t index,
+                                  teak_lock_mode mode,
+                                  struct teak_cursor **cursor);
+
+// Closes a cursor; NULL is allowed.
+void teak_cursor_close(struct teak_cursor *cursor);
+
+// lower <= key < upper for every row returned from now on; data NULL is unbounded.
+enum teak_status teak_cursor_set_bounds(struct teak_cursor *cursor, struct teak_slice lower, struct teak_slice upper);
+
+// The row of exactly this key (filters make absent keys cheap). Positions nothing.
+enum teak_status teak_cursor_get(struct teak_cursor *cursor, struct teak_slice key, struct teak_row *row);
+
+// Moves to a key near the given one.
+enum teak_status teak_cursor_seek(struct teak_cursor *cursor,
+                                  struct teak_slice key,
+                                  teak_seek mode,
+                                  struct teak_row *row);
+
+// Moves to the first row within the bounds.
+enum teak_status teak_cursor_first(struct teak_cursor *cursor, struct teak_row *row);
+
+// Moves to the last row within the bounds.
+enum teak_status teak_cursor_last(struct teak_cursor *cursor, struct teak_row *row);
+
+// Moves to the next row.
+enum teak_status teak_cursor_next(struct teak_cursor *cursor, struct teak_row *row);
+
+// Moves to the previous row.
+enum teak_status teak_cursor_previous(struct teak_cursor *cursor, struct teak_row *row);
+
+// Gives up the explicit lock of the row last returned by a locking get or scan (the server's unlock_row).
+enum teak_status teak_cursor_unlock(struct teak_cursor *cursor);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* TEAK_H */

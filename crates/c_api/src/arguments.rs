@@ -12,16 +12,13 @@ use crate::status::Failure;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct teak_slice {
+    /// The first byte; NULL where a call says that it means something.
     pub data: *const u8,
+    /// How many.
     pub len: usize,
 }
 
 impl teak_slice {
-    pub(crate) const EMPTY: Self = Self {
-        data: std::ptr::null(),
-        len: 0,
-    };
-
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self {
             data: bytes.as_ptr(),

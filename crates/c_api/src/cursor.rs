@@ -11,10 +11,11 @@ use ::teak_engine::{Cursor, EngineResult, EngineTransaction, ReadMode, Row, Seek
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_lock_mode {
-    /// the transaction's snapshot
+    /// The transaction's snapshot.
     TEAK_LOCK_NONE = 0,
-    /// newest committed row, locked
+    /// Newest committed row, locked against writers.
     TEAK_LOCK_SHARED = 1,
+    /// Newest committed row, locked against everybody who locks or writes.
     TEAK_LOCK_EXCLUSIVE = 2,
 }
 
@@ -25,13 +26,13 @@ pub type teak_lock_mode_number = u32;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_seek {
-    /// first key >= given
+    /// First key >= given.
     TEAK_SEEK_AT_OR_AFTER = 0,
-    /// first key greater than every key that starts with the given bytes
+    /// First key greater than every key that starts with the given bytes.
     TEAK_SEEK_AFTER_PREFIX = 1,
-    /// last key < given
+    /// Last key < given.
     TEAK_SEEK_BEFORE = 2,
-    /// last key that starts with, or is smaller than, the given bytes
+    /// Last key that starts with, or is smaller than, the given bytes.
     TEAK_SEEK_AT_OR_BEFORE_PREFIX = 3,
 }
 
@@ -42,7 +43,9 @@ pub type teak_seek_number = u32;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct teak_row {
+    /// The key.
     pub key: teak_slice,
+    /// The value.
     pub value: teak_slice,
 }
 
@@ -193,6 +196,7 @@ pub unsafe extern "C" fn teak_cursor_seek(
     })
 }
 
+/// Moves to the first row within the bounds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_first(
     cursor: *mut teak_cursor,
@@ -202,6 +206,7 @@ pub unsafe extern "C" fn teak_cursor_first(
     call(|| unsafe { moved(cursor, row, Cursor::first) })
 }
 
+/// Moves to the last row within the bounds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_last(
     cursor: *mut teak_cursor,
@@ -211,6 +216,7 @@ pub unsafe extern "C" fn teak_cursor_last(
     call(|| unsafe { moved(cursor, row, Cursor::last) })
 }
 
+/// Moves to the next row.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_next(
     cursor: *mut teak_cursor,
@@ -220,6 +226,7 @@ pub unsafe extern "C" fn teak_cursor_next(
     call(|| unsafe { moved(cursor, row, Cursor::next) })
 }
 
+/// Moves to the previous row.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_previous(
     cursor: *mut teak_cursor,

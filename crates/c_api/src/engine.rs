@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An open engine.
+/// An open engine. Its calls may come from any thread.
 pub struct teak_engine {
     pub(crate) engine: Engine,
 }
@@ -16,25 +16,27 @@ pub struct teak_engine {
 /// How an engine is opened.
 #[repr(C)]
 pub struct teak_options {
-    /// the data directory: catalogue and log live here
+    /// The data directory: catalogue and log live here.
     pub directory: teak_slice,
-    /// the whole memory budget
+    /// The whole memory budget, at least 1 MiB.
     pub cache_bytes: u64,
-    /// 0 = default 64 MiB
+    /// A log file that reached this size is followed by a new one; 0 = default 64 MiB.
     pub log_segment_bytes: u64,
-    /// checkpoint pressure starts beyond; 0 = default 512 MiB
+    /// Checkpoint pressure starts beyond; 0 = default 512 MiB.
     pub log_bytes_max: u64,
-    /// 0 = number of cores
+    /// Flushing threads; 0 = number of cores.
     pub background_threads: u32,
-    /// 0 = default 60
+    /// Seconds between checkpoints; 0 = default 60.
     pub checkpoint_period_seconds: u32,
-    /// 1 = commits are durable on return
+    /// 1 = commits are durable on return; 0 = within about a second.
     pub commit_sync: u32,
+    /// How long a transaction waits for a row, unless it says otherwise.
     pub lock_timeout_milliseconds: u32,
     /// Called, from any thread, with a level (0 note, 1 warning, 2 error) and one sentence; may be NULL.
     pub log_message: Option<
         unsafe extern "C" fn(context: *mut c_void, level: u32, text: *const c_char, len: usize),
     >,
+    /// Handed to log_message.
     pub log_context: *mut c_void,
 }
 
@@ -106,6 +108,7 @@ pub unsafe extern "C" fn teak_engine_close(engine: *mut teak_engine) -> teak_sta
     })
 }
 
+/// Changes the memory budget, at once for the page cache, as flushing proceeds for the rest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_set_cache_bytes(
     engine: *mut teak_engine,
@@ -120,6 +123,7 @@ pub unsafe extern "C" fn teak_engine_set_cache_bytes(
     })
 }
 
+/// Chooses whether commits are durable on return.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_set_commit_sync(
     engine: *mut teak_engine,
@@ -160,43 +164,79 @@ pub unsafe extern "C" fn teak_engine_checkpoint(engine: *mut teak_engine) -> tea
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct teak_counters {
+    /// The memory budget.
     pub cache_bytes_limit: u64,
+    /// Of which in use.
     pub cache_bytes_used: u64,
+    /// Of which by memtables.
     pub memtable_bytes: u64,
+    /// Pages found in the page cache.
     pub cache_hits: u64,
+    /// Pages not found there.
     pub cache_misses: u64,
+    /// Blocks read from index files.
     pub blocks_read: u64,
+    /// Blocks written to them.
     pub blocks_written: u64,
+    /// Bytes read from index files.
     pub bytes_read: u64,
+    /// Bytes written to them.
     pub bytes_written: u64,
+    /// Syncs of index files.
     pub data_syncs: u64,
+    /// Bytes of log records, before compression.
     pub log_bytes_appended: u64,
+    /// Bytes written to the log.
     pub log_bytes_written: u64,
+    /// Syncs of the log.
     pub log_syncs: u64,
+    /// Commit records.
     pub log_commits: u64,
+    /// Background jobs done: flushes and merges.
     pub flushes: u64,
+    /// Raw bytes that they wrote, before compression.
     pub flush_bytes_in: u64,
+    /// Bytes that they wrote to files.
     pub flush_bytes_out: u64,
+    /// Checkpoints done.
     pub checkpoints: u64,
+    /// Raw bytes that wait to be pushed down.
     pub pending_flush_bytes: u64,
+    /// Filters asked.
     pub filter_checks: u64,
+    /// Filters that spared a read.
     pub filter_negatives: u64,
+    /// Times that a writer was slowed.
     pub writer_stalls: u64,
+    /// For how long in all.
     pub writer_stall_microseconds: u64,
+    /// Waits for a row.
     pub lock_waits: u64,
+    /// Of which timed out.
     pub lock_timeouts: u64,
+    /// Transactions that run.
     pub transactions_active: u64,
+    /// Transactions committed with writes.
     pub transactions_committed: u64,
+    /// Transactions rolled back with writes.
     pub transactions_rolled_back: u64,
+    /// Rows inserted, committed or not.
     pub rows_inserted: u64,
+    /// Rows updated.
     pub rows_updated: u64,
+    /// Rows deleted.
     pub rows_deleted: u64,
+    /// Open tables.
     pub open_tables: u64,
+    /// Their indexes.
     pub indexes: u64,
+    /// Log records read when the engine was opened.
     pub recovered_records: u64,
+    /// Rolled-back writes still listed.
     pub aborted_ids: u64,
 }
 
+/// Counts and sizes for SHOW STATUS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_counters(
     engine: *mut teak_engine,

@@ -3,6 +3,7 @@
 use crate::arguments::store;
 use ::teak_engine::{EngineError, StorageError, WaitError};
 use std::any::Any;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,26 +12,41 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_status {
+    /// Done; out-parameters are written.
     TEAK_OK = 0,
-    /// no such key; the cursor has no further row
+    /// No such key or row; the cursor has no further row.
     TEAK_NOT_FOUND = 1,
+    /// A live entry of the same unique key exists; nothing of the row was written.
     TEAK_DUPLICATE_KEY = 2,
+    /// Another transaction kept the row for longer than the lock timeout.
     TEAK_LOCK_TIMEOUT = 3,
+    /// Waiting would have closed a circle of transactions that wait for each other.
     TEAK_DEADLOCK = 4,
-    /// the row changed after the snapshot was taken
+    /// The row changed after the snapshot was taken, and was not locked.
     TEAK_CONFLICT = 5,
+    /// teak_interrupt, or the caller's own interrupt callback, ended the call.
     TEAK_INTERRUPTED = 6,
+    /// The disk or quota is full.
     TEAK_NO_SPACE = 7,
+    /// Bytes on disk are not what was written there; the text says which.
     TEAK_CORRUPT = 8,
+    /// The system refused a file operation.
     TEAK_IO = 9,
+    /// A table of this name exists.
     TEAK_TABLE_EXISTS = 10,
+    /// No table of this name exists.
     TEAK_NO_SUCH_TABLE = 11,
+    /// A key, value or row is larger than the format allows.
     TEAK_TOO_LARGE = 12,
-    /// the log failed earlier: nothing more is acknowledged
+    /// The log failed earlier: nothing more is acknowledged.
     TEAK_POISONED = 13,
+    /// A pointer is NULL, a number is none of its enumeration, or a name is none.
     TEAK_INVALID_ARGUMENT = 14,
+    /// A file is of a newer version than this library reads.
     TEAK_UNSUPPORTED_FORMAT = 15,
+    /// Memory could not be had.
     TEAK_OUT_OF_MEMORY = 16,
+    /// A bug, or a call on a handle that has ended.
     TEAK_INTERNAL = 17,
 }
 
@@ -42,14 +58,14 @@ pub(crate) type Outcome = Result<teak_status, Failure>;
 /// A failed call: its status and a sentence.
 pub(crate) struct Failure {
     status: teak_status,
-    text: String,
+    text: Cow<'static, str>,
 }
 
 impl Failure {
     pub(crate) fn invalid(text: &str) -> Self {
         Self {
             status: TEAK_INVALID_ARGUMENT,
-            text: text.to_owned(),
+            text: Cow::Owned(text.to_owned()),
         }
     }
 }
@@ -84,8 +100,9 @@ impl From<EngineError> for Failure {
         };
         // The commonest refusals are part of normal work: no text is made.
         let text = match status {
-            TEAK_NOT_FOUND => String::new(),
-            _ => error.to_string(),
+            TEAK_NOT_FOUND => Cow::Borrowed(""),
+            TEAK_DUPLICATE_KEY => Cow::Borrowed("an entry of the same unique key exists"),
+            _ => Cow::Owned(error.to_string()),
         };
         Self { status, text }
     }
@@ -110,7 +127,7 @@ pub(crate) fn call(body: impl FnOnce() -> Outcome) -> teak_status {
         Ok(Err(failure)) => failure,
         Err(panic) => Failure {
             status: TEAK_INTERNAL,
-            text: panic_text(&*panic),
+            text: Cow::Owned(panic_text(&*panic)),
         },
     };
     LAST_ERROR.with_borrow_mut(|last| {
@@ -120,7 +137,8 @@ pub(crate) fn call(body: impl FnOnce() -> Outcome) -> teak_status {
     failure.status
 }
 
-/// Copies the calling thread's last error text (no terminator counted); returns its whole length.
+/// Copies the calling thread's last error text into the buffer, which may be NULL, and a terminator when there is room;
+/// returns its whole length, without the terminator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_last_error(buffer: *mut c_char, capacity: usize) -> usize {
     LAST_ERROR.with_borrow(|last| {

@@ -7,7 +7,7 @@ use crate::status::{Failure, call};
 use ::teak_engine::{Codec, IndexDefinition, TableDefinition, TableHandle};
 use std::ffi::{c_char, c_void};
 
-/// An open table.
+/// An open table. Its calls may come from any thread.
 pub struct teak_table {
     pub(crate) handle: TableHandle,
 }
@@ -15,13 +15,13 @@ pub struct teak_table {
 /// One index of a table to create.
 #[repr(C)]
 pub struct teak_index_definition {
-    /// names the file; sanitised by the engine
+    /// Names the file; sanitised by the engine.
     pub label: teak_slice,
-    /// number of the codec: 0 none, 1 lz4, 2 zstd, 3 zlib, 4 snappy, 5 lzma
+    /// Number of the codec: 0 none, 1 lz4, 2 zstd, 3 zlib, 4 snappy, 5 lzma
     pub codec: u32,
-    /// 0 = default 64 KiB
+    /// Raw bytes of a page; 0 = default 64 KiB.
     pub page_bytes: u32,
-    /// rows are looked up by whole keys (row index, unique keys): keep filters
+    /// Rows are looked up by whole keys (row index, unique keys): keep filters.
     pub exact_lookups: bool,
     /// Leading bytes of values that hold columns of fixed width, where all
     /// values have them: stored column by column.
@@ -31,12 +31,13 @@ pub struct teak_index_definition {
 /// A table to create.
 #[repr(C)]
 pub struct teak_table_definition {
-    /// as the server names it: "./database/table", relative to the data directory
+    /// As the server names it: "./database/table", relative to the data directory.
     pub name: teak_slice,
-    /// index 0 is the primary (row) index
+    /// Index 0 is the primary (row) index.
     pub indexes: *const teak_index_definition,
+    /// 1 to 256.
     pub index_count: usize,
-    /// kept for the caller, at most 64 KiB
+    /// Kept for the caller, at most 64 KiB.
     pub metadata: teak_slice,
 }
 
@@ -82,6 +83,7 @@ pub unsafe extern "C" fn teak_table_create(
     })
 }
 
+/// Opens a table; TEAK_CORRUPT when one of its files is missing or damaged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open(
     engine: *mut teak_engine,
@@ -111,6 +113,7 @@ pub unsafe extern "C" fn teak_table_close(table: *mut teak_table) {
     });
 }
 
+/// Drops a table and removes its files. Open handles keep what they see.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_drop(
     engine: *mut teak_engine,
@@ -124,6 +127,7 @@ pub unsafe extern "C" fn teak_table_drop(
     })
 }
 
+/// Renames a table and its files, also into another database.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_rename(
     engine: *mut teak_engine,
@@ -155,6 +159,7 @@ pub unsafe extern "C" fn teak_table_truncate(
     })
 }
 
+/// Whether a table of this name exists.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_exists(
     engine: *mut teak_engine,
@@ -188,6 +193,7 @@ pub unsafe extern "C" fn teak_table_metadata(
     })
 }
 
+/// How many indexes it has.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_index_count(
     table: *mut teak_table,
@@ -207,21 +213,27 @@ pub unsafe extern "C" fn teak_table_index_count(
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct teak_index_statistics {
-    /// estimate of live entries
+    /// Estimate of live entries.
     pub entries: u64,
-    /// bytes of the file on disk
+    /// Bytes of the file on disk.
     pub disk_bytes: u64,
-    /// of which reusable
+    /// Of which reusable.
     pub free_bytes: u64,
-    /// uncompressed bytes of entries
+    /// Uncompressed bytes of the entries on disk.
     pub raw_bytes: u64,
+    /// Bytes in memory, not flushed yet.
     pub memtable_bytes: u64,
+    /// Levels of nodes.
     pub height: u32,
+    /// Sorted runs.
     pub runs: u32,
+    /// Number of the codec.
     pub codec: u32,
+    /// Deletes on disk.
     pub tombstones: u64,
 }
 
+/// Sizes of one index, without reading its data.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_index_statistics_get(
     table: *mut teak_table,
@@ -316,7 +328,7 @@ fn counter_number(counter: u32) -> Result<u8, Failure> {
     u8::try_from(counter).map_err(|_| Failure::invalid("there is no such counter"))
 }
 
-/// Durable counters: 0 = AUTO_INCREMENT next value; never move back through advance.
+/// Durable counters 0 to 7: 0 = AUTO_INCREMENT next value; never move back through advance.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_counter_get(
     table: *mut teak_table,
@@ -334,7 +346,7 @@ pub unsafe extern "C" fn teak_counter_get(
     })
 }
 
-/// max(current, value)
+/// Raises a counter to max(current, value). Durable with the next commit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_counter_advance(
     table: *mut teak_table,
@@ -351,6 +363,7 @@ pub unsafe extern "C" fn teak_counter_advance(
     })
 }
 
+/// Sets a counter, up or down.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_counter_set(
     table: *mut teak_table,

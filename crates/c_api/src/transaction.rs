@@ -17,16 +17,20 @@ use std::time::Duration;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_isolation {
+    /// Uncommitted rows too.
     TEAK_READ_UNCOMMITTED = 0,
+    /// What was committed when the statement began.
     TEAK_READ_COMMITTED = 1,
+    /// What was committed at the first read.
     TEAK_REPEATABLE_READ = 2,
+    /// As repeatable read; the caller reads with shared locks.
     TEAK_SERIALIZABLE = 3,
 }
 
 /// The number of a `teak_isolation`, as C passes it.
 pub type teak_isolation_number = u32;
 
-/// A running transaction.
+/// A running transaction. Belongs to one thread at a time, but for teak_interrupt.
 pub struct teak_transaction {
     owned: UnsafeCell<EngineTransaction>,
     interrupter: Arc<Interrupter>,
@@ -74,6 +78,7 @@ pub unsafe extern "C" fn teak_transaction_begin(
     })
 }
 
+/// How long the transaction waits for a row.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_lock_timeout(
     transaction: *mut teak_transaction,
@@ -154,7 +159,7 @@ pub unsafe extern "C" fn teak_commit(transaction: *mut teak_transaction) -> teak
     })
 }
 
-/// always frees the handle
+/// Undoes everything, at once whatever it wrote. Always frees the handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_rollback(transaction: *mut teak_transaction) -> teak_status {
     call(|| {
@@ -178,6 +183,7 @@ pub unsafe extern "C" fn teak_interrupt(transaction: *mut teak_transaction) {
     });
 }
 
+/// Whether any write of the transaction counts (was not rolled back).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_transaction) -> bool {
     let mut has = false;
@@ -193,9 +199,10 @@ pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_tr
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct teak_duplicate {
-    /// which index refused
+    /// Which index refused.
     pub index: u32,
-    /// the existing entry, valid until the next call on the transaction
+    /// The existing entry's key, valid until the next call on the transaction.
     pub key: teak_slice,
+    /// Its value.
     pub value: teak_slice,
 }

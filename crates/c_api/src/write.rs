@@ -1,7 +1,7 @@
 //! Writing rows.
 
 use crate::arguments::{array, reference, store, teak_slice};
-use crate::status::teak_status::{self, TEAK_DUPLICATE_KEY, TEAK_OK};
+use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Outcome, call};
 use crate::table::teak_table;
 use crate::transaction::{teak_duplicate, teak_transaction};
@@ -11,10 +11,13 @@ use ::teak_engine::{Change, EngineError, EngineResult, EngineTransaction, Entry}
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct teak_entry {
+    /// Which index.
     pub index: u32,
-    /// a live entry of the same key is a duplicate
+    /// A live entry of the same key is a duplicate.
     pub unique: bool,
+    /// The key.
     pub key: teak_slice,
+    /// The value; not looked at when deleting.
     pub value: teak_slice,
 }
 
@@ -22,12 +25,15 @@ pub struct teak_entry {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct teak_change {
+    /// Which index.
     pub index: u32,
+    /// A live entry of the new key is a duplicate.
     pub unique: bool,
-    /// data NULL: no old entry
+    /// data NULL: no old entry.
     pub old_key: teak_slice,
-    /// data NULL: no new entry
+    /// data NULL: no new entry.
     pub new_key: teak_slice,
+    /// The new entry's value.
     pub new_value: teak_slice,
 }
 
@@ -111,7 +117,7 @@ unsafe fn finish(
                 // SAFETY: not NULL, as promised in `arguments`.
                 unsafe { store(duplicate, translated) };
             }
-            Ok(TEAK_DUPLICATE_KEY)
+            Err(EngineError::DuplicateKey.into())
         }
         Err(error) => Err(error.into()),
     }

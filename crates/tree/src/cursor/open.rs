@@ -41,14 +41,11 @@ impl<V: Visibility> TreeCursor<V> {
             .map_or(0, |version| version.active.memtable.insertions())
     }
 
-    /// Opens the sources of a path, unless they are open.
+    /// Opens the sources of a path.
     fn open(&mut self, path: &LeafPath) {
         let Some(version) = self.version.clone() else {
             return;
         };
-        if !self.sources.is_empty() && self.range == path.range {
-            return;
-        }
         self.range = path.range.clone();
         self.sources.clear();
         self.layers.clear();
@@ -97,8 +94,10 @@ impl<V: Visibility> TreeCursor<V> {
             let Some(version) = &self.version else {
                 return Ok(false);
             };
-            let path = LeafPath::to_key(&version.root, &from);
-            self.open(&path);
+            if self.sources.is_empty() || !self.range.contains(&from) {
+                let path = LeafPath::to_key(&version.root, &from);
+                self.open(&path);
+            }
             self.refresh_memtable_layers();
             self.direction = Direction::Forward;
             for source in &mut self.sources {
@@ -128,11 +127,25 @@ impl<V: Visibility> TreeCursor<V> {
             let Some(version) = &self.version else {
                 return Ok(false);
             };
-            let path = match &before {
-                Some(before) => LeafPath::before(&version.root, before),
-                None => LeafPath::to_last(&version.root),
-            };
-            self.open(&path);
+            let is_open = !self.sources.is_empty()
+                && match &before {
+                    Some(before) => {
+                        *self.range.lower < **before
+                            && self
+                                .range
+                                .upper
+                                .as_ref()
+                                .is_none_or(|upper| before <= upper)
+                    }
+                    None => self.range.upper.is_none(),
+                };
+            if !is_open {
+                let path = match &before {
+                    Some(before) => LeafPath::before(&version.root, before),
+                    None => LeafPath::to_last(&version.root),
+                };
+                self.open(&path);
+            }
             self.refresh_memtable_layers();
             self.direction = Direction::Backward;
             for source in &mut self.sources {

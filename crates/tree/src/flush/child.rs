@@ -39,7 +39,7 @@ pub(super) fn push_down(
         job.tree,
         &job.options,
         job.context(),
-        Inputs::of_runs(&target.runs),
+        Inputs::of_runs(&target.runs, job.horizon),
         input_bytes,
         below.children.len(),
     );
@@ -98,7 +98,7 @@ fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<
 /// Merges runs of a child among themselves; they stay where they are.
 pub(super) fn consolidate(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
-    let inputs = Inputs::of_runs(&target.runs);
+    let inputs = Inputs::of_runs(&target.runs, job.horizon);
     let mut merger = Merger::new(job.context(), inputs.sources, &inputs.tombstones);
     let mut written = Written::default();
     let level = MergeLevel::Upper;

@@ -12,7 +12,7 @@ use teak_base::StorageResult;
 /// Merges all runs that the leaf held when it was claimed.
 pub(super) fn merge(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
-    let inputs = Inputs::of_runs(&target.runs);
+    let inputs = Inputs::of_runs(&target.runs, job.horizon);
     let input_bytes = target.raw_bytes();
     let mut merger = Merger::new(job.context(), inputs.sources, &inputs.tombstones);
     let mut written = Written::default();

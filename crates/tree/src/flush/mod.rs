@@ -28,9 +28,11 @@ mod plan;
 pub(crate) use install::InstallState;
 pub use job::{FlushJob, FlushReport, JobKind};
 
-use crate::node::RunRef;
+use crate::node::{KeyRange, RunRef};
 use crate::source::{Source, run_tombstones};
+use crate::visibility::{Fate, Horizon};
 use crate::{RangeTombstone, ReadMode};
+use teak_base::WriteId;
 
 /// Sources of a merge, newest first, with their range tombstones.
 pub(crate) struct Inputs {
@@ -39,14 +41,37 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// The runs of a child, newest first.
-    fn of_runs(runs: &[RunRef]) -> Self {
-        Self {
-            sources: runs
-                .iter()
-                .map(|run| Source::run(run, ReadMode::Sequential))
-                .collect(),
-            tombstones: runs.iter().map(run_tombstones).collect(),
+    /// The runs of a child, newest first. Runs that a newer, settled range
+    /// tombstone covers wholly are left out, and so never read.
+    fn of_runs(runs: &[RunRef], horizon: &dyn Horizon) -> Self {
+        let oldest = horizon.snapshots().first().copied();
+        let is_settled = |id: WriteId| {
+            id.is_settled()
+                || match horizon.fate(id) {
+                    Fate::Committed(at) => oldest.is_some_and(|oldest| at <= oldest),
+                    Fate::Active | Fate::Aborted => false,
+                }
+        };
+        let mut inputs = Self {
+            sources: Vec::new(),
+            tombstones: Vec::new(),
+        };
+        let mut deleted: Vec<KeyRange> = Vec::new();
+        for run in runs {
+            let range = run.range();
+            if deleted.iter().any(|deleted| deleted.covers(&range)) {
+                continue;
+            }
+            let tombstones = run_tombstones(run);
+            for tombstone in &tombstones {
+                if is_settled(tombstone.write_id) {
+                    let end = Some(tombstone.end.as_slice()).filter(|end| !end.is_empty());
+                    deleted.push(KeyRange::new(&tombstone.start, end));
+                }
+            }
+            inputs.sources.push(Source::run(run, ReadMode::Sequential));
+            inputs.tombstones.push(tombstones);
         }
+        inputs
     }
 }

@@ -47,6 +47,38 @@ impl<'a> Bound<'a> {
     }
 }
 
+impl Fragment {
+    /// The piece that all of `covering` cover; `None` when there is none.
+    fn new(
+        start: &[u8],
+        end: Bound<'_>,
+        covering: &[(&RangeTombstone, FateClass)],
+    ) -> Option<Self> {
+        let settled = covering
+            .iter()
+            .any(|(_, class)| *class == FateClass::Settled);
+        let mut unsettled: Vec<(u64, WriteId)> = covering
+            .iter()
+            .filter_map(|(tombstone, class)| match class {
+                FateClass::Settled => None,
+                FateClass::Committed(at) => Some((*at, tombstone.write_id)),
+                _ => Some((u64::MAX, tombstone.write_id)),
+            })
+            .collect();
+        unsettled.sort_unstable();
+        unsettled.dedup();
+        (!covering.is_empty()).then(|| Self {
+            start: start.to_vec(),
+            end: match end {
+                Bound::Key(key) => Some(key.to_vec()),
+                Bound::Unbounded => None,
+            },
+            ids: unsettled.into_iter().rev().map(|(_, id)| id).collect(),
+            settled,
+        })
+    }
+}
+
 /// What a layer does to a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cover<'a> {
@@ -63,48 +95,30 @@ impl TombstoneLayer {
         tombstones: &[RangeTombstone],
         fates: &mut FateCache<'_>,
     ) -> Option<Self> {
-        let live: Vec<(&RangeTombstone, FateClass)> = tombstones
+        let mut live: Vec<(&RangeTombstone, FateClass)> = tombstones
             .iter()
             .filter(|tombstone| tombstone.clip(None, None).is_some())
             .map(|tombstone| (tombstone, fates.class(tombstone.write_id)))
             .filter(|(_, class)| *class != FateClass::Aborted)
             .collect();
+        live.sort_by(|a, b| a.0.start.cmp(&b.0.start));
         let bounds: BTreeSet<Bound<'_>> = live
             .iter()
             .flat_map(|(tombstone, _)| [Bound::Key(&tombstone.start), Bound::end(tombstone)])
             .collect();
         let bounds: Vec<Bound<'_>> = bounds.into_iter().collect();
+        let mut begin = live.into_iter().peekable();
+        let mut covering: Vec<(&RangeTombstone, FateClass)> = Vec::new();
         let mut fragments = Vec::new();
         for pair in bounds.windows(2) {
             let &[Bound::Key(start), end] = pair else {
                 continue;
             };
-            let covering = live.iter().filter(|(tombstone, _)| {
-                tombstone.start.as_slice() <= start && end <= Bound::end(tombstone)
-            });
-            let mut settled = false;
-            let mut unsettled: Vec<(u64, WriteId)> = Vec::new();
-            for (tombstone, class) in covering {
-                match class {
-                    FateClass::Settled => settled = true,
-                    FateClass::Committed(at) => unsettled.push((*at, tombstone.write_id)),
-                    _ => unsettled.push((u64::MAX, tombstone.write_id)),
-                }
+            covering.retain(|(tombstone, _)| end <= Bound::end(tombstone));
+            while let Some(next) = begin.next_if(|(tombstone, _)| tombstone.start == start) {
+                covering.push(next);
             }
-            if !settled && unsettled.is_empty() {
-                continue;
-            }
-            unsettled.sort_unstable();
-            unsettled.dedup();
-            fragments.push(Fragment {
-                start: start.to_vec(),
-                end: match end {
-                    Bound::Key(key) => Some(key.to_vec()),
-                    Bound::Unbounded => None,
-                },
-                ids: unsettled.into_iter().rev().map(|(_, id)| id).collect(),
-                settled,
-            });
+            fragments.extend(Fragment::new(start, end, &covering));
         }
         (!fragments.is_empty()).then_some(Self {
             source,

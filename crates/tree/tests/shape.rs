@@ -1,0 +1,387 @@
+//! What becomes of the tree's shape: splits, drops, growth, what is rewritten
+//! and what is not.
+
+// Panics are how tests fail, and their numbers are small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
+mod support;
+
+use std::ops::Bound;
+use std::sync::Arc;
+use support::{Append, Subject};
+use teak_base::{CommitSequence, Lsn, Operation, WriteId};
+use teak_disk::MemoryDisk;
+use teak_tree::{
+    Fate, Horizon, JobKind, TreeOptions, UpdateFunctions, Visibility, Visit, encode_update,
+};
+
+struct AllSettled([CommitSequence; 1]);
+
+impl Horizon for AllSettled {
+    fn fate(&self, _id: WriteId) -> Fate {
+        Fate::Committed(CommitSequence(1))
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.0
+    }
+}
+
+const SETTLED: AllSettled = AllSettled([CommitSequence(1)]);
+
+/// Every commit has a snapshot of its own, so nothing may be thrown away.
+struct KeepsAll(Vec<CommitSequence>);
+
+impl Horizon for KeepsAll {
+    fn fate(&self, id: WriteId) -> Fate {
+        Fate::Committed(CommitSequence(id.0))
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.0
+    }
+}
+
+struct SeesAll;
+
+impl Visibility for SeesAll {
+    fn is_visible(&self, _id: WriteId) -> bool {
+        true
+    }
+}
+
+fn key(number: usize) -> Vec<u8> {
+    format!("{number:08}").into_bytes()
+}
+
+fn subject() -> Subject {
+    Subject::create(Arc::new(MemoryDisk::new()), TreeOptions::tiny())
+}
+
+fn put(subject: &Subject, number: usize, value: &[u8]) {
+    let guard = subject.tree.write_guard();
+    guard.insert(WriteId(1), Operation::Put, &key(number), value);
+}
+
+fn delete(subject: &Subject, number: usize) {
+    let guard = subject.tree.write_guard();
+    guard.insert(WriteId(1), Operation::Delete, &key(number), &[]);
+}
+
+fn flush(subject: &Subject) {
+    subject.tree.freeze(|| Lsn(0));
+    while let Some(job) = subject.tree.next_job() {
+        job.run(&SETTLED).unwrap();
+    }
+}
+
+fn settle(subject: &Subject) {
+    subject.tree.freeze(|| Lsn(0));
+    subject.tree.settle(&SETTLED).unwrap();
+    subject.tree.verify(&mut |_| true).unwrap();
+}
+
+fn count(subject: &Subject) -> usize {
+    let mut cursor = subject.tree.cursor(SeesAll);
+    let mut count = 0;
+    let mut more = cursor.seek_first().unwrap();
+    while more {
+        count += 1;
+        more = cursor.next().unwrap();
+    }
+    count
+}
+
+#[test]
+fn rows_in_key_order_are_written_once() {
+    let subject = subject();
+    for number in 0..6000 {
+        put(&subject, number, b"a value of some bytes");
+        if number % 100 == 99 {
+            flush(&subject);
+        }
+    }
+    settle(&subject);
+    let statistics = subject.tree.statistics();
+    assert_eq!(statistics.raw_bytes_written, statistics.raw_bytes_flushed);
+    assert_eq!(statistics.entries, 6000);
+    assert!(statistics.height >= 3, "{statistics:?}");
+    assert_eq!(count(&subject), 6000);
+}
+
+#[test]
+fn scattered_rows_settle_in_leaves_alone() {
+    let subject = subject();
+    for number in 0..5000 {
+        put(&subject, number * 7919 % 5000, b"a value of some bytes");
+        if number % 150 == 149 {
+            flush(&subject);
+        }
+    }
+    settle(&subject);
+    let statistics = subject.tree.statistics();
+    assert_eq!(statistics.upper_bytes, 0);
+    assert_eq!(statistics.entries, 5000);
+    assert!(statistics.height >= 3, "{statistics:?}");
+    assert_eq!(subject.tree.pending_work_bytes(), 0);
+    assert_eq!(subject.tree.write_id_range(), None);
+}
+
+#[test]
+fn emptied_leaves_go_and_the_tree_shrinks() {
+    let subject = subject();
+    for number in 0..4000 {
+        put(&subject, number, b"a value of some bytes");
+    }
+    settle(&subject);
+    let before = subject.tree.statistics();
+    assert!(before.height >= 2 && before.leaves > 50, "{before:?}");
+    // A queue: the front goes, the end stays.
+    for number in 0..3900 {
+        delete(&subject, number);
+    }
+    settle(&subject);
+    let queue = subject.tree.statistics();
+    assert!(queue.leaves < 10, "{queue:?}");
+    assert_eq!(count(&subject), 100);
+    for number in 3900..4000 {
+        delete(&subject, number);
+    }
+    settle(&subject);
+    let empty = subject.tree.statistics();
+    assert_eq!((empty.leaves, empty.height, empty.runs), (1, 1, 0));
+    assert_eq!(count(&subject), 0);
+    put(&subject, 1, b"again");
+    settle(&subject);
+    assert_eq!(count(&subject), 1);
+}
+
+#[test]
+fn a_settled_range_deletion_of_everything_reads_no_rows() {
+    let subject = subject();
+    for number in 0..3000 {
+        put(&subject, number, b"a value of some bytes");
+    }
+    settle(&subject);
+    let merged = subject.tree.statistics().entries_merged;
+    subject
+        .tree
+        .write_guard()
+        .delete_range(WriteId(1), &[], &[]);
+    settle(&subject);
+    let statistics = subject.tree.statistics();
+    assert_eq!(statistics.entries_merged, merged);
+    assert_eq!((statistics.leaves, statistics.runs), (1, 0));
+    assert_eq!(count(&subject), 0);
+}
+
+#[test]
+fn versions_of_one_key_stay_together() {
+    let mut subject = subject();
+    let every = KeepsAll((0..=3000).map(CommitSequence).collect());
+    for version in 1..=3000u64 {
+        let guard = subject.tree.write_guard();
+        let value = format!("version {version}");
+        guard.insert(WriteId(version), Operation::Put, &key(5), value.as_bytes());
+        drop(guard);
+        if version % 500 == 0 {
+            subject.tree.freeze(|| Lsn(version));
+            while let Some(job) = subject.tree.next_job() {
+                job.run(&every).unwrap();
+            }
+        }
+    }
+    put(&subject, 4, b"before");
+    put(&subject, 6, b"after");
+    subject.tree.freeze(|| Lsn(3001));
+    subject.tree.settle(&every).unwrap();
+    subject.tree.verify(&mut |_| true).unwrap();
+    subject.checkpoint().unwrap();
+    subject.open_again();
+    let mut seen = Vec::new();
+    let visit = subject.tree.visit(&key(5), &mut |id, _, value| {
+        assert_eq!(value, format!("version {}", id.0).as_bytes());
+        seen.push(id.0);
+        Visit::Continue
+    });
+    visit.unwrap();
+    assert_eq!(seen, (1..=3000).rev().collect::<Vec<_>>());
+    // When no snapshot needs them they go.
+    settle(&subject);
+    assert_eq!(subject.tree.statistics().entries, 3);
+}
+
+#[test]
+fn a_value_larger_than_a_leaf_is_kept_whole() {
+    let subject = subject();
+    let large: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
+    for number in 0..20 {
+        put(
+            &subject,
+            number,
+            if number % 5 == 0 { &large } else { b"small" },
+        );
+    }
+    flush(&subject);
+    settle(&subject);
+    for number in 0..20 {
+        let value = subject.tree.get(&key(number), &SeesAll).unwrap().unwrap();
+        assert!(
+            value
+                == if number % 5 == 0 {
+                    large.as_slice()
+                } else {
+                    b"small"
+                }
+        );
+    }
+}
+
+#[test]
+fn a_cursor_sees_what_its_transaction_inserts_meanwhile() {
+    let subject = subject();
+    for number in [10, 20, 30, 40] {
+        put(&subject, number, b"old");
+    }
+    settle(&subject);
+    let mut cursor = subject.tree.cursor(SeesAll);
+    assert!(cursor.seek(&key(10)).unwrap());
+    put(&subject, 15, b"new");
+    assert!(cursor.next().unwrap());
+    assert_eq!(cursor.key(), key(15));
+    subject.tree.freeze(|| Lsn(1));
+    put(&subject, 17, b"newer");
+    assert!(cursor.next().unwrap());
+    assert_eq!(cursor.key(), key(17));
+    assert_eq!(cursor.value(), b"newer");
+    assert!(cursor.previous().unwrap());
+    assert_eq!(cursor.key(), key(15));
+    assert!(cursor.next().unwrap() && cursor.next().unwrap());
+    assert_eq!(cursor.key(), key(20));
+    delete(&subject, 30);
+    assert!(cursor.next().unwrap());
+    assert_eq!(cursor.key(), key(40));
+    assert!(!cursor.next().unwrap());
+    assert!(cursor.previous().unwrap());
+    assert_eq!(cursor.key(), key(40));
+    assert!(cursor.seek_first().unwrap());
+    assert!(!cursor.previous().unwrap());
+    assert!(cursor.next().unwrap());
+    assert_eq!(cursor.key(), key(10));
+}
+
+#[test]
+fn updates_fold_when_read_and_when_merged() {
+    let subject = subject();
+    put(&subject, 1, b"a");
+    flush(&subject);
+    for letter in [b"b", b"c"] {
+        let guard = subject.tree.write_guard();
+        let update = encode_update(0, letter);
+        guard.insert(WriteId(2), Operation::Update, &key(1), &update);
+        guard.insert(WriteId(2), Operation::Update, &key(2), &update);
+    }
+    let check = |subject: &Subject| {
+        let get = |number| subject.tree.get(&key(number), &SeesAll).unwrap();
+        assert_eq!(get(1), Some(b"abc".to_vec()));
+        assert_eq!(get(2), Some(b"nonebc".to_vec()));
+        assert_eq!(count(subject), 2);
+    };
+    check(&subject);
+    flush(&subject);
+    check(&subject);
+    settle(&subject);
+    check(&subject);
+    assert_eq!(Append.apply(1, Some(b"x"), b""), None);
+    let statistics = subject.tree.statistics();
+    assert_eq!((statistics.entries, statistics.deletes), (2, 0));
+}
+
+#[test]
+fn settled_rows_are_marked_and_not_rewritten() {
+    let subject = subject();
+    for number in 0..500 {
+        put(&subject, number, b"a value of some bytes");
+    }
+    // Flushed while the write was active.
+    struct Active([CommitSequence; 1]);
+    impl Horizon for Active {
+        fn fate(&self, _id: WriteId) -> Fate {
+            Fate::Active
+        }
+        fn snapshots(&self) -> &[CommitSequence] {
+            &self.0
+        }
+    }
+    subject.tree.freeze(|| Lsn(1));
+    subject.tree.settle(&Active([CommitSequence(1)])).unwrap();
+    assert!(subject.tree.write_id_range().is_some());
+    let written = subject.tree.statistics().stored_bytes_written;
+    while let Some(job) = subject.tree.next_idle_job(&SETTLED) {
+        assert_eq!(job.kind(), JobKind::Mark);
+        job.run(&SETTLED).unwrap();
+    }
+    assert_eq!(subject.tree.write_id_range(), None);
+    assert_eq!(subject.tree.statistics().stored_bytes_written, written);
+    assert_eq!(count(&subject), 500);
+    let mut subject = subject;
+    subject.checkpoint().unwrap();
+    subject.open_again();
+    assert_eq!(subject.tree.write_id_range(), None);
+}
+
+#[test]
+fn estimates_are_near_the_truth() {
+    let subject = subject();
+    for number in 0..5000 {
+        put(&subject, number * 7919 % 5000, b"a value of some bytes");
+        if number % 500 == 499 {
+            flush(&subject);
+        }
+    }
+    assert_eq!(subject.tree.estimate_entries(), 5000);
+    for number in 0..500 {
+        delete(&subject, number * 10);
+    }
+    flush(&subject);
+    let near = |estimate: u64, truth: u64| estimate.abs_diff(truth) <= truth / 10 + 20;
+    assert!(near(subject.tree.estimate_entries(), 4500));
+    settle(&subject);
+    assert_eq!(subject.tree.estimate_entries(), 4500);
+    for (from, to) in [(0, 5000), (0, 2500), (1000, 1500), (4990, 5000), (300, 300)] {
+        let estimate = subject
+            .tree
+            .estimate_range(Bound::Included(&key(from)), Bound::Excluded(&key(to)))
+            .unwrap();
+        let truth = (to - from) as u64 * 9 / 10;
+        assert!(
+            near(estimate, truth),
+            "{from}..{to}: {estimate}, not {truth}"
+        );
+    }
+    let all = subject
+        .tree
+        .estimate_range(Bound::Unbounded, Bound::Unbounded);
+    assert_eq!(all.unwrap(), 4500);
+}
+
+#[test]
+fn a_user_payload_and_options_are_durable() {
+    let mut subject = subject();
+    subject.tree.set_user_payload(b"table 7").unwrap();
+    let options = TreeOptions {
+        schema_version: 3,
+        ..TreeOptions::tiny()
+    };
+    subject.tree.set_options(options.clone());
+    assert!(subject.tree.needs_checkpoint());
+    subject.checkpoint().unwrap();
+    assert!(!subject.tree.needs_checkpoint());
+    subject.open_again();
+    assert_eq!(subject.tree.user_payload(), b"table 7");
+    assert_eq!(*subject.tree.options(), options);
+    assert!(subject.tree.set_user_payload(&[0; 1025]).is_err());
+}

@@ -200,11 +200,14 @@ impl WriteAheadLog {
             previous: 0,
         };
         let mut segments = VecDeque::new();
-        let useless = match &scanned {
-            None => list_segments(disk.as_ref(), directory)?,
-            Some(scanned) => scanned.useless.clone(),
+        let (unfinished, outdated) = match &scanned {
+            None => (list_segments(disk.as_ref(), directory)?, Vec::new()),
+            Some(scanned) => (
+                scanned.unfinished.into_iter().collect(),
+                scanned.outdated.clone(),
+            ),
         };
-        for number in useless {
+        for number in unfinished {
             disk.remove(&segment_path(directory, number))?;
         }
         if let Some(scanned) = scanned {
@@ -234,6 +237,10 @@ impl WriteAheadLog {
             options.segment_bytes,
             header,
         )?;
+        // Not earlier: what replaces them is durable only now.
+        for number in outdated {
+            disk.remove(&segment_path(directory, number))?;
+        }
         Ok(Self {
             disk: Arc::clone(disk),
             directory: directory.to_path_buf(),

@@ -71,9 +71,10 @@ pub(crate) struct Scanned {
     pub(crate) durable_bytes: u64,
     /// Numbers, first positions and lengths of the segments read, ascending.
     pub(crate) segments: Vec<(u64, u64, u64)>,
-    /// Numbers of segments that nobody needs: older than the first one read, or
-    /// a last one whose creation did not finish.
-    pub(crate) useless: Vec<u64>,
+    /// The number of a segment behind the last, whose creation did not finish.
+    pub(crate) unfinished: Option<u64>,
+    /// Numbers of segments before the first one read.
+    pub(crate) outdated: Vec<u64>,
 }
 
 impl Scanned {
@@ -106,7 +107,12 @@ pub(crate) fn scan<E: From<StorageError>>(
     from: Option<Lsn>,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<Option<Scanned>, E> {
-    let Some(Chosen { segments, useless }) = choose(disk, directory, instance, from)? else {
+    let Some(Chosen {
+        segments,
+        unfinished,
+        outdated,
+    }) = choose(disk, directory, instance, from)?
+    else {
         return Ok(None);
     };
     let from = from.map_or(0, |lsn| lsn.0);
@@ -142,14 +148,16 @@ pub(crate) fn scan<E: From<StorageError>>(
         valid_bytes: read.valid_bytes,
         durable_bytes: read.durable_bytes,
         segments: sizes,
-        useless,
+        unfinished,
+        outdated,
     }))
 }
 
 struct Chosen {
     /// The segments to read, ascending and without a gap.
     segments: Vec<Segment>,
-    useless: Vec<u64>,
+    unfinished: Option<u64>,
+    outdated: Vec<u64>,
 }
 
 /// Opens segments from the newest back to the one that holds `from`.
@@ -160,7 +168,7 @@ fn choose(
     from: Option<Lsn>,
 ) -> StorageResult<Option<Chosen>> {
     let mut numbers = list_segments(disk, directory)?;
-    let mut useless = Vec::new();
+    let mut unfinished = None;
     let mut segments: Vec<Segment> = Vec::new();
     while let Some(number) = numbers.pop() {
         let missing = |reason| {
@@ -178,7 +186,7 @@ fn choose(
             break;
         }
         match Segment::open(disk, directory, number, instance)? {
-            None if segments.is_empty() && useless.is_empty() => useless.push(number),
+            None if segments.is_empty() && unfinished.is_none() => unfinished = Some(number),
             None => return missing("the segment's header is cut short"),
             Some(segment) => {
                 let first = segment.header.first_lsn;
@@ -208,8 +216,11 @@ fn choose(
         let reason = format!("the log begins at {begins} but is needed from {from}");
         return Err(StorageError::corrupt(first.file.path(), 0, reason));
     }
-    useless.extend(numbers);
-    Ok(Some(Chosen { segments, useless }))
+    Ok(Some(Chosen {
+        segments,
+        unfinished,
+        outdated: numbers,
+    }))
 }
 
 /// What one segment held.

@@ -44,6 +44,16 @@ impl Shape {
         key
     }
 
+    /// Half of it is the same in all values.
+    fn value(self, number: u64) -> Vec<u8> {
+        let mut value = vec![b'v'; self.entry_bytes - self.key_bytes];
+        for (at, chunk) in value.chunks_mut(8).step_by(2).enumerate() {
+            let bits = scattered(number * 100 + at as u64, u64::MAX).to_be_bytes();
+            chunk.copy_from_slice(&bits[..chunk.len()]);
+        }
+        value
+    }
+
     fn keys(self) -> Vec<Vec<u8>> {
         (0..self.entries())
             .map(|number| self.key(2 * number))
@@ -78,8 +88,8 @@ impl Place {
 /// A run being written.
 struct Writing<'a> {
     writer: RunWriter<'a>,
-    value: Vec<u8>,
-    id: u64,
+    values: Vec<Vec<u8>>,
+    pushed: u64,
 }
 
 impl Shape {
@@ -94,17 +104,21 @@ impl Shape {
         };
         Writing {
             writer: RunWriter::new(&place.file, &place.cache, options),
-            value: vec![b'v'; self.entry_bytes - self.key_bytes],
-            id: 0,
+            values: (0..997).map(|number| self.value(number)).collect(),
+            pushed: 0,
         }
     }
 }
 
 impl Writing<'_> {
     fn push(&mut self, shape: Shape, key: &[u8]) -> StorageResult<()> {
-        self.id += u64::from(!shape.settled);
-        let id = WriteId(self.id.div_ceil(100));
-        self.writer.push(key, id, Operation::Put, &self.value)
+        self.pushed += 1;
+        let id = match shape.settled {
+            true => WriteId::SETTLED,
+            false => WriteId(self.pushed.div_ceil(100)),
+        };
+        let value = &self.values[self.pushed as usize % self.values.len()];
+        self.writer.push(key, id, Operation::Put, value)
     }
 }
 

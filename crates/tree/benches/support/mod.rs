@@ -1,6 +1,7 @@
 //! Measuring and printing, for benches on machines that others use as well:
 //! the same work is done several times in small stretches, and the fastest
-//! time of each stretch counts.
+//! time of each stretch counts. Words after `--` choose the benches whose
+//! names contain one of them.
 
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,9 @@ pub fn bench<S>(
     mut prepare: impl FnMut() -> S,
     mut operation: impl FnMut(&mut S, u64),
 ) {
+    if !is_wanted(name) {
+        return;
+    }
     let mut fastest: Vec<Duration> = Vec::new();
     for _ in 0..ROUNDS {
         let mut state = prepare();
@@ -35,4 +39,12 @@ pub fn bench<S>(
     #[allow(clippy::cast_precision_loss)]
     let nanoseconds = total.as_secs_f64() * 1e9 / count.max(1) as f64;
     println!("{name:<44} {count:>8} times {nanoseconds:>8.1} ns");
+}
+
+fn is_wanted(name: &str) -> bool {
+    let mut words = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
 }

@@ -2,9 +2,10 @@
 //! addition each; everything is released at once.
 //!
 //! Space comes from a current chunk. Chunks start small, so that thousands of
-//! idle tables cost little, and double up to a maximum. What is larger than
-//! [`LARGE_BYTES`] gets memory of its own, so that it does not waste the rest
-//! of a chunk.
+//! idle tables cost little, and double up to the size of a huge page, which
+//! the system is asked for: page faults would cost more than the insertions.
+//! What is larger than [`LARGE_BYTES`] gets memory of its own, so that it does
+//! not waste the rest of a chunk.
 
 #![allow(unsafe_code)]
 
@@ -14,7 +15,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const CHUNK_BYTES_FIRST: usize = 8 * 1024;
-const CHUNK_BYTES_MAX: usize = 1024 * 1024;
+/// A huge page of the common processors.
+const CHUNK_BYTES_MAX: usize = 2 * 1024 * 1024;
 const LARGE_BYTES: usize = 64 * 1024;
 
 /// Bytes of a cache line.
@@ -131,7 +133,11 @@ impl Arena {
     }
 
     fn layout(capacity: usize) -> Layout {
-        let layout = Layout::from_size_align(capacity, ALIGNMENT);
+        let alignment = match capacity {
+            CHUNK_BYTES_MAX => CHUNK_BYTES_MAX,
+            _ => ALIGNMENT,
+        };
+        let layout = Layout::from_size_align(capacity, alignment);
         // Capacities are bounded by the limits of keys and values.
         layout.unwrap_or_else(|_| unreachable!("an entry of {capacity} bytes"))
     }
@@ -144,6 +150,9 @@ impl Arena {
         let Some(start) = NonNull::new(memory) else {
             handle_alloc_error(layout)
         };
+        if capacity == CHUNK_BYTES_MAX {
+            advise_huge_page(start, capacity);
+        }
         let chunk = Box::new(Chunk {
             start,
             capacity,
@@ -151,6 +160,18 @@ impl Arena {
         });
         NonNull::from(Box::leak(chunk))
     }
+}
+
+/// Asks the system to back memory with a huge page, if it has one.
+fn advise_huge_page(start: NonNull<u8>, bytes: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: the range is whole pages of memory that we have just allocated;
+    // the advice does not change what it holds. A refusal changes nothing.
+    unsafe {
+        libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (start, bytes);
 }
 
 impl Drop for Arena {

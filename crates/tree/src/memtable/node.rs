@@ -197,7 +197,7 @@ impl<'a> Node<'a> {
     #[inline]
     pub(super) fn prefetch(self) {
         let start = self.fields.as_ptr().cast::<u8>();
-        let end = std::mem::offset_of!(Fields, entries);
+        let end = size_of::<Fields>();
         for offset in (0..end).step_by(LINE_BYTES) {
             prefetch(start.wrapping_add(offset));
         }

@@ -1,6 +1,8 @@
 //! Compiles a C program against the header and the static library, and runs
 //! it: the interface as C sees it.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

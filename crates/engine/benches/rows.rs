@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 use std::time::Instant;
-use teak_disk::{RealDisk, Random};
+use teak_disk::{Random, RealDisk};
 use teak_engine::*;
 
 const BATCH: u64 = 1000;
@@ -107,9 +107,7 @@ fn insert_rows(engine: &Engine, table: &TableHandle, case: &Case, rows: u64) {
             for (entry, key) in entries[1..].iter_mut().zip(&keys) {
                 entry.key = key;
             }
-            transaction
-                .insert(table, &entries[..=keys.len()])
-                .unwrap();
+            transaction.insert(table, &entries[..=keys.len()]).unwrap();
             n += 1;
         }
         transaction.commit().unwrap();
@@ -172,7 +170,9 @@ fn run(case: &Case, rows: u64, cache_bytes: u64) {
 }
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).filter_map(|word| word.parse::<u64>().ok());
+    let mut numbers = std::env::args()
+        .skip(1)
+        .filter_map(|word| word.parse::<u64>().ok());
     let rows = numbers.next().unwrap_or(1_000_000);
     let cache_bytes = numbers.next().unwrap_or(256) << 20;
     let filter: Vec<String> = std::env::args()
@@ -180,11 +180,36 @@ fn main() {
         .filter(|word| !word.starts_with('-') && word.parse::<u64>().is_err())
         .collect();
     for case in [
-        Case { name: "ascending", secondaries: 0, random_keys: false, unique: true },
-        Case { name: "ascending hidden", secondaries: 0, random_keys: false, unique: false },
-        Case { name: "random", secondaries: 0, random_keys: true, unique: true },
-        Case { name: "ascending 4 secondaries", secondaries: 4, random_keys: false, unique: true },
-        Case { name: "random 4 secondaries", secondaries: 4, random_keys: true, unique: true },
+        Case {
+            name: "ascending",
+            secondaries: 0,
+            random_keys: false,
+            unique: true,
+        },
+        Case {
+            name: "ascending hidden",
+            secondaries: 0,
+            random_keys: false,
+            unique: false,
+        },
+        Case {
+            name: "random",
+            secondaries: 0,
+            random_keys: true,
+            unique: true,
+        },
+        Case {
+            name: "ascending 4 secondaries",
+            secondaries: 4,
+            random_keys: false,
+            unique: true,
+        },
+        Case {
+            name: "random 4 secondaries",
+            secondaries: 4,
+            random_keys: true,
+            unique: true,
+        },
     ] {
         if filter.is_empty() || filter.iter().any(|word| case.name.contains(word.as_str())) {
             run(&case, rows, cache_bytes);

@@ -1,5 +1,7 @@
 //! Damage, full disks, failed syncs and too little memory.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
 mod common;
 
 use common::*;

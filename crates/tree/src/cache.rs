@@ -11,7 +11,7 @@ use crate::run::RunIndex;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use teak_base::FileId;
+use teak_base::{FileId, StorageResult};
 
 /// Counts of a [`PageCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +61,9 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
 #[derive(Debug)]
 pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
-    filter_checks: AtomicU64,
+    /// Look-ups that found nothing; the cache's own count has them twice.
+    misses: AtomicU64,
+    filter_positives: AtomicU64,
     filter_negatives: AtomicU64,
 }
 
@@ -75,7 +77,8 @@ impl PageCache {
         let items = usize::try_from(capacity_bytes / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX);
         Self {
             blocks: Cache::with_weighter(items.max(16), capacity_bytes, Weigher),
-            filter_checks: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            filter_positives: AtomicU64::new(0),
             filter_negatives: AtomicU64::new(0),
         }
     }
@@ -88,33 +91,65 @@ impl PageCache {
     /// Counts and sizes.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {
+        let filter_negatives = self.filter_negatives.load(Ordering::Relaxed);
         CacheStatistics {
             hits: self.blocks.hits(),
-            misses: self.blocks.misses(),
+            misses: self.misses.load(Ordering::Relaxed),
             bytes: self.blocks.weight(),
             capacity_bytes: self.blocks.capacity(),
             blocks: self.blocks.len() as u64,
-            filter_checks: self.filter_checks.load(Ordering::Relaxed),
-            filter_negatives: self.filter_negatives.load(Ordering::Relaxed),
+            filter_checks: self.filter_positives.load(Ordering::Relaxed) + filter_negatives,
+            filter_negatives,
         }
     }
 
     pub(crate) fn get(&self, file: FileId, offset: u64) -> Option<Cached> {
-        self.blocks.get(&(file, offset))
+        let held = self.blocks.get(&(file, offset));
+        if held.is_none() {
+            self.misses.fetch_add(1, Ordering::Relaxed);
+        }
+        held
     }
 
-    pub(crate) fn insert(&self, file: FileId, offset: u64, value: Cached) {
-        self.blocks.insert((file, offset), value);
+    /// What the cache holds of a place, or else what `load` reads there. Who
+    /// asks for the same place meanwhile waits instead of reading it as well.
+    ///
+    /// # Errors
+    /// Those of `load`.
+    #[inline]
+    pub(crate) fn get_or_load(
+        &self,
+        file: FileId,
+        offset: u64,
+        load: impl FnOnce() -> StorageResult<Cached>,
+    ) -> StorageResult<Cached> {
+        match self.blocks.get(&(file, offset)) {
+            Some(held) => Ok(held),
+            None => self.load(file, offset, load),
+        }
+    }
+
+    #[cold]
+    fn load(
+        &self,
+        file: FileId,
+        offset: u64,
+        load: impl FnOnce() -> StorageResult<Cached>,
+    ) -> StorageResult<Cached> {
+        self.misses.fetch_add(1, Ordering::Relaxed);
+        self.blocks.get_or_insert_with(&(file, offset), load)
     }
 
     pub(crate) fn forget(&self, file: FileId, offset: u64) {
         self.blocks.remove(&(file, offset));
     }
 
+    #[inline]
     pub(crate) fn count_filter(&self, negative: bool) {
-        self.filter_checks.fetch_add(1, Ordering::Relaxed);
-        if negative {
-            self.filter_negatives.fetch_add(1, Ordering::Relaxed);
-        }
+        let counter = match negative {
+            true => &self.filter_negatives,
+            false => &self.filter_positives,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }

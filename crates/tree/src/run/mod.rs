@@ -17,7 +17,7 @@ pub use writer::{FinishedRun, RunWriter, RunWriterOptions};
 use crate::cache::Cached;
 use crate::page::PAGE_LAYOUT_ROW;
 use crate::{LookupKey, Page, PageCache, Visit};
-use index::RUN_INDEX_LAYOUT;
+use index::{PageRecord, RUN_INDEX_LAYOUT};
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
@@ -146,22 +146,26 @@ impl Run {
         let Some(address) = self.description.index else {
             return Ok(None);
         };
-        if let Some(Cached::Index(index)) = self.cache.get(self.file.file_id(), address.offset) {
-            return Ok(Some(index));
+        let load = || Ok(Cached::Index(self.read_index(address)?));
+        match self
+            .cache
+            .get_or_load(self.file.file_id(), address.offset, load)?
+        {
+            Cached::Index(index) => Ok(Some(index)),
+            // A page where the index should be: reading tells.
+            Cached::Page(_) => Ok(Some(self.read_index(address)?)),
         }
+    }
+
+    #[cold]
+    fn read_index(&self, address: BlockAddress) -> StorageResult<Arc<RunIndex>> {
         let block = self.file.read_block(address, BlockKind::RunIndex)?;
         if block.description.layout != RUN_INDEX_LAYOUT {
             return Err(self.corrupt(address, "the run index is of an unknown layout"));
         }
         let index = RunIndex::decode(&block.raw)
             .map_err(|_| self.corrupt(address, "the run index is malformed"))?;
-        let index = Arc::new(index);
-        self.cache.insert(
-            self.file.file_id(),
-            address.offset,
-            Cached::Index(Arc::clone(&index)),
-        );
-        Ok(Some(index))
+        Ok(Arc::new(index))
     }
 
     /// A page of the run, which must exist.
@@ -169,10 +173,24 @@ impl Run {
         let Some(record) = index.pages().get(number) else {
             unreachable!("pages are asked for by numbers of the index");
         };
-        let address = record.address;
-        if let Some(Cached::Page(page)) = self.cache.get(self.file.file_id(), address.offset) {
-            return Ok(page);
+        let (file, offset) = (self.file.file_id(), record.address.offset);
+        let found = match mode {
+            ReadMode::Sequential => self.cache.get(file, offset),
+            ReadMode::Cached => {
+                let load = || Ok(Cached::Page(self.read_page(record)?));
+                Some(self.cache.get_or_load(file, offset, load)?)
+            }
+        };
+        match found {
+            Some(Cached::Page(page)) => Ok(page),
+            // Also an index where the page should be: reading tells.
+            _ => self.read_page(record),
         }
+    }
+
+    #[cold]
+    fn read_page(&self, record: &PageRecord) -> StorageResult<Arc<Page>> {
+        let address = record.address;
         let block = self.file.read_block(address, BlockKind::Page)?;
         if block.description.layout != PAGE_LAYOUT_ROW {
             return Err(self.corrupt(address, "the page is of an unknown layout"));
@@ -182,15 +200,7 @@ impl Run {
         if page.entries() != record.entries as usize {
             return Err(self.corrupt(address, "the page and its run's index disagree"));
         }
-        let page = Arc::new(page);
-        if mode == ReadMode::Cached {
-            self.cache.insert(
-                self.file.file_id(),
-                address.offset,
-                Cached::Page(Arc::clone(&page)),
-            );
-        }
-        Ok(page)
+        Ok(Arc::new(page))
     }
 
     fn corrupt(&self, address: BlockAddress, reason: &str) -> StorageError {

@@ -295,7 +295,7 @@ mod tests {
 
     fn build(entries: &[Entry]) -> Vec<u8> {
         let shortest = entries.iter().map(|entry| entry.3.len()).min().unwrap();
-        let mut builder = PageBuilder::new(shortest.min(3) as u32);
+        let mut builder = PageBuilder::new(u32::try_from(shortest.min(3)).unwrap());
         for (key, id, operation, value) in entries {
             builder.push(
                 key,

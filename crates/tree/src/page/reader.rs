@@ -323,6 +323,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_documented_example_holds() {
+        let mut builder = PageBuilder::new(2);
+        builder.push(b"k0", WriteId(300), Operation::Put, b"\x00\x09blue");
+        builder.push(b"k0", WriteId(0), Operation::Put, b"\x00\x08red");
+        for number in 1..7u8 {
+            let key = [b'k', b'0' + number];
+            builder.push(&key, WriteId(0), Operation::Put, &[0, number]);
+        }
+        let mut raw = Vec::new();
+        builder.finish(&mut raw);
+        let documented = crate::test_support::documented_bytes("## Page, layout 1");
+        assert_eq!(raw, documented, "{raw:02x?}");
+        let page = Page::decode(documented).unwrap();
+        assert_eq!(page.entries(), 8);
+        assert_eq!(
+            (page.key(1), page.value(1)),
+            (b"k0".as_slice(), b"\x00\x08red".as_slice())
+        );
+        assert_eq!(page.write(0), (Operation::Put, WriteId(300)));
+    }
+
     proptest! {
         #[test]
         fn any_entries_round_trip(

@@ -210,6 +210,21 @@ mod tests {
         assert_eq!(index.last_key(3), b"f");
     }
 
+    #[test]
+    fn the_documented_example_holds() {
+        let mut index = RunIndex::default();
+        for (offset, entries, key) in [(0x2000, 3, b"dd".as_slice()), (0x2080, 2, b"f")] {
+            let address = BlockAddress { offset, bytes: 100 };
+            index.push(address, entries, 90, key, &[]);
+        }
+        let mut raw = Vec::new();
+        index.encode(&mut raw);
+        let documented = crate::test_support::documented_bytes("## Run");
+        assert_eq!(raw, documented, "{raw:02x?}");
+        let decoded = RunIndex::decode(&documented).unwrap();
+        assert_eq!(decoded.pages(), index.pages());
+    }
+
     proptest! {
         #[test]
         fn any_bytes_decode_or_are_malformed(bytes: Vec<u8>) {

@@ -145,3 +145,135 @@ fn a_damaged_page_is_an_error_with_its_place() {
     cursor.seek(&[199]).unwrap();
     assert!(cursor.valid());
 }
+
+fn options(filters: bool) -> RunWriterOptions {
+    RunWriterOptions {
+        page_bytes: 200,
+        codec: Codec::None,
+        schema_version: 0,
+        expected_bytes: 0,
+        filters,
+        value_planes: 0,
+    }
+}
+
+fn write_into(
+    file: &BlockFile,
+    cache: &Arc<PageCache>,
+    keys: std::ops::Range<u8>,
+    value: &[u8],
+) -> Arc<Run> {
+    let mut writer = RunWriter::new(file, cache, options(true));
+    for key in keys {
+        writer
+            .push(&[key], WriteId(0), Operation::Put, value)
+            .unwrap();
+    }
+    let finished = writer.finish().unwrap().unwrap();
+    file.publish(finished.written.into_iter().collect(), &[]);
+    Arc::new(Run::open(file, cache, finished.description))
+}
+
+fn value_of(run: &Run, key: u8) -> Option<Vec<u8>> {
+    let mut found = None;
+    run.visit(&LookupKey::new(&[key]), &mut |_, _, value| {
+        found = Some(value.to_vec());
+        Visit::Stop
+    })
+    .unwrap();
+    found
+}
+
+#[test]
+fn blocks_written_to_a_used_place_are_not_hidden_by_the_cache() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let old = write_into(&file, &cache, 0..100, b"old");
+    let old_addresses = old.addresses().unwrap();
+    assert!((0..100).all(|key| value_of(&old, key).unwrap() == b"old"));
+    drop(old);
+    // Never part of a checkpoint, so its space returns at once.
+    file.publish(Vec::new(), &old_addresses);
+    let new = write_into(&file, &cache, 0..100, b"new");
+    assert_eq!(new.addresses().unwrap(), old_addresses);
+    assert!((0..100).all(|key| value_of(&new, key).unwrap() == b"new"));
+}
+
+#[test]
+fn sequential_reads_leave_the_cache_alone() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let run = write_into(&file, &cache, 0..100, b"value");
+    let mut cursor = run.cursor(ReadMode::Sequential);
+    cursor.seek_first().unwrap();
+    while cursor.valid() {
+        cursor.next_version().unwrap();
+    }
+    // The index alone.
+    assert_eq!(cache.statistics().blocks, 1);
+    let mut cursor = run.cursor(ReadMode::Cached);
+    cursor.seek_first().unwrap();
+    assert_eq!(cache.statistics().blocks, 2);
+}
+
+#[test]
+fn filters_keep_absent_keys_from_reading_pages() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let mut writer = RunWriter::new(&file, &cache, options(true));
+    for number in 0..500u32 {
+        let key = (2 * number).to_be_bytes();
+        writer
+            .push(&key, WriteId(0), Operation::Put, b"value")
+            .unwrap();
+    }
+    let finished = writer.finish().unwrap().unwrap();
+    file.publish(finished.written.into_iter().collect(), &[]);
+    let run = Run::open(&file, &cache, finished.description);
+    for number in 0..499u32 {
+        let key = (2 * number + 1).to_be_bytes();
+        let key = LookupKey::new(&key);
+        let end = run.visit(&key, &mut |_, _, _| Visit::Stop).unwrap();
+        assert_eq!(end, Visit::Continue);
+    }
+    let statistics = cache.statistics();
+    assert_eq!(statistics.filter_checks, 499);
+    assert!(statistics.filter_negatives > 480);
+    assert!(file.statistics().blocks_read < 20);
+}
+
+#[test]
+fn a_block_that_many_ask_for_is_read_once() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let run = write_into(&file, &cache, 0..100, b"value");
+    let blocks = u64::from(run.description().pages) + 1;
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert!((0..100).all(|key| value_of(&run, key).is_some())));
+        }
+    });
+    assert_eq!(file.statistics().blocks_read, blocks);
+}
+
+#[test]
+fn a_cut_cache_keeps_within_its_capacity() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let run = write_into(&file, &cache, 0..100, b"value");
+    assert!((0..100).all(|key| value_of(&run, key).is_some()));
+    let held = cache.statistics().bytes;
+    cache.set_capacity(held / 2);
+    let statistics = cache.statistics();
+    assert!(
+        statistics.bytes <= statistics.capacity_bytes,
+        "{statistics:?}"
+    );
+    assert!((0..100).all(|key| value_of(&run, key).is_some()));
+    assert!(cache.statistics().bytes <= statistics.capacity_bytes);
+}

@@ -90,13 +90,14 @@ class KeyCodec {
   bool all_decodable() const;
 
   /* Writes the decodable columns that are in `columns` (nullptr: all) into the record, NULL bits included. Other parts are
-     skipped. Bytes after the columns are not looked at. False when the bytes are not a key of this index; the record may
+     skipped. Bytes after the columns are not looked at. Virtual columns are in no row: what reads through an index takes
+     them from the entry, above all under HA_EXTRA_KEYREAD, where the server does not compute them. False when the bytes are not a key of this index; the record may
      then be half written. VARBINARY/VARCHAR are written in place; BLOB parts are never decodable. */
   bool decode(const uint8_t *key, size_t length, uchar *record, const MY_BITMAP *columns) const;
 
   bool hidden() const { return hidden_; }
 
-  /* No encoded key (columns only) is longer. */
+  /* No encoded key (columns only) is longer. A bound, not a guess: many times the usual length for UCA collations. */
   size_t length_max() const { return length_max_; }
 
  private:

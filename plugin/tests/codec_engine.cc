@@ -20,6 +20,7 @@ namespace {
 std::mutex engine_mutex;
 std::map<std::string, StoredTable> tables;
 Checks checks;
+std::string last_row;  // what the last insertion wrote, in hexadecimal: primary key, entries of the other indexes, value
 handlerton *codec_hton;
 
 std::string bytes_of(const teak::ByteBuffer &buffer) {
@@ -84,6 +85,14 @@ class ha_teakcodec final : public handler {
     tables.erase(name);
     return 0;
   }
+  int rename_table(const char *from, const char *to) override {
+    std::lock_guard<std::mutex> guard(engine_mutex);
+    auto entry = tables.extract(from);
+    if (entry.empty()) return HA_ERR_NO_SUCH_TABLE;
+    entry.key() = to;
+    tables.insert(std::move(entry));
+    return 0;
+  }
   int open(const char *name, int, uint) override;
   int close() override { return 0; }
   int info(uint) override {
@@ -115,6 +124,15 @@ class ha_teakcodec final : public handler {
   }
   int index_read_map(uchar *record, const uchar *key, key_part_map parts, enum ha_rkey_function how) override;
   int index_next(uchar *record) override { return next(record); }
+  /* By the bytes of the entry: a virtual column is not yet in the record. */
+  int index_next_same(uchar *record, const uchar *key, uint length) override {
+    teak::ByteBuffer buffer;
+    codecs_.of(number_).encode_image(key, length, &buffer);
+    if (cursor_ != index_->end()) ++cursor_;
+    if (cursor_ == index_->end() || cursor_->first.compare(0, buffer.size(), bytes_of(buffer)) != 0)
+      return HA_ERR_END_OF_FILE;
+    return fetch(record);
+  }
   int index_prev(uchar *record) override { return previous(record); }
   int index_first(uchar *record) override {
     cursor_ = index_->begin();
@@ -226,6 +244,12 @@ int ha_teakcodec::write_row(const uchar *record) {
     if (int error = put(i, record, primary_key, &entries[i].first, &entries[i].second)) return error;
   buffer.clear();
   codecs_.row->encode(record, &buffer);
+  last_row = hex(data_of(primary_key), primary_key.size());
+  for (uint i = 0; i < table->s->keys; i++)
+    if (i != codecs_.primary_number)
+      last_row += hex(data_of(entries[i].first), entries[i].first.size()) +
+                  (entries[i].second.empty() ? "" : hex(data_of(entries[i].second), entries[i].second.size()));
+  last_row += hex(buffer.data(), buffer.size());
   for (uint i = 0; i < table->s->keys; i++)
     if (i != codecs_.primary_number) stored_->indexes[i].insert(std::move(entries[i]));
   stored_->indexes[codecs_.primary_number][primary_key] = bytes_of(buffer);
@@ -242,6 +266,7 @@ int ha_teakcodec::fetch(uchar *record) {
     size_t columns = 0;
     if (!codec.skip(data_of(cursor_->first), cursor_->first.size(), &columns)) return HA_ERR_CRASHED;
     primary_key = columns == cursor_->first.size() ? cursor_->second : cursor_->first.substr(columns);
+    if (!codec.decode(data_of(cursor_->first), cursor_->first.size(), record, nullptr)) return HA_ERR_CRASHED;
     if (keyread_) {
       bool covered = true;
       for (uint i = 0; i < table->s->fields; i++) {
@@ -359,6 +384,15 @@ static int show_failures(MYSQL_THD, SHOW_VAR *variable, char *) {
   return 0;
 }
 
+static int show_last_row(MYSQL_THD, SHOW_VAR *variable, char *buffer) {
+  std::lock_guard<std::mutex> guard(engine_mutex);
+  last_row.copy(buffer, SHOW_VAR_FUNC_BUFF_SIZE - 1);
+  buffer[std::min<size_t>(last_row.size(), SHOW_VAR_FUNC_BUFF_SIZE - 1)] = 0;
+  variable->type = SHOW_CHAR;
+  variable->value = buffer;
+  return 0;
+}
+
 static MYSQL_SYSVAR_UINT(collation_pairs, collation_pairs, PLUGIN_VAR_RQCMDARG, "Pairs of strings to compare per collation",
                          nullptr, update_collation_pairs, 0, 0, 10000000, 0);
 static MYSQL_SYSVAR_BOOL(bit_fields, ha_teakcodec::bit_fields, PLUGIN_VAR_RQCMDARG, "Keep BIT bits among the NULL bits",
@@ -366,6 +400,7 @@ static MYSQL_SYSVAR_BOOL(bit_fields, ha_teakcodec::bit_fields, PLUGIN_VAR_RQCMDA
 static st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(collation_pairs), MYSQL_SYSVAR(bit_fields), nullptr};
 static SHOW_VAR status_variables[] = {{"teakcodec_passed", reinterpret_cast<char *>(&show_checks), SHOW_FUNC},
                                       {"teakcodec_failed", reinterpret_cast<char *>(&show_failures), SHOW_FUNC},
+                                      {"teakcodec_last_row", reinterpret_cast<char *>(&show_last_row), SHOW_FUNC},
                                       {nullptr, nullptr, SHOW_LONG}};
 static st_mysql_storage_engine engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
 

@@ -37,6 +37,7 @@ class Generator:
         self.inserts = open(os.path.join(directory, "rows.sql"), "w", encoding="utf-8")
         self.queries = open(os.path.join(directory, "queries.sql"), "w", encoding="utf-8")
         self.inserts.write("SET sql_mode='';\n")
+        self.queries.write("SET max_sort_length=20000, sort_buffer_size=16777216;\n")
         self.tables = 0
 
     # ---- values -----------------------------------------------------------------------------------------------------
@@ -168,36 +169,78 @@ class Generator:
             return "CHAR(0)", lambda: "''", None
         return "BOOL", lambda: str(r.randint(0, 1)), "%s"
 
+    def long_column(self, collation):
+        """A column that fills a key of 3072 bytes, with values that differ late and long runs of spaces."""
+        r = self.random
+        charset = collation.split("_")[0]
+        wide = {"latin1": 1, "utf8mb3": 3, "utf8mb4": 4, "ucs2": 2}[charset]
+        length = 3072 // wide
+
+        def value():
+            head, tail = self.text(4), self.text(3)
+            middle = r.choice((125, 126, 127, 128, 129, 300, length - 8))
+            text = "CONCAT(RPAD(%s, %d, %s), %s)" % (head, middle, r.choice(("' '", "'ab'", "_utf8mb4 x'c3a4'")), tail)
+            return "CONVERT(%s USING %s) COLLATE %s" % (text, charset, collation)
+        return "VARCHAR(%d) CHARACTER SET %s COLLATE %s" % (length, charset, collation), value, "%s"
+
+    def long_tables(self):
+        r = self.random
+        for collation in ("latin1_swedish_ci", "latin1_bin", "utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_nopad_bin",
+                          "utf8mb4_unicode_ci", "utf8mb4_uca1400_as_cs", "utf8mb3_general_ci", "ucs2_general_ci"):
+            self.table([self.long_column(collation), self.other_column()], parts_max=1)
+        self.table([("VARBINARY(3072)", lambda: "RPAD(%s, %d, CHAR(0))" % (self.binary(3), r.choice((3, 2000, 3071, 3072))), "%s"),
+                    self.other_column()], parts_max=1)
+
+    def special_tables(self):
+        """Forms that the random tables lack."""
+        r = self.random
+        number = lambda: str(r.randint(-5, 5))
+        self.table([("INT", number, "%s"), ("INT AS (c0 + 1) VIRTUAL", lambda: "DEFAULT", "%s"),
+                    ("VARCHAR(20) AS (CONCAT('v', c0)) STORED", lambda: "DEFAULT", "%s"),
+                    ("VARCHAR(9) AS (LEFT(c0, 1)) VIRTUAL", lambda: "DEFAULT", "%s(2)"), ("BIT(5)", lambda: str(r.getrandbits(5)), "%s")])
+        self.table([("INT", number, "%s"), ("VARCHAR(900) COMPRESSED", lambda: "REPEAT(%s, 40)" % self.text(9), None),
+                    ("TEXT COMPRESSED", lambda: "REPEAT(%s, 400)" % self.text(9), None),
+                    ("LONGBLOB", lambda: "REPEAT(%s, 9000)" % self.binary(9), "%s(10)")])
+        for kind in ("VARCHAR(2000) UNIQUE", "TEXT UNIQUE", "LONGBLOB UNIQUE"):
+            self.table([(kind, lambda: "REPEAT(%s, 50)" % self.binary(1), None), ("INT", number, "%s"), ("INT", number, "%s")])
+        columns = [self.other_column() for _ in range(40)]
+        columns = [c for c in columns if c[2]][:16]
+        self.table(columns, parts_max=16)
+
     # ---- tables -----------------------------------------------------------------------------------------------------
 
-    def table(self, columns, bits_as_char=False, old_times=False):
+    def table(self, columns, bits_as_char=False, old_times=False, parts_max=3):
         """columns: list of (definition, literal, key part); keys are chosen at random among them."""
         r = self.random
         name = "t%03d" % self.tables
         self.tables += 1
         lines, values, parts, nulls = [], [], [], []
+        may_lead_primary = set(range(len(columns)))
         for i, (definition, literal, part) in enumerate(columns):
             null = r.random() < 0.5
+            generated = " AS (" in definition
             if "NULL DEFAULT" in definition:
                 null = True
-            lines.append("c%d %s%s" % (i, definition, "" if null else " NOT NULL"))
+            lines.append("c%d %s%s" % (i, definition, "" if null or generated else " NOT NULL"))
             values.append(literal)
             parts.append(part)
-            nulls.append(null)
+            nulls.append(null and not generated)
+            if generated:
+                may_lead_primary.discard(i)
         usable = [i for i in range(len(columns)) if parts[i]]
 
         def key_of(chosen):
             return ", ".join(parts[i] % ("c%d" % i) + r.choice(("", "", " DESC")) for i in chosen)
 
-        primary = [i for i in usable if not nulls[i]]
+        primary = [i for i in usable if not nulls[i] and i in may_lead_primary]
         r.shuffle(primary)
         if primary and r.random() < 0.7:
-            lines.append("PRIMARY KEY (%s)" % key_of(primary[:r.randint(1, 3)]))
+            lines.append("PRIMARY KEY (%s)" % key_of(primary[:r.randint(1, parts_max)]))
         keys = []
         for i in range(min(6, len(usable))):
-            chosen = r.sample(usable, r.randint(1, min(3, len(usable))))
+            chosen = r.sample(usable, r.randint(1, min(parts_max, len(usable))))
             if i < len(usable) and i < 3:
-                chosen = [usable[i]] + [c for c in chosen if c != usable[i]]
+                chosen = ([usable[i]] + [c for c in chosen if c != usable[i]])[:parts_max + 1 if parts_max > 1 else 1]
             unique = r.random() < 0.25
             lines.append("%sKEY k%d (%s)" % ("UNIQUE " if unique else "", i, key_of(chosen)))
             keys.append((i, chosen))
@@ -223,14 +266,15 @@ class Generator:
             q.write("SELECT COUNT(DISTINCT c%d), MIN(HEX(%s)) FROM %s %s WHERE c%d IS NOT NULL;\n" % (column, some, name, index, column))
             q.write("SELECT HEX(c%d) FROM %s %s WHERE c%d IS NULL ORDER BY 1;\n" % (column, name, index, column))
             for _ in range(4):
-                a, b = values[column](), values[column]()
+                a, b = (self.binary(2) if "DEFAULT" in v else v for v in (values[column](), values[column]()))
                 for condition in ("c%d = %s" % (column, a), "c%d >= %s" % (column, a), "c%d < %s" % (column, a),
                                   "c%d > %s" % (column, a), "c%d BETWEEN %s AND %s" % (column, a, b),
                                   "c%d IN (%s, %s)" % (column, a, b)):
                     q.write("SELECT %s FROM %s %s WHERE %s %s;\n" % (hexes, name, index, condition, order))
                     if len(chosen) > 1:
                         q.write("SELECT HEX(c%d), HEX(c%d) FROM %s %s WHERE %s AND c%d <= %s ORDER BY 1, 2;\n" %
-                                (column, chosen[1], name, index, condition, chosen[1], values[chosen[1]]()))
+                                (column, chosen[1], name, index, condition, chosen[1],
+                                 values[chosen[1]]().replace("DEFAULT", "'v1'")))
                     q.write("SELECT HEX(c%d) FROM %s %s WHERE %s ORDER BY 1;\n" % (column, name, index, condition))
                 if "CHARACTER SET" in columns[column][0]:
                     q.write("SELECT %s FROM %s %s WHERE c%d LIKE CONCAT(%s, '%%') %s;\n" % (hexes, name, index, column, a, order))
@@ -244,6 +288,8 @@ class Generator:
         for i in range(60):
             self.table([self.other_column() for _ in range(self.random.randint(2, 9))], bits_as_char=i % 3 == 0,
                        old_times=i % 4 == 1)
+        self.long_tables()
+        self.special_tables()
         self.schema.write("SET GLOBAL teakcodec_bit_fields=1;\nSET GLOBAL mysql56_temporal_format=1;\n")
 
 

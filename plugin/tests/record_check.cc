@@ -156,9 +156,11 @@ class RowChecker {
     checks_->expect(codec.skip(data, bytes.size(), &columns) && columns == mine.size() &&
                         columns <= codec.length_max(),
                     [&] { return name_of(table_, key) + " skip " + hex(mine.data(), mine.size()); });
-    if (mine.size() > 0)
-      checks_->expect(!codec.skip(data, random_.below(static_cast<uint32_t>(mine.size())), &columns),
+    if (mine.size() > 0) {
+      const std::vector<uint8_t> cut(data, data + random_.below(static_cast<uint32_t>(mine.size())));
+      checks_->expect(!codec.skip(cut.data(), cut.size(), &columns),
                       [&] { return name_of(table_, key) + " skip of a cut key " + hex(mine.data(), mine.size()); });
+    }
     std::vector<uchar> other(table_->s->reclength, 0xA5);
     bool decoded = codec.decode(data, bytes.size(), other.data(), nullptr);
     for (uint i = 0; decoded && i < codec.parts(); i++)
@@ -167,8 +169,9 @@ class RowChecker {
     checks_->expect(decoded, [&] { return name_of(table_, key) + " decode " + hex(mine.data(), mine.size()); });
     if (bytes.empty()) return;
     bytes[random_.below(static_cast<uint32_t>(bytes.size()))] ^= static_cast<char>(1 << random_.below(8));
-    bytes.resize(random_.below(static_cast<uint32_t>(bytes.size()) + 1));
-    codec.decode(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size(), other.data(), nullptr);
+    const std::vector<uint8_t> broken(bytes.begin(), bytes.begin() + random_.below(static_cast<uint32_t>(bytes.size()) + 1));
+    codec.decode(broken.data(), broken.size(), other.data(), nullptr);
+    codec.skip(broken.data(), broken.size(), &columns);
   }
 
   void check_order(const KEY &key, const KeyCodec &codec, const ByteBuffer &mine) {
@@ -218,12 +221,11 @@ class RowChecker {
                 same_column(table_, table_->field[i], table_->record[0], other.data());
     checks_->expect(decoded, [&] { return std::string(table_->s->table_name.str) + " row, some columns"; });
 
-    std::vector<uint8_t> broken(value.data(), value.data() + value.size());
-    broken.resize(random_.below(static_cast<uint32_t>(broken.size())));
-    checks_->expect(!codecs_.row->decode(broken.data(), broken.size(), key, primary_key_.size(), other.data(), nullptr,
-                                         &arena),
+    /* Copies of just these bytes, so that a sanitizer sees a read beyond them. */
+    const std::vector<uint8_t> cut(value.data(), value.data() + random_.below(static_cast<uint32_t>(value.size())));
+    checks_->expect(!codecs_.row->decode(cut.data(), cut.size(), key, primary_key_.size(), other.data(), nullptr, &arena),
                     [&] { return std::string(table_->s->table_name.str) + " took a cut row"; });
-    broken.assign(value.data(), value.data() + value.size());
+    std::vector<uint8_t> broken(value.data(), value.data() + value.size());
     for (int i = 0; i < 3; i++) {
       broken[random_.below(static_cast<uint32_t>(broken.size()))] ^= static_cast<uint8_t>(1 << random_.below(8));
       codecs_.row->decode(broken.data(), broken.size(), key, primary_key_.size(), other.data(), nullptr, &arena);
@@ -239,11 +241,17 @@ class RowChecker {
   OriginalRow original_;
 };
 
+/* The fastest of several rounds: what the work costs when nothing else runs. */
 template <typename Work>
 double nanoseconds_per(size_t times, Work work) {
-  ulonglong start = my_interval_timer();
-  for (size_t i = 0; i < times; i++) work(i);
-  return static_cast<double>(my_interval_timer() - start) / static_cast<double>(times);
+  constexpr size_t ROUNDS = 20;
+  ulonglong best = ULONGLONG_MAX;
+  for (size_t round = 0; round < ROUNDS; round++) {
+    ulonglong start = my_interval_timer();
+    for (size_t i = 0; i < times / ROUNDS; i++) work(i);
+    best = std::min(best, my_interval_timer() - start);
+  }
+  return static_cast<double>(best) / static_cast<double>(times / ROUNDS);
 }
 
 }  // namespace

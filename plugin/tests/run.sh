@@ -61,12 +61,15 @@ mariadb-install-db --no-defaults "${as_user[@]}" --datadir="$DATA" --auth-root-a
     >"$WORK/install.log" 2>&1 || { tail -5 "$WORK/install.log" >&2; fail "mariadb-install-db failed."; }
 PRELOAD=
 [ -z "$SANITIZE" ] || PRELOAD=$(g++ -print-file-name=libasan.so)
-LD_PRELOAD=$PRELOAD ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0 \
+# The server's inline functions, compiled with the sanitizer into our library, poison arenas that the server itself,
+# compiled without, never unpoisons: hence no user poisoning.
+LD_PRELOAD=$PRELOAD ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:allow_user_poisoning=0 \
     mariadbd --no-defaults "${as_user[@]}" --datadir="$DATA" --socket="$SOCKET" --skip-networking --plugin-dir="$OUT" \
     --plugin-maturity=experimental --plugin-load-add=ha_teakcodec --log-error="$WORK/error.log" --skip-log-bin \
     --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=64M >"$WORK/server.out" 2>&1 9>&- &
 SERVER=$!
 client() { mariadb --no-defaults --socket="$SOCKET" -uroot --default-character-set=utf8mb4 "$@"; }
+server_died() { tail -20 "$WORK/error.log" >&2; fail "The server ended during the tests ($WORK/error.log)."; }
 stop_server() {
     kill "$SERVER" 2>/dev/null || true
     wait "$SERVER" 2>/dev/null || true
@@ -83,6 +86,21 @@ done
 
 counter() { client -N -e "SHOW STATUS LIKE 'teakcodec_$1'" | awk '{ print $2 }'; }
 
+say "writing the example of docs/file_format.md"
+DIFFERENT=0 SAME=0
+example() { sed -n '/^## Keys and rows/,/^## [^K]/p' "$ROOT/docs/file_format.md" | sed -n "/^\`\`\`$1/,/^\`\`\`\$/p" | grep -v '^```'; }
+EXPECTED=$(example hex | sed 's/|.*//' | tr -d ' \n')
+client -e 'CREATE DATABASE page'
+{ echo 'SET default_storage_engine=TEAKCODEC;'; example sql; } | client page
+ACTUAL=$(client -N -e "SHOW STATUS LIKE 'teakcodec_last_row'" | awk '{ print $2 }')
+if [ "$EXPECTED" = "$ACTUAL" ]; then
+    SAME=1
+else
+    say "the page says $EXPECTED"
+    say "the codec says $ACTUAL"
+    DIFFERENT=1
+fi
+
 say "comparing strings of every collation ($PAIRS pairs each)"
 client -e "SET GLOBAL teakcodec_collation_pairs = $PAIRS"
 say "collations: $(counter passed) passed, $(counter failed) failed"
@@ -90,7 +108,6 @@ say "collations: $(counter passed) passed, $(counter failed) failed"
 say "running random SQL on both engines (seed $SEED)"
 PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/generate.py" --seed="$SEED" --rows="$ROWS" "$WORK"
 client -e 'CREATE DATABASE innodb_side; CREATE DATABASE codec_side'
-DIFFERENT=0 SAME=0
 for engine in innodb codec; do
     name=InnoDB
     [ $engine = innodb ] || name=TEAKCODEC
@@ -109,6 +126,7 @@ for result in schema rows queries; do
     SAME=$((SAME + $(wc -l <"$WORK/innodb.$result")))
 done
 grep -q ERROR "$WORK/codec.schema" && { head -3 "$WORK/codec.schema" >&2; DIFFERENT=$((DIFFERENT + 1)); }
+kill -0 "$SERVER" 2>/dev/null || server_died
 if [ -n "$MEASURE" ]; then
     client codec_side -e "OPTIMIZE TABLE $(client -N codec_side -e 'SHOW TABLES' | paste -sd,)" >/dev/null
     sed -n 's/.*TEAKCODEC \(.* ns.*\)/\1/p' "$WORK/error.log"

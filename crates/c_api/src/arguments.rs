@@ -18,6 +18,9 @@ pub struct teak_slice {
     pub len: usize,
 }
 
+/// No object in memory has more bytes.
+const BYTES_MAX: usize = isize::MAX.unsigned_abs();
+
 impl teak_slice {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self {
@@ -26,44 +29,60 @@ impl teak_slice {
         }
     }
 
-    /// The bytes; NULL counts as none.
-    pub(crate) unsafe fn bytes<'a>(self) -> &'a [u8] {
-        if self.data.is_null() || self.len == 0 {
-            return &[];
+    /// The bytes. NULL without a length is empty, with a length a mistake.
+    #[inline]
+    pub(crate) unsafe fn bytes<'a>(self) -> Result<&'a [u8], Failure> {
+        if self.len == 0 {
+            return Ok(&[]);
+        }
+        if self.data.is_null() || self.len > BYTES_MAX {
+            return Err(no_slice());
         }
         // SAFETY: the caller's promise of a pointer with a length.
-        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+        Ok(unsafe { std::slice::from_raw_parts(self.data, self.len) })
     }
 
     /// The bytes; `None` for NULL.
-    pub(crate) unsafe fn optional<'a>(self) -> Option<&'a [u8]> {
-        if self.data.is_null() {
-            return None;
-        }
+    #[inline]
+    pub(crate) unsafe fn optional<'a>(self) -> Result<Option<&'a [u8]>, Failure> {
         // SAFETY: passed on.
-        Some(unsafe { self.bytes() })
+        let bytes = unsafe { self.bytes() }?;
+        Ok((!self.data.is_null()).then_some(bytes))
     }
 
     pub(crate) unsafe fn text<'a>(self, what: &str) -> Result<&'a str, Failure> {
         // SAFETY: passed on.
-        let bytes = unsafe { self.bytes() };
+        let bytes = unsafe { self.bytes() }?;
         std::str::from_utf8(bytes).map_err(|_| Failure::invalid(&format!("{what} is not UTF-8")))
     }
 }
 
+#[cold]
+fn no_slice() -> Failure {
+    Failure::invalid("a slice has a length but no bytes")
+}
+
+#[cold]
+fn is_null(what: &str) -> Failure {
+    Failure::invalid(&format!("{what} is NULL"))
+}
+
 /// A handle or struct behind a pointer.
+#[inline]
 pub(crate) unsafe fn reference<'a, T>(pointer: *const T, what: &str) -> Result<&'a T, Failure> {
     // SAFETY: the caller's promise of a handle or struct.
-    unsafe { pointer.as_ref() }.ok_or_else(|| Failure::invalid(&format!("{what} is NULL")))
+    unsafe { pointer.as_ref() }.ok_or_else(|| is_null(what))
 }
 
 /// A handle that the call has for itself.
+#[inline]
 pub(crate) unsafe fn exclusive<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller's promise of a handle that no other thread uses.
-    unsafe { pointer.as_mut() }.ok_or_else(|| Failure::invalid(&format!("{what} is NULL")))
+    unsafe { pointer.as_mut() }.ok_or_else(|| is_null(what))
 }
 
 /// An array with a length.
+#[inline]
 pub(crate) unsafe fn array<'a, T>(
     pointer: *const T,
     count: usize,
@@ -73,7 +92,10 @@ pub(crate) unsafe fn array<'a, T>(
         return Ok(&[]);
     }
     if pointer.is_null() {
-        return Err(Failure::invalid(&format!("{what} is NULL")));
+        return Err(is_null(what));
+    }
+    if count > BYTES_MAX / size_of::<T>().max(1) {
+        return Err(Failure::invalid(&format!("{what} cannot be that many")));
     }
     // SAFETY: the caller's promise of a pointer with a length.
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
@@ -82,7 +104,7 @@ pub(crate) unsafe fn array<'a, T>(
 /// Refuses a NULL out-parameter before anything is done.
 pub(crate) fn out<T>(pointer: *mut T, what: &str) -> Result<*mut T, Failure> {
     if pointer.is_null() {
-        return Err(Failure::invalid(&format!("{what} is NULL")));
+        return Err(is_null(what));
     }
     Ok(pointer)
 }
@@ -91,6 +113,24 @@ pub(crate) fn out<T>(pointer: *mut T, what: &str) -> Result<*mut T, Failure> {
 pub(crate) unsafe fn store<T>(pointer: *mut T, value: T) {
     // SAFETY: the caller's promise of an out-parameter; not NULL.
     unsafe { pointer.write(value) }
+}
+
+/// A handle that is freed when the call ends, however it ends. Until then other
+/// threads may use its shared part.
+pub(crate) struct GivenUp<T>(*mut T);
+
+impl<T> GivenUp<T> {
+    /// Takes a handle that is not NULL from the caller.
+    pub(crate) unsafe fn new(pointer: *mut T) -> Self {
+        Self(pointer)
+    }
+}
+
+impl<T> Drop for GivenUp<T> {
+    fn drop(&mut self) {
+        // SAFETY: `new` was promised a handle; every handle is a box.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
 }
 
 /// A context pointer that C passes with a callback.

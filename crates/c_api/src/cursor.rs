@@ -128,8 +128,8 @@ pub unsafe extern "C" fn teak_cursor_set_bounds(
         let (cursor, lower, upper) = unsafe {
             (
                 exclusive(cursor, "cursor")?,
-                lower.optional(),
-                upper.optional(),
+                lower.optional()?,
+                upper.optional()?,
             )
         };
         cursor.cursor.set_bounds(lower, upper);
@@ -174,7 +174,10 @@ pub unsafe extern "C" fn teak_cursor_get(
     row: *mut teak_row,
 ) -> teak_status {
     // SAFETY: pointers as promised in `arguments`.
-    call(|| unsafe { moved(cursor, row, |cursor, own| cursor.get(own, key.bytes())) })
+    call(|| unsafe {
+        let key = key.bytes()?;
+        moved(cursor, row, |cursor, own| cursor.get(own, key))
+    })
 }
 
 /// Moves to a key near the given one.
@@ -189,9 +192,8 @@ pub unsafe extern "C" fn teak_cursor_seek(
         let seek = seek_of(mode)?;
         // SAFETY: pointers as promised in `arguments`.
         unsafe {
-            moved(cursor, row, |cursor, own| {
-                cursor.seek(own, key.bytes(), seek)
-            })
+            let key = key.bytes()?;
+            moved(cursor, row, |cursor, own| cursor.seek(own, key, seek))
         }
     })
 }

@@ -77,7 +77,7 @@ pub unsafe extern "C" fn teak_table_create(
             name: unsafe { definition.name.text("the name") }?.to_owned(),
             indexes,
             // SAFETY: as above.
-            metadata: unsafe { definition.metadata.bytes() }.to_vec(),
+            metadata: unsafe { definition.metadata.bytes() }?.to_vec(),
         })?;
         Ok(TEAK_OK)
     })
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn teak_records_in_range(
         let table = unsafe { reference(table, "table") }?;
         let entries = out(entries, "entries")?;
         // SAFETY: as above.
-        let (lower, upper) = unsafe { (lower.optional(), upper.optional()) };
+        let (lower, upper) = unsafe { (lower.optional()?, upper.optional()?) };
         let found = table.handle.records_in_range(index, lower, upper)?;
         // SAFETY: checked above.
         unsafe { store(entries, found) };

@@ -4,7 +4,7 @@
 //! thread may interrupt it; so its owner's half sits in a cell, and no call
 //! makes a `&mut` of the whole handle.
 
-use crate::arguments::{out, reference, store, teak_slice};
+use crate::arguments::{GivenUp, out, reference, store, teak_slice};
 use crate::engine::teak_engine;
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
@@ -153,8 +153,8 @@ pub unsafe extern "C" fn teak_commit(transaction: *mut teak_transaction) -> teak
     call(|| {
         // SAFETY: a handle, used by its owner.
         unsafe { reference(transaction, "transaction")?.owned() }.commit()?;
-        // SAFETY: the handle is given up with success.
-        drop(unsafe { Box::from_raw(transaction) });
+        // SAFETY: a handle, which the caller gives up with success.
+        drop(unsafe { GivenUp::new(transaction) });
         Ok(TEAK_OK)
     })
 }
@@ -164,9 +164,10 @@ pub unsafe extern "C" fn teak_commit(transaction: *mut teak_transaction) -> teak
 pub unsafe extern "C" fn teak_rollback(transaction: *mut teak_transaction) -> teak_status {
     call(|| {
         // SAFETY: a handle, used by its owner.
-        unsafe { reference(transaction, "transaction")?.owned() }.rollback();
-        // SAFETY: the handle is given up.
-        drop(unsafe { Box::from_raw(transaction) });
+        let owned = unsafe { reference(transaction, "transaction")?.owned() };
+        // SAFETY: a handle, which the caller gives up.
+        let _given_up = unsafe { GivenUp::new(transaction) };
+        owned.rollback();
         Ok(TEAK_OK)
     })
 }

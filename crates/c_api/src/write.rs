@@ -2,7 +2,7 @@
 
 use crate::arguments::{array, reference, store, teak_slice};
 use crate::status::teak_status::{self, TEAK_OK};
-use crate::status::{Outcome, call};
+use crate::status::{Failure, Outcome, call};
 use crate::table::teak_table;
 use crate::transaction::{teak_duplicate, teak_transaction};
 use ::teak_engine::{Change, EngineError, EngineResult, EngineTransaction, Entry};
@@ -40,22 +40,29 @@ pub struct teak_change {
 /// Rows of up to this many indexes are translated without allocation.
 const INLINE: usize = 8;
 
-/// Translates an array element by element, on the stack when it is short.
+/// Translates a row's array element by element, on the stack when it is short.
+#[inline]
 fn translated<T: Copy, U: Copy, R>(
     given: &[T],
     empty: U,
-    translate: impl Fn(&T) -> U,
+    translate: impl Fn(&T) -> Result<U, Failure>,
     then: impl FnOnce(&[U]) -> R,
-) -> R {
+) -> Result<R, Failure> {
+    if given.is_empty() {
+        return Err(Failure::invalid("a row has at least one entry"));
+    }
     let mut inline = [empty; INLINE];
     match inline.get_mut(..given.len()) {
         Some(places) => {
             for (place, element) in places.iter_mut().zip(given) {
-                *place = translate(element);
+                *place = translate(element)?;
             }
-            then(places)
+            Ok(then(places))
         }
-        None => then(&given.iter().map(translate).collect::<Vec<U>>()),
+        None => {
+            let long: Result<Vec<U>, Failure> = given.iter().map(translate).collect();
+            Ok(then(&long?))
+        }
     }
 }
 
@@ -74,28 +81,28 @@ const NO_CHANGE: Change<'static> = Change {
     new_value: &[],
 };
 
-unsafe fn entry<'a>(given: &teak_entry) -> Entry<'a> {
-    Entry {
+unsafe fn entry<'a>(given: &teak_entry) -> Result<Entry<'a>, Failure> {
+    Ok(Entry {
         index: given.index,
         unique: given.unique,
         // SAFETY: slices as promised in `arguments`.
-        key: unsafe { given.key.bytes() },
+        key: unsafe { given.key.bytes() }?,
         // SAFETY: as above.
-        value: unsafe { given.value.bytes() },
-    }
+        value: unsafe { given.value.bytes() }?,
+    })
 }
 
-unsafe fn change<'a>(given: &teak_change) -> Change<'a> {
-    Change {
+unsafe fn change<'a>(given: &teak_change) -> Result<Change<'a>, Failure> {
+    Ok(Change {
         index: given.index,
         unique: given.unique,
         // SAFETY: slices as promised in `arguments`.
-        old_key: unsafe { given.old_key.optional() },
+        old_key: unsafe { given.old_key.optional() }?,
         // SAFETY: as above.
-        new_key: unsafe { given.new_key.optional() },
+        new_key: unsafe { given.new_key.optional() }?,
         // SAFETY: as above.
-        new_value: unsafe { given.new_value.bytes() },
-    }
+        new_value: unsafe { given.new_value.bytes() }?,
+    })
 }
 
 /// Passes a write's outcome on, with the entry that refused it.
@@ -143,7 +150,7 @@ pub unsafe extern "C" fn teak_insert(
                 NO_ENTRY,
                 |given| entry(given),
                 |entries| transaction.insert(&table.handle, entries),
-            );
+            )?;
             finish(outcome, transaction, duplicate)
         }
     })
@@ -169,7 +176,7 @@ pub unsafe extern "C" fn teak_update(
                 NO_CHANGE,
                 |given| change(given),
                 |changes| transaction.update(&table.handle, changes),
-            );
+            )?;
             finish(outcome, transaction, duplicate)
         }
     })
@@ -194,7 +201,7 @@ pub unsafe extern "C" fn teak_delete(
                 NO_ENTRY,
                 |given| entry(given),
                 |entries| transaction.delete(&table.handle, entries),
-            );
+            )?;
             finish(outcome, transaction, std::ptr::null_mut())
         }
     })

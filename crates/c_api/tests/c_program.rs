@@ -1,7 +1,12 @@
 //! Compiles a C program against the header and the static library, and runs
 //! it: the interface as C sees it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -51,19 +56,38 @@ impl Drop for Scratch {
     }
 }
 
-#[test]
-fn a_c_program_finds_every_call_as_the_header_says() {
-    let scratch = Scratch::new("program");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program.c");
-    let program = scratch.0.join("program");
+/// Compiles and runs one of the programs beside this file. `TEAK_C_RUNNER` may
+/// name a command that runs it: `valgrind --error-exitcode=9`.
+fn compile_and_run(name: &str) {
+    let scratch = Scratch::new(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c"));
+    let program = scratch.0.join(name);
     run(Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-o"])
         .arg(&program)
         .arg(&source)
         .arg(static_library())
         .args(["-lpthread", "-ldl", "-lm"]));
-    let data = scratch.0.join("data");
-    run(Command::new(&program).arg(&data));
+    let runner = std::env::var("TEAK_C_RUNNER").unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let mut command = match words.next() {
+        Some(first) => Command::new(first),
+        None => Command::new(&program),
+    };
+    if !runner.trim().is_empty() {
+        command.args(words).arg(&program);
+    }
+    run(command.arg(scratch.0.join("data")));
+}
+
+#[test]
+fn a_c_program_finds_every_call_as_the_header_says() {
+    compile_and_run("program");
+}
+
+#[test]
+fn a_c_program_finds_the_edges_as_the_header_says() {
+    compile_and_run("edges");
 }
 
 #[test]

@@ -1,59 +1,11 @@
 /* Walks through the whole C interface against a directory given as argument. */
-#include "../include/teak.h"
+#include "support.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void fail(const char *what, int line) {
-  char text[512] = "";
-  teak_last_error(text, sizeof text);
-  fprintf(stderr, "line %d: %s; last error: %s\n", line, what, text);
-  exit(1);
-}
-#define CHECK(condition) do { if (!(condition)) fail(#condition, __LINE__); } while (0)
-#define OK(call) CHECK((call) == TEAK_OK)
-
-static teak_slice text(const char *string) {
-  teak_slice slice = { (const uint8_t *)string, strlen(string) };
-  return slice;
-}
-static const teak_slice NONE = { NULL, 0 };
-
-static bool equal(teak_slice slice, const char *string) {
-  return slice.len == strlen(string) && memcmp(slice.data, string, slice.len) == 0;
-}
-
-static void on_message(void *context, uint32_t level, const char *text, size_t len) {
-  (void)level;
-  *(int *)context += 1;
-  fprintf(stderr, "engine: %.*s\n", (int)len, text);
-}
-static void on_text(void *context, const char *text, size_t len) {
-  (void)text;
-  *(size_t *)context += len;
-}
 static bool never(void *context) { (void)context; return false; }
 static bool at_once(void *context) { (void)context; return true; }
-
-static int messages;
-
-static teak_engine *open_engine(const char *directory) {
-  teak_options options;
-  memset(&options, 0, sizeof options);
-  options.directory = text(directory);
-  options.cache_bytes = 16 << 20;
-  options.background_threads = 2;
-  options.commit_sync = 1;
-  options.lock_timeout_milliseconds = 50;
-  options.log_message = on_message;
-  options.log_context = &messages;
-  teak_engine *engine = NULL;
-  OK(teak_engine_open(&options, &engine));
-  return engine;
-}
 
 static void create(teak_engine *engine) {
   teak_index_definition indexes[3] = {

@@ -1,0 +1,508 @@
+/* The edges of the C interface: every seek against a plain array, long rows, wrong slices, short buffers, waits that
+   other threads end, ids after a crash, a damaged file. Runs against a directory given as argument. */
+#include "support.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static teak_table *make_table(teak_engine *engine, const char *name, uint32_t indexes, uint32_t unique) {
+  teak_index_definition definitions[16];
+  char labels[16][8];
+  teak_table *table = NULL;
+  memset(definitions, 0, sizeof definitions);
+  for (uint32_t n = 0; n < indexes; n++) {
+    snprintf(labels[n], sizeof labels[n], "i%u", n);
+    definitions[n].label = text(labels[n]);
+    definitions[n].codec = n % 6;
+    definitions[n].exact_lookups = n < unique;
+  }
+  teak_table_definition definition = { text(name), definitions, indexes, NONE };
+  OK(teak_table_create(engine, &definition));
+  OK(teak_table_open(engine, text(name), &table));
+  return table;
+}
+
+static teak_transaction *begin(teak_engine *engine, teak_isolation isolation) {
+  teak_transaction *t = NULL;
+  OK(teak_transaction_begin(engine, isolation, &t));
+  return t;
+}
+
+static teak_status put(teak_transaction *t, teak_table *table, const char *key, const char *value) {
+  teak_entry entry = { 0, true, text(key), text(value) };
+  return teak_insert(t, table, &entry, 1, NULL);
+}
+
+static teak_status change(teak_transaction *t, teak_table *table, const char *key, const char *value) {
+  teak_change changed = { 0, true, text(key), text(key), text(value) };
+  return teak_update(t, table, &changed, 1, NULL);
+}
+
+static bool reads(teak_transaction *t, teak_table *table, const char *key, const char *value) {
+  teak_cursor *cursor = NULL;
+  teak_row row;
+  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
+  teak_status status = teak_cursor_get(cursor, text(key), &row);
+  bool as_expected = value ? status == TEAK_OK && equal(row.key, key) && equal(row.value, value)
+                           : status == TEAK_NOT_FOUND;
+  teak_cursor_close(cursor);
+  return as_expected;
+}
+
+/* ---- seeks ---- */
+
+static const char *const KEYS[] = { "a", "ab", "abc", "abd", "b", "ba", "\xff", "\xff\xff", "\xff\xff\x01" };
+static const char *const PROBES[] = { "", "a", "aa", "ab", "abc", "abcd", "abe", "b", "bb", "c", "\xfe", "\xff",
+                                      "\xff\xff", "\xff\xff\x01", "\xff\xff\xff" };
+enum { KEYS_COUNT = sizeof KEYS / sizeof *KEYS, PROBES_COUNT = sizeof PROBES / sizeof *PROBES };
+
+static int compare(const char *a, const char *b) { return strcmp(a, b); /* as unsigned bytes */ }
+static bool starts(const char *key, const char *prefix) { return strncmp(key, prefix, strlen(prefix)) == 0; }
+
+/* Whether a key lies where the seek looks. */
+static bool wanted(const char *key, const char *probe, teak_seek seek) {
+  switch (seek) {
+    case TEAK_SEEK_AT_OR_AFTER: return compare(key, probe) >= 0;
+    case TEAK_SEEK_AFTER_PREFIX: return compare(key, probe) > 0 && !starts(key, probe);
+    case TEAK_SEEK_BEFORE: return compare(key, probe) < 0;
+    case TEAK_SEEK_AT_OR_BEFORE_PREFIX: return compare(key, probe) < 0 || starts(key, probe);
+  }
+  return false;
+}
+
+static bool bounded(const char *key, const char *lower, const char *upper) {
+  return (!lower || compare(key, lower) >= 0) && (!upper || compare(key, upper) < 0);
+}
+
+/* Seeks, then walks on to the end, comparing with the array. */
+static void seek_and_walk(teak_cursor *cursor, const char *probe, teak_seek seek, const char *lower, const char *upper) {
+  const bool forward = seek == TEAK_SEEK_AT_OR_AFTER || seek == TEAK_SEEK_AFTER_PREFIX;
+  teak_row row;
+  OK(teak_cursor_set_bounds(cursor, lower ? text(lower) : NONE, upper ? text(upper) : NONE));
+  /* An empty probe has bytes, though none of them counts. */
+  teak_slice given = { (const uint8_t *)probe, strlen(probe) };
+  teak_status status = teak_cursor_seek(cursor, given, seek, &row);
+  for (int n = 0; n < KEYS_COUNT; n++) {
+    const char *key = KEYS[forward ? n : KEYS_COUNT - 1 - n];
+    if (!wanted(key, probe, seek) || !bounded(key, lower, upper)) continue;
+    CHECK(status == TEAK_OK && equal(row.key, key) && equal(row.value, key));
+    status = forward ? teak_cursor_next(cursor, &row) : teak_cursor_previous(cursor, &row);
+  }
+  CHECK(status == TEAK_NOT_FOUND);
+}
+
+static void all_seeks(teak_engine *engine, teak_table *table, teak_lock_mode mode) {
+  teak_transaction *t = begin(engine, TEAK_REPEATABLE_READ);
+  teak_cursor *cursor = NULL;
+  OK(teak_cursor_open(t, table, 0, mode, &cursor));
+  for (int probe = 0; probe < PROBES_COUNT; probe++)
+    for (int seek = TEAK_SEEK_AT_OR_AFTER; seek <= TEAK_SEEK_AT_OR_BEFORE_PREFIX; seek++)
+      for (int lower = -1; lower < KEYS_COUNT; lower += 3)
+        for (int upper = -1; upper < KEYS_COUNT; upper += 2)
+          seek_and_walk(cursor, PROBES[probe], (teak_seek)seek, lower < 0 ? NULL : KEYS[lower],
+                        upper < 0 ? NULL : KEYS[upper]);
+  teak_cursor_close(cursor);
+  OK(teak_commit(t));
+}
+
+static void seeks(teak_engine *engine) {
+  teak_table *table = make_table(engine, "./db/seeks", 1, 1);
+  teak_transaction *t = begin(engine, TEAK_REPEATABLE_READ);
+  for (int n = 0; n < KEYS_COUNT; n += 2) OK(put(t, table, KEYS[n], KEYS[n]));
+  OK(put(t, table, "aa", "to be deleted"));
+  OK(teak_commit(t));
+  OK(teak_engine_checkpoint(engine));
+  /* The other half stays in memory, over a deleted row below. */
+  t = begin(engine, TEAK_REPEATABLE_READ);
+  for (int n = 1; n < KEYS_COUNT; n += 2) OK(put(t, table, KEYS[n], KEYS[n]));
+  teak_entry gone = { 0, true, text("aa"), NONE };
+  OK(teak_delete(t, table, &gone, 1));
+  OK(teak_commit(t));
+  all_seeks(engine, table, TEAK_LOCK_NONE);
+  all_seeks(engine, table, TEAK_LOCK_SHARED);
+  OK(teak_engine_checkpoint(engine));
+  all_seeks(engine, table, TEAK_LOCK_NONE);
+
+  uint64_t entries = 99;
+  OK(teak_records_in_range(table, 0, text("b"), text("a"), &entries));
+  CHECK(entries == 0);
+  OK(teak_records_in_range(table, 0, text("ab"), NONE, &entries));
+  CHECK(entries > 0 && entries <= KEYS_COUNT + 2);
+  teak_table_close(table);
+}
+
+/* ---- rows of more indexes than fit on the stack ---- */
+
+enum { WIDE = 12 };
+
+static teak_status put_wide(teak_transaction *t, teak_table *table, const char *key, const char *last,
+                            teak_duplicate *duplicate) {
+  teak_entry entries[WIDE];
+  for (uint32_t n = 0; n < WIDE; n++) {
+    entries[n].index = n;
+    entries[n].unique = n == 0 || n == WIDE - 1;
+    entries[n].key = text(n == WIDE - 1 ? last : key);
+    entries[n].value = text("v");
+  }
+  return teak_insert(t, table, entries, WIDE, duplicate);
+}
+
+static int entries_of(teak_transaction *t, teak_table *table, uint32_t index) {
+  teak_cursor *cursor = NULL;
+  teak_row row;
+  int count = 0;
+  OK(teak_cursor_open(t, table, index, TEAK_LOCK_NONE, &cursor));
+  for (teak_status status = teak_cursor_first(cursor, &row); status == TEAK_OK; status = teak_cursor_next(cursor, &row))
+    count++;
+  teak_cursor_close(cursor);
+  return count;
+}
+
+static void wide_rows(teak_engine *engine) {
+  teak_table *table = make_table(engine, "./db/wide", WIDE, WIDE);
+  teak_transaction *t = begin(engine, TEAK_REPEATABLE_READ);
+  teak_duplicate duplicate;
+  char said[100];
+  OK(put_wide(t, table, "one", "x", &duplicate));
+  memset(&duplicate, 0, sizeof duplicate);
+  CHECK(put_wide(t, table, "two", "x", &duplicate) == TEAK_DUPLICATE_KEY);
+  CHECK(duplicate.index == WIDE - 1 && equal(duplicate.key, "x") && equal(duplicate.value, "v"));
+  CHECK(put_wide(t, table, "two", "x", NULL) == TEAK_DUPLICATE_KEY);
+  CHECK(teak_last_error(said, sizeof said) > 0 && strstr(said, "unique") != NULL);
+  for (uint32_t n = 0; n < WIDE; n++) CHECK(entries_of(t, table, n) == 1);
+  teak_change changes[WIDE];
+  for (uint32_t n = 0; n < WIDE; n++) {
+    teak_change one = { n, n == 0, n == WIDE - 1 ? NONE : text("one"), n == WIDE - 1 ? NONE : text("eins"), text("w") };
+    changes[n] = one;
+  }
+  OK(teak_update(t, table, changes, WIDE, NULL));
+  OK(teak_commit(t));
+  t = begin(engine, TEAK_READ_COMMITTED);
+  for (uint32_t n = 0; n < WIDE; n++) {
+    teak_cursor *cursor = NULL;
+    teak_row row;
+    OK(teak_cursor_open(t, table, n, TEAK_LOCK_NONE, &cursor));
+    OK(teak_cursor_last(cursor, &row));
+    CHECK(equal(row.key, n == WIDE - 1 ? "x" : "eins") && equal(row.value, n == WIDE - 1 ? "v" : "w"));
+    CHECK(teak_cursor_previous(cursor, &row) == TEAK_NOT_FOUND);
+    teak_cursor_close(cursor);
+  }
+  OK(teak_commit(t));
+  teak_table_close(table);
+}
+
+/* ---- wrong arguments, and that they change nothing ---- */
+
+static void wrong_slices(teak_engine *engine) {
+  teak_table *table = make_table(engine, "./db/wrong", 2, 1);
+  teak_transaction *t = begin(engine, TEAK_REPEATABLE_READ);
+  const teak_slice broken = { NULL, 3 };
+  const teak_slice endless = { (const uint8_t *)"x", SIZE_MAX };
+  teak_cursor *cursor = NULL;
+  teak_row row;
+  uint64_t entries = 0;
+  bool exists = false;
+  OK(put(t, table, "k", "v"));
+  teak_entry good = { 0, true, text("n"), text("v") };
+  teak_entry row_of_two[2] = { good, { 1, false, broken, NONE } };
+  REFUSED(teak_insert(t, table, row_of_two, 2, NULL));
+  row_of_two[1].key = endless;
+  REFUSED(teak_insert(t, table, row_of_two, 2, NULL));
+  row_of_two[1].key = text("n");
+  row_of_two[1].index = 2;
+  REFUSED(teak_insert(t, table, row_of_two, 2, NULL));
+  REFUSED(teak_insert(t, table, &good, 0, NULL));
+  REFUSED(teak_insert(t, table, &good, SIZE_MAX / 2, NULL));
+  teak_change changed = { 0, true, text("k"), text("k"), broken };
+  REFUSED(teak_update(t, table, &changed, 1, NULL));
+  REFUSED(teak_update(t, table, &changed, 0, NULL));
+  teak_entry gone = { 0, true, broken, NONE };
+  REFUSED(teak_delete(t, table, &gone, 1));
+  REFUSED(teak_delete(t, table, &gone, 0));
+  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
+  REFUSED(teak_cursor_get(cursor, broken, &row));
+  REFUSED(teak_cursor_get(cursor, endless, &row));
+  REFUSED(teak_cursor_seek(cursor, broken, TEAK_SEEK_AT_OR_AFTER, &row));
+  REFUSED(teak_cursor_set_bounds(cursor, broken, NONE));
+  REFUSED(teak_cursor_set_bounds(cursor, NONE, broken));
+  REFUSED(teak_records_in_range(table, 0, broken, NONE, &entries));
+  REFUSED(teak_table_exists(engine, broken, &exists));
+  const teak_slice not_utf8 = { (const uint8_t *)"\xc3(", 2 };
+  REFUSED(teak_table_exists(engine, not_utf8, &exists));
+  REFUSED(teak_table_exists(engine, text("../outside"), &exists));
+  REFUSED(teak_cursor_open(t, table, 2, TEAK_LOCK_NONE, &(teak_cursor *){ NULL }));
+  REFUSED(teak_cursor_open(t, table, 0, (teak_lock_mode)3, &(teak_cursor *){ NULL }));
+  /* An empty key is a key, with bytes or without. */
+  CHECK(teak_cursor_get(cursor, NONE, &row) == TEAK_NOT_FOUND);
+  OK(teak_cursor_first(cursor, &row));
+  CHECK(equal(row.key, "k") && equal(row.value, "v"));
+  CHECK(teak_cursor_next(cursor, &row) == TEAK_NOT_FOUND);
+  teak_cursor_close(cursor);
+  CHECK(entries_of(t, table, 1) == 0);
+
+  size_t size = 64 << 20;
+  uint8_t *large = calloc(size, 1);
+  CHECK(large != NULL);
+  teak_entry heavy = { 0, true, { large, size }, NONE };
+  CHECK(teak_insert(t, table, &heavy, 1, NULL) == TEAK_TOO_LARGE);
+  heavy.key = text("heavy");
+  heavy.value.data = large;
+  heavy.value.len = size;
+  CHECK(teak_insert(t, table, &heavy, 1, NULL) == TEAK_TOO_LARGE);
+  free(large);
+  OK(teak_commit(t));
+  teak_table_close(table);
+}
+
+static void short_buffers(teak_engine *engine) {
+  char whole[200], part[200];
+  bool exists = false;
+  REFUSED(teak_table_exists(engine, text("../outside"), &exists));
+  size_t length = teak_last_error(whole, sizeof whole);
+  CHECK(length > 10 && length < sizeof whole && whole[length] == '\0');
+  CHECK(teak_last_error(NULL, 100) == length);
+  for (size_t capacity = 0; capacity <= length + 2; capacity++) {
+    memset(part, '#', sizeof part);
+    CHECK(teak_last_error(part, capacity) == length);
+    size_t copied = capacity < length ? capacity : length;
+    CHECK(memcmp(part, whole, copied) == 0);
+    if (capacity > length) CHECK(part[length] == '\0');
+    CHECK(part[capacity] == '#');
+  }
+}
+
+/* ---- transactions side by side ---- */
+
+static void isolation(teak_engine *engine) {
+  teak_table *table = make_table(engine, "./db/isolation", 1, 1);
+  teak_transaction *writer = begin(engine, TEAK_REPEATABLE_READ);
+  OK(put(writer, table, "k", "old"));
+  OK(teak_commit(writer));
+  teak_transaction *repeatable = begin(engine, TEAK_REPEATABLE_READ), *late = begin(engine, TEAK_REPEATABLE_READ);
+  teak_transaction *committed = begin(engine, TEAK_READ_COMMITTED), *dirty = begin(engine, TEAK_READ_UNCOMMITTED);
+  OK(teak_transaction_snapshot(repeatable));
+  writer = begin(engine, TEAK_REPEATABLE_READ);
+  OK(change(writer, table, "k", "new"));
+  CHECK(reads(writer, table, "k", "new") && reads(repeatable, table, "k", "old"));
+  CHECK(reads(committed, table, "k", "old") && reads(dirty, table, "k", "new"));
+  CHECK(change(repeatable, table, "k", "mine") == TEAK_LOCK_TIMEOUT);
+  CHECK(put(repeatable, table, "k", "mine") == TEAK_LOCK_TIMEOUT);
+  OK(teak_commit(writer));
+  CHECK(reads(repeatable, table, "k", "old") && reads(late, table, "k", "new"));
+  CHECK(reads(committed, table, "k", "old"));
+  OK(teak_transaction_statement(committed));
+  CHECK(reads(committed, table, "k", "new"));
+  CHECK(change(repeatable, table, "k", "mine") == TEAK_CONFLICT);
+  OK(change(late, table, "k", "late"));
+  uint64_t mark = 0;
+  OK(teak_savepoint(late, &mark));
+  OK(change(late, table, "k", "later"));
+  OK(put(late, table, "m", "later"));
+  OK(teak_rollback_to_savepoint(late, mark));
+  CHECK(reads(late, table, "k", "late") && reads(late, table, "m", NULL));
+  OK(teak_rollback(late));
+  OK(teak_rollback(repeatable));
+  OK(teak_rollback(dirty));
+  OK(teak_transaction_statement(committed));
+  CHECK(reads(committed, table, "k", "new"));
+  OK(teak_commit(committed));
+  teak_table_close(table);
+}
+
+typedef struct write_of_other {
+  teak_transaction *transaction;
+  teak_table *table;
+  const char *key;
+  bool insert;
+  teak_status status;
+} write_of_other;
+
+static void *write_elsewhere(void *context) {
+  write_of_other *own = context;
+  own->status = own->insert ? put(own->transaction, own->table, own->key, "theirs")
+                            : change(own->transaction, own->table, own->key, "theirs");
+  return NULL;
+}
+
+static void waits(teak_engine *engine) {
+  teak_table *table = make_table(engine, "./db/waits", 1, 1);
+  teak_transaction *t = begin(engine, TEAK_READ_COMMITTED);
+  OK(put(t, table, "a", "1"));
+  OK(put(t, table, "b", "1"));
+  OK(teak_commit(t));
+  pthread_t thread;
+
+  /* Who waits for an inserter finds a duplicate when it commits, a free key when it does not. */
+  for (int commits = 0; commits < 2; commits++) {
+    t = begin(engine, TEAK_READ_COMMITTED);
+    OK(put(t, table, "c", "ours"));
+    write_of_other other = { begin(engine, TEAK_READ_COMMITTED), table, "c", true, TEAK_INTERNAL };
+    OK(teak_transaction_set_lock_timeout(other.transaction, 60000));
+    CHECK(pthread_create(&thread, NULL, write_elsewhere, &other) == 0);
+    usleep(20000); /* most likely it waits by now; the outcome is the same when it does not */
+    OK(commits ? teak_commit(t) : teak_rollback(t));
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(other.status == (commits ? TEAK_DUPLICATE_KEY : TEAK_OK));
+    OK(teak_rollback(other.transaction));
+  }
+
+  /* An interrupt from here ends a wait there. */
+  t = begin(engine, TEAK_READ_COMMITTED);
+  OK(change(t, table, "a", "ours"));
+  write_of_other stuck = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
+  OK(teak_transaction_set_lock_timeout(stuck.transaction, 60000));
+  CHECK(pthread_create(&thread, NULL, write_elsewhere, &stuck) == 0);
+  usleep(20000);
+  teak_interrupt(stuck.transaction);
+  CHECK(pthread_join(thread, NULL) == 0);
+  CHECK(stuck.status == TEAK_INTERRUPTED);
+  OK(teak_rollback(stuck.transaction));
+
+  /* Two that wait for each other: one is told, and the other goes on when it has rolled back. */
+  write_of_other theirs = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
+  OK(teak_transaction_set_lock_timeout(theirs.transaction, 60000));
+  OK(teak_transaction_set_lock_timeout(t, 300));
+  OK(change(theirs.transaction, table, "b", "theirs"));
+  CHECK(pthread_create(&thread, NULL, write_elsewhere, &theirs) == 0);
+  usleep(20000);
+  teak_status ours = change(t, table, "b", "ours");
+  if (ours != TEAK_OK) OK(teak_rollback(t));
+  CHECK(pthread_join(thread, NULL) == 0);
+  if (ours == TEAK_OK) OK(teak_commit(t));
+  /* We close the circle unless the other thread was slow: then it does, and we run out of time. */
+  CHECK((ours == TEAK_DEADLOCK && theirs.status == TEAK_OK) ||
+        (ours == TEAK_LOCK_TIMEOUT && (theirs.status == TEAK_DEADLOCK || theirs.status == TEAK_OK)));
+  OK(theirs.status == TEAK_OK ? teak_commit(theirs.transaction) : teak_rollback(theirs.transaction));
+  teak_table_close(table);
+}
+
+/* ---- what a crash leaves ---- */
+
+static uint64_t reserved_before_crash(const char *directory, uint64_t *counter) {
+  int channel[2];
+  uint64_t told[2] = { 0, 0 };
+  CHECK(pipe(channel) == 0);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    teak_engine *engine = open_engine(directory);
+    teak_table *table = make_table(engine, "./db/ids", 1, 1);
+    teak_transaction *t = begin(engine, TEAK_READ_COMMITTED);
+    OK(teak_row_ids_reserve(table, 7, &told[0]));
+    OK(teak_counter_advance(table, 0, 41));
+    OK(put(t, table, "k", "v"));
+    OK(teak_commit(t));
+    OK(teak_row_ids_reserve(table, 7, &told[0]));
+    OK(teak_counter_get(table, 0, &told[1]));
+    CHECK(write(channel[1], told, sizeof told) == (ssize_t)sizeof told);
+    _exit(0);
+  }
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  CHECK(read(channel[0], told, sizeof told) == (ssize_t)sizeof told);
+  close(channel[0]);
+  close(channel[1]);
+  *counter = told[1];
+  return told[0];
+}
+
+static void ids_after_crash(const char *directory) {
+  uint64_t counter = 0, last = reserved_before_crash(directory, &counter), first = 0, value = 0;
+  teak_engine *engine = open_engine(directory);
+  teak_table *table = NULL;
+  teak_counters found;
+  OK(teak_table_open(engine, text("./db/ids"), &table));
+  OK(teak_row_ids_reserve(table, 1, &first));
+  CHECK(first >= last);
+  OK(teak_counter_get(table, 0, &value));
+  CHECK(counter == 41 && value == 41);
+  OK(teak_engine_counters(engine, &found));
+  CHECK(found.recovered_records > 0);
+  teak_table_close(table);
+  OK(teak_engine_close(engine));
+}
+
+/* ---- damage ---- */
+
+static void overwrite_first_block(const char *directory, const char *table) {
+  char path[1024];
+  bool done = false;
+  snprintf(path, sizeof path, "%s/db", directory);
+  DIR *listing = opendir(path);
+  CHECK(listing != NULL);
+  for (struct dirent *entry; (entry = readdir(listing)) != NULL;) {
+    if (strncmp(entry->d_name, table, strlen(table)) != 0) continue;
+    snprintf(path, sizeof path, "%s/db/%s", directory, entry->d_name);
+    FILE *file = fopen(path, "r+b");
+    CHECK(file != NULL && fseek(file, 8192 + 48, SEEK_SET) == 0);
+    CHECK(fwrite("damaged!", 1, 8, file) == 8 && fclose(file) == 0);
+    done = true;
+  }
+  closedir(listing);
+  CHECK(done);
+}
+
+static void damage(const char *directory) {
+  teak_engine *engine = open_engine(directory);
+  teak_table *table = make_table(engine, "./db/hurt", 1, 1);
+  teak_index_statistics statistics;
+  teak_transaction *t = begin(engine, TEAK_READ_COMMITTED);
+  char key[16];
+  for (int n = 0; n < 500; n++) {
+    snprintf(key, sizeof key, "k%03d", n);
+    OK(put(t, table, key, "a value of some length"));
+  }
+  OK(teak_commit(t));
+  OK(teak_engine_checkpoint(engine));
+  OK(teak_index_statistics_get(table, 0, &statistics));
+  CHECK(statistics.entries == 500 && statistics.disk_bytes > 8192 && statistics.raw_bytes > 500 * 20);
+  CHECK(statistics.runs > 0 && statistics.memtable_bytes < 500 * 20 && statistics.codec == 0);
+  uint64_t entries = 0;
+  OK(teak_records_in_range(table, 0, text("k100"), text("k200"), &entries));
+  CHECK(entries > 50 && entries < 200);
+  teak_table_close(table);
+  OK(teak_engine_close(engine));
+
+  overwrite_first_block(directory, "hurt");
+  engine = open_engine(directory);
+  OK(teak_table_open(engine, text("./db/hurt"), &table));
+  bool damaged = true;
+  size_t written = 0;
+  char said[300];
+  OK(teak_table_is_damaged(table, &damaged));
+  CHECK(!damaged);
+  CHECK(teak_table_verify(table, NULL, on_text, &written) == TEAK_CORRUPT);
+  CHECK(written > 0);
+  CHECK(teak_last_error(said, sizeof said) > 0 && strstr(said, "hurt") != NULL);
+  OK(teak_table_is_damaged(table, &damaged));
+  CHECK(damaged);
+  t = begin(engine, TEAK_READ_COMMITTED);
+  teak_cursor *cursor = NULL;
+  teak_row row;
+  OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
+  CHECK(teak_cursor_first(cursor, &row) == TEAK_CORRUPT);
+  teak_cursor_close(cursor);
+  OK(teak_rollback(t));
+  teak_table_close(table);
+  OK(teak_table_drop(engine, text("./db/hurt")));
+  OK(teak_engine_close(engine));
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 2);
+  /* First: its child must not inherit an engine's threads. */
+  ids_after_crash(argv[1]);
+  teak_engine *engine = open_engine(argv[1]);
+  seeks(engine);
+  wide_rows(engine);
+  wrong_slices(engine);
+  short_buffers(engine);
+  isolation(engine);
+  waits(engine);
+  OK(teak_engine_close(engine));
+  damage(argv[1]);
+  puts("every edge held");
+  return 0;
+}

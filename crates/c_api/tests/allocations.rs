@@ -1,0 +1,182 @@
+//! The calls made once per row allocate nothing of their own: what is counted
+//! here, on the calling thread, is amortised growth of the layers below.
+
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr::null_mut;
+use teak_c_api::arguments::teak_slice;
+use teak_c_api::cursor::*;
+use teak_c_api::engine::*;
+use teak_c_api::status::teak_status::{TEAK_DUPLICATE_KEY, TEAK_NOT_FOUND, TEAK_OK};
+use teak_c_api::table::*;
+use teak_c_api::transaction::*;
+use teak_c_api::write::*;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting by thread.
+struct Counting;
+
+// SAFETY: everything is passed on; the count allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        // SAFETY: passed on.
+        unsafe { System.realloc(pointer, layout, bytes) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const ROWS: u32 = 10_000;
+const NONE: teak_slice = slice(&[]);
+
+const fn slice(bytes: &[u8]) -> teak_slice {
+    teak_slice {
+        data: bytes.as_ptr(),
+        len: bytes.len(),
+    }
+}
+
+/// Runs it for every row; fewer than one call in fifty may allocate.
+fn sparing(what: &str, mut each: impl FnMut(u32)) {
+    let before = ALLOCATIONS.get();
+    (0..ROWS).for_each(&mut each);
+    let made = ALLOCATIONS.get() - before;
+    assert!(
+        made < u64::from(ROWS / 50),
+        "{what}: {made} allocations for {ROWS} rows"
+    );
+}
+
+fn entries(key: &[u8; 8]) -> [teak_entry; 3] {
+    [0, 1, 2].map(|index| teak_entry {
+        index,
+        unique: index < 2,
+        key: slice(key),
+        value: slice(b"a value of some length"),
+    })
+}
+
+#[test]
+fn calls_made_per_row_do_not_allocate() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("allocations-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    let options = teak_options {
+        directory: slice(directory.to_str().unwrap().as_bytes()),
+        cache_bytes: 128 << 20,
+        log_segment_bytes: 0,
+        log_bytes_max: 0,
+        background_threads: 1,
+        checkpoint_period_seconds: 0,
+        commit_sync: 0,
+        lock_timeout_milliseconds: 50,
+        log_message: None,
+        log_context: null_mut(),
+    };
+    let name = slice(b"./db/rows");
+    let indexes = [b"p", b"u", b"s"].map(|label| teak_index_definition {
+        label: slice(label),
+        codec: 1,
+        page_bytes: 0,
+        exact_lookups: true,
+        value_fixed_bytes: 0,
+    });
+    let definition = teak_table_definition {
+        name,
+        indexes: indexes.as_ptr(),
+        index_count: indexes.len(),
+        metadata: NONE,
+    };
+    let (mut engine, mut table, mut transaction, mut cursor) =
+        (null_mut(), null_mut(), null_mut(), null_mut());
+    let mut row = teak_row {
+        key: NONE,
+        value: NONE,
+    };
+    // SAFETY: handles come from the calls above each use, and every slice
+    // outlives its call.
+    unsafe {
+        assert_eq!(teak_engine_open(&options, &mut engine), TEAK_OK);
+        assert!(ALLOCATIONS.get() > 0, "the allocator counts");
+        assert_eq!(teak_table_create(engine, &definition), TEAK_OK);
+        assert_eq!(teak_table_open(engine, name, &mut table), TEAK_OK);
+        assert_eq!(teak_transaction_begin(engine, 2, &mut transaction), TEAK_OK);
+        sparing("insert", |n| {
+            let key = u64::from(n).to_be_bytes();
+            let row = entries(&key);
+            assert_eq!(
+                teak_insert(transaction, table, row.as_ptr(), 3, null_mut()),
+                TEAK_OK
+            );
+        });
+        let mut duplicate = teak_duplicate {
+            index: 9,
+            key: NONE,
+            value: NONE,
+        };
+        sparing("duplicate", |n| {
+            let key = u64::from(n).to_be_bytes();
+            let row = entries(&key);
+            let status = teak_insert(transaction, table, row.as_ptr(), 3, &mut duplicate);
+            assert_eq!(status, TEAK_DUPLICATE_KEY);
+        });
+        assert_eq!(teak_commit(transaction), TEAK_OK);
+
+        assert_eq!(teak_transaction_begin(engine, 2, &mut transaction), TEAK_OK);
+        assert_eq!(
+            teak_cursor_open(transaction, table, 0, 0, &mut cursor),
+            TEAK_OK
+        );
+        assert_eq!(teak_cursor_first(cursor, &mut row), TEAK_OK);
+        assert_eq!(teak_cursor_previous(cursor, &mut row), TEAK_NOT_FOUND);
+        assert_eq!(teak_cursor_first(cursor, &mut row), TEAK_OK);
+        sparing("next", |n| {
+            let expected = if n + 1 < ROWS {
+                TEAK_OK
+            } else {
+                TEAK_NOT_FOUND
+            };
+            assert_eq!(teak_cursor_next(cursor, &mut row), expected);
+        });
+        sparing("get", |n| {
+            let key = u64::from(n).to_be_bytes();
+            assert_eq!(teak_cursor_get(cursor, slice(&key), &mut row), TEAK_OK);
+        });
+        sparing("get of absent keys", |n| {
+            let key = (u64::from(n) + (1 << 40)).to_be_bytes();
+            assert_eq!(
+                teak_cursor_get(cursor, slice(&key), &mut row),
+                TEAK_NOT_FOUND
+            );
+        });
+        teak_cursor_close(cursor);
+        sparing("delete", |n| {
+            let key = u64::from(n).to_be_bytes();
+            let row = entries(&key);
+            assert_eq!(teak_delete(transaction, table, row.as_ptr(), 3), TEAK_OK);
+        });
+        assert_eq!(teak_rollback(transaction), TEAK_OK);
+        teak_table_close(table);
+        assert_eq!(teak_engine_close(engine), TEAK_OK);
+    }
+    let _ = std::fs::remove_dir_all(&directory);
+}

@@ -89,6 +89,7 @@ impl From<EngineError> for Failure {
             EngineError::Wait(WaitError::Timeout) => TEAK_LOCK_TIMEOUT,
             EngineError::Wait(WaitError::Deadlock) => TEAK_DEADLOCK,
             EngineError::Wait(WaitError::Interrupted) => TEAK_INTERRUPTED,
+            EngineError::Wait(WaitError::TooManyLocks) => TEAK_OUT_OF_MEMORY,
             EngineError::DuplicateKey => TEAK_DUPLICATE_KEY,
             EngineError::Conflict => TEAK_CONFLICT,
             EngineError::NotFound => TEAK_NOT_FOUND,

@@ -17,11 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use teak_base::{StorageError, StorageResult};
-use teak_tree::FlushJob;
+use teak_base::{CommitSequence, Lsn, StorageError, StorageResult};
+use teak_tree::{FlushJob, JobKind};
 
 /// How often flushers look for work without being woken.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// How long nobody must have written before trees settle for its own sake.
+const IDLE_AFTER: Duration = Duration::from_secs(2);
 
 /// How often the housekeeper looks round.
 const HOUSE_PERIOD: Duration = Duration::from_millis(500);
@@ -98,7 +101,7 @@ impl Background {
         for number in 0..self.thread_count {
             let inner = Arc::clone(inner);
             let name = format!("teak-flush-{number}");
-            threads.push(spawn(name, move || flusher(&inner))?);
+            threads.push(spawn(name, move || flusher(&inner, number))?);
         }
         let log = Arc::clone(inner);
         threads.push(spawn("teak-log".into(), move || log_writer(&log))?);
@@ -129,21 +132,69 @@ fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> EngineResult<Joi
         .map_err(|error| EngineError::Internal(format!("cannot start a thread: {error}")))
 }
 
-fn flusher(inner: &Arc<Inner>) {
+fn flusher(inner: &Arc<Inner>, number: usize) {
+    let mut turn = number;
+    let mut idle = Idle::new();
     while !inner.background.is_stopping() {
-        match next_job(inner, true) {
-            Some((index, job)) => {
-                // The failure is kept in the index and tried again.
-                let _ = run(inner, &index, job);
-            }
-            None => {
-                let mut work = inner.background.work.lock();
-                if !*work && !inner.background.is_stopping() {
-                    inner.background.work_there.wait_for(&mut work, LOOK_AGAIN);
-                }
-                *work = false;
+        // Every other flusher, or a single one every other time.
+        turn += usize::from(inner.background.thread_count == 1);
+        let first = if turn % 2 == 1 && is_behind(inner) {
+            First::Runs
+        } else {
+            First::Memtables
+        };
+        let job = next_job(inner, first).or_else(|| idle.next_job(inner));
+        if let Some((index, job)) = job {
+            // The failure is kept in the index and tried again.
+            let _ = run(inner, &index, job);
+            continue;
+        }
+        let mut work = inner.background.work.lock();
+        if !*work && !inner.background.is_stopping() {
+            let there = &inner.background.work_there;
+            there.wait_for(&mut work, LOOK_AGAIN);
+        }
+        *work = false;
+    }
+}
+
+/// Notices that nobody has written for a while, and lets the trees settle.
+struct Idle {
+    end: Lsn,
+    since: Instant,
+    /// Nothing more can settle until somebody writes or a snapshot ends.
+    settled: Option<CommitSequence>,
+}
+
+impl Idle {
+    fn new() -> Self {
+        Self {
+            end: Lsn(0),
+            since: Instant::now(),
+            settled: None,
+        }
+    }
+
+    fn next_job(&mut self, inner: &Inner) -> Option<(Arc<Index>, FlushJob)> {
+        let end = inner.log.end();
+        if end != self.end {
+            *self = Self { end, ..Self::new() };
+        }
+        let oldest = inner.transactions.oldest_snapshot();
+        if self.since.elapsed() < IDLE_AFTER || self.settled == Some(oldest) {
+            return None;
+        }
+        let now = Instant::now();
+        let horizon = inner.transactions.horizon();
+        for index in inner.written_indexes() {
+            if index.may_try(now)
+                && let Some(job) = index.tree.next_idle_job(&horizon)
+            {
+                return Some((index, job));
             }
         }
+        self.settled = Some(oldest);
+        None
     }
 }
 
@@ -202,32 +253,67 @@ fn housekeeper(inner: &Arc<Inner>) {
     }
 }
 
+/// Which jobs a flusher looks for first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    /// Frozen memtables, which writers may wait for.
+    Memtables,
+    /// Runs to push down: somebody must, however many memtables wait.
+    Runs,
+}
+
 /// The most urgent job of all trees.
-fn next_job(inner: &Inner, due_only: bool) -> Option<(Arc<Index>, FlushJob)> {
+fn next_job(inner: &Inner, first: First) -> Option<(Arc<Index>, FlushJob)> {
     let now = Instant::now();
     let mut frozen: Vec<(u64, Arc<Index>)> = Vec::new();
-    let mut others: Vec<(u64, Arc<Index>)> = Vec::new();
+    let mut due: Vec<(u64, Arc<Index>)> = Vec::new();
     for index in inner.written_indexes() {
         if !index.may_try(now) {
             continue;
         }
-        let bytes = index.tree.frozen_bytes();
         if index.tree.frozen_memtables() > 0 {
-            frozen.push((bytes, index));
-        } else {
-            others.push((index.tree.pending_work_bytes(), index));
+            frozen.push((index.tree.frozen_bytes(), Arc::clone(&index)));
+        }
+        let bytes = index.tree.pending_work_bytes();
+        if bytes > 0 {
+            due.push((bytes, index));
         }
     }
-    for list in [&mut frozen, &mut others] {
+    for list in [&mut frozen, &mut due] {
         list.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
     }
-    let claim =
-        |(_, index): &(u64, Arc<Index>)| index.tree.next_job().map(|job| (Arc::clone(index), job));
-    if let Some(found) = frozen.iter().find_map(claim) {
-        return Some(found);
+    let claim_any = |list: &[(u64, Arc<Index>)]| {
+        list.iter()
+            .find_map(|(_, index)| Some((Arc::clone(index), index.tree.next_job()?)))
+    };
+    let claim_due = |list: &[(u64, Arc<Index>)]| {
+        list.iter().find_map(|(_, index)| {
+            let mut job = index.tree.next_job()?;
+            if job.kind() == JobKind::Memtable {
+                // While the memtable is claimed, the tree offers its runs.
+                let memtable = job;
+                job = index.tree.next_job()?;
+                drop(memtable);
+            }
+            Some((Arc::clone(index), job))
+        })
+    };
+    match first {
+        First::Memtables => claim_any(&frozen).or_else(|| claim_any(&due)),
+        First::Runs => claim_due(&due).or_else(|| claim_any(&frozen)),
     }
-    let others = others.iter().filter(|(bytes, _)| !due_only || *bytes > 0);
-    others.into_iter().find_map(claim)
+}
+
+/// Whether so much is due to be pushed down that half of the flushers should
+/// do nothing else.
+fn is_behind(inner: &Inner) -> bool {
+    let written = inner.written.read();
+    let debt: u64 = written
+        .iter()
+        .filter(|index| !index.is_gone())
+        .map(|index| index.tree.pending_work_bytes())
+        .sum();
+    debt > inner.budget.debt_bytes() / 2
 }
 
 /// Runs a job; its failure is noted in the index.
@@ -268,7 +354,7 @@ fn run(inner: &Inner, index: &Arc<Index>, job: FlushJob) -> StorageResult<()> {
 
 /// One piece of flushing on this thread. `false` when there is none to do now.
 pub(crate) fn step_flush(inner: &Inner) -> EngineResult<bool> {
-    match next_job(inner, false) {
+    match next_job(inner, First::Memtables) {
         Some((index, job)) => {
             // The failure is kept; the caller looks whether it stands in the way.
             let _ = run(inner, &index, job);
@@ -280,7 +366,7 @@ pub(crate) fn step_flush(inner: &Inner) -> EngineResult<bool> {
 
 /// One piece of any background work on this thread.
 pub(crate) fn step(inner: &Inner) -> EngineResult<bool> {
-    if let Some((index, job)) = next_job(inner, false) {
+    if let Some((index, job)) = next_job(inner, First::Memtables) {
         run(inner, &index, job)?;
         return Ok(true);
     }

@@ -11,6 +11,8 @@
 //!    closer to the quota, so that it slows down to the flushers' speed.
 //! 3. Above the quota it waits until there is room, or fails with what keeps
 //!    the flushers from making some.
+//! 4. When the bytes that are due to be pushed down exceed what merging may
+//!    owe, the writer sleeps too, longer as the debt grows.
 
 use crate::background;
 use crate::engine::Inner;
@@ -29,6 +31,12 @@ const MEMTABLE_BYTES_MAX: u64 = 64 * MIB;
 
 /// Longest single sleep of a writer below the quota.
 const DELAY_MAX: Duration = Duration::from_millis(4);
+
+/// Longest single sleep of a writer for the merges' sake.
+const DEBT_DELAY_MAX: Duration = Duration::from_millis(50);
+
+/// What merging may owe at least, in bytes, before writers are slowed.
+const DEBT_BYTES_MIN: u64 = 256 * MIB;
 
 /// How often a writer above the quota looks for an interrupt.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -51,6 +59,8 @@ pub(crate) struct Budget {
 pub(crate) struct MemtableUse {
     pub active: u64,
     pub frozen: u64,
+    /// Bytes on disk that are due to be pushed down.
+    pub debt: u64,
 }
 
 impl Budget {
@@ -92,6 +102,16 @@ impl Budget {
         self.memtable_quota.load(Ordering::Acquire)
     }
 
+    /// What merging may owe before writers are slowed, in bytes.
+    pub(crate) fn debt_bytes(&self) -> u64 {
+        (self.memtable_quota() * 4).max(DEBT_BYTES_MIN)
+    }
+
+    /// What explicit row locks may take, in bytes.
+    pub(crate) fn lock_bytes(&self) -> u64 {
+        self.total() / 8
+    }
+
     pub(crate) fn page_cache_bytes(&self) -> u64 {
         self.page_cache.load(Ordering::Acquire)
     }
@@ -129,6 +149,7 @@ pub(crate) fn memtable_use(inner: &Inner) -> MemtableUse {
         if !index.is_gone() {
             used.active += index.tree.memtable_bytes();
             used.frozen += index.tree.frozen_bytes();
+            used.debt += index.tree.pending_work_bytes();
         }
     }
     used
@@ -178,11 +199,12 @@ pub(crate) fn admit(inner: &Inner, transaction: &TransactionShared) -> EngineRes
     let quota = inner.budget.memtable_quota();
     let threshold = quota / 4 * 3;
     let total = used.active + used.frozen;
-    if total <= threshold {
-        return Ok(());
-    }
     if !inner.background.has_threads() {
         return help(inner, threshold);
+    }
+    slow_for_debt(inner, used.debt);
+    if total <= threshold {
+        return Ok(());
     }
     let since = Instant::now();
     if total < quota {
@@ -200,6 +222,22 @@ pub(crate) fn admit(inner: &Inner, transaction: &TransactionShared) -> EngineRes
     let outcome = wait(inner, transaction, quota);
     inner.budget.count_stall(since);
     outcome
+}
+
+/// Sleeps in proportion to how far the debt exceeds what it may be.
+fn slow_for_debt(inner: &Inner, debt: u64) {
+    let allowed = inner.budget.debt_bytes();
+    let Some(excess) = debt.checked_sub(allowed) else {
+        return;
+    };
+    let per_excess = u64::try_from(DELAY_MAX.as_micros()).unwrap_or(0);
+    let most = u64::try_from(DEBT_DELAY_MAX.as_micros()).unwrap_or(0);
+    let delay = (per_excess * (excess >> 10) / (allowed >> 10).max(1)).min(most);
+    if delay >= 20 {
+        let since = Instant::now();
+        std::thread::sleep(Duration::from_micros(delay));
+        inner.budget.count_stall(since);
+    }
 }
 
 fn wait(inner: &Inner, transaction: &TransactionShared, quota: u64) -> EngineResult<()> {
@@ -236,7 +274,7 @@ fn obstacle(inner: &Inner) -> Option<StorageError> {
 fn help(inner: &Inner, threshold: u64) -> EngineResult<()> {
     loop {
         let used = make_room(inner);
-        if used.active + used.frozen <= threshold {
+        if used.active + used.frozen <= threshold && used.debt <= inner.budget.debt_bytes() {
             return Ok(());
         }
         if !background::step_flush(inner)? {

@@ -68,12 +68,14 @@ pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
     let replayed = end
         .0
         .saturating_sub(inner.replay_from.load(Ordering::Acquire));
-    let moved = end != house.last_end;
-    let due = forced
-        || (moved && house.last_checkpoint.elapsed() >= inner.options.checkpoint_period)
-        || replayed > inner.options.log_bytes_max / 2
-            && end.0.saturating_sub(house.last_end.0) > inner.options.log_bytes_max / 16;
-    if !due {
+    let time = house.last_checkpoint.elapsed() >= inner.options.checkpoint_period;
+    let changed = || {
+        let written = inner.written.read();
+        end != house.last_end || written.iter().any(|index| index.tree.needs_checkpoint())
+    };
+    let grown = end.0.saturating_sub(house.last_end.0) > inner.options.log_bytes_max / 16;
+    let long = replayed > inner.options.log_bytes_max / 2;
+    if !(forced || time && changed() || long && grown) {
         return Ok(());
     }
     // Memtables that hold the log back are flushed, oldest first.
@@ -88,7 +90,69 @@ pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
         }
     }
     background::flush_frozen(inner)?;
-    save(inner, &mut house, false)
+    save(inner, &mut house, false)?;
+    close_idle_tables(inner);
+    Ok(())
+}
+
+/// Closes tables that nobody has open, when there are many.
+fn close_idle_tables(inner: &Inner) {
+    let slots = table_slots(inner);
+    let open = slots
+        .iter()
+        .filter(|(_, _, slot)| slot.lock().is_some())
+        .count();
+    let mut excess = open.saturating_sub(inner.options.open_tables_kept);
+    for (entry, _, slot) in slots {
+        if excess == 0 {
+            return;
+        }
+        if close_if_idle(inner, entry.id, &slot) {
+            excess -= 1;
+        }
+    }
+}
+
+/// Closes a table that has no handle and whose files hold everything.
+fn close_if_idle(inner: &Inner, id: u64, slot: &Slot) -> bool {
+    let mut open = slot.lock();
+    let Some(table) = &*open else {
+        return false;
+    };
+    let indexes = table.indexes.load_full();
+    let idle = table.handles.load(Ordering::Acquire) == 0
+        && !table.damaged.load(Ordering::Acquire)
+        && indexes
+            .iter()
+            .all(|index| index.log_needed_from(|| inner.log.end()).is_none());
+    if !idle {
+        return false;
+    }
+    // Whoever still holds an index (a job, a cursor that outlived its table)
+    // would read beside a second tree on the same file.
+    let mut written = inner.written.write();
+    let listed = |index: &Arc<Index>| usize::from(index.listed.load(Ordering::Acquire));
+    let held = |index: &Arc<Index>| Arc::strong_count(index) > 1 + listed(index);
+    if indexes.iter().any(held) {
+        return false;
+    }
+    written.retain(|listed| !indexes.iter().any(|index| Arc::ptr_eq(index, listed)));
+    drop(written);
+    let oldest: Vec<WriteId> = indexes
+        .iter()
+        .map(|index| index.oldest_write_id(|| inner.log.end()))
+        .collect();
+    for index in indexes.iter() {
+        inner.counts.add_closed(index);
+    }
+    *open = None;
+    drop(open);
+    if let Some(state) = inner.tables.lock().by_id.get_mut(&id) {
+        for (index, oldest) in state.entry.indexes.iter_mut().zip(oldest) {
+            index.oldest_write_id = oldest;
+        }
+    }
+    true
 }
 
 /// Checkpoints the changed trees, writes the catalogue, trims the log.

@@ -12,7 +12,7 @@
 use crate::error::{EngineError, EngineResult};
 use crate::table::Index;
 use crate::tables::TableHandle;
-use crate::transaction::EngineTransaction;
+use crate::transaction::{EngineTransaction, Parts};
 use crate::write::{Newest, newest};
 use std::sync::Arc;
 use teak_transactions::{LockId, LockMode, View};
@@ -161,8 +161,11 @@ impl Cursor {
         self.locked = None;
         let live = match self.mode.lock_mode() {
             None => {
-                let view = self.view(transaction)?;
-                let got = self.index.tree.get_into(key, &*view, &mut self.value);
+                self.ensure_view(transaction)?;
+                let Some(view) = &self.view else {
+                    return Err(no_tree());
+                };
+                let got = self.index.tree.get_into(key, &**view, &mut self.value);
                 transaction.inner.checked(&self.index, got)?
             }
             Some(mode) => self.read_locked(transaction, key, mode)?,
@@ -247,8 +250,8 @@ impl Cursor {
     /// `Internal` after the end of the transaction.
     pub fn unlock(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
         if let Some(lock) = self.locked.take() {
-            let inner = Arc::clone(&transaction.inner);
-            inner.transactions.unlock(transaction.core()?, lock);
+            let parts = transaction.parts()?;
+            parts.inner.transactions.unlock(parts.core, lock);
         }
         Ok(())
     }
@@ -272,23 +275,21 @@ impl Cursor {
         Ok(())
     }
 
-    fn view(&mut self, transaction: &mut EngineTransaction) -> EngineResult<Arc<View>> {
-        if let Some(view) = &self.view {
-            return Ok(Arc::clone(view));
+    fn ensure_view(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
+        if self.view.is_none() {
+            self.view = Some(match self.mode {
+                ReadMode::Snapshot => transaction.view()?,
+                _ => transaction.newest_view()?,
+            });
+            self.view_serial = transaction.view_serial;
         }
-        let view = match self.mode {
-            ReadMode::Snapshot => transaction.view()?,
-            _ => transaction.newest_view()?,
-        };
-        self.view_serial = transaction.view_serial;
-        self.view = Some(Arc::clone(&view));
-        Ok(view)
+        Ok(())
     }
 
     fn ensure_tree(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
-        if self.tree.is_none() {
-            let view = self.view(transaction)?;
-            let mut tree = self.index.tree.cursor(view);
+        self.ensure_view(transaction)?;
+        if let (None, Some(view)) = (&self.tree, &self.view) {
+            let mut tree = self.index.tree.cursor(Arc::clone(view));
             // A plain reader that has written nothing sees a fixed state.
             tree.follow_inserts(self.mode != ReadMode::Snapshot || transaction.has_writes());
             self.tree = Some(tree);
@@ -478,11 +479,10 @@ impl Cursor {
             return Ok(false);
         };
         let view = Arc::clone(view);
-        let inner = Arc::clone(&transaction.inner);
-        let timeout = transaction.lock_timeout;
-        inner
-            .transactions
-            .wait_for_write(transaction.core()?, id, timeout)?;
+        let parts = transaction.parts()?;
+        let timeout = parts.remaining(&mut None);
+        let transactions = &parts.inner.transactions;
+        transactions.wait_for_write(parts.core, id, timeout)?;
         if let Some(tree) = &mut self.tree {
             // It remembers the last answer, which has changed.
             tree.set_visibility(view);
@@ -516,60 +516,65 @@ impl Cursor {
         key: &[u8],
         mode: LockMode,
     ) -> EngineResult<bool> {
-        let inner = Arc::clone(&transaction.inner);
-        let timeout = transaction.lock_timeout;
-        let me = transaction.id();
+        let mut parts = transaction.parts()?;
         let lock = LockId::new(self.index.entry.file, key);
-        let primary = self.place == 0;
         let mut held = false;
-        let outcome = loop {
+        let outcome = self.read_newest(&mut parts, key, (lock, mode), &mut held);
+        if held {
+            if matches!(outcome, Ok(true)) {
+                self.locked = Some(lock);
+            } else {
+                parts.inner.transactions.unlock(parts.core, lock);
+            }
+        }
+        outcome
+    }
+
+    fn read_newest(
+        &mut self,
+        parts: &mut Parts<'_>,
+        key: &[u8],
+        (lock, mode): (LockId, LockMode),
+        held: &mut bool,
+    ) -> EngineResult<bool> {
+        let inner = parts.inner;
+        let me = parts.core.id();
+        let primary = self.place == 0;
+        let mut deadline = None;
+        loop {
             let latch = primary.then(|| inner.transactions.latches().one(lock));
-            let found = match newest(&inner, &self.index, key, me, &mut self.value) {
-                Ok(found) => found,
-                Err(error) => break Err(error),
-            };
-            let core = transaction.core()?;
+            let found = newest(inner, &self.index, key, me, &mut self.value)?;
             if let Newest::Foreign(id) = found {
                 drop(latch);
-                if primary && !held {
+                if primary && !*held {
                     // In line before waiting, so that readers and writers of
                     // one row are served in turn.
-                    if let Err(error) = inner.transactions.lock(core, lock, mode, timeout) {
-                        break Err(error.into());
-                    }
-                    held = true;
+                    let timeout = parts.remaining(&mut deadline);
+                    inner.transactions.lock(parts.core, lock, mode, timeout)?;
+                    *held = true;
                 }
-                match inner.transactions.wait_for_write(core, id, timeout) {
-                    Ok(()) => continue,
-                    Err(error) => break Err(error.into()),
-                }
+                let timeout = parts.remaining(&mut deadline);
+                inner.transactions.wait_for_write(parts.core, id, timeout)?;
+                continue;
             }
             let mine = match found {
                 // One's own undecided version locks the row already.
                 Newest::Live(id) => inner.transactions.ids().active_owner(id) == Some(me),
                 _ => false,
             };
-            if primary && !held && !mine {
-                if !inner.transactions.try_lock(core, lock, mode) {
+            if primary && !*held && !mine {
+                if inner.transactions.try_lock(parts.core, lock, mode)? {
+                    *held = true;
+                } else {
                     drop(latch);
-                    if let Err(error) = inner.transactions.lock(core, lock, mode, timeout) {
-                        break Err(error.into());
-                    }
-                    held = true;
+                    let timeout = parts.remaining(&mut deadline);
+                    inner.transactions.lock(parts.core, lock, mode, timeout)?;
+                    *held = true;
                     continue;
                 }
-                held = true;
             }
-            break Ok(matches!(found, Newest::Live(_)));
-        };
-        if held {
-            if matches!(outcome, Ok(true)) {
-                self.locked = Some(lock);
-            } else {
-                inner.transactions.unlock(transaction.core()?, lock);
-            }
+            return Ok(matches!(found, Newest::Live(_)));
         }
-        outcome
     }
 }
 

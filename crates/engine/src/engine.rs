@@ -209,6 +209,9 @@ impl Engine {
         self.inner
             .cache
             .set_capacity(self.inner.budget.page_cache_bytes());
+        self.inner
+            .transactions
+            .set_lock_bytes_max(self.inner.budget.lock_bytes());
         crate::budget::make_room(&self.inner);
         Ok(())
     }

@@ -50,6 +50,8 @@ pub struct EngineOptions {
     pub tree: TreeOptions,
     /// Smallest memtable that is frozen to make room, in bytes.
     pub memtable_bytes_min: u64,
+    /// Tables kept open without a handle, beside those in use.
+    pub open_tables_kept: usize,
 }
 
 const MIB: u64 = 1 << 20;
@@ -71,6 +73,7 @@ impl EngineOptions {
             instance: None,
             tree: TreeOptions::default(),
             memtable_bytes_min: MIB,
+            open_tables_kept: 400,
         }
     }
 }

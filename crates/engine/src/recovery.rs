@@ -169,6 +169,9 @@ pub(crate) fn open(
         instance,
         counts,
     };
+    inner
+        .transactions
+        .set_lock_bytes_max(inner.budget.lock_bytes());
     for (level, text) in replay.messages {
         inner.message(level, &text);
     }
@@ -363,6 +366,7 @@ impl Replay {
                 };
                 let old = state.entry.clone();
                 state.entry.indexes = indexes;
+                state.entry.incomplete = false;
                 state.counters.reset();
                 *state.slot.lock() = None;
                 let next = state.entry.indexes.iter().map(|i| i.file.0 + 1).max();
@@ -470,8 +474,12 @@ impl Replay {
             ) => {
                 let text = format!("table {} is not recovered: {cause}", state.entry.name);
                 self.messages.push((Level::Error, text));
-                for index in &state.entry.indexes {
-                    self.indexes.insert(index.file, None);
+                let id = state.entry.id;
+                if let Some(state) = self.tables.by_id.get_mut(&id) {
+                    state.entry.incomplete = true;
+                    for index in &state.entry.indexes {
+                        self.indexes.insert(index.file, None);
+                    }
                 }
                 Ok(())
             }

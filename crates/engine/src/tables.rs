@@ -331,6 +331,13 @@ impl Inner {
         entry: &TableEntry,
         counters: &Arc<Counters>,
     ) -> StorageResult<Arc<Table>> {
+        if entry.incomplete {
+            let reason = format!(
+                "rows of table {} were lost: when they were recovered, its files were missing or damaged",
+                entry.name
+            );
+            return Err(StorageError::corrupt(self.directory(), 0, reason));
+        }
         let table = Table::open(
             &self.disk,
             self.directory(),
@@ -429,6 +436,7 @@ impl Engine {
             name: name.name,
             metadata: definition.metadata.clone(),
             indexes,
+            incomplete: false,
             counters: BTreeMap::new(),
         };
         drop(trees);
@@ -622,6 +630,7 @@ impl Engine {
                     return Err(EngineError::NoSuchTable { name: name.name });
                 };
                 state.entry.indexes.clone_from(&indexes);
+                state.entry.incomplete = false;
                 state.counters.reset();
                 Arc::clone(&state.slot)
             };

@@ -6,12 +6,10 @@ use crate::error::{EngineError, EngineResult};
 use crate::options::Level;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
-use teak_base::{CommitSequence, WriteId};
+use std::time::{Duration, Instant};
+use teak_base::WriteId;
 use teak_transactions::view::Reads;
-use teak_transactions::{
-    Savepoint, Transaction, TransactionId, TransactionShared, View, WaitError, WriteFate,
-};
+use teak_transactions::{Savepoint, Transaction, TransactionShared, View, WaitError, WriteFate};
 use teak_write_ahead_log::Record;
 
 /// What a transaction sees of others.
@@ -57,7 +55,7 @@ pub struct EngineTransaction {
     view: Option<Arc<View>>,
     /// Changes whenever what the transaction sees changes.
     pub(crate) view_serial: u64,
-    pub(crate) duplicate: Duplicate,
+    duplicate: Duplicate,
     /// Bytes written since the last report to the budget.
     pub(crate) unreported_bytes: u64,
     pub(crate) rows: RowCounts,
@@ -86,19 +84,55 @@ impl Engine {
     }
 }
 
+/// A transaction's state beside the engine, borrowed apart, so that no row
+/// touches the engine's reference count.
+pub(crate) struct Parts<'a> {
+    pub inner: &'a Inner,
+    pub core: &'a mut Transaction,
+    pub duplicate: &'a mut Duplicate,
+    timeout: Duration,
+}
+
+impl Parts<'_> {
+    /// What is left of the lock timeout. The first wait of a row sets the
+    /// deadline of all.
+    pub(crate) fn remaining(&self, deadline: &mut Option<Instant>) -> Duration {
+        let now = Instant::now();
+        let deadline = *deadline.get_or_insert_with(|| now + self.timeout);
+        deadline.saturating_duration_since(now)
+    }
+
+    /// Whether a committed write is later than the snapshot, if there is one.
+    pub(crate) fn is_after_snapshot(&self, id: WriteId) -> bool {
+        let Some(snapshot) = self.core.snapshot() else {
+            return false;
+        };
+        match self.inner.transactions.ids().fate(id) {
+            WriteFate::Committed(sequence) => sequence > snapshot,
+            _ => false,
+        }
+    }
+}
+
 impl EngineTransaction {
     pub(crate) fn core(&mut self) -> EngineResult<&mut Transaction> {
         self.core.as_mut().ok_or_else(ended)
+    }
+
+    /// The engine and the transaction's own state, to be used together.
+    pub(crate) fn parts(&mut self) -> EngineResult<Parts<'_>> {
+        Ok(Parts {
+            inner: &self.inner,
+            core: self.core.as_mut().ok_or_else(ended)?,
+            duplicate: &mut self.duplicate,
+            timeout: self.lock_timeout,
+        })
     }
 
     /// The half that other threads may use, to interrupt it.
     #[must_use]
     pub fn shared(&self) -> &Arc<TransactionShared> {
         &self.shared
-    }
-
-    pub(crate) fn id(&self) -> TransactionId {
-        self.shared.id()
     }
 
     /// How long it waits for a row.
@@ -180,21 +214,6 @@ impl EngineTransaction {
     pub(crate) fn newest_view(&mut self) -> EngineResult<Arc<View>> {
         let core = self.core.as_ref().ok_or_else(ended)?;
         Ok(Arc::new(self.inner.transactions.view(core, Reads::Newest)))
-    }
-
-    /// Whether a committed write is later than the snapshot, if there is one.
-    pub(crate) fn is_after_snapshot(&self, id: WriteId) -> bool {
-        let Some(snapshot) = self.snapshot() else {
-            return false;
-        };
-        match self.inner.transactions.ids().fate(id) {
-            WriteFate::Committed(sequence) => sequence > snapshot,
-            _ => false,
-        }
-    }
-
-    fn snapshot(&self) -> Option<CommitSequence> {
-        self.core.as_ref().and_then(Transaction::snapshot)
     }
 
     /// A mark to return to.

@@ -18,9 +18,10 @@ use crate::engine::Inner;
 use crate::error::{EngineError, EngineResult};
 use crate::table::Index;
 use crate::tables::{TableHandle, no_such_index};
-use crate::transaction::EngineTransaction;
+use crate::transaction::{EngineTransaction, Parts};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::time::Instant;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{FileId, Operation, StorageError, WriteId};
 use teak_transactions::{LockId, LockMode, TransactionId, WriteFate};
@@ -182,15 +183,34 @@ impl EngineTransaction {
             self.report_bytes()?;
         }
         self.unreported_bytes += bytes;
-        let inner = Arc::clone(&self.inner);
-        let write_id = inner.transactions.write_id(self.core()?);
         // Guards of a table's trees are taken in this order by everybody.
         if !steps.is_sorted_by_key(|step| step.place) {
             steps.sort_by_key(|step| step.place);
         }
+        self.parts()?.write_row(indexes, checks, steps)
+    }
+
+    #[cold]
+    fn report_bytes(&mut self) -> EngineResult<()> {
+        self.unreported_bytes = 0;
+        self.flush_rows();
+        budget::admit(&self.inner, self.shared())
+    }
+}
+
+impl Parts<'_> {
+    fn write_row(
+        &mut self,
+        indexes: &[Arc<Index>],
+        checks: &[Check<'_>],
+        steps: &[Step<'_>],
+    ) -> EngineResult<()> {
+        let inner = self.inner;
+        let write_id = inner.transactions.write_id(self.core);
         // Locks taken to wait in line, given up when the row is not written.
         let mut queued: SmallVec<[LockId; 2]> = SmallVec::new();
-        loop {
+        let mut deadline = None;
+        let outcome = loop {
             let latches = match checks {
                 [] => None,
                 [one] => Some(inner.transactions.latches().one(one.lock)),
@@ -199,64 +219,55 @@ impl EngineTransaction {
                     Some(inner.transactions.latches().several(locks))
                 }
             };
-            let outcome = match self.obstacle(&inner, indexes, checks) {
-                Ok(None) => apply(&inner, indexes, steps, write_id),
+            match self.obstacle(indexes, checks) {
+                Ok(None) => break apply(inner, indexes, steps, write_id),
                 Ok(Some(obstacle)) => {
                     drop(latches);
-                    match self.pass(&inner, checks, &obstacle, &mut queued) {
-                        Ok(()) => continue,
-                        Err(error) => Err(error),
+                    if let Err(error) = self.pass(checks, &obstacle, &mut queued, &mut deadline) {
+                        break Err(error);
                     }
                 }
-                Err(error) => Err(error),
-            };
-            return match outcome {
-                Ok(()) => {
-                    self.unlock_written(&inner, checks)?;
-                    Ok(())
-                }
-                Err(error) => {
-                    for lock in queued {
-                        inner.transactions.unlock(self.core()?, lock);
+                Err(error) => break Err(error),
+            }
+        };
+        match outcome {
+            Ok(()) => {
+                // The newest versions say now whose the rows are.
+                if self.core.locks_held() > 0 {
+                    for check in checks {
+                        inner.transactions.unlock_written(self.core, check.lock);
                     }
-                    Err(error)
                 }
-            };
-        }
-    }
-
-    /// The rows are this transaction's by their newest version now.
-    fn unlock_written(&mut self, inner: &Inner, checks: &[Check<'_>]) -> EngineResult<()> {
-        let core = self.core()?;
-        if core.locks_held() > 0 {
-            for check in checks {
-                inner.transactions.unlock_written(core, check.lock);
+            }
+            Err(_) => {
+                for lock in queued {
+                    inner.transactions.unlock(self.core, lock);
+                }
             }
         }
-        Ok(())
+        outcome
     }
 
     /// Looks at the newest versions, under the latches.
     fn obstacle(
         &mut self,
-        inner: &Inner,
         indexes: &[Arc<Index>],
         checks: &[Check<'_>],
     ) -> EngineResult<Option<Obstacle>> {
-        let me = self.id();
+        let me = self.core.id();
         for (place, check) in checks.iter().enumerate() {
-            let locks = inner.transactions.locks();
             if check.index == 0 {
-                if check.need == Need::Mine && self.core()?.holds(check.lock, LockMode::Exclusive) {
+                if check.need == Need::Mine && self.core.holds(check.lock, LockMode::Exclusive) {
                     // Nobody else can have written it since it was locked.
                     continue;
                 }
+                let locks = self.inner.transactions.locks();
                 if locks.conflicts(check.lock, me, LockMode::Exclusive) {
                     return Ok(Some(Obstacle::Lock(place)));
                 }
             }
             let index = index_at(indexes, check.index)?;
-            match newest(inner, index, check.key, me, &mut self.duplicate.value)? {
+            match newest(self.inner, index, check.key, me, &mut self.duplicate.value)? {
                 Newest::Foreign(id) => return Ok(Some(Obstacle::Writer(id, place))),
                 Newest::Live(id) if check.need == Need::Mine => {
                     if self.is_after_snapshot(id) {
@@ -280,33 +291,26 @@ impl EngineTransaction {
     /// first, so that writers of one row are served in turn.
     fn pass(
         &mut self,
-        inner: &Inner,
         checks: &[Check<'_>],
         obstacle: &Obstacle,
         queued: &mut SmallVec<[LockId; 2]>,
+        deadline: &mut Option<Instant>,
     ) -> EngineResult<()> {
-        let timeout = self.lock_timeout;
-        let core = self.core()?;
+        let transactions = &self.inner.transactions;
         let (Obstacle::Lock(place) | Obstacle::Writer(_, place)) = *obstacle;
         let Some(check) = checks.get(place) else {
             return Err(EngineError::Internal("no such check".into()));
         };
         if check.index == 0 && !queued.contains(&check.lock) {
-            let mode = LockMode::Exclusive;
-            inner.transactions.lock(core, check.lock, mode, timeout)?;
+            let timeout = self.remaining(deadline);
+            transactions.lock(self.core, check.lock, LockMode::Exclusive, timeout)?;
             queued.push(check.lock);
         }
         if let Obstacle::Writer(id, _) = *obstacle {
-            inner.transactions.wait_for_write(core, id, timeout)?;
+            let timeout = self.remaining(deadline);
+            transactions.wait_for_write(self.core, id, timeout)?;
         }
         Ok(())
-    }
-
-    #[cold]
-    fn report_bytes(&mut self) -> EngineResult<()> {
-        self.unreported_bytes = 0;
-        self.flush_rows();
-        budget::admit(&self.inner, self.shared())
     }
 }
 

@@ -12,6 +12,8 @@ pub enum WaitError {
     Deadlock,
     /// The transaction was interrupted from another thread.
     Interrupted,
+    /// The row locks of all transactions take all the memory that they may.
+    TooManyLocks,
 }
 
 impl fmt::Display for WaitError {
@@ -20,6 +22,7 @@ impl fmt::Display for WaitError {
             Self::Timeout => "lock wait timeout exceeded",
             Self::Deadlock => "deadlock found when waiting for a row",
             Self::Interrupted => "the wait was interrupted",
+            Self::TooManyLocks => "the row locks take all the memory that they may",
         })
     }
 }

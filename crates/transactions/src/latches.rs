@@ -7,7 +7,7 @@ use crate::hash::LockId;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-const STRIPES: usize = 2048;
+const STRIPES: usize = 512;
 
 /// A mutex on a cache line of its own.
 #[repr(align(64))]

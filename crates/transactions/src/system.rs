@@ -70,6 +70,7 @@ pub struct TransactionSystem {
     next_transaction: AtomicU64,
     publishing: Mutex<()>,
     published: AtomicU64,
+    lock_bytes_max: AtomicU64,
     counts: Counts,
 }
 
@@ -114,6 +115,7 @@ impl TransactionSystem {
             next_transaction: AtomicU64::new(next_transaction.max(1)),
             publishing: Mutex::new(()),
             published: AtomicU64::new(1),
+            lock_bytes_max: AtomicU64::new(u64::MAX),
             counts: Counts::default(),
         }
     }
@@ -242,10 +244,15 @@ impl TransactionSystem {
         }
     }
 
+    /// The oldest live snapshot, or the newest published sequence.
+    #[must_use]
+    pub fn oldest_snapshot(&self) -> CommitSequence {
+        self.snapshots.oldest(|| self.newest())
+    }
+
     /// Lets the id table forget what every snapshot sees.
     pub fn prune(&self) -> WriteId {
-        let oldest = self.snapshots.oldest(|| self.newest());
-        self.ids.prune(oldest)
+        self.ids.prune(self.oldest_snapshot())
     }
 
     /// Aborts the writes since the mark and wakes who waits for them. Returns
@@ -307,6 +314,24 @@ impl TransactionSystem {
         }
     }
 
+    /// Bounds the memory of all explicit locks, in bytes.
+    pub fn set_lock_bytes_max(&self, bytes: u64) {
+        self.lock_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Refuses a transaction's further locks when all of them take too much.
+    /// Asked now and then, because adding up takes longer than locking.
+    fn check_lock_memory(&self, transaction: &Transaction) -> Result<(), WaitError> {
+        const ASK_EVERY: usize = 64;
+        let held = transaction.held.len();
+        if held % ASK_EVERY == ASK_EVERY - 1
+            && self.locks.memory_bytes() > self.lock_bytes_max.load(Ordering::Relaxed)
+        {
+            return Err(WaitError::TooManyLocks);
+        }
+        Ok(())
+    }
+
     /// Locks a row for the transaction. Called without any latch when it may
     /// wait (`timeout` not zero); with the row's latch held, only
     /// [`TransactionSystem::try_lock`] is allowed.
@@ -326,6 +351,7 @@ impl TransactionSystem {
             held.count += 1;
             return Ok(());
         }
+        self.check_lock_memory(transaction)?;
         let shared = Arc::clone(transaction.shared());
         if self.locks.request(lock, &shared, mode) == Requested::Queued {
             self.wait_for_lock(&shared, lock, timeout)?;
@@ -347,21 +373,30 @@ impl TransactionSystem {
 
     /// Locks a row if nobody stands in the way. `false` when somebody does;
     /// nothing is queued then.
-    pub fn try_lock(&self, transaction: &mut Transaction, lock: LockId, mode: LockMode) -> bool {
+    ///
+    /// # Errors
+    /// [`WaitError::TooManyLocks`].
+    pub fn try_lock(
+        &self,
+        transaction: &mut Transaction,
+        lock: LockId,
+        mode: LockMode,
+    ) -> Result<bool, WaitError> {
         if let Some(held) = transaction.held.get_mut(&lock)
             && held.mode >= mode
         {
             held.count += 1;
-            return true;
+            return Ok(true);
         }
+        self.check_lock_memory(transaction)?;
         let shared = Arc::clone(transaction.shared());
         if self.locks.request(lock, &shared, mode) == Requested::Queued
             && self.locks.withdraw(lock, shared.id())
         {
-            return false;
+            return Ok(false);
         }
         Self::note_lock(transaction, lock, mode);
-        true
+        Ok(true)
     }
 
     fn wait_for_lock(
@@ -397,7 +432,7 @@ impl TransactionSystem {
         match error {
             WaitError::Timeout => &self.counts.lock_timeouts,
             WaitError::Deadlock => &self.counts.deadlocks,
-            WaitError::Interrupted => return error,
+            _ => return error,
         }
         .fetch_add(1, Ordering::Relaxed);
         error

@@ -30,6 +30,14 @@ fn put_path(out: &mut Vec<u8>, path: &Path) {
     out.put_bytes(path.as_os_str().as_bytes());
 }
 
+fn take_bool(take: &mut Take<'_>) -> Decoded<bool> {
+    match take.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed),
+    }
+}
+
 impl IndexEntry {
     fn put(&self, out: &mut Vec<u8>) {
         out.put_varint(self.file.0);
@@ -49,11 +57,7 @@ impl IndexEntry {
             label: take_text(take)?,
             codec: Codec::from_number(take.u8()?).ok_or(Malformed)?,
             page_bytes: take.u32()?,
-            exact_lookups: match take.u8()? {
-                0 => false,
-                1 => true,
-                _ => return Err(Malformed),
-            },
+            exact_lookups: take_bool(take)?,
             value_fixed_bytes: take.u32()?,
             oldest_write_id: WriteId(take.varint()?),
         })
@@ -87,6 +91,7 @@ impl TableEntry {
         out.put_bytes(self.name.as_bytes());
         out.put_bytes(&self.metadata);
         put_indexes(out, &self.indexes);
+        out.put_u8(u8::from(self.incomplete));
         out.put_varint(self.counters.len() as u64);
         for (counter, value) in &self.counters {
             out.put_u8(*counter);
@@ -103,6 +108,7 @@ impl TableEntry {
         let name = take_text(take)?;
         let metadata = take.bytes()?.to_vec();
         let indexes = take_list(take, IndexEntry::take)?;
+        let incomplete = take_bool(take)?;
         let counters: BTreeMap<u8, u64> = take_list(take, |take| Ok((take.u8()?, take.varint()?)))?
             .into_iter()
             .collect();
@@ -114,6 +120,7 @@ impl TableEntry {
             name,
             metadata,
             indexes,
+            incomplete,
             counters,
         })
     }

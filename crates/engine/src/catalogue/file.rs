@@ -148,6 +148,7 @@ mod tests {
                 value_fixed_bytes: 7,
                 oldest_write_id: WriteId(80),
             }],
+            incomplete: true,
             counters: BTreeMap::from([(0, 17)]),
         };
         catalogue.tables.insert(7, table);

@@ -51,6 +51,9 @@ pub struct TableEntry {
     pub metadata: Vec<u8>,
     /// Its indexes; the first holds the rows.
     pub indexes: Vec<IndexEntry>,
+    /// Whether recovery has passed over log records of this table, because its
+    /// files were missing or damaged. Truncating it mends that.
+    pub incomplete: bool,
     /// Durable counters by number; those that are zero are left out.
     pub counters: BTreeMap<u8, u64>,
 }

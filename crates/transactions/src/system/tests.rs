@@ -13,6 +13,15 @@ fn row(name: &str) -> LockId {
     LockId::new(FileId(1), name.as_bytes())
 }
 
+fn try_lock(
+    system: &TransactionSystem,
+    transaction: &mut Transaction,
+    lock: LockId,
+    mode: LockMode,
+) -> bool {
+    system.try_lock(transaction, lock, mode).unwrap()
+}
+
 /// Waits until as many transactions wait for a row as the test has made wait.
 fn until_waits(system: &TransactionSystem, waits: u64) {
     while system.counts().lock_waits < waits {
@@ -80,7 +89,7 @@ fn waits_end_by_timeout_and_by_interrupt() {
     let system = system();
     let mut a = system.begin();
     let id = system.write_id(&mut a);
-    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    assert!(try_lock(&system, &mut a, row("x"), LockMode::Exclusive));
     let mut b = system.begin();
     let none = Duration::ZERO;
     assert_eq!(system.wait_for_write(&b, id, none), Err(WaitError::Timeout));
@@ -111,7 +120,12 @@ fn waits_end_by_timeout_and_by_interrupt() {
 fn locks_are_granted_first_come_first_served() {
     let system = system();
     let mut holder = system.begin();
-    assert!(system.try_lock(&mut holder, row("x"), LockMode::Exclusive));
+    assert!(try_lock(
+        &system,
+        &mut holder,
+        row("x"),
+        LockMode::Exclusive
+    ));
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         for n in 0..4u64 {
@@ -139,17 +153,17 @@ fn readers_share_and_an_upgrade_goes_first() {
     let system = system();
     let mut a = system.begin();
     let mut b = system.begin();
-    assert!(system.try_lock(&mut a, row("x"), LockMode::Shared));
-    assert!(system.try_lock(&mut b, row("x"), LockMode::Shared));
-    assert!(!system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    assert!(try_lock(&system, &mut a, row("x"), LockMode::Shared));
+    assert!(try_lock(&system, &mut b, row("x"), LockMode::Shared));
+    assert!(!try_lock(&system, &mut a, row("x"), LockMode::Exclusive));
     assert!(
         system
             .locks()
             .conflicts(row("x"), a.id(), LockMode::Exclusive)
     );
     system.unlock(&mut b, row("x"));
-    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
-    assert!(!system.try_lock(&mut b, row("x"), LockMode::Shared));
+    assert!(try_lock(&system, &mut a, row("x"), LockMode::Exclusive));
+    assert!(!try_lock(&system, &mut b, row("x"), LockMode::Shared));
     system.abort(a);
     system.abort(b);
     assert_eq!(system.locks().count(), 0);
@@ -160,8 +174,8 @@ fn a_circle_of_row_locks_is_refused() {
     let system = system();
     let mut a = system.begin();
     let mut b = system.begin();
-    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
-    assert!(system.try_lock(&mut b, row("y"), LockMode::Exclusive));
+    assert!(try_lock(&system, &mut a, row("x"), LockMode::Exclusive));
+    assert!(try_lock(&system, &mut b, row("y"), LockMode::Exclusive));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let outcome = system.lock(&mut a, row("y"), LockMode::Exclusive, LONG);
@@ -185,8 +199,8 @@ fn a_circle_of_writes_and_upgrades_is_refused() {
     let mut a = system.begin();
     let mut b = system.begin();
     let written = system.write_id(&mut a);
-    assert!(system.try_lock(&mut a, row("s"), LockMode::Shared));
-    assert!(system.try_lock(&mut b, row("s"), LockMode::Shared));
+    assert!(try_lock(&system, &mut a, row("s"), LockMode::Shared));
+    assert!(try_lock(&system, &mut b, row("s"), LockMode::Shared));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| {
             let outcome = system.lock(&mut a, row("s"), LockMode::Exclusive, LONG);
@@ -207,10 +221,10 @@ fn a_circle_of_writes_and_upgrades_is_refused() {
 fn a_written_rows_lock_goes_unless_a_mark_came_between() {
     let system = system();
     let mut a = system.begin();
-    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    assert!(try_lock(&system, &mut a, row("x"), LockMode::Exclusive));
     system.unlock_written(&mut a, row("x"));
     assert_eq!(system.locks().count(), 0);
-    assert!(system.try_lock(&mut a, row("x"), LockMode::Exclusive));
+    assert!(try_lock(&system, &mut a, row("x"), LockMode::Exclusive));
     a.savepoint();
     system.unlock_written(&mut a, row("x"));
     assert_eq!(system.locks().count(), 1);
@@ -253,4 +267,23 @@ fn counters_of_many_threads_never_lose_an_update() {
     });
     assert_eq!(cell.load(Ordering::Relaxed), 2000);
     assert_eq!(system.locks().count(), 0);
+}
+
+#[test]
+fn locks_beyond_their_memory_are_refused() {
+    let system = system();
+    system.set_lock_bytes_max(100 * 128);
+    let mut a = system.begin();
+    let mut granted = 0;
+    let refused = loop {
+        match system.try_lock(&mut a, row(&format!("{granted}")), LockMode::Shared) {
+            Ok(got) => assert!(got),
+            Err(error) => break error,
+        }
+        granted += 1;
+    };
+    assert_eq!(refused, WaitError::TooManyLocks);
+    assert!((100..200).contains(&granted));
+    system.abort(a);
+    assert_eq!(system.locks().memory_bytes(), 0);
 }

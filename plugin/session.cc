@@ -43,6 +43,11 @@ teak_status Session::begin() {
 }
 
 int Session::use() {
+  // XA PREPARE promises that the transaction survives a crash before it is decided.
+  if (thd_->transaction->xid_state.is_explicit_XA()) {
+    my_error(ER_NOT_SUPPORTED_YET, MYF(0), "XA transaction on TEAK tables");
+    return HA_ERR_UNSUPPORTED;
+  }
   if (transaction_ == nullptr) {
     teak_status status = begin();
     if (status != TEAK_OK) return raise(thd_, status, "a transaction could not begin");

@@ -10,6 +10,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "errors.h"
 #include "handlerton.h"
 
@@ -31,9 +33,13 @@ ulonglong half_of_memory() {
   return half > CACHE_BYTES_MIN ? half : CACHE_BYTES_MIN;
 }
 
+// 0 asks for the default.
+ulonglong cache_bytes(ulonglong wanted) {
+  return wanted == 0 ? half_of_memory() : std::max(wanted, CACHE_BYTES_MIN);
+}
+
 void update_cache_size(THD *thd, st_mysql_sys_var *, void *, const void *save) {
-  ulonglong bytes = *static_cast<const ulonglong *>(save);
-  if (bytes == 0) bytes = half_of_memory();
+  ulonglong bytes = cache_bytes(*static_cast<const ulonglong *>(save));
   teak_status status = engine == nullptr ? TEAK_OK : teak_engine_set_cache_bytes(engine, bytes);
   if (status == TEAK_OK)
     cache_size = bytes;
@@ -58,8 +64,8 @@ TYPELIB codec_typelib = {array_elements(codec_names) - 1, "codecs", codec_names,
 
 static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
                               "Memory for all of Teak: what was read, and what was written and is not yet in its file. "
-                              "0 is half of the machine's memory",
-                              nullptr, update_cache_size, 0, 0, ULONGLONG_MAX, 1 << 20);
+                              "0 is half of the machine's memory; the least is 16 MiB",
+                              nullptr, update_cache_size, 0, 0, ULONGLONG_MAX, 0);
 
 static MYSQL_SYSVAR_BOOL(commit_sync, commit_sync, PLUGIN_VAR_OPCMDARG,
                          "A commit is on disk when it returns. OFF: the log is written in the background, and a crash may "
@@ -99,7 +105,7 @@ ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compr
 uint session_lock_timeout(THD *thd) { return THDVAR(thd, lock_timeout); }
 
 void fill_options(teak_options *options) {
-  if (cache_size == 0) cache_size = half_of_memory();
+  cache_size = cache_bytes(cache_size);
   options->cache_bytes = cache_size;
   options->log_bytes_max = log_size_max;
   options->background_threads = background_threads;

@@ -16,7 +16,7 @@
 //! know what of it is on disk.
 
 use crate::format::SegmentHeader;
-use crate::reader::{Scanned, scan};
+use crate::reader::{Scanned, Tail, scan};
 use crate::record::{RECORD_BYTES_MAX, Record};
 use crate::segment::{list_segments, segment_path};
 use crate::writer::Writer;
@@ -162,7 +162,8 @@ impl State {
 impl WriteAheadLog {
     /// Opens the log of a directory, hands every record from position `from`
     /// on to `visit` in order, and is ready to append behind the last one. A
-    /// directory without a log gets one. What was read is durable on return.
+    /// directory without a log gets one. A record is durable when it is
+    /// visited.
     ///
     /// # Errors
     /// The visitor's own; `Corrupt` when a durable part of the log is damaged
@@ -180,13 +181,14 @@ impl WriteAheadLog {
             directory,
             Some(options.instance),
             Some(from),
+            Tail::Settle,
             visit,
         )?;
         Ok(Self::begin(disk, directory, options, scanned)?)
     }
 
-    /// Settles what a scan found and begins a new segment behind it. A torn
-    /// tail is cut off, and no file is ever appended to after a crash.
+    /// Begins a new segment behind what a scan found: no file is ever appended
+    /// to after a crash.
     fn begin(
         disk: &Arc<dyn Disk>,
         directory: &Path,
@@ -211,10 +213,6 @@ impl WriteAheadLog {
             disk.remove(&segment_path(directory, number))?;
         }
         if let Some(scanned) = scanned {
-            scanned.settle()?;
-            // The name of the last segment may not be durable either, and the
-            // next one must not outlive it.
-            disk.sync_directory(directory)?;
             header.number = scanned.last.header.number + 1;
             header.first_lsn = scanned.end;
             header.previous = scanned.chain;

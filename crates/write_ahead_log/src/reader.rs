@@ -9,6 +9,9 @@
 //!    a torn tail: writes that were not synced may be lost in any order, so
 //!    intact batches may stand behind a hole. If one of those says that the
 //!    hole was durable when it was written, the log is corrupt.
+//!
+//! Before a log is replayed for use, its tail is settled: step 4 alone, then a
+//! sync. So a replay only meets records that no crash can take back.
 
 use crate::format::{
     BATCH_HEADER_BYTES, BATCH_MAGIC, BatchHeader, HeaderError, SEGMENT_HEADER_BYTES,
@@ -46,7 +49,7 @@ pub fn read_log<E: From<StorageError>>(
     from: Option<Lsn>,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<Option<LogEnd>, E> {
-    let Some(log) = scan(disk, directory, None, from, visit)? else {
+    let Some(log) = scan(disk, directory, None, from, Tail::Leave, visit)? else {
         return Ok(None);
     };
     Ok(Some(LogEnd {
@@ -67,8 +70,6 @@ pub(crate) struct Scanned {
     pub(crate) last: Segment,
     /// Bytes of the last segment up to the end of its last valid batch.
     pub(crate) valid_bytes: u64,
-    /// Bytes of the last segment that are known to be durable.
-    pub(crate) durable_bytes: u64,
     /// Numbers, first positions and lengths of the segments read, ascending.
     pub(crate) segments: Vec<(u64, u64, u64)>,
     /// The number of a segment behind the last, whose creation did not finish.
@@ -77,26 +78,38 @@ pub(crate) struct Scanned {
     pub(crate) outdated: Vec<u64>,
 }
 
-impl Scanned {
-    /// Cuts off the torn tail and makes the rest durable. What is not known to
-    /// be durable is written again first: after a failed sync a system may
-    /// call bytes clean that it only holds in memory.
-    pub(crate) fn settle(&self) -> StorageResult<()> {
-        let file = &self.last.file;
-        if file.len()? > self.valid_bytes {
-            file.set_len(self.valid_bytes)?;
-        }
-        let mut offset = self.durable_bytes;
-        let mut chunk = Vec::new();
-        while offset < self.valid_bytes {
-            let left = usize::try_from(self.valid_bytes - offset).unwrap_or(usize::MAX);
-            chunk.resize(left.min(WINDOW_BYTES), 0);
-            file.read_exact_at(&mut chunk, offset)?;
-            file.write_all_at(&chunk, offset)?;
-            offset += chunk.len() as u64;
-        }
-        file.sync()
+/// Cuts off the torn tail of the last segment and makes the rest durable, its
+/// name too: the next segment must not outlive it. What is not known to be
+/// durable is written again first: after a failed sync a system may call bytes
+/// clean that it only holds in memory.
+fn settle(disk: &dyn Disk, directory: &Path, last: &Segment) -> StorageResult<()> {
+    let skip = &mut |_: Lsn, _: Record<'_>| Ok(());
+    let read = read_segment::<StorageError>(last, None, u64::MAX, skip)?;
+    let file = &last.file;
+    if file.len()? > read.valid_bytes {
+        file.set_len(read.valid_bytes)?;
     }
+    let mut offset = read.durable_bytes;
+    let mut chunk = Vec::new();
+    while offset < read.valid_bytes {
+        let left = usize::try_from(read.valid_bytes - offset).unwrap_or(usize::MAX);
+        chunk.resize(left.min(WINDOW_BYTES), 0);
+        file.read_exact_at(&mut chunk, offset)?;
+        file.write_all_at(&chunk, offset)?;
+        offset += chunk.len() as u64;
+    }
+    file.sync()?;
+    disk.sync_directory(directory)
+}
+
+/// Whether a scan may change files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// Leave everything as it is.
+    Leave,
+    /// Make the log durable before the first record is visited, so that what
+    /// the visitor does cannot outlive what it did it for.
+    Settle,
 }
 
 /// Reads every record from `from` on.
@@ -105,6 +118,7 @@ pub(crate) fn scan<E: From<StorageError>>(
     directory: &Path,
     instance: Option<u64>,
     from: Option<Lsn>,
+    tail: Tail,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<Option<Scanned>, E> {
     let Some(Chosen {
@@ -115,6 +129,9 @@ pub(crate) fn scan<E: From<StorageError>>(
     else {
         return Ok(None);
     };
+    if let (Tail::Settle, Some(last)) = (tail, segments.last()) {
+        settle(disk, directory, last)?;
+    }
     let from = from.map_or(0, |lsn| lsn.0);
     let mut position: Option<(u64, u64)> = None;
     let mut rest = segments.iter().peekable();
@@ -146,7 +163,6 @@ pub(crate) fn scan<E: From<StorageError>>(
         chain: read.chain,
         last: last.clone(),
         valid_bytes: read.valid_bytes,
-        durable_bytes: read.durable_bytes,
         segments: sizes,
         unfinished,
         outdated,
@@ -223,7 +239,7 @@ fn choose(
     }))
 }
 
-/// What one segment held.
+/// What one segment held; `durable_bytes` of it are known to be durable.
 struct SegmentRead {
     end: u64,
     chain: u64,
@@ -259,13 +275,13 @@ fn read_segment<E: From<StorageError>>(
                 break;
             }
         };
-        let raw = header
-            .codec
-            .decompress(payload, header.raw_bytes as usize)
-            .map_err(|_| {
+        if header.end_lsn() > from {
+            let raw = header.codec.decompress(payload, header.raw_bytes as usize);
+            let raw = raw.map_err(|_| {
                 StorageError::corrupt(path, read.valid_bytes, "a batch does not decompress")
             })?;
-        visit_records(path, read.valid_bytes, &header, &raw, from, visit)?;
+            visit_records(path, read.valid_bytes, &header, &raw, from, visit)?;
+        }
         unsynced.push_back((read.end, read.valid_bytes));
         read.end = header.end_lsn();
         read.chain = header.checksum;
@@ -291,9 +307,6 @@ fn visit_records<E: From<StorageError>>(
     from: u64,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    if header.end_lsn() <= from {
-        return Ok(());
-    }
     let mut take = Take::new(raw);
     while !take.is_empty() {
         let lsn = header.end_lsn() - take.rest().len() as u64;

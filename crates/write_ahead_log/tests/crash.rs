@@ -162,3 +162,31 @@ fn failed_openings_and_a_power_loss_lose_nothing() {
         );
     }
 }
+
+#[test]
+fn records_are_durable_when_they_are_visited() {
+    let disk = FaultDisk::new(1);
+    disk.create_directories(&directory()).unwrap();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let log = open(&shared, options());
+    append_row(&log, 1);
+    log.write_pending().unwrap();
+    append_row(&log, 2);
+    log.write_pending().unwrap();
+    drop(log);
+    assert!(disk.unsynced_bytes() > 0);
+    let mut visited = 0;
+    WriteAheadLog::open::<teak_base::StorageError>(
+        &shared,
+        &directory(),
+        options(),
+        Lsn(0),
+        &mut |_, _| {
+            assert_eq!(disk.unsynced_bytes(), 0);
+            visited += 1;
+            Ok(())
+        },
+    )
+    .unwrap();
+    assert_eq!(visited, 2);
+}

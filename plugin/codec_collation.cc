@@ -435,6 +435,7 @@ bool StringCodec::skip_level(const Level &level, const uint8_t *key, size_t leng
 }
 
 bool StringCodec::skip(const uint8_t *key, size_t length, uint8_t inverted, size_t *used) const {
+  if (length == 0 && units_ != Units::FullWidth) return false;
   switch (units_) {
     case Units::FullWidth:
       *used = length_max_;

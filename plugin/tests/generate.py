@@ -200,7 +200,7 @@ class Generator:
                     ("VARCHAR(9) AS (LEFT(c0, 1)) VIRTUAL", lambda: "DEFAULT", "%s(2)"), ("BIT(5)", lambda: str(r.getrandbits(5)), "%s")])
         self.table([("INT", number, "%s"), ("VARCHAR(900) COMPRESSED", lambda: "REPEAT(%s, 40)" % self.text(9), None),
                     ("TEXT COMPRESSED", lambda: "REPEAT(%s, 400)" % self.text(9), None),
-                    ("LONGBLOB", lambda: "REPEAT(%s, 9000)" % self.binary(9), "%s(10)")])
+                    ("LONGBLOB", lambda: "REPEAT(%s, 900)" % self.binary(9), "%s(10)")])
         for kind in ("VARCHAR(2000) UNIQUE", "TEXT UNIQUE", "LONGBLOB UNIQUE"):
             self.table([(kind, lambda: "REPEAT(%s, 50)" % self.binary(1), None), ("INT", number, "%s"), ("INT", number, "%s")])
         columns = [self.other_column() for _ in range(40)]

@@ -197,7 +197,9 @@ pub(crate) fn finish(inner: &Arc<Inner>) -> EngineResult<()> {
     crate::checkpoint::write_catalogue_now(inner)
 }
 
-/// Removes index files that no table has: leftovers of a crash.
+/// Removes index files that no table has: leftovers of a crash. Their ids are
+/// not given out again, for a removal that another crash undoes must not leave
+/// two files of one id.
 fn remove_orphans(inner: &Inner) -> EngineResult<()> {
     let root = inner.directory();
     let (known, files) = {
@@ -207,14 +209,24 @@ fn remove_orphans(inner: &Inner) -> EngineResult<()> {
         let files: BTreeSet<FileId> = indexes.map(|index| index.file).collect();
         (known, files)
     };
+    let mut changed = BTreeSet::new();
     for path in index_files(&inner.disk, root, known.iter())? {
-        let orphan =
-            file_id_of(&path).is_some_and(|file| !known.contains(&path) && !files.contains(&file));
-        if orphan {
+        let Some(file) = file_id_of(&path) else {
+            continue;
+        };
+        {
+            let mut tables = inner.tables.lock();
+            tables.next_file = tables.next_file.max(file.0.saturating_add(1));
+        }
+        if !known.contains(&path) && !files.contains(&file) {
             let text = format!("removing {}, which no table has", path.display());
             inner.message(Level::Note, &text);
             inner.disk.remove(&path)?;
+            changed.extend(path.parent().map(Path::to_path_buf));
         }
+    }
+    for directory in changed {
+        inner.disk.sync_directory(&directory)?;
     }
     Ok(())
 }

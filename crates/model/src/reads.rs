@@ -86,6 +86,15 @@ impl Model {
         }
     }
 
+    /// Whether the transaction locked the row without writing it since.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    #[must_use]
+    pub fn holds_lock(&self, id: TransactionId, place: &Place) -> bool {
+        self.transaction(id).locks.contains_key(place)
+    }
+
     /// Takes the snapshot now, unless there is one.
     ///
     /// # Panics

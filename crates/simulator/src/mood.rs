@@ -140,6 +140,8 @@ impl Mood {
                 .get(usize::try_from(random.below(6)).unwrap_or(0))
                 .copied()
                 .unwrap_or(Codec::Zstd),
+            // Values have at least 24 bytes; more is a promise not kept.
+            value_fixed_bytes: u32::try_from(random.below(5) * 8).unwrap_or(0),
         }
     }
 

@@ -204,7 +204,10 @@ impl World {
                     match held.advance(&mut session.transaction) {
                         Ok(None) => {}
                         Ok(Some(text)) => return Err(Bug(text)),
-                        Err(error) => failed = Some(error),
+                        Err(error) => {
+                            failed = Some(error);
+                            break;
+                        }
                     }
                 }
             }

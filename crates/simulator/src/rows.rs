@@ -15,6 +15,8 @@ pub(crate) struct Shape {
     pub(crate) key_style: u64,
     pub(crate) payload_bytes_max: u64,
     pub(crate) codec: Codec,
+    /// Leading bytes of values that the engine may keep column by column.
+    pub(crate) value_fixed_bytes: u32,
 }
 
 /// A row's columns.

@@ -78,6 +78,7 @@ impl World {
                     codec: shape.codec,
                     page_bytes: 0,
                     exact_lookups: index < 2,
+                    value_fixed_bytes: shape.value_fixed_bytes,
                 })
                 .collect(),
             metadata: table.0.to_le_bytes().to_vec(),

@@ -1,3 +1,5 @@
+//! Transactions against each other: locks, waits, deadlocks and snapshots.
+
 use super::*;
 use std::sync::mpsc;
 use teak_base::FileId;

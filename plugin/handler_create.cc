@@ -1,4 +1,4 @@
-/* Copyright (c) 2025, the Teak contributors.
+/* Copyright (c) 2026, the Teak contributors.
    SPDX-License-Identifier: GPL-2.0-only
 
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public

@@ -37,7 +37,7 @@ def local_names():
     """What must stand in no file: strings, each with what it is."""
     names = {}
     above = ROOT.parent
-    if len(above.parts) > 1:
+    if len(above.parts) > 1 and str(above) != "/tmp":
         names[str(above) + "/"] = "a path of this machine"
     home = os.path.expanduser("~")
     if len(Path(home).parts) > 2:

@@ -65,6 +65,7 @@ class ha_teak final : public handler {
   uint lock_count() const override { return 0; }
   THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) override;
   int external_lock(THD *thd, int type) override;
+  handler *clone(const char *name, MEM_ROOT *memory) override;
   int start_stmt(THD *thd, thr_lock_type type) override;
   void unlock_row() override;
 
@@ -157,7 +158,7 @@ class ha_teak final : public handler {
   void bind_rows();
   void set_no_bounds();
   teak_status set_range_bounds();
-  void encode_bound(const key_range &range, bool is_lower, ByteBuffer *bytes, teak_slice *bound);
+  teak_slice encode_bound(uint key, const key_range &range, bool is_lower, ByteBuffer *bytes) const;
   int read_exact(uchar *record, const uchar *image, key_part_map parts, bool from_last);
   int scan(teak_status status, teak_row entry, Direction direction, uchar *record, int nothing);
   int deliver(const teak_row &entry, uchar *record);
@@ -178,6 +179,7 @@ class ha_teak final : public handler {
   Share *share_ = nullptr;
   Session *session_ = nullptr;
   teak_lock_mode lock_mode_ = TEAK_LOCK_NONE;
+  teak_lock_mode least_lock_mode_ = TEAK_LOCK_NONE;  // of a clone: its original's
   thr_lock_type requested_lock_ = TL_UNLOCK;
 
   /* Reads. scan_ walks the index of the scan, rows_ fetches rows by primary key, probe_ looks up what the server did not

@@ -68,13 +68,9 @@ int ha_teak::sum_of_indexes(uint64_t free_bytes) {
 }
 
 ha_rows ha_teak::records_in_range(uint key, const key_range *least, const key_range *greatest, page_range *) {
-  uint saved_key = scan_key_;
-  scan_key_ = key;
   ByteBuffer from, to;
-  teak_slice lower = UNBOUNDED, upper = UNBOUNDED;
-  if (least != nullptr) encode_bound(*least, true, &from, &lower);
-  if (greatest != nullptr) encode_bound(*greatest, false, &to, &upper);
-  scan_key_ = saved_key;
+  teak_slice lower = least == nullptr ? UNBOUNDED : encode_bound(key, *least, true, &from);
+  teak_slice upper = greatest == nullptr ? UNBOUNDED : encode_bound(key, *greatest, false, &to);
   uint64_t entries = 0;
   teak_status status = teak_records_in_range(share_->table(), share_->index_of(key), lower, upper, &entries);
   if (status != TEAK_OK) return HA_POS_ERROR;

@@ -8,6 +8,8 @@
    locks, LOCK IN SHARE MODE with shared ones; all else reads a snapshot, except that SERIALIZABLE transactions of several
    statements read with shared locks. */
 
+#include <algorithm>
+
 #include "ha_teak.h"
 #include "handlerton.h"
 
@@ -42,8 +44,15 @@ int ha_teak::external_lock(THD *thd, int type) {
   }
   session_ = Session::find_or_create(thd);
   if (session_ == nullptr) return out_of_memory();
-  lock_mode_ = mode_for(thd, requested_lock_, type == F_WRLCK);
+  lock_mode_ = std::max(mode_for(thd, requested_lock_, type == F_WRLCK), least_lock_mode_);
   return session_->use();
+}
+
+/* The server locks a clone for reading only, and fetches what it found through the original. */
+handler *ha_teak::clone(const char *name, MEM_ROOT *memory) {
+  handler *copy = handler::clone(name, memory);
+  if (copy != nullptr) static_cast<ha_teak *>(copy)->least_lock_mode_ = lock_mode_;
+  return copy;
 }
 
 /* A statement within LOCK TABLES, or within a function or trigger: the table stays locked between them. */

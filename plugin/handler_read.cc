@@ -13,13 +13,13 @@ namespace teak {
 
 namespace {
 
-/* The least bytes greater than every string that starts with the prefix. False: there is none. */
-bool end_of_prefix(const ByteBuffer &prefix, ByteBuffer *end) {
-  size_t length = prefix.size();
-  while (length != 0 && prefix.data()[length - 1] == 0xFF) length--;
-  end->clear();
+/* Turns a prefix into the least bytes greater than every string that starts with it. False: there are none. */
+bool pass_prefix(ByteBuffer *prefix) {
+  size_t length = prefix->size();
+  while (length != 0 && prefix->data()[length - 1] == 0xFF) length--;
   if (length == 0) return false;
-  if (end->append(prefix.data(), length)) end->data()[length - 1]++;
+  prefix->truncate(length);
+  prefix->data()[length - 1]++;
   return true;
 }
 
@@ -64,18 +64,13 @@ void ha_teak::prepare_for_write() {
       bitmap_set_bit(table->read_set, (*field)->field_index);
 }
 
-void ha_teak::encode_bound(const key_range &range, bool is_lower, ByteBuffer *bytes, teak_slice *bound) {
-  prefix_.clear();
-  share_->codec(scan_key_).encode_prefix(range.key, range.keypart_map, &prefix_);
-  bool after = is_lower ? range.flag == HA_READ_AFTER_KEY : range.flag != HA_READ_BEFORE_KEY;
-  bool bounded = true;
-  if (after) {
-    bounded = end_of_prefix(prefix_, bytes);
-  } else {
-    bytes->clear();
-    bytes->append(prefix_.data(), prefix_.size());
-  }
-  *bound = bounded && !bytes->failed() ? slice(*bytes) : UNBOUNDED;
+/* One end of a range of a key, as the engine's cursors have it: at or after `lower`, before `upper`. */
+teak_slice ha_teak::encode_bound(uint key, const key_range &range, bool is_lower, ByteBuffer *bytes) const {
+  bytes->clear();
+  share_->codec(key).encode_prefix(range.key, range.keypart_map, bytes);
+  const bool after = is_lower ? range.flag == HA_READ_AFTER_KEY : range.flag != HA_READ_BEFORE_KEY;
+  const bool bounded = !after || pass_prefix(bytes);
+  return bounded && !bytes->failed() ? slice(*bytes) : UNBOUNDED;
 }
 
 /* ---- the whole table ---- */
@@ -178,7 +173,10 @@ int ha_teak::read_exact(uchar *record, const uchar *image, key_part_map parts, b
     return error == SKIP ? corrupt("an entry of a unique key is not of its row") : error;
   }
   exact_bounds_ = true;
-  bool bounded = end_of_prefix(prefix_, &prefix_end_);
+  prefix_end_.clear();
+  prefix_end_.append(prefix_.data(), prefix_.size());
+  const bool bounded = pass_prefix(&prefix_end_);
+  if (prefix_end_.failed()) return out_of_memory();
   teak_status status = scan_.set_bounds(slice(prefix_), bounded ? slice(prefix_end_) : UNBOUNDED);
   if (status == TEAK_OK) status = from_last ? scan_.last(&entry) : scan_.first(&entry);
   return scan(status, entry, from_last ? Direction::Backward : Direction::Forward, record, HA_ERR_KEY_NOT_FOUND);
@@ -283,7 +281,7 @@ int ha_teak::index_last(uchar *record) {
 
 int ha_teak::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) {
   range_lower_ = range_upper_ = UNBOUNDED;
-  if (end != nullptr) encode_bound(*end, false, &range_end_, &range_upper_);
+  if (end != nullptr) range_upper_ = encode_bound(scan_key_, *end, false, &range_end_);
   in_read_range_ = true;
   // The engine returns nothing beyond the bound: the server need not compare.
   in_range_check_pushed_down = end == nullptr || range_upper_.data != nullptr;
@@ -295,8 +293,8 @@ int ha_teak::read_range_first(const key_range *start, const key_range *end, bool
 /* Called before a range is read from its end. */
 int ha_teak::prepare_range_scan(const key_range *start, const key_range *end) {
   range_lower_ = range_upper_ = UNBOUNDED;
-  if (start != nullptr) encode_bound(*start, true, &range_start_, &range_lower_);
-  if (end != nullptr) encode_bound(*end, false, &range_end_, &range_upper_);
+  if (start != nullptr) range_lower_ = encode_bound(scan_key_, *start, true, &range_start_);
+  if (end != nullptr) range_upper_ = encode_bound(scan_key_, *end, false, &range_end_);
   has_range_ = true;
   return 0;
 }

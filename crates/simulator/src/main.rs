@@ -29,11 +29,11 @@ fn options() -> Result<Options, String> {
                 .map_err(|_| format!("{argument} needs a number, not {text:?}\n{USAGE}"))
         };
         match argument.as_str() {
-            "--seed" => {
+            "--seed" | "--first" => {
                 options.seed = number()?;
                 one_seed = true;
             }
-            "--count" => {
+            "--count" | "--seeds" => {
                 options.count = number()?;
                 counted = true;
             }
@@ -77,5 +77,6 @@ fn main() -> ExitCode {
         options.count,
         started.elapsed()
     );
+    println!("{} passed, 0 failed", options.count);
     ExitCode::SUCCESS
 }

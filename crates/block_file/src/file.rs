@@ -240,8 +240,10 @@ impl BlockFile {
         expected: Option<FileId>,
     ) -> StorageResult<(Self, Vec<u8>)> {
         let file = disk.open(path)?;
-        file.sync()?;
-        let (slot, superblock) = choose(path, read_both(&*file))?;
+        let both = read_both(&*file);
+        // The second copy is written after the first is durable.
+        let settled = matches!(&both, [Ok(first), Ok(second)] if first == second);
+        let (slot, superblock) = choose(path, both)?;
         if let Some(expected) = expected
             && expected != superblock.file
         {
@@ -258,6 +260,12 @@ impl BlockFile {
             return Err(StorageError::corrupt(path, slot.offset(), reason));
         }
         let map = read_space_map(&*file, &superblock)?;
+        if !settled {
+            // The sync after it may have failed, and the system may hold it
+            // only in memory: written again it can be synced.
+            file.write_all_at(&superblock.encode()?, slot.offset())?;
+            file.sync()?;
+        }
         let state = State {
             space: Space::opened(superblock.end, &map.free, &map.places),
             durable_slot: slot,

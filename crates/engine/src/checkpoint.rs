@@ -195,13 +195,9 @@ fn checkpoint_index(inner: &Inner, index: &Arc<Index>) -> EngineResult<()> {
         .tree
         .write_id_range()
         .map_or(settled, |(oldest, _)| oldest.min(settled));
-    let durable = index.tree.checkpoint(&|lsn| {
-        // Everything before the position, which may be the end of the log.
-        match lsn.0.checked_sub(1) {
-            Some(last) => inner.log.sync(Lsn(last)),
-            None => Ok(()),
-        }
-    });
+    // Not only up to the entries' position: merges settle what is committed,
+    // and its commit record may stand behind.
+    let durable = index.tree.checkpoint(&|_| inner.log.sync(inner.log.end()));
     inner.checked(index, durable)?;
     index.durable_oldest.store(oldest.0, Ordering::Release);
     Ok(())
@@ -255,7 +251,10 @@ fn capture(inner: &Inner, end: Lsn, closing: bool) -> Catalogue {
     let aborted = transactions.ids().aborted_below(next_write_id);
     let (next_table, next_file) = {
         let tables = inner.tables.lock();
-        (tables.next_table, tables.next_file)
+        (
+            tables.next_table,
+            tables.next_file.max(tables.reserved_files),
+        )
     };
     let entries = table_slots(inner)
         .into_iter()

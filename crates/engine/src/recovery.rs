@@ -24,7 +24,7 @@ use crate::name::file_id_of;
 use crate::options::{EngineOptions, Level};
 use crate::statistics::EngineCounts;
 use crate::table::{Index, Table};
-use crate::tables::{Tables, make_directory, parents};
+use crate::tables::{FILE_ID_COUNTER, NO_TABLE, Tables, make_directory, parents};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -184,6 +184,7 @@ pub(crate) fn finish(inner: &Arc<Inner>) -> EngineResult<()> {
     let lost = ids.active_below(ids.next());
     ids.abort(&lost);
     inner.transactions.prune();
+    find_moved(inner)?;
     remove_orphans(inner)?;
     let records = inner.counts.recovered_records.load(Ordering::Relaxed);
     if records > 0 {
@@ -195,6 +196,32 @@ pub(crate) fn finish(inner: &Arc<Inner>) -> EngineResult<()> {
     }
     let _changes = inner.table_changes.lock();
     crate::checkpoint::write_catalogue_now(inner)
+}
+
+/// Finds files at other paths than the catalogue says: a rename may be durable
+/// in the catalogue and not in the directory.
+fn find_moved(inner: &Inner) -> EngineResult<()> {
+    let root = inner.directory();
+    let mut tables = inner.tables.lock();
+    let indexes = tables.by_id.values().flat_map(|state| &state.entry.indexes);
+    let known: Vec<PathBuf> = indexes.map(|index| root.join(&index.path)).collect();
+    let files = index_files(&inner.disk, root, known.iter())?;
+    let places: HashMap<FileId, &PathBuf> = files
+        .iter()
+        .filter_map(|path| Some((file_id_of(path)?, path)))
+        .collect();
+    let there: BTreeSet<&PathBuf> = files.iter().collect();
+    for state in tables.by_id.values_mut() {
+        for index in &mut state.entry.indexes {
+            if !there.contains(&root.join(&index.path))
+                && let Some(place) = places.get(&index.file)
+                && let Ok(place) = place.strip_prefix(root)
+            {
+                index.path = place.to_path_buf();
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Removes index files that no table has: leftovers of a crash. Their ids are
@@ -394,7 +421,10 @@ impl Replay {
                 counter,
                 value,
             } => {
-                if let Some(state) = self.tables.by_id.get(&table_id) {
+                if table_id == NO_TABLE && counter == FILE_ID_COUNTER {
+                    self.tables.next_file = self.tables.next_file.max(value);
+                    self.tables.reserved_files = self.tables.reserved_files.max(value);
+                } else if let Some(state) = self.tables.by_id.get(&table_id) {
                     state.counters.replay(counter, value);
                 }
                 Ok(())

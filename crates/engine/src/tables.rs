@@ -30,6 +30,15 @@ pub const INDEXES_MAX: usize = 256;
 /// Longest metadata of a table, in bytes.
 pub const METADATA_BYTES_MAX: usize = 64 * 1024;
 
+/// File ids made durable at once.
+const FILE_IDS_RESERVED: u64 = 32;
+
+/// No table has this id: its counters are the instance's.
+pub(crate) const NO_TABLE: u64 = 0;
+
+/// The instance's counter of file ids.
+pub(crate) const FILE_ID_COUNTER: u8 = 0;
+
 /// An index to create.
 #[derive(Clone, Debug)]
 pub struct IndexDefinition {
@@ -71,6 +80,8 @@ pub(crate) struct TableState {
 pub(crate) struct Tables {
     pub next_table: u64,
     pub next_file: u64,
+    /// File ids below are never given out again, whatever a crash does.
+    pub reserved_files: u64,
     pub by_id: BTreeMap<u64, TableState>,
     by_name: HashMap<String, u64>,
 }
@@ -80,6 +91,7 @@ impl Tables {
         let mut tables = Self {
             next_table: catalogue.next_table,
             next_file: catalogue.next_file,
+            reserved_files: catalogue.next_file,
             by_id: BTreeMap::new(),
             by_name: HashMap::new(),
         };
@@ -358,9 +370,16 @@ impl Inner {
         &self,
         name: &TableName,
         definitions: impl ExactSizeIterator<Item = IndexDefinition>,
-    ) -> Vec<IndexEntry> {
-        let files = self.tables.lock().take_file_ids(definitions.len());
-        definitions
+    ) -> StorageResult<Vec<IndexEntry>> {
+        let (files, short) = {
+            let mut tables = self.tables.lock();
+            let files = tables.take_file_ids(definitions.len());
+            (files, tables.next_file > tables.reserved_files)
+        };
+        if short {
+            self.reserve_file_ids()?;
+        }
+        Ok(definitions
             .zip(files)
             .map(|(index, file)| IndexEntry {
                 file,
@@ -372,7 +391,20 @@ impl Inner {
                 value_fixed_bytes: index.value_fixed_bytes.min(64 << 10),
                 oldest_write_id: WriteId::SETTLED,
             })
-            .collect()
+            .collect())
+    }
+
+    /// Makes it durable that some file ids are used. A file whose creation was
+    /// not logged may outlive a crash: its id must not be another file's then.
+    fn reserve_file_ids(&self) -> StorageResult<()> {
+        let value = self.tables.lock().next_file + FILE_IDS_RESERVED;
+        self.log_table_change(&Record::Counter {
+            table_id: NO_TABLE,
+            counter: FILE_ID_COUNTER,
+            value,
+        })?;
+        self.tables.lock().reserved_files = value;
+        Ok(())
     }
 
     /// Ends background work on indexes that are no longer the table's.
@@ -424,7 +456,7 @@ impl Engine {
         if inner.tables.lock().find(&name.name).is_some() {
             return Err(EngineError::TableExists { name: name.name });
         }
-        let indexes = inner.index_entries(&name, definition.indexes.clone().into_iter());
+        let indexes = inner.index_entries(&name, definition.indexes.clone().into_iter())?;
         let trees = inner.create_files(&indexes)?;
         let id = {
             let mut tables = inner.tables.lock();
@@ -619,7 +651,7 @@ impl Engine {
                 exact_lookups: index.exact_lookups,
                 value_fixed_bytes: index.value_fixed_bytes,
             });
-            let indexes = inner.index_entries(&name, definitions);
+            let indexes = inner.index_entries(&name, definitions)?;
             let trees = inner.create_files(&indexes)?;
             inner.log_table_change(&Record::IndexesChanged {
                 bytes: &encode_indexes_changed(entry.id, &indexes),

@@ -65,7 +65,7 @@ class Session {
   teak_transaction *release();
 
   THD *const thd_;
-  std::mutex kill_mutex_;  // guards the pointer against interrupt(); see docs/lock_order.md
+  std::mutex kill_mutex_;  // guards the pointer against interrupt(); nothing else is locked under it
   teak_transaction *transaction_ = nullptr;
   Cursor *cursors_ = nullptr;
   uint64_t statement_mark_ = 0;

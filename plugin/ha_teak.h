@@ -137,6 +137,8 @@ class ha_teak final : public handler {
   int out_of_memory();
   int corrupt(const char *what);
 
+  int use(THD *thd, teak_lock_mode mode);
+
   /* ---- writes ---- */
   int begin_write();
   bool encode_keys(const uchar *record, RowKeys *row) const;

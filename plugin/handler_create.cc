@@ -73,6 +73,7 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   }
 
   const ha_table_option_struct *options = form->s->option_struct;
+  if (options == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server makes one for every table
   const uint hidden = form->s->primary_key == MAX_KEY ? 1 : 0;
   std::vector<teak_index_definition> indexes(form->s->keys + hidden);
   for (teak_index_definition &index : indexes) {

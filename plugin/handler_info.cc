@@ -29,11 +29,11 @@ int ha_teak::info(uint what) {
     if (what & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA))
       if (int error = sum_of_indexes(figures.free_bytes)) return error;
   }
-  if ((what & (HA_STATUS_CONST | HA_STATUS_VARIABLE)) && !(what & HA_STATUS_OPEN)) {
-    // Without figures the optimiser guesses; a failure to sample is no reason to fail the statement.
+  // Not for lists of tables: sampling reads pages. Without figures the optimiser guesses, so a failure fails nothing.
+  if ((what & (HA_STATUS_CONST | HA_STATUS_VARIABLE)) && !(what & (HA_STATUS_OPEN | HA_STATUS_VARIABLE_EXTRA)))
     share_->refresh_statistics(table, stats.records, false);
-  }
   if (what & HA_STATUS_CONST) {
+    share_->publish_statistics(table);
     stats.block_size = COST_PAGE_BYTES;
     stats.max_data_file_length = 0;
     stats.create_time = 0;

@@ -42,9 +42,13 @@ int ha_teak::external_lock(THD *thd, int type) {
     lock_mode_ = TEAK_LOCK_NONE;
     return 0;
   }
+  return use(thd, std::max(mode_for(thd, requested_lock_, type == F_WRLCK), least_lock_mode_));
+}
+
+int ha_teak::use(THD *thd, teak_lock_mode mode) {
   session_ = Session::find_or_create(thd);
   if (session_ == nullptr) return out_of_memory();
-  lock_mode_ = std::max(mode_for(thd, requested_lock_, type == F_WRLCK), least_lock_mode_);
+  lock_mode_ = mode;
   return session_->use();
 }
 
@@ -57,10 +61,8 @@ handler *ha_teak::clone(const char *name, MEM_ROOT *memory) {
 
 /* A statement within LOCK TABLES, or within a function or trigger: the table stays locked between them. */
 int ha_teak::start_stmt(THD *thd, thr_lock_type type) {
-  session_ = Session::find_or_create(thd);
-  if (session_ == nullptr) return out_of_memory();
-  lock_mode_ = mode_for(thd, type, type >= TL_WRITE_ALLOW_WRITE);
-  return session_->use();
+  requested_lock_ = type;
+  return use(thd, mode_for(thd, type, type >= TL_WRITE_ALLOW_WRITE));
 }
 
 void ha_teak::unlock_row() {

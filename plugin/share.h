@@ -111,9 +111,11 @@ class Share final : public Handler_share {
 
   /* Rows with equal values in the leading parts of each key, as the server's rec_per_key has them: one figure per part. */
   using Density = std::vector<double>;
-  /* Copies what was sampled last into the figures of the TABLE; samples when there is nothing or the table has changed
-     much since. `force`: samples in any case, and more. */
+  /* Samples when nothing was, or the table has changed much since; `force`: in any case, and more. What is sampled is
+     written into the server's figures. Never waits for another sampler unless there is nothing yet. */
   teak_status refresh_statistics(const TABLE *table, uint64_t rows, bool force);
+  /* Writes what was sampled last into the server's figures: of several partitions the last one called counts. */
+  void publish_statistics(const TABLE *table);
 
  private:
   struct NullImage {
@@ -125,6 +127,7 @@ class Share final : public Handler_share {
   void build_null_images(const TABLE *table);
   int build_codecs(const TABLE *table, std::string *cause);
   teak_status sample(uint key, uint64_t rows, uint samples, Density *density);
+  void write_statistics(const TABLE *table) const;
 
   teak_table *table_ = nullptr;
   std::string name_;
@@ -144,8 +147,8 @@ class Share final : public Handler_share {
 
   std::mutex statistics_mutex_;
   std::vector<Density> densities_;
-  uint64_t statistics_rows_ = 0;
-  bool has_statistics_ = false;
+  std::atomic<uint64_t> statistics_rows_{0};
+  std::atomic<bool> has_statistics_{false};
 };
 
 /* What a table's metadata in the engine says; written at CREATE. */

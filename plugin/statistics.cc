@@ -96,18 +96,36 @@ teak_status Share::sample(uint number, uint64_t rows, uint samples, Density *den
 }
 
 teak_status Share::refresh_statistics(const TABLE *table, uint64_t rows, bool force) {
-  std::lock_guard<std::mutex> guard(statistics_mutex_);
-  uint64_t changed = rows > statistics_rows_ ? rows - statistics_rows_ : statistics_rows_ - rows;
-  if (force || !has_statistics_ || changed > std::max(statistics_rows_ / 4, ROWS_CHANGED_MIN)) {
-    std::vector<Density> densities(keys());
-    for (uint number = 0; number < keys(); number++) {
-      teak_status status = sample(number, rows, force ? SAMPLES_OF_ANALYZE : SAMPLES, &densities[number]);
-      if (status != TEAK_OK) return status;
-    }
-    densities_.swap(densities);
-    statistics_rows_ = rows;
-    has_statistics_ = true;
+  const uint64_t before = statistics_rows_;
+  const uint64_t changed = rows > before ? rows - before : before - rows;
+  const bool stale = !has_statistics_ || changed > std::max(before / 4, ROWS_CHANGED_MIN);
+  if (!force && !stale) return TEAK_OK;
+  std::unique_lock<std::mutex> guard(statistics_mutex_, std::defer_lock);
+  if (force || !has_statistics_)
+    guard.lock();
+  else if (!guard.try_lock())
+    return TEAK_OK;  // another connection is at it, and the old figures serve
+  if (!force && has_statistics_ && statistics_rows_ != before) return TEAK_OK;
+
+  std::vector<Density> densities(keys());
+  for (uint number = 0; number < keys(); number++) {
+    teak_status status = sample(number, rows, force ? SAMPLES_OF_ANALYZE : SAMPLES, &densities[number]);
+    if (status != TEAK_OK) return status;
   }
+  densities_.swap(densities);
+  statistics_rows_ = rows;
+  has_statistics_ = true;
+  write_statistics(table);
+  return TEAK_OK;
+}
+
+void Share::publish_statistics(const TABLE *table) {
+  std::lock_guard<std::mutex> guard(statistics_mutex_);
+  if (has_statistics_) write_statistics(table);
+}
+
+/* The server's figures belong to all TABLEs of the TABLE_SHARE. */
+void Share::write_statistics(const TABLE *table) const {
   for (uint number = 0; number < keys(); number++) {
     const KEY &server_key = table->key_info[number];
     const Density &density = densities_[number];
@@ -121,7 +139,6 @@ teak_status Share::refresh_statistics(const TABLE *table, uint64_t rows, bool fo
       server_key.rec_per_key[part] = static_cast<ulong>(of_one + 0.5);
     }
   }
-  return TEAK_OK;
 }
 
 }  // namespace teak

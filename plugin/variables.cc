@@ -102,7 +102,10 @@ struct st_mysql_sys_var *system_variables[] = {
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
                                           HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
 
-uint session_lock_timeout(THD *thd) { return THDVAR(thd, lock_timeout); }
+uint session_lock_timeout(THD *thd) {
+  // SELECT ... NOWAIT comes as a server timeout of 0 seconds.
+  return thd->variables.lock_wait_timeout == 0 ? 0 : THDVAR(thd, lock_timeout);
+}
 
 void fill_options(teak_options *options) {
   cache_size = cache_bytes(cache_size);

@@ -17,6 +17,7 @@
 #include "ha_teak.h"
 #include "session.h"
 #include "variables.h"
+#include "xid.h"
 
 namespace teak {
 
@@ -37,6 +38,15 @@ int commit(handlerton *, THD *thd, bool all) {
 int rollback(handlerton *, THD *thd, bool all) {
   Session *session = Session::find(thd);
   return session == nullptr ? 0 : session->rollback(all);
+}
+
+int prepare(handlerton *, THD *thd, bool all) {
+  Session *session = Session::find(thd);
+  return session == nullptr ? 0 : session->prepare(all);
+}
+
+void commit_ordered(handlerton *, THD *thd, bool all) {
+  if (Session *session = Session::find(thd)) session->commit_ordered(all);
 }
 
 int close_connection(handlerton *hton, THD *thd) {
@@ -130,6 +140,12 @@ int init(void *plugin) {
   hton->drop_table = drop_table;
   hton->commit = commit;
   hton->rollback = rollback;
+  hton->prepare = prepare;
+  hton->commit_ordered = commit_ordered;
+  hton->commit_checkpoint_request = commit_checkpoint_request;
+  hton->recover = recover_prepared;
+  hton->commit_by_xid = commit_by_xid;
+  hton->rollback_by_xid = rollback_by_xid;
   hton->savepoint_offset = sizeof(uint64_t);
   hton->savepoint_set = savepoint_set;
   hton->savepoint_rollback = savepoint_rollback;

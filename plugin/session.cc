@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "handlerton.h"
 #include "variables.h"
+#include "xid.h"
 
 namespace teak {
 
@@ -27,7 +28,8 @@ Session *Session::find_or_create(THD *thd) {
 
 Session::~Session() {
   detach_cursors();
-  if (teak_transaction *transaction = release()) teak_rollback(transaction);
+  // A prepared XA transaction outlives its connection.
+  if (teak_transaction *transaction = release()) is_prepared_ ? teak_detach(transaction) : teak_rollback(transaction);
 }
 
 teak_status Session::begin() {
@@ -43,11 +45,6 @@ teak_status Session::begin() {
 }
 
 int Session::use() {
-  // XA PREPARE promises that the transaction survives a crash before it is decided.
-  if (thd_->transaction->xid_state.is_explicit_XA()) {
-    my_error(ER_NOT_SUPPORTED_YET, MYF(0), "XA transaction on TEAK tables");
-    return HA_ERR_UNSUPPORTED;
-  }
   if (transaction_ == nullptr) {
     teak_status status = begin();
     if (status != TEAK_OK) return raise(thd_, status, "a transaction could not begin");
@@ -96,17 +93,42 @@ teak_status Session::before_write() {
   return status;
 }
 
+int Session::prepare(bool all) {
+  if (!ends_transaction(all) || transaction_ == nullptr) return 0;
+  detach_cursors();
+  teak_status status = teak_prepare(transaction_, xid_bytes(*thd_->get_xid()).slice());
+  if (status != TEAK_OK) return raise(thd_, status, "PREPARE");
+  is_prepared_ = true;
+  return 0;
+}
+
+void Session::commit_ordered(bool all) {
+  if (!ends_transaction(all)) return;
+  teak_transaction *transaction = release();
+  if (transaction == nullptr) return;
+  if (teak_commit_ordered(transaction) == TEAK_OK) {
+    is_prepared_ = false;
+    return;
+  }
+  sql_print_error("TEAK: a prepared transaction was not committed: %s", last_error_text().c_str());
+  std::lock_guard<std::mutex> guard(kill_mutex_);
+  transaction_ = transaction;
+}
+
 int Session::commit(bool all) {
   in_statement_ = false;
   has_statement_mark_ = false;
   if (!ends_transaction(all)) return 0;
   detach_cursors();
+  const bool was_prepared = is_prepared_;
+  is_prepared_ = false;
   teak_transaction *transaction = release();
   if (transaction == nullptr) return 0;
   teak_status status = teak_commit(transaction);
   if (status == TEAK_OK) return 0;
   int error = raise(thd_, status, "COMMIT");
-  teak_rollback(transaction);
+  // What was prepared is decided: it stays so until it can be logged, at the latest by recovery.
+  was_prepared ? teak_detach(transaction) : teak_rollback(transaction);
   return error;
 }
 
@@ -122,6 +144,7 @@ int Session::rollback(bool all) {
     return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK of a statement");
   }
   detach_cursors();
+  is_prepared_ = false;
   teak_status status = teak_rollback(release());
   return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK");
 }

@@ -47,6 +47,11 @@ class Session {
   int commit(bool all);
   int rollback(bool all);
 
+  /* Two-phase commit. The server calls prepare(), then perhaps commit_ordered() (from any thread, in the order of the binary
+     log, and unable to fail), then commit() or rollback(). */
+  int prepare(bool all);
+  void commit_ordered(bool all);
+
   int set_savepoint(uint64_t *mark);
   int rollback_to_savepoint(uint64_t mark);
 
@@ -72,6 +77,7 @@ class Session {
   uint lock_timeout_ = 0;
   bool in_statement_ = false;
   bool has_statement_mark_ = false;
+  bool is_prepared_ = false;
 };
 
 }  // namespace teak

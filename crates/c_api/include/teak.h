@@ -416,7 +416,8 @@ enum teak_status teak_rollback_to_savepoint(struct teak_transaction *transaction
 // One exception: TEAK_POISONED/TEAK_IO from the log sync leaves the outcome to recovery; the handle is then freed by rollback too.
 enum teak_status teak_commit(struct teak_transaction *transaction);
 
-// Undoes everything, at once whatever it wrote. Always frees the handle.
+// Undoes everything, at once whatever it wrote. Always frees the handle. Fails only for a prepared transaction, which then
+// stays prepared.
 enum teak_status teak_rollback(struct teak_transaction *transaction);
 
 // From any thread while the transaction lives: pending waits and loops end with TEAK_INTERRUPTED.
@@ -424,6 +425,33 @@ void teak_interrupt(struct teak_transaction *transaction);
 
 // Whether any write of the transaction counts (was not rolled back).
 bool teak_transaction_has_writes(const struct teak_transaction *transaction);
+
+// Promises that the transaction survives a crash until it is committed or rolled back, by its handle or by its name `xid`
+// (at most 1024 bytes). It takes no further writes. A transaction without writes promises nothing and is not listed.
+// On an error the handle must be rolled back.
+enum teak_status teak_prepare(struct teak_transaction *transaction,
+                              struct teak_slice xid);
+
+// Commits a prepared transaction without waiting for the disk: after a crash the coordinator knows its outcome.
+// Transactions become visible in the order of these calls. Frees the handle on TEAK_OK; on an error it stays prepared.
+enum teak_status teak_commit_ordered(struct teak_transaction *transaction);
+
+// Frees the handle and leaves a prepared transaction to whoever knows its name; one that was not prepared is rolled back.
+enum teak_status teak_detach(struct teak_transaction *transaction);
+
+// Calls `sink` with the name of each prepared transaction that no handle owns: those found when the engine was opened, and
+// those detached since.
+enum teak_status teak_prepared_list(struct teak_engine *engine,
+                                    void (*sink)(void *context, struct teak_slice xid),
+                                    void *context);
+
+// Commits a prepared transaction that no handle owns. TEAK_NOT_FOUND when there is none of this name. After another error
+// it stays prepared.
+enum teak_status teak_commit_prepared(struct teak_engine *engine,
+                                      struct teak_slice xid);
+
+// Rolls a prepared transaction that no handle owns back; otherwise as teak_commit_prepared.
+enum teak_status teak_rollback_prepared(struct teak_engine *engine, struct teak_slice xid);
 
 // One row. All or nothing: a duplicate leaves nothing of it. `duplicate` is written on TEAK_DUPLICATE_KEY; may be NULL.
 enum teak_status teak_insert(struct teak_transaction *transaction,

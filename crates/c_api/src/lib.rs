@@ -12,6 +12,7 @@
 pub mod arguments;
 pub mod cursor;
 pub mod engine;
+pub mod prepared;
 pub mod status;
 pub mod table;
 pub mod transaction;

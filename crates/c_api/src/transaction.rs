@@ -159,7 +159,8 @@ pub unsafe extern "C" fn teak_commit(transaction: *mut teak_transaction) -> teak
     })
 }
 
-/// Undoes everything, at once whatever it wrote. Always frees the handle.
+/// Undoes everything, at once whatever it wrote. Always frees the handle. Fails only for a prepared transaction, which then
+/// stays prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_rollback(transaction: *mut teak_transaction) -> teak_status {
     call(|| {
@@ -167,7 +168,7 @@ pub unsafe extern "C" fn teak_rollback(transaction: *mut teak_transaction) -> te
         let owned = unsafe { reference(transaction, "transaction")?.owned() };
         // SAFETY: a handle, which the caller gives up.
         let _given_up = unsafe { GivenUp::new(transaction) };
-        owned.rollback();
+        owned.try_rollback()?;
         Ok(TEAK_OK)
     })
 }

@@ -21,6 +21,7 @@ fn header_is_current() {
         "engine",
         "table",
         "transaction",
+        "prepared",
         "write",
         "cursor",
     ] {

@@ -249,6 +249,7 @@ fn capture(inner: &Inner, end: Lsn, closing: bool) -> Catalogue {
     let next_write_id = transactions.ids().next();
     let active = transactions.ids().active_below(next_write_id);
     let aborted = transactions.ids().aborted_below(next_write_id);
+    let prepared = inner.prepared.entries();
     let (next_table, next_file) = {
         let tables = inner.tables.lock();
         (
@@ -279,6 +280,7 @@ fn capture(inner: &Inner, end: Lsn, closing: bool) -> Catalogue {
         next_write_id,
         active,
         aborted,
+        prepared,
         tables: entries.collect(),
     }
 }

@@ -29,6 +29,7 @@ pub(crate) struct Inner {
     pub transactions: TransactionSystem,
     pub cache: Arc<PageCache>,
     pub updates: Arc<dyn UpdateFunctions>,
+    pub prepared: crate::prepared::PreparedList,
     pub tables: Mutex<Tables>,
     /// Serialises table changes and the capture of the catalogue.
     pub table_changes: Mutex<()>,

@@ -5,7 +5,7 @@
 //! 3. Read the log from the catalogue's position on. Table changes that the
 //!    catalogue does not have yet are redone; rows newer than what an index's
 //!    file holds go into its memtable, which is flushed when memory is short.
-//! 4. Ids without a commit record are aborted.
+//! 4. Ids without a commit record are aborted, unless they were prepared.
 //! 5. Files that look like ours and that no table has are removed.
 //! 6. A new catalogue makes all this final.
 //!
@@ -22,11 +22,12 @@ use crate::engine::Inner;
 use crate::error::{EngineError, EngineResult};
 use crate::name::file_id_of;
 use crate::options::{EngineOptions, Level};
+use crate::prepared::{self, PreparedEntry, PreparedList};
 use crate::statistics::EngineCounts;
 use crate::table::{Index, Table};
 use crate::tables::{FILE_ID_COUNTER, NO_TABLE, Tables, make_directory, parents};
 use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,6 +60,8 @@ struct Replay {
     written: Vec<Arc<Index>>,
     /// Where index files lie, once it was needed to look.
     places: Option<HashMap<FileId, PathBuf>>,
+    /// Prepared transactions by name, whatever became of them since.
+    prepared: BTreeMap<Vec<u8>, Vec<WriteId>>,
     records: u64,
     unlooked_bytes: u64,
     messages: Vec<(Level, String)>,
@@ -130,6 +133,10 @@ pub(crate) fn open(
         indexes: HashMap::new(),
         written: Vec::new(),
         places: None,
+        prepared: std::mem::take(&mut catalogue.prepared)
+            .into_iter()
+            .map(|entry| (entry.xid, entry.write_ids))
+            .collect(),
         records: 0,
         unlooked_bytes: 0,
         messages: Vec::new(),
@@ -154,6 +161,7 @@ pub(crate) fn open(
         commit_sync: AtomicBool::new(replay.options.commit_sync),
         replay_from: AtomicU64::new(replay_from.0),
         written: RwLock::new(replay.written),
+        prepared: PreparedList::default(),
         tables: Mutex::new(replay.tables),
         options: replay.options,
         disk: replay.disk,
@@ -172,6 +180,13 @@ pub(crate) fn open(
     inner
         .transactions
         .set_lock_bytes_max(inner.budget.lock_bytes());
+    let found = replay.prepared.into_iter();
+    let found = found.map(|(xid, write_ids)| PreparedEntry { xid, write_ids });
+    let prepared = prepared::restore(&inner, found.collect());
+    if prepared > 0 {
+        let text = format!("{prepared} prepared transactions wait for their coordinator");
+        inner.message(Level::Note, &text);
+    }
     for (level, text) in replay.messages {
         inner.message(level, &text);
     }
@@ -181,7 +196,10 @@ pub(crate) fn open(
 /// Decides what is undecided, tidies up, and writes the catalogue.
 pub(crate) fn finish(inner: &Arc<Inner>) -> EngineResult<()> {
     let ids = inner.transactions.ids();
-    let lost = ids.active_below(ids.next());
+    let prepared = inner.prepared.entries();
+    let promised: BTreeSet<WriteId> = prepared.into_iter().flat_map(|e| e.write_ids).collect();
+    let mut lost = ids.active_below(ids.next());
+    lost.retain(|id| !promised.contains(id));
     ids.abort(&lost);
     inner.transactions.prune();
     find_moved(inner)?;
@@ -363,7 +381,15 @@ impl Replay {
                 ids.abort(&list);
                 Ok(())
             }
-            Record::Prepare { .. } | Record::Checkpoint { .. } => Ok(()),
+            Record::Prepare { xid, write_ids, .. } => {
+                let list: Vec<WriteId> = write_ids.iter().collect();
+                for id in &list {
+                    self.transactions.ids().adopt(*id, NOBODY);
+                }
+                self.prepared.insert(xid.to_vec(), list);
+                Ok(())
+            }
+            Record::Checkpoint { .. } => Ok(()),
             Record::TableCreated { .. }
             | Record::TableDropped { .. }
             | Record::TableRenamed { .. }

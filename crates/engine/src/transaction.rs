@@ -61,6 +61,8 @@ pub struct EngineTransaction {
     pub(crate) rows: RowCounts,
     /// The commit record may or may not be durable.
     in_doubt: bool,
+    /// The coordinator's name, once the transaction is prepared.
+    pub(crate) prepared: Option<Box<[u8]>>,
 }
 
 impl Engine {
@@ -80,6 +82,7 @@ impl Engine {
             unreported_bytes: 0,
             rows: RowCounts::default(),
             in_doubt: false,
+            prepared: None,
         }
     }
 }
@@ -170,6 +173,17 @@ impl EngineTransaction {
         Ok(())
     }
 
+    /// Refuses what a prepared transaction has promised not to do.
+    #[inline]
+    pub(crate) fn check_open(&self) -> EngineResult<()> {
+        if self.prepared.is_some() {
+            return Err(EngineError::InvalidArgument(
+                "the transaction is prepared".into(),
+            ));
+        }
+        Ok(())
+    }
+
     /// Takes the snapshot now.
     ///
     /// # Errors
@@ -229,6 +243,7 @@ impl EngineTransaction {
     /// # Errors
     /// `Internal` after the end of the transaction.
     pub fn rollback_to_savepoint(&mut self, mark: u64) -> EngineResult<()> {
+        self.check_open()?;
         let core = self.core.as_mut().ok_or_else(ended)?;
         let aborted = self.inner.transactions.rollback_to(core, Savepoint(mark));
         if !aborted.is_empty() {
@@ -257,7 +272,12 @@ impl EngineTransaction {
     /// Those of the log. After a failed sync the outcome is known only when the
     /// engine is opened again; rolling back then ends the handle alone.
     pub fn commit(&mut self) -> EngineResult<()> {
+        self.commit_logged(self.inner.commit_sync.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn commit_logged(&mut self, sync: bool) -> EngineResult<()> {
         let inner = Arc::clone(&self.inner);
+        let is_prepared = self.prepared.is_some();
         let core = self.core.as_mut().ok_or_else(ended)?;
         if self.in_doubt {
             return Err(EngineError::Internal("the commit is in doubt".into()));
@@ -266,13 +286,11 @@ impl EngineTransaction {
             inner.log_counters()?;
             self.shared.set_commit_floor(inner.log.end());
             let lsn = inner.log.append(&Record::Commit {
-                transaction: 0,
+                transaction: if is_prepared { core.id().0 } else { 0 },
                 write_ids: core.write_ids().into(),
             })?;
             inner.counts.log_commits.fetch_add(1, Ordering::Relaxed);
-            if inner.commit_sync.load(Ordering::Acquire)
-                && let Err(error) = inner.log.sync(lsn)
-            {
+            if sync && let Err(error) = inner.log.sync(lsn) {
                 self.in_doubt = true;
                 return Err(error.into());
             }
@@ -281,11 +299,32 @@ impl EngineTransaction {
         if let Some(core) = self.core.take() {
             inner.transactions.publish(core);
         }
+        self.forget_prepared();
+        Ok(())
+    }
+
+    /// Undoes everything and ends the transaction. A prepared one stays
+    /// prepared when the log does not take its end.
+    ///
+    /// # Errors
+    /// Those of the log, if it was prepared.
+    pub fn try_rollback(&mut self) -> EngineResult<()> {
+        if self.prepared.is_some() && !self.in_doubt {
+            return self.roll_back_prepared().inspect_err(|_| self.detach());
+        }
+        self.roll_back_open();
         Ok(())
     }
 
     /// Undoes everything and ends the transaction.
     pub fn rollback(&mut self) {
+        if let Err(error) = self.try_rollback() {
+            let text = format!("a prepared transaction was not rolled back: {error}");
+            self.inner.message(Level::Error, &text);
+        }
+    }
+
+    fn roll_back_open(&mut self) {
         self.hand_over();
         let Some(core) = self.core.take() else {
             return;
@@ -300,8 +339,12 @@ impl EngineTransaction {
         }
     }
 
+    pub(crate) fn take_core(&mut self) -> Option<Transaction> {
+        self.core.take()
+    }
+
     /// What the engine must know when the transaction ends.
-    fn hand_over(&mut self) {
+    pub(crate) fn hand_over(&mut self) {
         self.view = None;
         self.flush_rows();
         let bytes = std::mem::take(&mut self.unreported_bytes);
@@ -317,7 +360,12 @@ impl EngineTransaction {
 
 impl Drop for EngineTransaction {
     fn drop(&mut self) {
-        self.rollback();
+        if self.prepared.is_some() && !self.in_doubt {
+            // The promise holds though nobody is there to keep it.
+            self.detach();
+        } else {
+            self.rollback();
+        }
     }
 }
 

@@ -178,6 +178,7 @@ impl EngineTransaction {
         steps: &mut [Step<'_>],
     ) -> EngineResult<()> {
         self.check_interrupt()?;
+        self.check_open()?;
         let bytes = check_sizes(steps)?;
         if self.inner.budget.must_report(self.unreported_bytes) {
             self.report_bytes()?;

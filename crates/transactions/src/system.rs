@@ -210,6 +210,15 @@ impl TransactionSystem {
         id
     }
 
+    /// Gives the transaction writes that recovery found undecided.
+    pub fn adopt(&self, transaction: &mut Transaction, ids: &[WriteId]) {
+        for id in ids {
+            self.ids.reactivate(*id, transaction.id());
+            transaction.push_write_id(*id);
+        }
+        transaction.savepoint();
+    }
+
     /// Takes a snapshot unless the transaction has one.
     pub fn take_snapshot(&self, transaction: &mut Transaction) -> CommitSequence {
         match transaction.snapshot {

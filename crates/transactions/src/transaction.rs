@@ -78,6 +78,11 @@ impl TransactionShared {
         self.commit_floor.store(floor.0, Ordering::SeqCst);
     }
 
+    /// Says that no record of this transaction is on its way into the log.
+    pub fn clear_commit_floor(&self) {
+        self.commit_floor.store(u64::MAX, Ordering::SeqCst);
+    }
+
     pub(crate) fn commit_floor(&self) -> Option<Lsn> {
         let floor = self.commit_floor.load(Ordering::SeqCst);
         (floor != u64::MAX).then_some(Lsn(floor))

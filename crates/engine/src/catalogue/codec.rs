@@ -1,6 +1,6 @@
 //! Bytes of catalogue entries, in the catalogue file and in log records.
 
-use super::{Catalogue, IndexEntry, TableEntry};
+use super::{Catalogue, IndexEntry, PreparedEntry, TableEntry};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -195,10 +195,16 @@ impl Catalogue {
         for table in self.tables.values() {
             table.put(out);
         }
+        out.put_varint(self.prepared.len() as u64);
+        for prepared in &self.prepared {
+            out.put_bytes(&prepared.xid);
+            put_ids(out, &prepared.write_ids);
+        }
     }
 
-    pub(super) fn take(take: &mut Take<'_>) -> Decoded<Self> {
-        Ok(Self {
+    /// `version` is the file's: before 2 nothing was prepared.
+    pub(super) fn take(take: &mut Take<'_>, version: u32) -> Decoded<Self> {
+        let mut catalogue = Self {
             instance: take.u64()?,
             replay_from: Lsn(take.u64()?),
             tables_lsn: Lsn(take.u64()?),
@@ -211,6 +217,16 @@ impl Catalogue {
                 .into_iter()
                 .map(|table| (table.id, table))
                 .collect(),
-        })
+            prepared: Vec::new(),
+        };
+        if version >= 2 {
+            catalogue.prepared = take_list(take, |take| {
+                Ok(PreparedEntry {
+                    xid: take.bytes()?.to_vec(),
+                    write_ids: take_ids(take)?,
+                })
+            })?;
+        }
+        Ok(catalogue)
     }
 }

@@ -14,7 +14,7 @@ pub const CATALOGUE_FILE: &str = "teak.catalogue";
 const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
 /// The version of the file's form.
-pub const CATALOGUE_VERSION: u32 = 1;
+pub const CATALOGUE_VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
@@ -70,7 +70,7 @@ pub fn decode_catalogue(path: &Path, bytes: &[u8]) -> StorageResult<Catalogue> {
         return Err(corrupt("the catalogue's checksum is wrong"));
     }
     let mut take = Take::new(payload);
-    match Catalogue::take(&mut take) {
+    match Catalogue::take(&mut take, version) {
         Ok(catalogue) if take.is_empty() => Ok(catalogue),
         _ => Err(corrupt("the catalogue is malformed")),
     }
@@ -120,7 +120,7 @@ pub(crate) fn write_catalogue(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{IndexEntry, TableEntry};
+    use super::super::{IndexEntry, PreparedEntry, TableEntry};
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -134,6 +134,10 @@ mod tests {
         catalogue.next_write_id = WriteId(90);
         catalogue.active = vec![WriteId(70), WriteId(88)];
         catalogue.aborted = vec![WriteId(3), WriteId(4), WriteId(80)];
+        catalogue.prepared = vec![PreparedEntry {
+            xid: b"x".to_vec(),
+            write_ids: vec![WriteId(70), WriteId(88)],
+        }];
         let table = TableEntry {
             id: 7,
             name: "db/t".into(),
@@ -197,7 +201,7 @@ mod tests {
 
         #[test]
         fn decoder_never_panics_on_any_payload(payload: Vec<u8>) {
-            let _ = Catalogue::take(&mut Take::new(&payload));
+            let _ = Catalogue::take(&mut Take::new(&payload), CATALOGUE_VERSION);
             let _ = TableEntry::take(&mut Take::new(&payload));
             let _ = super::super::decode_paths(&payload);
             let _ = super::super::decode_indexes_changed(&payload);

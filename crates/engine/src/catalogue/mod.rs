@@ -14,6 +14,7 @@ pub(crate) use codec::{
 pub use file::{CATALOGUE_FILE, CATALOGUE_VERSION, decode_catalogue};
 pub(crate) use file::{read_catalogue, write_catalogue};
 
+pub use crate::prepared::PreparedEntry;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use teak_base::{Codec, FileId, Lsn, WriteId};
@@ -78,6 +79,8 @@ pub struct Catalogue {
     pub active: Vec<WriteId>,
     /// Ids that are visible to nobody, some index may hold their writes.
     pub aborted: Vec<WriteId>,
+    /// Transactions prepared for two-phase commit.
+    pub prepared: Vec<PreparedEntry>,
     /// The tables by id.
     pub tables: BTreeMap<u64, TableEntry>,
 }
@@ -95,6 +98,7 @@ impl Catalogue {
             next_write_id: WriteId(1),
             active: Vec::new(),
             aborted: Vec::new(),
+            prepared: Vec::new(),
             tables: BTreeMap::new(),
         }
     }

@@ -1,0 +1,279 @@
+//! Two-phase commit: transactions that have promised to outlive a crash, and
+//! end only when their coordinator says how.
+//!
+//! A prepared transaction is listed here from its prepare record until its
+//! outcome is published. The catalogue carries the list, so a transaction that
+//! nobody ends does not hold the log. Around each of its records the
+//! transaction's floor keeps the log from before the record on: a catalogue
+//! written meanwhile either has the outcome or leaves it to the replay.
+//!
+//! Its rows need no locks to be restored: their newest versions are undecided,
+//! which locks them. Rows that it only read are not locked after a crash.
+
+use crate::engine::{Engine, Inner};
+use crate::error::{EngineError, EngineResult};
+use crate::transaction::EngineTransaction;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_base::WriteId;
+use teak_transactions::{Transaction, TransactionShared, WriteFate};
+use teak_write_ahead_log::Record;
+
+/// Longest name of a prepared transaction, in bytes.
+pub const XID_BYTES_MAX: usize = 1024;
+
+/// A prepared transaction in the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedEntry {
+    /// The coordinator's name for it.
+    pub xid: Vec<u8>,
+    /// Its writes.
+    pub write_ids: Vec<WriteId>,
+}
+
+struct Listed {
+    write_ids: Vec<WriteId>,
+    /// The transaction, once nobody but the coordinator ends it.
+    detached: Option<Transaction>,
+}
+
+/// The prepared transactions of an engine, by the coordinator's names.
+#[derive(Default)]
+pub(crate) struct PreparedList {
+    by_xid: Mutex<BTreeMap<Vec<u8>, Listed>>,
+}
+
+impl PreparedList {
+    /// For the catalogue. Read after the undecided ids.
+    pub(crate) fn entries(&self) -> Vec<PreparedEntry> {
+        let list = self.by_xid.lock();
+        list.iter()
+            .filter(|(_, listed)| !listed.write_ids.is_empty())
+            .map(|(xid, listed)| PreparedEntry {
+                xid: xid.clone(),
+                write_ids: listed.write_ids.clone(),
+            })
+            .collect()
+    }
+
+    fn remove(&self, xid: &[u8]) {
+        self.by_xid.lock().remove(xid);
+    }
+
+    /// Takes a detached transaction to end it; it stays listed.
+    fn take(&self, xid: &[u8]) -> EngineResult<Transaction> {
+        let mut list = self.by_xid.lock();
+        let listed = list.get_mut(xid).ok_or(EngineError::NotFound)?;
+        listed.detached.take().ok_or(EngineError::NotFound)
+    }
+
+    fn put_back(&self, xid: &[u8], transaction: Transaction) {
+        if let Some(listed) = self.by_xid.lock().get_mut(xid) {
+            listed.detached = Some(transaction);
+        }
+    }
+}
+
+/// Lists what recovery found prepared and undecided. Returns how many.
+pub(crate) fn restore(inner: &Inner, found: Vec<PreparedEntry>) -> usize {
+    let ids = inner.transactions.ids();
+    let mut list = inner.prepared.by_xid.lock();
+    for entry in found {
+        let undecided = |id: &WriteId| matches!(ids.fate(*id), WriteFate::Active(_));
+        if !entry.write_ids.iter().any(undecided) {
+            continue;
+        }
+        let mut transaction = inner.transactions.begin();
+        inner.transactions.adopt(&mut transaction, &entry.write_ids);
+        let listed = Listed {
+            write_ids: entry.write_ids,
+            detached: Some(transaction),
+        };
+        list.insert(entry.xid, listed);
+    }
+    list.len()
+}
+
+/// Logs the end of a prepared transaction, durably if commits are.
+fn log_end(inner: &Inner, shared: &TransactionShared, record: &Record<'_>) -> EngineResult<()> {
+    shared.set_commit_floor(inner.log.end());
+    let lsn = inner.log.append(record)?;
+    if inner.commit_sync.load(Ordering::Acquire) {
+        inner.log.sync(lsn)?;
+    }
+    Ok(())
+}
+
+fn abort_record(write_ids: &[WriteId]) -> Record<'_> {
+    Record::Abort {
+        write_ids: write_ids.into(),
+    }
+}
+
+impl EngineTransaction {
+    /// Promises that the transaction survives a crash until it is committed or
+    /// rolled back, here or by its name `xid`. No further write is taken. A
+    /// transaction without writes promises nothing and is not listed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the name is too long or in use; those of the log,
+    /// after which the transaction must be rolled back.
+    pub fn prepare(&mut self, xid: &[u8]) -> EngineResult<()> {
+        if xid.len() > XID_BYTES_MAX {
+            return Err(EngineError::InvalidArgument(
+                "the name of a prepared transaction is too long".into(),
+            ));
+        }
+        let inner = Arc::clone(&self.inner);
+        let core = self.core()?;
+        if !core.has_writes() {
+            return Ok(());
+        }
+        let write_ids = core.write_ids().to_vec();
+        let transaction = core.id().0;
+        inner.log_counters()?;
+        {
+            let mut list = inner.prepared.by_xid.lock();
+            if list.contains_key(xid) {
+                return Err(EngineError::InvalidArgument(
+                    "a prepared transaction of this name exists".into(),
+                ));
+            }
+            // The name is taken; the catalogue hears of it with the writes.
+            let listed = Listed {
+                write_ids: Vec::new(),
+                detached: None,
+            };
+            list.insert(xid.to_vec(), listed);
+        }
+        self.shared().set_commit_floor(inner.log.end());
+        let logged = inner
+            .log
+            .append(&Record::Prepare {
+                transaction,
+                xid,
+                write_ids: write_ids.as_slice().into(),
+            })
+            .and_then(|lsn| {
+                if inner.commit_sync.load(Ordering::Acquire) {
+                    inner.log.sync(lsn)?;
+                }
+                Ok(())
+            });
+        if let Err(error) = logged {
+            inner.prepared.remove(xid);
+            return Err(error.into());
+        }
+        if let Some(listed) = inner.prepared.by_xid.lock().get_mut(xid) {
+            listed.write_ids = write_ids;
+        }
+        self.shared().clear_commit_floor();
+        self.prepared = Some(xid.into());
+        Ok(())
+    }
+
+    /// Commits a prepared transaction, in the order of the calls, without
+    /// waiting for the disk: the coordinator can tell its outcome after a
+    /// crash. On success the transaction has ended.
+    ///
+    /// # Errors
+    /// Those of the log; the transaction stays prepared.
+    pub fn commit_ordered(&mut self) -> EngineResult<()> {
+        if self.prepared.is_none() && self.has_writes() {
+            return Err(EngineError::Internal(
+                "a transaction that was not prepared is committed in order".into(),
+            ));
+        }
+        self.commit_logged(false)
+    }
+
+    /// Gives the handle up and leaves a prepared transaction to whoever knows
+    /// its name. One that was not prepared is rolled back.
+    pub fn detach(&mut self) {
+        let Some(xid) = self.prepared.take() else {
+            self.rollback();
+            return;
+        };
+        self.hand_over();
+        if let Some(core) = self.take_core() {
+            self.inner.prepared.put_back(&xid, core);
+        }
+    }
+
+    /// Undoes a prepared transaction and ends it.
+    ///
+    /// # Errors
+    /// Those of the log; the transaction stays prepared.
+    pub(crate) fn roll_back_prepared(&mut self) -> EngineResult<()> {
+        let inner = Arc::clone(&self.inner);
+        let core = self.core()?;
+        let write_ids = core.write_ids().to_vec();
+        log_end(&inner, self.shared(), &abort_record(&write_ids))?;
+        self.hand_over();
+        if let Some(core) = self.take_core() {
+            inner.transactions.abort(core);
+        }
+        self.forget_prepared();
+        Ok(())
+    }
+
+    /// Takes the transaction off the list, its outcome being published.
+    pub(crate) fn forget_prepared(&mut self) {
+        if let Some(xid) = self.prepared.take() {
+            self.inner.prepared.remove(&xid);
+        }
+    }
+}
+
+impl Engine {
+    /// Names of the prepared transactions that no handle owns: those found at
+    /// opening, and those detached since.
+    #[must_use]
+    pub fn prepared(&self) -> Vec<Vec<u8>> {
+        let list = self.inner.prepared.by_xid.lock();
+        list.iter()
+            .filter(|(_, listed)| listed.detached.is_some())
+            .map(|(xid, _)| xid.clone())
+            .collect()
+    }
+
+    /// Commits a prepared transaction by its name.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none; those of the log, after which it stays
+    /// prepared.
+    pub fn commit_prepared(&self, xid: &[u8]) -> EngineResult<()> {
+        let inner = &self.inner;
+        let transaction = inner.prepared.take(xid)?;
+        let record = Record::Commit {
+            transaction: transaction.id().0,
+            write_ids: transaction.write_ids().into(),
+        };
+        if let Err(error) = log_end(inner, transaction.shared(), &record) {
+            inner.prepared.put_back(xid, transaction);
+            return Err(error);
+        }
+        inner.transactions.publish(transaction);
+        inner.prepared.remove(xid);
+        Ok(())
+    }
+
+    /// Rolls a prepared transaction back by its name.
+    ///
+    /// # Errors
+    /// As [`Engine::commit_prepared`].
+    pub fn rollback_prepared(&self, xid: &[u8]) -> EngineResult<()> {
+        let inner = &self.inner;
+        let transaction = inner.prepared.take(xid)?;
+        let record = abort_record(transaction.write_ids());
+        if let Err(error) = log_end(inner, transaction.shared(), &record) {
+            inner.prepared.put_back(xid, transaction);
+            return Err(error);
+        }
+        inner.transactions.abort(transaction);
+        inner.prepared.remove(xid);
+        Ok(())
+    }
+}

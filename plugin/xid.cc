@@ -1,0 +1,98 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See xid.h. */
+
+#include "xid.h"
+
+#include <string>
+
+#include "errors.h"
+#include "handlerton.h"
+
+namespace teak {
+
+XidBytes::XidBytes(const XID &xid) {
+  int8store(bytes_, static_cast<ulonglong>(xid.formatID));
+  bytes_[8] = static_cast<uint8_t>(xid.gtrid_length);
+  bytes_[9] = static_cast<uint8_t>(xid.bqual_length);
+  const size_t parts = std::min<size_t>(bytes_[8] + bytes_[9], XIDDATASIZE);
+  memcpy(bytes_ + HEADER_BYTES, xid.data, parts);
+  length_ = HEADER_BYTES + parts;
+}
+
+bool XidBytes::parse(teak_slice bytes, XID *xid) {
+  if (bytes.len < HEADER_BYTES || bytes.len > HEADER_BYTES + XIDDATASIZE) return false;
+  if (bytes.len != size_t{HEADER_BYTES} + bytes.data[8] + bytes.data[9]) return false;
+  xid->formatID = static_cast<long>(sint8korr(bytes.data));
+  xid->gtrid_length = bytes.data[8];
+  xid->bqual_length = bytes.data[9];
+  memcpy(xid->data, bytes.data + HEADER_BYTES, bytes.len - HEADER_BYTES);
+  return true;
+}
+
+namespace {
+
+struct Wanted {
+  XID *list;
+  uint length, found;
+  std::string *after;
+};
+
+/* The server asks again as long as it gets a full list, and decides its own transactions between: names come in order. */
+void want(void *context, teak_slice bytes) {
+  auto *wanted = static_cast<Wanted *>(context);
+  std::string name(reinterpret_cast<const char *>(bytes.data), bytes.len);
+  if (name <= *wanted->after || wanted->found == wanted->length) return;
+  *wanted->after = name;
+  if (XidBytes::parse(bytes, &wanted->list[wanted->found]))
+    wanted->found++;
+  else
+    sql_print_warning("TEAK: a prepared transaction is not the server's: it stays prepared");
+}
+
+/* X/Open's codes, which the server compares with 0 only. */
+constexpr int XA_OK = 0, XAER_NOTA = -4, XAER_RMFAIL = -7;
+
+int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice)) {
+  switch (end(engine, XidBytes(xid).slice())) {
+    case TEAK_OK:
+      return XA_OK;
+    case TEAK_NOT_FOUND:
+      return XAER_NOTA;
+    default:
+      sql_print_error("TEAK: a prepared transaction could not be ended: %s", last_error_text().c_str());
+      // The server does not look at what XA COMMIT and XA ROLLBACK return here.
+      if (current_thd != nullptr) my_error(ER_XAER_RMERR, MYF(0));
+      return XAER_RMFAIL;
+  }
+}
+
+}  // namespace
+
+int recover_prepared(handlerton *, XID *list, uint length) {
+  static std::string after;  // recovery runs once, in one thread
+  Wanted wanted = {list, length, 0, &after};
+  if (teak_prepared_list(engine, want, &wanted) != TEAK_OK) {
+    sql_print_error("TEAK: prepared transactions cannot be listed: %s", last_error_text().c_str());
+    return 0;
+  }
+  return static_cast<int>(wanted.found);
+}
+
+int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_commit_prepared); }
+int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_rollback_prepared); }
+
+/* The binary log wants to forget its older files: what they hold must be durable here without them. */
+void commit_checkpoint_request(void *cookie) {
+  teak_status status = teak_engine_flush_log(engine);
+  if (status == TEAK_OK)
+    commit_checkpoint_notify_ha(cookie);
+  else
+    sql_print_error("TEAK: the log could not be synced, older binary logs are kept: %s", last_error_text().c_str());
+}
+
+}  // namespace teak

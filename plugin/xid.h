@@ -1,0 +1,43 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Two-phase commit with the server as coordinator: what it asks of prepared transactions that no session owns. */
+
+#ifndef TEAK_XID_H
+#define TEAK_XID_H
+
+#include "server_version.h"
+
+#include "core.h"
+
+namespace teak {
+
+/* An XID as the core keeps it: format (8 bytes), lengths of both parts (1 byte each), the parts. */
+class XidBytes {
+ public:
+  explicit XidBytes(const XID &xid);
+  teak_slice slice() const { return {bytes_, length_}; }
+
+  /* The other way. False: these bytes are no XID. */
+  static bool parse(teak_slice bytes, XID *xid);
+
+ private:
+  static constexpr size_t HEADER_BYTES = 10;
+  uint8_t bytes_[HEADER_BYTES + XIDDATASIZE];
+  size_t length_;
+};
+
+inline XidBytes xid_bytes(const XID &xid) { return XidBytes(xid); }
+
+/* Hooks of the handlerton. */
+int recover_prepared(handlerton *, XID *list, uint length);
+int commit_by_xid(handlerton *, XID *xid);
+int rollback_by_xid(handlerton *, XID *xid);
+void commit_checkpoint_request(void *cookie);
+
+}  // namespace teak
+
+#endif

@@ -53,7 +53,11 @@ for name; do
         build) stage build make --no-print-directory build ;;
         codecs) stage codecs plugin/tests/run.sh ;;
         mtr) stage mtr scripts/mtr.sh ;;
-        kill) stage kill scripts/kill_test.py --kills="${KILLS:-20}" ;;
+        kill)
+            stage kill scripts/kill_test.py --kills="${KILLS:-20}"
+            stage kill-binlog scripts/kill_test.py --kills=8 --seed=2 --cache=8M --server-option=--log-bin=kill \
+                --server-option=--binlog-format=row --server-option=--sync-binlog=1
+            ;;
         simulate) stage simulate scripts/simulate.sh "${SEEDS:-300}" ;;
         *) fail "There is no stage $name." ;;
     esac

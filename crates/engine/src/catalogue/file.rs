@@ -171,6 +171,21 @@ mod tests {
     }
 
     #[test]
+    fn version_one_is_read_and_had_nothing_prepared() {
+        let mut catalogue = example();
+        catalogue.prepared.clear();
+        let mut bytes = encode(&catalogue);
+        // It ended before the (empty) list.
+        assert_eq!(bytes.pop(), Some(0));
+        bytes[8] = 1;
+        let length = (bytes.len() - HEADER_BYTES) as u64;
+        bytes[16..24].copy_from_slice(&length.to_le_bytes());
+        let sum = checksum_parts(&[&bytes[..24], &bytes[HEADER_BYTES..]]);
+        bytes[24..32].copy_from_slice(&sum.to_le_bytes());
+        assert_eq!(decode_catalogue(Path::new("c"), &bytes).unwrap(), catalogue);
+    }
+
+    #[test]
     fn newer_versions_are_refused_by_name() {
         let mut bytes = encode(&example());
         bytes[8] = 99;

@@ -65,6 +65,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       explain = true;
       break;
     case TEAK_IO:
+    case TEAK_IN_USE:
     case TEAK_POISONED:
     case TEAK_INVALID_ARGUMENT:
     case TEAK_UNSUPPORTED_FORMAT:

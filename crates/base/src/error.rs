@@ -56,6 +56,11 @@ pub enum StorageError {
         /// The file concerned.
         path: PathBuf,
     },
+    /// Somebody else, here or in another process, has the data open.
+    InUse {
+        /// The file that is locked.
+        path: PathBuf,
+    },
     /// An earlier write or sync failed, so nothing later can be promised.
     Poisoned {
         /// The file concerned.
@@ -103,6 +108,12 @@ impl StorageError {
         }
     }
 
+    /// Whether the error says that the disk or quota is full.
+    #[must_use]
+    pub fn is_no_space(&self) -> bool {
+        matches!(self, Self::NoSpace { .. })
+    }
+
     /// Whether the error says that stored bytes are damaged.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
@@ -139,6 +150,11 @@ impl fmt::Display for StorageError {
             ),
             Self::NotFound { path } => write!(f, "{} does not exist", path.display()),
             Self::AlreadyExists { path } => write!(f, "{} exists already", path.display()),
+            Self::InUse { path } => write!(
+                f,
+                "{} is locked: another process, or another engine of this one, has the data open",
+                path.display()
+            ),
             Self::Poisoned { path, first } => write!(
                 f,
                 "{} accepts no more writes after an earlier failure: {first}",

@@ -119,7 +119,7 @@ impl PreparedCheckpoint {
             .file
             .write_all_at(&superblock, self.slot.other().offset());
         drop(copied);
-        cut_tail(&inner, &inner.state());
+        cut_tail(&inner, &inner.state(), TAIL_BYTES_MIN);
         Ok(())
     }
 }
@@ -141,12 +141,12 @@ impl Drop for PreparedCheckpoint {
     }
 }
 
-/// Shortens the file to what is in use. Under the lock, so that no writer is
-/// given space beyond the end meanwhile.
-fn cut_tail(inner: &Inner, state: &State) {
+/// Shortens the file to what is in use, if that gives back as much as `least`.
+/// Under the lock, so that no writer is given space beyond the end meanwhile.
+pub(crate) fn cut_tail(inner: &Inner, state: &State, least: u64) {
     let end = state.space.end();
     let file_bytes = inner.file_bytes.load(Ordering::Relaxed);
-    if file_bytes.saturating_sub(end) >= TAIL_BYTES_MIN && inner.file.set_len(end).is_ok() {
+    if file_bytes.saturating_sub(end) >= least && inner.file.set_len(end).is_ok() {
         inner.file_bytes.store(end, Ordering::Relaxed);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::address::{BLOCKS_START, BlockAddress};
 use crate::block::{self, Block, BlockKind};
-use crate::checkpoint::PreparedCheckpoint;
+use crate::checkpoint::{PreparedCheckpoint, cut_tail};
 use crate::extents::{Extent, ExtentSet, coalesce};
 use crate::space::Space;
 use crate::space_map::{Decoder, SpaceMap};
@@ -379,6 +379,12 @@ impl BlockFile {
     /// that was not live.
     pub fn prepare_checkpoint(&self, payload: Vec<u8>) -> StorageResult<PreparedCheckpoint> {
         PreparedCheckpoint::new(Arc::clone(&self.inner), payload)
+    }
+
+    /// Gives the space behind the last block in use back to the file system:
+    /// what a writer that failed has left there.
+    pub fn give_back_tail(&self) {
+        cut_tail(&self.inner, &self.inner.state(), 1);
     }
 
     /// Sizes and counts.

@@ -68,6 +68,9 @@ fn a_full_disk_leaves_the_file_usable() {
     writer.write(PAGE, &[2; 90_000]).unwrap();
     let full = writer.finish().unwrap_err();
     assert!(matches!(full, StorageError::NoSpace { .. }), "{full}");
+    assert_eq!(disk.used_bytes(), 100_000);
+    file.give_back_tail();
+    assert!(disk.used_bytes() < 30_000);
     let small = write(&file, &[3; 20_000]);
     file.publish(Vec::new(), &[kept]);
     checkpoint(&file, b"2");

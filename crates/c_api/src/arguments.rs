@@ -53,7 +53,7 @@ impl teak_slice {
     pub(crate) unsafe fn text<'a>(self, what: &str) -> Result<&'a str, Failure> {
         // SAFETY: passed on.
         let bytes = unsafe { self.bytes() }?;
-        std::str::from_utf8(bytes).map_err(|_| Failure::invalid(&format!("{what} is not UTF-8")))
+        std::str::from_utf8(bytes).map_err(|_| Failure::invalid(format!("{what} is not UTF-8")))
     }
 }
 
@@ -64,7 +64,7 @@ fn no_slice() -> Failure {
 
 #[cold]
 fn is_null(what: &str) -> Failure {
-    Failure::invalid(&format!("{what} is NULL"))
+    Failure::invalid(format!("{what} is NULL"))
 }
 
 /// A handle or struct behind a pointer.
@@ -95,7 +95,7 @@ pub(crate) unsafe fn array<'a, T>(
         return Err(is_null(what));
     }
     if count > BYTES_MAX / size_of::<T>().max(1) {
-        return Err(Failure::invalid(&format!("{what} cannot be that many")));
+        return Err(Failure::invalid(format!("{what} cannot be that many")));
     }
     // SAFETY: the caller's promise of a pointer with a length.
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })

@@ -48,6 +48,8 @@ pub enum teak_status {
     TEAK_OUT_OF_MEMORY = 16,
     /// A bug, or a call on a handle that has ended.
     TEAK_INTERNAL = 17,
+    /// Another process, or another engine of this one, has the data directory open.
+    TEAK_IN_USE = 18,
 }
 
 use teak_status::*;
@@ -62,10 +64,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn invalid(text: &str) -> Self {
+    #[cold]
+    pub(crate) fn invalid(text: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status: TEAK_INVALID_ARGUMENT,
-            text: Cow::Owned(text.to_owned()),
+            text: text.into(),
         }
     }
 }
@@ -76,6 +79,7 @@ fn storage_status(error: &StorageError) -> teak_status {
         StorageError::Corrupt { .. } => TEAK_CORRUPT,
         StorageError::UnsupportedFormat { .. } => TEAK_UNSUPPORTED_FORMAT,
         StorageError::Poisoned { .. } => TEAK_POISONED,
+        StorageError::InUse { .. } => TEAK_IN_USE,
         StorageError::Interrupted => TEAK_INTERRUPTED,
         StorageError::TooLarge { .. } => TEAK_TOO_LARGE,
         _ => TEAK_IO,
@@ -116,22 +120,28 @@ thread_local! {
 fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic
         .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("internal error: {}", text.unwrap_or_default())
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("internal error: {}", text.unwrap_or("no text"))
 }
 
 /// Runs a call: keeps its error for `teak_last_error`, and lets no panic out.
 pub(crate) fn call(body: impl FnOnce() -> Outcome) -> teak_status {
-    let failure = match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(status)) => return status,
-        Ok(Err(failure)) => failure,
-        Err(panic) => Failure {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(status)) => status,
+        Ok(Err(failure)) => keep(&failure),
+        Err(panic) => keep(&Failure {
             status: TEAK_INTERNAL,
-            text: Cow::Owned(panic_text(&*panic)),
-        },
-    };
-    LAST_ERROR.with_borrow_mut(|last| {
+            text: panic_text(&*panic).into(),
+        }),
+    }
+}
+
+#[cold]
+fn keep(failure: &Failure) -> teak_status {
+    // A thread that calls from its last destructors has no text any more.
+    let _ = LAST_ERROR.try_with(|last| {
+        let mut last = last.borrow_mut();
         last.clear();
         last.push_str(&failure.text);
     });
@@ -142,7 +152,8 @@ pub(crate) fn call(body: impl FnOnce() -> Outcome) -> teak_status {
 /// returns its whole length, without the terminator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_last_error(buffer: *mut c_char, capacity: usize) -> usize {
-    LAST_ERROR.with_borrow(|last| {
+    let copy = |last: &RefCell<String>| {
+        let last = last.borrow();
         let copied = last.len().min(capacity);
         if !buffer.is_null() {
             // SAFETY: the caller's buffer holds `capacity` bytes, and no part
@@ -154,5 +165,115 @@ pub unsafe extern "C" fn teak_last_error(buffer: *mut c_char, capacity: usize) -
             }
         }
         last.len()
-    })
+    };
+    LAST_ERROR.try_with(copy).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn last_error() -> String {
+        let mut text = vec![0u8; 256];
+        // SAFETY: the buffer holds as many bytes as are said.
+        let length = unsafe { teak_last_error(text.as_mut_ptr().cast(), text.len()) };
+        text.truncate(length);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_panic_becomes_a_status_with_its_text() {
+        assert_eq!(call(|| panic!("the sky fell")), TEAK_INTERNAL);
+        assert_eq!(last_error(), "internal error: the sky fell");
+        let what = "roof";
+        assert_eq!(call(|| panic!("the {what} fell")), TEAK_INTERNAL);
+        assert_eq!(last_error(), "internal error: the roof fell");
+        assert_eq!(call(|| std::panic::panic_any(7)), TEAK_INTERNAL);
+        assert_eq!(last_error(), "internal error: no text");
+    }
+
+    #[test]
+    fn success_leaves_the_last_error_alone() {
+        assert_eq!(call(|| Err(Failure::invalid("no"))), TEAK_INVALID_ARGUMENT);
+        assert_eq!(call(|| Ok(TEAK_OK)), TEAK_OK);
+        assert_eq!(last_error(), "no");
+    }
+
+    #[test]
+    fn every_error_but_not_found_has_a_sentence() {
+        let path = std::path::PathBuf::from("f");
+        let name = || "t".to_owned();
+        let corrupt = || StorageError::Corrupt {
+            path: "f".into(),
+            offset: 1,
+            reason: name(),
+        };
+        let cases = [
+            (EngineError::DuplicateKey, TEAK_DUPLICATE_KEY),
+            (EngineError::Conflict, TEAK_CONFLICT),
+            (EngineError::Wait(WaitError::Timeout), TEAK_LOCK_TIMEOUT),
+            (EngineError::Wait(WaitError::Deadlock), TEAK_DEADLOCK),
+            (EngineError::Wait(WaitError::Interrupted), TEAK_INTERRUPTED),
+            (
+                EngineError::Wait(WaitError::TooManyLocks),
+                TEAK_OUT_OF_MEMORY,
+            ),
+            (EngineError::TableExists { name: name() }, TEAK_TABLE_EXISTS),
+            (
+                EngineError::NoSuchTable { name: name() },
+                TEAK_NO_SUCH_TABLE,
+            ),
+            (
+                EngineError::TableDamaged {
+                    name: name(),
+                    cause: corrupt(),
+                },
+                TEAK_CORRUPT,
+            ),
+            (EngineError::InvalidArgument(name()), TEAK_INVALID_ARGUMENT),
+            (EngineError::Internal(name()), TEAK_INTERNAL),
+            (corrupt().into(), TEAK_CORRUPT),
+            (
+                StorageError::NoSpace { path: path.clone() }.into(),
+                TEAK_NO_SPACE,
+            ),
+            (
+                StorageError::NotFound { path: path.clone() }.into(),
+                TEAK_IO,
+            ),
+            (StorageError::Interrupted.into(), TEAK_INTERRUPTED),
+            (
+                StorageError::Poisoned {
+                    path: path.clone(),
+                    first: name(),
+                }
+                .into(),
+                TEAK_POISONED,
+            ),
+            (
+                StorageError::UnsupportedFormat {
+                    path,
+                    found: 9,
+                    supported: 1,
+                }
+                .into(),
+                TEAK_UNSUPPORTED_FORMAT,
+            ),
+            (
+                StorageError::TooLarge {
+                    what: "key",
+                    bytes: 2,
+                    limit: 1,
+                }
+                .into(),
+                TEAK_TOO_LARGE,
+            ),
+        ];
+        for (error, status) in cases {
+            let said: String = error.to_string();
+            assert_eq!(call(|| Err(error.into())), status, "{said}");
+            assert_eq!(last_error(), said);
+        }
+        assert_eq!(call(|| Err(EngineError::NotFound.into())), TEAK_NOT_FOUND);
+    }
 }

@@ -6,12 +6,14 @@ mod fault;
 mod memory;
 mod random;
 mod real;
+mod system;
 
 pub use fault::{FaultDisk, SyncFailure, WriteFailure};
 pub use memory::MemoryDisk;
 pub use random::Random;
 pub use real::RealDisk;
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,6 +71,34 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// `Io`.
     fn sync_directory(&self, directory: &Path) -> StorageResult<()>;
+
+    /// Locks a file, which is created if missing and stays, against every other
+    /// caller, in this process or another, until the value is dropped or the
+    /// process ends.
+    ///
+    /// # Errors
+    /// `InUse` when somebody holds the lock; `Io`, `NoSpace`.
+    fn lock(&self, path: &Path) -> StorageResult<DiskLock>;
+}
+
+/// A lock on a file; dropping it unlocks.
+#[must_use]
+pub struct DiskLock {
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+impl DiskLock {
+    fn new(held: impl Any + Send + Sync) -> Self {
+        Self {
+            _held: Box::new(held),
+        }
+    }
+}
+
+impl Debug for DiskLock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DiskLock")
+    }
 }
 
 #[allow(clippy::len_without_is_empty)] // A fallible length has no useful is_empty.
@@ -104,6 +134,15 @@ pub trait DiskFile: Send + Sync + Debug {
     /// # Errors
     /// `NoSpace`, `Io`.
     fn set_len(&self, bytes: u64) -> StorageResult<()>;
+
+    /// Sets space aside, so that writes before `bytes` find room on a full disk
+    /// too. The length stays. [`DiskFile::set_len`] gives back what is set aside
+    /// beyond the new length, also when that is the old one. Does nothing where
+    /// the file system has no such thing.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`; some of it may be set aside.
+    fn reserve(&self, bytes: u64) -> StorageResult<()>;
 
     /// The name the file was opened by.
     fn path(&self) -> &Path;

@@ -1,6 +1,6 @@
 //! Files in memory, for tests that need no faults.
 
-use crate::{Disk, DiskFile};
+use crate::{Disk, DiskFile, DiskLock};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,36 @@ use teak_base::{StorageError, StorageResult};
 pub struct MemoryDisk {
     names: Mutex<BTreeMap<PathBuf, Arc<RwLock<Vec<u8>>>>>,
     directories: Mutex<BTreeSet<PathBuf>>,
+    locks: Arc<LockTable>,
+}
+
+/// The files locked on a disk in memory.
+#[derive(Debug, Default)]
+pub(crate) struct LockTable(Mutex<BTreeSet<PathBuf>>);
+
+struct Held {
+    table: Arc<LockTable>,
+    path: PathBuf,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.table.0.lock().remove(&self.path);
+    }
+}
+
+impl LockTable {
+    pub(crate) fn lock(self: &Arc<Self>, path: &Path) -> StorageResult<DiskLock> {
+        if !self.0.lock().insert(path.to_path_buf()) {
+            return Err(StorageError::InUse {
+                path: path.to_path_buf(),
+            });
+        }
+        Ok(DiskLock::new(Held {
+            table: Arc::clone(self),
+            path: path.to_path_buf(),
+        }))
+    }
 }
 
 #[derive(Debug)]
@@ -100,6 +130,10 @@ impl Disk for MemoryDisk {
     fn sync_directory(&self, _directory: &Path) -> StorageResult<()> {
         Ok(())
     }
+
+    fn lock(&self, path: &Path) -> StorageResult<DiskLock> {
+        self.locks.lock(path)
+    }
 }
 
 impl DiskFile for MemoryFile {
@@ -150,6 +184,10 @@ impl DiskFile for MemoryFile {
             path: self.path.clone(),
         })?;
         self.bytes.write().resize(len, 0);
+        Ok(())
+    }
+
+    fn reserve(&self, _bytes: u64) -> StorageResult<()> {
         Ok(())
     }
 

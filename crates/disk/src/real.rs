@@ -1,6 +1,6 @@
 //! The operating system's files.
 
-use crate::{Disk, DiskFile};
+use crate::{Disk, DiskFile, DiskLock, system};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -76,6 +76,24 @@ impl Disk for RealDisk {
         let opened = wrap("open", directory, File::open(directory))?;
         wrap("sync", directory, opened.sync_all())
     }
+
+    fn lock(&self, path: &Path) -> StorageResult<DiskLock> {
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path);
+        let file = wrap("open", path, opened)?;
+        if wrap("lock", path, system::try_lock(&file))? {
+            // The lock goes with the last handle, which closes with this one.
+            Ok(DiskLock::new(file))
+        } else {
+            Err(StorageError::InUse {
+                path: path.to_path_buf(),
+            })
+        }
+    }
 }
 
 impl DiskFile for RealFile {
@@ -107,6 +125,10 @@ impl DiskFile for RealFile {
 
     fn set_len(&self, bytes: u64) -> StorageResult<()> {
         wrap("truncate", &self.path, self.file.set_len(bytes))
+    }
+
+    fn reserve(&self, bytes: u64) -> StorageResult<()> {
+        wrap("reserve", &self.path, system::reserve(&self.file, bytes))
     }
 
     fn path(&self) -> &Path {

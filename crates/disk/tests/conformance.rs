@@ -181,3 +181,32 @@ fn threads_write_to_their_own_places() {
         }
     });
 }
+
+#[test]
+fn space_set_aside_changes_neither_length_nor_bytes() {
+    on_every_disk(|disk, directory| {
+        let file = disk.create(&directory.join("f")).unwrap();
+        file.write_all_at(b"abc", 0).unwrap();
+        file.reserve(1 << 20).unwrap();
+        file.reserve(0).unwrap();
+        assert_eq!(file.len().unwrap(), 3);
+        file.set_len(3).unwrap();
+        file.write_all_at(b"def", 3).unwrap();
+        let mut bytes = [0; 6];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"abcdef");
+    });
+}
+
+#[test]
+fn a_locked_file_is_refused_until_it_is_unlocked() {
+    on_every_disk(|disk, directory| {
+        let path = directory.join("lock");
+        let lock = disk.lock(&path).unwrap();
+        let again = disk.lock(&path).unwrap_err();
+        assert!(matches!(again, StorageError::InUse { .. }));
+        let _other = disk.lock(&directory.join("other")).unwrap();
+        drop(lock);
+        let _lock = disk.lock(&path).unwrap();
+    });
+}

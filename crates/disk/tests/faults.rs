@@ -287,3 +287,28 @@ fn a_flipped_bit_stays_flipped() {
     disk.flip_bit(Path::new(FILE), 3, 0).unwrap_err();
     disk.flip_bit(Path::new("/none"), 0, 0).unwrap_err();
 }
+
+#[test]
+fn space_set_aside_is_found_on_a_full_disk() {
+    let disk = FaultDisk::new(1);
+    let file = disk.create(Path::new("/f")).unwrap();
+    file.write_all_at(b"ab", 0).unwrap();
+    file.reserve(100).unwrap();
+    assert_eq!(file.len().unwrap(), 2);
+    assert_eq!(disk.used_bytes(), 100);
+    disk.set_capacity(Some(100));
+    assert!(file.reserve(101).unwrap_err().is_no_space());
+    let other = disk.create(Path::new("/g")).unwrap();
+    assert!(other.write_all_at(b"x", 0).unwrap_err().is_no_space());
+    file.write_all_at(&[7; 98], 2).unwrap();
+    assert!(file.write_all_at(b"x", 100).unwrap_err().is_no_space());
+    // Cutting gives back, also to the same length.
+    file.set_len(10).unwrap();
+    file.reserve(50).unwrap();
+    file.set_len(10).unwrap();
+    assert_eq!(disk.used_bytes(), 10);
+    // What nobody can read any more takes no space.
+    drop(file);
+    disk.remove(Path::new("/f")).unwrap();
+    assert_eq!(disk.used_bytes(), 0);
+}

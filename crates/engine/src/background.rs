@@ -212,14 +212,19 @@ fn log_writer(inner: &Arc<Inner>) {
         } else {
             Ok(())
         };
-        if let Err(error) = outcome
-            && !failed
-        {
-            failed = true;
-            inner.message(Level::Error, &format!("the log failed: {error}"));
-        }
-        if failed {
-            std::thread::sleep(LOG_PERIOD);
+        match outcome {
+            Ok(()) if failed => {
+                failed = false;
+                inner.message(Level::Note, "the log goes on");
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if !failed {
+                    inner.message(Level::Error, &format!("the log failed: {error}"));
+                }
+                failed = true;
+                std::thread::sleep(LOG_PERIOD);
+            }
         }
     }
 }
@@ -344,6 +349,10 @@ fn run(inner: &Inner, index: &Arc<Index>, job: FlushJob) -> StorageResult<()> {
                 inner.message(Level::Error, &format!("flushing {path} failed: {error}"));
             }
             inner.note_damage(index, &error);
+            if error.is_no_space() {
+                // What was written in vain would keep the disk full.
+                index.tree.give_back_tail();
+            }
             index.fail(error.clone());
             Err(error)
         }

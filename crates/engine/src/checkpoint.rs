@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use teak_base::{Lsn, WriteId};
+use teak_base::{Lsn, StorageError, WriteId};
 use teak_transactions::TransactionId;
 
 /// What the housekeeper remembers between rounds.
@@ -198,6 +198,9 @@ fn checkpoint_index(inner: &Inner, index: &Arc<Index>) -> EngineResult<()> {
     // Not only up to the entries' position: merges settle what is committed,
     // and its commit record may stand behind.
     let durable = index.tree.checkpoint(&|_| inner.log.sync(inner.log.end()));
+    if durable.as_ref().is_err_and(StorageError::is_no_space) {
+        index.tree.give_back_tail();
+    }
     inner.checked(index, durable)?;
     index.durable_oldest.store(oldest.0, Ordering::Release);
     Ok(())

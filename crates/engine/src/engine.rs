@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use teak_base::{Lsn, StorageError, StorageResult};
-use teak_disk::Disk;
+use teak_disk::{Disk, DiskLock};
 use teak_transactions::TransactionSystem;
 use teak_tree::{PageCache, UpdateFunctions};
 use teak_write_ahead_log::{Record, WriteAheadLog};
@@ -46,6 +46,8 @@ pub(crate) struct Inner {
     /// From where recovery would read the log now.
     pub replay_from: AtomicU64,
     pub counts: EngineCounts,
+    /// Keeps others away from the data directory.
+    pub _lock: DiskLock,
 }
 
 /// An open storage engine.
@@ -110,14 +112,22 @@ impl Inner {
         }
         let mut list = self.counters_to_log.lock();
         self.counters_wait.store(false, Ordering::Release);
-        for (table_id, counters) in list.drain(..) {
+        while let Some((table_id, counters)) = list.pop() {
             counters.listed.store(false, Ordering::Release);
-            for (counter, value) in counters.take_unlogged() {
-                self.log.append(&Record::Counter {
+            for (counter, value) in counters.unlogged() {
+                let record = Record::Counter {
                     table_id,
                     counter,
                     value,
-                })?;
+                };
+                if let Err(error) = self.log.append(&record) {
+                    if !counters.listed.swap(true, Ordering::AcqRel) {
+                        list.push((table_id, counters));
+                    }
+                    self.counters_wait.store(true, Ordering::Release);
+                    return Err(error);
+                }
+                counters.note_logged(counter, value);
             }
         }
         Ok(())
@@ -153,8 +163,8 @@ impl Engine {
     /// empty directory gets a new instance.
     ///
     /// # Errors
-    /// `Corrupt` when the catalogue or the durable log is damaged;
-    /// `UnsupportedFormat`, `Io`, `NoSpace`.
+    /// `InUse` when the directory is open elsewhere; `Corrupt` when the catalogue
+    /// or the durable log is damaged; `UnsupportedFormat`, `Io`, `NoSpace`.
     pub fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<Self> {
         Self::open_with(disk, options, Arc::new(teak_tree::NoUpdates))
     }

@@ -101,7 +101,7 @@ fn log_end(inner: &Inner, shared: &TransactionShared, record: &Record<'_>) -> En
     shared.set_commit_floor(inner.log.end());
     let lsn = inner.log.append(record)?;
     if inner.commit_sync.load(Ordering::Acquire) {
-        inner.log.sync(lsn)?;
+        inner.log.sync_or_take_back(lsn)?;
     }
     Ok(())
 }
@@ -158,7 +158,7 @@ impl EngineTransaction {
             })
             .and_then(|lsn| {
                 if inner.commit_sync.load(Ordering::Acquire) {
-                    inner.log.sync(lsn)?;
+                    inner.log.sync_or_take_back(lsn)?;
                 }
                 Ok(())
             });

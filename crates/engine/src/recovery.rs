@@ -42,6 +42,9 @@ use teak_write_ahead_log::{LogOptions, Operations, Record, WriteAheadLog};
 /// Replayed bytes after which the memory in use is looked at.
 const LOOK_BYTES: u64 = 256 * 1024;
 
+/// The file in the data directory that is locked while it is open.
+const LOCK_FILE: &str = "teak.lock";
+
 /// The owner of ids that were undecided when the engine stopped.
 const NOBODY: TransactionId = TransactionId(0);
 
@@ -80,7 +83,6 @@ fn new_instance() -> u64 {
 /// Reads or makes the catalogue.
 fn catalogue(disk: &Arc<dyn Disk>, options: &EngineOptions) -> EngineResult<Catalogue> {
     let directory = &options.directory;
-    make_directory(disk, directory)?;
     if let Some(catalogue) = read_catalogue(disk, directory)? {
         return Ok(catalogue);
     }
@@ -108,6 +110,8 @@ pub(crate) fn open(
     options: EngineOptions,
     updates: Arc<dyn UpdateFunctions>,
 ) -> EngineResult<Inner> {
+    make_directory(&disk, &options.directory)?;
+    let lock = disk.lock(&options.directory.join(LOCK_FILE))?;
     let mut catalogue = catalogue(&disk, &options)?;
     let instance = catalogue.instance;
     let replay_from = catalogue.replay_from;
@@ -176,6 +180,7 @@ pub(crate) fn open(
         log,
         instance,
         counts,
+        _lock: lock,
     };
     inner
         .transactions
@@ -213,7 +218,15 @@ pub(crate) fn finish(inner: &Arc<Inner>) -> EngineResult<()> {
         inner.message(Level::Note, &text);
     }
     let _changes = inner.table_changes.lock();
-    crate::checkpoint::write_catalogue_now(inner)
+    match crate::checkpoint::write_catalogue_now(inner) {
+        Err(EngineError::Storage(error)) if error.is_no_space() => {
+            // Only the next opening has more to replay for it.
+            let text = format!("the disk is full, tables can be read and dropped: {error}");
+            inner.message(Level::Warning, &text);
+            Ok(())
+        }
+        outcome => outcome,
+    }
 }
 
 /// Finds files at other paths than the catalogue says: a rename may be durable
@@ -389,7 +402,7 @@ impl Replay {
                 self.prepared.insert(xid.to_vec(), list);
                 Ok(())
             }
-            Record::Checkpoint { .. } => Ok(()),
+            Record::Checkpoint { .. } | Record::Void { .. } => Ok(()),
             Record::TableCreated { .. }
             | Record::TableDropped { .. }
             | Record::TableRenamed { .. }
@@ -591,6 +604,14 @@ impl Replay {
         Ok(())
     }
 
+    fn fits_in_memory(&self) -> bool {
+        let trees = self.written.iter().map(|index| &index.tree);
+        let held: u64 = trees
+            .map(|tree| tree.memtable_bytes() + tree.frozen_bytes())
+            .sum();
+        held <= self.budget.total()
+    }
+
     /// Flushes the largest memtables while they take more than half the quota.
     fn make_room(&mut self, lsn: Lsn) -> StorageResult<()> {
         // Behind this record and not behind the next.
@@ -614,7 +635,15 @@ impl Replay {
                 let Some(job) = index.tree.next_job() else {
                     break;
                 };
-                job.run(&horizon)?;
+                match job.run(&horizon) {
+                    // A full disk must be opened to be emptied: as long as
+                    // memory lasts.
+                    Err(error) if error.is_no_space() && self.fits_in_memory() => {
+                        index.tree.give_back_tail();
+                        return Ok(());
+                    }
+                    run => drop(run?),
+                }
             }
         }
     }

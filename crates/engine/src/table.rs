@@ -84,17 +84,23 @@ impl Counters {
         Some(())
     }
 
-    /// Counters whose value the log does not know; they count as logged once
-    /// returned. Called by one thread at a time.
-    pub(crate) fn take_unlogged(&self) -> Vec<(u8, u64)> {
+    /// Counters whose value the log does not know.
+    pub(crate) fn unlogged(&self) -> Vec<(u8, u64)> {
         let mut unlogged = Vec::new();
         for (number, (live, logged)) in (0u8..).zip(self.values.iter().zip(&self.logged)) {
             let value = live.load(Ordering::Acquire);
-            if logged.swap(value, Ordering::AcqRel) != value {
+            if logged.load(Ordering::Acquire) != value {
                 unlogged.push((number, value));
             }
         }
         unlogged
+    }
+
+    /// The log has this value now. Called by one thread at a time.
+    pub(crate) fn note_logged(&self, counter: u8, value: u64) {
+        if let Some(logged) = self.logged.get(usize::from(counter)) {
+            logged.store(value, Ordering::Release);
+        }
     }
 
     /// Reserves row ids; `log` is called when the log must hear of it first.
@@ -148,6 +154,8 @@ pub(crate) struct Failure {
 
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_LAST: Duration = Duration::from_secs(10);
+/// Space may be freed at any time, and writers wait for it.
+const BACKOFF_FULL: Duration = Duration::from_secs(1);
 
 /// One open index.
 #[derive(Debug)]
@@ -191,6 +199,7 @@ impl Index {
     pub(crate) fn fail(&self, error: StorageError) {
         let mut failure = self.failure.lock();
         let backoff = match &*failure {
+            Some(before) if error.is_no_space() => (before.backoff * 2).min(BACKOFF_FULL),
             Some(before) => (before.backoff * 2).min(BACKOFF_LAST),
             None => BACKOFF_FIRST,
         };
@@ -200,6 +209,15 @@ impl Index {
             backoff,
         });
         self.failing.store(true, Ordering::Release);
+    }
+
+    /// Space was freed: what found none may be tried at once.
+    pub(crate) fn space_freed(&self) {
+        if let Some(failure) = &mut *self.failure.lock()
+            && failure.error.is_no_space()
+        {
+            failure.retry_at = Instant::now();
+        }
     }
 
     /// Background work succeeded. Returns whether it failed before.
@@ -322,8 +340,9 @@ mod tests {
         assert_eq!(counters.advance(0, 4), Some(false));
         assert_eq!(counters.value(0), Some(5));
         assert_eq!(counters.advance(8, 1), None);
-        assert_eq!(counters.take_unlogged(), [(0, 5)]);
-        assert_eq!(counters.take_unlogged(), []);
+        assert_eq!(counters.unlogged(), [(0, 5)]);
+        counters.note_logged(0, 5);
+        assert_eq!(counters.unlogged(), []);
     }
 
     #[test]

@@ -419,7 +419,25 @@ impl Inner {
 
     fn log_table_change(&self, record: &Record<'_>) -> StorageResult<()> {
         let lsn = self.log.append(record)?;
-        self.log.sync(lsn)
+        self.log.sync_or_take_back(lsn)
+    }
+
+    /// After a table change that may not have been logged: new files must stay
+    /// when the log may promise them, and go when it does not.
+    fn remove_unlogged(&self, indexes: &[IndexEntry], error: &StorageError) {
+        if error.is_no_space() {
+            let paths: Vec<PathBuf> = indexes.iter().map(|index| index.path.clone()).collect();
+            self.remove_files(&paths);
+        }
+    }
+
+    /// Tables went, and their space with them.
+    fn space_freed(&self) {
+        for index in self.written_indexes() {
+            index.space_freed();
+        }
+        self.background.wake_flushers();
+        self.log.wake();
     }
 }
 
@@ -475,7 +493,7 @@ impl Engine {
         let mut bytes = Vec::new();
         entry.put(&mut bytes);
         if let Err(error) = inner.log_table_change(&Record::TableCreated { table: &bytes }) {
-            // The record may have reached the disk: then the files must stay.
+            inner.remove_unlogged(&entry.indexes, &error);
             return Err(error.into());
         }
         inner.tables.lock().insert(entry);
@@ -570,6 +588,7 @@ impl Engine {
                 .map(|index| index.path.clone())
                 .collect();
             inner.remove_files(&paths);
+            inner.space_freed();
         }
         Ok(())
     }
@@ -653,9 +672,12 @@ impl Engine {
             });
             let indexes = inner.index_entries(&name, definitions)?;
             let trees = inner.create_files(&indexes)?;
-            inner.log_table_change(&Record::IndexesChanged {
-                bytes: &encode_indexes_changed(entry.id, &indexes),
-            })?;
+            let bytes = encode_indexes_changed(entry.id, &indexes);
+            let changed = inner.log_table_change(&Record::IndexesChanged { bytes: &bytes });
+            if let Err(error) = changed {
+                inner.remove_unlogged(&indexes, &error);
+                return Err(error.into());
+            }
             let slot = {
                 let mut tables = inner.tables.lock();
                 let Some(state) = tables.by_id.get_mut(&entry.id) else {
@@ -680,6 +702,7 @@ impl Engine {
         };
         let paths: Vec<PathBuf> = old.into_iter().map(|index| index.path).collect();
         inner.remove_files(&paths);
+        inner.space_freed();
         Ok(())
     }
 }

@@ -259,7 +259,9 @@ impl EngineTransaction {
         let record = Record::Abort {
             write_ids: aborted.into(),
         };
-        if let Err(error) = self.inner.log.append(&record) {
+        if let Err(error) = self.inner.log.append_spare(&record)
+            && !error.is_no_space()
+        {
             let text = format!("a rollback was not logged: {error}");
             self.inner.message(Level::Warning, &text);
         }
@@ -269,8 +271,9 @@ impl EngineTransaction {
     /// rolled back.
     ///
     /// # Errors
-    /// Those of the log. After a failed sync the outcome is known only when the
-    /// engine is opened again; rolling back then ends the handle alone.
+    /// Those of the log. After `NoSpace` nothing was committed; after a failed
+    /// sync the outcome is known only when the engine is opened again; rolling
+    /// back then ends the handle alone.
     pub fn commit(&mut self) -> EngineResult<()> {
         self.commit_logged(self.inner.commit_sync.load(Ordering::Acquire))
     }
@@ -290,8 +293,9 @@ impl EngineTransaction {
                 write_ids: core.write_ids().into(),
             })?;
             inner.counts.log_commits.fetch_add(1, Ordering::Relaxed);
-            if sync && let Err(error) = inner.log.sync(lsn) {
-                self.in_doubt = true;
+            if sync && let Err(error) = inner.log.sync_or_take_back(lsn) {
+                // On a full disk the record is void: nothing was committed.
+                self.in_doubt = !error.is_no_space();
                 return Err(error.into());
             }
         }

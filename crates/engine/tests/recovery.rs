@@ -436,3 +436,20 @@ fn stray_index_files_are_removed_and_others_are_left_alone() {
     assert!(exists("/data/db/notes.teak") && exists("/data/db/t.frm"));
     assert_eq!(index_files(&disk).len(), 3);
 }
+
+#[test]
+fn a_directory_is_open_once_at_a_time() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    let again = try_open(&disk).map(|_| ()).unwrap_err();
+    assert!(
+        matches!(again, EngineError::Storage(StorageError::InUse { .. })),
+        "{again}"
+    );
+    // A handle may still write to the log.
+    drop(engine);
+    assert!(try_open(&disk).is_err());
+    drop(table);
+    open(&disk).close().unwrap();
+    open(&disk);
+}

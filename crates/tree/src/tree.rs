@@ -148,6 +148,11 @@ impl Tree {
         self.file.path()
     }
 
+    /// Gives space that failed work has left at the end of the file back.
+    pub fn give_back_tail(&self) {
+        self.file.give_back_tail();
+    }
+
     /// The options that new blocks follow.
     #[must_use]
     pub fn options(&self) -> Arc<TreeOptions> {

@@ -66,6 +66,25 @@ impl<'a> Field<'a> for &'a [u8] {
     }
 }
 
+/// All that is left of a record, without a length of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest<'a>(pub &'a [u8]);
+
+impl<'a> Field<'a> for Rest<'a> {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0);
+    }
+    fn take(take: &mut Take<'a>) -> Result<Self, Malformed> {
+        Ok(Rest(take.take(take.rest().len())?))
+    }
+    fn bytes_max(&self) -> usize {
+        self.0.len()
+    }
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
 macro_rules! id_field {
     ($name:ident) => {
         impl<'a> Field<'a> for $name {

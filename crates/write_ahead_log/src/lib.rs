@@ -12,13 +12,14 @@ mod format;
 mod log;
 mod reader;
 mod record;
+mod room;
 mod segment;
 mod writer;
 
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use field::{Operations, OperationsIter, WriteIds, WriteIdsIter, WriteOperation};
+pub use field::{Operations, OperationsIter, Rest, WriteIds, WriteIdsIter, WriteOperation};
 pub use log::{LogOptions, LogStatistics, WriteAheadLog};
 pub use reader::{LogEnd, read_log};
 pub use record::{RECORD_BYTES_MAX, Record};

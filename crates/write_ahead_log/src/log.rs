@@ -12,14 +12,19 @@
 //! 3. A leader that is done wakes its whole group, and one of the next group to
 //!    lead it.
 //!
-//! The first failed write or sync poisons the log for good, because nobody can
-//! know what of it is on disk.
+//! A full disk refuses records, not batches: see `room.rs`. Should a batch find
+//! no space all the same, it stays in memory and is written later; a committer
+//! whose record waits there takes it back.
+//!
+//! Any other failed write and every failed sync poisons the log for good,
+//! because nobody can know what of it is on disk.
 
 use crate::format::SegmentHeader;
 use crate::reader::{Scanned, Tail, scan};
-use crate::record::{RECORD_BYTES_MAX, Record};
+use crate::record::{RECORD_BYTES_MAX, Record, make_void};
+use crate::room::{Room, RoomPolicy, record_claim};
 use crate::segment::{list_segments, segment_path};
-use crate::writer::Writer;
+use crate::writer::{WriteError, Writer};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -97,6 +102,7 @@ pub struct WriteAheadLog {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     pending_bytes: usize,
+    policy: RoomPolicy,
     state: Mutex<State>,
     /// Locked by the leader alone, so never waited for.
     writer: Mutex<Writer>,
@@ -104,7 +110,7 @@ pub struct WriteAheadLog {
     durable: AtomicU64,
     /// Groups of committers wait in turn, by generation.
     groups: [Condvar; 2],
-    /// Appenders wait here while both buffers are full.
+    /// Appenders wait here while both buffers are full, or there is no room.
     room: Condvar,
     /// The caller of `wait_for_pending` waits here.
     filling: Condvar,
@@ -125,6 +131,10 @@ struct State {
     pending: Vec<u8>,
     /// Stream position of the pending buffer's first byte.
     pending_start: u64,
+    /// Room in the file, of which every pending record has its share.
+    room: Room,
+    /// Whether a batch waits for space.
+    batch_waits: bool,
     /// Whether somebody leads.
     leading: bool,
     /// Counts leaders.
@@ -146,6 +156,11 @@ struct Failure {
 impl State {
     fn end(&self) -> u64 {
         self.pending_start + self.pending.len() as u64
+    }
+
+    /// Whether anything is not in the file yet.
+    fn has_work(&self) -> bool {
+        self.batch_waits || !self.pending.is_empty()
     }
 
     fn check(&self) -> StorageResult<()> {
@@ -213,6 +228,8 @@ impl WriteAheadLog {
             disk.remove(&segment_path(directory, number))?;
         }
         if let Some(scanned) = scanned {
+            // The room behind its last batch is the next segment's now.
+            scanned.last.file.set_len(scanned.valid_bytes)?;
             header.number = scanned.last.header.number + 1;
             header.first_lsn = scanned.end;
             header.previous = scanned.chain;
@@ -229,12 +246,17 @@ impl WriteAheadLog {
             first_lsn: header.first_lsn,
             bytes: 0,
         });
+        let pending_bytes = options.pending_bytes.clamp(1, PENDING_BYTES_MAX);
+        let policy = RoomPolicy::new(pending_bytes);
         let writer = Writer::begin(
             Arc::clone(disk),
             directory.to_path_buf(),
             options.segment_bytes,
             header,
+            policy,
         )?;
+        let mut room = Room::default();
+        room.end_batch(writer.room(), 0);
         // Not earlier: what replaces them is durable only now.
         for number in outdated {
             disk.remove(&segment_path(directory, number))?;
@@ -242,10 +264,13 @@ impl WriteAheadLog {
         Ok(Self {
             disk: Arc::clone(disk),
             directory: directory.to_path_buf(),
-            pending_bytes: options.pending_bytes.clamp(1, PENDING_BYTES_MAX),
+            pending_bytes,
+            policy,
             state: Mutex::new(State {
                 pending: Vec::new(),
                 pending_start: header.first_lsn,
+                room,
+                batch_waits: false,
                 leading: false,
                 generation: 0,
                 group_end: 0,
@@ -266,9 +291,30 @@ impl WriteAheadLog {
     /// durable after [`WriteAheadLog::sync`] of that position.
     ///
     /// # Errors
-    /// `TooLarge` beyond [`RECORD_BYTES_MAX`]; `Poisoned` after a failure; the
-    /// failure itself when this call had to write out.
+    /// `TooLarge` beyond [`RECORD_BYTES_MAX`]; `NoSpace` when the disk has no
+    /// room for the record; `Poisoned` after a failure; the failure itself when
+    /// this call had to write out. The record is not in the log then.
     pub fn append(&self, record: &Record<'_>) -> StorageResult<Lsn> {
+        let kept = self.policy.kept_from(record);
+        self.append_to(&mut self.state.lock(), record, kept)
+    }
+
+    /// Like [`WriteAheadLog::append`], for a record that nobody relies on: it
+    /// takes nothing of the room kept for important ones.
+    ///
+    /// # Errors
+    /// As [`WriteAheadLog::append`].
+    pub fn append_spare(&self, record: &Record<'_>) -> StorageResult<Lsn> {
+        let kept = self.policy.kept_from_spare();
+        self.append_to(&mut self.state.lock(), record, kept)
+    }
+
+    fn append_to(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        record: &Record<'_>,
+        kept: u64,
+    ) -> StorageResult<Lsn> {
         let bytes = record.bytes_max();
         if bytes > RECORD_BYTES_MAX {
             return Err(StorageError::TooLarge {
@@ -277,16 +323,18 @@ impl WriteAheadLog {
                 limit: RECORD_BYTES_MAX as u64,
             });
         }
-        let mut state = self.state.lock();
-        while state.pending.len() >= self.pending_bytes {
+        let claim = record_claim(bytes);
+        loop {
             state.check()?;
+            if state.pending.len() < self.pending_bytes && state.room.claim(claim, kept) {
+                break;
+            }
             if state.leading {
-                self.room.wait(&mut state);
+                self.room.wait(state);
             } else {
-                self.lead(&mut state, false)?;
+                self.lead(state, false, claim + kept)?;
             }
         }
-        state.check()?;
         let lsn = state.end();
         record.encode(&mut state.pending);
         if state.awaited && state.pending.len() >= self.pending_bytes / 8 {
@@ -294,6 +342,17 @@ impl WriteAheadLog {
             self.filling.notify_one();
         }
         Ok(Lsn(lsn))
+    }
+
+    /// Makes a record that no batch has taken to the file void. False when it
+    /// is in the file. Nobody leads.
+    fn take_back(&self, state: &mut MutexGuard<'_, State>, lsn: Lsn) -> bool {
+        match lsn.0.checked_sub(state.pending_start) {
+            Some(start) => {
+                usize::try_from(start).is_ok_and(|start| make_void(&mut state.pending, start))
+            }
+            None => self.writer.lock().make_void(lsn.0),
+        }
     }
 
     /// The position that the next record will get.
@@ -312,24 +371,50 @@ impl WriteAheadLog {
     /// durable. A position at the end or beyond asks for all there is now.
     ///
     /// # Errors
-    /// The failure of the write or sync, told to every waiter; `Poisoned` after
-    /// an earlier one. The record may or may not survive then.
+    /// `NoSpace` while the disk has no room for what is pending; it stays, and
+    /// may be made durable later. Any other failure of the write or sync, told to
+    /// every waiter, and `Poisoned` after an earlier one: the record may or may
+    /// not survive then.
     pub fn sync(&self, lsn: Lsn) -> StorageResult<()> {
         if self.durable.load(Acquire) > lsn.0 {
             return Ok(());
         }
-        self.counters.sync_calls.fetch_add(1, Relaxed);
+        self.sync_to(&mut self.state.lock(), lsn)
+    }
+
+    /// Like [`WriteAheadLog::sync`], for a record whose caller gives up what it
+    /// stands for when the disk is full.
+    ///
+    /// # Errors
+    /// As [`WriteAheadLog::sync`]. After `NoSpace` the record is void: nobody
+    /// will ever read it.
+    pub fn sync_or_take_back(&self, lsn: Lsn) -> StorageResult<()> {
         let mut state = self.state.lock();
+        // The state stays locked from a failed try to the taking back.
+        match self.sync_to(&mut state, lsn) {
+            Err(error) if error.is_no_space() && !self.take_back(&mut state, lsn) => {
+                // It is in the file, so a sync needs no more space for it.
+                self.sync_to(&mut state, lsn)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn sync_to(&self, state: &mut MutexGuard<'_, State>, lsn: Lsn) -> StorageResult<()> {
+        self.counters.sync_calls.fetch_add(1, Relaxed);
         let wanted = lsn.0.saturating_add(1).min(state.end());
         while self.durable.load(Acquire) < wanted {
             state.check()?;
             if !state.leading {
-                self.lead(&mut state, true)?;
-                continue;
+                match self.lead(state, true, 0) {
+                    // What is behind the wanted record found no space.
+                    Err(error) if self.durable.load(Acquire) < wanted => return Err(error),
+                    _ => continue,
+                }
             }
             let ahead = u64::from(wanted > state.group_end);
             let group = self.group(state.generation + ahead);
-            group.wait(&mut state);
+            group.wait(state);
         }
         Ok(())
     }
@@ -346,10 +431,10 @@ impl WriteAheadLog {
             self.group(state.generation).wait(&mut state);
             state.check()?;
         }
-        if state.pending.is_empty() {
+        if !state.has_work() {
             return Ok(false);
         }
-        self.lead(&mut state, false)?;
+        self.lead(&mut state, false, 0)?;
         Ok(true)
     }
 
@@ -362,7 +447,7 @@ impl WriteAheadLog {
             self.filling.wait_for(&mut state, timeout);
             state.awaited = false;
         }
-        !state.pending.is_empty()
+        state.has_work()
     }
 
     /// Ends a [`WriteAheadLog::wait_for_pending`] early.
@@ -415,17 +500,25 @@ impl WriteAheadLog {
     }
 
     /// Leads one group: writes everything pending and, when `sync` is set,
-    /// makes it durable. The state is unlocked meanwhile. Nobody leads when
-    /// this is called.
-    fn lead(&self, state: &mut MutexGuard<'_, State>, sync: bool) -> StorageResult<()> {
+    /// makes it durable; sees to it that there is room for `least` bytes behind
+    /// it. A batch that waits for space goes first, alone. The state is unlocked
+    /// meanwhile. Nobody leads when this is called, nor, after an error, when it
+    /// returns.
+    fn lead(&self, state: &mut MutexGuard<'_, State>, sync: bool, least: u64) -> StorageResult<()> {
         assert!(!state.leading, "two leaders of one log");
         let mut writer = self.writer.lock();
-        std::mem::swap(&mut state.pending, &mut writer.raw);
-        let end = state.pending_start + writer.raw.len() as u64;
-        state.pending_start = end;
+        if writer.raw.is_empty() {
+            std::mem::swap(&mut state.pending, &mut writer.raw);
+            state.pending_start += writer.raw.len() as u64;
+            writer.claim = state.room.begin_batch();
+        }
         state.leading = true;
         state.generation += 1;
-        state.group_end = if sync { end } else { writer.durable() };
+        state.group_end = if sync {
+            writer.taken()
+        } else {
+            writer.durable()
+        };
         self.room.notify_all();
         let mut leader = Leader {
             log: self,
@@ -433,19 +526,22 @@ impl WriteAheadLog {
             outcome: None,
         };
         leader.outcome = Some(MutexGuard::unlocked(leader.state, || {
-            let written = self.write_out(&mut writer, sync);
+            let written = self.write_out(&mut writer, sync, least);
             written.map_err(|error| (writer.path(), error))
         }));
+        let (room, waiting) = (writer.room(), writer.claim);
+        leader.state.room.end_batch(room, waiting);
+        leader.state.batch_waits = !writer.raw.is_empty();
         drop(writer);
         leader.finish()
     }
 
     /// The leader's work on the file.
-    fn write_out(&self, writer: &mut Writer, sync: bool) -> StorageResult<()> {
-        let begun = writer.write(&self.counters)?;
+    fn write_out(&self, writer: &mut Writer, sync: bool, least: u64) -> Result<(), WriteError> {
+        let written = writer.write(&self.counters);
         {
             let mut segments = self.segments.lock();
-            if let Some((number, first_lsn)) = begun {
+            for (number, first_lsn) in writer.begun.drain(..) {
                 segments.push_back(SegmentSize {
                     number,
                     first_lsn,
@@ -456,11 +552,19 @@ impl WriteAheadLog {
                 segment.bytes = writer.offset();
             }
         }
-        if sync {
+        let written = written.and_then(|()| {
+            match writer.reserve(least, self.policy.wanted_bytes) {
+                // Nobody waits for it: whoever needs it is told.
+                Err(error) if least > 0 => Err(WriteError::Full(error)),
+                _ => Ok(()),
+            }
+        });
+        // What was written before a batch that found no space is synced too.
+        if sync && !matches!(written, Err(WriteError::Broken(_))) {
             writer.sync(&self.counters)?;
         }
         self.durable.store(writer.durable(), Release);
-        Ok(())
+        written
     }
 
     fn group(&self, generation: u64) -> &Condvar {
@@ -478,13 +582,15 @@ impl WriteAheadLog {
 struct Leader<'l, 'g, 's> {
     log: &'l WriteAheadLog,
     state: &'s mut MutexGuard<'g, State>,
-    outcome: Option<Result<(), (PathBuf, StorageError)>>,
+    outcome: Option<Result<(), (PathBuf, WriteError)>>,
 }
 
 impl Leader<'_, '_, '_> {
     fn finish(self) -> StorageResult<()> {
         match &self.outcome {
-            Some(Err((_, error))) => Err(error.clone()),
+            Some(Err((_, WriteError::Full(error) | WriteError::Broken(error)))) => {
+                Err(error.clone())
+            }
             _ => Ok(()),
         }
     }
@@ -495,16 +601,17 @@ impl Drop for Leader<'_, '_, '_> {
         let generation = self.state.generation;
         self.state.leading = false;
         let failure = match self.outcome.take() {
-            Some(Ok(())) => None,
-            Some(Err((path, error))) => Some((path, error.to_string())),
+            // Whoever needs the space asks for it anew, and is told.
+            Some(Ok(()) | Err((_, WriteError::Full(_)))) => None,
+            Some(Err((path, WriteError::Broken(error)))) => Some((path, error.to_string())),
             None => Some((self.log.directory.clone(), "the writer panicked".into())),
         };
         self.log.group(generation).notify_all();
         match failure {
             None => {
                 self.log.group(generation + 1).notify_one();
-                // An appender that found both buffers full leads now.
-                self.log.room.notify_one();
+                // Appenders that found no room have some, or lead now.
+                self.log.room.notify_all();
             }
             Some((path, reason)) => {
                 self.state.failed = Some(Failure { path, reason });

@@ -27,6 +27,9 @@ use teak_disk::{Disk, DiskFile};
 /// Bytes that the reader asks of the disk at once.
 const WINDOW_BYTES: usize = 1 << 20;
 
+/// What is kept for the next segment when a torn tail is cut off.
+const ROOM_BYTES: u64 = 1 << 20;
+
 /// Where a log ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEnd {
@@ -86,8 +89,11 @@ fn settle(disk: &dyn Disk, directory: &Path, last: &Segment) -> StorageResult<()
     let skip = &mut |_: Lsn, _: Record<'_>| Ok(());
     let read = read_segment::<StorageError>(last, None, u64::MAX, skip)?;
     let file = &last.file;
-    if file.len()? > read.valid_bytes {
+    let bytes = file.len()?;
+    if bytes > read.valid_bytes {
+        // The next segment needs room, and whoever replays may take what is free.
         file.set_len(read.valid_bytes)?;
+        let _ = file.reserve(bytes.max(read.valid_bytes + ROOM_BYTES));
     }
     let mut offset = read.durable_bytes;
     let mut chunk = Vec::new();

@@ -5,7 +5,7 @@
 //! In the stream a record is its length (u32, counting what follows), its kind
 //! (u8) and its fields in the declared order.
 
-use crate::field::{Field, Operations, WriteIds};
+use crate::field::{Field, Operations, Rest, WriteIds};
 use std::fmt;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{FileId, WriteId};
@@ -163,7 +163,22 @@ log_records! {
         /// As the engine encodes it.
         bytes: &'a [u8],
     }
+    /// A record that was taken back before it was written: it never happened.
+    Void = 12 {
+        /// What is left of it.
+        bytes: Rest<'a>,
+    }
 }
+
+/// Makes the record that begins at `start` of `stream` a void one of the same
+/// length. False when no record begins there.
+pub(crate) fn make_void(stream: &mut [u8], start: usize) -> bool {
+    let kind = stream.get_mut(start + FRAME_BYTES - 1);
+    kind.map(|kind| *kind = VOID_KIND).is_some()
+}
+
+/// The kind of [`Record::Void`].
+const VOID_KIND: u8 = 12;
 
 impl<'a> Record<'a> {
     /// Appends the record with its frame.

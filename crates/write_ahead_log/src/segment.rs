@@ -1,6 +1,7 @@
 //! Segment files by name: listing, creating, opening and removing them.
 
 use crate::format::{HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::writer::WriteError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
@@ -41,17 +42,41 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Creates a segment and makes its header and name durable.
+    /// Creates a segment with room for `room` bytes behind its header and makes
+    /// header and name durable. The header comes last, for a segment that has
+    /// one is where the log goes on: a full disk leaves nothing that counts.
     pub(crate) fn create(
         disk: &dyn Disk,
         directory: &Path,
         header: SegmentHeader,
-    ) -> StorageResult<Segment> {
-        let file = disk.create(&segment_path(directory, header.number))?;
+        room: u64,
+    ) -> Result<Segment, WriteError> {
+        let path = segment_path(directory, header.number);
         let (bytes, seed) = header.encode();
-        file.write_all_at(&bytes, 0)?;
-        file.sync()?;
-        disk.sync_directory(directory)?;
+        let created = match disk.create(&path) {
+            // A creation that found no space left it, and could not remove it.
+            Err(StorageError::AlreadyExists { .. }) => {
+                disk.remove(&path).and_then(|()| disk.create(&path))
+            }
+            other => other,
+        };
+        let begun = created.and_then(|file| {
+            file.reserve(SEGMENT_HEADER_BYTES as u64 + room)?;
+            file.write_all_at(&bytes, 0)?;
+            Ok(file)
+        });
+        let file = match begun {
+            Ok(file) => file,
+            Err(error) if error.is_no_space() => {
+                // Without a header the next creation, or opening, removes it.
+                let _ = disk.remove(&path);
+                return Err(WriteError::Full(error));
+            }
+            Err(error) => return Err(WriteError::Broken(error)),
+        };
+        file.sync()
+            .and_then(|()| disk.sync_directory(directory))
+            .map_err(WriteError::Broken)?;
         Ok(Segment { file, header, seed })
     }
 

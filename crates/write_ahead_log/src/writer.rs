@@ -4,6 +4,8 @@
 
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::log::Counters;
+use crate::record::make_void;
+use crate::room::RoomPolicy;
 use crate::segment::Segment;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +16,32 @@ use teak_disk::Disk;
 /// A buffer that a large record made larger than this is given back.
 const BUFFER_KEPT_BYTES: usize = 24 << 20;
 
+/// Why the file end of the log could not do its work.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    /// There was no space to be had. Nothing is lost: the batch, if it could not
+    /// be written, waits.
+    Full(StorageError),
+    /// Nobody can know what is on disk.
+    Broken(StorageError),
+}
+
+impl WriteError {
+    pub(crate) fn into_inner(self) -> StorageError {
+        let (Self::Full(error) | Self::Broken(error)) = self;
+        error
+    }
+}
+
+/// A failure that leaves nothing behind when the disk was full.
+fn full_or_broken(error: StorageError) -> WriteError {
+    if error.is_no_space() {
+        WriteError::Full(error)
+    } else {
+        WriteError::Broken(error)
+    }
+}
+
 /// The current segment and the buffers of a batch.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -23,14 +51,21 @@ pub(crate) struct Writer {
     segment: Segment,
     /// Where the next batch goes.
     offset: u64,
+    /// The end of the space set aside in the segment's file.
+    reserved: u64,
     /// Stream position after the last batch written.
     end: u64,
     /// Stream position before which everything is durable.
     durable: u64,
     /// Checksum of the last batch or segment header.
     chain: u64,
-    /// The records of the batch; swapped with the log's pending buffer.
+    /// The records of the batch; swapped with the log's pending buffer. They
+    /// stay when the disk is full.
     pub(crate) raw: Vec<u8>,
+    /// What the batch may take in the file.
+    pub(crate) claim: u64,
+    /// Numbers and first positions of segments that nobody has heard of yet.
+    pub(crate) begun: Vec<(u64, u64)>,
     stored: Vec<u8>,
 }
 
@@ -42,20 +77,28 @@ impl Writer {
         directory: PathBuf,
         segment_bytes: u64,
         header: SegmentHeader,
+        policy: RoomPolicy,
     ) -> StorageResult<Self> {
-        let segment = Segment::create(disk.as_ref(), &directory, header)?;
-        Ok(Self {
+        let segment = Segment::create(disk.as_ref(), &directory, header, 0)
+            .map_err(WriteError::into_inner)?;
+        let mut writer = Self {
             chain: segment.seed,
             disk,
             directory,
             segment_bytes,
             segment,
             offset: SEGMENT_HEADER_BYTES as u64,
+            reserved: 0,
             end: header.first_lsn,
             durable: header.first_lsn,
             raw: Vec::new(),
+            claim: 0,
+            begun: Vec::new(),
             stored: Vec::new(),
-        })
+        };
+        // Without room nothing can be appended until there is space.
+        let _ = writer.reserve(policy.least_bytes(), policy.wanted_bytes);
+        Ok(writer)
     }
 
     /// The file of the current segment.
@@ -63,34 +106,36 @@ impl Writer {
         self.segment.file.path().to_path_buf()
     }
 
-    /// Writes `raw` as one batch and empties it. Returns the number and first
-    /// position of the segment that this began, if any.
-    pub(crate) fn write(&mut self, counters: &Counters) -> StorageResult<Option<(u64, u64)>> {
+    /// Writes `raw` as one batch and empties it. A batch that finds no space
+    /// stays, and is written in the same place later: what of it is in the file
+    /// is a part of its front, which no reader takes for a batch.
+    pub(crate) fn write(&mut self, counters: &Counters) -> Result<(), WriteError> {
         if self.raw.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
-        let begun = if self.offset >= self.segment_bytes {
-            Some(self.roll(counters)?)
-        } else {
-            None
-        };
+        if self.offset >= self.segment_bytes {
+            self.roll(counters)?;
+        }
         self.stored.clear();
         self.stored.resize(BATCH_HEADER_BYTES, 0);
         let codec = Codec::Lz4.compress(&self.raw, &mut self.stored);
+        let length = |bytes| batch_length(bytes).map_err(WriteError::Broken);
         let header = BatchHeader {
             codec,
             first_lsn: self.end,
             durable: self.durable,
             previous: self.chain,
-            raw_bytes: batch_length(self.raw.len())?,
-            stored_bytes: batch_length(self.stored.len() - BATCH_HEADER_BYTES)?,
+            raw_bytes: length(self.raw.len())?,
+            stored_bytes: length(self.stored.len() - BATCH_HEADER_BYTES)?,
             checksum: 0,
         };
         let chain = header.seal(self.segment.seed, &mut self.stored);
-        self.segment.file.write_all_at(&self.stored, self.offset)?;
+        let written = self.segment.file.write_all_at(&self.stored, self.offset);
+        written.map_err(full_or_broken)?;
         self.chain = chain;
         self.offset += header.file_bytes();
         self.end = header.end_lsn();
+        self.claim = 0;
         counters.batches.fetch_add(1, Relaxed);
         counters
             .raw_bytes
@@ -104,23 +149,50 @@ impl Writer {
                 *buffer = Vec::new();
             }
         }
-        Ok(begun)
+        Ok(())
     }
 
     /// Makes everything written durable.
-    pub(crate) fn sync(&mut self, counters: &Counters) -> StorageResult<()> {
+    pub(crate) fn sync(&mut self, counters: &Counters) -> Result<(), WriteError> {
         if self.durable == self.end {
             return Ok(());
         }
-        self.segment.file.sync()?;
+        // Also when the disk is full: what of it is on disk nobody knows.
+        self.segment.file.sync().map_err(WriteError::Broken)?;
         counters.syncs.fetch_add(1, Relaxed);
         self.durable = self.end;
         Ok(())
     }
 
+    /// Bytes set aside behind what is written.
+    pub(crate) fn room(&self) -> u64 {
+        self.reserved.saturating_sub(self.offset)
+    }
+
+    /// Sets space aside until there is room for `wanted` bytes, or at least for
+    /// `least`.
+    pub(crate) fn reserve(&mut self, least: u64, wanted: u64) -> StorageResult<()> {
+        let wanted = wanted.max(least);
+        if self.room() >= least && self.room() >= wanted / 2 {
+            return Ok(());
+        }
+        let mut outcome = Ok(());
+        for room in [wanted, least] {
+            outcome = self.segment.file.reserve(self.offset + room);
+            if outcome.is_ok() {
+                self.reserved = self.reserved.max(self.offset + room);
+            }
+            if self.room() >= least {
+                return Ok(());
+            }
+        }
+        outcome
+    }
+
     /// Begins the next segment. The old one is durable before the new one
-    /// exists, so that a reader may demand all of it.
-    fn roll(&mut self, counters: &Counters) -> StorageResult<(u64, u64)> {
+    /// exists, so that a reader may demand all of it. On a full disk the old one
+    /// grows on, for what was accepted has its room there.
+    fn roll(&mut self, counters: &Counters) -> Result<(), WriteError> {
         self.sync(counters)?;
         let header = SegmentHeader {
             instance: self.segment.header.instance,
@@ -128,13 +200,36 @@ impl Writer {
             first_lsn: self.end,
             previous: self.chain,
         };
-        self.segment = Segment::create(self.disk.as_ref(), &self.directory, header)?;
+        let room = self.room();
+        let made = Segment::create(self.disk.as_ref(), &self.directory, header, room);
+        let segment = match made {
+            Ok(segment) => segment,
+            Err(WriteError::Full(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        // It would be given back with the segment at the latest.
+        let _ = self.segment.file.set_len(self.offset);
+        self.segment = segment;
         self.offset = SEGMENT_HEADER_BYTES as u64;
+        self.reserved = self.offset + room;
         self.chain = self.segment.seed;
         counters
             .written_bytes
             .fetch_add(SEGMENT_HEADER_BYTES as u64, Relaxed);
-        Ok((header.number, header.first_lsn))
+        self.begun.push((header.number, header.first_lsn));
+        Ok(())
+    }
+
+    /// Makes the record at a stream position void, if it waits to be written.
+    pub(crate) fn make_void(&mut self, position: u64) -> bool {
+        let start = position.checked_sub(self.end);
+        let start = start.and_then(|start| usize::try_from(start).ok());
+        start.is_some_and(|start| make_void(&mut self.raw, start))
+    }
+
+    /// Stream position after the batch that waits, or after the last one written.
+    pub(crate) fn taken(&self) -> u64 {
+        self.end + self.raw.len() as u64
     }
 
     /// Length of the current segment, in bytes.

@@ -9,7 +9,7 @@ use common::*;
 use std::sync::Arc;
 use teak_base::{Lsn, StorageResult};
 use teak_disk::{Disk, FaultDisk, Random, SyncFailure, WriteFailure};
-use teak_write_ahead_log::{LogOptions, WriteAheadLog};
+use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog};
 
 /// What the log should hold.
 #[derive(Default)]
@@ -51,19 +51,62 @@ fn plan_fault(disk: &FaultDisk, random: &mut Random) {
 }
 
 /// Appends, syncs and trims until the disk fails or enough was done.
-fn work(log: &WriteAheadLog, expected: &mut Expected, random: &mut Random) -> StorageResult<()> {
+fn work(
+    log: &WriteAheadLog,
+    disk: &FaultDisk,
+    expected: &mut Expected,
+    random: &mut Random,
+) -> StorageResult<()> {
     for _ in 0..random.below(60) {
         match random.below(10) {
             0..=4 => {
                 expected.appended += 1;
-                expected.rows.push(try_append_row(log, expected.appended)?);
+                match try_append_row(log, expected.appended) {
+                    Err(error) if error.is_no_space() => {}
+                    row => expected.rows.push(row?),
+                }
             }
-            5 | 6 => {
-                log.write_pending()?;
+            5 => match log.write_pending() {
+                Err(error) if error.is_no_space() => {}
+                written => drop(written?),
+            },
+            6 => {
+                let lsn = log.end();
+                let record = Record::Counter {
+                    table_id: 1,
+                    counter: 2,
+                    value: random.below(1 << 40),
+                };
+                match append_durably(log, &record) {
+                    // Perhaps a void record stands there now, perhaps nothing.
+                    Err(error) if error.is_no_space() => {
+                        if log.end() > lsn {
+                            let bytes = log.end().0 - lsn.0 - 5;
+                            let void = format!("{lsn} Void bytes={bytes} bytes");
+                            expected.rows.push((lsn, void));
+                        }
+                    }
+                    Err(error) => {
+                        expected.rows.push((lsn, format!("{lsn} {record}")));
+                        return Err(error);
+                    }
+                    Ok(_) => {
+                        expected.rows.push((lsn, format!("{lsn} {record}")));
+                        expected.durable = expected.rows.len();
+                    }
+                }
             }
-            7 | 8 => {
-                log.sync(log.end())?;
-                expected.durable = expected.rows.len();
+            7 | 8 => match log.sync(log.end()) {
+                Err(error) if error.is_no_space() => {}
+                synced => {
+                    synced?;
+                    expected.durable = expected.rows.len();
+                }
+            },
+            // Somebody else fills the disk, or frees space.
+            _ if random.one_in(3) => {
+                let room = disk.used_bytes() + random.below(4000);
+                disk.set_capacity((!random.one_in(3)).then_some(room));
             }
             _ => {
                 let place = random.below(expected.durable as u64 + 1);
@@ -96,14 +139,18 @@ fn life(seed: u64) {
         if let Ok((log, found)) = open_listing(&shared, options, expected.from.0) {
             expected.check(&found);
             plan_fault(&disk, &mut random);
-            let _ = work(&log, &mut expected, &mut random);
+            let _ = work(&log, &disk, &mut expected, &mut random);
         }
         disk.clear_failures();
+        if random.one_in(2) {
+            disk.set_capacity(None);
+        }
         // A restart of the process, or of the machine.
         if random.one_in(2) || shared.list(&directory()).is_err() {
             disk = disk.crash(random.next_u64());
         }
     }
+    disk.set_capacity(None);
     let shared: Arc<dyn Disk> = Arc::new(disk.crash(seed));
     let (_, found) = open_listing(&shared, options, expected.from.0).unwrap();
     expected.check(&found);

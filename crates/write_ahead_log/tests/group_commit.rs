@@ -93,6 +93,9 @@ impl Disk for GatedDisk {
     fn sync_directory(&self, directory: &Path) -> StorageResult<()> {
         self.inner.sync_directory(directory)
     }
+    fn lock(&self, path: &Path) -> StorageResult<teak_disk::DiskLock> {
+        self.inner.lock(path)
+    }
 }
 
 impl DiskFile for GatedFile {
@@ -120,6 +123,9 @@ impl DiskFile for GatedFile {
     }
     fn set_len(&self, bytes: u64) -> StorageResult<()> {
         self.inner.set_len(bytes)
+    }
+    fn reserve(&self, bytes: u64) -> StorageResult<()> {
+        self.inner.reserve(bytes)
     }
     fn path(&self) -> &Path {
         self.inner.path()
@@ -246,28 +252,39 @@ fn a_failed_sync_is_told_to_every_waiter_and_poisons_the_log() {
 }
 
 #[test]
-fn a_full_disk_poisons_the_log_and_frees_waiting_appenders() {
+fn a_full_disk_refuses_waiting_appenders_and_keeps_what_it_took() {
     let (gate, disk) = gated();
     let mut options = options();
     options.pending_bytes = 500;
     let log = open(&disk, options);
     gate.fail_writes.store(true, Ordering::SeqCst);
     let record = teak_write_ahead_log::Record::Checkpoint { bytes: &[7; 100] };
+    let taken = std::sync::atomic::AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let refused = (0..1000).find_map(|_| log.append(&record).err());
-                assert!(matches!(
-                    refused,
-                    Some(StorageError::NoSpace { .. } | StorageError::Poisoned { .. })
-                ));
+                let refused = (0..1000).find_map(|_| match log.append(&record) {
+                    Ok(_) => {
+                        taken.fetch_add(1, Ordering::SeqCst);
+                        None
+                    }
+                    Err(error) => Some(error),
+                });
+                assert!(matches!(refused, Some(StorageError::NoSpace { .. })));
             });
         }
     });
     assert!(matches!(
-        log.sync(Lsn(0)),
-        Err(StorageError::Poisoned { .. })
+        log.sync(log.end()),
+        Err(StorageError::NoSpace { .. })
     ));
+    gate.fail_writes.store(false, Ordering::SeqCst);
+    log.sync(log.end()).unwrap();
+    log.append(&record).unwrap();
+    log.sync(log.end()).unwrap();
+    drop(log);
+    let taken = taken.load(Ordering::SeqCst);
+    assert_eq!(list(&disk).unwrap().len(), taken + 1);
 }
 
 #[test]

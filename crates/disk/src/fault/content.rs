@@ -16,6 +16,8 @@ enum Change {
 pub(super) struct Content {
     /// Open handles.
     pub handles: usize,
+    /// The end of the space set aside; a power loss leaves it as it is.
+    reserved: u64,
     current: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,
@@ -32,6 +34,16 @@ impl Content {
     /// What reads see.
     pub fn bytes(&self) -> &[u8] {
         &self.current
+    }
+
+    /// Bytes that the file takes of the disk.
+    pub fn taken_bytes(&self) -> u64 {
+        self.reserved.max(self.current.len() as u64)
+    }
+
+    /// Sets space aside.
+    pub fn reserve(&mut self, bytes: u64) {
+        self.reserved = self.reserved.max(bytes);
     }
 
     /// Bytes of unsynced writes.
@@ -67,6 +79,7 @@ impl Content {
             return false;
         };
         self.current.resize(length, 0);
+        self.reserved = 0;
         self.unsynced.push(Change::Length(length));
         true
     }
@@ -136,6 +149,7 @@ impl Content {
         }
         Content {
             handles: 0,
+            reserved: self.reserved,
             current: bytes.clone(),
             durable: bytes,
             unsynced: Vec::new(),

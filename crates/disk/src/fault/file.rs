@@ -62,7 +62,11 @@ impl DiskFile for FaultFile {
                 WriteFailure::Nothing => (0, Err(injected("write", &self.path))),
                 WriteFailure::Partial => (part, Err(injected("write", &self.path))),
                 WriteFailure::Whole => (bytes.len() as u64, Err(injected("write", &self.path))),
-                WriteFailure::NoSpace => (part, Err(no_space(&self.path))),
+                // Had all of it been written, the disk would not be full.
+                WriteFailure::NoSpace => (
+                    part.min((bytes.len() as u64).saturating_sub(1)),
+                    Err(no_space(&self.path)),
+                ),
             }
         } else if cut {
             (bytes.len() as u64, Err(injected("write", &self.path)))
@@ -97,6 +101,10 @@ impl DiskFile for FaultFile {
                 return Ok(());
             }
             Some(SyncFailure::Dropped) => content.drop_unsynced(random),
+            Some(SyncFailure::NoSpace) => {
+                content.drop_unsynced(random);
+                return Err(no_space(&self.path));
+            }
             Some(SyncFailure::Kept) | None => {}
         }
         Err(injected("sync", &self.path))
@@ -123,12 +131,27 @@ impl DiskFile for FaultFile {
             None if cut => Err(injected("truncate", &self.path)),
             None => Ok(()),
         };
-        if bytes > state.length_max(self.id)
+        let length = state.content(self.id, &self.path)?.bytes().len() as u64;
+        if bytes > length && bytes > state.length_max(self.id)
             || !state.content(self.id, &self.path)?.set_length(bytes)
         {
             return Err(no_space(&self.path));
         }
         outcome
+    }
+
+    fn reserve(&self, bytes: u64) -> StorageResult<()> {
+        let mut state = self.state.lock();
+        state.plan.power("reserve", &self.path)?;
+        let cut = state.plan.change();
+        if bytes > state.length_max(self.id) {
+            return Err(no_space(&self.path));
+        }
+        state.content(self.id, &self.path)?.reserve(bytes);
+        if cut {
+            return Err(injected("reserve", &self.path));
+        }
+        Ok(())
     }
 
     fn path(&self) -> &Path {

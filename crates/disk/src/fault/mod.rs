@@ -22,7 +22,8 @@ mod plan;
 
 pub use plan::{SyncFailure, WriteFailure};
 
-use crate::{Disk, DiskFile, Random};
+use crate::memory::LockTable;
+use crate::{Disk, DiskFile, DiskLock, Random};
 use content::Content;
 use file::FaultFile;
 use names::Names;
@@ -50,6 +51,8 @@ struct State {
     plan: Plan,
     random: Random,
     next_id: ContentId,
+    /// Those of one life: a power loss unlocks everything.
+    locks: Arc<LockTable>,
 }
 
 fn injected(operation: &'static str, path: &Path) -> StorageError {
@@ -79,6 +82,7 @@ impl FaultDisk {
             plan: Plan::default(),
             random: Random::new(seed),
             next_id: 1,
+            locks: Arc::default(),
         })
     }
 
@@ -113,6 +117,7 @@ impl FaultDisk {
             plan,
             random,
             next_id: state.next_id,
+            locks: Arc::default(),
         })
     }
 
@@ -157,10 +162,17 @@ impl FaultDisk {
         self.state.lock().plan.changes
     }
 
-    /// Bounds the lengths of all files together; `None` for no bound. A write
-    /// that does not fit writes what fits and fails with `NoSpace`.
+    /// Bounds what all files take together, with the space set aside for them;
+    /// `None` for no bound. A write that does not fit writes what fits and fails
+    /// with `NoSpace`.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().plan.capacity_bytes = bytes;
+    }
+
+    /// What all files take together, with the space set aside for them.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.state.lock().used_bytes()
     }
 
     /// Inverts one bit (0 to 7) of a file, durably.
@@ -240,10 +252,17 @@ impl State {
         let Some(capacity) = self.plan.capacity_bytes else {
             return u64::MAX;
         };
-        let length = |content: &Content| content.bytes().len() as u64;
-        let used: u64 = self.contents.values().map(length).sum();
-        let own = self.contents.get(&id).map_or(0, length);
-        own + capacity.saturating_sub(used)
+        let own = self.contents.get(&id).map_or(0, Content::taken_bytes);
+        own + capacity.saturating_sub(self.used_bytes())
+    }
+
+    fn used_bytes(&self) -> u64 {
+        // What is only kept for a power loss to bring back takes no space.
+        let named = self.names.named();
+        let there =
+            |(id, content): &(&ContentId, &Content)| content.handles > 0 || named.contains(*id);
+        let contents = self.contents.iter().filter(there);
+        contents.map(|(_, content)| content.taken_bytes()).sum()
     }
 }
 
@@ -309,5 +328,9 @@ impl Disk for FaultDisk {
             }
         }
         outcome
+    }
+
+    fn lock(&self, path: &Path) -> StorageResult<DiskLock> {
+        self.look("lock", path)?.locks.lock(path)
     }
 }

@@ -133,6 +133,11 @@ impl Names {
         concerned
     }
 
+    /// Contents that have a name now.
+    pub fn named(&self) -> BTreeSet<ContentId> {
+        self.current.values().copied().collect()
+    }
+
     /// Whether a name leads to these contents, or may after a power loss.
     pub fn refers_to(&self, id: ContentId) -> bool {
         let held = |table: &Table| table.values().any(|&named| named == id);

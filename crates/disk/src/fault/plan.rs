@@ -26,6 +26,9 @@ pub enum SyncFailure {
     /// Of the writes that were not durable, some are durable now and the
     /// others never will be, though reads show them until the power goes.
     Dropped,
+    /// As [`SyncFailure::Dropped`], with a full disk: the system had promised
+    /// space that it does not have.
+    NoSpace,
 }
 
 /// Failures of one kind of operation, by the number of the operation.

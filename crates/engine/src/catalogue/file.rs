@@ -110,10 +110,15 @@ pub(crate) fn write_catalogue(
     if disk.exists(&temporary)? {
         disk.remove(&temporary)?;
     }
-    let file = disk.create(&temporary)?;
-    file.write_all_at(&encode(catalogue), 0)?;
-    file.sync()?;
-    drop(file);
+    let written = disk.create(&temporary).and_then(|file| {
+        file.write_all_at(&encode(catalogue), 0)?;
+        file.sync()
+    });
+    if let Err(error) = written {
+        // On a full disk its space is missed; the next catalogue removes it too.
+        let _ = disk.remove(&temporary);
+        return Err(error);
+    }
     disk.rename(&temporary, &directory.join(CATALOGUE_FILE))?;
     disk.sync_directory(directory)
 }

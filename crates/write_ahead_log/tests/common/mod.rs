@@ -135,3 +135,10 @@ pub fn copy(disk: &Arc<dyn Disk>) -> Arc<dyn Disk> {
 pub fn is_corrupt<T>(result: &StorageResult<T>) -> bool {
     matches!(result, Err(StorageError::Corrupt { .. }))
 }
+
+/// Appends a record and makes it durable, or takes it back.
+pub fn append_durably(log: &WriteAheadLog, record: &Record<'_>) -> StorageResult<Lsn> {
+    let lsn = log.append(record)?;
+    log.sync_or_take_back(lsn)?;
+    Ok(lsn)
+}

@@ -1,0 +1,50 @@
+//! The two system calls that the standard library does not wrap: setting space
+//! aside, and locking a file against other processes.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Sets space aside up to `bytes` without changing the length. A file system
+/// that cannot is no error: a write may find it full then.
+pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let Ok(length) = libc::off_t::try_from(bytes) else {
+        return Err(io::ErrorKind::StorageFull.into());
+    };
+    if length == 0 {
+        return Ok(());
+    }
+    loop {
+        // SAFETY: the descriptor is open as long as `file` is borrowed.
+        let outcome =
+            unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, length) };
+        if outcome == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => return Ok(()),
+            _ => return Err(error),
+        }
+    }
+}
+
+/// Locks a whole file; false when another open file holds the lock. The lock
+/// goes when the file is closed, however its process ends.
+pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
+    loop {
+        // SAFETY: the descriptor is open as long as `file` is borrowed.
+        let outcome = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+        if outcome == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::WouldBlock => return Ok(false),
+            io::ErrorKind::Interrupted => {}
+            _ => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! A full disk: statements are refused, nothing acknowledged is lost, reads and
+//! drops go on, and writing too as soon as there is space, in the same life.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod common;
+
+use common::*;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use teak_disk::{Disk, FaultDisk, Random, SyncFailure, WriteFailure};
+use teak_engine::*;
+
+/// A value that no codec makes much shorter.
+fn value(seed: u64) -> String {
+    let mut random = Random::new(seed);
+    (0..20)
+        .map(|_| format!("{:016x}", random.next_u64()))
+        .collect()
+}
+
+fn is_full<T>(outcome: &EngineResult<T>) -> bool {
+    matches!(
+        outcome,
+        Err(EngineError::Storage(StorageError::NoSpace { .. }))
+    )
+}
+
+fn fill_disk(disk: &FaultDisk) {
+    disk.set_capacity(Some(disk.used_bytes()));
+}
+
+/// Commits rows one by one until the disk refuses for good; returns how many it
+/// took. What a batch claimed and did not take is free again after it.
+fn write_until_full(engine: &Engine, table: &TableHandle, prefix: &str) -> usize {
+    let (mut taken, mut refused) = (0, 0);
+    for n in 0..100_000 {
+        let mut transaction = begin(engine);
+        let written = insert(
+            &mut transaction,
+            table,
+            &format!("{prefix}{n:06}"),
+            &value(n),
+        )
+        .and_then(|()| transaction.commit());
+        match written {
+            Ok(()) => (taken, refused) = (taken + 1, 0),
+            outcome if is_full(&outcome) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+        if refused == 5 {
+            return taken;
+        }
+    }
+    panic!("the disk is never full");
+}
+
+fn write_one(engine: &Engine, table: &TableHandle, key: &str) -> EngineResult<()> {
+    let mut transaction = begin(engine);
+    insert(&mut transaction, table, key, &value(key.len() as u64))?;
+    transaction.commit()
+}
+
+#[test]
+fn writers_are_refused_and_go_on_when_there_is_space() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    write_one(&engine, &table, "before").unwrap();
+    for round in 0..3 {
+        disk.set_capacity(Some(disk.used_bytes() + 50_000));
+        let taken = write_until_full(&engine, &table, &format!("r{round}-"));
+        let before = rows(&engine, &table).len();
+        assert!(before > taken);
+        assert!(is_full(&write_one(&engine, &table, "refused")));
+        let _ = engine.checkpoint();
+        let _ = engine.keep_house();
+        assert_eq!(rows(&engine, &table).len(), before);
+        disk.set_capacity(None);
+        write_one(&engine, &table, &format!("after {round}")).unwrap();
+        engine.checkpoint().unwrap();
+        assert_eq!(rows(&engine, &table).len(), before + 1);
+    }
+    let expected = rows(&engine, &table);
+    drop((table, engine));
+    let engine = open(&Arc::new(disk.crash(5)));
+    assert_eq!(rows(&engine, &engine.open_table(TABLE).unwrap()), expected);
+}
+
+#[test]
+fn a_refused_row_leaves_its_transaction_usable() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    let mut transaction = begin(&engine);
+    insert(&mut transaction, &table, "first", "1").unwrap();
+    fill_disk(&disk);
+    write_until_full(&engine, &table, "x");
+    let mark = transaction.savepoint().unwrap();
+    assert!(is_full(&insert(
+        &mut transaction,
+        &table,
+        "second",
+        &value(1)
+    )));
+    transaction.rollback_to_savepoint(mark).unwrap();
+    // What was written has its room, and so has its commit.
+    transaction.commit().unwrap();
+    let found = rows(&engine, &table);
+    assert!(found.iter().any(|(key, _)| key.contains("first")));
+    assert!(!found.iter().any(|(key, _)| key.contains("second")));
+}
+
+#[test]
+fn a_commit_that_finds_no_space_commits_nothing_ever() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    write_one(&engine, &table, "kept").unwrap();
+    let mut transaction = begin(&engine);
+    insert(&mut transaction, &table, "lost", "1").unwrap();
+    disk.fail_write(0, WriteFailure::NoSpace);
+    assert!(is_full(&transaction.commit()));
+    transaction.rollback();
+    write_one(&engine, &table, "later").unwrap();
+    let expected = rows(&engine, &table);
+    assert_eq!(expected.len(), 2);
+    drop((table, engine));
+    for seed in 0..8 {
+        let engine = open(&Arc::new(disk.crash(seed)));
+        let table = engine.open_table(TABLE).unwrap();
+        assert_eq!(rows(&engine, &table), expected);
+    }
+}
+
+#[test]
+fn tables_are_dropped_on_a_full_disk_and_their_space_is_used() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    engine.create_table(&definition("./db/u")).unwrap();
+    let other = engine.open_table("./db/u").unwrap();
+    for n in 0..2000 {
+        write_one(&engine, &other, &format!("{n:05}")).unwrap();
+    }
+    engine.checkpoint().unwrap();
+    drop(other);
+    fill_disk(&disk);
+    write_until_full(&engine, &table, "x");
+    let created = engine.create_table(&definition("./db/v"));
+    assert!(is_full(&created), "{created:?}");
+    assert!(is_full(&engine.truncate_table("./db/u")));
+    assert!(!engine.table_exists("./db/v").unwrap());
+    let left = disk.list("/data/db".as_ref()).unwrap();
+    let indexes = 2 * definition(TABLE).indexes.len();
+    assert_eq!(left.len(), indexes, "{left:?}");
+    let used = disk.used_bytes();
+    engine.drop_table("./db/u").unwrap();
+    assert!(disk.used_bytes() < used);
+    write_one(&engine, &table, "after").unwrap();
+    engine.create_table(&definition("./db/v")).unwrap();
+}
+
+#[test]
+fn an_engine_opens_on_a_full_disk_to_be_emptied() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let open = |disk: &Arc<FaultDisk>| {
+        let mut options = options();
+        // What the log holds beyond the files must fit in memory.
+        options.cache_bytes = 4 << 20;
+        Engine::open(Arc::clone(disk) as Arc<dyn Disk>, options).unwrap()
+    };
+    let engine = open(&disk);
+    engine.create_table(&definition(TABLE)).unwrap();
+    engine.create_table(&definition("./db/u")).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let other = engine.open_table("./db/u").unwrap();
+    for n in 0..3000 {
+        write_one(&engine, &other, &format!("{n:05}")).unwrap();
+    }
+    engine.checkpoint().unwrap();
+    drop(other);
+    fill_disk(&disk);
+    write_until_full(&engine, &table, "x");
+    let expected = rows(&engine, &table);
+    drop((table, engine));
+    for seed in 0..4 {
+        let disk = Arc::new(disk.crash(seed));
+        // Removals that the crash took back may take more than there was.
+        fill_disk(&disk);
+        let engine = open(&disk);
+        let table = engine.open_table(TABLE).unwrap();
+        assert_eq!(rows(&engine, &table), expected);
+        engine.drop_table("./db/u").unwrap();
+        write_one(&engine, &table, "after").unwrap();
+        engine.checkpoint().unwrap();
+    }
+}
+
+/// With threads: writers that fill memory are told in a bounded time, though
+/// nothing can be flushed, and nobody hangs.
+#[test]
+fn writers_do_not_wait_for_ever_for_flushes_that_find_no_space() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let mut options = options();
+    options.background_threads = 2;
+    options.cache_bytes = 4 << 20;
+    options.commit_sync = false;
+    // Only the log may grow, so that memory is what runs out.
+    options.log_segment_bytes = 64 << 20;
+    let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    disk.set_capacity(Some(disk.used_bytes() + (64 << 10)));
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let (engine, table) = (&engine, &table);
+            scope.spawn(move || write_until_full(engine, table, &format!("w{writer}-")));
+        }
+    });
+    let before = rows(&engine, &table).len();
+    disk.set_capacity(None);
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while let Err(error) = write_one(&engine, &table, "after") {
+        assert!(is_full::<()>(&Err(error)));
+        assert!(Instant::now() < give_up, "space came back unnoticed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(rows(&engine, &table).len(), before + 1);
+    drop(table);
+    engine.close().unwrap();
+}
+
+#[test]
+fn counters_refused_by_a_full_disk_are_logged_later() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    table.advance_counter(0, 7).unwrap();
+    fill_disk(&disk);
+    write_until_full(&engine, &table, "x");
+    // Until even the room kept for commits is used up.
+    while write_one(&engine, &table, "y").is_ok() || engine.flush_log().is_ok() {
+        table
+            .advance_counter(0, table.counter(0).unwrap() + 1)
+            .unwrap();
+        if table.counter(0).unwrap() > 1000 {
+            break;
+        }
+    }
+    let value = table.counter(0).unwrap() + 1;
+    table.advance_counter(0, value).unwrap();
+    let _ = engine.flush_log();
+    disk.set_capacity(None);
+    engine.flush_log().unwrap();
+    drop((table, engine));
+    let engine = open(&Arc::new(disk.crash(1)));
+    let table = engine.open_table(TABLE).unwrap();
+    assert_eq!(table.counter(0).unwrap(), value);
+}
+
+#[test]
+fn a_sync_that_finds_no_space_still_ends_the_acknowledging() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    disk.fail_sync(0, SyncFailure::NoSpace);
+    assert!(write_one(&engine, &table, "doubtful").is_err());
+    let later = write_one(&engine, &table, "later");
+    assert!(matches!(
+        later,
+        Err(EngineError::Storage(StorageError::Poisoned { .. }))
+    ));
+}

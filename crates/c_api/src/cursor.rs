@@ -116,7 +116,8 @@ pub unsafe extern "C" fn teak_cursor_close(cursor: *mut teak_cursor) {
     });
 }
 
-/// lower <= key < upper for every row returned from now on; data NULL is unbounded.
+/// lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
+/// middle of a scan the next step goes to the nearest key within the bounds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_bounds(
     cursor: *mut teak_cursor,

@@ -141,13 +141,20 @@ impl EngineTransaction {
 
 impl Cursor {
     /// Every row returned from now on has `lower <= key < upper`; `None` is
-    /// unbounded.
+    /// unbounded. In the middle of a scan the position stays: the next step goes
+    /// from there to the nearest key within the bounds, or finds nothing.
     pub fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
+        if self.found != Found::Nothing {
+            // Steps from a saved position look at both bounds.
+            self.save_position();
+            self.found = Found::Buffer;
+        }
         copy_bound(&mut self.lower, lower);
         copy_bound(&mut self.upper, upper);
     }
 
-    /// The row of exactly this key. Positions nothing.
+    /// The row of exactly this key, if that lies within the bounds. Positions
+    /// nothing.
     ///
     /// # Errors
     /// `Wait`, `Storage`.
@@ -159,6 +166,10 @@ impl Cursor {
         transaction.check_interrupt()?;
         self.refresh(transaction)?;
         self.locked = None;
+        let bounds = (self.lower.as_deref(), self.upper.as_deref());
+        if bounds.0.is_some_and(|lower| key < lower) || bounds.1.is_some_and(|upper| key >= upper) {
+            return Ok(None);
+        }
         let live = match self.mode.lock_mode() {
             None => {
                 self.ensure_view(transaction)?;
@@ -380,11 +391,22 @@ impl Cursor {
                 return Err(no_tree());
             };
             let there = tree.valid() && tree.key() == self.position;
-            let moved = match (motion, there) {
-                (Motion::Forward, true) => tree.next(),
-                (Motion::Backward, true) => tree.previous(),
-                (Motion::Backward, false) => tree.seek_before(&self.position),
-                (Motion::Forward, false) => {
+            // New bounds may have left the position behind.
+            let lower = self
+                .lower
+                .as_deref()
+                .filter(|lower| *lower > &*self.position);
+            let upper = self
+                .upper
+                .as_deref()
+                .filter(|upper| *upper <= &*self.position);
+            let moved = match (motion, there, lower, upper) {
+                (Motion::Forward, _, Some(lower), _) => tree.seek(lower),
+                (Motion::Backward, _, _, Some(upper)) => tree.seek_before(upper),
+                (Motion::Forward, true, ..) => tree.next(),
+                (Motion::Backward, true, ..) => tree.previous(),
+                (Motion::Backward, false, ..) => tree.seek_before(&self.position),
+                (Motion::Forward, false, ..) => {
                     // The first key after the position has a zero byte more.
                     self.position.push(0);
                     let moved = tree.seek(&self.position);

@@ -257,11 +257,14 @@ impl Parts<'_> {
     ) -> EngineResult<Option<Obstacle>> {
         let me = self.core.id();
         for (place, check) in checks.iter().enumerate() {
+            let mut locked = false;
             if check.index == 0 {
-                if check.need == Need::Mine && self.core.holds(check.lock, LockMode::Exclusive) {
-                    // Nobody else can have written it since it was locked.
+                let exclusive = LockMode::Exclusive;
+                if check.need == Need::Mine && self.core.holds_unwritten(check.lock, exclusive) {
+                    // Nobody can have written it since it was locked.
                     continue;
                 }
+                locked = self.core.holds(check.lock, exclusive);
                 let locks = self.inner.transactions.locks();
                 if locks.conflicts(check.lock, me, LockMode::Exclusive) {
                     return Ok(Some(Obstacle::Lock(place)));
@@ -271,7 +274,7 @@ impl Parts<'_> {
             match newest(self.inner, index, check.key, me, &mut self.duplicate.value)? {
                 Newest::Foreign(id) => return Ok(Some(Obstacle::Writer(id, place))),
                 Newest::Live(id) if check.need == Need::Mine => {
-                    if self.is_after_snapshot(id) {
+                    if !locked && self.is_after_snapshot(id) {
                         return Err(EngineError::Conflict);
                     }
                 }

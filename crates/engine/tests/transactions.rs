@@ -302,6 +302,79 @@ fn a_lock_taken_before_a_savepoint_outlives_its_rollback() {
 }
 
 #[test]
+fn a_row_locked_and_then_deleted_by_oneself_is_gone() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "k", "1").unwrap());
+    let mut transaction = begin(&engine);
+    // The snapshot is older than what is locked, and the lock than the mark.
+    transaction.take_snapshot().unwrap();
+    commit(&engine, |t| update(t, &table, "k", "1", "2").unwrap());
+    let mut cursor = transaction.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    assert!(cursor.get(&mut transaction, b"k").unwrap().is_some());
+    let mark = transaction.savepoint().unwrap();
+    delete(&mut transaction, &table, "k", "2").unwrap();
+    let again = delete(&mut transaction, &table, "k", "2");
+    assert!(matches!(again, Err(EngineError::NotFound)), "{again:?}");
+    let changed = update(&mut transaction, &table, "k", "2", "3");
+    assert!(matches!(changed, Err(EngineError::NotFound)), "{changed:?}");
+    // Taken back, the row is there again, still locked, so no conflict.
+    transaction.rollback_to_savepoint(mark).unwrap();
+    update(&mut transaction, &table, "k", "2", "3").unwrap();
+    update(&mut transaction, &table, "k", "3", "4").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("k", "4")]));
+}
+
+#[test]
+fn bounds_hold_from_the_moment_they_are_set() {
+    let (engine, table) = fresh();
+    let keys = ["1", "2", "3", "4", "5", "6"];
+    commit(&engine, |t| {
+        for key in keys {
+            insert(t, &table, key, key).unwrap();
+        }
+    });
+    let bound = |n: usize| keys.get(n).map(|key| key.as_bytes());
+    for mode in [ReadMode::Snapshot, ReadMode::Exclusive] {
+        for (start, lower, upper) in (0..6)
+            .flat_map(|start| (0..=6).map(move |lower| (start, lower)))
+            .flat_map(|(start, lower)| (0..=6).map(move |upper| (start, lower, upper)))
+        {
+            let inside = |n: &usize| {
+                bound(lower).is_none_or(|_| *n >= lower) && bound(upper).is_none_or(|_| *n < upper)
+            };
+            for forward in [true, false] {
+                let mut transaction = begin(&engine);
+                let mut cursor = transaction.cursor(&table, 0, mode).unwrap();
+                let from = keys[start].as_bytes();
+                let row = cursor.seek(&mut transaction, from, Seek::AtOrAfter);
+                assert_eq!(row.unwrap().unwrap().key, from);
+                cursor.set_bounds(bound(lower), bound(upper));
+                let mut expected: Vec<usize> = if forward {
+                    (start + 1..6).filter(inside).collect()
+                } else {
+                    (0..start).rev().filter(inside).collect()
+                };
+                for n in 0..6 {
+                    let got = cursor.get(&mut transaction, keys[n].as_bytes()).unwrap();
+                    assert_eq!(got.is_some(), inside(&n));
+                }
+                loop {
+                    let row = if forward {
+                        cursor.next(&mut transaction).unwrap()
+                    } else {
+                        cursor.previous(&mut transaction).unwrap()
+                    };
+                    let Some(row) = row else { break };
+                    assert_eq!(row.key, keys[expected.remove(0)].as_bytes());
+                }
+                assert_eq!(expected, [0usize; 0], "{start} {lower} {upper} {forward}");
+            }
+        }
+    }
+}
+
+#[test]
 fn unlock_gives_the_row_back() {
     let (engine, table) = fresh();
     commit(&engine, |t| insert(t, &table, "a", "1").unwrap());

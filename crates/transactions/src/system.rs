@@ -375,6 +375,7 @@ impl TransactionSystem {
             mode,
             count: 0,
             scope,
+            written: false,
         });
         held.mode = held.mode.max(mode);
         held.count += 1;
@@ -502,13 +503,13 @@ impl TransactionSystem {
             return;
         }
         let scope = transaction.scope;
-        if transaction
-            .held
-            .get(&lock)
-            .is_some_and(|held| held.scope == scope)
-        {
-            transaction.held.remove(&lock);
-            self.locks.release(lock, transaction.id());
+        match transaction.held.get_mut(&lock) {
+            Some(held) if held.scope == scope => {
+                transaction.held.remove(&lock);
+                self.locks.release(lock, transaction.id());
+            }
+            Some(held) => held.written = true,
+            None => {}
         }
     }
 

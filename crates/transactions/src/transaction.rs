@@ -120,6 +120,8 @@ pub(crate) struct HeldLock {
     pub count: u32,
     /// The mark after which it was taken first.
     pub scope: u64,
+    /// The transaction may have written the row since.
+    pub written: bool,
 }
 
 /// The half of a transaction that its owner uses.
@@ -213,6 +215,14 @@ impl Transaction {
     #[must_use]
     pub fn holds(&self, lock: LockId, mode: LockMode) -> bool {
         !self.held.is_empty() && self.held.get(&lock).is_some_and(|held| held.mode >= mode)
+    }
+
+    /// Whether the row is as it was when it was locked: this transaction holds
+    /// an explicit lock that covers `mode` and has not written the row since.
+    #[must_use]
+    pub fn holds_unwritten(&self, lock: LockId, mode: LockMode) -> bool {
+        let covers = |held: &HeldLock| held.mode >= mode && !held.written;
+        !self.held.is_empty() && self.held.get(&lock).is_some_and(covers)
     }
 
     /// How many rows it has locked explicitly.

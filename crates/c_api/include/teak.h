@@ -51,6 +51,8 @@ typedef enum teak_status {
   TEAK_OUT_OF_MEMORY = 16,
   // A bug, or a call on a handle that has ended.
   TEAK_INTERNAL = 17,
+  // Another process, or another engine of this one, has the data directory open.
+  TEAK_IN_USE = 18,
 } teak_status;
 
 // What a transaction sees of others.
@@ -484,7 +486,8 @@ enum teak_status teak_cursor_open(struct teak_transaction *transaction,
 // Closes a cursor; NULL is allowed.
 void teak_cursor_close(struct teak_cursor *cursor);
 
-// lower <= key < upper for every row returned from now on; data NULL is unbounded.
+// lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
+// middle of a scan the next step goes to the nearest key within the bounds.
 enum teak_status teak_cursor_set_bounds(struct teak_cursor *cursor, struct teak_slice lower, struct teak_slice upper);
 
 // The row of exactly this key (filters make absent keys cheap). Positions nothing.

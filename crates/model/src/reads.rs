@@ -86,13 +86,57 @@ impl Model {
         }
     }
 
-    /// Whether the transaction locked the row without writing it since.
+    /// What a locking scan of an index returns, row by row from `from` on in its
+    /// direction, at most `limit` rows: it waits at the first row that another
+    /// open transaction wrote, or locked where that matters. Rows of index 0 are
+    /// locked as by [`Model::get_locked`].
     ///
     /// # Panics
-    /// When the transaction is not open.
-    #[must_use]
-    pub fn holds_lock(&self, id: TransactionId, place: &Place) -> bool {
-        self.transaction(id).locks.contains_key(place)
+    /// When the transaction or the table is not open.
+    pub fn scan_locked(
+        &mut self,
+        id: TransactionId,
+        from: &Place,
+        forward: bool,
+        limit: usize,
+        mode: LockMode,
+    ) -> (Vec<(Key, Value)>, Outcome) {
+        let here = |place: &Place| place.table == from.table && place.index == from.index;
+        let written = self.transactions.values().flat_map(|open| &open.writes);
+        let keys = written.map(|(place, _)| place).chain(self.versions.keys());
+        let mut keys: Vec<Key> = keys
+            .filter(|place| here(place) && (place.key >= from.key) == forward)
+            .map(|place| place.key.clone())
+            .collect();
+        keys.sort();
+        keys.dedup();
+        if !forward {
+            keys.reverse();
+        }
+        let mut rows = Vec::new();
+        for key in keys {
+            if rows.len() == limit {
+                break;
+            }
+            let place = Place {
+                key,
+                ..from.clone()
+            };
+            let found = if from.index == 0 {
+                self.get_locked(id, &place, mode)
+            } else {
+                match self.newest(id, &place) {
+                    Newest::Foreign => Err(Outcome::MustWait),
+                    Newest::Mine(value) | Newest::Committed(_, value) => Ok(value),
+                }
+            };
+            match found {
+                Ok(Some(value)) => rows.push((place.key, value)),
+                Ok(None) => {}
+                Err(refused) => return (rows, refused),
+            }
+        }
+        (rows, Outcome::Done)
     }
 
     /// Takes the snapshot now, unless there is one.

@@ -67,7 +67,11 @@ impl Model {
         let held = transaction.locks.get(place);
         if place.index == 0 {
             if check == Check::Mine && held.is_some_and(|(mode, _)| *mode == LockMode::Exclusive) {
-                return Outcome::Done;
+                // Locked, the row can have gone by the transaction's own hand alone.
+                return match self.newest(id, place) {
+                    Newest::Mine(None) => Outcome::NotFound,
+                    _ => Outcome::Done,
+                };
             }
             if self.is_locked_by_another(id, place, LockMode::Exclusive) {
                 return Outcome::MustWait;

@@ -4,47 +4,76 @@ use crate::mood::DIRECTORY;
 use std::path::Path;
 use teak_disk::{Disk, FaultDisk, Random, SyncFailure, WriteFailure};
 
-/// Plans one fault; returns what it is, for the trace.
-pub(crate) fn plan(disk: &FaultDisk, random: &mut Random) -> String {
+/// A planned fault.
+pub(crate) struct Planned {
+    /// What it is, for the trace.
+    pub(crate) text: String,
+    /// Whether it may end the log's work for this life, as anything but a full
+    /// disk may.
+    pub(crate) grave: bool,
+    /// Whether it is a power loss, which nothing takes back.
+    pub(crate) power: bool,
+}
+
+/// Plans one fault.
+pub(crate) fn plan(disk: &FaultDisk, random: &mut Random, only_space: bool) -> Planned {
     let scale = random.below(8);
     let after = random.below(1 << scale);
-    match random.below(10) {
+    let planned = |text: String, grave| Planned {
+        text,
+        grave,
+        power: false,
+    };
+    let grave = |text| planned(text, true);
+    let space = |text| planned(text, false);
+    let kind = match (only_space, random.below(12)) {
+        (true, kind) => 10 + kind % 2,
+        (false, kind) => kind,
+    };
+    match kind {
         0 => {
             disk.fail_write(after, WriteFailure::Nothing);
-            format!("write fails after {after}")
+            grave(format!("write fails after {after}"))
         }
         1 => {
             disk.fail_write(after, WriteFailure::Partial);
-            format!("write fails in part after {after}")
+            grave(format!("write fails in part after {after}"))
         }
         2 => {
-            disk.fail_write(after, WriteFailure::NoSpace);
-            format!("no space after {after}")
+            disk.fail_sync(after, SyncFailure::NoSpace);
+            grave(format!("no space for a sync after {after}"))
         }
         3 => {
             disk.fail_sync(after, SyncFailure::Kept);
-            format!("sync fails after {after}")
+            grave(format!("sync fails after {after}"))
         }
         4 => {
             disk.fail_sync(after, SyncFailure::Dropped);
-            format!("sync fails and drops after {after}")
+            grave(format!("sync fails and drops after {after}"))
         }
         5 => {
             disk.fail_name_change(after);
-            format!("name change fails after {after}")
+            grave(format!("name change fails after {after}"))
         }
         6 => {
             disk.fail_read(after);
-            format!("read fails after {after}")
+            grave(format!("read fails after {after}"))
         }
-        7 => {
-            let bytes = used_bytes(disk) + random.below(20_000);
-            disk.set_capacity(Some(bytes));
-            format!("capacity {bytes} bytes")
+        7..=9 => {
+            disk.cut_power(after);
+            Planned {
+                power: true,
+                ..grave(format!("power goes after {after}"))
+            }
+        }
+        10 => {
+            disk.fail_write(after, WriteFailure::NoSpace);
+            space(format!("no space after {after}"))
         }
         _ => {
-            disk.cut_power(after);
-            format!("power goes after {after}")
+            let bytes = disk.used_bytes() + random.below(20_000);
+            disk.set_capacity(Some(bytes));
+            space(format!("capacity {bytes} bytes"))
         }
     }
 }
@@ -58,18 +87,4 @@ pub(crate) fn clear(disk: &FaultDisk) {
 /// Whether the disk has lost power.
 pub(crate) fn power_is_off(disk: &FaultDisk) -> bool {
     disk.exists(Path::new(DIRECTORY)).is_err()
-}
-
-fn used_bytes(disk: &FaultDisk) -> u64 {
-    fn walk(disk: &FaultDisk, directory: &Path) -> u64 {
-        let mut bytes = 0;
-        for path in disk.list(directory).unwrap_or_default() {
-            bytes += match disk.open(&path) {
-                Ok(file) => file.len().unwrap_or(0),
-                Err(_) => walk(disk, &path),
-            };
-        }
-        bytes
-    }
-    walk(disk, Path::new(DIRECTORY))
 }

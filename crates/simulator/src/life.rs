@@ -39,8 +39,10 @@ impl World {
 
     pub(crate) fn plan_fault(&mut self) {
         self.faulty = true;
-        let planned = faults::plan(&self.disk, &mut self.random);
-        self.note(|| format!("  fault: {planned}"));
+        let planned = faults::plan(&self.disk, &mut self.random, self.mood.only_space);
+        self.grave |= planned.grave;
+        self.power_will_go |= planned.power;
+        self.note(|| format!("  fault: {}", planned.text));
     }
 
     /// Ends this life in one of three ways.
@@ -67,6 +69,7 @@ impl World {
         self.report.crashes += 1;
         // What is done from now on goes to the old disk, which nobody sees.
         self.disk = self.disk.crash(seed);
+        self.power_will_go = false;
         self.forget_handles();
         self.engine = None;
     }
@@ -144,7 +147,9 @@ impl World {
             }
         }
         self.commit_sync = true;
+        // A planned power loss stays.
         faults::clear(&self.disk);
+        self.grave = self.power_will_go;
         match self.check_recovered() {
             Ok(()) => {
                 // Only a power loss can still be planned.

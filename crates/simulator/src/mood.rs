@@ -24,6 +24,7 @@ pub(crate) enum Kind {
     Get,
     GetLocked,
     Scan,
+    ScanLocked,
     Hold,
     StepHeld,
     Create,
@@ -44,7 +45,7 @@ pub(crate) enum Kind {
 }
 
 /// Weights of the kinds, before the seed bends them.
-const WEIGHTS: [(Kind, u64); 29] = [
+const WEIGHTS: [(Kind, u64); 30] = [
     (Kind::Begin, 10),
     (Kind::Insert, 50),
     (Kind::Update, 25),
@@ -57,6 +58,7 @@ const WEIGHTS: [(Kind, u64); 29] = [
     (Kind::Get, 15),
     (Kind::GetLocked, 5),
     (Kind::Scan, 5),
+    (Kind::ScanLocked, 3),
     (Kind::Hold, 2),
     (Kind::StepHeld, 5),
     (Kind::Create, 2),
@@ -73,7 +75,7 @@ const WEIGHTS: [(Kind, u64); 29] = [
     (Kind::CloseHandle, 2),
     (Kind::Verify, 1),
     (Kind::Fault, 2),
-    (Kind::ClearFaults, 1),
+    (Kind::ClearFaults, 2),
 ];
 
 /// The mood of a story.
@@ -89,6 +91,8 @@ pub(crate) struct Mood {
     payload_bytes_max: u64,
     /// One life in so many has faults; zero for none.
     pub(crate) faulty_lives: u64,
+    /// The only faults are full disks.
+    pub(crate) only_space: bool,
 }
 
 impl Mood {
@@ -115,6 +119,7 @@ impl Mood {
             keys: 4 << random.below(8),
             payload_bytes_max: if bulky { 12_000 } else { 8 << random.below(7) },
             faulty_lives: random.below(3),
+            only_space: random.one_in(4),
         }
     }
 

@@ -159,6 +159,61 @@ impl World {
         }
     }
 
+    /// A locking scan: it must wait for the same rows as the oracle's.
+    pub(crate) fn scan_locked(&mut self, place: usize, table: TableId) -> Checked {
+        let from = self.draw_place(table)?;
+        let forward = self.random.one_in(2);
+        let limit = 1 + self.random.below(30);
+        let (mode, read_mode) = if self.random.one_in(3) {
+            (LockMode::Shared, ReadMode::Shared)
+        } else {
+            (LockMode::Exclusive, ReadMode::Exclusive)
+        };
+        let (Some(session), Some(handle)) =
+            (self.sessions.get_mut(place), self.handles.get(&table))
+        else {
+            return Ok(Flow::On);
+        };
+        let id = session.model;
+        let taken = usize::try_from(limit).unwrap_or(usize::MAX);
+        let expected = self.model.scan_locked(id, &from, forward, taken, mode);
+        let transaction = &mut session.transaction;
+        let mut found = Vec::new();
+        let outcome = (|| {
+            let index = u32::try_from(from.index).unwrap_or(u32::MAX);
+            let mut cursor = transaction.cursor(handle, index, read_mode)?;
+            read_into(
+                &mut found,
+                &mut cursor,
+                transaction,
+                &from.key,
+                forward,
+                limit,
+            )
+        })();
+        self.note(|| format!("  {mode:?} scan of {table:?} by {id:?}: {:?}", expected.1));
+        let outcome = match outcome {
+            Ok(()) => Outcome::Done,
+            Err(EngineError::Wait(_)) => Outcome::MustWait,
+            Err(error) => {
+                let flow = self.fault("locking scan", &error)?;
+                self.roll_back(place);
+                return Ok(flow);
+            }
+        };
+        if (&found, outcome) == (&expected.0, expected.1) {
+            return Ok(Flow::On);
+        }
+        Err(Bug(format!(
+            "locking scan of {table:?}, index {}, forward {forward}: {} rows and {outcome:?}, \
+             expected {} rows and {:?}",
+            from.index,
+            found.len(),
+            expected.0.len(),
+            expected.1
+        )))
+    }
+
     /// Opens a cursor that later steps move: what it sees must not change,
     /// whatever is committed, merged and checkpointed meanwhile.
     pub(crate) fn hold(&mut self, place: usize, table: TableId) -> Checked {
@@ -263,6 +318,19 @@ fn read_some(
     limit: u64,
 ) -> EngineResult<Vec<(Key, Value)>> {
     let mut entries = Vec::new();
+    read_into(&mut entries, cursor, transaction, from, forward, limit)?;
+    Ok(entries)
+}
+
+/// Leaves what it read before an error.
+fn read_into(
+    entries: &mut Vec<(Key, Value)>,
+    cursor: &mut Cursor,
+    transaction: &mut EngineTransaction,
+    from: &[u8],
+    forward: bool,
+    limit: u64,
+) -> EngineResult<()> {
     let seek = if forward {
         Seek::AtOrAfter
     } else {
@@ -280,5 +348,5 @@ fn read_some(
             cursor.previous(transaction)?
         };
     }
-    Ok(entries)
+    Ok(())
 }

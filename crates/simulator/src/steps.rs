@@ -2,7 +2,7 @@
 
 use crate::faults;
 use crate::mood::Kind;
-use crate::world::{Checked, Flow, Session, World};
+use crate::world::{Checked, Flow, Session, World, is_full};
 use std::collections::BTreeSet;
 use teak_engine::{EngineResult, Isolation};
 use teak_model::Scope;
@@ -21,6 +21,7 @@ impl World {
             Kind::Get => self.on_table(Self::get),
             Kind::GetLocked => self.on_table(Self::get_locked),
             Kind::Scan => self.on_table(Self::scan),
+            Kind::ScanLocked => self.on_table(Self::scan_locked),
             Kind::Hold => self.on_table(Self::hold),
             Kind::StepHeld => self.step_held(),
             Kind::Commit => self.commit(),
@@ -72,10 +73,7 @@ impl World {
                 }
                 Ok(Flow::On)
             }
-            Kind::ClearFaults => {
-                faults::clear(&self.disk);
-                Ok(Flow::On)
-            }
+            Kind::ClearFaults => self.clear_faults(),
         }
     }
 
@@ -139,6 +137,12 @@ impl World {
                     self.acknowledge();
                 }
                 Ok(Flow::On)
+            }
+            Err(error) if is_full(&error) => {
+                // Nothing was committed, and nothing ever will be.
+                session.transaction.rollback();
+                self.model.rollback(id);
+                self.fault("commit", &error)
             }
             Err(error) => {
                 session.transaction.rollback();

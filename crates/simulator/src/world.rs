@@ -23,6 +23,11 @@ impl From<String> for Bug {
     }
 }
 
+/// Whether an error says that the disk is full.
+pub(crate) fn is_full(error: &EngineError) -> bool {
+    matches!(error, EngineError::Storage(error) if error.is_no_space())
+}
+
 /// How the story goes on after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
@@ -66,6 +71,11 @@ pub(crate) struct World {
     pub(crate) counters: Counters,
     /// Whether a fault was planned in this life.
     pub(crate) faulty: bool,
+    /// Whether one was planned since the last opening that may end the log's
+    /// work.
+    pub(crate) grave: bool,
+    /// Whether the power will go, at some time.
+    pub(crate) power_will_go: bool,
     pub(crate) commit_sync: bool,
     pub(crate) trace: VecDeque<String>,
     pub(crate) report: Report,
@@ -85,6 +95,8 @@ impl World {
             sessions: Vec::new(),
             counters: Counters::default(),
             faulty: false,
+            grave: false,
+            power_will_go: false,
             commit_sync: true,
             trace: VecDeque::new(),
             report: Report::default(),
@@ -112,7 +124,7 @@ impl World {
     }
 
     /// Judges an error of the engine: wrong unless a fault explains it. Then
-    /// the log is asked whether it still works.
+    /// the log is asked whether it still works; a full disk ends no life.
     pub(crate) fn fault(&mut self, what: &str, error: &EngineError) -> Checked {
         self.allow(what, error)?;
         if faults::power_is_off(&self.disk) {
@@ -125,9 +137,30 @@ impl World {
             }
             Err(error) => {
                 self.allow("flushing the log", &error)?;
+                if is_full(&error) {
+                    return Ok(Flow::On);
+                }
+                if !self.grave {
+                    return Err(Bug(format!("a full disk ended the log: {error}")));
+                }
                 Ok(Flow::Reopen)
             }
         }
+    }
+
+    /// Takes the faults back in the middle of a life. When only space was short
+    /// everything must work again.
+    pub(crate) fn clear_faults(&mut self) -> Checked {
+        faults::clear(&self.disk);
+        if self.grave || faults::power_is_off(&self.disk) {
+            return Ok(Flow::On);
+        }
+        let flushed = self.engine()?.flush_log();
+        flushed.map_err(|error| Bug(format!("the log does not go on with space: {error}")))?;
+        self.acknowledge();
+        let checkpoint = self.engine()?.checkpoint();
+        checkpoint.map_err(|error| Bug(format!("no checkpoint though there is space: {error}")))?;
+        Ok(Flow::On)
     }
 
     /// Whether a planned fault explains an error; else it is a bug.

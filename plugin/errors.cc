@@ -45,7 +45,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       if (thd == nullptr || thd_kill_level(thd) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
       break;
     case TEAK_NO_SPACE:
-      error = HA_ERR_RECORD_FILE_FULL;
+      error = HA_ERR_DISK_FULL;
       explain = true;
       break;
     case TEAK_CORRUPT:
@@ -72,10 +72,13 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_INTERNAL:
       break;
   }
-  if (status != TEAK_TABLE_EXISTS && status != TEAK_TOO_LARGE && status != TEAK_INTERRUPTED)
+  // The server logs a full disk itself; the engine says when it begins and ends.
+  if (status != TEAK_TABLE_EXISTS && status != TEAK_TOO_LARGE && status != TEAK_INTERRUPTED &&
+      status != TEAK_NO_SPACE)
     sql_print_error("TEAK: %s", cause->c_str());
+  // A note: strict mode would make a warning the error.
   if (explain && thd != nullptr)
-    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, ER_THD(thd, ER_GET_ERRMSG),
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_GET_ERRMSG, ER_THD(thd, ER_GET_ERRMSG),
                         static_cast<int>(status), cause->c_str(), "TEAK");
   return error;
 }
@@ -92,6 +95,9 @@ int raise(THD *thd, teak_status status, const char *subject) {
       break;
     case HA_ERR_LOCK_DEADLOCK:
       my_error(ER_LOCK_DEADLOCK, MYF(0));
+      break;
+    case HA_ERR_DISK_FULL:
+      my_printf_error(ER_DISK_FULL, "Disk full (%s)", MYF(ME_ERROR_LOG), cause.c_str());
       break;
     default:
       my_error(ER_GET_ERRMSG, MYF(0), error, cause.c_str(), "TEAK");

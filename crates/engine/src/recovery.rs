@@ -67,7 +67,9 @@ struct Replay {
     prepared: BTreeMap<Vec<u8>, Vec<WriteId>>,
     records: u64,
     unlooked_bytes: u64,
-    messages: Vec<(Level, String)>,
+    /// Tables that could not be opened, with the reason. The log may tell later
+    /// that they were dropped or emptied.
+    lost: BTreeMap<u64, String>,
 }
 
 fn new_instance() -> u64 {
@@ -143,7 +145,7 @@ pub(crate) fn open(
             .collect(),
         records: 0,
         unlooked_bytes: 0,
-        messages: Vec::new(),
+        lost: BTreeMap::new(),
         budget,
         options,
         updates,
@@ -192,8 +194,15 @@ pub(crate) fn open(
         let text = format!("{prepared} prepared transactions wait for their coordinator");
         inner.message(Level::Note, &text);
     }
-    for (level, text) in replay.messages {
-        inner.message(level, &text);
+    let is_lost = |id: &u64| {
+        let tables = inner.tables.lock();
+        tables
+            .by_id
+            .get(id)
+            .is_some_and(|state| state.entry.incomplete)
+    };
+    for (_, text) in replay.lost.iter().filter(|(id, _)| is_lost(id)) {
+        inner.message(Level::Error, text);
     }
     Ok(inner)
 }
@@ -554,8 +563,8 @@ impl Replay {
                 | StorageError::UnsupportedFormat { .. }),
             ) => {
                 let text = format!("table {} is not recovered: {cause}", state.entry.name);
-                self.messages.push((Level::Error, text));
                 let id = state.entry.id;
+                self.lost.insert(id, text);
                 if let Some(state) = self.tables.by_id.get_mut(&id) {
                     state.entry.incomplete = true;
                     for index in &state.entry.indexes {

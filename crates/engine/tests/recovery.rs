@@ -453,3 +453,26 @@ fn a_directory_is_open_once_at_a_time() {
     open(&disk).close().unwrap();
     open(&disk);
 }
+
+#[test]
+fn a_table_that_was_dropped_later_is_not_reported_lost() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let (engine, table) = with_table(&disk);
+    commit(&engine, |t| insert(t, &table, "k", "1").unwrap());
+    drop(table);
+    engine.truncate_table(TABLE).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    commit(&engine, |t| insert(t, &table, "k", "2").unwrap());
+    drop(table);
+    engine.drop_table(TABLE).unwrap();
+    drop(engine);
+    let mut options = options();
+    let heard = listening(&mut options);
+    let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
+    assert!(engine.table_names().is_empty());
+    let heard = heard.lock().unwrap();
+    assert!(
+        !heard.iter().any(|text| text.contains("not recovered")),
+        "{heard:?}"
+    );
+}

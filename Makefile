@@ -36,7 +36,7 @@ PLUGIN_OBJECTS := $(patsubst plugin/%.cc,$(OBJECTS)/%.o,$(sort $(wildcard plugin
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench kill-test simulate asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin demo test bench kill-test full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## this list
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -99,6 +99,9 @@ mtr: build ## the server's test runner on the suite `teak` (TESTS=, RECORD=1)
 
 kill-test: build ## KILLS=20 times kill -9 under writers, then compare with what was acknowledged (SEED=, ENGINE=)
 	@scripts/kill_test.py --kills=$(KILLS) $(if $(SEED),--seed=$(SEED)) $(if $(ENGINE),--engine=$(ENGINE))
+
+full-disk-test: build ## every kind of statement on a small file system that is full
+	@scripts/full_disk_test.py
 
 simulate: ## SEEDS=1000 schedules of operations, faults and crashes against the oracle
 	@scripts/simulate.sh $(SEEDS)

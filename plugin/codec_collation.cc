@@ -323,6 +323,7 @@ bool StringCodec::transform(const uchar *string, size_t length, uint flags, size
 }
 
 void StringCodec::encode_uca(const uchar *string, size_t length, ByteBuffer *out) const {
+  size_t count = 0;
   for (unsigned i = 0; i < levels_count_; i++) {
     const Level &level = levels_[i];
     const uint8_t *weights;
@@ -332,6 +333,7 @@ void StringCodec::encode_uca(const uchar *string, size_t length, ByteBuffer *out
       return;
     uint8_t *start = out->reserve(0), *to = start;
     const uint8_t *end = weights + (weights_length & ~size_t{1});
+    if (i == 0) count = weights_length / 2;
     if (level.ending == Ending::Zeros) {
       memcpy(to, weights, static_cast<size_t>(end - weights));
       to += end - weights;
@@ -358,6 +360,10 @@ void StringCodec::encode_uca(const uchar *string, size_t length, ByteBuffer *out
       to += 3;
     }
     out->advance(static_cast<size_t>(to - start));
+  }
+  if (counts_) {
+    out->push(static_cast<uint8_t>(count >> 8));
+    out->push(static_cast<uint8_t>(count));
   }
 }
 
@@ -452,6 +458,10 @@ bool StringCodec::skip(const uint8_t *key, size_t length, uint8_t inverted, size
         size_t level_used;
         if (!skip_level(levels_[i], key + at, length - at, inverted, &level_used)) return false;
         at += level_used;
+      }
+      if (counts_) {
+        if (length - at < 2) return false;
+        at += 2;
       }
       *used = at;
       return true;

@@ -22,6 +22,11 @@
    NO PAD collations: byte units write 0x00 as 0x00 0xFF and end in 0x00 0x00; the two-byte weights of UCA collations
    are never 0 and end in 0x0000.
 
+   The leading part of a CHAR, NO PAD, by UCA: a part whose last characters weigh nothing is a shorter sequence than a
+   part of as many that do, though what is cut off may weigh more. As the server's ranges rely on a value that is not
+   less having a part that is not less, such parts are padded with spaces, as the whole CHAR was; then two bytes count
+   the weights, so that parts stay apart that only padding makes equal.
+
    The units, by kind of collation:
        one byte per character            sort_order[c], or c itself
        utf8mb3, utf8mb4 _bin             the character's own bytes
@@ -54,7 +59,7 @@ struct WeightPages;
 
 class StringCodec {
  public:
-  enum class Column { Fixed, Variable };  // CHAR, or VARCHAR and TEXT
+  enum class Column { Fixed, FixedPrefix, Variable };  // CHAR, the leading part of one, or VARCHAR and TEXT
 
   /* The codec for a column (or the leading part of one) of at most `bytes_max` bytes. nullptr with a sentence in *error
      when the collation cannot be served. */
@@ -113,6 +118,7 @@ class StringCodec {
   bool strip_ = false;         // trailing spaces may be cut off before anything else
   bool four_bytes_ = false;    // utf8mb4
   bool decodable_ = false;
+  bool counts_ = false;        // the number of weights follows the levels
   uint8_t space_ = ' ';
   unsigned levels_count_ = 0;
   Level levels_[UCA_LEVELS_MAX] = {};

@@ -83,7 +83,8 @@ bool StringCodec::choose_levels(Column column) {
     Level &level = levels_[levels_count_++];
     level.flags = static_cast<uint>(MY_STRXFRM_LEVEL1) << i;
     /* NO PAD: the server pads all levels but the first of a VARCHAR, none of a CHAR (which is full of spaces). */
-    level.ending = pads || (i > 0 && column == Column::Variable) ? Ending::Spaces : Ending::Zeros;
+    level.ending = pads || column == Column::FixedPrefix || (i > 0 && column == Column::Variable) ? Ending::Spaces
+                                                                                                 : Ending::Zeros;
     static const uchar spaces[4] = {0, 0, 0, ' '};  // big-endian in 1, 2 or 4 bytes
     uchar weight[8] = {}, space[8];
     size_t space_bytes = static_cast<size_t>(collation_->mbminlen);
@@ -99,6 +100,7 @@ bool StringCodec::choose_levels(Column column) {
     level.space[0] = weight[0];
     level.space[1] = weight[1];
   }
+  counts_ = !pads && column == Column::FixedPrefix;
   return levels_count_ > 0;
 }
 
@@ -108,8 +110,8 @@ bool StringCodec::choose_units(Column column, std::string *error) {
                     named(collation_->cs_name, "utf8");
   const bool general = mentions(collation_->coll_name, "_general_");
   /* All values of a CHAR have one length, so that it may be padded with whatever the other is padded with, too. */
-  ending_ = pads || column == Column::Fixed ? Ending::Spaces : Ending::Zeros;
-  strip_ = pads || column == Column::Fixed;
+  ending_ = pads || column != Column::Variable ? Ending::Spaces : Ending::Zeros;
+  strip_ = pads || column != Column::Variable;
   learn_single_bytes();
   four_bytes_ = collation_->mbmaxlen == 4;
 
@@ -168,7 +170,7 @@ bool StringCodec::choose_units(Column column, std::string *error) {
     if (map_[' '] != ' ') units_ = Units::FullWidth;
   }
   /* A VARCHAR's trailing spaces are not in the key. */
-  decodable_ = decodable_ && (column == Column::Fixed || ending_ == Ending::Zeros);
+  decodable_ = decodable_ && (column != Column::Variable || ending_ == Ending::Zeros);
   return true;
 }
 
@@ -181,7 +183,7 @@ std::shared_ptr<const StringCodec> StringCodec::create(CHARSET_INFO *collation, 
   size_t characters_max = bytes_max / (collation->mbmaxlen ? collation->mbmaxlen : 1) + 1;
   switch (codec->units_) {
     case Units::Uca:
-      codec->length_max_ = codec->levels_count_ * (characters_max * 24 * 3 + 3);  // 24 weights a character at most
+      codec->length_max_ = codec->levels_count_ * (characters_max * 24 * 3 + 3) + 2;  // 24 weights a character at most
       break;
     case Units::FullWidth:
       codec->length_max_ = collation->coll->strnxfrmlen(collation, bytes_max);

@@ -76,10 +76,10 @@ bool take_string(KeyPart *part, const KEY_PART_INFO &server_part, const Field *f
   } else {
     part->form = KeyPart::Form::Char;
     part->prefix = server_part.length != field->field_length;
-    column = StringCodec::Column::Fixed;
+    column = part->prefix ? StringCodec::Column::FixedPrefix : StringCodec::Column::Fixed;
   }
   /* A CHAR holds filler behind its characters, which counts where spaces do, and where it need not be whole spaces. */
-  if (part->prefix || (column == StringCodec::Column::Fixed && part->collation->mbmaxlen > 1 &&
+  if (part->prefix || (part->form == KeyPart::Form::Char && part->collation->mbmaxlen > 1 &&
                        ((part->collation->state & MY_CS_NOPAD) != 0 || part->collation->mbminlen > 1)))
     part->characters_max = server_part.length / part->collation->mbmaxlen;
   part->string = StringCodec::create(part->collation, column, part->width, error);

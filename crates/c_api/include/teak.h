@@ -13,6 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Longest key, in bytes.
+#define TEAK_KEY_BYTES_MAX 65536
+
 // What became of a call.
 typedef enum teak_status {
   // Done; out-parameters are written.

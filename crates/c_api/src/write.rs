@@ -7,6 +7,10 @@ use crate::table::teak_table;
 use crate::transaction::{teak_duplicate, teak_transaction};
 use ::teak_engine::{Change, EngineError, EngineResult, EngineTransaction, Entry};
 
+/// Longest key, in bytes.
+pub const TEAK_KEY_BYTES_MAX: usize = 65536;
+const _: () = assert!(TEAK_KEY_BYTES_MAX == ::teak_engine::KEY_BYTES_MAX);
+
 /// One index's entry of a row.
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -490,11 +490,28 @@ static void damage(const char *directory) {
   OK(teak_engine_close(engine));
 }
 
+/* A directory is open once at a time, in this process as in any other. */
+static void open_once(const char *directory) {
+  teak_options options;
+  memset(&options, 0, sizeof options);
+  options.directory = text(directory);
+  options.cache_bytes = 16 << 20;
+  teak_engine *second = NULL;
+  CHECK(teak_engine_open(&options, &second) == TEAK_IN_USE);
+  CHECK(second == NULL);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) _exit(teak_engine_open(&options, &second) == TEAK_IN_USE ? 0 : 1);
+  int ended = 0;
+  CHECK(waitpid(child, &ended, 0) == child && WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   /* First: its child must not inherit an engine's threads. */
   ids_after_crash(argv[1]);
   teak_engine *engine = open_engine(argv[1]);
+  open_once(argv[1]);
   seeks(engine);
   wide_rows(engine);
   wrong_slices(engine);

@@ -61,6 +61,7 @@ pub use prepared::XID_BYTES_MAX;
 pub use statistics::Statistics;
 pub use table::COUNTERS;
 pub use tables::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition, TableHandle};
+pub use teak_base::limits::KEY_BYTES_MAX;
 pub use teak_base::{Codec, StorageError};
 pub use teak_transactions::TransactionShared as Interrupter;
 pub use teak_transactions::WaitError;

@@ -189,3 +189,21 @@ select n from binaries where bl like 'a%' order by n;
 select n from binaries where v > 'z' order by v;
 check table binaries extended;
 drop table binaries;
+-- A character without weight among the leading ones of a CHAR, under NO PAD: the part is no less than its range's bound.
+create table weightless (id int primary key, c char(3) collate utf8mb4_unicode_nopad_ci, d char(4) collate uca1400_nopad_as_cs, key (c(2)), key (d(2)),
+  key d_desc (d(2) desc)) character set utf8mb4;
+insert into weightless (id, c) values (1,''),(2,' '),(3,'  '),(4,'a'),(5,' a'),(6,'  a'),(7,'a a'),(8,' ab'),(9,null),(10,'   '),(11,0x01),(12,concat(' ',0x01)),
+  (13,concat(' ',0x01,'z')),(14,concat('a',0x01)),(15,'a\t'),(16,'b'),(17,concat(0x01,0x01,'b'));
+update weightless set d = c;
+select id from weightless force index (c) where c like ' %' order by id;
+select id from weightless force index (c) where c like 'a%' order by id;
+select id from weightless force index (c) where c = ' ' order by id;
+select id from weightless force index (c) where c = concat(' ', 0x01) order by id;
+select id from weightless force index (c) where c >= 'a' order by id;
+select id from weightless force index (d) where d like ' %' order by id;
+select id from weightless force index (d) where d like 'a%' order by id;
+select id from weightless force index (d_desc) where d = 'a' order by id;
+delete from weightless where c like ' %';
+select id from weightless order by id;
+check table weightless extended;
+drop table weightless;

@@ -276,6 +276,9 @@ fn next_job(inner: &Inner, first: First) -> Option<(Arc<Index>, FlushJob)> {
         if !index.may_try(now) {
             continue;
         }
+        if index.tree.slows_readers() {
+            crate::budget::freeze(inner, &index);
+        }
         if index.tree.frozen_memtables() > 0 {
             frozen.push((index.tree.frozen_bytes(), Arc::clone(&index)));
         }

@@ -334,6 +334,9 @@ impl Cursor {
                 },
             };
             let moved = transaction.inner.checked(&self.index, moved)?;
+            if self.index.tree.slows_readers() {
+                transaction.inner.background.wake_flushers();
+            }
             if !self.wait_for_met(transaction)? {
                 return self.settle(transaction, motion, moved);
             }

@@ -36,6 +36,8 @@ pub struct Tree {
     pub(crate) version: ArcSwap<TreeVersion>,
     /// Counts freezes, so that cursors notice them.
     pub(crate) generation: AtomicU64,
+    /// Keys without a visible value that cursors passed since the last freeze.
+    pub(crate) passed_keys: AtomicU64,
     pub(crate) install: Mutex<InstallState>,
     pub(crate) checkpoint: Mutex<()>,
     pub(crate) counters: Counters,
@@ -130,6 +132,7 @@ impl Tree {
             active: RwLock::new(active),
             version: ArcSwap::from_pointee(version),
             generation: AtomicU64::new(0),
+            passed_keys: AtomicU64::new(0),
             install: Mutex::new(install),
             checkpoint: Mutex::new(()),
             counters: Counters::default(),

@@ -7,6 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::{Lsn, Operation, WriteId};
 
+/// Keys that readers may pass in vain before the memtable is worth a flush:
+/// merging a leaf takes about as long.
+const PASSED_KEYS_MAX: u64 = 200_000;
+
+/// Fewer deletes in a memtable are never worth a flush.
+const DELETES_MIN: u64 = 1000;
+
 /// Shared hold of the active memtable: while a guard lives, the memtable is
 /// not frozen, so that what is logged under the guard and inserted through it
 /// lies on the same side of the flush boundary.
@@ -89,7 +96,18 @@ impl Tree {
             pin: Arc::clone(&version.pin),
         }));
         self.generation.fetch_add(1, Ordering::Release);
+        self.passed_keys.store(0, Ordering::Relaxed);
         true
+    }
+
+    /// Whether the deletes in the active memtable have cost readers about as
+    /// much as getting rid of them would: it should be frozen and flushed. A
+    /// table that is written at one end and deleted at the other has all its
+    /// deletes in front of its first row.
+    #[must_use]
+    pub fn slows_readers(&self) -> bool {
+        self.passed_keys.load(Ordering::Relaxed) >= PASSED_KEYS_MAX
+            && self.version.load().active.memtable.deletes() >= DELETES_MIN
     }
 
     /// Bytes of the active memtable.

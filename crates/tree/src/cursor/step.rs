@@ -9,7 +9,11 @@ use crate::VersionCursor;
 use crate::merge::heap::Direction;
 use crate::node::successor;
 use crate::visibility::Visibility;
+use std::sync::atomic::Ordering;
 use teak_base::{Operation, StorageResult, WriteId};
+
+/// Fewer keys in a row are not counted.
+const PASSED_KEYS_TOLD: u64 = 16;
 
 /// What the versions of a key in one source come to.
 enum Group {
@@ -181,31 +185,48 @@ impl<V: Visibility> TreeCursor<V> {
 
     /// The first visible key of the leaf from where the sources stand.
     pub(super) fn find_forward(&mut self) -> StorageResult<bool> {
+        let mut passed = 0;
         while let Some(top) = self.heap.top() {
             if self.layers.is_empty() {
                 let source = &self.sources[top];
                 let (id, operation) = (source.write_id(), source.operation());
                 if operation == Operation::Put && self.sees(id) {
                     self.place = Place::Source(top);
+                    self.note_passed(passed);
                     return Ok(true);
                 }
             }
             if self.find_in_group(top)? {
+                self.note_passed(passed);
                 return Ok(true);
             }
             self.leave_key_forward()?;
+            passed += 1;
         }
+        self.note_passed(passed);
         Ok(false)
+    }
+
+    /// Tells the tree of keys that were passed in vain. A few are none.
+    #[inline]
+    fn note_passed(&self, keys: u64) {
+        if keys >= PASSED_KEYS_TOLD {
+            self.tree.passed_keys.fetch_add(keys, Ordering::Relaxed);
+        }
     }
 
     /// The last visible key of the leaf from where the sources stand.
     pub(super) fn find_backward(&mut self) -> StorageResult<bool> {
+        let mut passed = 0;
         while let Some(top) = self.heap.top() {
             if self.find_in_group(top)? {
+                self.note_passed(passed);
                 return Ok(true);
             }
             self.leave_key_backward()?;
+            passed += 1;
         }
+        self.note_passed(passed);
         Ok(false)
     }
 

@@ -45,6 +45,8 @@ pub struct Memtable {
     tree: Tree,
     /// The number of the next insertion.
     sequence: AtomicU32,
+    /// Point deletes among the insertions.
+    deletes: AtomicU32,
     /// Least and greatest unsettled write id; `u64::MAX` and 0 at first.
     write_id_least: AtomicU64,
     write_id_greatest: AtomicU64,
@@ -62,6 +64,7 @@ impl Memtable {
         Self {
             tree: Tree::new(),
             sequence: AtomicU32::new(0),
+            deletes: AtomicU32::new(0),
             write_id_least: AtomicU64::new(u64::MAX),
             write_id_greatest: AtomicU64::new(0),
             has_tombstones: AtomicBool::new(false),
@@ -78,6 +81,9 @@ impl Memtable {
     pub fn insert(&self, write_id: WriteId, operation: Operation, key: &[u8], value: &[u8]) {
         assert!(key.len() <= KEY_BYTES_MAX && value.len() <= VALUE_BYTES_MAX);
         self.note_write_id(write_id);
+        if operation == Operation::Delete {
+            self.deletes.fetch_add(1, Ordering::Relaxed);
+        }
         let sequence = self.next_sequence();
         let version = Version {
             sequence,
@@ -147,6 +153,12 @@ impl Memtable {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.tree.bytes() + self.tombstone_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Point deletes inserted.
+    #[must_use]
+    pub fn deletes(&self) -> u64 {
+        u64::from(self.deletes.load(Ordering::Relaxed))
     }
 
     /// Points inserted.

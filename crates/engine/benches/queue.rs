@@ -1,0 +1,90 @@
+//! Nanoseconds per operation of a queue: `cargo bench -p teak-engine --bench
+//! queue [-- rows]`. The table holds as many rows (default 100,000); each round
+//! finds the first row, deletes it and inserts one at the end. Printed for each
+//! tenth of as many rounds: what finding the first row costs, which must not
+//! grow with the rows deleted before it.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use teak_disk::MemoryDisk;
+use teak_engine::{
+    Codec, Engine, EngineOptions, EngineTransaction, Entry, IndexDefinition, Isolation, ReadMode,
+    TableDefinition, TableHandle,
+};
+
+const TABLE: &str = "./bench/queue";
+
+fn row(key: &[u8; 8]) -> [Entry<'_>; 1] {
+    [Entry {
+        index: 0,
+        unique: true,
+        key,
+        value: &[7; 100],
+    }]
+}
+
+fn first(transaction: &mut EngineTransaction, table: &TableHandle) -> [u8; 8] {
+    let mut cursor = transaction.cursor(table, 0, ReadMode::Snapshot).unwrap();
+    let row = cursor.first(transaction).unwrap().unwrap();
+    row.key.try_into().unwrap()
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
+    let rows: u64 = arguments
+        .next()
+        .map_or(100_000, |text| text.parse().unwrap());
+    let mut options = EngineOptions::new("/data");
+    options.commit_sync = false;
+    options.background_threads = 2;
+    let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
+    engine
+        .create_table(&TableDefinition {
+            name: TABLE.into(),
+            indexes: vec![IndexDefinition {
+                label: "PRIMARY".into(),
+                codec: Codec::Lz4,
+                page_bytes: 0,
+                exact_lookups: true,
+                value_fixed_bytes: 0,
+            }],
+            metadata: Vec::new(),
+        })
+        .unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let mut transaction = engine.begin(Isolation::ReadCommitted);
+    for n in 0..rows {
+        transaction.insert(&table, &row(&n.to_be_bytes())).unwrap();
+    }
+    transaction.commit().unwrap();
+    engine.settle().unwrap();
+    println!("{rows} rows");
+    let tenth = (rows / 10).max(1);
+    for part in 0..10 {
+        let mut finding = Duration::ZERO;
+        let mut slowest = Duration::ZERO;
+        let started = Instant::now();
+        for n in part * tenth..(part + 1) * tenth {
+            let mut transaction = engine.begin(Isolation::ReadCommitted);
+            let asked = Instant::now();
+            let key = first(&mut transaction, &table);
+            let took = asked.elapsed();
+            finding += took;
+            slowest = slowest.max(took);
+            assert_eq!(key, n.to_be_bytes());
+            transaction.delete(&table, &row(&key)).unwrap();
+            let end = (rows + n).to_be_bytes();
+            transaction.insert(&table, &row(&end)).unwrap();
+            transaction.commit().unwrap();
+        }
+        println!(
+            "{:3} %: first {:9} ns, slowest {:9} ns, a round {:9} ns",
+            (part + 1) * 10,
+            finding.as_nanos() / u128::from(tenth),
+            slowest.as_nanos(),
+            started.elapsed().as_nanos() / u128::from(tenth),
+        );
+    }
+}

@@ -30,6 +30,9 @@ pub struct DecompressError;
 const ZSTD_LEVEL: i32 = 1;
 const ZLIB_LEVEL: u32 = 6;
 const LZMA_LEVEL: u32 = 6;
+/// The header of an xz stream says how large a dictionary the decoder takes, up
+/// to 4 GiB. Level 6 takes 8 MiB.
+const LZMA_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 thread_local! {
     static ZSTD_COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
@@ -150,7 +153,14 @@ impl Codec {
                     .decompress_vec(stored)
                     .map_err(|_| DecompressError)?
             }
-            Codec::Lzma => read_exactly(liblzma::read::XzDecoder::new(stored), raw_len)?,
+            Codec::Lzma => {
+                let stream = liblzma::stream::Stream::new_stream_decoder(LZMA_MEMORY_BYTES_MAX, 0)
+                    .map_err(|_| DecompressError)?;
+                read_exactly(
+                    liblzma::read::XzDecoder::new_stream(stored, stream),
+                    raw_len,
+                )?
+            }
         };
         if raw.len() == raw_len {
             Ok(raw)
@@ -233,6 +243,26 @@ mod tests {
         let mut stored = Vec::new();
         assert_eq!(Codec::Lz4.compress(&bytes, &mut stored), Codec::None);
         assert_eq!(stored, bytes);
+    }
+
+    #[test]
+    fn an_xz_stream_that_asks_for_much_memory_is_refused() {
+        let raw = b"a row ".repeat(50);
+        let encode = |dictionary: u32| {
+            let mut options = liblzma::stream::LzmaOptions::new_preset(LZMA_LEVEL).unwrap();
+            options.dict_size(dictionary);
+            let mut filters = liblzma::stream::Filters::new();
+            filters.lzma2(&options);
+            let check = liblzma::stream::Check::Crc64;
+            let stream = liblzma::stream::Stream::new_stream_encoder(&filters, check).unwrap();
+            let mut encoder = liblzma::write::XzEncoder::new_stream(Vec::new(), stream);
+            encoder.write_all(&raw).unwrap();
+            encoder.finish().unwrap()
+        };
+        let modest = Codec::Lzma.decompress(&encode(8 << 20), raw.len());
+        assert_eq!(modest, Ok(raw.clone()));
+        let greedy = Codec::Lzma.decompress(&encode(64 << 20), raw.len());
+        assert_eq!(greedy, Err(DecompressError));
     }
 
     #[test]

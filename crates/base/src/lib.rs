@@ -6,6 +6,8 @@ pub mod bytes;
 pub mod checksum;
 pub mod codec;
 pub mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod ids;
 pub mod limits;
 pub mod operation;

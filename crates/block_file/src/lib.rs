@@ -30,6 +30,9 @@ mod space_map;
 mod superblock;
 mod writer;
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use address::{BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress};
 pub use block::{BLOCK_HEADER_BYTES, Block, BlockDescription, BlockKind};
 pub use checkpoint::PreparedCheckpoint;

@@ -1,0 +1,148 @@
+//! Superblocks and blocks, one at a time.
+
+use crate::address::{BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress};
+use crate::block::{self, BLOCK_HEADER_BYTES, BlockDescription, BlockKind};
+use crate::superblock::{SUPERBLOCK_BYTES, Slot, SuperblockInfo};
+use std::path::Path;
+use teak_base::bytes::Put;
+use teak_base::checksum::{checksum, checksum_parts};
+use teak_base::fuzzing::Input;
+use teak_base::limits::BLOCK_RAW_BYTES_MAX;
+use teak_base::{Codec, FileId};
+
+const FILE: FileId = FileId(3);
+const CHECKSUM_BYTES: usize = 8;
+
+/// A superblock; what decodes encodes to the same bytes.
+pub(super) fn superblock(bytes: &[u8]) {
+    let path = Path::new("fuzz");
+    let _ = SuperblockInfo::decode(path, Slot::First, bytes);
+    let mut sealed = bytes.to_vec();
+    sealed.resize(SUPERBLOCK_BYTES - CHECKSUM_BYTES, 0);
+    let sum = checksum(&sealed);
+    sealed.put_u64(sum);
+    if let Ok(info) = SuperblockInfo::decode(path, Slot::Second, &sealed) {
+        let again = info.encode().expect("what was decoded fits");
+        assert!(again == sealed, "a superblock encodes to itself");
+    }
+}
+
+pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
+    let full = SuperblockInfo {
+        file: FILE,
+        generation: 7,
+        space_map: Some(BlockAddress {
+            offset: BLOCKS_START,
+            bytes: 100,
+        }),
+        end: BLOCKS_START + 4 * BLOCK_UNIT_BYTES,
+        payload: b"what the tree says".to_vec(),
+    };
+    let new = SuperblockInfo {
+        space_map: None,
+        payload: Vec::new(),
+        ..full.clone()
+    };
+    let encode = |info: SuperblockInfo| {
+        let mut bytes = info.encode().expect("it fits");
+        // The zeros at the end are filled in again.
+        let mut used = bytes.iter().take(SUPERBLOCK_BYTES - CHECKSUM_BYTES);
+        let end = used.rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        bytes.truncate(end);
+        bytes
+    };
+    vec![encode(full), encode(new)]
+}
+
+/// A block at its address. Of the header's fields the file, the offset and
+/// the stored length are put right, unless the first byte says not to.
+pub(super) fn block(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let leave = input.u8();
+    let kinds = BlockKind::ALL;
+    let kind = kinds.into_iter().nth(usize::from(input.below(4)));
+    let kind = kind.unwrap_or(BlockKind::Page);
+    let offset = BLOCKS_START + u64::from(input.u8()) * BLOCK_UNIT_BYTES;
+    let mut stored = input.rest().to_vec();
+    let path = Path::new("fuzz");
+    let address = |bytes: usize| BlockAddress {
+        offset,
+        bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+    };
+    let _ = block::decode(path, FILE, address(stored.len()), kind, &stored);
+    if stored.len() < BLOCK_HEADER_BYTES {
+        return;
+    }
+    let mut payload = stored.split_off(BLOCK_HEADER_BYTES);
+    let mut header = stored;
+    let stored_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+    let fields: [(u8, usize, &[u8]); 3] = [
+        (1, 0, &FILE.0.to_le_bytes()),
+        (2, 8, &offset.to_le_bytes()),
+        (4, 20, &stored_bytes.to_le_bytes()),
+    ];
+    for (flag, at, field) in fields {
+        if leave & flag == 0 {
+            set(&mut header, at, field);
+        }
+    }
+    header.truncate(BLOCK_HEADER_BYTES - CHECKSUM_BYTES);
+    let sum = checksum_parts(&[&header, &payload]);
+    header.put_u64(sum);
+    let mut sealed = header.clone();
+    sealed.append(&mut payload);
+
+    let here = address(sealed.len());
+    let Ok(found) = block::decode(path, FILE, here, kind, &sealed) else {
+        return;
+    };
+    assert!(found.raw.len() <= BLOCK_RAW_BYTES_MAX && found.description.kind == kind);
+    let (_, payload) = sealed.split_at(BLOCK_HEADER_BYTES);
+    let raw_bytes = u32::try_from(found.raw.len()).unwrap_or(u32::MAX);
+    let again = block::encode_header(FILE, offset, found.description, raw_bytes, payload);
+    assert!(again == *header, "a header encodes to itself");
+    // The same bytes are a block of no other place, file or kind.
+    let moved = BlockAddress {
+        offset: offset + BLOCK_UNIT_BYTES,
+        ..here
+    };
+    let elsewhere = [
+        block::decode(path, FILE, moved, kind, &sealed),
+        block::decode(path, FileId(FILE.0 + 1), here, kind, &sealed),
+    ];
+    let others = kinds.into_iter().filter(|other| *other != kind);
+    let others = others.map(|other| block::decode(path, FILE, here, other, &sealed));
+    assert!(
+        elsewhere
+            .into_iter()
+            .chain(others)
+            .all(|found| found.is_err())
+    );
+}
+
+fn set(bytes: &mut [u8], at: usize, field: &[u8]) {
+    for (byte, new) in bytes.iter_mut().skip(at).zip(field) {
+        *byte = *new;
+    }
+}
+
+pub(super) fn block_seeds() -> Vec<Vec<u8>> {
+    let raw = b"an entry, an entry, an entry; ".repeat(4);
+    let mut seeds = Vec::new();
+    for (number, kind) in (0u8..).zip(BlockKind::ALL) {
+        for codec in Codec::ALL {
+            let mut stored = Vec::new();
+            let codec = codec.compress(&raw, &mut stored);
+            let description = BlockDescription {
+                kind,
+                layout: 1,
+                codec,
+                schema_version: 2,
+            };
+            let raw_bytes = u32::try_from(raw.len()).unwrap_or(0);
+            let header = block::encode_header(FILE, BLOCKS_START, description, raw_bytes, &stored);
+            seeds.push([&[0, number, 0][..], &header, &stored].concat());
+        }
+    }
+    seeds
+}

@@ -52,6 +52,9 @@ mod tables;
 mod transaction;
 mod write;
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use cursor::{Cursor, ReadMode, Row, Seek};
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};

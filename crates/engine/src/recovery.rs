@@ -15,8 +15,8 @@
 use crate::background::Background;
 use crate::budget::Budget;
 use crate::catalogue::{
-    CATALOGUE_FILE, Catalogue, TableEntry, decode_indexes_changed, decode_paths, read_catalogue,
-    write_catalogue,
+    CATALOGUE_FILE, Catalogue, ID_MAX, TableEntry, decode_indexes_changed, decode_paths,
+    read_catalogue, write_catalogue,
 };
 use crate::engine::Inner;
 use crate::error::{EngineError, EngineResult};
@@ -33,17 +33,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use teak_base::bytes::{Malformed, Take};
-use teak_base::{CommitSequence, FileId, Lsn, StorageError, StorageResult, WriteId};
+use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use teak_base::{CommitSequence, FileId, Lsn, Operation, StorageError, StorageResult, WriteId};
 use teak_disk::Disk;
 use teak_transactions::{TransactionId, TransactionSystem, WriteIdTable};
 use teak_tree::{PageCache, UpdateFunctions};
-use teak_write_ahead_log::{LogOptions, Operations, Record, WriteAheadLog};
+use teak_write_ahead_log::{LogOptions, Operations, Record, WriteAheadLog, WriteIds};
 
 /// Replayed bytes after which the memory in use is looked at.
 const LOOK_BYTES: u64 = 256 * 1024;
 
 /// The file in the data directory that is locked while it is open.
 const LOCK_FILE: &str = "teak.lock";
+/// Write ids that were given out one after the other without a record that
+/// names one, at most: statements that wrote nothing, between two checkpoints.
+const UNNAMED_IDS_MAX: u64 = 1 << 26;
 
 /// The owner of ids that were undecided when the engine stopped.
 const NOBODY: TransactionId = TransactionId(0);
@@ -376,7 +380,10 @@ impl Replay {
                 start,
                 end,
             } => {
-                self.transactions.ids().adopt(write_id, NOBODY);
+                if start.len() > KEY_BYTES_MAX || end.len() > KEY_BYTES_MAX {
+                    return Err(malformed(lsn)(Malformed));
+                }
+                self.adopt(lsn, write_id)?;
                 if let Some(index) = self.index_after(file, lsn)? {
                     let guard = index.tree.write_guard();
                     guard.set_lsn(lsn);
@@ -385,29 +392,19 @@ impl Replay {
                 Ok(())
             }
             Record::Commit { write_ids, .. } => {
-                let list: Vec<WriteId> = write_ids.iter().collect();
+                let list = self.adopt_all(lsn, &write_ids)?;
                 let ids = self.transactions.ids();
-                for id in &list {
-                    ids.adopt(*id, NOBODY);
-                }
                 // Nobody reads yet: everything committed is visible to all.
                 ids.commit(&list, CommitSequence(0));
                 Ok(())
             }
             Record::Abort { write_ids } => {
-                let list: Vec<WriteId> = write_ids.iter().collect();
-                let ids = self.transactions.ids();
-                for id in &list {
-                    ids.adopt(*id, NOBODY);
-                }
-                ids.abort(&list);
+                let list = self.adopt_all(lsn, &write_ids)?;
+                self.transactions.ids().abort(&list);
                 Ok(())
             }
             Record::Prepare { xid, write_ids, .. } => {
-                let list: Vec<WriteId> = write_ids.iter().collect();
-                for id in &list {
-                    self.transactions.ids().adopt(*id, NOBODY);
-                }
+                let list = self.adopt_all(lsn, &write_ids)?;
                 self.prepared.insert(xid.to_vec(), list);
                 Ok(())
             }
@@ -470,6 +467,9 @@ impl Replay {
                 value,
             } => {
                 if table_id == NO_TABLE && counter == FILE_ID_COUNTER {
+                    if value > ID_MAX {
+                        return Err(malformed(lsn)(Malformed));
+                    }
                     self.tables.next_file = self.tables.next_file.max(value);
                     self.tables.reserved_files = self.tables.reserved_files.max(value);
                 } else if let Some(state) = self.tables.by_id.get(&table_id) {
@@ -480,14 +480,41 @@ impl Replay {
         }
     }
 
+    /// Notes that an id was given to a write. Ids are given in order, and those
+    /// that the log does not name are few: a number far beyond all others
+    /// would only take memory.
+    fn adopt(&self, lsn: Lsn, id: WriteId) -> EngineResult<()> {
+        let ids = self.transactions.ids();
+        if id.0.saturating_sub(ids.next().0) > UNNAMED_IDS_MAX {
+            return Err(malformed(lsn)(Malformed));
+        }
+        ids.adopt(id, NOBODY);
+        Ok(())
+    }
+
+    fn adopt_all(&self, lsn: Lsn, ids: &WriteIds<'_>) -> EngineResult<Vec<WriteId>> {
+        let list: Vec<WriteId> = ids.iter().collect();
+        for id in &list {
+            self.adopt(lsn, *id)?;
+        }
+        Ok(list)
+    }
+
     fn write(
         &mut self,
         lsn: Lsn,
         write_id: WriteId,
         operations: &Operations<'_>,
     ) -> EngineResult<()> {
-        self.transactions.ids().adopt(write_id, NOBODY);
+        self.adopt(lsn, write_id)?;
         for operation in operations {
+            let too_short = operation.operation == Operation::Update && operation.value.len() < 4;
+            if too_short
+                || operation.key.len() > KEY_BYTES_MAX
+                || operation.value.len() > VALUE_BYTES_MAX
+            {
+                return Err(malformed(lsn)(Malformed));
+            }
             let Some(index) = self.index_after(operation.file, lsn)? else {
                 continue;
             };

@@ -150,6 +150,11 @@ impl Tables {
     }
 }
 
+/// Whether a page may have so many raw bytes; zero stands for the default.
+pub(crate) fn page_bytes_fit(bytes: u32) -> bool {
+    bytes == 0 || (1024..=8 << 20).contains(&bytes)
+}
+
 /// A handle of an open table.
 pub struct TableHandle {
     pub(crate) inner: Arc<Inner>,
@@ -453,7 +458,7 @@ fn check(definition: &TableDefinition) -> EngineResult<()> {
         return refuse(format!("metadata exceeds {METADATA_BYTES_MAX} bytes"));
     }
     for index in &definition.indexes {
-        let fits = index.page_bytes == 0 || (1024..=8 << 20).contains(&index.page_bytes);
+        let fits = page_bytes_fit(index.page_bytes);
         if !fits {
             return refuse(format!("pages of {} bytes", index.page_bytes));
         }

@@ -29,6 +29,9 @@ mod version_cursor;
 mod visibility;
 mod write;
 
+#[doc(hidden)]
+pub mod fuzzing;
+
 pub use cache::{CacheStatistics, PageCache};
 pub use cursor::TreeCursor;
 pub use filter::LookupKey;

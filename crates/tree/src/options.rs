@@ -75,6 +75,21 @@ impl TreeOptions {
         }
     }
 
+    /// Whether a tree can work with these: sizes that are not zero and whose
+    /// sums do not overflow, pages that fit blocks, and room for two of
+    /// whatever is counted.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        const PAGE_BYTES_MAX: u32 = 8 << 20;
+        const COUNT_MAX: u32 = 1 << 16;
+        const BYTES_MAX: u64 = 1 << 40;
+        let counts = [self.fanout, self.leaf_runs_max, self.child_runs_max];
+        let sizes = [self.leaf_bytes, self.child_buffer_bytes, self.run_bytes_max];
+        (1..=PAGE_BYTES_MAX).contains(&self.page_bytes)
+            && counts.iter().all(|count| (2..=COUNT_MAX).contains(count))
+            && sizes.iter().all(|bytes| (1..=BYTES_MAX).contains(bytes))
+    }
+
     /// Raw bytes below which a batch is not worth a bottom run of its own.
     pub(crate) fn bottom_run_bytes_min(&self) -> u64 {
         self.leaf_bytes / 16

@@ -3,6 +3,7 @@
 //! `docs/file_format.md`.
 
 use crate::TreeOptions;
+use crate::node::ChildId;
 use std::path::Path;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Codec, Lsn, StorageError, StorageResult};
@@ -121,6 +122,9 @@ impl Payload {
             raw_bytes: take.u64()?,
             user: take.bytes()?.to_vec(),
         };
+        if !payload.options.is_sound() || payload.next_child_id > ChildId::MAX.0 {
+            return Err(Malformed);
+        }
         // What follows belongs to later minor additions and is not needed.
         Ok(payload)
     }
@@ -171,6 +175,20 @@ mod tests {
         let bytes = payload().encode();
         let decoded = Payload::decode(Path::new("t"), &bytes).unwrap();
         assert_eq!(decoded, payload());
+    }
+
+    #[test]
+    fn options_that_no_tree_can_work_with_are_malformed() {
+        let refused = |change: fn(&mut TreeOptions)| {
+            let mut payload = payload();
+            change(&mut payload.options);
+            Payload::decode(Path::new("t"), &payload.encode()).is_err()
+        };
+        assert!(!refused(|_| {}));
+        assert!(refused(|options| options.leaf_bytes = u64::MAX));
+        assert!(refused(|options| options.run_bytes_max = 0));
+        assert!(refused(|options| options.fanout = 1));
+        assert!(refused(|options| options.page_bytes = 0));
     }
 
     #[test]

@@ -57,6 +57,9 @@ impl Tree {
     ///
     /// # Errors
     /// `AlreadyExists`, `NoSpace`, `Io`.
+    ///
+    /// # Panics
+    /// When the options are not sound.
     pub fn create(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -65,6 +68,7 @@ impl Tree {
         cache: &Arc<PageCache>,
         updates: &Arc<dyn UpdateFunctions>,
     ) -> StorageResult<Arc<Self>> {
+        assert!(options.is_sound(), "a tree is made with sound options");
         let payload = Payload {
             root: None,
             flushed_lsn: Lsn(0),
@@ -164,7 +168,11 @@ impl Tree {
 
     /// Changes the options for what is written from now on. Durable with the
     /// next checkpoint.
+    ///
+    /// # Panics
+    /// When the options are not sound.
     pub fn set_options(&self, options: TreeOptions) {
+        assert!(options.is_sound(), "a tree is given sound options");
         self.options.store(Arc::new(options));
         self.install.lock().changed = true;
     }

@@ -1,13 +1,29 @@
 //! Bytes of catalogue entries, in the catalogue file and in log records.
 
 use super::{Catalogue, IndexEntry, PreparedEntry, TableEntry};
+use crate::tables::page_bytes_fit;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Codec, FileId, Lsn, WriteId};
 
+/// The greatest id of a table, file or write that is believed. Ids count up by
+/// one; those beyond would soon overflow.
+pub(crate) const ID_MAX: u64 = 1 << 60;
+
 type Decoded<T> = Result<T, Malformed>;
+
+fn take_id(take: &mut Take<'_>) -> Decoded<u64> {
+    within(take.varint()?)
+}
+
+fn within(id: u64) -> Decoded<u64> {
+    if id > ID_MAX {
+        return Err(Malformed);
+    }
+    Ok(id)
+}
 
 fn take_text(take: &mut Take<'_>) -> Decoded<String> {
     let bytes = take.bytes()?;
@@ -28,6 +44,14 @@ fn take_path(take: &mut Take<'_>) -> Decoded<PathBuf> {
 
 fn put_path(out: &mut Vec<u8>, path: &Path) {
     out.put_bytes(path.as_os_str().as_bytes());
+}
+
+fn take_page_bytes(take: &mut Take<'_>) -> Decoded<u32> {
+    let bytes = take.u32()?;
+    if !page_bytes_fit(bytes) {
+        return Err(Malformed);
+    }
+    Ok(bytes)
 }
 
 fn take_bool(take: &mut Take<'_>) -> Decoded<bool> {
@@ -52,11 +76,11 @@ impl IndexEntry {
 
     fn take(take: &mut Take<'_>) -> Decoded<Self> {
         Ok(Self {
-            file: FileId(take.varint()?),
+            file: FileId(take_id(take)?),
             path: take_path(take)?,
             label: take_text(take)?,
             codec: Codec::from_number(take.u8()?).ok_or(Malformed)?,
-            page_bytes: take.u32()?,
+            page_bytes: take_page_bytes(take)?,
             exact_lookups: take_bool(take)?,
             value_fixed_bytes: take.u32()?,
             oldest_write_id: WriteId(take.varint()?),
@@ -104,7 +128,7 @@ impl TableEntry {
     /// # Errors
     /// [`Malformed`] unless the bytes are an entry.
     pub fn take(take: &mut Take<'_>) -> Result<Self, Malformed> {
-        let id = take.varint()?;
+        let id = take_id(take)?;
         let name = take_text(take)?;
         let metadata = take.bytes()?.to_vec();
         let indexes = take_list(take, IndexEntry::take)?;
@@ -136,7 +160,7 @@ pub(crate) fn encode_indexes_changed(table: u64, indexes: &[IndexEntry]) -> Vec<
 
 pub(crate) fn decode_indexes_changed(bytes: &[u8]) -> Decoded<(u64, Vec<IndexEntry>)> {
     let mut take = Take::new(bytes);
-    let table = take.varint()?;
+    let table = take_id(&mut take)?;
     let indexes = take_list(&mut take, IndexEntry::take)?;
     if indexes.is_empty() || !take.is_empty() {
         return Err(Malformed);
@@ -177,7 +201,7 @@ fn take_ids(take: &mut Take<'_>) -> Decoded<Vec<WriteId>> {
     let mut before = 0u64;
     take_list(take, |take| {
         before = before.checked_add(take.varint()?).ok_or(Malformed)?;
-        Ok(WriteId(before))
+        Ok(WriteId(within(before)?))
     })
 }
 
@@ -208,9 +232,9 @@ impl Catalogue {
             instance: take.u64()?,
             replay_from: Lsn(take.u64()?),
             tables_lsn: Lsn(take.u64()?),
-            next_table: take.u64()?,
-            next_file: take.u64()?,
-            next_write_id: WriteId(take.u64()?),
+            next_table: within(take.u64()?)?,
+            next_file: within(take.u64()?)?,
+            next_write_id: WriteId(within(take.u64()?)?),
             active: take_ids(take)?,
             aborted: take_ids(take)?,
             tables: take_list(take, TableEntry::take)?
@@ -226,6 +250,12 @@ impl Catalogue {
                     write_ids: take_ids(take)?,
                 })
             })?;
+        }
+        // Lists of ids ascend. The prepared transactions are listed after the
+        // next id was noted, and may have later ones.
+        let last = catalogue.active.last().max(catalogue.aborted.last());
+        if last.is_some_and(|last| *last >= catalogue.next_write_id) {
+            return Err(Malformed);
         }
         Ok(catalogue)
     }

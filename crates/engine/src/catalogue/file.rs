@@ -22,7 +22,7 @@ const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
 /// Bounds what a damaged length can make the reader allocate.
 const PAYLOAD_BYTES_MAX: u64 = 4 << 30;
 
-fn encode(catalogue: &Catalogue) -> Vec<u8> {
+pub(crate) fn encode_catalogue(catalogue: &Catalogue) -> Vec<u8> {
     let mut payload = Vec::new();
     catalogue.put(&mut payload);
     let mut out = Vec::with_capacity(HEADER_BYTES + payload.len());
@@ -111,7 +111,7 @@ pub(crate) fn write_catalogue(
         disk.remove(&temporary)?;
     }
     let written = disk.create(&temporary).and_then(|file| {
-        file.write_all_at(&encode(catalogue), 0)?;
+        file.write_all_at(&encode_catalogue(catalogue), 0)?;
         file.sync()
     });
     if let Err(error) = written {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn newer_versions_are_refused_by_name() {
-        let mut bytes = encode(&example());
+        let mut bytes = encode_catalogue(&example());
         bytes[8] = 99;
         let error = decode_catalogue(Path::new("c"), &bytes).unwrap_err();
         assert!(matches!(
@@ -202,18 +202,36 @@ mod tests {
     }
 
     #[test]
+    fn ids_that_were_never_given_are_malformed() {
+        let refused = |change: fn(&mut Catalogue)| {
+            let mut catalogue = example();
+            change(&mut catalogue);
+            decode_catalogue(Path::new("c"), &encode_catalogue(&catalogue)).is_err()
+        };
+        assert!(!refused(|_| {}));
+        assert!(refused(|catalogue| catalogue.active = vec![WriteId(90)]));
+        assert!(refused(
+            |catalogue| catalogue.aborted = vec![WriteId(1 << 40)]
+        ));
+        assert!(refused(|catalogue| catalogue.next_file = u64::MAX));
+        assert!(refused(
+            |catalogue| catalogue.next_write_id = WriteId(u64::MAX)
+        ));
+    }
+
+    #[test]
     fn paths_never_leave_the_data_directory() {
         let mut catalogue = example();
         for bad in ["../x.teak", "/x.teak", ""] {
             catalogue.tables.get_mut(&7).unwrap().indexes[0].path = bad.into();
-            assert!(decode_catalogue(Path::new("c"), &encode(&catalogue)).is_err());
+            assert!(decode_catalogue(Path::new("c"), &encode_catalogue(&catalogue)).is_err());
         }
     }
 
     proptest! {
         #[test]
         fn any_flipped_bit_is_noticed(bit in 0usize..8, place in any::<prop::sample::Index>()) {
-            let mut bytes = encode(&example());
+            let mut bytes = encode_catalogue(&example());
             let place = place.index(bytes.len());
             bytes[place] ^= 1 << bit;
             prop_assert!(decode_catalogue(Path::new("c"), &bytes).is_err());

@@ -9,10 +9,10 @@ mod codec;
 mod file;
 
 pub(crate) use codec::{
-    decode_indexes_changed, decode_paths, encode_indexes_changed, encode_paths,
+    ID_MAX, decode_indexes_changed, decode_paths, encode_indexes_changed, encode_paths,
 };
 pub use file::{CATALOGUE_FILE, CATALOGUE_VERSION, decode_catalogue};
-pub(crate) use file::{read_catalogue, write_catalogue};
+pub(crate) use file::{encode_catalogue, read_catalogue, write_catalogue};
 
 pub use crate::prepared::PreparedEntry;
 use std::collections::BTreeMap;

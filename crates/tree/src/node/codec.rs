@@ -117,6 +117,9 @@ fn decode_node(bytes: &[u8]) -> Result<RawNode, Malformed> {
             return Err(Malformed);
         }
         let id = ChildId(take.u64()?);
+        if id > ChildId::MAX {
+            return Err(Malformed);
+        }
         let below = if height > 1 {
             Some(BlockAddress::decode(&mut take)?)
         } else {
@@ -156,10 +159,14 @@ fn decode_run(take: &mut Take<'_>) -> Result<RawRun, Malformed> {
         true => Some(take.bytes()?.into()),
         false => None,
     };
+    let clip = lower.map(|lower| KeyRange { lower, upper });
+    if clip.as_ref().is_some_and(KeyRange::is_empty) {
+        return Err(Malformed);
+    }
     Ok(RawRun {
         form,
         settled: flags & FLAG_SETTLED != 0,
-        clip: lower.map(|lower| Arc::new(KeyRange { lower, upper })),
+        clip: clip.map(Arc::new),
         description: RunDescription::decode(take)?,
     })
 }
@@ -252,7 +259,7 @@ impl<'a> NodeLoader<'a> {
             let mut runs = Vec::new();
             for run in child.runs {
                 let run = self.run(run).map_err(corrupt)?;
-                if run.clip.is_none() && !child_range.covers(run.handle.extent()) {
+                if !child_range.covers(&run.range()) {
                     return Err(corrupt("a run lies outside its child's range"));
                 }
                 run.handle.add_reference();

@@ -38,6 +38,9 @@ pub(crate) struct ChildId(pub(crate) u64);
 impl ChildId {
     /// Stands for the root in claims.
     pub(crate) const ROOT: ChildId = ChildId(0);
+    /// The greatest number that is believed. They count up by one; those
+    /// beyond would soon overflow.
+    pub(crate) const MAX: ChildId = ChildId(1 << 60);
 }
 
 /// Where the data of a child ends.

@@ -92,9 +92,7 @@ impl Adder {
 }
 
 impl Page {
-    /// Decodes and checks the raw bytes of a page. The order of the keys is
-    /// not checked: a wrong one can only hide entries, and verifying a tree
-    /// finds it.
+    /// Decodes and checks the raw bytes of a page, the order of the keys too.
     ///
     /// # Errors
     /// [`Malformed`].
@@ -122,12 +120,14 @@ impl Page {
         {
             return Err(Malformed);
         }
-        // Every entry that is not of implied form has a head of a byte or
-        // more, so a corrupt count cannot ask for much memory. A page of
-        // nothing but implied empty keys and values is bounded here.
+        // What heads do not leave out takes a byte or more each, so a corrupt
+        // count cannot ask for much memory. A page of nothing but implied
+        // empty keys and values is bounded here.
         let implied = plain && one_key_len && one_value_len;
+        let head_bytes_min =
+            2 * usize::from(!plain) + usize::from(!one_key_len) + usize::from(!one_value_len);
         if implied && key_len == 0 && value_len == 0 && entries > 1
-            || !implied && entries > head_bytes
+            || head_bytes_min > 0 && entries > head_bytes / head_bytes_min
         {
             return Err(Malformed);
         }
@@ -195,6 +195,10 @@ impl Page {
             search: KeySearch::default(),
             writes,
         };
+        // Merges and cursors rely on the order.
+        if !(1..entries).all(|entry| page.key(entry - 1) <= page.key(entry)) {
+            return Err(Malformed);
+        }
         page.search = KeySearch::new(entries, SEARCH_STEP, |entry| page.key(entry));
         Ok(page)
     }
@@ -343,6 +347,13 @@ mod tests {
             (b"k0".as_slice(), b"\x00\x08red".as_slice())
         );
         assert_eq!(page.write(0), (Operation::Put, WriteId(300)));
+    }
+
+    #[test]
+    fn keys_out_of_order_are_malformed() {
+        let entry = |key: &[u8]| (key.to_vec(), 0, 1, b"v".to_vec());
+        assert!(Page::decode(build(&[entry(b"a"), entry(b"a"), entry(b"b")])).is_ok());
+        assert!(Page::decode(build(&[entry(b"a"), entry(b"c"), entry(b"b")])).is_err());
     }
 
     proptest! {

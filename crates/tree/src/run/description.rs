@@ -38,6 +38,10 @@ pub struct RunDescription {
 const HAS_INDEX: u8 = 1;
 const HAS_WRITE_IDS: u8 = 2;
 
+/// The greatest count of anything in a run that is believed. Runs are cut far
+/// below; so totals over a tree never overflow.
+const COUNT_MAX: u64 = 1 << 40;
+
 impl RunDescription {
     /// Points: puts, deletes and updates.
     #[must_use]
@@ -99,17 +103,14 @@ impl RunDescription {
         };
         let first_key = key(take)?;
         let last_key = key(take)?;
-        let puts = take.varint()?;
-        let deletes = take.varint()?;
-        let updates = take.varint()?;
-        let keys = take.varint()?;
-        let pages = u32::try_from(take.varint()?).map_err(|_| Malformed)?;
-        let raw_bytes = take.varint()?;
-        let stored_bytes = take.varint()?;
-        let entries = puts
-            .checked_add(deletes)
-            .and_then(|sum| sum.checked_add(updates))
-            .ok_or(Malformed)?;
+        let puts = count(take)?;
+        let deletes = count(take)?;
+        let updates = count(take)?;
+        let keys = count(take)?;
+        let pages = u32::try_from(count(take)?).map_err(|_| Malformed)?;
+        let raw_bytes = count(take)?;
+        let stored_bytes = count(take)?;
+        let entries = puts + deletes + updates;
         if (entries > 0) != index.is_some() || keys > entries || first_key > last_key {
             return Err(Malformed);
         }
@@ -151,6 +152,14 @@ impl RunDescription {
             range_tombstones,
         })
     }
+}
+
+fn count(take: &mut Take<'_>) -> Result<u64, Malformed> {
+    let count = take.varint()?;
+    if count > COUNT_MAX {
+        return Err(Malformed);
+    }
+    Ok(count)
 }
 
 fn key(take: &mut Take<'_>) -> Result<Vec<u8>, Malformed> {
@@ -198,6 +207,21 @@ mod tests {
             description.write_ids = None;
             description.range_tombstones.clear();
         }
+    }
+
+    #[test]
+    fn counts_beyond_belief_are_malformed() {
+        let with_puts = |puts: u64| {
+            let mut bytes = vec![HAS_INDEX];
+            bytes.extend([0; BlockAddress::ENCODED_BYTES]);
+            bytes.put_bytes(b"a");
+            bytes.put_bytes(b"b");
+            bytes.put_varint(puts);
+            bytes.extend([0; 7]);
+            RunDescription::decode(&mut Take::new(&bytes))
+        };
+        assert!(with_puts(COUNT_MAX).is_ok());
+        assert_eq!(with_puts(COUNT_MAX + 1), Err(Malformed));
     }
 
     proptest! {

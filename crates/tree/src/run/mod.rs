@@ -177,19 +177,24 @@ impl Run {
         let found = match mode {
             ReadMode::Sequential => self.cache.get(file, offset),
             ReadMode::Cached => {
-                let load = || Ok(Cached::Page(self.read_page(record)?));
+                let load = || Ok(Cached::Page(self.read_page(index, number, record)?));
                 Some(self.cache.get_or_load(file, offset, load)?)
             }
         };
         match found {
             Some(Cached::Page(page)) => Ok(page),
             // Also an index where the page should be: reading tells.
-            _ => self.read_page(record),
+            _ => self.read_page(index, number, record),
         }
     }
 
     #[cold]
-    fn read_page(&self, record: &PageRecord) -> StorageResult<Arc<Page>> {
+    fn read_page(
+        &self,
+        index: &RunIndex,
+        number: usize,
+        record: &PageRecord,
+    ) -> StorageResult<Arc<Page>> {
         let address = record.address;
         let block = self.file.read_block(address, BlockKind::Page)?;
         if block.description.layout != PAGE_LAYOUT_ROW {
@@ -197,7 +202,13 @@ impl Run {
         }
         let page =
             Page::decode(block.raw).map_err(|_| self.corrupt(address, "the page is malformed"))?;
-        if page.entries() != record.entries as usize {
+        // The order of keys from page to page follows from the index.
+        let last = page.entries() - 1;
+        let before = number.checked_sub(1).map(|before| index.last_key(before));
+        if page.entries() != record.entries as usize
+            || page.key(last) != index.last_key(number)
+            || before.is_some_and(|before| page.key(0) < before)
+        {
             return Err(self.corrupt(address, "the page and its run's index disagree"));
         }
         Ok(Arc::new(page))

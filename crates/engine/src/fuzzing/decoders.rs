@@ -1,0 +1,130 @@
+//! The catalogue file, and what log records hold of the catalogue.
+
+use crate::catalogue::{
+    Catalogue, IndexEntry, PreparedEntry, TableEntry, decode_catalogue, decode_indexes_changed,
+    decode_paths, encode_catalogue, encode_indexes_changed, encode_paths,
+};
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+use teak_base::bytes::{Put, Take};
+use teak_base::checksum::checksum_parts;
+use teak_base::{Codec, FileId, Lsn, WriteId};
+
+/// Bytes of the header before the payload's length, which the checksum follows.
+const BEFORE_LENGTH: usize = 16;
+const HEADER_BYTES: usize = BEFORE_LENGTH + 16;
+
+/// A catalogue file; length and checksum are put right.
+pub(super) fn catalogue(bytes: &[u8]) {
+    let path = Path::new("fuzz");
+    let _ = decode_catalogue(path, bytes);
+    let Some((header, payload)) = bytes.split_at_checked(HEADER_BYTES) else {
+        return;
+    };
+    let (front, _) = header.split_at(BEFORE_LENGTH);
+    let mut sealed = front.to_vec();
+    sealed.put_u64(payload.len() as u64);
+    let sum = checksum_parts(&[&sealed, payload]);
+    sealed.put_u64(sum);
+    sealed.extend_from_slice(payload);
+    if let Ok(catalogue) = decode_catalogue(path, &sealed) {
+        let tables = catalogue.tables.values();
+        tables.flat_map(|table| &table.indexes).for_each(inside);
+        let encoded = encode_catalogue(&catalogue);
+        let again = decode_catalogue(path, &encoded).expect("what was encoded decodes");
+        assert_eq!(again, catalogue);
+    }
+}
+
+/// No path leads out of the data directory.
+fn inside(index: &IndexEntry) {
+    let mut parts = index.path.components();
+    assert!(parts.all(|part| matches!(part, Component::Normal(_))));
+    assert!(!index.path.as_os_str().is_empty());
+}
+
+fn index(file: u64) -> IndexEntry {
+    IndexEntry {
+        file: FileId(file),
+        path: format!("db/t.PRIMARY-{file:08x}.teak").into(),
+        label: "PRIMARY".into(),
+        codec: Codec::Zstd,
+        page_bytes: 65536,
+        exact_lookups: true,
+        value_fixed_bytes: 7,
+        oldest_write_id: WriteId(80),
+    }
+}
+
+fn table() -> TableEntry {
+    TableEntry {
+        id: 7,
+        name: "db/t".into(),
+        metadata: b"metadata".to_vec(),
+        indexes: vec![index(9), index(10)],
+        incomplete: true,
+        counters: BTreeMap::from([(0, 17), (3, 1 << 40)]),
+    }
+}
+
+pub(super) fn catalogue_seeds() -> Vec<Vec<u8>> {
+    let mut full = Catalogue::new(42);
+    full.replay_from = Lsn(1000);
+    full.tables_lsn = Lsn(2000);
+    full.next_table = 8;
+    full.next_file = 11;
+    full.next_write_id = WriteId(90);
+    full.active = vec![WriteId(70), WriteId(88)];
+    full.aborted = vec![WriteId(3), WriteId(4), WriteId(80)];
+    full.tables.insert(7, table());
+    full.prepared = vec![PreparedEntry {
+        xid: b"xid".to_vec(),
+        write_ids: vec![WriteId(70), WriteId(88)],
+    }];
+    vec![
+        encode_catalogue(&full),
+        encode_catalogue(&Catalogue::new(1)),
+    ]
+}
+
+/// A table, a table's indexes or paths, as the first byte says.
+pub(super) fn catalogue_records(bytes: &[u8]) {
+    let Some((kind, bytes)) = bytes.split_first() else {
+        return;
+    };
+    match kind % 3 {
+        0 => {
+            if let Ok(table) = TableEntry::take(&mut Take::new(bytes)) {
+                table.indexes.iter().for_each(inside);
+                let mut encoded = Vec::new();
+                table.put(&mut encoded);
+                assert_eq!(TableEntry::take(&mut Take::new(&encoded)), Ok(table));
+            }
+        }
+        1 => {
+            if let Ok((table, indexes)) = decode_indexes_changed(bytes) {
+                indexes.iter().for_each(inside);
+                let encoded = encode_indexes_changed(table, &indexes);
+                assert_eq!(decode_indexes_changed(&encoded), Ok((table, indexes)));
+            }
+        }
+        _ => {
+            if let Ok(paths) = decode_paths(bytes) {
+                let encoded = encode_paths(&paths);
+                assert_eq!(decode_paths(&encoded), Ok(paths));
+            }
+        }
+    }
+}
+
+pub(super) fn catalogue_record_seeds() -> Vec<Vec<u8>> {
+    let mut entry = vec![0];
+    table().put(&mut entry);
+    let indexes = encode_indexes_changed(7, &[index(9), index(12)]);
+    let paths = encode_paths(&["db/a-00000009.teak".into(), "b-0000000a.teak".into()]);
+    vec![
+        entry,
+        [&[1][..], &indexes].concat(),
+        [&[2][..], &paths].concat(),
+    ]
+}

@@ -1,0 +1,28 @@
+//! The catalogue's decoders and recovery, for fuzz targets. Not part of the
+//! interface.
+// A target panics when something does not hold: that is its answer.
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod decoders;
+mod recovery;
+
+use teak_base::fuzzing::Target;
+
+/// The targets of this crate.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "catalogue",
+        run: decoders::catalogue,
+        seeds: decoders::catalogue_seeds,
+    },
+    Target {
+        name: "catalogue_records",
+        run: decoders::catalogue_records,
+        seeds: decoders::catalogue_record_seeds,
+    },
+    Target {
+        name: "recovery",
+        run: recovery::recovery,
+        seeds: recovery::recovery_seeds,
+    },
+];

@@ -1,0 +1,241 @@
+//! Pages, run indexes, descriptions, filters and the superblock's payload,
+//! one at a time.
+
+use crate::payload::Payload;
+use crate::run::RunIndex;
+use crate::{Page, PageBuilder, RangeTombstone, RunDescription, TreeOptions, filter};
+use std::path::Path;
+use teak_base::bytes::{Put, Take};
+use teak_base::checksum::hash_key;
+use teak_base::fuzzing::Input;
+use teak_base::{Lsn, Operation, WriteId};
+use teak_block_file::BlockAddress;
+
+/// What an entry takes in memory beside its bytes, at most, and what a page
+/// takes whatever it holds.
+const ENTRY_MEMORY_BYTES_MAX: usize = 32;
+const PAGE_MEMORY_BYTES_MAX: usize = 512;
+
+/// A page; what decodes builds a page with the same entries.
+pub(super) fn page(bytes: &[u8]) {
+    let Ok(page) = Page::decode(bytes.to_vec()) else {
+        return;
+    };
+    assert!(page.entries() > 0);
+    let memory = page.entries() * ENTRY_MEMORY_BYTES_MAX + PAGE_MEMORY_BYTES_MAX;
+    assert!(page.memory_bytes() <= 2 * bytes.len() + memory);
+    // The fewest bytes of an entry are those of its head, key and value.
+    assert!(page.entries() <= bytes.len());
+    let mut builder = PageBuilder::new(u32::try_from(page.value(0).len().min(3)).unwrap_or(0));
+    for entry in 0..page.entries() {
+        let (operation, id) = page.write(entry);
+        builder.push(page.key(entry), id, operation, page.value(entry));
+        let bound = page.lower_bound(page.key(entry));
+        assert!(page.key(bound) == page.key(entry), "every key is found");
+        assert!(bound == 0 || page.key(bound - 1) < page.key(entry));
+    }
+    let mut raw = Vec::new();
+    builder.finish(&mut raw);
+    let again = Page::decode(raw).expect("what was built decodes");
+    assert_eq!(again.entries(), page.entries());
+    for entry in 0..page.entries() {
+        assert_eq!(again.write(entry), page.write(entry));
+        assert_eq!(again.key(entry), page.key(entry));
+        assert_eq!(again.value(entry), page.value(entry));
+    }
+}
+
+pub(super) fn page_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for (planes, spread, settled) in [(0, 1, true), (2, 1, false), (0, 3, false), (3, 2, true)] {
+        let mut builder = PageBuilder::new(planes);
+        for number in 0..20u8 {
+            let key = [&b"key"[..], &[number / 2]].concat();
+            let key = key.repeat(1 + usize::from(number / 10) % spread);
+            let value = vec![number; 3 + usize::from(number) % spread];
+            let (id, operation) = match (settled, number % 4) {
+                (true, _) => (0, Operation::Put),
+                (false, 0) => (700, Operation::Update),
+                (false, 2) => (3, Operation::Delete),
+                (false, _) => (0, Operation::Put),
+            };
+            builder.push(&key, WriteId(id), operation, &value);
+        }
+        let mut raw = Vec::new();
+        builder.finish(&mut raw);
+        seeds.push(raw);
+    }
+    seeds
+}
+
+/// A run's index; what decodes encodes to the same bytes.
+pub(super) fn run_index(bytes: &[u8]) {
+    let Ok(index) = RunIndex::decode(bytes) else {
+        return;
+    };
+    let mut again = Vec::new();
+    index.encode(&mut again);
+    assert_eq!(again, bytes, "an index encodes to itself");
+    assert!(index.memory_bytes() <= 4 * bytes.len() + 512);
+    for page in 0..index.pages().len() {
+        let key = index.last_key(page);
+        let found = index.page_of(key);
+        assert!(found <= page && index.last_key(found) == key);
+        let _ = (
+            index.has_filter(page),
+            index.may_contain(page, hash_key(key)),
+        );
+    }
+    assert!(index.page_of(b"any key") <= index.pages().len());
+}
+
+pub(super) fn run_index_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for filters in [false, true] {
+        let mut index = RunIndex::default();
+        for number in 0..5u8 {
+            let address = BlockAddress {
+                offset: 8192 + 128 * u64::from(number),
+                bytes: 100,
+            };
+            let hashes: Vec<u64> = (0..u64::from(number)).filter(|_| filters).collect();
+            index.push(address, 3, 90, &[b'a' + number / 2, number], &hashes);
+        }
+        let mut raw = Vec::new();
+        index.encode(&mut raw);
+        seeds.push(raw);
+    }
+    seeds
+}
+
+/// Descriptions of runs, one after the other.
+pub(super) fn run_description(bytes: &[u8]) {
+    let mut take = Take::new(bytes);
+    while let Ok(description) = RunDescription::decode(&mut take) {
+        let mut encoded = Vec::new();
+        description.encode(&mut encoded);
+        let again = RunDescription::decode(&mut Take::new(&encoded));
+        assert_eq!(again.as_ref(), Ok(&description));
+        assert!(description.keys <= description.entries());
+        for tombstone in &description.range_tombstones {
+            clipped(tombstone, &description.first_key, &description.last_key);
+        }
+    }
+}
+
+/// The part of a tombstone in a range covers the keys that both have.
+fn clipped(tombstone: &RangeTombstone, lower: &[u8], upper: &[u8]) {
+    let part = tombstone.clip(Some(lower), Some(upper));
+    for key in [&tombstone.start, &tombstone.end, lower, upper] {
+        let inside = lower <= key && key < upper;
+        let covered = part.as_ref().is_some_and(|part| part.covers(key));
+        assert_eq!(covered, inside && tombstone.covers(key));
+    }
+}
+
+pub(super) fn run_description_seeds() -> Vec<Vec<u8>> {
+    let tombstone = |start: &[u8], end: &[u8]| RangeTombstone {
+        start: start.to_vec(),
+        end: end.to_vec(),
+        write_id: WriteId(4),
+    };
+    let full = RunDescription {
+        index: Some(BlockAddress {
+            offset: 8192,
+            bytes: 77,
+        }),
+        first_key: b"a".to_vec(),
+        last_key: b"zz".to_vec(),
+        puts: 10,
+        deletes: 2,
+        updates: 1,
+        keys: 12,
+        pages: 3,
+        raw_bytes: 1000,
+        stored_bytes: 300,
+        write_ids: Some((WriteId(4), WriteId(900))),
+        range_tombstones: vec![tombstone(b"b", b"c"), tombstone(b"", b"")],
+    };
+    let tombstones = RunDescription {
+        index: None,
+        first_key: Vec::new(),
+        last_key: Vec::new(),
+        puts: 0,
+        deletes: 0,
+        updates: 0,
+        keys: 0,
+        pages: 0,
+        ..full.clone()
+    };
+    [full, tombstones]
+        .into_iter()
+        .map(|description| {
+            let mut bytes = Vec::new();
+            description.encode(&mut bytes);
+            bytes
+        })
+        .collect()
+}
+
+/// Keys, of which the filter must know each, and bytes taken for a filter.
+pub(super) fn filter(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let mut hashes = Vec::new();
+    for _ in 0..input.u8() {
+        hashes.push(match input.below(2) {
+            0 => hash_key(input.short_bytes()),
+            _ => input.u64(),
+        });
+    }
+    let mut built = vec![9];
+    filter::build(&hashes, &mut built);
+    let (_, built) = built.split_at(1);
+    assert!(built.len() <= 32 * (1 + hashes.len()));
+    assert!(hashes.iter().all(|hash| filter::may_contain(built, *hash)));
+    let any = input.rest();
+    for hash in hashes {
+        let _ = filter::may_contain(any, hash);
+    }
+}
+
+pub(super) fn filter_seeds() -> Vec<Vec<u8>> {
+    let mut seed = vec![60];
+    for number in 0..60u8 {
+        seed.extend([0, 2, b'k', number]);
+    }
+    seed.extend([0xff; 40]);
+    vec![seed]
+}
+
+/// The tree's part of the superblock.
+pub(super) fn tree_payload(bytes: &[u8]) {
+    let path = Path::new("fuzz");
+    if let Ok(payload) = Payload::decode(path, bytes) {
+        let again = Payload::decode(path, &payload.encode()).expect("it decodes again");
+        assert_eq!(again, payload);
+    }
+}
+
+pub(super) fn tree_payload_seeds() -> Vec<Vec<u8>> {
+    let payload = Payload {
+        root: Some(BlockAddress {
+            offset: 8192,
+            bytes: 77,
+        }),
+        flushed_lsn: Lsn(5),
+        next_child_id: 9,
+        options: TreeOptions::default(),
+        rows: 3,
+        raw_bytes: 4,
+        user: b"what the owner says".to_vec(),
+    };
+    let empty = Payload {
+        root: None,
+        options: TreeOptions::tiny(),
+        user: Vec::new(),
+        ..payload.clone()
+    };
+    let mut seed = Vec::new();
+    seed.put_u8(0);
+    vec![payload.encode(), empty.encode(), seed]
+}

@@ -1,0 +1,91 @@
+//! A node as it stands in its block, loaded with its totals.
+
+use crate::node::{Node, NodeLoader, encode_node, node_block_description};
+use crate::{PageCache, RunDescription, TreeOptions};
+use std::path::Path;
+use std::sync::Arc;
+use teak_base::bytes::Put;
+use teak_base::{FileId, StorageResult};
+use teak_block_file::{BlockFile, BlockKind};
+use teak_disk::{Disk, MemoryDisk};
+
+/// The raw bytes of a node. What loads encodes to bytes that load to the same.
+pub(super) fn node(bytes: &[u8]) {
+    if bytes.is_empty() {
+        return;
+    }
+    let Ok(node) = load(bytes) else {
+        return;
+    };
+    let mut encoded = Vec::new();
+    encode_node(&node, &mut encoded);
+    let again = load(&encoded).expect("what was encoded loads");
+    let mut twice = Vec::new();
+    encode_node(&again, &mut twice);
+    assert_eq!(encoded, twice);
+    assert_eq!(node.summary, again.summary);
+    assert!(node.pivots.is_sorted());
+    let runs = node.children.iter().map(|child| child.runs.len() as u64);
+    assert_eq!(node.summary.runs, runs.sum());
+}
+
+fn load(raw: &[u8]) -> StorageResult<Arc<Node>> {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/fuzz.teak"), FileId(1), &[])?;
+    let mut writer = file.writer(0);
+    let address = writer.write(node_block_description(), raw)?;
+    file.publish(vec![writer.finish()?], &[]);
+    assert!(file.read_block(address, BlockKind::Node)?.raw == raw);
+    let cache = Arc::new(PageCache::new(0));
+    NodeLoader::new(&file, &cache, &TreeOptions::tiny()).load_root(address)
+}
+
+pub(super) fn node_seeds() -> Vec<Vec<u8>> {
+    let mut descriptions = super::decoders::run_description_seeds();
+    let tombstones = descriptions.pop().unwrap_or_default();
+    let full = descriptions.pop().unwrap_or_default();
+    // One leaf that has everything; and three, of which two share a run.
+    let mut one = vec![1, 1, 0];
+    one.put_u64(1);
+    one.extend([3, 0, 0]);
+    one.extend_from_slice(&tombstones);
+    one.extend([0, 0]);
+    one.extend_from_slice(&full);
+    one.extend([1, 1]);
+    one.extend_from_slice(&other_run());
+    let mut three = vec![1, 3, 0];
+    three.put_u64(4);
+    three.extend([1, 0, 6, 0, 1, b'c']);
+    three.extend_from_slice(&full);
+    three.extend([1, b'c']);
+    three.put_u64(5);
+    three.extend([1, 0, 2, 1, b'c']);
+    three.extend_from_slice(&full);
+    three.extend([2, b'd', b'd']);
+    three.put_u64(6);
+    three.push(0);
+    vec![one, three]
+}
+
+fn other_run() -> Vec<u8> {
+    let description = RunDescription {
+        index: Some(teak_block_file::BlockAddress {
+            offset: 16384,
+            bytes: 99,
+        }),
+        first_key: b"c".to_vec(),
+        last_key: b"d".to_vec(),
+        puts: 5,
+        deletes: 0,
+        updates: 0,
+        keys: 5,
+        pages: 1,
+        raw_bytes: 100,
+        stored_bytes: 256,
+        write_ids: None,
+        range_tombstones: Vec::new(),
+    };
+    let mut bytes = Vec::new();
+    description.encode(&mut bytes);
+    bytes
+}

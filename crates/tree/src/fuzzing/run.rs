@@ -1,0 +1,127 @@
+//! A run: written in every codec, read back every way.
+
+use crate::{
+    LookupKey, PageCache, ReadMode, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,
+};
+use std::path::Path;
+use std::sync::Arc;
+use teak_base::fuzzing::Input;
+use teak_base::{Codec, FileId, Operation, StorageResult, WriteId};
+use teak_block_file::BlockFile;
+use teak_disk::{Disk, MemoryDisk};
+
+type Entry = (Vec<u8>, WriteId, Operation, Vec<u8>);
+
+/// How the run is written, then its entries; see `entry`.
+pub(super) fn run(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let options = RunWriterOptions {
+        page_bytes: usize::from(input.u8()) * 8,
+        codec: Codec::from_number(input.below(6)).unwrap_or(Codec::None),
+        schema_version: 0,
+        expected_bytes: u64::from(input.u16()),
+        filters: input.below(2) == 1,
+        value_planes: u32::from(input.below(5)),
+    };
+    let mut entries: Vec<Entry> = Vec::new();
+    while !input.is_empty() && entries.len() < 500 {
+        let before = entries.last().map_or(&[][..], |entry| &entry.0);
+        let mut entry = entry(&mut input, before);
+        // Nothing lies below a settled put or delete of its key.
+        if let Some((key, id, operation, _)) = entries.last()
+            && *key == entry.0
+            && id.is_settled()
+            && *operation != Operation::Update
+        {
+            entry.0.push(0);
+        }
+        entries.push(entry);
+    }
+    check(&options, &entries).expect("the memory disk has room for every run");
+}
+
+/// An entry whose key is the one before with its last bytes replaced by what
+/// makes it greater, or the same.
+fn entry(input: &mut Input<'_>, before: &[u8]) -> Entry {
+    let kept = before.len() - usize::from(input.below(3)).min(before.len());
+    let (front, end) = before.split_at(kept);
+    let mut key = front.to_vec();
+    match end.first() {
+        Some(byte) if *byte < u8::MAX => {
+            let step = 1 + input.below(u8::MAX - *byte);
+            key.push(byte + step);
+        }
+        Some(_) => key.extend_from_slice(end),
+        None => {}
+    }
+    let more = usize::from(input.below(4));
+    key.extend_from_slice(input.bytes(more));
+    let operation = Operation::from_number(1 + input.below(3)).unwrap_or(Operation::Put);
+    let id = match input.below(3) {
+        0 => 0,
+        1 => u64::from(input.u8()),
+        _ => input.u64(),
+    };
+    (key, WriteId(id), operation, input.short_bytes().to_vec())
+}
+
+fn check(options: &RunWriterOptions, entries: &[Entry]) -> StorageResult<()> {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let file = BlockFile::create(&disk, Path::new("/fuzz.teak"), FileId(1), &[])?;
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let mut writer = RunWriter::new(&file, &cache, options.clone());
+    for (key, id, operation, value) in entries {
+        writer.push(key, *id, *operation, value)?;
+    }
+    let Some(finished) = writer.finish()? else {
+        assert!(entries.is_empty());
+        return Ok(());
+    };
+    file.publish(finished.written.into_iter().collect(), &[]);
+    let run = Arc::new(Run::open(&file, &cache, finished.description));
+    for mode in [ReadMode::Sequential, ReadMode::Cached] {
+        let mut cursor = run.cursor(mode);
+        cursor.seek_first()?;
+        for (key, id, operation, value) in entries {
+            assert!(cursor.valid() && cursor.key() == key && cursor.value() == value);
+            assert_eq!((cursor.write_id(), cursor.operation()), (*id, *operation));
+            cursor.next_version()?;
+        }
+        assert!(!cursor.valid());
+    }
+    let mut keys: Vec<&[u8]> = entries.iter().map(|entry| entry.0.as_slice()).collect();
+    keys.dedup();
+    let mut cursor = run.cursor(ReadMode::Cached);
+    cursor.seek_last()?;
+    for key in keys.iter().rev() {
+        assert!(cursor.valid() && cursor.key() == *key);
+        cursor.previous_key()?;
+    }
+    assert!(!cursor.valid());
+    for key in keys {
+        let versions = entries.iter().filter(|entry| entry.0 == key);
+        let mut versions = versions.map(|(_, id, operation, value)| (*id, *operation, value));
+        run.visit(&LookupKey::new(key), &mut |id, operation, value| {
+            let expected = versions.next().expect("no version too many");
+            assert!(expected == (id, operation, &value.to_vec()));
+            Visit::Continue
+        })?;
+        assert!(versions.next().is_none(), "no version too few");
+    }
+    Ok(())
+}
+
+pub(super) fn run_seeds() -> Vec<Vec<u8>> {
+    (0..12u8)
+        .map(|number| {
+            let mut seed = vec![12 + number, number % 6, 0, 2, number % 2, number % 5];
+            for row in 0..40u8 {
+                // A greater last byte, or more bytes; a put, mostly.
+                seed.extend([u8::from(row % 3 == 0), 2, 1, row, row % 5 / 4, row % 2, row]);
+                seed.push(6);
+                seed.extend([row; 6]);
+            }
+            seed
+        })
+        .collect()
+}

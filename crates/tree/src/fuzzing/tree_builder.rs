@@ -1,0 +1,307 @@
+//! Builds the file of a small tree from an input: sound where the input says
+//! nothing else, with changed bytes and wrong fields where it does. All
+//! checksums are right.
+//!
+//! Leaves begin at the keys `b`, `c`, `d` and so on, the first at the least
+//! key; a tree has one level of nodes or two.
+
+use crate::node::node_block_description;
+use crate::page::PAGE_LAYOUT_ROW;
+use crate::payload::Payload;
+use crate::run::RunIndex;
+use crate::{PageBuilder, RangeTombstone, RunDescription, TreeOptions};
+use std::path::Path;
+use std::sync::Arc;
+use teak_base::bytes::Put;
+use teak_base::checksum::hash_key;
+use teak_base::fuzzing::Input;
+use teak_base::{Codec, FileId, Lsn, Operation, StorageResult, WriteId};
+use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind, BlockWriter};
+use teak_disk::Disk;
+
+/// The layout number of run indexes.
+const INDEX_LAYOUT: u8 = 1;
+
+/// The first bytes of the keys that a run may have.
+type Leads = std::ops::Range<u8>;
+
+struct Builder<'a, 'i> {
+    writer: BlockWriter,
+    input: &'a mut Input<'i>,
+    children: u64,
+}
+
+/// Creates the file at `path`.
+///
+/// # Errors
+/// None on a disk without faults.
+pub(super) fn build(disk: &Arc<dyn Disk>, path: &Path, input: &mut Input<'_>) -> StorageResult<()> {
+    let file = BlockFile::create(disk, path, FileId(1), &[])?;
+    let mut builder = Builder {
+        writer: file.writer(0),
+        input,
+        children: 0,
+    };
+    let root = builder.root()?;
+    let (written, children) = (builder.writer.finish()?, builder.children);
+    file.publish(vec![written], &[]);
+    let mut payload = Payload {
+        root: Some(root),
+        flushed_lsn: Lsn(10),
+        next_child_id: children + 1,
+        options: options(input),
+        rows: 0,
+        raw_bytes: 0,
+        user: b"user".to_vec(),
+    }
+    .encode();
+    change_rarely(input, &mut payload);
+    file.prepare_checkpoint(payload)?.commit()
+}
+
+fn options(input: &mut Input<'_>) -> TreeOptions {
+    let mut options = TreeOptions::tiny();
+    options.filters = input.below(2) == 1;
+    options.codec = Codec::from_number(input.below(6)).unwrap_or(Codec::None);
+    if input.rarely() {
+        options.fanout = input.u32();
+        options.leaf_runs_max = input.u32();
+        options.child_runs_max = input.u32();
+        options.page_bytes = input.u32();
+        options.value_planes = input.u32();
+        options.leaf_bytes = input.u64();
+        options.child_buffer_bytes = input.u64();
+        options.run_bytes_max = input.u64();
+    }
+    options
+}
+
+/// Changes a few bytes, or cuts some off.
+fn change_rarely(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
+    if !input.rarely() {
+        return;
+    }
+    for _ in 0..=input.below(3) {
+        let at = usize::from(input.u16()) % bytes.len().max(1);
+        match (input.below(8), bytes.get_mut(at)) {
+            (0, _) => bytes.truncate(at.max(1)),
+            (1, _) => bytes.insert(at.min(bytes.len()), input.u8()),
+            (_, Some(byte)) => *byte = input.u8(),
+            (_, None) => {}
+        }
+    }
+}
+
+impl Builder<'_, '_> {
+    fn root(&mut self) -> StorageResult<BlockAddress> {
+        let leaves = 1 + self.input.below(3);
+        if self.input.below(2) == 0 {
+            return self.node(1, b'a', &[1; 3][..usize::from(leaves)]);
+        }
+        let widths: Vec<u8> = (0..leaves).map(|_| 1 + self.input.below(3)).collect();
+        self.node(2, b'a', &widths)
+    }
+
+    /// A node whose children have so many leaves each, from `lead` on.
+    fn node(&mut self, height: u8, lead: u8, widths: &[u8]) -> StorageResult<BlockAddress> {
+        let first_lead = lead;
+        let mut lead = lead;
+        let mut raw = Vec::new();
+        raw.put_u8(height);
+        raw.put_varint(widths.len() as u64);
+        for width in widths {
+            let leads = lead..lead + width;
+            lead = leads.end;
+            let below = match height {
+                1 => None,
+                _ => Some(self.node(height - 1, leads.start, &[1; 3][..usize::from(*width)])?),
+            };
+            match leads.start == first_lead {
+                true => raw.put_bytes(b""),
+                false => raw.put_bytes(&[leads.start]),
+            }
+            self.children += 1;
+            raw.put_u64(self.children);
+            if let Some(below) = below {
+                below.encode(&mut raw);
+            }
+            let runs = self.input.below(4);
+            raw.put_varint(u64::from(runs));
+            for number in 0..runs {
+                let bottom = height == 1 && number + 1 == runs;
+                self.run(bottom, &leads, &mut raw)?;
+            }
+        }
+        change_rarely(self.input, &mut raw);
+        self.writer.write(node_block_description(), &raw)
+    }
+
+    /// A run and the reference to it.
+    fn run(&mut self, bottom: bool, leads: &Leads, raw: &mut Vec<u8>) -> StorageResult<()> {
+        let mut description = self.entries(leads)?;
+        let tombstones = if bottom { 0 } else { self.input.below(3) };
+        for _ in 0..tombstones {
+            let id = WriteId(1 + u64::from(self.input.below(4)));
+            let start = vec![leads.start, self.input.below(20)];
+            let end = vec![leads.end - 1, 20 + self.input.below(20)];
+            let range = description.write_ids.get_or_insert((id, id));
+            *range = (range.0.min(id), range.1.max(id));
+            description.range_tombstones.push(RangeTombstone {
+                start,
+                end,
+                write_id: id,
+            });
+        }
+        if description.index.is_none() && description.range_tombstones.is_empty() {
+            description.range_tombstones.push(RangeTombstone {
+                start: vec![leads.start],
+                end: vec![leads.start, 1],
+                write_id: WriteId(1),
+            });
+            description.write_ids = Some((WriteId(1), WriteId(1)));
+        }
+        if self.input.rarely() {
+            self.lie(&mut description);
+        }
+        raw.put_u8(u8::from(bottom) ^ u8::from(self.input.rarely()));
+        let flags = if self.input.rarely() {
+            self.input.below(8)
+        } else {
+            0
+        };
+        raw.put_u8(flags);
+        if flags & 2 != 0 {
+            raw.put_bytes(&[leads.start, self.input.u8()]);
+        }
+        if flags & 4 != 0 {
+            raw.put_bytes(&[leads.end - 1, self.input.u8()]);
+        }
+        description.encode(raw);
+        Ok(())
+    }
+
+    fn lie(&mut self, description: &mut RunDescription) {
+        let number = match self.input.below(3) {
+            0 => u64::from(self.input.u8()),
+            1 => u64::MAX - u64::from(self.input.u8()),
+            _ => u64::MAX / 3,
+        };
+        match self.input.below(9) {
+            0 => description.puts = number,
+            1 => description.deletes = number,
+            2 => description.updates = number,
+            3 => description.keys = number,
+            4 => description.pages = u32::try_from(number & 0xffff_ffff).unwrap_or(0),
+            5 => description.raw_bytes = number,
+            6 => description.stored_bytes = number,
+            7 => description.write_ids = Some((WriteId(2), WriteId(number))),
+            _ => description.last_key.push(self.input.u8()),
+        }
+    }
+
+    /// Writes the pages and the index of a run.
+    fn entries(&mut self, leads: &Leads) -> StorageResult<RunDescription> {
+        let mut description = nothing();
+        let mut index = RunIndex::default();
+        let start = self.writer.bytes_written();
+        let (mut lead, mut number) = (leads.start, 0u8);
+        let mut last: Option<(Vec<u8>, bool)> = None;
+        let filters = self.input.below(2) == 1;
+        for _ in 0..self.input.below(4) {
+            let mut page = PageBuilder::new(u32::from(self.input.below(3)));
+            let mut hashes = Vec::new();
+            for _ in 0..=self.input.below(20) {
+                let step = self.input.u8();
+                number = number.saturating_add(step % 4);
+                if step >= 0xe0 && lead + 1 < leads.end {
+                    (lead, number) = (lead + 1, 0);
+                }
+                let mut key = vec![lead, number];
+                if let Some((before, closed)) = &last
+                    && (key < *before || (key == *before && *closed))
+                {
+                    key.clone_from(before);
+                    key.push(0);
+                }
+                if step == 0xdf {
+                    // Out of order.
+                    key = vec![lead, self.input.u8()];
+                }
+                let is_new = last.as_ref().is_none_or(|(before, _)| *before != key);
+                let id = WriteId(u64::from(self.input.below(4)));
+                let operation = Operation::from_number(1 + self.input.below(3));
+                let operation = operation.unwrap_or(Operation::Put);
+                let value: &[u8] = match operation {
+                    Operation::Put => &[number; 9][..usize::from(step % 9)],
+                    Operation::Delete => &[],
+                    Operation::Update => &[1, 0, 0, 0, number],
+                };
+                if description.entries() == 0 {
+                    description.first_key.clone_from(&key);
+                }
+                if filters && (is_new || page.is_empty()) {
+                    hashes.push(hash_key(&key));
+                }
+                page.push(&key, id, operation, value);
+                match operation {
+                    Operation::Put => description.puts += 1,
+                    Operation::Delete => description.deletes += 1,
+                    Operation::Update => description.updates += 1,
+                }
+                description.keys += u64::from(is_new);
+                description.raw_bytes += (key.len() + value.len()) as u64 + 2;
+                if !id.is_settled() {
+                    let range = description.write_ids.get_or_insert((id, id));
+                    *range = (range.0.min(id), range.1.max(id));
+                }
+                last = Some((key, id.is_settled() && operation != Operation::Update));
+            }
+            let last_key = last.as_ref().map_or(&[][..], |(key, _)| key);
+            let entries = page.entries();
+            let mut raw = Vec::new();
+            page.finish(&mut raw);
+            let raw_bytes = raw.len();
+            change_rarely(self.input, &mut raw);
+            let address = self.write(BlockKind::Page, PAGE_LAYOUT_ROW, &raw)?;
+            index.push(address, entries, raw_bytes, last_key, &hashes);
+        }
+        if let Some((key, _)) = last {
+            description.last_key = key;
+            description.pages = u32::try_from(index.pages().len()).unwrap_or(0);
+            let mut raw = Vec::new();
+            index.encode(&mut raw);
+            change_rarely(self.input, &mut raw);
+            let address = self.write(BlockKind::RunIndex, INDEX_LAYOUT, &raw)?;
+            description.index = Some(address);
+            description.stored_bytes = self.writer.bytes_written() - start;
+        }
+        Ok(description)
+    }
+
+    fn write(&mut self, kind: BlockKind, layout: u8, raw: &[u8]) -> StorageResult<BlockAddress> {
+        let description = BlockDescription {
+            kind,
+            layout: layout ^ u8::from(self.input.rarely()),
+            codec: Codec::from_number(self.input.below(6)).unwrap_or(Codec::None),
+            schema_version: 0,
+        };
+        self.writer.write(description, raw)
+    }
+}
+
+fn nothing() -> RunDescription {
+    RunDescription {
+        index: None,
+        first_key: Vec::new(),
+        last_key: Vec::new(),
+        puts: 0,
+        deletes: 0,
+        updates: 0,
+        keys: 0,
+        pages: 0,
+        raw_bytes: 0,
+        stored_bytes: 0,
+        write_ids: None,
+        range_tombstones: Vec::new(),
+    }
+}

@@ -1,0 +1,159 @@
+//! A whole tree: opened, verified, read, written, merged, checkpointed and
+//! opened again. A tree that is damaged may refuse each of these, no more; one
+//! that `verify` finds sound must do them all and keep what it holds.
+
+use super::tree_builder::build;
+use crate::{Fate, Horizon, NoUpdates, PageCache, Tree, UpdateFunctions, Visibility};
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use teak_base::fuzzing::{Input, Random};
+use teak_base::{CommitSequence, FileId, Lsn, Operation, StorageError, StorageResult, WriteId};
+use teak_disk::{Disk, MemoryDisk};
+
+/// More steps than any of these trees has keys, and more jobs than it needs.
+const STEPS_MAX: usize = 5000;
+const JOBS_MAX: usize = 200;
+
+/// Everything is committed and seen.
+struct All;
+
+impl Visibility for All {
+    fn is_visible(&self, _id: WriteId) -> bool {
+        true
+    }
+}
+
+impl Horizon for All {
+    fn fate(&self, _id: WriteId) -> Fate {
+        Fate::Committed(CommitSequence(1))
+    }
+
+    fn snapshots(&self) -> &[CommitSequence] {
+        &[CommitSequence(1)]
+    }
+}
+
+type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// See `tree_builder` for the input.
+pub(super) fn tree_file(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let path = Path::new("/fuzz.teak");
+    build(&disk, path, &mut input).expect("the memory disk takes everything");
+    let Ok(tree) = open(&disk, path) else {
+        return;
+    };
+    let sound = tree.verify(&mut |_| true).is_ok();
+    let rows = use_tree(&tree, &mut input);
+    if !sound {
+        return;
+    }
+    let rows = rows.unwrap_or_else(|error| panic!("a sound tree fails: {error}"));
+    drop(tree);
+    let tree = open(&disk, path).expect("a sound tree opens again");
+    tree.verify(&mut |_| true).expect("it stays sound");
+    assert_eq!(scan(&tree).expect("it can be read"), rows);
+}
+
+fn open(disk: &Arc<dyn Disk>, path: &Path) -> StorageResult<Arc<Tree>> {
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let updates: Arc<dyn UpdateFunctions> = Arc::new(NoUpdates);
+    Tree::open(disk, path, Some(FileId(1)), &cache, &updates)
+}
+
+/// Reads, writes and merges; the rows at the end, which a checkpoint has.
+fn use_tree(tree: &Arc<Tree>, input: &mut Input<'_>) -> StorageResult<Rows> {
+    let before = read_all_ways(tree);
+    let _ = (
+        tree.statistics(),
+        tree.estimate_entries(),
+        tree.write_id_range(),
+    );
+    for bound in [&b"a"[..], b"b\x05", b"c\x30"] {
+        tree.estimate_range(Bound::Included(bound), Bound::Unbounded)?;
+        tree.estimate_range(Bound::Unbounded, Bound::Excluded(bound))?;
+    }
+    let mut expected = before?;
+    for _ in 0..input.below(5) {
+        let (key, value) = (vec![b'a' + input.below(5), input.u8()], vec![input.u8(); 5]);
+        tree.write_guard()
+            .insert(WriteId(3), Operation::Put, &key, &value);
+        expected.retain(|row| row.0 != key);
+        expected.push((key, value));
+    }
+    expected.sort();
+    tree.freeze(|| Lsn(20));
+    for number in 0.. {
+        let Some(job) = tree.next_job().or_else(|| tree.next_idle_job(&All)) else {
+            break;
+        };
+        assert!(number < JOBS_MAX, "merging comes to an end");
+        job.run(&All)?;
+    }
+    let rows = read_all_ways(tree)?;
+    assert_eq!(rows, expected, "merging keeps what there is");
+    tree.checkpoint(&|_| Ok(()))?;
+    Ok(rows)
+}
+
+fn scan(tree: &Arc<Tree>) -> StorageResult<Rows> {
+    let mut rows = Rows::new();
+    let mut cursor = tree.cursor(All);
+    let mut found = cursor.seek_first()?;
+    while found {
+        rows.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        assert!(rows.len() < STEPS_MAX, "a scan comes to an end");
+        found = cursor.next()?;
+    }
+    Ok(rows)
+}
+
+/// Forwards, backwards and key by key, which agree where the tree is sound.
+fn read_all_ways(tree: &Arc<Tree>) -> StorageResult<Rows> {
+    let forwards = scan(tree);
+    let mut backwards = Rows::new();
+    let mut cursor = tree.cursor(All);
+    let mut found = cursor.seek_last()?;
+    while found {
+        backwards.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        assert!(backwards.len() < STEPS_MAX, "a scan comes to an end");
+        found = cursor.previous()?;
+    }
+    backwards.reverse();
+    let rows = forwards?;
+    let mut values = Vec::new();
+    for (key, _) in &rows {
+        values.push(tree.get(key, &All)?);
+    }
+    if tree.verify(&mut |_| true).is_ok() {
+        assert_eq!(rows, backwards, "both directions find the same");
+        assert!(rows.is_sorted_by(|a, b| a.0 < b.0));
+        for ((_, value), found) in rows.iter().zip(values) {
+            assert_eq!(Some(value), found.as_ref());
+        }
+        return Ok(rows);
+    }
+    Err(StorageError::Interrupted)
+}
+
+pub(super) fn tree_file_seeds() -> Vec<Vec<u8>> {
+    let mut random = Random::new(7);
+    (0..40)
+        .map(|number| {
+            let bytes = 50 + number * 20;
+            (0..bytes)
+                .map(|_| random.next().to_le_bytes()[0])
+                // Mostly below what is rare.
+                .map(|byte| {
+                    if byte >= 0xf0 && number % 4 != 0 {
+                        byte / 2
+                    } else {
+                        byte
+                    }
+                })
+                .collect()
+        })
+        .collect()
+}

@@ -1,0 +1,6 @@
+//! The fuzz targets on mutated valid inputs.
+
+#[test]
+fn decoders_take_or_refuse_mutated_bytes() {
+    teak_base::fuzzing::smoke(teak_tree::fuzzing::TARGETS, 1000);
+}

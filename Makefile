@@ -113,10 +113,10 @@ asan: setup ## the plugin under AddressSanitizer, on the suite `teak`
 sanitize-core: ## the core's tests under the address and thread sanitizers
 	@scripts/sanitize_core.sh
 
-fuzz: ## every fuzz target for FUZZ_SECONDS=60
-	@scripts/fuzz.sh $(FUZZ_SECONDS)
+fuzz: ## every fuzz target for FUZZ_SECONDS=60 (TARGETS=)
+	@scripts/fuzz.sh $(FUZZ_SECONDS) $(TARGETS)
 
-lint: ## formatting, clippy, licences, tidiness
+lint: ## formatting, clippy, licences (with cargo-deny, where it is installed), tidiness
 	@scripts/lint.sh
 
 tidy:

@@ -26,3 +26,13 @@ make_plugin_dir() { # DIR
     done
     [ "$(readlink "$1/ha_teak.so")" = "$ours" ] || ln -sfn "$ours" "$1/ha_teak.so"
 }
+
+# Sets NIGHTLY to the argument that makes cargo and rustc take nightly's flags: the nightly toolchain where there is one,
+# else none, with a variable that makes the installed toolchain take them.
+use_nightly() {
+    NIGHTLY=+nightly
+    rustc +nightly --version >/dev/null 2>&1 && return
+    say "no nightly toolchain: the installed one, with RUSTC_BOOTSTRAP=1"
+    NIGHTLY=
+    export RUSTC_BOOTSTRAP=1
+}

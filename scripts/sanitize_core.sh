@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The core's tests under sanitizers, on a nightly toolchain: AddressSanitizer, then ThreadSanitizer where the standard
-# library's source (rust-src) allows to instrument it too.
+# The core's tests under sanitizers, on a nightly toolchain or with nightly's flags on the installed one:
+# AddressSanitizer, then ThreadSanitizer where the standard library's source (rust-src) allows to instrument it too.
 #   scripts/sanitize_core.sh [address|thread]...      CRATES="-p teak-tree ..." limits what is tested
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-rustc +nightly --version >/dev/null 2>&1 || fail "The sanitizers need a nightly Rust toolchain: rustup toolchain install nightly."
-TARGET=$(rustc +nightly -vV | sed -n 's/^host: //p')
-STANDARD=$(rustc +nightly --print sysroot)/lib/rustlib/src/rust/library
+use_nightly
+TARGET=$(rustc $NIGHTLY -vV | sed -n 's/^host: //p')
+STANDARD=$(rustc $NIGHTLY --print sysroot)/lib/rustlib/src/rust/library
 [ $# -gt 0 ] || set -- address thread
 cd "$ROOT"
 FAILED=0 PASSED=0
@@ -16,7 +16,7 @@ for sanitizer; do
     case $sanitizer in
         thread)
             if [ ! -d "$STANDARD" ]; then
-                say "ThreadSanitizer left out: it needs rust-src (rustup component add rust-src --toolchain nightly)"
+                say "ThreadSanitizer left out: it needs rust-src (rustup component add rust-src${NIGHTLY:+ --toolchain nightly})"
                 continue
             fi
             BUILD_STANDARD=(-Zbuild-std) ;;
@@ -25,7 +25,7 @@ for sanitizer; do
     # C code of the codecs is compiled without: only Rust is instrumented.
     # shellcheck disable=SC2086
     if RUSTFLAGS="-Zsanitizer=$sanitizer" RUSTDOCFLAGS="-Zsanitizer=$sanitizer" ASAN_OPTIONS=detect_leaks=0 \
-        CARGO_TARGET_DIR=$BUILD/target-$sanitizer cargo +nightly test --quiet ${BUILD_STANDARD[@]+"${BUILD_STANDARD[@]}"} \
+        CARGO_TARGET_DIR=$BUILD/target-$sanitizer cargo $NIGHTLY test --quiet ${BUILD_STANDARD[@]+"${BUILD_STANDARD[@]}"} \
         --target "$TARGET" ${CRATES:---workspace} --lib --tests; then
         PASSED=$((PASSED + 1))
     else

@@ -22,11 +22,14 @@ for sanitizer; do
             BUILD_STANDARD=(-Zbuild-std) ;;
     esac
     say "tests under the $sanitizer sanitizer"
+    # A C program that links the core needs the runtime that rustc gives its own programs.
+    RUNTIME=$(find "$(rustc $NIGHTLY --print sysroot)/lib/rustlib/$TARGET/lib" -name "librustc-*_rt.${sanitizer:0:1}san.a")
     # C code of the codecs is compiled without: only Rust is instrumented.
     # shellcheck disable=SC2086
     if RUSTFLAGS="-Zsanitizer=$sanitizer" RUSTDOCFLAGS="-Zsanitizer=$sanitizer" ASAN_OPTIONS=detect_leaks=0 \
+        TEAK_C_LINK="-Wl,--whole-archive $RUNTIME -Wl,--no-whole-archive -lrt" \
         CARGO_TARGET_DIR=$BUILD/target-$sanitizer cargo $NIGHTLY test --quiet ${BUILD_STANDARD[@]+"${BUILD_STANDARD[@]}"} \
-        --target "$TARGET" ${CRATES:---workspace} --lib --tests; then
+        --target "$TARGET" ${CRATES:---workspace} --lib --tests --no-fail-fast; then
         PASSED=$((PASSED + 1))
     else
         FAILED=$((FAILED + 1))

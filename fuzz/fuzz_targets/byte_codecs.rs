@@ -1,3 +1,4 @@
+//! The target `byte_codecs` of `crates/base`, in libFuzzer.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| teak_fuzz::run("byte_codecs", bytes));

@@ -1,3 +1,4 @@
+//! The target `catalogue` of `crates/engine`, in libFuzzer.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| teak_fuzz::run("catalogue", bytes));

@@ -57,16 +57,19 @@ impl Drop for Scratch {
 }
 
 /// Compiles and runs one of the programs beside this file. `TEAK_C_RUNNER` may
-/// name a command that runs it: `valgrind --error-exitcode=9`.
+/// name a command that runs it: `valgrind --error-exitcode=9`. `TEAK_C_LINK`
+/// adds to the link: the runtime that the library's sanitizer needs.
 fn compile_and_run(name: &str) {
     let scratch = Scratch::new(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c"));
     let program = scratch.0.join(name);
+    let link = std::env::var("TEAK_C_LINK").unwrap_or_default();
     run(Command::new("cc")
         .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-o"])
         .arg(&program)
         .arg(&source)
         .arg(static_library())
+        .args(link.split_whitespace())
         .args(["-lpthread", "-ldl", "-lm"]));
     let runner = std::env::var("TEAK_C_RUNNER").unwrap_or_default();
     let mut words = runner.split_whitespace();

@@ -15,8 +15,8 @@
 use crate::background::Background;
 use crate::budget::Budget;
 use crate::catalogue::{
-    CATALOGUE_FILE, Catalogue, ID_MAX, TableEntry, decode_indexes_changed, decode_paths,
-    read_catalogue, write_catalogue,
+    CATALOGUE_FILE, Catalogue, ID_MAX, TableEntry, UNNAMED_IDS_MAX, decode_indexes_changed,
+    decode_paths, read_catalogue, write_catalogue,
 };
 use crate::engine::Inner;
 use crate::error::{EngineError, EngineResult};
@@ -45,9 +45,6 @@ const LOOK_BYTES: u64 = 256 * 1024;
 
 /// The file in the data directory that is locked while it is open.
 const LOCK_FILE: &str = "teak.lock";
-/// Write ids that were given out one after the other without a record that
-/// names one, at most: statements that wrote nothing, between two checkpoints.
-const UNNAMED_IDS_MAX: u64 = 1 << 26;
 
 /// The owner of ids that were undecided when the engine stopped.
 const NOBODY: TransactionId = TransactionId(0);
@@ -404,7 +401,9 @@ impl Replay {
                 Ok(())
             }
             Record::Prepare { xid, write_ids, .. } => {
-                let list = self.adopt_all(lsn, &write_ids)?;
+                let mut list = self.adopt_all(lsn, &write_ids)?;
+                // The catalogue keeps differences.
+                list.sort_unstable();
                 self.prepared.insert(xid.to_vec(), list);
                 Ok(())
             }

@@ -12,6 +12,10 @@ use teak_base::{Codec, FileId, Lsn, WriteId};
 /// one; those beyond would soon overflow.
 pub(crate) const ID_MAX: u64 = 1 << 60;
 
+/// Write ids that were given out one after the other without a record that
+/// names one, at most: statements that wrote nothing, between two checkpoints.
+pub(crate) const UNNAMED_IDS_MAX: u64 = 1 << 26;
+
 type Decoded<T> = Result<T, Malformed>;
 
 fn take_id(take: &mut Take<'_>) -> Decoded<u64> {
@@ -254,7 +258,12 @@ impl Catalogue {
         // Lists of ids ascend. The prepared transactions are listed after the
         // next id was noted, and may have later ones.
         let last = catalogue.active.last().max(catalogue.aborted.last());
-        if last.is_some_and(|last| *last >= catalogue.next_write_id) {
+        let prepared = catalogue.prepared.iter();
+        let last_prepared = prepared.filter_map(|entry| entry.write_ids.last()).max();
+        let next = catalogue.next_write_id;
+        if last.is_some_and(|last| *last >= next)
+            || last_prepared.is_some_and(|last| last.0 > next.0 + UNNAMED_IDS_MAX)
+        {
             return Err(Malformed);
         }
         Ok(catalogue)

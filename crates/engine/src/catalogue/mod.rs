@@ -9,7 +9,8 @@ mod codec;
 mod file;
 
 pub(crate) use codec::{
-    ID_MAX, decode_indexes_changed, decode_paths, encode_indexes_changed, encode_paths,
+    ID_MAX, UNNAMED_IDS_MAX, decode_indexes_changed, decode_paths, encode_indexes_changed,
+    encode_paths,
 };
 pub use file::{CATALOGUE_FILE, CATALOGUE_VERSION, decode_catalogue};
 pub(crate) use file::{encode_catalogue, read_catalogue, write_catalogue};

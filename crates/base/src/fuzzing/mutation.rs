@@ -15,7 +15,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,12 +25,12 @@ impl Random {
 
     /// A number below `limit`; zero when that is zero.
     pub fn below(&mut self, limit: usize) -> usize {
-        let number = self.next() % (limit.max(1) as u64);
+        let number = self.number() % (limit.max(1) as u64);
         usize::try_from(number).unwrap_or(0)
     }
 
     fn byte(&mut self) -> u8 {
-        self.next().to_le_bytes()[0]
+        self.number().to_le_bytes()[0]
     }
 }
 

@@ -179,7 +179,7 @@ mod tests {
     fn version_one_is_read_and_had_nothing_prepared() {
         let mut catalogue = example();
         catalogue.prepared.clear();
-        let mut bytes = encode(&catalogue);
+        let mut bytes = encode_catalogue(&catalogue);
         // It ended before the (empty) list.
         assert_eq!(bytes.pop(), Some(0));
         bytes[8] = 1;

@@ -62,7 +62,7 @@ pub(super) fn build(disk: &Arc<dyn Disk>, path: &Path, input: &mut Input<'_>) ->
 fn options(input: &mut Input<'_>) -> TreeOptions {
     let mut options = TreeOptions::tiny();
     options.filters = input.below(2) == 1;
-    options.codec = Codec::from_number(input.below(6)).unwrap_or(Codec::None);
+    options.codec = codec(input);
     if input.rarely() {
         options.fanout = input.u32();
         options.leaf_runs_max = input.u32();
@@ -282,11 +282,16 @@ impl Builder<'_, '_> {
         let description = BlockDescription {
             kind,
             layout: layout ^ u8::from(self.input.rarely()),
-            codec: Codec::from_number(self.input.below(6)).unwrap_or(Codec::None),
+            codec: codec(self.input),
             schema_version: 0,
         };
         self.writer.write(description, raw)
     }
+}
+
+/// Any codec but lzma, which takes long to begin and has targets elsewhere.
+fn codec(input: &mut Input<'_>) -> Codec {
+    Codec::from_number(input.below(5)).unwrap_or(Codec::None)
 }
 
 fn nothing() -> RunDescription {

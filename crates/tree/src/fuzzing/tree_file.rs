@@ -144,7 +144,7 @@ pub(super) fn tree_file_seeds() -> Vec<Vec<u8>> {
         .map(|number| {
             let bytes = 50 + number * 20;
             (0..bytes)
-                .map(|_| random.next().to_le_bytes()[0])
+                .map(|_| random.number().to_le_bytes()[0])
                 // Mostly below what is rare.
                 .map(|byte| {
                     if byte >= 0xf0 && number % 4 != 0 {

@@ -13,9 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Longest key, in bytes.
-#define TEAK_KEY_BYTES_MAX 65536
-
 // What became of a call.
 typedef enum teak_status {
   // Done; out-parameters are written.
@@ -54,8 +51,6 @@ typedef enum teak_status {
   TEAK_OUT_OF_MEMORY = 16,
   // A bug, or a call on a handle that has ended.
   TEAK_INTERNAL = 17,
-  // Another process, or another engine of this one, has the data directory open.
-  TEAK_IN_USE = 18,
 } teak_status;
 
 // What a transaction sees of others.
@@ -358,6 +353,9 @@ enum teak_status teak_table_truncate(struct teak_engine *engine, struct teak_sli
 // Whether a table of this name exists.
 enum teak_status teak_table_exists(struct teak_engine *engine, struct teak_slice name, bool *exists);
 
+// The table's id, which no other table of this data directory ever has; TRUNCATE and RENAME keep it.
+enum teak_status teak_table_id(struct teak_engine *engine, struct teak_slice name, uint64_t *id);
+
 // The bytes given at creation, valid while the table is open.
 enum teak_status teak_table_metadata(struct teak_table *table, struct teak_slice *metadata);
 
@@ -369,7 +367,7 @@ enum teak_status teak_index_statistics_get(struct teak_table *table,
                                            uint32_t index,
                                            struct teak_index_statistics *statistics);
 
-// Estimated entries with lower <= key < upper; an empty slice with data NULL is unbounded.
+// Estimated entries with lower <= key < upper, exact when they are few; a slice with data NULL is unbounded.
 enum teak_status teak_records_in_range(struct teak_table *table,
                                        uint32_t index,
                                        struct teak_slice lower,
@@ -404,6 +402,9 @@ enum teak_status teak_transaction_begin(struct teak_engine *engine,
 
 // How long the transaction waits for a row.
 enum teak_status teak_transaction_set_lock_timeout(struct teak_transaction *transaction, uint32_t milliseconds);
+
+// Whether the commit waits until it is durable, where the engine's commits do; true at first.
+enum teak_status teak_transaction_set_waits_for_disk(struct teak_transaction *transaction, bool waits);
 
 // Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does.
 enum teak_status teak_transaction_snapshot(struct teak_transaction *transaction);
@@ -489,8 +490,10 @@ enum teak_status teak_cursor_open(struct teak_transaction *transaction,
 // Closes a cursor; NULL is allowed.
 void teak_cursor_close(struct teak_cursor *cursor);
 
-// lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
-// middle of a scan the next step goes to the nearest key within the bounds.
+// Whether a locking cursor passes over rows that others have locked or are writing, instead of waiting; false at first.
+enum teak_status teak_cursor_set_skip_locked(struct teak_cursor *cursor, bool skip);
+
+// lower <= key < upper for every row returned from now on; data NULL is unbounded.
 enum teak_status teak_cursor_set_bounds(struct teak_cursor *cursor, struct teak_slice lower, struct teak_slice upper);
 
 // The row of exactly this key (filters make absent keys cheap). Positions nothing.

@@ -116,6 +116,21 @@ pub unsafe extern "C" fn teak_cursor_close(cursor: *mut teak_cursor) {
     });
 }
 
+/// Whether a locking cursor passes over rows that others have locked or are writing, instead of waiting; false at first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_set_skip_locked(
+    cursor: *mut teak_cursor,
+    skip: bool,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        unsafe { exclusive(cursor, "cursor") }?
+            .cursor
+            .set_skip_locked(skip);
+        Ok(TEAK_OK)
+    })
+}
+
 /// lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
 /// middle of a scan the next step goes to the nearest key within the bounds.
 #[unsafe(no_mangle)]

@@ -177,6 +177,24 @@ pub unsafe extern "C" fn teak_table_exists(
     })
 }
 
+/// The table's id, which no other table of this data directory ever has; TRUNCATE and RENAME keep it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_id(
+    engine: *mut teak_engine,
+    name: teak_slice,
+    id: *mut u64,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        let (engine, name) = unsafe { (reference(engine, "engine")?, name.text("the name")?) };
+        let id = out(id, "id")?;
+        let found = engine.engine.table_id(name)?;
+        // SAFETY: checked above.
+        unsafe { store(id, found) };
+        Ok(TEAK_OK)
+    })
+}
+
 /// The bytes given at creation, valid while the table is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_metadata(
@@ -262,7 +280,7 @@ pub unsafe extern "C" fn teak_index_statistics_get(
     })
 }
 
-/// Estimated entries with lower <= key < upper; an empty slice with data NULL is unbounded.
+/// Estimated entries with lower <= key < upper, exact when they are few; a slice with data NULL is unbounded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_records_in_range(
     table: *mut teak_table,

@@ -92,6 +92,19 @@ pub unsafe extern "C" fn teak_transaction_set_lock_timeout(
     })
 }
 
+/// Whether the commit waits until it is durable, where the engine's commits do; true at first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_set_waits_for_disk(
+    transaction: *mut teak_transaction,
+    waits: bool,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        unsafe { reference(transaction, "transaction")?.owned() }.set_waits_for_disk(waits);
+        Ok(TEAK_OK)
+    })
+}
+
 /// Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_snapshot(

@@ -8,6 +8,10 @@
 //! 3. On the primary index the row found is locked under its latch, and read
 //!    again, because it may have changed before the lock was held. A row that
 //!    is gone then is skipped and its lock given up.
+//!
+//! With SKIP LOCKED nothing is waited for: an entry whose writer is undecided
+//! is read in its last committed version, and a row that another transaction
+//! writes or has locked is passed over.
 
 use crate::error::{EngineError, EngineResult};
 use crate::table::Index;
@@ -97,6 +101,8 @@ pub struct Cursor {
     got: Vec<u8>,
     /// The lock of the row returned last.
     locked: Option<LockId>,
+    /// Rows that others have locked or are writing are passed over.
+    skip_locked: bool,
 }
 
 /// The first key after all that start with `prefix`; `None` when there is none.
@@ -135,6 +141,7 @@ impl EngineTransaction {
             found: Found::Nothing,
             got: Vec::new(),
             locked: None,
+            skip_locked: false,
         })
     }
 }
@@ -151,6 +158,12 @@ impl Cursor {
         }
         copy_bound(&mut self.lower, lower);
         copy_bound(&mut self.upper, upper);
+    }
+
+    /// Whether a locking read passes over rows that others have locked or are
+    /// writing, instead of waiting for them (SKIP LOCKED). At first it waits.
+    pub fn set_skip_locked(&mut self, skip: bool) {
+        self.skip_locked = skip;
     }
 
     /// The row of exactly this key, if that lies within the bounds. Positions
@@ -503,6 +516,9 @@ impl Cursor {
         let Some(id) = view.take_met() else {
             return Ok(false);
         };
+        if self.skip_locked {
+            return Ok(false);
+        }
         let view = Arc::clone(view);
         let parts = transaction.parts()?;
         let timeout = parts.remaining(&mut None);
@@ -571,6 +587,9 @@ impl Cursor {
             let found = newest(inner, &self.index, key, me, &mut self.value)?;
             if let Newest::Foreign(id) = found {
                 drop(latch);
+                if self.skip_locked {
+                    return Ok(false);
+                }
                 if primary && !*held {
                     // In line before waiting, so that readers and writers of
                     // one row are served in turn.
@@ -590,6 +609,8 @@ impl Cursor {
             if primary && !*held && !mine {
                 if inner.transactions.try_lock(parts.core, lock, mode)? {
                     *held = true;
+                } else if self.skip_locked {
+                    return Ok(false);
                 } else {
                     drop(latch);
                     let timeout = parts.remaining(&mut deadline);

@@ -6,6 +6,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::Codec;
 use teak_base::StorageError;
+use teak_transactions::view::Reads;
+use teak_transactions::{TransactionId, View};
 
 /// Sizes of one index.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +55,8 @@ impl TableHandle {
         })
     }
 
-    /// Entries with `lower <= key < upper`, about; `None` is unbounded.
+    /// Entries with `lower <= key < upper`, about, and exactly when they are
+    /// few; `None` is unbounded.
     ///
     /// # Errors
     /// `InvalidArgument` when there is no such index; `Storage`.
@@ -64,9 +67,16 @@ impl TableHandle {
         upper: Option<&[u8]>,
     ) -> EngineResult<u64> {
         let index = self.index(index)?;
+        // What is undecided counts: it may be committed by the time of the read.
+        let view = View::new(
+            Arc::clone(self.inner.transactions.ids()),
+            TransactionId::default(),
+            Reads::Dirty,
+        );
         let estimate = index.tree.estimate_range(
             lower.map_or(Bound::Unbounded, Bound::Included),
             upper.map_or(Bound::Unbounded, Bound::Excluded),
+            view,
         );
         self.inner.checked(&index, estimate)
     }

@@ -561,6 +561,15 @@ impl Engine {
         Ok(self.inner.tables.lock().find(&name.name).is_some())
     }
 
+    /// The id of a table, which no other table ever has.
+    ///
+    /// # Errors
+    /// `NoSuchTable`; `InvalidArgument` when it is no table name.
+    pub fn table_id(&self, name: &str) -> EngineResult<u64> {
+        let name = TableName::parse(name)?;
+        Ok(self.inner.tables.lock().require(&name)?.entry.id)
+    }
+
     /// The names of all tables, in no order.
     #[must_use]
     pub fn table_names(&self) -> Vec<String> {

@@ -63,6 +63,8 @@ pub struct EngineTransaction {
     in_doubt: bool,
     /// The coordinator's name, once the transaction is prepared.
     pub(crate) prepared: Option<Box<[u8]>>,
+    /// Whether the commit waits for the disk, if the engine's commits do.
+    waits_for_disk: bool,
 }
 
 impl Engine {
@@ -83,6 +85,7 @@ impl Engine {
             rows: RowCounts::default(),
             in_doubt: false,
             prepared: None,
+            waits_for_disk: true,
         }
     }
 }
@@ -141,6 +144,12 @@ impl EngineTransaction {
     /// How long it waits for a row.
     pub fn set_lock_timeout(&mut self, timeout: Duration) {
         self.lock_timeout = timeout;
+    }
+
+    /// Whether the commit waits until it is durable, where the engine's commits
+    /// do. At first it does.
+    pub fn set_waits_for_disk(&mut self, waits: bool) {
+        self.waits_for_disk = waits;
     }
 
     /// The entry that refused the last write.
@@ -275,7 +284,8 @@ impl EngineTransaction {
     /// sync the outcome is known only when the engine is opened again; rolling
     /// back then ends the handle alone.
     pub fn commit(&mut self) -> EngineResult<()> {
-        self.commit_logged(self.inner.commit_sync.load(Ordering::Acquire))
+        let sync = self.waits_for_disk && self.inner.commit_sync.load(Ordering::Acquire);
+        self.commit_logged(sync)
     }
 
     pub(crate) fn commit_logged(&mut self, sync: bool) -> EngineResult<()> {

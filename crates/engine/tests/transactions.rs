@@ -265,6 +265,70 @@ fn a_locking_scan_waits_for_undecided_rows_of_either_kind() {
     assert_eq!(found, pairs(&[("a", "1"), ("aa", "1"), ("b", "1")]));
 }
 
+/// The keys that a scan of an index finds while it skips what is locked.
+fn unlocked(
+    transaction: &mut EngineTransaction,
+    table: &TableHandle,
+    index: u32,
+    mode: ReadMode,
+) -> Vec<String> {
+    let mut cursor = transaction.cursor(table, index, mode).unwrap();
+    cursor.set_skip_locked(true);
+    let mut keys = Vec::new();
+    let mut found = cursor
+        .first(transaction)
+        .unwrap()
+        .map(|row| row.key.to_vec());
+    while let Some(key) = found {
+        keys.push(String::from_utf8(key).unwrap());
+        found = cursor
+            .next(transaction)
+            .unwrap()
+            .map(|row| row.key.to_vec());
+    }
+    keys
+}
+
+#[test]
+fn skip_locked_passes_over_rows_that_others_write_or_have_locked() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| {
+        for key in ["a", "b", "c", "d", "e"] {
+            insert(t, &table, key, "1").unwrap();
+        }
+    });
+    let mut other = begin(&engine);
+    update(&mut other, &table, "a", "1", "2").unwrap();
+    delete(&mut other, &table, "c", "1").unwrap();
+    insert(&mut other, &table, "f", "1").unwrap();
+    let mut holder = other.cursor(&table, 0, ReadMode::Shared).unwrap();
+    holder.get(&mut other, b"d").unwrap().unwrap();
+
+    let mut reader = begin(&engine);
+    assert_eq!(
+        unlocked(&mut reader, &table, 0, ReadMode::Exclusive),
+        ["b", "e"]
+    );
+    assert_eq!(reader.locks_held(), 2);
+    assert_eq!(
+        unlocked(&mut reader, &table, 0, ReadMode::Shared),
+        ["b", "d", "e"]
+    );
+    // The entries of a secondary index stand for committed rows.
+    let entries = unlocked(&mut reader, &table, 1, ReadMode::Exclusive);
+    assert_eq!(entries, ["1\0a", "1\0b", "1\0c", "1\0d", "1\0e"]);
+    let mut rows = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    rows.set_skip_locked(true);
+    assert!(rows.get(&mut reader, b"a").unwrap().is_none());
+    assert!(rows.get(&mut reader, b"f").unwrap().is_none());
+    assert!(rows.get(&mut reader, b"b").unwrap().is_some());
+    // Nothing of it waits or stays behind.
+    reader.rollback();
+    other.rollback();
+    assert_eq!(engine.statistics().row_locks, 0);
+    assert_eq!(engine.statistics().lock_waits, 0);
+}
+
 #[test]
 fn locks_do_not_grow_with_the_rows_updated() {
     let (engine, table) = fresh();

@@ -242,6 +242,7 @@ impl TransactionSystem {
     #[must_use]
     pub fn view(&self, transaction: &Transaction, reads: Reads) -> View {
         View::new(Arc::clone(&self.ids), transaction.id(), reads)
+            .interrupted_by(transaction.shared())
     }
 
     /// What merges may take away now.

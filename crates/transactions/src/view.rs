@@ -7,7 +7,7 @@
 //! Readers without a snapshot (dirty reads, newest-committed reads) do not keep
 //! answers about undecided writes.
 
-use crate::transaction::TransactionId;
+use crate::transaction::{TransactionId, TransactionShared};
 use crate::write_ids::{WriteFate, WriteIdTable};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +35,8 @@ pub struct View {
     cache: [AtomicU64; SLOTS],
     /// The first undecided foreign write met since it was last taken.
     met: AtomicU64,
+    /// Whose interrupt ends a read, if anybody's.
+    interrupted_by: Option<Arc<TransactionShared>>,
 }
 
 impl View {
@@ -47,7 +49,15 @@ impl View {
             reads,
             cache: [const { AtomicU64::new(0) }; SLOTS],
             met: AtomicU64::new(0),
+            interrupted_by: None,
         }
+    }
+
+    /// The same view, whose reads end when the transaction is interrupted.
+    #[must_use]
+    pub fn interrupted_by(mut self, transaction: &Arc<TransactionShared>) -> Self {
+        self.interrupted_by = Some(Arc::clone(transaction));
+        self
     }
 
     /// What the view sees of others.
@@ -112,6 +122,11 @@ impl teak_tree::Visibility for View {
     fn is_visible(&self, id: WriteId) -> bool {
         self.sees(id)
     }
+
+    fn is_interrupted(&self) -> bool {
+        let by = self.interrupted_by.as_ref();
+        by.is_some_and(|transaction| transaction.is_interrupted())
+    }
 }
 
 #[cfg(test)]
@@ -147,6 +162,19 @@ mod tests {
         assert_eq!(view.take_met(), None);
         ids.commit(&[other], CommitSequence(1));
         assert!(view.sees(other));
+    }
+
+    #[test]
+    fn an_interrupt_of_its_transaction_reaches_the_reader() {
+        let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
+        let transaction = Arc::new(TransactionShared::new(ME));
+        let view = View::new(ids, ME, Reads::Newest).interrupted_by(&transaction);
+        let asked = || teak_tree::Visibility::is_interrupted(&&view);
+        assert!(!asked());
+        transaction.interrupt();
+        assert!(asked());
+        transaction.clear_interrupt();
+        assert!(!asked());
     }
 
     #[test]

@@ -1,14 +1,36 @@
-//! Estimates from what is in memory and from index blocks, without reading
-//! data pages.
+//! Estimates from what is in memory and from index blocks, with a look into the
+//! pages at the ends of a short range.
 //!
 //! Rows are counted as keys at the bottom plus, above it, puts less deletes:
 //! exact for a table that is only inserted into, and near the truth for
-//! others once flushes have met.
+//! others once flushes have met. A short range in which something waits above
+//! the bottom is walked instead, so that a plan does not hang on how far the
+//! flushes are.
 
 use crate::node::{Child, KeyRange, Node, RunForm, RunRef, successor};
 use crate::tree::Tree;
+use crate::visibility::Visibility;
 use std::ops::Bound;
+use std::sync::Arc;
 use teak_base::StorageResult;
+
+/// Entries that a range may have to be walked.
+const WALKED_MAX: u64 = 64;
+
+/// What is known of a range without walking it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    rows: i64,
+    /// Entries above the bottom: some of them may be of rows counted there.
+    above: u64,
+}
+
+impl Found {
+    fn add(&mut self, other: Self) {
+        self.rows = self.rows.saturating_add(other.rows);
+        self.above = self.above.saturating_add(other.above);
+    }
+}
 
 impl Tree {
     /// Rows in the tree, about.
@@ -19,12 +41,18 @@ impl Tree {
         memtables.saturating_add_signed(version.root.summary.rows.max(0))
     }
 
-    /// Rows in a range, about. Reads index blocks of the leaves at the range's
-    /// ends, at most.
+    /// Rows in a range, about, and exactly when they are few; `visibility` says
+    /// which writes count then. Reads index blocks of the leaves at the range's
+    /// ends, and pages there when the range is short.
     ///
     /// # Errors
-    /// Those of reading blocks.
-    pub fn estimate_range(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
+    /// Those of reading blocks; `Interrupted` when the visibility says so.
+    pub fn estimate_range<V: Visibility>(
+        self: &Arc<Self>,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        visibility: V,
+    ) -> StorageResult<u64> {
         let range = KeyRange {
             lower: match lower {
                 Bound::Included(key) => key.into(),
@@ -43,14 +71,35 @@ impl Tree {
         let version = self.version.load_full();
         let memtables = version.memtables();
         let in_memory: u64 = memtables.map(|s| s.memtable.estimate(lower, upper)).sum();
-        let rows = rows_in_node(&version.root, &KeyRange::all(), &range)?;
-        Ok(in_memory.saturating_add_signed(rows.max(0)))
+        let found = rows_in_node(&version.root, &KeyRange::all(), &range)?;
+        let rows = in_memory.saturating_add_signed(found.rows.max(0));
+        let above = in_memory.saturating_add(found.above);
+        if above > 0 && rows.saturating_add(above) <= WALKED_MAX {
+            return self.count_range(&range, visibility);
+        }
+        Ok(rows)
+    }
+
+    /// Walks a range.
+    fn count_range<V: Visibility>(
+        self: &Arc<Self>,
+        range: &KeyRange,
+        visibility: V,
+    ) -> StorageResult<u64> {
+        let mut cursor = self.cursor(visibility);
+        let mut rows = 0;
+        let mut there = cursor.seek(&range.lower)?;
+        while there && range.contains(cursor.key()) {
+            rows += 1;
+            there = cursor.next()?;
+        }
+        Ok(rows)
     }
 }
 
-fn rows_in_node(node: &Node, node_range: &KeyRange, range: &KeyRange) -> StorageResult<i64> {
+fn rows_in_node(node: &Node, node_range: &KeyRange, range: &KeyRange) -> StorageResult<Found> {
     let first = node.child_position(&range.lower);
-    let mut rows: i64 = 0;
+    let mut found = Found::default();
     for position in first..node.children.len() {
         let Some(child) = node.children.get(position) else {
             break;
@@ -59,35 +108,44 @@ fn rows_in_node(node: &Node, node_range: &KeyRange, range: &KeyRange) -> Storage
         if !child_range.overlaps(range) {
             break;
         }
-        let in_child = if range.covers(&child_range) {
-            child.summary.rows
+        found.add(if range.covers(&child_range) {
+            let summary = &child.summary;
+            let settled = !summary.holds_buffered && !summary.holds_pending;
+            Found {
+                rows: summary.rows,
+                above: if settled { 0 } else { summary.entries },
+            }
         } else {
             rows_in_child(child, &child_range, range)?
-        };
-        rows = rows.saturating_add(in_child);
+        });
     }
-    Ok(rows)
+    Ok(found)
 }
 
-fn rows_in_child(child: &Child, child_range: &KeyRange, range: &KeyRange) -> StorageResult<i64> {
-    let mut rows = match &child.below {
+fn rows_in_child(child: &Child, child_range: &KeyRange, range: &KeyRange) -> StorageResult<Found> {
+    let mut found = match &child.below {
         Some(below) => rows_in_node(below, child_range, range)?,
-        None => 0,
+        None => Found::default(),
     };
     for run in &child.runs {
-        rows = rows.saturating_add(rows_in_run(run, range)?);
+        found.add(rows_in_run(run, range)?);
     }
-    Ok(rows)
+    Ok(found)
 }
 
 /// The run's entries in the range, each for as many rows as one is worth in
 /// the whole run.
-fn rows_in_run(run: &RunRef, range: &KeyRange) -> StorageResult<i64> {
+fn rows_in_run(run: &RunRef, range: &KeyRange) -> StorageResult<Found> {
     let wanted = run.range().intersection(range);
     let description = run.handle.description();
     let entries = description.entries();
+    // Range deletions are no entries, but a walk heeds them.
+    let deletes_range = !description.range_tombstones.is_empty();
     if wanted.is_empty() || entries == 0 {
-        return Ok(0);
+        return Ok(Found {
+            rows: 0,
+            above: u64::from(deletes_range && !wanted.is_empty()),
+        });
     }
     let upper = match wanted.upper.as_deref() {
         Some(upper) => Bound::Excluded(upper),
@@ -98,11 +156,15 @@ fn rows_in_run(run: &RunRef, range: &KeyRange) -> StorageResult<i64> {
         .run
         .estimate(Bound::Included(&wanted.lower), upper)?;
     let count = |value: u64| i128::from(value);
-    let rows = if run.handle.form == RunForm::Bottom {
-        count(description.keys)
+    let (rows, above) = if run.handle.form == RunForm::Bottom {
+        (count(description.keys), u64::from(deletes_range))
     } else {
-        count(description.puts) - count(description.deletes)
+        let rows = count(description.puts) - count(description.deletes);
+        (rows, found.saturating_add(u64::from(deletes_range)))
     };
     let rows = count(found) * rows / count(entries);
-    Ok(i64::try_from(rows).unwrap_or(i64::MAX))
+    Ok(Found {
+        rows: i64::try_from(rows).unwrap_or(i64::MAX),
+        above,
+    })
 }

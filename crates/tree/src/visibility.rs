@@ -11,17 +11,31 @@ pub trait Visibility {
     /// Whether the reader sees what this write wrote. Settled entries are
     /// visible to everybody and never asked about.
     fn is_visible(&self, id: WriteId) -> bool;
+
+    /// Whether the reader wants to stop. Asked now and then while a cursor
+    /// passes entries that the reader does not see.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
 }
 
 impl<V: Visibility + ?Sized> Visibility for &V {
     fn is_visible(&self, id: WriteId) -> bool {
         (**self).is_visible(id)
     }
+
+    fn is_interrupted(&self) -> bool {
+        (**self).is_interrupted()
+    }
 }
 
 impl<V: Visibility + ?Sized> Visibility for Arc<V> {
     fn is_visible(&self, id: WriteId) -> bool {
         (**self).is_visible(id)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        (**self).is_interrupted()
     }
 }
 

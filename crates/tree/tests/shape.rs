@@ -14,7 +14,7 @@ mod support;
 use std::ops::Bound;
 use std::sync::Arc;
 use support::{Append, Subject};
-use teak_base::{CommitSequence, Lsn, Operation, WriteId};
+use teak_base::{CommitSequence, Lsn, Operation, StorageError, WriteId};
 use teak_disk::MemoryDisk;
 use teak_tree::{
     Fate, Horizon, JobKind, TreeOptions, UpdateFunctions, Visibility, Visit, encode_update,
@@ -354,7 +354,11 @@ fn estimates_are_near_the_truth() {
     for (from, to) in [(0, 5000), (0, 2500), (1000, 1500), (4990, 5000), (300, 300)] {
         let estimate = subject
             .tree
-            .estimate_range(Bound::Included(&key(from)), Bound::Excluded(&key(to)))
+            .estimate_range(
+                Bound::Included(&key(from)),
+                Bound::Excluded(&key(to)),
+                SeesAll,
+            )
             .unwrap();
         let truth = (to - from) as u64 * 9 / 10;
         assert!(
@@ -364,8 +368,80 @@ fn estimates_are_near_the_truth() {
     }
     let all = subject
         .tree
-        .estimate_range(Bound::Unbounded, Bound::Unbounded);
+        .estimate_range(Bound::Unbounded, Bound::Unbounded, SeesAll);
     assert_eq!(all.unwrap(), 4500);
+}
+
+#[test]
+fn short_ranges_are_estimated_exactly_wherever_their_entries_are() {
+    let subject = subject();
+    let rows_between = |from: usize, to: usize| {
+        let (from, to) = (key(from), key(to));
+        let estimate =
+            subject
+                .tree
+                .estimate_range(Bound::Included(&from), Bound::Excluded(&to), SeesAll);
+        estimate.unwrap()
+    };
+    for number in 0..5000 {
+        put(&subject, number * 7919 % 5000, b"a value of some bytes");
+    }
+    settle(&subject);
+    // At rest: from pages, none of which is in the cache.
+    for from in (0..4990).step_by(499) {
+        assert_eq!(rows_between(from, from + 7), 7);
+    }
+    // Updates and deletes that have not met what they are of.
+    for round in 0..3 {
+        for number in (0..5000).step_by(5) {
+            put(&subject, number, b"another value");
+            delete(&subject, number + 1);
+        }
+        if round == 1 {
+            flush(&subject);
+        }
+    }
+    for from in (0..4990).step_by(500) {
+        assert_eq!(rows_between(from, from + 10), 8);
+        assert_eq!(rows_between(from + 1, from + 2), 0);
+    }
+}
+
+/// A reader that sees nothing and has been told to stop.
+struct Stopped;
+
+impl Visibility for Stopped {
+    fn is_visible(&self, _id: WriteId) -> bool {
+        false
+    }
+    fn is_interrupted(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_walk_over_entries_that_nobody_sees() {
+    let subject = subject();
+    for number in 0..5000 {
+        put(&subject, number, b"unseen");
+    }
+    let mut cursor = subject.tree.cursor(Stopped);
+    assert!(matches!(
+        cursor.seek_first(),
+        Err(StorageError::Interrupted)
+    ));
+    assert!(!cursor.valid());
+    assert!(matches!(cursor.seek_last(), Err(StorageError::Interrupted)));
+    // Many versions of one key.
+    let subject = self::subject();
+    for _ in 0..5000 {
+        put(&subject, 1, b"unseen");
+    }
+    let mut cursor = subject.tree.cursor(Stopped);
+    assert!(matches!(
+        cursor.seek_first(),
+        Err(StorageError::Interrupted)
+    ));
 }
 
 #[test]

@@ -75,6 +75,9 @@ pub struct TreeCursor<V> {
     folded_id: WriteId,
     /// Visible updates of the current key, newest first.
     updates: Vec<Vec<u8>>,
+    /// Entries passed in vain, so that the reader is asked in between whether
+    /// to stop.
+    passed: u32,
 }
 
 impl<V> std::fmt::Debug for TreeCursor<V> {
@@ -109,6 +112,7 @@ impl Tree {
             folded_value: Vec::new(),
             folded_id: WriteId::SETTLED,
             updates: Vec::new(),
+            passed: 0,
         }
     }
 }
@@ -143,7 +147,8 @@ impl<V: Visibility> TreeCursor<V> {
     /// none; the cursor then stands after the last key.
     ///
     /// # Errors
-    /// Those of reading blocks; the cursor then stands nowhere.
+    /// Those of reading blocks; `Interrupted` when the visibility says so. The
+    /// cursor then stands nowhere.
     pub fn seek(&mut self, key: &[u8]) -> StorageResult<bool> {
         self.place = Place::Nowhere;
         self.refresh();

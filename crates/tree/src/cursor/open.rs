@@ -109,6 +109,7 @@ impl<V: Visibility> TreeCursor<V> {
             }
             match self.range.upper.clone() {
                 Some(upper) => {
+                    self.look_for_interrupt()?;
                     self.refresh();
                     from = upper;
                 }
@@ -162,6 +163,7 @@ impl<V: Visibility> TreeCursor<V> {
                 self.place = Place::BeforeFirst;
                 return Ok(false);
             }
+            self.look_for_interrupt()?;
             before = Some(Arc::clone(&self.range.lower));
             self.refresh();
         }

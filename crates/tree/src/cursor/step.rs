@@ -10,7 +10,11 @@ use crate::merge::heap::Direction;
 use crate::node::successor;
 use crate::visibility::Visibility;
 use std::sync::atomic::Ordering;
-use teak_base::{Operation, StorageResult, WriteId};
+use teak_base::{Operation, StorageError, StorageResult, WriteId};
+
+/// Entries passed between two looks for an interrupt: well under a
+/// millisecond's work.
+const PASSED_BETWEEN_LOOKS: u32 = 1024;
 
 /// Fewer keys in a row are not counted.
 const PASSED_KEYS_TOLD: u64 = 16;
@@ -37,6 +41,28 @@ impl<V: Visibility> TreeCursor<V> {
             self.last_answer = (id, self.visibility.is_visible(id));
         }
         self.last_answer.1
+    }
+
+    /// Notes an entry that the reader does not see, and looks now and then
+    /// whether it wants to stop.
+    #[inline]
+    fn pass(&mut self) -> StorageResult<()> {
+        self.passed = self.passed.wrapping_add(1);
+        if self.passed.is_multiple_of(PASSED_BETWEEN_LOOKS) {
+            return self.look_for_interrupt();
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// `Interrupted` when the reader wants to stop.
+    #[cold]
+    pub(super) fn look_for_interrupt(&mut self) -> StorageResult<()> {
+        if self.visibility.is_interrupted() {
+            self.place = Place::Nowhere;
+            return Err(StorageError::Interrupted);
+        }
+        Ok(())
     }
 
     /// The next key when one source alone is left in the leaf.
@@ -200,6 +226,7 @@ impl<V: Visibility> TreeCursor<V> {
                 self.note_passed(passed);
                 return Ok(true);
             }
+            self.pass()?;
             self.leave_key_forward()?;
             passed += 1;
         }
@@ -223,6 +250,7 @@ impl<V: Visibility> TreeCursor<V> {
                 self.note_passed(passed);
                 return Ok(true);
             }
+            self.pass()?;
             self.leave_key_backward()?;
             passed += 1;
         }
@@ -299,6 +327,7 @@ impl<V: Visibility> TreeCursor<V> {
             let source = &mut self.sources[top];
             source.next_version()?;
             if source.valid() && source.key() == self.key.as_slice() {
+                self.pass()?;
                 continue;
             }
             if self.direction == Direction::Backward {

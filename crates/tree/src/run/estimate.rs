@@ -1,8 +1,10 @@
-//! How many entries of a run lie in a key range, without reading pages: whole
-//! pages count whole; a page that a bound cuts is looked into when it is in
-//! the cache, else its keys are taken to be spread evenly between its fences.
+//! How many entries of a run lie in a key range: whole pages count whole. A page
+//! that a bound cuts is read when the range lies on one page or two neighbours,
+//! so that short ranges are counted exactly; of a longer range it is looked into
+//! when it is in the cache, else its keys are taken to be spread evenly between
+//! its fences.
 
-use super::{Run, RunIndex};
+use super::{ReadMode, Run, RunIndex};
 use crate::Page;
 use crate::cache::Cached;
 use std::ops::Bound;
@@ -13,15 +15,23 @@ pub(super) fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> S
     let Some(index) = run.index()? else {
         return Ok(0);
     };
+    let page_of = |bound| match bound {
+        Bound::Unbounded => None,
+        Bound::Included(key) | Bound::Excluded(key) => Some(index.page_of(key)),
+    };
+    let first = page_of(lower).unwrap_or(0);
+    let last = page_of(upper).unwrap_or(index.pages().len());
+    let short = last.saturating_sub(first) <= 1;
+    let before = |key, through| entries_before(run, &index, key, through, short);
     let start = match lower {
         Bound::Unbounded => 0.0,
-        Bound::Included(key) => entries_before(run, &index, key, false),
-        Bound::Excluded(key) => entries_before(run, &index, key, true),
+        Bound::Included(key) => before(key, false)?,
+        Bound::Excluded(key) => before(key, true)?,
     };
     let end = match upper {
         Bound::Unbounded => count(&index, index.pages().len()),
-        Bound::Included(key) => entries_before(run, &index, key, true),
-        Bound::Excluded(key) => entries_before(run, &index, key, false),
+        Bound::Included(key) => before(key, true)?,
+        Bound::Excluded(key) => before(key, false)?,
     };
     let entries = (end - start).max(0.0).round();
     // Entries of a run fit 53 bits.
@@ -34,21 +44,37 @@ fn count(index: &RunIndex, pages: usize) -> f64 {
     pages.map(|page| f64::from(page.entries)).sum()
 }
 
-/// Entries before `key`, or, with `through`, before and at it.
-fn entries_before(run: &Run, index: &RunIndex, key: &[u8], through: bool) -> f64 {
+/// Entries before `key`, or, with `through`, before and at it. `read`: also from
+/// a page that is not in the cache.
+fn entries_before(
+    run: &Run,
+    index: &RunIndex,
+    key: &[u8],
+    through: bool,
+    read: bool,
+) -> StorageResult<f64> {
     let number = index.page_of(key);
     let Some(record) = index.pages().get(number) else {
-        return count(index, number);
+        return Ok(count(index, number));
     };
     let whole = count(index, number);
-    if let Some(Cached::Page(page)) = run.cache.get(run.file.file_id(), record.address.offset) {
-        return whole + f64::from(u32::try_from(before_in(&page, key, through)).unwrap_or(0));
+    let page = if read {
+        Some(run.page(index, number, ReadMode::Cached)?)
+    } else {
+        match run.cache.get(run.file.file_id(), record.address.offset) {
+            Some(Cached::Page(page)) => Some(page),
+            _ => None,
+        }
+    };
+    if let Some(page) = page {
+        return Ok(whole + f64::from(u32::try_from(before_in(&page, key, through)).unwrap_or(0)));
     }
     let first = match number.checked_sub(1) {
         None => run.description.first_key.as_slice(),
         Some(before) => index.last_key(before),
     };
-    whole + f64::from(record.entries) * fraction(first, key, index.last_key(number))
+    let part = fraction(first, key, index.last_key(number));
+    Ok(whole + f64::from(record.entries) * part)
 }
 
 fn before_in(page: &Arc<Page>, key: &[u8], through: bool) -> usize {

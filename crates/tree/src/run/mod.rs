@@ -120,10 +120,10 @@ impl Run {
     }
 
     /// Estimates the entries in a range from the index block, and from pages
-    /// that are in the cache.
+    /// that are in the cache; exact when the range is short.
     ///
     /// # Errors
-    /// Those of reading the index block.
+    /// Those of reading blocks.
     pub fn estimate(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
         estimate::estimate(self, lower, upper)
     }

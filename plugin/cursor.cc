@@ -12,10 +12,10 @@
 
 namespace teak {
 
-void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode) {
-  if (session != session_ || table != table_ || index != index_ || mode != mode_) {
+void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, bool skip_locked) {
+  if (session != session_ || table != table_ || index != index_ || mode != mode_ || skip_locked != skip_locked_) {
     close();
-    session_ = session, table_ = table, index_ = index, mode_ = mode;
+    session_ = session, table_ = table, index_ = index, mode_ = mode, skip_locked_ = skip_locked;
   }
   positioned_ = has_last_ = false;
   if (bounded_) set_bounds(UNBOUNDED, UNBOUNDED);
@@ -44,6 +44,7 @@ teak_status Cursor::open() {
       return status;
     }
     session_->add(this);
+    if (skip_locked_) teak_cursor_set_skip_locked(cursor_, true);
     positioned_ = false;
     bounds_unset_ = bounded_;
   }

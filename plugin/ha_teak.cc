@@ -25,11 +25,13 @@ ulonglong ha_teak::table_flags() const {
          | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE    // delete_row() encodes every key
          | HA_DUPLICATE_POS                      // dup_ref holds the position of the row in the way
          | HA_BINLOG_ROW_CAPABLE
+         | HA_CAN_SKIP_LOCKED
          | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_ONLINE_ANALYZE;
 }
 
 ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
-  ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE;
+  ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_DO_INDEX_COND_PUSHDOWN |
+                HA_DO_RANGE_FILTER_PUSHDOWN;
   // While the server reads a definition it asks too, and does not know the primary key yet.
   if (share_ != nullptr && key == share_->primary_key()) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
   // A collation may order by weights from which the text cannot be had back: then the row has to be read.
@@ -84,6 +86,12 @@ int ha_teak::extra(enum ha_extra_function operation) {
     case HA_EXTRA_NO_IGNORE_DUP_KEY:
       writes_over_duplicates_ = false;
       break;
+    case HA_EXTRA_KEYREAD:
+      positions_only_ = true;
+      break;
+    case HA_EXTRA_NO_KEYREAD:
+      positions_only_ = false;
+      break;
     case HA_EXTRA_FLUSH:
       blobs_.clear(0);
       break;
@@ -95,6 +103,7 @@ int ha_teak::extra(enum ha_extra_function operation) {
 
 int ha_teak::reset() {
   constexpr size_t KEEP_BYTES = 1 << 20;
+  multi_range_.dsmrr_close();
   scan_.close();
   rows_.close();
   probe_.close();
@@ -102,7 +111,7 @@ int ha_teak::reset() {
   row_.clear();
   row_.shrink(KEEP_BYTES);
   writes_over_duplicates_ = false;
-  all_columns_ = false;
+  all_columns_ = positions_only_ = false;
   set_no_bounds();
   return 0;
 }

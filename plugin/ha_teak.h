@@ -14,6 +14,7 @@
      handler_auto_increment.cc  AUTO_INCREMENT
      handler_read.cc            index and table scans, lookups by position
      handler_row.cc             from an entry of an index to the server's record
+     handler_pushdown.cc        conditions and filters on entries, multi-range reads
      handler_info.cc            figures for the optimiser and for INFORMATION_SCHEMA
      handler_check.cc           CHECK, ANALYZE, OPTIMIZE TABLE
 
@@ -107,6 +108,17 @@ class ha_teak final : public handler {
   int read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) override;
   int prepare_range_scan(const key_range *start, const key_range *end) override;
 
+  Item *idx_cond_push(uint key, Item *condition) override;
+  bool rowid_filter_push(Rowid_filter *filter) override;
+  int multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
+                            HANDLER_BUFFER *buffer) override;
+  int multi_range_read_next(range_id_t *range) override;
+  ha_rows multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter, uint count, uint *buffer_bytes,
+                                      uint *mode, Cost_estimate *cost) override;
+  ha_rows multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,
+                                Cost_estimate *cost) override;
+  int multi_range_read_explain_info(uint mode, char *text, size_t bytes) override;
+
   /* ---- figures ---- */
   int info(uint what) override;
   ha_rows records_in_range(uint key, const key_range *least, const key_range *greatest, page_range *pages) override;
@@ -137,6 +149,7 @@ class ha_teak final : public handler {
   int out_of_memory();
   int corrupt(const char *what);
 
+  void request(thr_lock_type type);
   int use(THD *thd, teak_lock_mode mode);
 
   /* ---- writes ---- */
@@ -153,7 +166,8 @@ class ha_teak final : public handler {
 
   /* ---- reads ---- */
   enum class Direction { None, Forward, Backward };
-  static constexpr int SKIP = -1;  // the entry is of no row: go on
+  static constexpr int SKIP = -1;      // the entry is of no row: go on
+  static constexpr int REJECTED = -2;  // the statement does not want the entry: go on
 
   void prepare_for_write();
   void bind_scan(uint key);
@@ -165,6 +179,9 @@ class ha_teak final : public handler {
   int scan(teak_status status, teak_row entry, Direction direction, uchar *record, int nothing);
   int deliver(const teak_row &entry, uchar *record);
   int deliver_by_secondary(const teak_row &entry, uchar *record);
+  bool decode_entry(const Share::Key &key, const teak_row &entry, teak_slice primary, uchar *record);
+  bool has_pushed_check() const;
+  int check_pushed(const teak_row &entry, teak_slice primary);
   bool decode_row(teak_slice primary, teak_slice value, uchar *record, bool all_columns);
   bool entry_is_of_row(const teak_row &entry, const uchar *record, teak_status *status);
   bool covering();
@@ -182,6 +199,7 @@ class ha_teak final : public handler {
   Session *session_ = nullptr;
   teak_lock_mode lock_mode_ = TEAK_LOCK_NONE;
   teak_lock_mode least_lock_mode_ = TEAK_LOCK_NONE;  // of a clone: its original's
+  bool skip_locked_ = false;                         // SKIP LOCKED
   thr_lock_type requested_lock_ = TL_UNLOCK;
 
   /* Reads. scan_ walks the index of the scan, rows_ fetches rows by primary key, probe_ looks up what the server did not
@@ -191,6 +209,7 @@ class ha_teak final : public handler {
   uint scan_key_ = MAX_KEY;           // key of the scan; MAX_KEY: the whole table
   bool scan_started_ = false;
   bool all_columns_ = false;          // what is read may be written back whole
+  bool positions_only_ = false;       // the server told us to read keys alone, and asks for positions
   bool exact_ = false;                // the lookup was exact: all rows up to the bounds agree with it
   bool exact_bounds_ = false;         // the bounds are those of an exact lookup; index_next() may go beyond them
   bool exact_by_get_ = false;         // the lookup was of a unique key: there is no second row
@@ -200,6 +219,7 @@ class ha_teak final : public handler {
   ByteBuffer prefix_, prefix_end_, range_start_, range_end_;
   ByteBuffer compared_key_, position_key_, scratch_;
   BlobArena blobs_;
+  DsMrr_impl multi_range_;
   uint8_t row_id_[KeyCodec::HIDDEN_ROW_ID_BYTES] = {};  // of the row read or written last, in a table without primary key
 
   /* Writes. */

@@ -15,14 +15,19 @@
 
 namespace teak {
 
+void ha_teak::request(thr_lock_type type) {
+  requested_lock_ = type;
+  skip_locked_ = type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED;
+}
+
 THR_LOCK_DATA **ha_teak::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_type type) {
-  if (type != TL_IGNORE) requested_lock_ = type;
+  if (type != TL_IGNORE) request(type);
   return to;
 }
 
 static teak_lock_mode mode_for(THD *thd, thr_lock_type type, bool writes) {
   if (writes) return TEAK_LOCK_EXCLUSIVE;
-  if (type == TL_READ_WITH_SHARED_LOCKS) return TEAK_LOCK_SHARED;
+  if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED) return TEAK_LOCK_SHARED;
   if (thd_tx_isolation(thd) == ISO_SERIALIZABLE && in_transaction_of_many_statements(thd)) {
     switch (thd_sql_command(thd)) {
       case SQLCOM_CHECK:
@@ -55,13 +60,16 @@ int ha_teak::use(THD *thd, teak_lock_mode mode) {
 /* The server locks a clone for reading only, and fetches what it found through the original. */
 handler *ha_teak::clone(const char *name, MEM_ROOT *memory) {
   handler *copy = handler::clone(name, memory);
-  if (copy != nullptr) static_cast<ha_teak *>(copy)->least_lock_mode_ = lock_mode_;
+  if (copy == nullptr) return nullptr;
+  auto *own = static_cast<ha_teak *>(copy);
+  own->least_lock_mode_ = lock_mode_;
+  own->skip_locked_ = skip_locked_;
   return copy;
 }
 
 /* A statement within LOCK TABLES, or within a function or trigger: the table stays locked between them. */
 int ha_teak::start_stmt(THD *thd, thr_lock_type type) {
-  requested_lock_ = type;
+  request(type);
   return use(thd, mode_for(thd, type, type >= TL_WRITE_ALLOW_WRITE));
 }
 

@@ -29,12 +29,12 @@ constexpr int ATTEMPTS_MAX = 100;
 
 void ha_teak::bind_scan(uint key) {
   scan_key_ = key;
-  scan_.bind(session_, share_->table(), key == MAX_KEY ? 0 : share_->index_of(key), lock_mode_);
+  scan_.bind(session_, share_->table(), key == MAX_KEY ? 0 : share_->index_of(key), lock_mode_, skip_locked_);
   scan_started_ = false;
   set_no_bounds();
 }
 
-void ha_teak::bind_rows() { rows_.bind(session_, share_->table(), 0, lock_mode_); }
+void ha_teak::bind_rows() { rows_.bind(session_, share_->table(), 0, lock_mode_, skip_locked_); }
 
 void ha_teak::set_no_bounds() {
   exact_ = exact_bounds_ = exact_by_get_ = false;
@@ -154,6 +154,7 @@ int ha_teak::index_init(uint key, bool) {
 int ha_teak::index_end() {
   set_no_bounds();
   active_index = MAX_KEY;
+  multi_range_.dsmrr_close();
   return 0;
 }
 
@@ -170,7 +171,8 @@ int ha_teak::read_exact(uchar *record, const uchar *image, key_part_map parts, b
     // A row that another transaction changed while its lock was waited for may have left the key to a third one.
     for (int attempt = 0; error == SKIP && attempt < ATTEMPTS_MAX; attempt++)
       error = scan(scan_.get(slice(prefix_), &entry), entry, Direction::None, record, HA_ERR_KEY_NOT_FOUND);
-    return error == SKIP ? corrupt("an entry of a unique key is not of its row") : error;
+    if (error != SKIP) return error;
+    return skip_locked_ ? HA_ERR_KEY_NOT_FOUND : corrupt("an entry of a unique key is not of its row");
   }
   exact_bounds_ = true;
   prefix_end_.clear();

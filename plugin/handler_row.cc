@@ -18,8 +18,10 @@ static bool same_bytes(teak_slice left, teak_slice right) {
 
 /* Whether the scan's entries themselves hold every column that the statement reads. */
 bool ha_teak::covering() {
-  return keyread_enabled() && !locking() && keyread == scan_key_ &&
-         share_->key(scan_key_).decodable_columns.holds(table->read_set);
+  if (locking()) return false;
+  if (keyread == scan_key_) return share_->key(scan_key_).decodable_columns.holds(table->read_set);
+  // A multi-range read's second handler: its rows are fetched later, by position.
+  return positions_only_ && share_->primary().all_decodable();
 }
 
 void ha_teak::remember_primary(teak_slice primary) {
@@ -42,17 +44,23 @@ int ha_teak::deliver(const teak_row &entry, uchar *record) {
   return decode_row(entry.key, entry.value, record, all_columns_) ? 0 : corrupt("a row is malformed");
 }
 
+/* What an entry itself holds of the columns that the statement reads. */
+bool ha_teak::decode_entry(const Share::Key &key, const teak_row &entry, teak_slice primary, uchar *record) {
+  return key.codec->decode(entry.key.data, entry.key.len, record, table->read_set) &&
+         share_->primary().decode(primary.data, primary.len, record, table->read_set);
+}
+
 int ha_teak::deliver_by_secondary(const teak_row &entry, uchar *record) {
   const Share::Key &key = share_->key(scan_key_);
   teak_slice primary;
   if (!share_->primary_of_entry(scan_key_, entry, &primary)) return corrupt("an entry of a key is malformed");
 
+  if (has_pushed_check())
+    if (int refused = check_pushed(entry, primary)) return refused;
+
   if (covering()) {
     remember_primary(primary);
-    return key.codec->decode(entry.key.data, entry.key.len, record, table->read_set) &&
-                   share_->primary().decode(primary.data, primary.len, record, table->read_set)
-               ? 0
-               : corrupt("an entry of a key is malformed");
+    return decode_entry(key, entry, primary, record) ? 0 : corrupt("an entry of a key is malformed");
   }
 
   teak_row row;
@@ -104,7 +112,8 @@ int ha_teak::scan(teak_status status, teak_row entry, Direction direction, uchar
     if (status == TEAK_NOT_FOUND) return nothing;
     if (status != TEAK_OK) return failure(status);
     int error = deliver(entry, record);
-    if (error != SKIP || direction == Direction::None) return error;
+    if (error != SKIP && error != REJECTED) return error;
+    if (direction == Direction::None) return error == REJECTED ? nothing : error;
     if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
     status = direction == Direction::Forward ? scan_.next(&entry) : scan_.previous(&entry);
   }

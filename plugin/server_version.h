@@ -25,6 +25,7 @@
 #include "handler.h"
 #include "key.h"
 #include "log.h"
+#include "rowid_filter.h"
 #include "sql_alter.h"
 #include "sql_plugin.h"
 #include "sql_table.h"

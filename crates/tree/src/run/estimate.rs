@@ -1,5 +1,5 @@
 //! How many entries of a run lie in a key range: whole pages count whole. A page
-//! that a bound cuts is read when the range lies on one page or two neighbours,
+//! that a bound cuts is read when the range spans few pages,
 //! so that short ranges are counted exactly; of a longer range it is looked into
 //! when it is in the cache, else its keys are taken to be spread evenly between
 //! its fences.
@@ -11,6 +11,9 @@ use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::StorageResult;
 
+/// Pages that a short range spans at most, beside the first.
+const PAGES_OF_SHORT_RANGE: usize = 8;
+
 pub(super) fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
     let Some(index) = run.index()? else {
         return Ok(0);
@@ -21,7 +24,7 @@ pub(super) fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> S
     };
     let first = page_of(lower).unwrap_or(0);
     let last = page_of(upper).unwrap_or(index.pages().len());
-    let short = last.saturating_sub(first) <= 1;
+    let short = last.saturating_sub(first) <= PAGES_OF_SHORT_RANGE;
     let before = |key, through| entries_before(run, &index, key, through, short);
     let start = match lower {
         Bound::Unbounded => 0.0,

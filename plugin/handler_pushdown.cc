@@ -1,0 +1,84 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* What the server lets us decide on the entry of a key, before its row is fetched: conditions on the key's columns, and
+   filters on the row's position. And reads of many ranges, which the server's own implementation sorts by key or by
+   position before it asks for them. */
+
+#include "ha_teak.h"
+
+namespace teak {
+
+/* As in InnoDB a key with a virtual column is left to the server; so is a condition on a column that an entry does not give
+   back (the server takes every column of the primary key for readable from every key). */
+Item *ha_teak::idx_cond_push(uint key, Item *condition) {
+  if (share_->key(key).has_virtual_column) return condition;
+  List<Item_field> columns;
+  condition->walk(&Item::collect_item_field_processor, false, &columns);
+  List_iterator_fast<Item_field> each(columns);
+  while (const Item_field *column = each++)
+    if (column->field->table == table && !share_->key(key).decodable_columns.has(column->field->field_index))
+      return condition;
+  pushed_idx_cond = condition;
+  pushed_idx_cond_keyno = key;
+  return nullptr;
+}
+
+bool ha_teak::rowid_filter_push(Rowid_filter *filter) {
+  pushed_rowid_filter = filter;
+  return false;
+}
+
+bool ha_teak::has_pushed_check() const {
+  return (pushed_idx_cond != nullptr && pushed_idx_cond_keyno == scan_key_) ||
+         (pushed_rowid_filter != nullptr && rowid_filter_is_active);
+}
+
+/* 0, REJECTED or the server's error. The end of the range is the cursor's. */
+int ha_teak::check_pushed(const teak_row &entry, teak_slice primary) {
+  if (pushed_idx_cond != nullptr && pushed_idx_cond_keyno == scan_key_) {
+    // The condition looks at the columns where they stand in the first record, whichever is being read.
+    if (!decode_entry(share_->key(scan_key_), entry, primary, table->record[0]))
+      return corrupt("an entry of a key is malformed");
+    increment_statistics(&SSV::ha_icp_attempts);
+    if (!pushed_idx_cond->val_bool()) return REJECTED;
+    increment_statistics(&SSV::ha_icp_match);
+  }
+  if (pushed_rowid_filter != nullptr && rowid_filter_is_active) {
+    store_position(primary, ref);
+    if (!pushed_rowid_filter->check(reinterpret_cast<char *>(ref))) return REJECTED;
+  }
+  return 0;
+}
+
+/* ---- many ranges ---- */
+
+int ha_teak::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
+                                   HANDLER_BUFFER *buffer) {
+  return multi_range_.dsmrr_init(this, ranges, parameter, count, mode, buffer);
+}
+
+int ha_teak::multi_range_read_next(range_id_t *range) { return multi_range_.dsmrr_next(range); }
+
+ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter, uint count,
+                                             uint *buffer_bytes, uint *mode, Cost_estimate *cost) {
+  multi_range_.init(this, table);
+  // Rows are locked as they are met: their order is not ours to change.
+  if (locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
+  return multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);
+}
+
+ha_rows ha_teak::multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,
+                                       Cost_estimate *cost) {
+  multi_range_.init(this, table);
+  return multi_range_.dsmrr_info(key, ranges, keys, key_parts, buffer_bytes, mode, cost);
+}
+
+int ha_teak::multi_range_read_explain_info(uint mode, char *text, size_t bytes) {
+  return multi_range_.dsmrr_explain_info(mode, text, bytes);
+}
+
+}  // namespace teak

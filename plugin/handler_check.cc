@@ -107,12 +107,12 @@ std::string ha_teak::key_name(uint32_t index) const {
   return std::string(name.str, name.length);
 }
 
-int ha_teak::analyze(THD *, HA_CHECK_OPT *) {
+int ha_teak::analyze(THD *thd, HA_CHECK_OPT *) {
   if (int error = info(HA_STATUS_VARIABLE | HA_STATUS_TIME | HA_STATUS_NO_LOCK)) {
     print_error(error, MYF(0));
     return HA_ADMIN_FAILED;
   }
-  teak_status status = share_->refresh_statistics(table, stats.records, true);
+  teak_status status = share_->refresh_statistics(thd, table, stats.records, true);
   if (status == TEAK_OK) return HA_ADMIN_OK;
   print_error(failure(status), MYF(0));
   return HA_ADMIN_FAILED;

@@ -10,6 +10,7 @@
 #include "errors.h"
 #include "ha_teak.h"
 #include "handlerton.h"
+#include "statistics_store.h"
 #include "variables.h"
 
 namespace teak {
@@ -125,6 +126,7 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
 }
 
 int drop_table_of_engine(const char *path) {
+  statistics_store::forget(path);
   teak_status status = teak_table_drop(engine, slice_of(path));
   std::string cause;
   return status == TEAK_OK ? 0 : convert(current_thd, status, path, &cause);
@@ -132,6 +134,7 @@ int drop_table_of_engine(const char *path) {
 
 int ha_teak::delete_table(const char *name) {
   name_ = name;
+  statistics_store::forget(name);
   teak_status status = teak_table_drop(engine, slice_of(name));
   return status == TEAK_OK ? 0 : failure(status);
 }
@@ -144,6 +147,7 @@ int ha_teak::rename_table(const char *from, const char *to) {
 
 int ha_teak::truncate() {
   reset();
+  statistics_store::forget(name_.c_str());
   teak_status status = teak_table_truncate(engine, slice_of(name_.c_str(), name_.size()));
   share_->forget_counters();
   return status == TEAK_OK ? 0 : failure(status);

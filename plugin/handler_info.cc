@@ -31,7 +31,7 @@ int ha_teak::info(uint what) {
   }
   // Not for lists of tables: sampling reads pages. Without figures the optimiser guesses, so a failure fails nothing.
   if ((what & (HA_STATUS_CONST | HA_STATUS_VARIABLE)) && !(what & (HA_STATUS_OPEN | HA_STATUS_VARIABLE_EXTRA)))
-    share_->refresh_statistics(table, stats.records, false);
+    share_->refresh_statistics(ha_thd(), table, stats.records, false);
   if (what & HA_STATUS_CONST) {
     share_->publish_statistics(table);
     stats.block_size = COST_PAGE_BYTES;

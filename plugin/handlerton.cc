@@ -16,6 +16,7 @@
 #include "errors.h"
 #include "ha_teak.h"
 #include "session.h"
+#include "statistics_store.h"
 #include "variables.h"
 #include "xid.h"
 
@@ -162,6 +163,7 @@ int init(void *plugin) {
 
 int deinit(void *) {
   if (engine == nullptr) return 0;
+  statistics_store::close();
   teak_status status = teak_engine_close(engine);
   engine = nullptr;
   if (status != TEAK_OK) sql_print_error("TEAK: shutdown: %s", last_error_text().c_str());

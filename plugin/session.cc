@@ -166,6 +166,19 @@ int Session::rollback_to_savepoint(uint64_t mark) {
 void Session::interrupt() {
   std::lock_guard<std::mutex> guard(kill_mutex_);
   if (transaction_ != nullptr) teak_interrupt(transaction_);
+  if (errand_ != nullptr) teak_interrupt(errand_);
+}
+
+Session::Errand::Errand(Session *session, teak_transaction *transaction) : session_(session) {
+  std::lock_guard<std::mutex> guard(session_->kill_mutex_);
+  session_->errand_ = transaction;
+  // A KILL that came before found nothing to end.
+  if (thd_kill_level(session_->thd_) != THD_IS_NOT_KILLED) teak_interrupt(transaction);
+}
+
+Session::Errand::~Errand() {
+  std::lock_guard<std::mutex> guard(session_->kill_mutex_);
+  session_->errand_ = nullptr;
 }
 
 teak_transaction *Session::release() {

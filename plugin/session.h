@@ -58,6 +58,18 @@ class Session {
   /* KILL, from any thread. */
   void interrupt();
 
+  /* A transaction beside the session's own that a KILL ends as well, while this lives. */
+  class Errand {
+   public:
+    Errand(Session *session, teak_transaction *transaction);
+    ~Errand();
+    Errand(const Errand &) = delete;
+    Errand &operator=(const Errand &) = delete;
+
+   private:
+    Session *const session_;
+  };
+
  private:
   friend class Cursor;
 
@@ -70,8 +82,9 @@ class Session {
   teak_transaction *release();
 
   THD *const thd_;
-  std::mutex kill_mutex_;  // guards the pointer against interrupt(); nothing else is locked under it
+  std::mutex kill_mutex_;  // guards the pointers against interrupt(); nothing else is locked under it
   teak_transaction *transaction_ = nullptr;
+  teak_transaction *errand_ = nullptr;
   Cursor *cursors_ = nullptr;
   uint64_t statement_mark_ = 0;
   uint lock_timeout_ = 0;

@@ -111,9 +111,10 @@ class Share final : public Handler_share {
 
   /* Rows with equal values in the leading parts of each key, as the server's rec_per_key has them: one figure per part. */
   using Density = std::vector<double>;
-  /* Samples when nothing was, or the table has changed much since; `force`: in any case, and more. What is sampled is
-     written into the server's figures. Never waits for another sampler unless there is nothing yet. */
-  teak_status refresh_statistics(const TABLE *table, uint64_t rows, bool force);
+  /* Takes up what was kept when the table was open last. Samples when there is nothing, or the table has changed much
+     since; `force`: in any case, and more. What is sampled is kept, and written into the server's figures. Never waits for
+     another sampler unless there is nothing yet. */
+  teak_status refresh_statistics(THD *thd, const TABLE *table, uint64_t rows, bool force);
   /* Writes what was sampled last into the server's figures: of several partitions the last one called counts. */
   void publish_statistics(const TABLE *table);
 
@@ -126,8 +127,11 @@ class Share final : public Handler_share {
   Share() = default;
   void build_null_images(const TABLE *table);
   int build_codecs(const TABLE *table, std::string *cause);
-  teak_status sample(uint key, uint64_t rows, uint samples, Density *density);
+  teak_status sample(THD *thd, uint key, uint64_t rows, uint samples, Density *density);
   void write_statistics(const TABLE *table) const;
+  std::string shape_of(const KEY &key) const;
+  std::string encode_statistics(const TABLE *table) const;
+  bool decode_statistics(const TABLE *table, const std::string &bytes);
 
   teak_table *table_ = nullptr;
   std::string name_;
@@ -145,7 +149,9 @@ class Share final : public Handler_share {
   std::mutex row_id_mutex_;
   uint64_t row_id_next_ = 0, row_id_end_ = 0;
 
+  uint64_t id_ = 0;  // of the engine's table
   std::mutex statistics_mutex_;
+  bool asked_store_ = false;
   std::vector<Density> densities_;
   std::atomic<uint64_t> statistics_rows_{0};
   std::atomic<bool> has_statistics_{false};

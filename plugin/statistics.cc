@@ -6,12 +6,18 @@
 
 /* How many rows share a value in the leading parts of a key (the server's rec_per_key). Distinct prefixes are counted by
    leaping from one to the next, a few from the start of the index and a few from its end; how many entries the leaps
-   passed comes from the engine's estimate. A short index is thus counted whole. */
+   passed comes from the engine's estimate. A short index is thus counted whole.
+
+   Figures of all but small tables are kept in the engine (statistics_store.h): after a restart the plans are the same, and
+   nothing is sampled. */
 
 #include <cmath>
+#include <optional>
 
 #include "handlerton.h"
+#include "session.h"
 #include "share.h"
+#include "statistics_store.h"
 
 namespace teak {
 
@@ -19,17 +25,25 @@ namespace {
 
 constexpr uint SAMPLES = 16, SAMPLES_OF_ANALYZE = 512;
 constexpr uint64_t ROWS_CHANGED_MIN = 200;
+// Smaller tables are sampled whole, and always alike.
+constexpr uint64_t ROWS_KEPT_MIN = 200;
+constexpr uint8_t STORED_FORMAT = 1;
 
 /* A reader of its own: statistics are wanted outside of transactions too, and must wait for nobody. */
 class Sampler {
  public:
   Sampler(teak_table *table, uint32_t index) : table_(table), index_(index) {}
   ~Sampler() {
+    errand_.reset();
     if (cursor_ != nullptr) teak_cursor_close(cursor_);
     if (transaction_ != nullptr) teak_rollback(transaction_);
   }
-  teak_status open() {
+  teak_status open(THD *thd) {
     teak_status status = teak_transaction_begin(engine, TEAK_READ_UNCOMMITTED, &transaction_);
+    if (status != TEAK_OK) return status;
+    Session *session = Session::find_or_create(thd);
+    if (session == nullptr) return TEAK_OUT_OF_MEMORY;
+    errand_.emplace(session, transaction_);
     if (status == TEAK_OK) status = teak_cursor_open(transaction_, table_, index_, TEAK_LOCK_NONE, &cursor_);
     return status;
   }
@@ -65,15 +79,16 @@ class Sampler {
   uint32_t index_;
   teak_transaction *transaction_ = nullptr;
   teak_cursor *cursor_ = nullptr;
+  std::optional<Session::Errand> errand_;  // so that a KILL ends it
 };
 
 }  // namespace
 
-teak_status Share::sample(uint number, uint64_t rows, uint samples, Density *density) {
+teak_status Share::sample(THD *thd, uint number, uint64_t rows, uint samples, Density *density) {
   const Key &definition = key(number);
   const KeyCodec &codec = this->codec(number);
   Sampler sampler(table_, index_of(number));
-  teak_status status = sampler.open();
+  teak_status status = sampler.open(thd);
   if (status != TEAK_OK) return status;
   density->assign(codec.parts(), 1.0);
   double coarser = static_cast<double>(rows);
@@ -95,7 +110,76 @@ teak_status Share::sample(uint number, uint64_t rows, uint samples, Density *den
   return TEAK_OK;
 }
 
-teak_status Share::refresh_statistics(const TABLE *table, uint64_t rows, bool force) {
+/* What the figures of a key are of: after ALTER it may be another key. */
+std::string Share::shape_of(const KEY &key) const {
+  std::string shape(key.name.str, key.name.length);
+  for (uint i = 0; i < key.user_defined_key_parts; i++)
+    shape += '/' + std::to_string(key.key_part[i].fieldnr) + '.' + std::to_string(key.key_part[i].length);
+  return shape;
+}
+
+/* Format | rows | for each key: length of its shape, shape, number of parts, a double for each. Little-endian. */
+std::string Share::encode_statistics(const TABLE *table) const {
+  std::string bytes(1 + 8, '\0');
+  bytes[0] = STORED_FORMAT;
+  int8store(reinterpret_cast<uchar *>(&bytes[1]), statistics_rows_.load());
+  for (uint number = 0; number < keys(); number++) {
+    const std::string shape = shape_of(table->key_info[number]);
+    const Density &density = densities_[number];
+    char head[4];
+    int2store(head, static_cast<uint16>(shape.size()));
+    bytes.append(head, 2).append(shape);
+    int2store(head, static_cast<uint16>(density.size()));
+    bytes.append(head, 2);
+    for (double of_one : density) {
+      uchar value[8];
+      float8store(value, of_one);
+      bytes.append(reinterpret_cast<const char *>(value), sizeof(value));
+    }
+  }
+  return bytes;
+}
+
+/* False: they are of other keys, or malformed. */
+bool Share::decode_statistics(const TABLE *table, const std::string &bytes) {
+  const auto *at = reinterpret_cast<const uchar *>(bytes.data()), *end = at + bytes.size();
+  auto left = [&] { return static_cast<size_t>(end - at); };
+  if (left() < 9 || at[0] != STORED_FORMAT) return false;
+  const uint64_t rows = uint8korr(at + 1);
+  at += 9;
+  std::vector<Density> densities(keys());
+  for (uint number = 0; number < keys(); number++) {
+    const std::string shape = shape_of(table->key_info[number]);
+    if (left() < 2 || uint2korr(at) != shape.size() || left() < 2 + shape.size() + 2 ||
+        memcmp(at + 2, shape.data(), shape.size()) != 0)
+      return false;
+    at += 2 + shape.size();
+    const size_t parts = uint2korr(at);
+    at += 2;
+    if (parts != codec(number).parts() || left() < parts * 8) return false;
+    densities[number].resize(parts);
+    for (double &of_one : densities[number]) {
+      float8get(of_one, at);
+      if (!(of_one >= 1.0)) return false;
+      at += 8;
+    }
+  }
+  if (at != end) return false;
+  densities_.swap(densities);
+  statistics_rows_ = rows;
+  return true;
+}
+
+teak_status Share::refresh_statistics(THD *thd, const TABLE *table, uint64_t rows, bool force) {
+  if (!has_statistics_ && !force) {
+    std::lock_guard<std::mutex> guard(statistics_mutex_);
+    std::string kept;
+    if (!asked_store_ && !has_statistics_ && statistics_store::load(id_, &kept) && decode_statistics(table, kept)) {
+      has_statistics_ = true;
+      write_statistics(table);
+    }
+    asked_store_ = true;
+  }
   const uint64_t before = statistics_rows_;
   const uint64_t changed = rows > before ? rows - before : before - rows;
   const bool stale = !has_statistics_ || changed > std::max(before / 4, ROWS_CHANGED_MIN);
@@ -109,13 +193,14 @@ teak_status Share::refresh_statistics(const TABLE *table, uint64_t rows, bool fo
 
   std::vector<Density> densities(keys());
   for (uint number = 0; number < keys(); number++) {
-    teak_status status = sample(number, rows, force ? SAMPLES_OF_ANALYZE : SAMPLES, &densities[number]);
+    teak_status status = sample(thd, number, rows, force ? SAMPLES_OF_ANALYZE : SAMPLES, &densities[number]);
     if (status != TEAK_OK) return status;
   }
   densities_.swap(densities);
   statistics_rows_ = rows;
   has_statistics_ = true;
   write_statistics(table);
+  if (force || rows >= ROWS_KEPT_MIN) statistics_store::save(id_, encode_statistics(table), force);
   return TEAK_OK;
 }
 

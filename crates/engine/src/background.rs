@@ -14,11 +14,17 @@ use crate::table::Index;
 use parking_lot::{Condvar, Mutex};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, Lsn, StorageError, StorageResult};
 use teak_tree::{FlushJob, JobKind};
+
+/// Tables opened before the housekeeper is called to close idle ones.
+const OPENED_BEFORE_CALL: usize = 64;
+
+/// Tables opened, at which the opener keeps house itself.
+const OPENED_MAX: usize = 512;
 
 /// How often flushers look for work without being woken.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -45,6 +51,8 @@ pub(crate) struct Background {
     room_made: Condvar,
     house: Mutex<bool>,
     house_called: Condvar,
+    /// Tables opened since the housekeeper closed what is idle.
+    opened: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -59,6 +67,7 @@ impl Background {
             room_made: Condvar::new(),
             house: Mutex::new(false),
             house_called: Condvar::new(),
+            opened: AtomicUsize::new(0),
             threads: Mutex::new(Vec::new()),
         }
     }
@@ -79,6 +88,28 @@ impl Background {
     pub(crate) fn call_housekeeper(&self) {
         *self.house.lock() = true;
         self.house_called.notify_all();
+    }
+
+    /// A table's files have been opened. Now and then that calls the
+    /// housekeeper, who closes others.
+    pub(crate) fn note_opened(&self) {
+        if self.opened.fetch_add(1, Ordering::Relaxed) == OPENED_BEFORE_CALL {
+            self.call_housekeeper();
+        }
+    }
+
+    /// Whether so many were opened that the housekeeper should look at them.
+    pub(crate) fn has_opened_many(&self) -> bool {
+        self.opened.load(Ordering::Relaxed) > OPENED_BEFORE_CALL
+    }
+
+    /// Whether the housekeeper is so far behind that the opener must wait.
+    pub(crate) fn has_opened_too_many(&self) -> bool {
+        self.opened.load(Ordering::Relaxed) > OPENED_MAX
+    }
+
+    pub(crate) fn forget_opened(&self) {
+        self.opened.store(0, Ordering::Relaxed);
     }
 
     /// Tells writers and checkpoints that a job ended.

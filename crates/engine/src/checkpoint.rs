@@ -64,6 +64,12 @@ pub(crate) fn checkpoint_all(inner: &Inner, closing: bool) -> EngineResult<()> {
 pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
     let mut house = inner.house.lock();
     inner.transactions.prune();
+    let crowded = if inner.background.has_opened_many() {
+        inner.background.forget_opened();
+        close_idle_tables(inner)
+    } else {
+        0
+    };
     let end = inner.log.end();
     let replayed = end
         .0
@@ -75,8 +81,12 @@ pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
     };
     let grown = end.0.saturating_sub(house.last_end.0) > inner.options.log_bytes_max / 16;
     let long = replayed > inner.options.log_bytes_max / 2;
-    if !(forced || time && changed() || long && grown) {
+    let crowd = crowded > inner.options.open_tables_kept / 4;
+    if !(forced || time && changed() || long && grown || crowd) {
         return Ok(());
+    }
+    if crowd {
+        freeze_idle_tables(inner, crowded);
     }
     // Memtables that hold the log back are flushed, oldest first.
     let keep = Lsn(end.0.saturating_sub(inner.options.log_bytes_max / 4));
@@ -95,8 +105,9 @@ pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
     Ok(())
 }
 
-/// Closes tables that nobody has open, when there are many.
-fn close_idle_tables(inner: &Inner) {
+/// Closes tables that nobody has open, when there are many. Returns how many
+/// too many are left.
+fn close_idle_tables(inner: &Inner) -> usize {
     let slots = table_slots(inner);
     let open = slots
         .iter()
@@ -105,11 +116,32 @@ fn close_idle_tables(inner: &Inner) {
     let mut excess = open.saturating_sub(inner.options.open_tables_kept);
     for (entry, _, slot) in slots {
         if excess == 0 {
-            return;
+            break;
         }
         if close_if_idle(inner, entry.id, &slot) {
             excess -= 1;
         }
+    }
+    excess
+}
+
+/// Freezes the memtables of tables that nobody has open, so that the files can
+/// be closed after the next checkpoint: each open file takes a descriptor.
+fn freeze_idle_tables(inner: &Inner, mut tables: usize) {
+    for (_, _, slot) in table_slots(inner) {
+        if tables == 0 {
+            return;
+        }
+        let table = slot.lock().clone();
+        let Some(table) = table.filter(|table| table.handles.load(Ordering::Acquire) == 0) else {
+            continue;
+        };
+        for index in table.indexes.load().iter() {
+            if index.tree.oldest_unflushed_lsn().is_some() {
+                budget::freeze(inner, index);
+            }
+        }
+        tables -= 1;
     }
 }
 

@@ -512,6 +512,9 @@ impl Engine {
     pub fn open_table(&self, name: &str) -> EngineResult<TableHandle> {
         let inner = &self.inner;
         let name = TableName::parse(name)?;
+        if inner.background.has_opened_too_many() {
+            crate::checkpoint::keep_house(inner, false)?;
+        }
         let slot = Arc::clone(&inner.tables.lock().require(&name)?.slot);
         let mut open = slot.lock();
         let table = match &*open {
@@ -541,6 +544,7 @@ impl Engine {
                     }
                 })?;
                 *open = Some(Arc::clone(&table));
+                inner.background.note_opened();
                 table
             }
         };

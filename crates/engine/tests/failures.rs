@@ -309,3 +309,25 @@ fn tables_without_handles_are_closed_when_there_are_many() {
         assert_eq!(rows(&engine, &table).len() as u64, 23 + n);
     }
 }
+
+#[test]
+fn files_are_closed_while_tables_are_opened_without_end() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let mut few = options();
+    few.open_tables_kept = 8;
+    let engine = Engine::open(disk, few).unwrap();
+    let name = |n: u64| format!("./db/t{n}");
+    let mut most = 0;
+    for n in 0..1200 {
+        engine.create_table(&definition(&name(n))).unwrap();
+        let table = engine.open_table(&name(n)).unwrap();
+        // Rows that are in memory alone keep a table's files open.
+        fill(&engine, &table, 2);
+        most = most.max(engine.statistics().open_tables);
+    }
+    assert!(most < 600, "{most} tables were open at once");
+    for n in (0..1200).step_by(37) {
+        let table = engine.open_table(&name(n)).unwrap();
+        assert_eq!(rows(&engine, &table).len(), 2);
+    }
+}

@@ -34,21 +34,25 @@ ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
                 HA_DO_RANGE_FILTER_PUSHDOWN;
   // While the server reads a definition it asks too, and does not know the primary key yet.
   if (share_ != nullptr && key == share_->primary_key()) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
-  // A collation may order by weights from which the text cannot be had back: then the row has to be read.
+  // An entry holds neither a whole TEXT nor more than the beginning of a column of which the key has no more.
   bool covers = true;
   if (share_ != nullptr && key < share_->keys()) {
     const KeyCodec &codec = share_->codec(key);
+    const Share::ColumnSet &columns = share_->key(key).decodable_columns;
+    auto gives_back = [&](uint number) {
+      return codec.decodable(number) || (KeyOriginals::keeps(table_share, key, number) && columns.has(codec.column(number)));
+    };
     if (all_parts)
-      covers = codec.all_decodable();
+      for (uint i = 0; covers && i < codec.parts(); i++) covers = gives_back(i);
     else if (part < codec.parts())
-      covers = codec.decodable(part);
+      covers = gives_back(part);
     else if (part < table_share->key_info[key].ext_key_parts)
-      covers = share_->key(key).decodable_columns.has(table_share->key_info[key].key_part[part].fieldnr - 1);
+      covers = columns.has(table_share->key_info[key].key_part[part].fieldnr - 1);
   } else if (all_parts) {
     for (uint i = 0; covers && i < table_share->key_info[key].user_defined_key_parts; i++)
-      covers = KeyCodec::part_decodable(table_share, key, i);
+      covers = KeyCodec::part_decodable(table_share, key, i) || KeyOriginals::keeps(table_share, key, i);
   } else {
-    covers = KeyCodec::part_decodable(table_share, key, part);
+    covers = KeyCodec::part_decodable(table_share, key, part) || KeyOriginals::keeps(table_share, key, part);
   }
   return covers ? flags | HA_KEYREAD_ONLY : flags;
 }

@@ -137,9 +137,11 @@ class ha_teak final : public handler {
   /* The keys of one row, by index of the engine. */
   struct RowKeys {
     std::vector<ByteBuffer> keys;
-    std::vector<uint8_t> unique;  // this entry must be the only one of its key
+    std::vector<ByteBuffer> values;  // where a key keeps originals; behind the primary key if the entry must be unique
+    std::vector<uint8_t> unique;     // this entry must be the only one of its key
     void resize(size_t indexes) {
       keys.resize(indexes);
+      values.resize(indexes);
       unique.resize(indexes);
     }
   };
@@ -179,9 +181,9 @@ class ha_teak final : public handler {
   int scan(teak_status status, teak_row entry, Direction direction, uchar *record, int nothing);
   int deliver(const teak_row &entry, uchar *record);
   int deliver_by_secondary(const teak_row &entry, uchar *record);
-  bool decode_entry(const Share::Key &key, const teak_row &entry, teak_slice primary, uchar *record);
-  bool has_pushed_check() const;
-  int check_pushed(const teak_row &entry, teak_slice primary);
+  bool decode_entry(const Share::Key &key, const teak_row &entry, const Share::EntryRest &rest, uchar *record);
+  int check_pushed_condition();
+  int check_pushed_filter(teak_slice primary);
   bool decode_row(teak_slice primary, teak_slice value, uchar *record, bool all_columns);
   bool entry_is_of_row(const teak_row &entry, const uchar *record, teak_status *status);
   bool covering();
@@ -191,6 +193,7 @@ class ha_teak final : public handler {
 
   int sum_of_indexes(uint64_t free_bytes);
   int check_secondaries(THD *thd);
+  bool is_value_of(const RowKeys &row, uint32_t index, teak_slice found) const;
   std::string key_name(uint32_t index) const;
 
   std::string name_;

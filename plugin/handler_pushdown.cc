@@ -32,26 +32,17 @@ bool ha_teak::rowid_filter_push(Rowid_filter *filter) {
   return false;
 }
 
-bool ha_teak::has_pushed_check() const {
-  return (pushed_idx_cond != nullptr && pushed_idx_cond_keyno == scan_key_) ||
-         (pushed_rowid_filter != nullptr && rowid_filter_is_active);
+/* Of the columns in the table's first record. 0 or REJECTED. The end of the range is the cursor's. */
+int ha_teak::check_pushed_condition() {
+  increment_statistics(&SSV::ha_icp_attempts);
+  if (!pushed_idx_cond->val_bool()) return REJECTED;
+  increment_statistics(&SSV::ha_icp_match);
+  return 0;
 }
 
-/* 0, REJECTED or the server's error. The end of the range is the cursor's. */
-int ha_teak::check_pushed(const teak_row &entry, teak_slice primary) {
-  if (pushed_idx_cond != nullptr && pushed_idx_cond_keyno == scan_key_) {
-    // The condition looks at the columns where they stand in the first record, whichever is being read.
-    if (!decode_entry(share_->key(scan_key_), entry, primary, table->record[0]))
-      return corrupt("an entry of a key is malformed");
-    increment_statistics(&SSV::ha_icp_attempts);
-    if (!pushed_idx_cond->val_bool()) return REJECTED;
-    increment_statistics(&SSV::ha_icp_match);
-  }
-  if (pushed_rowid_filter != nullptr && rowid_filter_is_active) {
-    store_position(primary, ref);
-    if (!pushed_rowid_filter->check(reinterpret_cast<char *>(ref))) return REJECTED;
-  }
-  return 0;
+int ha_teak::check_pushed_filter(teak_slice primary) {
+  store_position(primary, ref);
+  return pushed_rowid_filter->check(reinterpret_cast<char *>(ref)) ? 0 : REJECTED;
 }
 
 /* ---- many ranges ---- */

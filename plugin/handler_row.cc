@@ -45,27 +45,37 @@ int ha_teak::deliver(const teak_row &entry, uchar *record) {
 }
 
 /* What an entry itself holds of the columns that the statement reads. */
-bool ha_teak::decode_entry(const Share::Key &key, const teak_row &entry, teak_slice primary, uchar *record) {
+bool ha_teak::decode_entry(const Share::Key &key, const teak_row &entry, const Share::EntryRest &rest, uchar *record) {
   return key.codec->decode(entry.key.data, entry.key.len, record, table->read_set) &&
-         share_->primary().decode(primary.data, primary.len, record, table->read_set);
+         (key.originals == nullptr || rest.originals.len == 0 ||
+          key.originals->decode(rest.originals.data, rest.originals.len, record, table->read_set)) &&
+         share_->primary().decode(rest.primary.data, rest.primary.len, record, table->read_set);
 }
 
 int ha_teak::deliver_by_secondary(const teak_row &entry, uchar *record) {
   const Share::Key &key = share_->key(scan_key_);
-  teak_slice primary;
-  if (!share_->primary_of_entry(scan_key_, entry, &primary)) return corrupt("an entry of a key is malformed");
+  Share::EntryRest rest;
+  if (!share_->rest_of_entry(scan_key_, entry, &rest)) return corrupt("an entry of a key is malformed");
+  // An entry that was written without the originals leads to the row, whatever is asked.
+  const bool complete = key.originals == nullptr || rest.originals.len != 0;
+  const bool has_condition = pushed_idx_cond != nullptr && pushed_idx_cond_keyno == scan_key_;
 
-  if (has_pushed_check())
-    if (int refused = check_pushed(entry, primary)) return refused;
+  if (has_condition && complete) {
+    // The condition looks at the columns where they stand in the first record, whichever is being read.
+    if (!decode_entry(key, entry, rest, table->record[0])) return corrupt("an entry of a key is malformed");
+    if (int refused = check_pushed_condition()) return refused;
+  }
+  if (pushed_rowid_filter != nullptr && rowid_filter_is_active)
+    if (int refused = check_pushed_filter(rest.primary)) return refused;
 
-  if (covering()) {
-    remember_primary(primary);
-    return decode_entry(key, entry, primary, record) ? 0 : corrupt("an entry of a key is malformed");
+  if (complete && covering()) {
+    remember_primary(rest.primary);
+    return decode_entry(key, entry, rest, record) ? 0 : corrupt("an entry of a key is malformed");
   }
 
   teak_row row;
   row_cursor_ = &rows_;
-  teak_status status = rows_.get(primary, &row);
+  teak_status status = rows_.get(rest.primary, &row);
   if (status == TEAK_NOT_FOUND) {
     // Locks and dirty reads see each index at its own moment; a snapshot does not.
     if (locking() || thd_tx_isolation(ha_thd()) == ISO_READ_UNCOMMITTED) return SKIP;
@@ -80,9 +90,13 @@ int ha_teak::deliver_by_secondary(const teak_row &entry, uchar *record) {
     }
   }
   // With keyread the server computes no virtual columns: they come from the entry.
-  if (key.has_virtual_column && keyread_enabled() &&
-      !key.codec->decode(entry.key.data, entry.key.len, record, table->read_set))
+  if (key.has_virtual_column && keyread_enabled() && !decode_entry(key, entry, rest, record))
     return corrupt("an entry of a key is malformed");
+  if (has_condition && !complete) {
+    if (record != table->record[0] && !decode_row(row.key, row.value, table->record[0], false))
+      return corrupt("a row is malformed");
+    return check_pushed_condition();
+  }
   return 0;
 }
 
@@ -100,7 +114,10 @@ bool ha_teak::entry_is_of_row(const teak_row &entry, const uchar *record, teak_s
   teak_row again;
   probe_.bind(session_, share_->table(), share_->index_of(scan_key_), lock_mode_);
   *status = probe_.get(entry.key, &again);
-  if (*status == TEAK_OK) return same_bytes(again.value, entry.value);
+  Share::EntryRest before, now;
+  if (*status == TEAK_OK)
+    return share_->rest_of_entry(scan_key_, entry, &before) && share_->rest_of_entry(scan_key_, again, &now) &&
+           same_bytes(before.primary, now.primary);
   if (*status == TEAK_NOT_FOUND) *status = TEAK_OK;
   return false;
 }

@@ -28,6 +28,12 @@ bool ha_teak::encode_secondary_keys(const uchar *record, RowKeys *row) const {
     if (!unique) key.append(primary.data(), primary.size());
     row->unique[index] = unique;
     failed |= key.failed();
+    if (definition.originals == nullptr) continue;
+    ByteBuffer &value = row->values[index];
+    value.clear();
+    if (unique) value.append(primary.data(), primary.size());
+    definition.originals->encode(record, &value);
+    failed |= value.failed();
   }
   return !failed;
 }
@@ -46,13 +52,16 @@ bool ha_teak::encode_keys(const uchar *record, RowKeys *row) const {
 
 teak_slice ha_teak::value_of(const RowKeys &row, uint32_t index) const {
   if (index == 0) return slice(row_);
+  if (!row.values[index].empty()) return slice(row.values[index]);
   return row.unique[index] ? slice(row.keys[0]) : teak_slice{row.keys[0].data(), 0};
 }
 
 /* Tells the server which key refused, and where the row in the way is. */
 int ha_teak::refused(const teak_duplicate &duplicate) {
   duplicate_key_ = share_->key_of(duplicate.index);
-  teak_slice primary = duplicate.index == 0 ? duplicate.key : duplicate.value;
+  teak_slice primary = duplicate.key;
+  if (duplicate.index != 0 && !share_->primary_of_value(duplicate.value, &primary))
+    return corrupt("an entry of a unique key is malformed");
   in_the_way_.clear();
   in_the_way_.append(primary.data, primary.len);
   if (in_the_way_.failed()) return out_of_memory();
@@ -71,10 +80,11 @@ teak_status ha_teak::lock_duplicate(uint32_t index) {
   if (status != TEAK_OK || index == 0) return status;
   probe_.bind(session_, share_->table(), index, TEAK_LOCK_EXCLUSIVE);
   status = probe_.get(slice(new_.keys[index]), &row);
-  if (status == TEAK_OK &&
-      (row.value.len != in_the_way_.size() || memcmp(row.value.data, in_the_way_.data(), row.value.len) != 0))
-    return TEAK_NOT_FOUND;
-  return status;
+  if (status != TEAK_OK) return status;
+  teak_slice primary;
+  const bool same = share_->primary_of_value(row.value, &primary) && primary.len == in_the_way_.size() &&
+                    memcmp(primary.data, in_the_way_.data(), primary.len) == 0;
+  return same ? TEAK_OK : TEAK_NOT_FOUND;
 }
 
 int ha_teak::begin_write() {
@@ -137,7 +147,9 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
   };
   const bool same_primary = same(old_.keys[0], new_.keys[0]);
   for (uint32_t index = 0; index < share_->indexes(); index++) {
-    if (index != 0 && same_primary && same(old_.keys[index], new_.keys[index])) continue;
+    if (index != 0 && same_primary && same(old_.keys[index], new_.keys[index]) &&
+        same(old_.values[index], new_.values[index]))
+      continue;
     changes_[count++] = {index, new_.unique[index] != 0, slice(old_.keys[index]), slice(new_.keys[index]),
                          value_of(new_, index)};
   }

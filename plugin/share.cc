@@ -96,6 +96,7 @@ int Share::build_codecs(const TABLE *table, std::string *cause) {
       if (key.codec == nullptr) return refuse(error);
     }
     const KeyCodec &codec = this->codec(number);
+    if (number != primary_key_) key.originals = KeyOriginals::create(table, number);
     key.unique = enforced_by_engine(server_key);
     key.nullable = (server_key.flags & HA_NULL_PART_KEY) != 0;
     key.parts = server_key.user_defined_key_parts;
@@ -106,6 +107,8 @@ int Share::build_codecs(const TABLE *table, std::string *cause) {
       if (codec.decodable(part)) key.decodable_columns.add(column);
       if (!table->field[column]->stored_in_db()) key.has_virtual_column = true;
     }
+    for (size_t i = 0; key.originals != nullptr && i < key.originals->count(); i++)
+      key.decodable_columns.add(key.originals->column(i));
     for (uint part = 0; part < primary_->parts(); part++)
       if (primary_->decodable(part)) key.decodable_columns.add(primary_->column(part));
     has_indexed_virtual_column_ |= key.has_virtual_column;
@@ -145,12 +148,30 @@ void Share::write_null_images(uchar *record) const {
       memcpy(record + image.offset, null_image_bytes_.data() + image.image, image.length);
 }
 
-bool Share::primary_of_entry(uint key, const teak_row &entry, teak_slice *primary) const {
+bool Share::rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) const {
   size_t columns = 0;
   if (!codec(key).skip(entry.key.data, entry.key.len, &columns)) return false;
   // Only an entry that need not be unique carries the primary key in its own key.
-  *primary = columns == entry.key.len ? entry.value : teak_slice{entry.key.data + columns, entry.key.len - columns};
-  return primary->len != 0;
+  if (columns != entry.key.len) {
+    rest->primary = {entry.key.data + columns, entry.key.len - columns};
+    rest->originals = entry.value;
+    return true;
+  }
+  if (keys_[key].originals == nullptr) {
+    rest->primary = entry.value;
+    rest->originals = {entry.value.data, 0};
+    return rest->primary.len != 0;
+  }
+  if (!primary_of_value(entry.value, &rest->primary)) return false;
+  rest->originals = {entry.value.data + rest->primary.len, entry.value.len - rest->primary.len};
+  return true;
+}
+
+bool Share::primary_of_value(teak_slice value, teak_slice *primary) const {
+  size_t length = KeyCodec::HIDDEN_ROW_ID_BYTES;
+  if (!hidden_primary() && !primary_->skip(value.data, value.len, &length)) return false;
+  *primary = {value.data, length};
+  return length != 0 && length <= value.len;
 }
 
 teak_status Share::next_auto_increment(ulonglong *value) {

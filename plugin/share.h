@@ -22,6 +22,7 @@
 #include "core.h"
 #include "cursor.h"
 #include "key_codec.h"
+#include "key_originals.h"
 #include "row_codec.h"
 
 namespace teak {
@@ -59,12 +60,13 @@ class Share final : public Handler_share {
 
   struct Key {
     std::unique_ptr<KeyCodec> codec;  // null for the primary key
+    std::unique_ptr<KeyOriginals> originals;  // null when the codec gives back all there is
     bool unique = false;              // enforced by the engine
     bool nullable = false;
     bool has_virtual_column = false;
     uint parts = 0;
     key_part_map all_parts = 0;
-    ColumnSet decodable_columns;  // that an entry gives back, from its own parts or the primary key's
+    ColumnSet decodable_columns;  // that an entry gives back, from its own parts, the originals or the primary key's
   };
 
   teak_table *table() const { return table_; }
@@ -87,8 +89,14 @@ class Share final : public Handler_share {
   /* Into each column that is NULL in the record, what Field::reset() leaves there, where that is not zeros. */
   void write_null_images(uchar *record) const;
 
-  /* Where the primary key's bytes are in a secondary entry; false when the entry is malformed. */
-  bool primary_of_entry(uint key, const teak_row &entry, teak_slice *primary) const;
+  /* What a secondary entry holds besides the key's columns; false when the entry is malformed. */
+  struct EntryRest {
+    teak_slice primary;    // the encoded primary key
+    teak_slice originals;  // of a key that keeps some; empty in an entry that was written without
+  };
+  bool rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) const;
+  /* The primary key at the start of the value of an entry that must be unique. */
+  bool primary_of_value(teak_slice value, teak_slice *primary) const;
 
   /* ---- AUTO_INCREMENT ---- */
 

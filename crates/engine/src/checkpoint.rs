@@ -64,7 +64,7 @@ pub(crate) fn checkpoint_all(inner: &Inner, closing: bool) -> EngineResult<()> {
 pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
     let mut house = inner.house.lock();
     inner.transactions.prune();
-    let crowded = if inner.background.has_opened_many() {
+    let unflushed = if inner.background.has_opened_many() {
         inner.background.forget_opened();
         close_idle_tables(inner)
     } else {
@@ -81,12 +81,12 @@ pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
     };
     let grown = end.0.saturating_sub(house.last_end.0) > inner.options.log_bytes_max / 16;
     let long = replayed > inner.options.log_bytes_max / 2;
-    let crowd = crowded > inner.options.open_tables_kept / 4;
+    let crowd = unflushed > inner.options.open_tables_kept / 4;
     if !(forced || time && changed() || long && grown || crowd) {
         return Ok(());
     }
     if crowd {
-        freeze_idle_tables(inner, crowded);
+        freeze_idle_tables(inner, unflushed);
     }
     // Memtables that hold the log back are flushed, oldest first.
     let keep = Lsn(end.0.saturating_sub(inner.options.log_bytes_max / 4));
@@ -105,35 +105,57 @@ pub(crate) fn keep_house(inner: &Inner, forced: bool) -> EngineResult<()> {
     Ok(())
 }
 
+/// The tables that are open, without their entries.
+fn open_slots(inner: &Inner) -> Vec<(u64, Slot)> {
+    let slots: Vec<(u64, Slot)> = {
+        let tables = inner.tables.lock();
+        let states = tables.by_id.iter();
+        states
+            .map(|(id, state)| (*id, Arc::clone(&state.slot)))
+            .collect()
+    };
+    let is_open = |(_, slot): &(u64, Slot)| slot.lock().is_some();
+    slots.into_iter().filter(is_open).collect()
+}
+
 /// Closes tables that nobody has open, when there are many. Returns how many
-/// too many are left.
+/// of those that are too many have memory that must be flushed first.
 fn close_idle_tables(inner: &Inner) -> usize {
-    let slots = table_slots(inner);
-    let open = slots
-        .iter()
-        .filter(|(_, _, slot)| slot.lock().is_some())
-        .count();
-    let mut excess = open.saturating_sub(inner.options.open_tables_kept);
-    for (entry, _, slot) in slots {
+    let slots = open_slots(inner);
+    let mut excess = slots.len().saturating_sub(inner.options.open_tables_kept);
+    let mut unflushed = 0;
+    for (id, slot) in slots {
         if excess == 0 {
             break;
         }
-        if close_if_idle(inner, entry.id, &slot) {
-            excess -= 1;
+        if !has_no_handle(&slot) {
+            continue;
+        }
+        excess -= 1;
+        if !close_if_idle(inner, id, &slot) {
+            unflushed += 1;
         }
     }
-    excess
+    unflushed
+}
+
+fn has_no_handle(slot: &Slot) -> bool {
+    let table = slot.lock();
+    let handles = table.as_ref().map(|table| &table.handles);
+    handles.is_some_and(|handles| handles.load(Ordering::Acquire) == 0)
 }
 
 /// Freezes the memtables of tables that nobody has open, so that the files can
 /// be closed after the next checkpoint: each open file takes a descriptor.
 fn freeze_idle_tables(inner: &Inner, mut tables: usize) {
-    for (_, _, slot) in table_slots(inner) {
+    for (_, slot) in open_slots(inner) {
         if tables == 0 {
             return;
         }
-        let table = slot.lock().clone();
-        let Some(table) = table.filter(|table| table.handles.load(Ordering::Acquire) == 0) else {
+        if !has_no_handle(&slot) {
+            continue;
+        }
+        let Some(table) = slot.lock().clone() else {
             continue;
         };
         for index in table.indexes.load().iter() {

@@ -127,6 +127,7 @@ impl Tree {
             frozen: Vec::new(),
             root,
             pin: Arc::new(file.pin()),
+            awaits_base: false,
         };
         Ok(Arc::new(Self {
             file,

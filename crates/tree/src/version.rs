@@ -52,6 +52,9 @@ pub(crate) struct TreeVersion {
     pub(crate) root: Arc<Node>,
     /// Keeps the blocks of the root.
     pub(crate) pin: Arc<Pin>,
+    /// Older data than all of this is still to come, see `bulk`: nothing here
+    /// lies at the bottom yet.
+    pub(crate) awaits_base: bool,
 }
 
 impl TreeVersion {

@@ -94,6 +94,7 @@ impl Tree {
             frozen: all,
             root: Arc::clone(&version.root),
             pin: Arc::clone(&version.pin),
+            awaits_base: version.awaits_base,
         }));
         self.generation.fetch_add(1, Ordering::Release);
         self.passed_keys.store(0, Ordering::Relaxed);

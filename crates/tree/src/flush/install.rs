@@ -170,6 +170,7 @@ impl JobRun<'_> {
             frozen,
             root,
             pin: Arc::new(tree.file.pin()),
+            awaits_base: version.awaits_base,
         });
         tree.version.store(new);
         Ok(())

@@ -27,6 +27,7 @@ pub(super) fn run(job: &JobRun<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<F
         slot.memtable.bytes(),
         root.children.len(),
     );
+    partitioner.awaits_base = job.version.awaits_base;
     let all = KeyRange::all();
     partitioner.seek(&all)?;
     for (child, range) in root.children_with_ranges(&all) {

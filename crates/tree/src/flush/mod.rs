@@ -15,6 +15,7 @@
 //! 4. A job that fails or is dropped leaves the tree as it was: the claim and
 //!    the space are given back.
 
+mod bulk;
 mod child;
 mod divide;
 mod install;
@@ -25,6 +26,7 @@ mod output;
 mod partition;
 mod plan;
 
+pub use bulk::BulkLoad;
 pub(crate) use install::InstallState;
 pub use job::{FlushJob, FlushReport, JobKind};
 

@@ -28,6 +28,8 @@ pub(super) struct Partitioner<'a> {
     upper: RunOutput<'a>,
     bottom: RunOutput<'a>,
     tail_bytes_min: u64,
+    /// Whether something older is still to come below everything.
+    pub(super) awaits_base: bool,
     pub(super) parts: Vec<Part>,
     pub(super) written: Written,
 }
@@ -60,6 +62,7 @@ impl<'a> Partitioner<'a> {
                 input_bytes,
             ),
             tail_bytes_min: options.bottom_run_bytes_min(),
+            awaits_base: false,
             parts: Vec::new(),
             written: Written::default(),
         }
@@ -102,6 +105,9 @@ impl<'a> Partitioner<'a> {
         range: &KeyRange,
         bytes_from: &dyn Fn(&[u8], u64) -> StorageResult<u64>,
     ) -> StorageResult<Option<Vec<u8>>> {
+        if self.awaits_base {
+            return Ok(None);
+        }
         let start = match child.end_of_data() {
             EndOfData::Empty => return Ok(Some(range.lower.to_vec())),
             EndOfData::Unbounded => return Ok(None),

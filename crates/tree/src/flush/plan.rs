@@ -32,6 +32,9 @@ impl Tree {
         if let Some(job) = self.memtable_job(&mut install, &version) {
             return Some(job);
         }
+        if version.awaits_base {
+            return None;
+        }
         let mut best = None;
         let all = KeyRange::all();
         find_due(&version.root, &all, &install.claimed, &options, &mut best);
@@ -46,6 +49,9 @@ impl Tree {
         let version = self.version.load_full();
         if let Some(job) = self.memtable_job(&mut install, &version) {
             return Some(job);
+        }
+        if version.awaits_base {
+            return None;
         }
         let all = KeyRange::all();
         let mut found = None;
@@ -65,7 +71,11 @@ impl Tree {
     /// flushing is behind. Zero when no job is due.
     #[must_use]
     pub fn pending_work_bytes(&self) -> u64 {
-        self.load_version().root.summary.due_bytes
+        let version = self.load_version();
+        if version.awaits_base {
+            return 0;
+        }
+        version.root.summary.due_bytes
     }
 
     fn memtable_job(

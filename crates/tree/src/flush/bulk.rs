@@ -1,0 +1,140 @@
+//! Loading sorted entries below everything that a tree holds.
+//!
+//! A tree that is being built takes the writes of the day while its older data
+//! is still being sorted. Until that *base* is there:
+//! - memtables are flushed as upper runs alone, for a delete may hide something
+//!   of the base and must not go;
+//! - no child is merged or divided: the tree is one leaf with pending runs.
+//!
+//! The base is written as leaf data in one pass, in runs of a leaf's size, and
+//! installed in one step: behind the pending runs, which are clipped to the new
+//! leaves. It is settled: whoever may read the tree sees it.
+
+use super::divide::divide_at;
+use super::output::{RunOutput, Sink, Written};
+use crate::merge::{MergeLevel, MergeSink};
+use crate::node::{Child, ChildId, Depth, Editor, Key, RunRef, separator};
+use crate::tree::Tree;
+use crate::version::TreeVersion;
+use std::sync::Arc;
+use teak_base::{Operation, StorageResult, WriteId};
+
+/// The base of a tree on its way in. Dropping it gives its space back; the
+/// tree then still awaits its base.
+pub struct BulkLoad<'a> {
+    tree: &'a Tree,
+    output: RunOutput<'a>,
+    written: Written,
+}
+
+impl Tree {
+    /// Says that older data is still to come, by [`Tree::bulk_load`]. For a
+    /// tree that has just been created. Not remembered by the file: one whose
+    /// base never came is of no use.
+    ///
+    /// # Panics
+    /// When the tree holds anything.
+    pub fn await_base(&self) {
+        let _install = self.install.lock();
+        let version = self.version.load_full();
+        let is_empty = version.frozen.is_empty()
+            && version.active.memtable.is_empty()
+            && version.root.summary.runs == 0;
+        assert!(is_empty, "only an empty tree awaits its base");
+        self.version.store(Arc::new(TreeVersion {
+            active: Arc::clone(&version.active),
+            frozen: Vec::new(),
+            root: Arc::clone(&version.root),
+            pin: Arc::clone(&version.pin),
+            awaits_base: true,
+        }));
+    }
+
+    /// Begins to write the base.
+    ///
+    /// # Panics
+    /// When the tree does not await one.
+    #[must_use]
+    pub fn bulk_load(&self) -> BulkLoad<'_> {
+        assert!(
+            self.load_version().awaits_base,
+            "a base is loaded where it is awaited"
+        );
+        let options = self.options();
+        let (level, leaf) = (MergeLevel::Bottom, options.leaf_bytes);
+        BulkLoad {
+            tree: self,
+            output: RunOutput::new(self, &options, level, leaf, leaf),
+            written: Written::default(),
+        }
+    }
+}
+
+impl BulkLoad<'_> {
+    /// Adds an entry. Keys ascend strictly.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`, `TooLarge`; the load is then of no use.
+    ///
+    /// # Panics
+    /// When the key is less than the one before.
+    #[inline]
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> StorageResult<()> {
+        let mut sink = Sink {
+            output: &mut self.output,
+            written: &mut self.written,
+        };
+        sink.push(key, WriteId::SETTLED, Operation::Put, value, true)
+    }
+
+    /// Puts the base in its place. From now on the tree is like any other.
+    /// Durable with the next checkpoint.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`.
+    pub fn finish(mut self) -> StorageResult<()> {
+        let runs = self.output.take(Vec::new(), &mut self.written)?;
+        let cuts: Vec<Key> = runs
+            .windows(2)
+            .filter_map(|pair| match pair {
+                [before, after] => Some(separator(before.upper()?, after.lower())),
+                _ => None,
+            })
+            .collect();
+        let tree = self.tree;
+        let options = tree.options();
+        let mut install = tree.install.lock();
+        let install = &mut *install;
+        let version = tree.version.load_full();
+        assert!(version.awaits_base, "a tree has one base");
+        let mut root = Arc::clone(&version.root);
+        if !runs.is_empty() {
+            let nobody = ChildId::ROOT;
+            let mut editor = Editor::new(
+                root,
+                &options,
+                &install.claimed,
+                nobody,
+                &mut install.next_child_id,
+            );
+            editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {
+                let mut all: Vec<RunRef> = leaf.runs.clone();
+                all.extend(runs.iter().cloned());
+                let leaf = Child::new(leaf.id, all, None, editor.options());
+                divide_at(editor, &leaf, range, &cuts)
+            });
+            editor.release_own();
+            root = editor.finish().0;
+        }
+        tree.file.publish(self.written.blocks, &[]);
+        install.changed = true;
+        tree.version.store(Arc::new(TreeVersion {
+            active: Arc::clone(&version.active),
+            frozen: version.frozen.clone(),
+            root,
+            pin: Arc::new(tree.file.pin()),
+            awaits_base: false,
+        }));
+        Ok(())
+    }
+}

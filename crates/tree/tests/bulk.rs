@@ -1,0 +1,181 @@
+//! A base that is loaded below what was written before it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
+use teak_disk::{Disk, MemoryDisk};
+use teak_tree::{
+    Fate, Horizon, NoUpdates, PageCache, Tree, TreeOptions, UpdateFunctions, Visibility,
+};
+
+/// Odd writes are committed, even ones were rolled back.
+struct OddOnes([CommitSequence; 1]);
+
+impl Horizon for OddOnes {
+    fn fate(&self, id: WriteId) -> Fate {
+        if id.0 % 2 == 1 {
+            Fate::Committed(CommitSequence(1))
+        } else {
+            Fate::Aborted
+        }
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.0
+    }
+}
+
+impl Visibility for OddOnes {
+    fn is_visible(&self, id: WriteId) -> bool {
+        id.is_settled() || id.0 % 2 == 1
+    }
+}
+
+const NOW: OddOnes = OddOnes([CommitSequence(1)]);
+const COMMITTED: WriteId = WriteId(1);
+const ABORTED: WriteId = WriteId(2);
+
+fn key(number: usize) -> Vec<u8> {
+    format!("{number:06}").into_bytes()
+}
+
+struct Subject {
+    disk: Arc<dyn Disk>,
+    cache: Arc<PageCache>,
+    updates: Arc<dyn UpdateFunctions>,
+    tree: Arc<Tree>,
+    lsn: u64,
+}
+
+impl Subject {
+    fn new() -> Self {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let cache = Arc::new(PageCache::new(1 << 20));
+        let updates: Arc<dyn UpdateFunctions> = Arc::new(NoUpdates);
+        let (path, id) = (Path::new("/t"), FileId(1));
+        let tree = Tree::create(&disk, path, id, TreeOptions::tiny(), &cache, &updates).unwrap();
+        tree.await_base();
+        Self {
+            disk,
+            cache,
+            updates,
+            tree,
+            lsn: 0,
+        }
+    }
+
+    fn write(&mut self, id: WriteId, operation: Operation, number: usize, value: &[u8]) {
+        self.lsn += 1;
+        let guard = self.tree.write_guard();
+        guard.set_lsn(Lsn(self.lsn));
+        guard.insert(id, operation, &key(number), value);
+    }
+
+    /// Freezes, and does everything that there is to do.
+    fn settle(&mut self) {
+        let end = Lsn(self.lsn + 1);
+        self.tree.freeze(|| end);
+        self.tree.settle(&NOW).unwrap();
+    }
+
+    fn load(&self, numbers: impl Iterator<Item = usize>) {
+        let mut load = self.tree.bulk_load();
+        for number in numbers {
+            load.push(&key(number), b"base").unwrap();
+        }
+        load.finish().unwrap();
+    }
+
+    fn check(&self, expected: &BTreeMap<usize, &[u8]>) {
+        let mut cursor = self.tree.cursor(Arc::new(NOW));
+        let mut found = Vec::new();
+        let mut there = cursor.seek_first().unwrap();
+        while there {
+            found.push((cursor.key().to_vec(), cursor.value().to_vec()));
+            there = cursor.next().unwrap();
+        }
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(number, value)| (key(*number), value.to_vec()))
+            .collect();
+        assert_eq!(found, expected);
+        self.tree.verify(&mut |_| true).unwrap();
+    }
+}
+
+/// Some of everything before the base, flushed in between, and after it.
+fn story(before: usize, base: usize) {
+    let mut subject = Subject::new();
+    let mut expected = BTreeMap::new();
+    for number in 0..base {
+        expected.insert(number * 2, b"base".as_slice());
+    }
+    for round in 0..before {
+        for n in 0..40 {
+            let number = (round * 7919 + n * 31) % (base * 2 + 50);
+            match n % 4 {
+                0 => {
+                    subject.write(COMMITTED, Operation::Delete, number, b"");
+                    expected.remove(&number);
+                }
+                1 => subject.write(ABORTED, Operation::Delete, number, b""),
+                2 => subject.write(ABORTED, Operation::Put, number, b"never"),
+                _ => {
+                    subject.write(COMMITTED, Operation::Put, number, b"written");
+                    expected.insert(number, b"written");
+                }
+            }
+        }
+        if round % 2 == 0 {
+            subject.settle();
+        }
+    }
+    subject.load((0..base).map(|number| number * 2));
+    subject.check(&expected);
+    subject.write(COMMITTED, Operation::Put, 1, b"late");
+    expected.insert(1, b"late");
+    subject.settle();
+    subject.check(&expected);
+    subject.tree.checkpoint(&|_| Ok(())).unwrap();
+    let (path, id) = (Path::new("/t"), Some(FileId(1)));
+    let (cache, updates) = (&subject.cache, &subject.updates);
+    subject.tree = Tree::open(&subject.disk, path, id, cache, updates).unwrap();
+    subject.check(&expected);
+}
+
+#[test]
+fn what_was_written_before_the_base_hides_it() {
+    for (before, base) in [(0, 1), (0, 5000), (1, 10), (9, 300), (20, 3000), (5, 0)] {
+        story(before, base);
+    }
+}
+
+#[test]
+fn a_base_is_spread_over_leaves_of_even_size() {
+    let subject = Subject::new();
+    subject.load(0..20_000);
+    let statistics = subject.tree.statistics();
+    assert!(statistics.height > 2);
+    assert_eq!(statistics.rows, 20_000);
+    assert_eq!(subject.tree.pending_work_bytes(), 0);
+}
+
+#[test]
+fn a_load_that_is_given_up_leaves_nothing() {
+    let subject = Subject::new();
+    {
+        let mut load = subject.tree.bulk_load();
+        for number in 0..5000 {
+            load.push(&key(number), b"lost").unwrap();
+        }
+    }
+    subject.load(std::iter::once(7));
+    subject.check(&BTreeMap::from([(7, b"base".as_slice())]));
+}

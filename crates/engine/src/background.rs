@@ -445,6 +445,22 @@ pub(crate) fn flush_frozen(inner: &Inner) -> EngineResult<()> {
     }
 }
 
+/// Flushes an index's frozen memtables, helping the flushers.
+pub(crate) fn flush_index(inner: &Inner, index: &Arc<Index>) -> EngineResult<()> {
+    while index.tree.frozen_memtables() > 0 {
+        if let Some(job) = index.tree.next_job() {
+            run(inner, index, job)?;
+        } else if let Some(error) = index.failure() {
+            return Err(error.into());
+        } else if inner.background.has_threads() {
+            inner.background.wait_for_room(LOOK_AGAIN);
+        } else {
+            return Err(EngineError::Internal("a memtable cannot be flushed".into()));
+        }
+    }
+    Ok(())
+}
+
 /// Flushes and merges everything that can be, due or not.
 pub(crate) fn settle(inner: &Inner) -> EngineResult<()> {
     inner.transactions.prune();

@@ -238,7 +238,7 @@ fn save(inner: &Inner, house: &mut HouseState, closing: bool) -> EngineResult<()
     }
 }
 
-fn checkpoint_index(inner: &Inner, index: &Arc<Index>) -> EngineResult<()> {
+pub(crate) fn checkpoint_index(inner: &Inner, index: &Arc<Index>) -> EngineResult<()> {
     if index.is_gone() || !index.tree.needs_checkpoint() {
         return Ok(());
     }

@@ -19,6 +19,8 @@ use crate::tables::TableHandle;
 use crate::transaction::{EngineTransaction, Parts};
 use crate::write::{Newest, newest};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_transactions::view::Reads;
 use teak_transactions::{LockId, LockMode, View};
 use teak_tree::TreeCursor;
 
@@ -306,6 +308,12 @@ impl Cursor {
                 _ => transaction.newest_view()?,
             });
             self.view_serial = transaction.view_serial;
+        }
+        if let Some(view) = &self.view
+            && let Reads::Snapshot(snapshot) = view.reads()
+            && snapshot.0 < self.index.born.load(Ordering::Relaxed)
+        {
+            return Err(EngineError::TableChanged);
         }
         Ok(())
     }

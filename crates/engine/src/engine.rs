@@ -42,6 +42,8 @@ pub(crate) struct Inner {
     /// Tables whose counters the log does not know yet.
     pub counters_to_log: Mutex<Vec<(u64, Arc<crate::table::Counters>)>>,
     pub counters_wait: AtomicBool,
+    /// Numbers the spill files of sorts.
+    pub next_spill: Arc<AtomicU64>,
     pub commit_sync: AtomicBool,
     /// From where recovery would read the log now.
     pub replay_from: AtomicU64,

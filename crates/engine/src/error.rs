@@ -22,6 +22,13 @@ pub enum EngineError {
     Conflict,
     /// The row to change does not exist.
     NotFound,
+    /// The table or its index came to be after the snapshot was taken.
+    TableChanged,
+    /// The table has no index of this number.
+    NoSuchIndex {
+        /// The number.
+        index: u32,
+    },
     /// A table of this name exists.
     TableExists {
         /// The name.
@@ -77,6 +84,8 @@ impl fmt::Display for EngineError {
             Self::DuplicateKey => f.write_str("an entry of the same unique key exists"),
             Self::Conflict => f.write_str("the row changed after the snapshot was taken"),
             Self::NotFound => f.write_str("the row does not exist"),
+            Self::TableChanged => f.write_str("the table was changed after the snapshot was taken"),
+            Self::NoSuchIndex { index } => write!(f, "the table has no index {index}"),
             Self::TableExists { name } => write!(f, "table {name} exists already"),
             Self::NoSuchTable { name } => write!(f, "table {name} does not exist"),
             Self::TableDamaged { name, cause } => {

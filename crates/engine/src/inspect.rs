@@ -51,7 +51,7 @@ impl TableHandle {
             height: tree.height,
             runs: tree.runs,
             tombstones: tree.deletes + tree.range_tombstones,
-            codec: index.entry.codec,
+            codec: index.tree.options().codec,
         })
     }
 

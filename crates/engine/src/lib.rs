@@ -33,6 +33,7 @@
 //! # }
 //! ```
 
+mod alter;
 mod background;
 mod budget;
 pub mod catalogue;
@@ -55,6 +56,7 @@ mod write;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use alter::{AddedIndex, Alteration, AlterationPlan, PlannedIndex};
 pub use cursor::{Cursor, ReadMode, Row, Seek};
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};

@@ -15,8 +15,8 @@
 use crate::background::Background;
 use crate::budget::Budget;
 use crate::catalogue::{
-    CATALOGUE_FILE, Catalogue, ID_MAX, TableEntry, UNNAMED_IDS_MAX, decode_indexes_changed,
-    decode_paths, read_catalogue, write_catalogue,
+    AlteredTable, CATALOGUE_FILE, Catalogue, ID_MAX, TableEntry, UNNAMED_IDS_MAX,
+    decode_indexes_changed, decode_paths, decode_tables_altered, read_catalogue, write_catalogue,
 };
 use crate::engine::Inner;
 use crate::error::{EngineError, EngineResult};
@@ -66,6 +66,8 @@ struct Replay {
     places: Option<HashMap<FileId, PathBuf>>,
     /// Prepared transactions by name, whatever became of them since.
     prepared: BTreeMap<Vec<u8>, Vec<WriteId>>,
+    /// Tables of which a file is not there, and which file.
+    lacking: BTreeMap<u64, PathBuf>,
     records: u64,
     unlooked_bytes: u64,
     /// Tables that could not be opened, with the reason. The log may tell later
@@ -144,6 +146,7 @@ pub(crate) fn open(
             .into_iter()
             .map(|entry| (entry.xid, entry.write_ids))
             .collect(),
+        lacking: BTreeMap::new(),
         records: 0,
         unlooked_bytes: 0,
         lost: BTreeMap::new(),
@@ -159,6 +162,9 @@ pub(crate) fn open(
         replay_from,
         &mut |lsn, record| replay.apply(lsn, &record),
     )?;
+    for (id, path) in std::mem::take(&mut replay.lacking) {
+        replay.take_opened(id, Err(StorageError::NotFound { path }), &|_| false)?;
+    }
     let counts = EngineCounts::default();
     counts
         .recovered_records
@@ -180,6 +186,7 @@ pub(crate) fn open(
         house: crate::checkpoint::new_house(),
         counters_to_log: Mutex::new(Vec::new()),
         counters_wait: AtomicBool::new(false),
+        next_spill: Arc::default(),
         log,
         instance,
         counts,
@@ -265,7 +272,8 @@ fn find_moved(inner: &Inner) -> EngineResult<()> {
     Ok(())
 }
 
-/// Removes index files that no table has: leftovers of a crash. Their ids are
+/// Removes index files that no table has, and spill files: leftovers of a
+/// crash. Their ids are
 /// not given out again, for a removal that another crash undoes must not leave
 /// two files of one id.
 fn remove_orphans(inner: &Inner) -> EngineResult<()> {
@@ -278,6 +286,11 @@ fn remove_orphans(inner: &Inner) -> EngineResult<()> {
         (known, files)
     };
     let mut changed = BTreeSet::new();
+    for path in inner.disk.list(root)? {
+        if crate::alter::is_spill(&path) {
+            inner.disk.remove(&path)?;
+        }
+    }
     for path in index_files(&inner.disk, root, known.iter())? {
         let Some(file) = file_id_of(&path) else {
             continue;
@@ -412,6 +425,7 @@ impl Replay {
             | Record::TableDropped { .. }
             | Record::TableRenamed { .. }
             | Record::IndexesChanged { .. }
+            | Record::TablesAltered { .. }
             | Record::Counter { .. }
                 if lsn < self.tables_lsn =>
             {
@@ -427,6 +441,7 @@ impl Replay {
                 Ok(())
             }
             Record::TableDropped { table_id } => {
+                self.lacking.remove(&table_id);
                 if let Some(state) = self.tables.remove(table_id) {
                     self.forget_files(&state.entry);
                 }
@@ -450,6 +465,7 @@ impl Replay {
                 let old = state.entry.clone();
                 state.entry.indexes = indexes;
                 state.entry.incomplete = false;
+                self.lacking.remove(&id);
                 state.counters.reset();
                 *state.slot.lock() = None;
                 let next = state.entry.indexes.iter().map(|i| i.file.0 + 1).max();
@@ -458,6 +474,12 @@ impl Replay {
                 }
                 self.tables.next_file = self.tables.next_file.max(next.unwrap_or(0));
                 self.forget_files(&old);
+                Ok(())
+            }
+            Record::TablesAltered { bytes } => {
+                for table in decode_tables_altered(bytes).map_err(malformed(lsn))? {
+                    self.alter(table)?;
+                }
                 Ok(())
             }
             Record::Counter {
@@ -561,24 +583,70 @@ impl Replay {
             self.indexes.insert(file, None);
             return Ok(());
         };
-        let entry = as_found(
+        let id = state.entry.id;
+        self.open_found(id, &[], &|_| true)
+    }
+
+    /// Opens a table, where `kept` are open already, and takes up those of its
+    /// indexes that are new here. A file that is not there may be of an index
+    /// that the log drops later on: the table is opened without it, and found
+    /// lacking at the end if it still is.
+    fn open_found(
+        &mut self,
+        id: u64,
+        kept: &[Arc<Index>],
+        is_new: &dyn Fn(FileId) -> bool,
+    ) -> EngineResult<()> {
+        let Some(state) = self.tables.by_id.get(&id) else {
+            return Ok(());
+        };
+        let root = self.options.directory.clone();
+        let mut entry = as_found(&self.disk, &root, &mut self.places, &state.entry)?;
+        let counters = Arc::clone(&state.counters);
+        let (mut there, mut lacking) = (Vec::new(), None);
+        for index in std::mem::take(&mut entry.indexes) {
+            if self.disk.exists(&root.join(&index.path))? {
+                there.push(index);
+            } else {
+                self.indexes.insert(index.file, None);
+                lacking.get_or_insert(root.join(index.path));
+            }
+        }
+        entry.indexes = there;
+        match lacking {
+            Some(path) => self.lacking.insert(id, path),
+            None => self.lacking.remove(&id),
+        };
+        let table = Table::open_with(
             &self.disk,
-            &self.options.directory,
-            &mut self.places,
-            &state.entry,
-        )?;
-        match Table::open(
-            &self.disk,
-            &self.options.directory,
+            &root,
             &entry,
-            &state.counters,
+            &counters,
             &self.cache,
             &self.updates,
-        ) {
+            kept,
+        );
+        self.take_opened(id, table, is_new)
+    }
+
+    /// Takes up a table that was opened, with those of its indexes that are
+    /// new here; or leaves it out when its files are not sound.
+    fn take_opened(
+        &mut self,
+        id: u64,
+        table: StorageResult<Table>,
+        is_new: &dyn Fn(FileId) -> bool,
+    ) -> EngineResult<()> {
+        let Some(state) = self.tables.by_id.get_mut(&id) else {
+            return Ok(());
+        };
+        match table {
             Ok(table) => {
                 for index in table.indexes.load().iter() {
-                    self.indexes
-                        .insert(index.entry.file, Some(Arc::clone(index)));
+                    if is_new(index.entry.file) {
+                        self.indexes
+                            .insert(index.entry.file, Some(Arc::clone(index)));
+                    }
                 }
                 *state.slot.lock() = Some(Arc::new(table));
                 Ok(())
@@ -589,17 +657,58 @@ impl Replay {
                 | StorageError::UnsupportedFormat { .. }),
             ) => {
                 let text = format!("table {} is not recovered: {cause}", state.entry.name);
-                let id = state.entry.id;
-                self.lost.insert(id, text);
-                if let Some(state) = self.tables.by_id.get_mut(&id) {
-                    state.entry.incomplete = true;
-                    for index in &state.entry.indexes {
-                        self.indexes.insert(index.file, None);
-                    }
-                }
+                self.lost.insert(state.entry.id, text);
+                state.entry.incomplete = true;
+                *state.slot.lock() = None;
+                let entry = state.entry.clone();
+                self.forget_files(&entry);
                 Ok(())
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives a table the indexes and the metadata that an alteration left. What
+    /// was logged for the new files before is in them.
+    fn alter(&mut self, table: AlteredTable) -> EngineResult<()> {
+        let Some(state) = self.tables.by_id.get_mut(&table.id) else {
+            return Ok(());
+        };
+        let mut entry = state.entry.clone();
+        let old = std::mem::replace(&mut entry.indexes, table.indexes);
+        entry.metadata = table.metadata;
+        let (mut dropped, mut added) = (entry.clone(), BTreeSet::new());
+        dropped.indexes.clear();
+        for index in old {
+            let kept = entry.indexes.iter_mut().find(|new| new.file == index.file);
+            match kept {
+                // What the catalogue or this replay knows of it is newer.
+                Some(kept) => {
+                    kept.oldest_write_id = index.oldest_write_id;
+                    kept.path = index.path;
+                }
+                None => dropped.indexes.push(index),
+            }
+        }
+        for index in &entry.indexes {
+            if !state.entry.indexes.iter().any(|old| old.file == index.file) {
+                added.insert(index.file);
+            }
+        }
+        state.entry = entry;
+        let open = state.slot.lock().take();
+        let next = state.entry.indexes.iter().map(|index| index.file.0 + 1);
+        self.tables.next_file = next.fold(self.tables.next_file, u64::max);
+        self.forget_files(&dropped);
+        for file in &added {
+            self.indexes.remove(file);
+        }
+        match open {
+            Some(open) => {
+                let kept = open.indexes.load_full();
+                self.open_found(table.id, &kept, &|file| added.contains(&file))
+            }
+            None => Ok(()),
         }
     }
 

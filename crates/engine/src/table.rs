@@ -168,6 +168,9 @@ pub(crate) struct Index {
     pub gone: AtomicBool,
     /// Recovery skips what was logged before: the file holds it.
     pub replay_from: Lsn,
+    /// The newest commit when the index came to be: whoever took a snapshot
+    /// before it misses what was in the table then. Zero: before anybody's.
+    pub born: AtomicU64,
     /// No unsettled id below is in the durable file.
     pub durable_oldest: AtomicU64,
     failing: AtomicBool,
@@ -183,6 +186,7 @@ impl Index {
             listed: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             replay_from: tree.flushed_lsn(),
+            born: AtomicU64::new(0),
             durable_oldest: AtomicU64::new(oldest_of(&tree).0),
             failing: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -284,13 +288,34 @@ fn oldest_of(tree: &Tree) -> WriteId {
     range.map_or(WriteId::SETTLED, |(oldest, _)| oldest)
 }
 
+/// Lets a tree write from now on what the catalogue says. Its file may remember
+/// an older choice.
+pub(crate) fn adopt_options(tree: &Tree, entry: &IndexEntry) {
+    let old = tree.options();
+    let mut options = (*old).clone();
+    options.codec = entry.codec;
+    options.filters = entry.exact_lookups;
+    options.value_planes = entry.value_fixed_bytes;
+    if entry.page_bytes != 0 {
+        options.page_bytes = entry.page_bytes;
+    }
+    if options != *old {
+        tree.set_options(options);
+    }
+}
+
 /// One open table.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub id: u64,
     pub name: RwLock<Arc<str>>,
-    pub metadata: Arc<[u8]>,
+    pub metadata: RwLock<Arc<[u8]>>,
+    /// Its indexes, and behind them those that an alteration builds.
     pub indexes: ArcSwap<Vec<Arc<Index>>>,
+    /// How many of them are being built.
+    pub building: AtomicUsize,
+    /// One alteration at a time.
+    pub altering: AtomicBool,
     pub counters: Arc<Counters>,
     pub damaged: Arc<AtomicBool>,
     pub handles: AtomicUsize,
@@ -306,18 +331,42 @@ impl Table {
         cache: &Arc<PageCache>,
         updates: &Arc<dyn UpdateFunctions>,
     ) -> StorageResult<Self> {
-        let damaged = Arc::new(AtomicBool::new(false));
+        Self::open_with(disk, root, entry, counters, cache, updates, &[])
+    }
+
+    /// The same, with indexes among `kept` that are open already.
+    pub(crate) fn open_with(
+        disk: &Arc<dyn Disk>,
+        root: &Path,
+        entry: &TableEntry,
+        counters: &Arc<Counters>,
+        cache: &Arc<PageCache>,
+        updates: &Arc<dyn UpdateFunctions>,
+        kept: &[Arc<Index>],
+    ) -> StorageResult<Self> {
+        let damaged = match kept.first() {
+            Some(index) => Arc::clone(&index.damaged),
+            None => Arc::new(AtomicBool::new(false)),
+        };
         let mut indexes = Vec::with_capacity(entry.indexes.len());
         for index in &entry.indexes {
+            if let Some(open) = kept.iter().find(|open| open.entry.file == index.file) {
+                adopt_options(&open.tree, index);
+                indexes.push(Arc::clone(open));
+                continue;
+            }
             let path = root.join(&index.path);
             let tree = Tree::open(disk, &path, Some(index.file), cache, updates)?;
+            adopt_options(&tree, index);
             indexes.push(Arc::new(Index::new(index.clone(), tree, &damaged)));
         }
         Ok(Self {
             id: entry.id,
             name: RwLock::new(entry.name.as_str().into()),
-            metadata: entry.metadata.as_slice().into(),
+            metadata: RwLock::new(entry.metadata.as_slice().into()),
             indexes: ArcSwap::from_pointee(indexes),
+            building: AtomicUsize::new(0),
+            altering: AtomicBool::new(false),
             counters: Arc::clone(counters),
             damaged,
             handles: AtomicUsize::new(0),

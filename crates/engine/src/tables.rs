@@ -8,7 +8,9 @@
 //! - truncate: new files durable, the record, then the old files are removed.
 //! - rename: the record with the new paths, then the files are renamed.
 
-use crate::catalogue::{Catalogue, IndexEntry, TableEntry, encode_indexes_changed, encode_paths};
+use crate::catalogue::{
+    Catalogue, IndexEntry, TableEntry, VALUE_FIXED_BYTES_MAX, encode_indexes_changed, encode_paths,
+};
 use crate::engine::{Engine, Inner};
 use crate::error::{EngineError, EngineResult};
 use crate::name::TableName;
@@ -19,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{Codec, FileId, StorageError, StorageResult, WriteId};
+use teak_base::{Codec, CommitSequence, FileId, StorageError, StorageResult, WriteId};
 use teak_disk::Disk;
 use teak_tree::{Tree, TreeOptions};
 use teak_write_ahead_log::Record;
@@ -83,6 +85,9 @@ pub(crate) struct Tables {
     /// File ids below are never given out again, whatever a crash does.
     pub reserved_files: u64,
     pub by_id: BTreeMap<u64, TableState>,
+    /// The newest commit when a file came to be, of those made since the engine
+    /// was opened.
+    pub births: HashMap<FileId, CommitSequence>,
     by_name: HashMap<String, u64>,
 }
 
@@ -93,6 +98,7 @@ impl Tables {
             next_file: catalogue.next_file,
             reserved_files: catalogue.next_file,
             by_id: BTreeMap::new(),
+            births: HashMap::new(),
             by_name: HashMap::new(),
         };
         for (_, entry) in std::mem::take(&mut catalogue.tables) {
@@ -118,6 +124,9 @@ impl Tables {
     pub(crate) fn remove(&mut self, id: u64) -> Option<TableState> {
         let state = self.by_id.remove(&id)?;
         self.by_name.remove(&state.entry.name);
+        for index in &state.entry.indexes {
+            self.births.remove(&index.file);
+        }
         Some(state)
     }
 
@@ -159,6 +168,8 @@ pub(crate) fn page_bytes_fit(bytes: u32) -> bool {
 pub struct TableHandle {
     pub(crate) inner: Arc<Inner>,
     pub(crate) table: Arc<Table>,
+    /// As of when the handle was made.
+    metadata: Arc<[u8]>,
 }
 
 impl Drop for TableHandle {
@@ -168,6 +179,21 @@ impl Drop for TableHandle {
 }
 
 impl TableHandle {
+    fn new(inner: &Arc<Inner>, table: Arc<Table>) -> Self {
+        table.handles.fetch_add(1, Ordering::AcqRel);
+        let metadata = Arc::clone(&table.metadata.read());
+        Self {
+            inner: Arc::clone(inner),
+            table,
+            metadata,
+        }
+    }
+
+    /// Another handle of the same table.
+    pub(crate) fn share(&self) -> Self {
+        Self::new(&self.inner, Arc::clone(&self.table))
+    }
+
     /// One of its indexes.
     pub(crate) fn index(&self, index: u32) -> EngineResult<Arc<Index>> {
         let indexes = self.table.indexes.load();
@@ -184,16 +210,18 @@ impl TableHandle {
         self.table.name()
     }
 
-    /// What the caller gave at creation.
+    /// What the caller gave at creation or at the last alteration, as of when
+    /// the handle was made.
     #[must_use]
     pub fn metadata(&self) -> &[u8] {
-        &self.table.metadata
+        &self.metadata
     }
 
-    /// How many indexes it has.
+    /// How many indexes it has; those that an alteration builds do not count.
     #[must_use]
     pub fn index_count(&self) -> usize {
-        self.table.indexes.load().len()
+        let building = self.table.building.load(Ordering::Acquire);
+        self.table.indexes.load().len().saturating_sub(building)
     }
 
     /// Whether damage was met since the table was opened.
@@ -261,7 +289,7 @@ fn no_such_counter(counter: u8) -> EngineError {
 }
 
 pub(crate) fn no_such_index(index: u32) -> EngineError {
-    EngineError::InvalidArgument(format!("the table has no index {index}"))
+    EngineError::NoSuchIndex { index }
 }
 
 /// The parent directories of some paths.
@@ -298,7 +326,7 @@ impl Inner {
 
     /// Creates empty index files, durable with their names. Removes them again
     /// when one fails.
-    fn create_files(&self, indexes: &[IndexEntry]) -> StorageResult<Vec<Arc<Tree>>> {
+    pub(crate) fn create_files(&self, indexes: &[IndexEntry]) -> StorageResult<Vec<Arc<Tree>>> {
         let mut trees = Vec::with_capacity(indexes.len());
         let paths: Vec<PathBuf> = indexes.iter().map(|index| index.path.clone()).collect();
         let made = (|| {
@@ -363,6 +391,13 @@ impl Inner {
             &self.cache,
             &self.updates,
         )?;
+        let tables = self.tables.lock();
+        for index in table.indexes.load().iter() {
+            if let Some(born) = tables.births.get(&index.entry.file) {
+                index.born.store(born.0, Ordering::Release);
+            }
+        }
+        drop(tables);
         for index in table.indexes.load().iter() {
             if index.tree.pending_work_bytes() > 0 {
                 self.note_written(index);
@@ -371,7 +406,7 @@ impl Inner {
         Ok(Arc::new(table))
     }
 
-    fn index_entries(
+    pub(crate) fn index_entries(
         &self,
         name: &TableName,
         definitions: impl ExactSizeIterator<Item = IndexDefinition>,
@@ -393,7 +428,7 @@ impl Inner {
                 codec: index.codec,
                 page_bytes: index.page_bytes,
                 exact_lookups: index.exact_lookups,
-                value_fixed_bytes: index.value_fixed_bytes.min(64 << 10),
+                value_fixed_bytes: index.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
                 oldest_write_id: WriteId::SETTLED,
             })
             .collect())
@@ -422,7 +457,7 @@ impl Inner {
         self.background.announce_room();
     }
 
-    fn log_table_change(&self, record: &Record<'_>) -> StorageResult<()> {
+    pub(crate) fn log_table_change(&self, record: &Record<'_>) -> StorageResult<()> {
         let lsn = self.log.append(record)?;
         self.log.sync_or_take_back(lsn)
     }
@@ -457,11 +492,27 @@ fn check(definition: &TableDefinition) -> EngineResult<()> {
     if definition.metadata.len() > METADATA_BYTES_MAX {
         return refuse(format!("metadata exceeds {METADATA_BYTES_MAX} bytes"));
     }
-    for index in &definition.indexes {
-        let fits = page_bytes_fit(index.page_bytes);
-        if !fits {
-            return refuse(format!("pages of {} bytes", index.page_bytes));
-        }
+    definition.indexes.iter().try_for_each(check_index)
+}
+
+pub(crate) fn check_index(index: &IndexDefinition) -> EngineResult<()> {
+    let fits = page_bytes_fit(index.page_bytes);
+    if !fits {
+        let text = format!("pages of {} bytes", index.page_bytes);
+        return Err(EngineError::InvalidArgument(text));
+    }
+    Ok(())
+}
+
+/// Refuses what would pull the files away under an alteration. The caller holds
+/// the lock on table changes.
+fn require_unaltered(slot: &Slot) -> EngineResult<()> {
+    let open = slot.lock();
+    let altering = |table: &Arc<Table>| table.altering.load(Ordering::Acquire);
+    if open.as_ref().is_some_and(altering) {
+        return Err(EngineError::InvalidArgument(
+            "the table is being altered".into(),
+        ));
     }
     Ok(())
 }
@@ -501,7 +552,12 @@ impl Engine {
             inner.remove_unlogged(&entry.indexes, &error);
             return Err(error.into());
         }
-        inner.tables.lock().insert(entry);
+        let born = inner.transactions.newest();
+        let mut tables = inner.tables.lock();
+        for index in &entry.indexes {
+            tables.births.insert(index.file, born);
+        }
+        tables.insert(entry);
         Ok(())
     }
 
@@ -548,12 +604,9 @@ impl Engine {
                 table
             }
         };
-        table.handles.fetch_add(1, Ordering::AcqRel);
+        let handle = TableHandle::new(inner, table);
         drop(open);
-        Ok(TableHandle {
-            inner: Arc::clone(inner),
-            table,
-        })
+        Ok(handle)
     }
 
     /// Whether a table of this name exists.
@@ -574,6 +627,20 @@ impl Engine {
         Ok(self.inner.tables.lock().require(&name)?.entry.id)
     }
 
+    /// Names and metadata of the tables whose names begin so.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when it is no table name.
+    pub fn tables_metadata(&self, prefix: &str) -> EngineResult<Vec<(String, Vec<u8>)>> {
+        let prefix = TableName::parse(prefix)?;
+        let tables = self.inner.tables.lock();
+        let entries = tables.by_id.values().map(|state| &state.entry);
+        Ok(entries
+            .filter(|entry| entry.name.starts_with(&prefix.name))
+            .map(|entry| (entry.name.clone(), entry.metadata.clone()))
+            .collect())
+    }
+
     /// The names of all tables, in no order.
     #[must_use]
     pub fn table_names(&self) -> Vec<String> {
@@ -591,7 +658,12 @@ impl Engine {
         let name = TableName::parse(name)?;
         let state = {
             let _changes = inner.table_changes.lock();
-            let table_id = inner.tables.lock().require(&name)?.entry.id;
+            let (table_id, slot) = {
+                let tables = inner.tables.lock();
+                let state = tables.require(&name)?;
+                (state.entry.id, Arc::clone(&state.slot))
+            };
+            require_unaltered(&slot)?;
             inner.log_table_change(&Record::TableDropped { table_id })?;
             inner.tables.lock().remove(table_id)
         };
@@ -620,13 +692,15 @@ impl Engine {
         let inner = &self.inner;
         let (from, to) = (TableName::parse(from)?, TableName::parse(to)?);
         let _changes = inner.table_changes.lock();
-        let entry = {
+        let (entry, slot) = {
             let tables = inner.tables.lock();
             if tables.find(&to.name).is_some() {
                 return Err(EngineError::TableExists { name: to.name });
             }
-            tables.require(&from)?.entry.clone()
+            let state = tables.require(&from)?;
+            (state.entry.clone(), Arc::clone(&state.slot))
         };
+        require_unaltered(&slot)?;
         let old: Vec<PathBuf> = entry.indexes.iter().map(|i| i.path.clone()).collect();
         let mut new: Vec<PathBuf> = entry
             .indexes
@@ -680,7 +754,12 @@ impl Engine {
         let name = TableName::parse(name)?;
         let old = {
             let _changes = inner.table_changes.lock();
-            let entry = inner.tables.lock().require(&name)?.entry.clone();
+            let (entry, slot) = {
+                let tables = inner.tables.lock();
+                let state = tables.require(&name)?;
+                (state.entry.clone(), Arc::clone(&state.slot))
+            };
+            require_unaltered(&slot)?;
             let definitions = entry.indexes.iter().map(|index| IndexDefinition {
                 label: index.label.clone(),
                 codec: index.codec,
@@ -696,22 +775,30 @@ impl Engine {
                 inner.remove_unlogged(&indexes, &error);
                 return Err(error.into());
             }
-            let slot = {
+            let born = inner.transactions.newest();
+            {
                 let mut tables = inner.tables.lock();
+                for (old, new) in entry.indexes.iter().zip(&indexes) {
+                    tables.births.remove(&old.file);
+                    tables.births.insert(new.file, born);
+                }
                 let Some(state) = tables.by_id.get_mut(&entry.id) else {
                     return Err(EngineError::NoSuchTable { name: name.name });
                 };
                 state.entry.indexes.clone_from(&indexes);
                 state.entry.incomplete = false;
                 state.counters.reset();
-                Arc::clone(&state.slot)
-            };
+            }
             if let Some(table) = &*slot.lock() {
                 inner.abandon(table);
                 let indexes = indexes
                     .into_iter()
                     .zip(trees)
-                    .map(|(entry, tree)| Arc::new(Index::new(entry, tree, &table.damaged)))
+                    .map(|(entry, tree)| {
+                        let index = Index::new(entry, tree, &table.damaged);
+                        index.born.store(born.0, Ordering::Release);
+                        Arc::new(index)
+                    })
                     .collect();
                 table.indexes.store(Arc::new(indexes));
                 table.damaged.store(false, Ordering::Release);

@@ -168,6 +168,11 @@ log_records! {
         /// What is left of it.
         bytes: Rest<'a>,
     }
+    /// Tables have other indexes and other metadata, all of them at once.
+    TablesAltered = 13 {
+        /// As the engine encodes it.
+        bytes: &'a [u8],
+    }
 }
 
 /// Makes the record that begins at `start` of `stream` a void one of the same

@@ -172,6 +172,45 @@ pub(crate) fn decode_indexes_changed(bytes: &[u8]) -> Decoded<(u64, Vec<IndexEnt
     Ok((table, indexes))
 }
 
+/// What an alteration makes of one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AlteredTable {
+    pub id: u64,
+    pub metadata: Vec<u8>,
+    pub indexes: Vec<IndexEntry>,
+}
+
+/// The bytes of a record that alters tables together.
+pub(crate) fn encode_tables_altered(tables: &[AlteredTable]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.put_varint(tables.len() as u64);
+    for table in tables {
+        out.put_varint(table.id);
+        out.put_bytes(&table.metadata);
+        put_indexes(&mut out, &table.indexes);
+    }
+    out
+}
+
+pub(crate) fn decode_tables_altered(bytes: &[u8]) -> Decoded<Vec<AlteredTable>> {
+    let mut take = Take::new(bytes);
+    let tables = take_list(&mut take, |take| {
+        let table = AlteredTable {
+            id: take.varint()?,
+            metadata: take.bytes()?.to_vec(),
+            indexes: take_list(take, IndexEntry::take)?,
+        };
+        if table.indexes.is_empty() {
+            return Err(Malformed);
+        }
+        Ok(table)
+    })?;
+    if !take.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(tables)
+}
+
 /// The bytes of a rename's new paths, in the order of the table's indexes.
 pub(crate) fn encode_paths(paths: &[PathBuf]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -243,6 +243,7 @@ mod tests {
             let _ = TableEntry::take(&mut Take::new(&payload));
             let _ = super::super::decode_paths(&payload);
             let _ = super::super::decode_indexes_changed(&payload);
+            let _ = super::super::decode_tables_altered(&payload);
         }
     }
 }

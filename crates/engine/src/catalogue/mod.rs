@@ -9,8 +9,8 @@ mod codec;
 mod file;
 
 pub(crate) use codec::{
-    ID_MAX, UNNAMED_IDS_MAX, decode_indexes_changed, decode_paths, encode_indexes_changed,
-    encode_paths,
+    AlteredTable, ID_MAX, UNNAMED_IDS_MAX, decode_indexes_changed, decode_paths,
+    decode_tables_altered, encode_indexes_changed, encode_paths, encode_tables_altered,
 };
 pub use file::{CATALOGUE_FILE, CATALOGUE_VERSION, decode_catalogue};
 pub(crate) use file::{encode_catalogue, read_catalogue, write_catalogue};
@@ -19,6 +19,9 @@ pub use crate::prepared::PreparedEntry;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use teak_base::{Codec, FileId, Lsn, WriteId};
+
+/// Most leading bytes of values that are kept column by column.
+pub(crate) const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
 
 /// One index of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +43,22 @@ pub struct IndexEntry {
     /// The oldest unsettled write id in the file when the catalogue was
     /// written; zero when all was settled.
     pub oldest_write_id: WriteId,
+}
+
+impl IndexEntry {
+    /// The entry of the same file under another definition.
+    pub(crate) fn redefined(&self, definition: &crate::IndexDefinition) -> Self {
+        Self {
+            file: self.file,
+            path: self.path.clone(),
+            label: definition.label.clone(),
+            codec: definition.codec,
+            page_bytes: definition.page_bytes,
+            exact_lookups: definition.exact_lookups,
+            value_fixed_bytes: definition.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
+            oldest_write_id: self.oldest_write_id,
+        }
+    }
 }
 
 /// One table.

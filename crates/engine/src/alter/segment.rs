@@ -1,0 +1,80 @@
+//! Entries in memory, sorted in one go: what a sort takes at a time.
+
+/// One entry of a segment.
+#[derive(Clone, Copy)]
+struct Item {
+    /// The key's first eight bytes, which decide most comparisons.
+    prefix: u64,
+    at: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+}
+
+/// Entries one after the other, and their order.
+#[derive(Default)]
+pub(crate) struct Segment {
+    bytes: Vec<u8>,
+    items: Vec<Item>,
+}
+
+fn prefix_of(key: &[u8]) -> u64 {
+    let mut prefix = [0; 8];
+    for (to, from) in prefix.iter_mut().zip(key) {
+        *to = *from;
+    }
+    u64::from_be_bytes(prefix)
+}
+
+impl Segment {
+    /// Memory that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.len() + self.items.len() * size_of::<Item>()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Adds an entry; false when the segment cannot hold it beside the others.
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let (Ok(at), Ok(key_bytes), Ok(value_bytes)) = (
+            u32::try_from(self.bytes.len()),
+            u32::try_from(key.len()),
+            u32::try_from(value.len()),
+        ) else {
+            return false;
+        };
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.items.push(Item {
+            prefix: prefix_of(key),
+            at,
+            key_bytes,
+            value_bytes,
+        });
+        true
+    }
+
+    pub(crate) fn sort(&mut self) {
+        let bytes = &self.bytes;
+        self.items.sort_unstable_by(|one, other| {
+            let by_prefix = one.prefix.cmp(&other.prefix);
+            by_prefix.then_with(|| key_of(bytes, one).cmp(key_of(bytes, other)))
+        });
+    }
+
+    /// The entry at a place of the order.
+    pub(crate) fn entry(&self, place: usize) -> Option<(&[u8], &[u8])> {
+        let item = self.items.get(place)?;
+        let at = item.at as usize + item.key_bytes as usize;
+        let value = self.bytes.get(at..at + item.value_bytes as usize)?;
+        Some((key_of(&self.bytes, item), value))
+    }
+}
+
+fn key_of<'a>(bytes: &'a [u8], item: &Item) -> &'a [u8] {
+    let at = item.at as usize;
+    bytes
+        .get(at..at + item.key_bytes as usize)
+        .unwrap_or_default()
+}

@@ -1,0 +1,333 @@
+//! Sorting the entries of a new index, in memory as long as they fit.
+//!
+//! 1. Entries gather in a segment. A full segment is sorted, which takes a
+//!    moment that a killed statement can wait for.
+//! 2. When the sorted segments take their share of memory, they are merged into
+//!    a spill file.
+//! 3. At the end everything is merged in one pass; before that, spills are
+//!    merged among themselves while they are too many to be read at once.
+
+use super::segment::Segment;
+use super::spill::{Spill, SpillReader, SpillWriter};
+use crate::error::{EngineError, EngineResult};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
+use teak_disk::Disk;
+use teak_transactions::WaitError;
+
+/// Largest segment, in bytes: sorting one is what cannot be interrupted.
+const SEGMENT_BYTES_MAX: usize = 8 << 20;
+
+/// Spills that are read at once.
+const SPILLS_MAX: usize = 128;
+
+/// Entries between two looks at the interrupt.
+const LOOK_ENTRIES: u64 = 1024;
+
+/// Says whether whoever waits for the sort wants it to end.
+pub(crate) type Interrupted = dyn Fn() -> bool + Send;
+
+/// What the sorts of one engine share.
+#[derive(Clone)]
+pub(crate) struct SpillPlace {
+    pub disk: Arc<dyn Disk>,
+    pub directory: PathBuf,
+    pub next: Arc<AtomicU64>,
+}
+
+/// Takes entries in any order.
+pub(crate) struct Sorter {
+    place: SpillPlace,
+    budget: usize,
+    active: Segment,
+    sorted: Vec<Segment>,
+    sorted_bytes: usize,
+    spills: Vec<Spill>,
+    entries: u64,
+}
+
+impl Sorter {
+    /// `budget`: bytes of memory it may take.
+    pub(crate) fn new(place: SpillPlace, budget: usize) -> Self {
+        Self {
+            place,
+            budget,
+            active: Segment::default(),
+            sorted: Vec::new(),
+            sorted_bytes: 0,
+            spills: Vec::new(),
+            entries: 0,
+        }
+    }
+
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Adds an entry.
+    pub(crate) fn add(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        interrupted: &Interrupted,
+    ) -> EngineResult<()> {
+        let segment_bytes = SEGMENT_BYTES_MAX.min(self.budget / 2);
+        let bytes = self.active.memory() + key.len() + value.len();
+        if bytes > segment_bytes && !self.active.is_empty() {
+            self.end_segment(interrupted)?;
+        }
+        if !self.active.push(key, value) {
+            return Err(EngineError::Internal("an entry is too large".into()));
+        }
+        self.entries += 1;
+        Ok(())
+    }
+
+    fn end_segment(&mut self, interrupted: &Interrupted) -> EngineResult<()> {
+        let mut segment = std::mem::take(&mut self.active);
+        segment.sort();
+        self.sorted_bytes += segment.memory();
+        self.sorted.push(segment);
+        if self.sorted_bytes > self.budget / 2 {
+            let segments = std::mem::take(&mut self.sorted);
+            self.sorted_bytes = 0;
+            let sources = segments.into_iter().map(Source::memory).collect();
+            let spill = self.spill(sources, interrupted)?;
+            self.spills.push(spill);
+        }
+        Ok(())
+    }
+
+    /// Merges sources into a spill.
+    fn spill(&self, sources: Vec<Source>, interrupted: &Interrupted) -> EngineResult<Spill> {
+        let number = self.place.next.fetch_add(1, AtomicOrdering::Relaxed);
+        let mut writer = SpillWriter::create(&self.place.disk, &self.place.directory, number)?;
+        let mut merge = Merge::new(sources)?;
+        while let Some((key, value)) = merge.entry(interrupted)? {
+            writer.push(key, value)?;
+            merge.advance()?;
+        }
+        Ok(writer.finish()?)
+    }
+
+    /// All entries in order. Equal keys follow each other.
+    pub(crate) fn finish(mut self, interrupted: &Interrupted) -> EngineResult<Merge> {
+        if !self.active.is_empty() {
+            self.active.sort();
+            let last = std::mem::take(&mut self.active);
+            self.sorted.push(last);
+        }
+        while self.spills.len() > SPILLS_MAX {
+            let some: Vec<Spill> = self.spills.drain(..SPILLS_MAX).collect();
+            let sources = some.into_iter().map(Source::spill).collect();
+            let merged = self.spill(sources, interrupted)?;
+            self.spills.push(merged);
+        }
+        let spilled = self.spills.into_iter().map(Source::spill);
+        let sources = spilled.chain(self.sorted.into_iter().map(Source::memory));
+        Merge::new(sources.collect())
+    }
+}
+
+enum Source {
+    Memory { segment: Segment, next: usize },
+    Spill(SpillReader),
+}
+
+impl Source {
+    fn memory(segment: Segment) -> Self {
+        Self::Memory { segment, next: 0 }
+    }
+
+    fn spill(spill: Spill) -> Self {
+        Self::Spill(SpillReader::new(spill))
+    }
+
+    /// Copies the next entry; false at the end.
+    fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> EngineResult<bool> {
+        match self {
+            Self::Memory { segment, next } => {
+                let Some((found_key, found_value)) = segment.entry(*next) else {
+                    return Ok(false);
+                };
+                *next += 1;
+                key.clear();
+                key.extend_from_slice(found_key);
+                value.clear();
+                value.extend_from_slice(found_value);
+                Ok(true)
+            }
+            Self::Spill(reader) => Ok(reader.next(key, value)?),
+        }
+    }
+}
+
+/// A source and its next entry; the least key is the greatest head.
+struct Head {
+    key: Vec<u8>,
+    value: Vec<u8>,
+    source: Box<Source>,
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Head {}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key.cmp(&self.key)
+    }
+}
+
+/// Entries of several sources in order.
+pub(crate) struct Merge {
+    heads: BinaryHeap<Head>,
+    looked: u64,
+}
+
+impl Merge {
+    fn new(sources: Vec<Source>) -> EngineResult<Self> {
+        let mut heads = BinaryHeap::with_capacity(sources.len());
+        for mut source in sources {
+            let (mut key, mut value) = (Vec::new(), Vec::new());
+            if source.next(&mut key, &mut value)? {
+                heads.push(Head {
+                    key,
+                    value,
+                    source: Box::new(source),
+                });
+            }
+        }
+        Ok(Self { heads, looked: 0 })
+    }
+
+    /// The entry at hand; `None` at the end.
+    pub(crate) fn entry(
+        &mut self,
+        interrupted: &Interrupted,
+    ) -> EngineResult<Option<(&[u8], &[u8])>> {
+        self.looked += 1;
+        if self.looked % LOOK_ENTRIES == 0 && interrupted() {
+            return Err(WaitError::Interrupted.into());
+        }
+        let head = self.heads.peek();
+        Ok(head.map(|head| (head.key.as_slice(), head.value.as_slice())))
+    }
+
+    /// Moves to the next entry.
+    pub(crate) fn advance(&mut self) -> EngineResult<()> {
+        if let Some(mut top) = self.heads.peek_mut() {
+            let head = &mut *top;
+            if !head.source.next(&mut head.key, &mut head.value)? {
+                PeekMut::pop(top);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::Path;
+    use teak_disk::MemoryDisk;
+
+    fn sorted(entries: &[(Vec<u8>, Vec<u8>)], budget: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        disk.create_directories(Path::new("/d")).unwrap();
+        let place = SpillPlace {
+            disk: Arc::clone(&disk),
+            directory: "/d".into(),
+            next: Arc::default(),
+        };
+        let go_on: &Interrupted = &|| false;
+        let mut sorter = Sorter::new(place, budget);
+        for (key, value) in entries {
+            sorter.add(key, value, go_on).unwrap();
+        }
+        assert_eq!(sorter.entries(), entries.len() as u64);
+        let mut merge = sorter.finish(go_on).unwrap();
+        let mut found = Vec::new();
+        while let Some((key, value)) = merge.entry(go_on).unwrap() {
+            found.push((key.to_vec(), value.to_vec()));
+            merge.advance().unwrap();
+        }
+        drop(merge);
+        assert_eq!(disk.list(Path::new("/d")).unwrap(), Vec::<PathBuf>::new());
+        found
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn whatever_the_memory_entries_come_out_in_order(
+            entries: Vec<(Vec<u8>, Vec<u8>)>,
+            budget in 0usize..2000,
+        ) {
+            let mut expected = entries.clone();
+            expected.sort();
+            let mut found = sorted(&entries, budget);
+            prop_assert!(found.is_sorted_by_key(|(key, _)| key.clone()));
+            found.sort();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn more_spills_than_are_read_at_once() {
+        let entries: Vec<_> = (0..5000u32)
+            .map(|n| {
+                (
+                    n.wrapping_mul(2_654_435_761).to_be_bytes().to_vec(),
+                    vec![7; 20],
+                )
+            })
+            .collect();
+        let found = sorted(&entries, 300);
+        assert_eq!(found.len(), entries.len());
+        assert!(found.is_sorted());
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_merge() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let place = SpillPlace {
+            disk,
+            directory: "/".into(),
+            next: Arc::default(),
+        };
+        let mut sorter = Sorter::new(place, 1 << 20);
+        for n in 0..5000u32 {
+            sorter.add(&n.to_be_bytes(), &[], &|| false).unwrap();
+        }
+        let mut merge = sorter.finish(&|| true).unwrap();
+        let mut steps = 0;
+        let error = loop {
+            match merge.entry(&|| true) {
+                Ok(Some(_)) => steps += 1,
+                Ok(None) => unreachable!("it was interrupted before"),
+                Err(error) => break error,
+            }
+            merge.advance().unwrap();
+        };
+        assert!(matches!(error, EngineError::Wait(WaitError::Interrupted)));
+        assert!(steps < 2 * LOOK_ENTRIES);
+    }
+}

@@ -1,0 +1,183 @@
+//! Sorted entries that memory had no room for, in files `teak.sort.<number>` of
+//! the data directory. They are of no use after a crash: opening the engine
+//! removes them, and so does dropping the spill.
+//!
+//! A file is blocks of whole entries; a block is the payload's length stored
+//! and raw (u32 each), its codec (u8), a checksum (u64) and the payload.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::checksum::checksum_parts;
+use teak_base::{Codec, StorageError, StorageResult};
+use teak_disk::{Disk, DiskFile};
+
+/// How the names of spill files begin.
+pub(crate) const SPILL_PREFIX: &str = "teak.sort.";
+
+/// Raw bytes of a block, about.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+const HEAD_BYTES: usize = 17;
+
+/// A spill file, removed when dropped.
+pub(crate) struct Spill {
+    disk: Arc<dyn Disk>,
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Drop for Spill {
+    fn drop(&mut self) {
+        // What stays is removed when the engine is opened next.
+        let _ = self.disk.remove(&self.path);
+    }
+}
+
+/// Whether a file of the data directory is a spill.
+pub(crate) fn is_spill(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(SPILL_PREFIX))
+}
+
+/// Writes entries in their order.
+pub(crate) struct SpillWriter {
+    spill: Spill,
+    block: Vec<u8>,
+    out: Vec<u8>,
+}
+
+impl SpillWriter {
+    pub(crate) fn create(
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+        number: u64,
+    ) -> StorageResult<Self> {
+        let path = directory.join(format!("{SPILL_PREFIX}{number}"));
+        let file = disk.create(&path)?;
+        Ok(Self {
+            spill: Spill {
+                disk: Arc::clone(disk),
+                file,
+                path,
+                bytes: 0,
+            },
+            block: Vec::with_capacity(BLOCK_BYTES),
+            out: Vec::new(),
+        })
+    }
+
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> StorageResult<()> {
+        self.block.put_bytes(key);
+        self.block.put_bytes(value);
+        if self.block.len() >= BLOCK_BYTES {
+            self.write_block()?;
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self) -> StorageResult<()> {
+        let mut payload = Vec::new();
+        let codec = Codec::Lz4.compress(&self.block, &mut payload);
+        let payload: &[u8] = match codec {
+            Codec::None => &self.block,
+            _ => &payload,
+        };
+        self.out.clear();
+        self.out
+            .put_u32(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+        self.out
+            .put_u32(u32::try_from(self.block.len()).unwrap_or(u32::MAX));
+        self.out.put_u8(codec.number());
+        let sum = checksum_parts(&[&self.out, payload]);
+        self.out.put_u64(sum);
+        self.out.extend_from_slice(payload);
+        self.spill.file.write_all_at(&self.out, self.spill.bytes)?;
+        self.spill.bytes += self.out.len() as u64;
+        self.block.clear();
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> StorageResult<Spill> {
+        if !self.block.is_empty() {
+            self.write_block()?;
+        }
+        Ok(self.spill)
+    }
+}
+
+/// Reads a spill from its front. Keeps one block in memory.
+pub(crate) struct SpillReader {
+    spill: Spill,
+    next_block: u64,
+    block: Vec<u8>,
+    at: usize,
+}
+
+impl SpillReader {
+    pub(crate) fn new(spill: Spill) -> Self {
+        Self {
+            spill,
+            next_block: 0,
+            block: Vec::new(),
+            at: 0,
+        }
+    }
+
+    /// Copies the next entry; false at the end.
+    pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> StorageResult<bool> {
+        if self.at >= self.block.len() && !self.read_block()? {
+            return Ok(false);
+        }
+        let rest = self.block.get(self.at..).unwrap_or_default();
+        let mut take = Take::new(rest);
+        let mut entry = || Ok::<_, Malformed>((take.bytes()?, take.bytes()?));
+        let Ok((found_key, found_value)) = entry() else {
+            return Err(self.corrupt("an entry is malformed"));
+        };
+        key.clear();
+        key.extend_from_slice(found_key);
+        value.clear();
+        value.extend_from_slice(found_value);
+        self.at = self.block.len() - take.rest().len();
+        Ok(true)
+    }
+
+    fn read_block(&mut self) -> StorageResult<bool> {
+        if self.next_block >= self.spill.bytes {
+            return Ok(false);
+        }
+        let mut head = [0; HEAD_BYTES];
+        self.spill.file.read_exact_at(&mut head, self.next_block)?;
+        let mut take = Take::new(&head);
+        let mut fields = || Ok::<_, Malformed>((take.u32()?, take.u32()?, take.u8()?, take.u64()?));
+        let Ok((stored, raw, codec, sum)) = fields() else {
+            return Err(self.corrupt("a block's head is malformed"));
+        };
+        let left = self.spill.bytes - self.next_block - HEAD_BYTES as u64;
+        if u64::from(stored) > left {
+            return Err(self.corrupt("a block is longer than the file"));
+        }
+        let mut payload = vec![0; stored as usize];
+        let place = self.next_block + HEAD_BYTES as u64;
+        self.spill.file.read_exact_at(&mut payload, place)?;
+        let summed = head.get(..9).unwrap_or_default();
+        if checksum_parts(&[summed, &payload]) != sum {
+            return Err(self.corrupt("a block's checksum is wrong"));
+        }
+        let codec = Codec::from_number(codec);
+        let block = codec.and_then(|codec| match codec {
+            Codec::None => Some(payload),
+            codec => codec.decompress(&payload, raw as usize).ok(),
+        });
+        self.block = block.ok_or_else(|| self.corrupt("a block does not decompress"))?;
+        self.at = 0;
+        self.next_block = place + u64::from(stored);
+        Ok(true)
+    }
+
+    fn corrupt(&self, reason: &str) -> StorageError {
+        StorageError::corrupt(&self.spill.path, self.next_block, reason)
+    }
+}

@@ -9,6 +9,7 @@
 #![allow(unsafe_code, non_camel_case_types)]
 #![allow(clippy::missing_safety_doc)] // The contract is the header's.
 
+pub mod alter;
 pub mod arguments;
 pub mod cursor;
 pub mod engine;

@@ -50,6 +50,10 @@ pub enum teak_status {
     TEAK_INTERNAL = 17,
     /// Another process, or another engine of this one, has the data directory open.
     TEAK_IN_USE = 18,
+    /// The table or index came to be after the transaction's snapshot was taken.
+    TEAK_TABLE_CHANGED = 19,
+    /// The table has no index of this number, or has it no more.
+    TEAK_NO_SUCH_INDEX = 20,
 }
 
 use teak_status::*;
@@ -97,6 +101,8 @@ impl From<EngineError> for Failure {
             EngineError::DuplicateKey => TEAK_DUPLICATE_KEY,
             EngineError::Conflict => TEAK_CONFLICT,
             EngineError::NotFound => TEAK_NOT_FOUND,
+            EngineError::TableChanged => TEAK_TABLE_CHANGED,
+            EngineError::NoSuchIndex { .. } => TEAK_NO_SUCH_INDEX,
             EngineError::TableExists { .. } => TEAK_TABLE_EXISTS,
             EngineError::NoSuchTable { .. } => TEAK_NO_SUCH_TABLE,
             EngineError::TableDamaged { .. } => TEAK_CORRUPT,

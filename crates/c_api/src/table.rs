@@ -41,6 +41,23 @@ pub struct teak_table_definition {
     pub metadata: teak_slice,
 }
 
+pub(crate) unsafe fn definition_of(
+    index: &teak_index_definition,
+) -> Result<IndexDefinition, Failure> {
+    let codec = u8::try_from(index.codec)
+        .ok()
+        .and_then(Codec::from_number)
+        .ok_or_else(|| Failure::invalid("there is no such codec"))?;
+    Ok(IndexDefinition {
+        // SAFETY: passed on.
+        label: unsafe { index.label.text("the label") }?.to_owned(),
+        codec,
+        page_bytes: index.page_bytes,
+        exact_lookups: index.exact_lookups,
+        value_fixed_bytes: index.value_fixed_bytes,
+    })
+}
+
 /// Creates a table. Durable on return, like every change of tables.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_create(
@@ -59,18 +76,8 @@ pub unsafe extern "C" fn teak_table_create(
         let given = unsafe { array(definition.indexes, definition.index_count, "indexes") }?;
         let mut indexes = Vec::with_capacity(given.len());
         for index in given {
-            let codec = u8::try_from(index.codec)
-                .ok()
-                .and_then(Codec::from_number)
-                .ok_or_else(|| Failure::invalid("there is no such codec"))?;
-            indexes.push(IndexDefinition {
-                // SAFETY: as above.
-                label: unsafe { index.label.text("the label") }?.to_owned(),
-                codec,
-                page_bytes: index.page_bytes,
-                exact_lookups: index.exact_lookups,
-                value_fixed_bytes: index.value_fixed_bytes,
-            });
+            // SAFETY: as above.
+            indexes.push(unsafe { definition_of(index) }?);
         }
         engine.engine.create_table(&TableDefinition {
             // SAFETY: as above.
@@ -195,7 +202,35 @@ pub unsafe extern "C" fn teak_table_id(
     })
 }
 
-/// The bytes given at creation, valid while the table is open.
+/// Hands the names and the metadata of all tables whose names begin so to the sink. No table is opened.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_tables_metadata(
+    engine: *mut teak_engine,
+    prefix: teak_slice,
+    sink: Option<
+        unsafe extern "C" fn(context: *mut c_void, name: teak_slice, metadata: teak_slice),
+    >,
+    context: *mut c_void,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        let (engine, prefix) = unsafe { (reference(engine, "engine")?, prefix.text("the name")?) };
+        let sink = sink.ok_or_else(|| Failure::invalid("sink is NULL"))?;
+        for (name, metadata) in engine.engine.tables_metadata(prefix)? {
+            // SAFETY: the caller's callback, with the caller's context.
+            unsafe {
+                sink(
+                    context,
+                    teak_slice::of(name.as_bytes()),
+                    teak_slice::of(&metadata),
+                );
+            }
+        }
+        Ok(TEAK_OK)
+    })
+}
+
+/// The bytes given at creation or by the last alteration before the table was opened, valid while it is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_metadata(
     table: *mut teak_table,

@@ -155,7 +155,7 @@ static void look(teak_engine *engine, teak_table *table) {
   CHECK(count == 3);
   OK(teak_index_statistics_get(table, 0, &statistics));
   CHECK(statistics.codec == 2);
-  CHECK(teak_index_statistics_get(table, 7, &statistics) == TEAK_INVALID_ARGUMENT);
+  CHECK(teak_index_statistics_get(table, 7, &statistics) == TEAK_NO_SUCH_INDEX);
   OK(teak_records_in_range(table, 0, NONE, NONE, &entries));
   CHECK(entries > 0);
   OK(teak_engine_checkpoint(engine));
@@ -256,6 +256,73 @@ static void tables(teak_engine *engine) {
   CHECK(!exists);
 }
 
+static void count_entries(void *context, uint64_t done, uint64_t total) {
+  CHECK(done <= total);
+  *(uint64_t *)context = done;
+}
+
+static void find_metadata(void *context, teak_slice name, teak_slice metadata) {
+  if (equal(name, "db/people")) *(bool *)context = equal(metadata, "altered");
+}
+
+/* Adds an index while a row is written, refuses a unique one, drops another. */
+static void alter(teak_engine *engine, teak_table *table) {
+  const teak_index_definition rows = { text("PRIMARY"), 2, 0, true, 0 }, names = { text("name"), 1, 0, true, 0 },
+                              ends = { text("ends"), 2, 0, false, 0 };
+  teak_added_index added = { ends, true };
+  teak_alteration *alteration = NULL;
+  teak_duplicate duplicate;
+  OK(teak_alteration_begin(engine, table, &added, 1, never, NULL, &alteration));
+  OK(teak_alteration_add(alteration, 0, text("x"), text("k1")));
+  OK(teak_alteration_add(alteration, 0, text("x"), text("k2")));
+  CHECK(teak_alteration_build(alteration, NULL, NULL, &duplicate) == TEAK_DUPLICATE_KEY);
+  CHECK(duplicate.index == 0 && equal(duplicate.key, "x") && duplicate.value.len == 2);
+  teak_alteration_end(alteration);
+
+  added.unique = false;
+  uint32_t number = 0;
+  uint64_t done = 0;
+  OK(teak_alteration_begin(engine, table, &added, 1, NULL, NULL, &alteration));
+  CHECK(teak_table_drop(engine, text("./db/people")) == TEAK_INVALID_ARGUMENT);
+  OK(teak_alteration_index(alteration, 0, &number));
+  CHECK(number == 3);
+  teak_entry written[4] = { { 0, true, text("k8"), text("hal") }, { 1, true, text("hal"), text("k8") },
+                            { 2, false, text("h8"), NONE }, { number, false, text("l8"), NONE } };
+  teak_transaction *t = NULL;
+  OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &t));
+  OK(teak_insert(t, table, written, 4, NULL));
+  OK(teak_commit(t));
+  OK(teak_alteration_add(alteration, 0, text("n1"), NONE));
+  OK(teak_alteration_add(alteration, 0, text("b2"), NONE));
+  OK(teak_alteration_build(alteration, count_entries, &done, NULL));
+  CHECK(done == 2);
+  CHECK(teak_alteration_add(alteration, 0, text("z"), NONE) == TEAK_INVALID_ARGUMENT);
+  const teak_planned_index indexes[] = { { false, 0, rows }, { true, 0, ends }, { false, 1, names } };
+  const teak_alteration_plan plan = { indexes, 3, text("altered") };
+  OK(teak_alterations_commit(&alteration, &plan, 1));
+  CHECK(teak_alterations_commit(&alteration, &plan, 1) == TEAK_INVALID_ARGUMENT);
+  teak_alteration_end(alteration);
+  teak_alteration_end(NULL);
+
+  teak_cursor *cursor = NULL;
+  teak_row row;
+  OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &t));
+  OK(teak_cursor_open(t, table, 1, TEAK_LOCK_NONE, &cursor));
+  OK(teak_cursor_first(cursor, &row));
+  CHECK(equal(row.key, "b2"));
+  OK(teak_cursor_next(cursor, &row));
+  CHECK(equal(row.key, "l8"));
+  teak_cursor_close(cursor);
+  OK(teak_cursor_open(t, table, 2, TEAK_LOCK_NONE, &cursor));
+  OK(teak_cursor_get(cursor, text("hal"), &row));
+  CHECK(equal(row.value, "k8"));
+  teak_cursor_close(cursor);
+  OK(teak_rollback(t));
+  bool found = false;
+  OK(teak_tables_metadata(engine, text("./db/peo"), find_metadata, &found));
+  CHECK(found);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   teak_engine *engine = open_engine(argv[1]);
@@ -274,6 +341,7 @@ int main(int argc, char **argv) {
   engine = open_engine(argv[1]);
   OK(teak_table_open(engine, text("./db/people"), &table));
   expect_rows(engine, table);
+  alter(engine, table);
   teak_table_close(table);
   OK(teak_engine_close(engine));
 

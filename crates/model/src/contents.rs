@@ -1,7 +1,7 @@
 //! Everything committed, without its history: what two stores are compared by.
 
 use crate::journal::Event;
-use crate::model::TableId;
+use crate::model::{IndexSource, TableId};
 use crate::{Key, Value};
 use std::collections::BTreeMap;
 
@@ -50,6 +50,17 @@ impl Contents {
             Event::Truncated { table } => {
                 if let Some((_, contents)) = self.tables.get_mut(table) {
                     contents.indexes.iter_mut().for_each(BTreeMap::clear);
+                }
+            }
+            Event::Altered { table, indexes } => {
+                if let Some((_, contents)) = self.tables.get_mut(table) {
+                    let altered = indexes.iter().map(|source| match source {
+                        IndexSource::Kept(number) => {
+                            contents.indexes.get(*number).cloned().unwrap_or_default()
+                        }
+                        IndexSource::Added { entries, .. } => entries.clone(),
+                    });
+                    contents.indexes = altered.collect();
                 }
             }
             Event::Committed { writes } => {

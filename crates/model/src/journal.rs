@@ -3,7 +3,7 @@
 
 use crate::Value;
 use crate::contents::Contents;
-use crate::model::{Model, Place, TableId};
+use crate::model::{IndexSource, Model, Place, TableId};
 use std::collections::BTreeMap;
 
 /// One thing that happened for good.
@@ -34,6 +34,13 @@ pub enum Event {
     Truncated {
         /// The table.
         table: TableId,
+    },
+    /// A table has other indexes.
+    Altered {
+        /// The table.
+        table: TableId,
+        /// Its indexes from now on.
+        indexes: Vec<IndexSource>,
     },
     /// A transaction committed; `None` is a deletion.
     Committed {
@@ -91,7 +98,18 @@ impl Model {
         assert!(events <= self.journal.len(), "there are fewer events");
         let acknowledged = self.acknowledged.min(events);
         let open = std::mem::take(&mut self.transactions);
+        let tables = std::mem::take(&mut self.tables);
+        let clock = self.clock;
         self.rebuild(events);
+        // To the open transactions the indexes are as old as they were.
+        self.clock = clock;
+        for (id, table) in &mut self.tables {
+            if let Some(before) = tables.get(id)
+                && before.born.len() == table.born.len()
+            {
+                table.born.clone_from(&before.born);
+            }
+        }
         self.acknowledged = acknowledged;
         self.transactions = open;
     }

@@ -21,7 +21,9 @@ mod writes;
 
 pub use contents::{Contents, TableContents};
 pub use journal::Event;
-pub use model::{LockMode, Mark, Model, Place, Scope, TableId, TransactionId};
+pub use model::{
+    IndexSource, LockMode, Mark, Model, Moment, Place, Scope, TableId, TooOld, TransactionId,
+};
 pub use writes::{Check, Outcome};
 
 /// A key, ordered by its bytes.

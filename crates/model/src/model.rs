@@ -49,16 +49,52 @@ pub enum LockMode {
 /// is a deletion.
 pub(crate) type Version = (u64, Option<Value>);
 
+/// A moment in the story: commits so far, and everything so far that anybody
+/// may count as a commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    pub(crate) commits: u64,
+    pub(crate) clock: u64,
+}
+
+/// Where the index of an altered table comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexSource {
+    /// An index of the table before.
+    Kept(usize),
+    /// A new one.
+    Added {
+        /// What it holds.
+        entries: BTreeMap<Key, Value>,
+        /// The moment for which that was found out.
+        born: Moment,
+    },
+}
+
+/// Whether a snapshot is too old for an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooOld {
+    /// It must be served.
+    No,
+    /// It must be refused.
+    Yes,
+    /// Nothing of consequence lies between the two.
+    Either,
+}
+
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) indexes: usize,
+    /// When each index came to be.
+    pub(crate) born: Vec<Moment>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) scope: Scope,
     pub(crate) snapshot: Option<u64>,
+    pub(crate) snapshot_clock: u64,
     /// Everything written and not rolled back, in order.
     pub(crate) writes: Vec<(Place, Option<Value>)>,
     /// Explicit locks, each with the number of savepoints before it.
@@ -77,6 +113,7 @@ pub struct Model {
     pub(crate) acknowledged: usize,
     /// The place of the last commit in the commit order.
     pub(crate) commits: u64,
+    pub(crate) clock: u64,
     pub(crate) next_table: u64,
     pub(crate) next_transaction: u64,
 }
@@ -92,9 +129,11 @@ impl Model {
     pub fn begin(&mut self, scope: Scope) -> TransactionId {
         let id = TransactionId(self.next_transaction);
         self.next_transaction += 1;
+        self.clock += 1;
         let transaction = Transaction {
             scope,
             snapshot: None,
+            snapshot_clock: 0,
             writes: Vec::new(),
             locks: BTreeMap::new(),
             savepoints: 0,
@@ -166,6 +205,7 @@ impl Model {
     pub fn commit(&mut self, id: TransactionId) {
         let writes = std::mem::take(&mut self.transaction_mut(id).writes);
         self.transactions.remove(&id);
+        self.clock += 1;
         if !writes.is_empty() {
             // The last write of a key is what the transaction leaves of it.
             let writes = writes.into_iter().collect();
@@ -184,8 +224,19 @@ impl Model {
         );
     }
 
+    /// This moment.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        Moment {
+            commits: self.commits,
+            clock: self.clock,
+        }
+    }
+
     /// Does what an event says and writes it down.
     pub(crate) fn happen(&mut self, event: Event) {
+        self.clock += 1;
+        let now = self.now();
         match &event {
             Event::Created {
                 table,
@@ -195,6 +246,7 @@ impl Model {
                 let created = Table {
                     name: name.clone(),
                     indexes: *indexes,
+                    born: vec![now; *indexes],
                 };
                 self.tables.insert(*table, created);
             }
@@ -209,7 +261,11 @@ impl Model {
             }
             Event::Truncated { table } => {
                 self.versions.retain(|place, _| place.table != *table);
+                if let Some(table) = self.tables.get_mut(table) {
+                    table.born.fill(now);
+                }
             }
+            Event::Altered { table, indexes } => self.alter(*table, indexes),
             Event::Committed { writes } => {
                 self.commits += 1;
                 for (place, value) in writes {

@@ -144,8 +144,12 @@ impl Model {
     /// # Panics
     /// When the transaction is not open.
     pub fn snapshot(&mut self, id: TransactionId) -> u64 {
-        let now = self.commits;
-        *self.transaction_mut(id).snapshot.get_or_insert(now)
+        let now = self.now();
+        let transaction = self.transaction_mut(id);
+        if transaction.snapshot.is_none() {
+            transaction.snapshot_clock = now.clock;
+        }
+        *transaction.snapshot.get_or_insert(now.commits)
     }
 
     /// What the transaction itself wrote last to a key, if anything.

@@ -2,7 +2,8 @@
 //! nobody may have written the table in an open transaction.
 
 use crate::journal::Event;
-use crate::model::{Model, TableId};
+use crate::model::{IndexSource, Model, Place, TableId, TooOld, TransactionId};
+use std::collections::BTreeMap;
 
 impl Model {
     /// Creates a table; `None` when the name is taken.
@@ -52,6 +53,75 @@ impl Model {
     pub fn truncate_table(&mut self, table: TableId) {
         self.require_idle(table);
         self.happen(Event::Truncated { table });
+    }
+
+    /// Gives a table other indexes.
+    ///
+    /// # Panics
+    /// When there is no such table, or an open transaction wrote it.
+    pub fn alter_table(&mut self, table: TableId, indexes: Vec<IndexSource>) {
+        self.require_idle(table);
+        self.happen(Event::Altered { table, indexes });
+    }
+
+    pub(crate) fn alter(&mut self, table: TableId, indexes: &[IndexSource]) {
+        let Some(altered) = self.tables.get_mut(&table) else {
+            return;
+        };
+        let old = std::mem::take(&mut altered.born);
+        altered.indexes = indexes.len();
+        let mut added = Vec::new();
+        let mut places = BTreeMap::new();
+        for (new, source) in indexes.iter().enumerate() {
+            altered.born.push(match source {
+                IndexSource::Kept(number) => {
+                    places.insert(*number, new);
+                    old.get(*number).copied().unwrap_or_default()
+                }
+                IndexSource::Added { entries, born } => {
+                    added.extend(entries.iter().map(|entry| (new, entry)));
+                    *born
+                }
+            });
+        }
+        let (mine, others): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.versions)
+            .into_iter()
+            .partition(|(place, _)| place.table == table);
+        self.versions = others;
+        for (mut place, versions) in mine {
+            if let Some(new) = places.get(&place.index) {
+                place.index = *new;
+                self.versions.insert(place, versions);
+            }
+        }
+        for (index, (key, value)) in added {
+            let place = Place {
+                table,
+                index,
+                key: key.clone(),
+            };
+            let version = (0, Some(value.clone()));
+            self.versions.insert(place, vec![version]);
+        }
+    }
+
+    /// Whether the transaction's snapshot, which is taken now if there is none,
+    /// is older than an index.
+    ///
+    /// # Panics
+    /// When the transaction is not open, or there is no such table.
+    pub fn is_too_old(&mut self, id: TransactionId, table: TableId, index: usize) -> TooOld {
+        let snapshot = self.snapshot(id);
+        let clock = self.transaction(id).snapshot_clock;
+        let born = self.require(table).born.get(index).copied();
+        let born = born.unwrap_or_default();
+        if snapshot < born.commits {
+            TooOld::Yes
+        } else if clock < born.clock {
+            TooOld::Either
+        } else {
+            TooOld::No
+        }
     }
 
     /// The table of a name.

@@ -48,9 +48,11 @@ impl World {
             let handle = self.engine()?.open_table(self.model.name(table))?;
             let found = handle.counter(0)?;
             self.counters.recovered(table, 0, found).map_err(Bug)?;
-            let metadata = handle.metadata() == table.0.to_le_bytes();
-            if !metadata {
+            let Some(kinds) = handle.metadata().strip_prefix(&table.0.to_le_bytes()) else {
                 return Err(Bug(format!("{table:?} has the metadata of another")).into());
+            };
+            if let Some(shape) = self.shapes.get_mut(&table) {
+                shape.kinds = kinds.to_vec();
             }
             self.handles.insert(table, handle);
         }

@@ -16,6 +16,7 @@
 //! There are no threads and no clock in it: a failure replays from its seed.
 //! What it does not find are races between threads.
 
+mod alter;
 mod check;
 mod counters;
 mod faults;
@@ -48,6 +49,8 @@ pub struct Report {
     pub failed_openings: u64,
     /// Commits acknowledged.
     pub commits: u64,
+    /// Tables altered in place.
+    pub alterations: u64,
     /// Events that a crash took back, none of them acknowledged.
     pub events_lost: u64,
     /// Unacknowledged events that survived.
@@ -64,6 +67,7 @@ impl Report {
         self.fault_errors += other.fault_errors;
         self.failed_openings += other.failed_openings;
         self.commits += other.commits;
+        self.alterations += other.alterations;
         self.events_lost += other.events_lost;
         self.events_kept += other.events_kept;
     }

@@ -75,6 +75,7 @@ impl World {
     }
 
     fn forget_handles(&mut self) {
+        self.altering = None;
         self.sessions.clear();
         self.handles.clear();
     }
@@ -86,6 +87,7 @@ impl World {
         while !self.sessions.is_empty() {
             self.roll_back(0);
         }
+        self.altering = None;
         self.handles.clear();
         let Some(engine) = self.engine.take() else {
             return Ok(());

@@ -31,6 +31,7 @@ pub(crate) enum Kind {
     Drop,
     Rename,
     Truncate,
+    Alter,
     Counter,
     Background,
     Idle,
@@ -65,6 +66,7 @@ const WEIGHTS: [(Kind, u64); 30] = [
     (Kind::Drop, 1),
     (Kind::Rename, 1),
     (Kind::Truncate, 1),
+    (Kind::Alter, 4),
     (Kind::Counter, 3),
     (Kind::Background, 5),
     (Kind::Idle, 1),
@@ -137,7 +139,7 @@ impl Mood {
     /// The shape of a new table.
     pub(crate) fn shape(&self, random: &mut Random) -> Shape {
         Shape {
-            indexes: 1 + usize::try_from(random.below(3)).unwrap_or(0),
+            kinds: (0..=u8::try_from(random.below(3)).unwrap_or(0)).collect(),
             keys: self.keys,
             key_style: random.below(4),
             payload_bytes_max: self.payload_bytes_max,

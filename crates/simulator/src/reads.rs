@@ -4,7 +4,7 @@ use crate::check::first_difference;
 use crate::world::{Bug, Checked, Flow, Held, World};
 use std::collections::BTreeMap;
 use teak_engine::{Cursor, EngineError, EngineResult, EngineTransaction, ReadMode, Seek};
-use teak_model::{Key, LockMode, Outcome, Place, TableId, Value};
+use teak_model::{Key, LockMode, Outcome, Place, TableId, TooOld, Value};
 
 impl World {
     /// A key of an index, mostly one that is or was there.
@@ -29,6 +29,7 @@ impl World {
             return Ok(Flow::On);
         };
         let expected = self.model.get(session.model, &at);
+        let too_old = self.model.is_too_old(session.model, table, at.index);
         let transaction = &mut session.transaction;
         let found = (|| {
             let index = u32::try_from(at.index).unwrap_or(u32::MAX);
@@ -37,6 +38,8 @@ impl World {
             Ok(row.map(|row| row.value.to_vec()))
         })();
         match found {
+            Err(EngineError::TableChanged) if too_old != TooOld::No => Ok(Flow::On),
+            Ok(_) if too_old == TooOld::Yes => Err(Bug(format!("get of {at:?}: too old"))),
             Ok(found) if found == expected => Ok(Flow::On),
             Ok(found) => Err(Bug(format!(
                 "get of {at:?}: {found:?}, expected {expected:?}"
@@ -104,6 +107,7 @@ impl World {
             return Ok(Flow::On);
         };
         let visible = self.model.scan(session.model, table, from.index);
+        let too_old = self.model.is_too_old(session.model, table, from.index);
         let inside = |key: &Key| {
             let started = if forward {
                 *key >= from.key
@@ -140,7 +144,9 @@ impl World {
             read_some(&mut cursor, transaction, &from.key, forward, limit)
         })();
         let found = match found {
+            Ok(_) if too_old == TooOld::Yes => return Err(Bug("a scan is too old".into())),
             Ok(found) => found,
+            Err(EngineError::TableChanged) if too_old != TooOld::No => return Ok(Flow::On),
             Err(error) => return self.fault("scan", &error),
         };
         let ordered = found.is_sorted_by(|(one, _), (other, _)| match forward {
@@ -225,6 +231,11 @@ impl World {
             return Ok(Flow::On);
         };
         if self.model.has_writes(session.model) || session.held.len() >= 2 {
+            return Ok(Flow::On);
+        }
+        let taken = session.transaction.take_snapshot();
+        taken.map_err(|error| error.to_string())?;
+        if self.model.is_too_old(session.model, table, index) != TooOld::No {
             return Ok(Flow::On);
         }
         let mut expected: Vec<(Key, Value)> = self

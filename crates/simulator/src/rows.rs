@@ -1,15 +1,17 @@
-//! Rows and their index entries. Index 0 holds the rows by primary key, index 1
-//! is unique and leads to the primary key, index 2 groups rows and ends with the
-//! primary key.
+//! Rows and their index entries. An index is of one of four kinds: 0 holds the
+//! rows by primary key, 1 is unique and leads to the primary key, 2 groups rows
+//! and ends with the primary key, and so does 3, which orders the groups by the
+//! unique column backwards.
 
 use teak_disk::Random;
-use teak_engine::Codec;
-use teak_model::{Key, Value};
+use teak_engine::{Codec, IndexDefinition};
+use teak_model::{Key, TableId, Value};
 
 /// What the rows of a table look like.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
-    pub(crate) indexes: usize,
+    /// The kind of each index; the first is 0.
+    pub(crate) kinds: Vec<u8>,
     /// Primary keys are drawn from so many.
     pub(crate) keys: u64,
     pub(crate) key_style: u64,
@@ -38,6 +40,24 @@ pub(crate) struct RowEntry {
 }
 
 impl Shape {
+    /// The definition of an index of some kind.
+    pub(crate) fn index(&self, kind: u8) -> IndexDefinition {
+        IndexDefinition {
+            label: format!("i{kind}"),
+            codec: self.codec,
+            page_bytes: 0,
+            exact_lookups: kind < 2,
+            value_fixed_bytes: self.value_fixed_bytes,
+        }
+    }
+
+    /// What a table's metadata says: whose it is, and which indexes it has.
+    pub(crate) fn metadata(&self, table: TableId) -> Vec<u8> {
+        let mut metadata = table.0.to_le_bytes().to_vec();
+        metadata.extend_from_slice(&self.kinds);
+        metadata
+    }
+
     pub(crate) fn draw_key(&self, random: &mut Random) -> u64 {
         random.below(self.keys)
     }
@@ -91,36 +111,41 @@ impl Shape {
 
     /// The entries of a row.
     pub(crate) fn entries(&self, row: &Row) -> Vec<RowEntry> {
+        let kinds = (0u32..).zip(&self.kinds);
+        kinds
+            .map(|(index, kind)| self.entry(row, index, *kind))
+            .collect()
+    }
+
+    /// The entry of a row in an index of some kind.
+    pub(crate) fn entry(&self, row: &Row, index: u32, kind: u8) -> RowEntry {
         let primary = self.key(row.primary);
-        let mut value = Vec::with_capacity(24 + row.payload.len());
-        for number in [row.primary, row.unique, row.group] {
-            value.extend_from_slice(&number.to_le_bytes());
+        let byte = |number: u64| u8::try_from(number % 256).unwrap_or(0);
+        let (key, value) = match kind {
+            0 => {
+                let mut value = Vec::with_capacity(24 + row.payload.len());
+                for number in [row.primary, row.unique, row.group] {
+                    value.extend_from_slice(&number.to_le_bytes());
+                }
+                value.extend_from_slice(&row.payload);
+                (primary, value)
+            }
+            1 => (self.key(row.unique), primary),
+            2 => (
+                [&[b'g', byte(row.group)], primary.as_slice()].concat(),
+                Vec::new(),
+            ),
+            _ => {
+                let front = [b'r', 255 - byte(row.unique), byte(row.group)];
+                ([front.as_slice(), &primary].concat(), Vec::new())
+            }
+        };
+        RowEntry {
+            index,
+            unique: kind < 2,
+            key,
+            value,
         }
-        value.extend_from_slice(&row.payload);
-        let mut group = vec![b'g', u8::try_from(row.group % 256).unwrap_or(0)];
-        group.extend_from_slice(&primary);
-        let mut entries = vec![
-            RowEntry {
-                index: 0,
-                unique: true,
-                key: primary.clone(),
-                value,
-            },
-            RowEntry {
-                index: 1,
-                unique: true,
-                key: self.key(row.unique),
-                value: primary,
-            },
-            RowEntry {
-                index: 2,
-                unique: false,
-                key: group,
-                value: Vec::new(),
-            },
-        ];
-        entries.truncate(self.indexes);
-        entries
     }
 }
 

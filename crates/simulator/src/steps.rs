@@ -39,6 +39,7 @@ impl World {
             Kind::Drop => self.drop_table(),
             Kind::Rename => self.rename_table(),
             Kind::Truncate => self.truncate_table(),
+            Kind::Alter => self.alter_table(),
             Kind::Counter => self.move_counter(),
             Kind::Background => self.work("background step", |engine| engine.step().map(|_| ())),
             Kind::Idle => self.work("background work", |engine| {

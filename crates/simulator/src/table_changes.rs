@@ -2,14 +2,14 @@
 
 use crate::faults;
 use crate::world::{Bug, Checked, Flow, World};
-use teak_engine::{EngineError, IndexDefinition, TableDefinition};
+use teak_engine::{EngineError, TableDefinition};
 use teak_model::TableId;
 
 /// Endings of table names that file systems find interesting.
 const ENDINGS: [&str; 4] = ["", " with blanks", "#sql-1", "äö@0024"];
 
 /// Whether a table change that returned an error happened all the same.
-enum Doubt {
+pub(crate) enum Doubt {
     Happened,
     Nothing,
     /// The next opening tells.
@@ -26,16 +26,22 @@ impl World {
     }
 
     /// A table that no open transaction has used.
-    fn draw_idle_table(&mut self) -> Option<TableId> {
+    pub(crate) fn draw_idle_table(&mut self) -> Option<TableId> {
         let table = self.draw_table()?;
+        let altering = self.altering.as_ref().map(|altering| altering.table);
+        (altering != Some(table) && self.is_idle(table)).then_some(table)
+    }
+
+    /// Whether no open transaction has used the table.
+    pub(crate) fn is_idle(&self, table: TableId) -> bool {
         let touched = |session: &crate::world::Session| session.touched.contains(&table);
         let used = self.model.is_in_use(table) || self.sessions.iter().any(touched);
-        (!used).then_some(table)
+        !used
     }
 
     /// What an error of a table change left, asking `happened` if it can be
     /// known.
-    fn doubt(
+    pub(crate) fn doubt(
         &mut self,
         what: &str,
         error: &EngineError,
@@ -64,7 +70,7 @@ impl World {
         let taken = trial.is_some();
         let events = self.model.events();
         if !taken {
-            trial = self.model.create_table(&name, shape.indexes);
+            trial = self.model.create_table(&name, shape.kinds.len());
         }
         let Some(table) = trial else {
             return Ok(Flow::On);
@@ -72,16 +78,8 @@ impl World {
         self.note(|| format!("  create {name} as {table:?}, {shape:?}"));
         let definition = TableDefinition {
             name: format!("./{name}"),
-            indexes: (0..shape.indexes)
-                .map(|index| IndexDefinition {
-                    label: format!("i{index}"),
-                    codec: shape.codec,
-                    page_bytes: 0,
-                    exact_lookups: index < 2,
-                    value_fixed_bytes: shape.value_fixed_bytes,
-                })
-                .collect(),
-            metadata: table.0.to_le_bytes().to_vec(),
+            indexes: shape.kinds.iter().map(|kind| shape.index(*kind)).collect(),
+            metadata: shape.metadata(table),
         };
         match self.engine()?.create_table(&definition) {
             Ok(()) if taken => Err(Bug(format!("{name} was created twice"))),
@@ -183,7 +181,7 @@ impl World {
         }
     }
 
-    fn settle(&mut self, events: usize, doubt: &Doubt) -> Checked {
+    pub(crate) fn settle(&mut self, events: usize, doubt: &Doubt) -> Checked {
         match doubt {
             Doubt::Happened => self.model.acknowledge(),
             Doubt::Nothing => self.model.take_back(events),

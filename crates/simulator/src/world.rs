@@ -1,6 +1,7 @@
 //! The state of a story: disk, engine, oracle, and what connects them.
 
 use crate::Report;
+use crate::alter::Altering;
 use crate::counters::Counters;
 use crate::faults;
 use crate::mood::Mood;
@@ -68,6 +69,8 @@ pub(crate) struct World {
     pub(crate) shapes: BTreeMap<TableId, Shape>,
     pub(crate) handles: BTreeMap<TableId, TableHandle>,
     pub(crate) sessions: Vec<Session>,
+    /// A table that is being altered.
+    pub(crate) altering: Option<Altering>,
     pub(crate) counters: Counters,
     /// Whether a fault was planned in this life.
     pub(crate) faulty: bool,
@@ -93,6 +96,7 @@ impl World {
             shapes: BTreeMap::new(),
             handles: BTreeMap::new(),
             sessions: Vec::new(),
+            altering: None,
             counters: Counters::default(),
             faulty: false,
             grave: false,

@@ -51,13 +51,15 @@ impl World {
             .map(|entry| (place_of(table, entry), Some(entry.value.clone())))
             .collect();
         let described = describe("insert", &row);
+        let mut all = entries;
+        all.extend(self.building_entries(table, &shape, &row));
         self.write(
             place,
             table,
             &described,
             checks,
             writes,
-            |session, handle| session.insert(handle, &borrowed(&entries)),
+            |session, handle| session.insert(handle, &borrowed(&all)),
         )
     }
 
@@ -75,13 +77,15 @@ impl World {
             .map(|entry| (place_of(table, entry), None))
             .collect();
         let described = describe("delete", &row);
+        let mut all = entries;
+        all.extend(self.building_entries(table, &shape, &row));
         self.write(
             place,
             table,
             &described,
             checks,
             writes,
-            |session, handle| session.delete(handle, &borrowed(&entries)),
+            |session, handle| session.delete(handle, &borrowed(&all)),
         )
     }
 
@@ -125,6 +129,16 @@ impl World {
             writes.push((place_of(table, new), Some(new.value.clone())));
         }
         let described = format!("{} to {}", describe("update", &old), describe("", &new));
+        let built = self.building_entries(table, &shape, &old);
+        let built = built
+            .into_iter()
+            .zip(self.building_entries(table, &shape, &new));
+        let mut pairs = pairs;
+        pairs.extend(
+            built
+                .filter(|(old, new)| old != new)
+                .map(|(old, new)| Pair { old, new }),
+        );
         self.write(
             place,
             table,

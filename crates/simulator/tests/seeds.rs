@@ -26,6 +26,7 @@ fn every_seed_keeps_what_was_acknowledged() {
     if count >= SEEDS {
         assert!(total.crashes > SEEDS && total.kills > 0 && total.closings > 0);
         assert!(total.commits > 10 * SEEDS);
+        assert!(total.alterations > SEEDS / 4);
         assert!(total.fault_errors > SEEDS / 4 && total.failed_openings > 0);
         assert!(total.events_lost > 0 && total.events_kept > 0);
     }

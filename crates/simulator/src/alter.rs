@@ -1,0 +1,247 @@
+//! Altering tables in place: indexes are added, dropped and put in another
+//! order. Between its beginning and its commit other steps go on, and writers
+//! write the entries of the indexes that are built.
+
+use crate::rows::{Row, RowEntry, Shape};
+use crate::world::{Bug, Checked, Flow, World};
+use std::collections::{BTreeMap, BTreeSet};
+use teak_engine::{
+    AddedIndex, Alteration, AlterationPlan, EngineError, EngineResult, Isolation, PlannedIndex,
+    ReadMode,
+};
+use teak_model::{IndexSource, Key, Moment, TableId, Value};
+
+/// A table that is being altered.
+pub(crate) struct Altering {
+    pub(crate) table: TableId,
+    alteration: Alteration,
+    /// The kinds of its indexes afterwards.
+    kinds: Vec<u8>,
+    added: Vec<u8>,
+    /// When the added indexes were built.
+    built: Option<Moment>,
+}
+
+impl World {
+    /// Begins to alter a table, or goes on with it.
+    pub(crate) fn alter_table(&mut self) -> Checked {
+        if self.altering.is_some() {
+            return self.go_on_altering();
+        }
+        let Some(table) = self.draw_idle_table() else {
+            return Ok(Flow::On);
+        };
+        if let Err(flow) = self.open_handle(table)? {
+            return Ok(flow);
+        }
+        let mut shape = self.shape(table)?;
+        let old: BTreeSet<u8> = shape.kinds.iter().copied().collect();
+        let mut kinds = vec![0];
+        for kind in [1, 2, 3] {
+            if self.random.one_in(2) {
+                let place = 1 + self.draw(kinds.len()).unwrap_or(0);
+                kinds.insert(place, kind);
+            }
+        }
+        let added: Vec<u8> = kinds.iter().copied().filter(|k| !old.contains(k)).collect();
+        if self.random.one_in(2) {
+            shape.codec = self.mood.shape(&mut self.random).codec;
+            self.shapes.insert(table, shape.clone());
+        }
+        self.note(|| format!("  alter {table:?} to {kinds:?}"));
+        let definitions: Vec<AddedIndex> = added
+            .iter()
+            .map(|kind| AddedIndex {
+                definition: shape.index(*kind),
+                unique: *kind == 1,
+            })
+            .collect();
+        let Some(handle) = self.handles.get(&table) else {
+            return Ok(Flow::On);
+        };
+        let begun = self
+            .engine()?
+            .begin_alteration(handle, &definitions, Box::new(|| false));
+        let alteration = match begun {
+            Ok(alteration) => alteration,
+            Err(error) => return self.fault("beginning to alter", &error),
+        };
+        // A unique index cannot be checked while rows are written.
+        let at_once = added.contains(&1) || self.random.one_in(2);
+        self.altering = Some(Altering {
+            table,
+            alteration,
+            kinds,
+            added,
+            built: None,
+        });
+        while at_once && self.altering.is_some() {
+            if self.go_on_altering()? == Flow::Reopen {
+                return Ok(Flow::Reopen);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    fn go_on_altering(&mut self) -> Checked {
+        let Some(mut altering) = self.altering.take() else {
+            return Ok(Flow::On);
+        };
+        if altering.built.is_some() {
+            return self.commit_alteration(altering);
+        }
+        let shape = self.shape(altering.table)?;
+        self.note(|| format!("  build the indexes of {:?}", altering.table));
+        match self.build(&mut altering, &shape)? {
+            Ok(()) => {
+                altering.built = Some(self.model.now());
+                self.altering = Some(altering);
+                Ok(Flow::On)
+            }
+            Err(EngineError::DuplicateKey) => {
+                let rows = self.committed_rows(altering.table)?;
+                let keys: BTreeSet<u64> = rows.iter().map(|row| row.unique).collect();
+                if keys.len() == rows.len() {
+                    return Err(Bug("a unique index was refused without a reason".into()));
+                }
+                Ok(Flow::On)
+            }
+            Err(error) => {
+                drop(altering);
+                self.fault("building an index", &error)
+            }
+        }
+    }
+
+    /// Reads the rows and writes their entries.
+    fn build(&self, altering: &mut Altering, shape: &Shape) -> Checked<EngineResult<()>> {
+        let Some(handle) = self.handles.get(&altering.table) else {
+            let name = self.model.name(altering.table);
+            return match self.engine()?.open_table(name) {
+                Ok(handle) => self.fill(altering, shape, &handle),
+                Err(error) => Ok(Err(error)),
+            };
+        };
+        self.fill(altering, shape, handle)
+    }
+
+    fn fill(
+        &self,
+        altering: &mut Altering,
+        shape: &Shape,
+        handle: &teak_engine::TableHandle,
+    ) -> Checked<EngineResult<()>> {
+        let mut transaction = self.engine()?.begin(Isolation::RepeatableRead);
+        let mut read = || -> EngineResult<Vec<Value>> {
+            let mut values = Vec::new();
+            let mut cursor = transaction.cursor(handle, 0, ReadMode::Snapshot)?;
+            let mut row = cursor.first(&mut transaction)?;
+            while let Some(found) = row {
+                values.push(found.value.to_vec());
+                row = cursor.next(&mut transaction)?;
+            }
+            Ok(values)
+        };
+        let values = match read() {
+            Ok(values) => values,
+            Err(error) => return Ok(Err(error)),
+        };
+        for value in values {
+            let row = Row::decode(&value).ok_or_else(|| Bug("no row".into()))?;
+            for (number, kind) in (0u32..).zip(&altering.added) {
+                let entry = shape.entry(&row, 0, *kind);
+                let added = altering.alteration.add(number, &entry.key, &entry.value);
+                if let Err(error) = added {
+                    return Ok(Err(error));
+                }
+            }
+        }
+        Ok(altering.alteration.build(&mut |_, _| {}))
+    }
+
+    fn commit_alteration(&mut self, altering: Altering) -> Checked {
+        let table = altering.table;
+        if self.random.one_in(6) {
+            self.note(|| format!("  alter {table:?} no more"));
+            return Ok(Flow::On);
+        }
+        if !self.is_idle(table) {
+            self.altering = Some(altering);
+            return Ok(Flow::On);
+        }
+        let old = self.shape(table)?;
+        let new = Shape {
+            kinds: altering.kinds.clone(),
+            ..old.clone()
+        };
+        let (mut sources, mut planned) = (Vec::new(), Vec::new());
+        for kind in &altering.kinds {
+            let place = old.kinds.iter().position(|before| before == kind);
+            if let Some(place) = place {
+                let number = u32::try_from(place).unwrap_or(u32::MAX);
+                sources.push(IndexSource::Kept(place));
+                planned.push(PlannedIndex::Kept(number, new.index(*kind)));
+                continue;
+            }
+            let number = altering.added.iter().position(|added| added == kind);
+            let number = number.and_then(|number| u32::try_from(number).ok());
+            let rows = self.committed_rows(table)?;
+            let entries = rows.iter().map(|row| old.entry(row, 0, *kind));
+            sources.push(IndexSource::Added {
+                entries: entries.map(|entry| (entry.key, entry.value)).collect(),
+                born: altering.built.unwrap_or_default(),
+            });
+            planned.push(PlannedIndex::Added(number.unwrap_or(u32::MAX)));
+        }
+        self.note(|| format!("  commit of altering {table:?}"));
+        let plan = AlterationPlan {
+            indexes: planned,
+            metadata: new.metadata(table),
+        };
+        let outcome = Alteration::commit(vec![(altering.alteration, plan)]);
+        let events = self.model.events();
+        self.model.alter_table(table, sources);
+        match outcome {
+            Ok(()) => {
+                self.shapes.insert(table, new);
+                self.report.alterations += 1;
+                self.model.acknowledge();
+                Ok(Flow::On)
+            }
+            Err(error) => {
+                // With the log at work, it failed before the record.
+                let doubt = self.doubt("altering", &error, |_| Ok(false))?;
+                self.settle(events, &doubt)
+            }
+        }
+    }
+
+    /// The rows of a table that are committed.
+    fn committed_rows(&self, table: TableId) -> Checked<Vec<Row>> {
+        let contents = self.model.contents();
+        let tables = contents.by_name();
+        let rows: Option<&BTreeMap<Key, Value>> = tables
+            .get(self.model.name(table))
+            .and_then(|table| table.indexes.first());
+        let values = rows.into_iter().flat_map(BTreeMap::values);
+        values
+            .map(|value| Row::decode(value).ok_or_else(|| Bug("no row".into())))
+            .collect()
+    }
+
+    /// The entries of a row in the indexes of its table that are being built.
+    pub(crate) fn building_entries(
+        &self,
+        table: TableId,
+        shape: &Shape,
+        row: &Row,
+    ) -> Vec<RowEntry> {
+        let Some(altering) = self.altering.as_ref().filter(|a| a.table == table) else {
+            return Vec::new();
+        };
+        let added = (0u32..).zip(&altering.added);
+        added
+            .map(|(number, kind)| shape.entry(row, altering.alteration.index(number), *kind))
+            .collect()
+    }
+}

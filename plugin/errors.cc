@@ -57,6 +57,8 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       break;
     case TEAK_NO_SUCH_TABLE:
       return HA_ERR_NO_SUCH_TABLE;
+    case TEAK_TABLE_CHANGED:
+      return HA_ERR_TABLE_DEF_CHANGED;
     case TEAK_TOO_LARGE:
       error = HA_ERR_TO_BIG_ROW;
       break;
@@ -69,6 +71,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_POISONED:
     case TEAK_INVALID_ARGUMENT:
     case TEAK_UNSUPPORTED_FORMAT:
+    case TEAK_NO_SUCH_INDEX:
     case TEAK_INTERNAL:
       break;
   }

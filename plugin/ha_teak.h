@@ -9,7 +9,9 @@
      ha_teak.cc                 what the engine can do, small calls
      handler_open.cc            open, close
      handler_lock.cc            statements, row locks, isolation
-     handler_create.cc          CREATE, DROP, RENAME, TRUNCATE, ALTER
+     handler_create.cc          CREATE, DROP, RENAME, TRUNCATE
+     handler_alter.cc           what ALTER can do in place
+     handler_alter_build.cc     ALTER in place, building keys
      handler_write.cc           INSERT, UPDATE, DELETE
      handler_auto_increment.cc  AUTO_INCREMENT
      handler_read.cc            index and table scans, lookups by position
@@ -36,6 +38,11 @@ namespace teak {
 
 /* DROP TABLE by path. 0, or HA_ERR_NO_SUCH_TABLE, or another error of the server. */
 int drop_table_of_engine(const char *path);
+
+/* The handlerton's check_version. */
+int check_table_version(handlerton *hton, const char *path, const LEX_CUSTRING *version, ulonglong created);
+
+struct AlterContext;
 
 class ha_teak final : public handler {
  public:
@@ -78,6 +85,11 @@ class ha_teak final : public handler {
   void update_create_info(HA_CREATE_INFO *info) override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) override;
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *alter) override;
+  bool can_convert_nocopy(const Field &field, const Column_definition &wanted) const override;
+  Compare_keys compare_key_parts(const Field &old_field, const Column_definition &new_field,
+                                 const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const override;
+  bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) override;
+  bool inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) override;
   bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter, bool commit) override;
 
   /* ---- writes ---- */
@@ -154,7 +166,14 @@ class ha_teak final : public handler {
   void request(thr_lock_type type);
   int use(THD *thd, teak_lock_mode mode);
 
+  /* ---- definition ---- */
+  bool raise_error(int error);
+  bool read_rows(TABLE *altered, AlterContext *context);
+  bool set_altered_auto_increment(const Alter_inplace_info *alter);
+
   /* ---- writes ---- */
+  bool encode_building_keys(const uchar *record, const Share::Building &building, RowKeys *row) const;
+  bool building_changed(teak_status status, const Share::Building *building) const;
   int begin_write();
   bool encode_keys(const uchar *record, RowKeys *row) const;
   bool encode_secondary_keys(const uchar *record, RowKeys *row) const;

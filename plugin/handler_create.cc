@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* CREATE, DROP, RENAME, TRUNCATE, and what ALTER can do without copying. What Teak does not have is refused by its name:
-   an ignored clause would be found out when it is too late. */
+/* CREATE, DROP, RENAME, TRUNCATE. What Teak does not have is refused by its name: an ignored clause would be found out when
+   it is too late. ALTER is in handler_alter.cc. */
 
 #include "errors.h"
 #include "ha_teak.h"
@@ -96,7 +96,7 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     index.exact_lookups = false;
     index.value_fixed_bytes = 0;
   }
-  indexes[0].label = slice_of("main");
+  indexes[0].label = slice_of(ROW_INDEX_LABEL.str, ROW_INDEX_LABEL.length);
   indexes[0].exact_lookups = true;
   indexes[0].value_fixed_bytes = fixed_bytes;
   for (uint i = 0; i < form->s->keys; i++) {
@@ -106,9 +106,11 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     indexes[i + hidden].exact_lookups = enforced_by_engine(key);
   }
 
-  uint8_t metadata[TableMetadata::BYTES];
-  TableMetadata().encode(metadata);
-  teak_table_definition definition = {slice_of(name), indexes.data(), indexes.size(), {metadata, sizeof(metadata)}};
+  TableMetadata metadata;
+  metadata.set_version(form->s->tabledef_version);
+  uint8_t bytes[TableMetadata::BYTES];
+  metadata.encode(bytes);
+  teak_table_definition definition = {slice_of(name), indexes.data(), indexes.size(), {bytes, sizeof(bytes)}};
   teak_status status = teak_table_create(engine, &definition);
   if (status != TEAK_OK) return failure(status);
 
@@ -158,44 +160,6 @@ void ha_teak::update_create_info(HA_CREATE_INFO *info) {
     this->info(HA_STATUS_AUTO);
     info->auto_increment_value = stats.auto_increment_value;
   }
-}
-
-/* ---- ALTER ---- */
-
-bool ha_teak::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) {
-  const ha_table_option_struct *old_options = table_share->option_struct, *new_options = info->option_struct;
-  if (table_changes != IS_EQUAL_YES) return COMPATIBLE_DATA_NO;
-  if (old_options != nullptr && new_options != nullptr &&
-      (old_options->compression != new_options->compression || old_options->page_bytes != new_options->page_bytes))
-    return COMPATIBLE_DATA_NO;
-  if (info->data_file_name != nullptr || info->index_file_name != nullptr) return COMPATIBLE_DATA_NO;
-  return COMPATIBLE_DATA_YES;
-}
-
-enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *alter) {
-  if (share_->has_indexed_virtual_column() && (alter->handler_flags & ALTER_VIRTUAL_GCOL_EXPR))
-    return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  enum_alter_inplace_result result = handler::check_if_supported_inplace_alter(altered, alter);
-  // Names, defaults and comments are the server's: nothing in the engine changes.
-  return result == HA_ALTER_INPLACE_NO_LOCK ? HA_ALTER_INPLACE_INSTANT : result;
-}
-
-bool ha_teak::commit_inplace_alter_table(TABLE *, Alter_inplace_info *alter, bool commit) {
-  if (!commit) return false;
-  alter->group_commit_ctx = nullptr;
-  if (!(alter->create_info->used_fields & HA_CREATE_USED_AUTO) || table->found_next_number_field == nullptr ||
-      table_share->next_number_keypart != 0)
-    return false;
-  ulonglong greatest = 0, wanted = alter->create_info->auto_increment_value;
-  int error = greatest_auto_increment(&greatest);
-  if (error == 0) {
-    // Values that rows have are not given again.
-    if (wanted <= greatest) wanted = greatest == ULONGLONG_MAX ? greatest : greatest + 1;
-    teak_status status = share_->set_auto_increment(wanted == 0 ? 1 : wanted);
-    if (status != TEAK_OK) error = failure(status);
-  }
-  if (error != 0) print_error(error, MYF(0));
-  return error != 0;
 }
 
 }  // namespace teak

@@ -53,7 +53,8 @@ void ha_teak::prepare_for_write() {
     case SQLCOM_DELETE:
     case SQLCOM_DELETE_MULTI:
       // History rows and rest rows of a period are written by DELETE.
-      if (!table->versioned() && !table_share->period.name) return;
+      // A key that ALTER TABLE builds needs its columns to delete their entry.
+      if (!table->versioned() && !table_share->period.name && share_->building() == nullptr) return;
       break;
     default:
       break;

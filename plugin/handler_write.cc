@@ -38,6 +38,27 @@ bool ha_teak::encode_secondary_keys(const uchar *record, RowKeys *row) const {
   return !failed;
 }
 
+/* Behind the row's own keys, those of keys that ALTER TABLE builds: they are not unique and on no virtual column. */
+bool ha_teak::encode_building_keys(const uchar *record, const Share::Building &building, RowKeys *row) const {
+  const size_t own = share_->indexes(), all = own + building.codecs.size();
+  const ByteBuffer &primary = row->keys[0];
+  bool failed = false;
+  for (size_t i = own; i < all; i++) {
+    ByteBuffer &key = row->keys[i];
+    key.clear();
+    building.codecs[i - own]->encode_record(record, &key);
+    key.append(primary.data(), primary.size());
+    row->unique[i] = false;
+    failed |= key.failed();
+  }
+  return !failed;
+}
+
+/* Whether the engine refused a row because the keys that ALTER TABLE built were given up meanwhile. */
+bool ha_teak::building_changed(teak_status status, const Share::Building *building) const {
+  return status == TEAK_NO_SUCH_INDEX && building != nullptr && share_->building() != building;
+}
+
 bool ha_teak::encode_keys(const uchar *record, RowKeys *row) const {
   ByteBuffer &primary = row->keys[0];
   primary.clear();
@@ -93,6 +114,12 @@ int ha_teak::begin_write() {
     if (session_ == nullptr) return out_of_memory();
     if (int error = session_->use()) return error;
   }
+  // Before a key is encoded: growing would move them.
+  if (const Share::Building *building = share_->building()) {
+    const size_t all = share_->indexes() + building->codecs.size();
+    if (new_.keys.size() < all) new_.resize(all);
+    if (old_.keys.size() < all) old_.resize(all);
+  }
   teak_status status = session_->before_write();
   return status == TEAK_OK ? 0 : failure(status);
 }
@@ -113,16 +140,26 @@ int ha_teak::write_row(const uchar *record) {
   row_.clear();
   share_->rows().encode(record, &row_);
   if (!encode_keys(record, &new_) || row_.failed()) return out_of_memory();
-  for (uint32_t index = 0; index < share_->indexes(); index++)
+  const uint32_t own = share_->indexes();
+  entries_.resize(own);
+  for (uint32_t index = 0; index < own; index++)
     entries_[index] = {index, new_.unique[index] != 0, slice(new_.keys[index]), value_of(new_, index)};
 
   const enum_duplicates duplicates = ha_thd()->lex->duplicates;
   const bool wants_duplicate = writes_over_duplicates_ || duplicates == DUP_REPLACE || duplicates == DUP_UPDATE;
   for (;;) {
+    const Share::Building *building = share_->building();
+    entries_.resize(own);
+    if (building != nullptr) {
+      if (!encode_building_keys(record, *building, &new_)) return out_of_memory();
+      for (uint32_t i = 0; i < building->codecs.size(); i++)
+        entries_.push_back({building->first_index + i, false, slice(new_.keys[own + i]), value_of(new_, own + i)});
+    }
     teak_duplicate duplicate;
     teak_status status =
         teak_insert(session_->transaction(), share_->table(), entries_.data(), entries_.size(), &duplicate);
     if (status == TEAK_OK) break;
+    if (building_changed(status, building)) continue;
     if (status != TEAK_DUPLICATE_KEY) return failure(status);
     uint32_t index = duplicate.index;
     int error = refused(duplicate);
@@ -142,6 +179,7 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
   if (!encode_keys(old_record, &old_) || !encode_keys(new_record, &new_) || row_.failed()) return out_of_memory();
 
   size_t count = 0;
+  changes_.resize(share_->indexes());
   auto same = [](const ByteBuffer &left, const ByteBuffer &right) {
     return left.size() == right.size() && memcmp(left.data(), right.data(), left.size()) == 0;
   };
@@ -160,7 +198,22 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
     if (same(old_row_, row_)) return HA_ERR_RECORD_IS_THE_SAME;
   }
   teak_duplicate duplicate;
-  teak_status status = teak_update(session_->transaction(), share_->table(), changes_.data(), count, &duplicate);
+  teak_status status;
+  const Share::Building *building;
+  do {
+    building = share_->building();
+    changes_.resize(count);
+    if (building != nullptr) {
+      if (!encode_building_keys(old_record, *building, &old_) || !encode_building_keys(new_record, *building, &new_))
+        return out_of_memory();
+      const uint32_t own = share_->indexes();
+      for (uint32_t i = 0; i < building->codecs.size(); i++)
+        if (!same(old_.keys[own + i], new_.keys[own + i]))
+          changes_.push_back({building->first_index + i, false, slice(old_.keys[own + i]), slice(new_.keys[own + i]),
+                              value_of(new_, own + i)});
+    }
+    status = teak_update(session_->transaction(), share_->table(), changes_.data(), changes_.size(), &duplicate);
+  } while (building_changed(status, building));
   if (status == TEAK_DUPLICATE_KEY) return refused(duplicate);
   if (status != TEAK_OK) return failure(status);
   return note_auto_increment(new_record);
@@ -169,10 +222,21 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
 int ha_teak::delete_row(const uchar *record) {
   if (int error = begin_write()) return error;
   if (!encode_keys(record, &old_)) return out_of_memory();
-  for (uint32_t index = 0; index < share_->indexes(); index++)
-    entries_[index] = {index, old_.unique[index] != 0, slice(old_.keys[index]), UNBOUNDED};
-  teak_status status =
-      teak_delete(session_->transaction(), share_->table(), entries_.data(), entries_.size());
+  const uint32_t own = share_->indexes();
+  teak_status status;
+  const Share::Building *building;
+  do {
+    building = share_->building();
+    entries_.clear();
+    for (uint32_t index = 0; index < own; index++)
+      entries_.push_back({index, old_.unique[index] != 0, slice(old_.keys[index]), UNBOUNDED});
+    if (building != nullptr) {
+      if (!encode_building_keys(record, *building, &old_)) return out_of_memory();
+      for (uint32_t i = 0; i < building->codecs.size(); i++)
+        entries_.push_back({building->first_index + i, false, slice(old_.keys[own + i]), UNBOUNDED});
+    }
+    status = teak_delete(session_->transaction(), share_->table(), entries_.data(), entries_.size());
+  } while (building_changed(status, building));
   return status == TEAK_OK ? 0 : failure(status);
 }
 

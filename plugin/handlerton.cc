@@ -138,6 +138,7 @@ int init(void *plugin) {
   hton->db_type = DB_TYPE_AUTOASSIGN;
   hton->flags = HTON_SUPPORTS_EXTENDED_KEYS | HTON_TEMPORARY_NOT_SUPPORTED;
   hton->create = create_handler;
+  hton->check_version = check_table_version;
   hton->drop_table = drop_table;
   hton->commit = commit;
   hton->rollback = rollback;

@@ -174,6 +174,31 @@ uint32_t RowCodec::fixed_bytes() const {
   return static_cast<uint32_t>(plan_->header_bytes + plan_->null_mask.size() + plan_->run_bytes);
 }
 
+bool RowCodec::same_form(const RowCodec &other, const std::vector<uint32_t> &old_columns) const {
+  const RowPlan &mine = *plan_, &theirs = *other.plan_;
+  auto was = [&](uint32_t column, uint32_t old_column) {
+    return column < old_columns.size() && old_columns[column] == old_column;
+  };
+  if (mine.schema_version != theirs.schema_version || mine.null_mask != theirs.null_mask ||
+      mine.primary_columns.size() != theirs.primary_columns.size() ||
+      mine.layout.columns.size() != theirs.layout.columns.size() || mine.variables.size() != theirs.variables.size())
+    return false;
+  for (size_t i = 0; i < mine.primary_columns.size(); i++)
+    if (!was(mine.primary_columns[i], theirs.primary_columns[i])) return false;
+  for (size_t i = 0; i < mine.layout.columns.size(); i++) {
+    const ColumnLayout::Column &left = mine.layout.columns[i], &right = theirs.layout.columns[i];
+    if (!was(left.column, right.column) || left.width != right.width || left.null_bit != right.null_bit) return false;
+  }
+  for (size_t i = 0; i < mine.variables.size(); i++) {
+    const RowPlan::Variable &left = mine.variables[i], &right = theirs.variables[i];
+    const bool padded = left.kind == RowPlan::Kind::Char || left.kind == RowPlan::Kind::WideChar;
+    if (left.kind != right.kind || left.pad != right.pad || left.bytes_max < right.bytes_max ||
+        (padded && left.bytes_max != right.bytes_max))
+      return false;
+  }
+  return true;
+}
+
 bool RowCodec::schema_version_of(const uint8_t *value, size_t length, uint32_t *version) {
   return take_length(&value, value + length, version);
 }

@@ -72,6 +72,10 @@ class RowCodec {
   uint32_t schema_version() const;
   const ColumnLayout &layout() const;
 
+  /* Whether values written by either are read right by the other. `old_columns` tells for each column of this codec's table
+     which of the other's it was; UINT32_MAX: none. */
+  bool same_form(const RowCodec &other, const std::vector<uint32_t> &old_columns) const;
+
   /* Leading bytes that stand at the same place in every value: header, NULL area and columns of fixed width that are
      never NULL. */
   uint32_t fixed_bytes() const;

@@ -30,11 +30,13 @@ void TableMetadata::encode(uint8_t *bytes) const {
   bzero(bytes, BYTES);
   bytes[0] = METADATA_FORMAT;
   int4store(bytes + 4, schema_version);
+  memcpy(bytes + 8, version, sizeof(version));
 }
 
 bool TableMetadata::decode(teak_slice bytes, TableMetadata *metadata) {
   if (bytes.len < BYTES || bytes.data[0] != METADATA_FORMAT) return false;
   metadata->schema_version = uint4korr(bytes.data + 4);
+  memcpy(metadata->version, bytes.data + 8, sizeof(metadata->version));
   return true;
 }
 

@@ -27,6 +27,9 @@
 
 namespace teak {
 
+/* The label of the index that holds the rows. */
+constexpr LEX_CSTRING ROW_INDEX_LABEL = {"main", 4};
+
 /* Counter 0 of an engine table is the next AUTO_INCREMENT value; 0 means that none was given yet. */
 constexpr uint32_t AUTO_INCREMENT_COUNTER = 0;
 
@@ -68,6 +71,19 @@ class Share final : public Handler_share {
     key_part_map all_parts = 0;
     ColumnSet decodable_columns;  // that an entry gives back, from its own parts, the originals or the primary key's
   };
+
+  /* Keys that ALTER TABLE builds while rows are written: each row's entries go into them, too. Their numbers in the engine
+     follow one another. */
+  struct Building {
+    std::vector<std::shared_ptr<const KeyCodec>> codecs;
+    uint32_t first_index = 0;
+  };
+  const Building *building() const { return building_.load(std::memory_order_acquire); }
+  /* Those of before live as long as the Share, for a writer may still hold them. */
+  void set_building(std::unique_ptr<const Building> building) {
+    building_.store(building.get(), std::memory_order_release);
+    if (building != nullptr) buildings_.push_back(std::move(building));
+  }
 
   teak_table *table() const { return table_; }
   const std::string &name() const { return name_; }
@@ -154,6 +170,9 @@ class Share final : public Handler_share {
   std::mutex auto_increment_mutex_;
   ulonglong auto_increment_next_ = 0;  // 0: not read yet
 
+  std::atomic<const Building *> building_{nullptr};
+  std::vector<std::unique_ptr<const Building>> buildings_;  // changed by the one ALTER that there is
+
   std::mutex row_id_mutex_;
   uint64_t row_id_next_ = 0, row_id_end_ = 0;
 
@@ -165,10 +184,19 @@ class Share final : public Handler_share {
   std::atomic<bool> has_statistics_{false};
 };
 
-/* What a table's metadata in the engine says; written at CREATE. */
+/* What a table's metadata in the engine says; written at CREATE and by each ALTER in place. */
 struct TableMetadata {
-  static constexpr size_t BYTES = 8;
+  static constexpr size_t BYTES = 8 + MY_UUID_SIZE;
   uint32_t schema_version = 1;
+  /* Which definition of the server's the table is of, zeros when unknown: each ALTER has another. */
+  uint8_t version[MY_UUID_SIZE] = {};
+
+  void set_version(const LEX_CUSTRING &wanted) {
+    if (wanted.length == sizeof(version)) memcpy(version, wanted.str, sizeof(version));
+  }
+  bool has_version(const LEX_CUSTRING &wanted) const {
+    return wanted.length == sizeof(version) && memcmp(version, wanted.str, sizeof(version)) == 0;
+  }
 
   void encode(uint8_t *bytes) const;
   static bool decode(teak_slice bytes, TableMetadata *metadata);

@@ -1,4 +1,5 @@
-"""The kill test's maker of tables: CREATE, INSERT, TRUNCATE, RENAME, ALTER and DROP, journalled like rows are.
+"""The kill test's maker of tables: CREATE, INSERT, TRUNCATE, RENAME, ALTER (copying and in place) and DROP, journalled like
+rows are.
 
 Statements on tables commit by themselves. One that was in flight when the server died has happened or has not; the
 tables must be as before it or as after it, files included.
@@ -50,6 +51,12 @@ def statement(operation, engine):
         return f"RENAME TABLE {table} TO {quoted(rest[0])}"
     if kind == "alter":
         return f"ALTER TABLE {table} FORCE, ALGORITHM=COPY"
+    if kind == "add_key":
+        return f"ALTER TABLE {table} ADD KEY IF NOT EXISTS more (text(5), id), COMMENT='{rest[0]}', ALGORITHM=NOCOPY"
+    if kind == "drop_key":
+        return f"ALTER TABLE {table} DROP KEY IF EXISTS more, COMMENT='{rest[0]}', ALGORITHM=NOCOPY"
+    if kind == "default":
+        return f"ALTER TABLE {table} ALTER COLUMN text SET DEFAULT '{rest[0]}', ALGORITHM=INSTANT"
     return f"DROP TABLE {table}"
 
 
@@ -58,7 +65,10 @@ def choose(tables, draw):
     if not tables or (free and draw.random() < 0.25):
         return ["create", draw.choice(free)]
     name = draw.choice(list(tables))
-    kind = draw.choices(["insert", "truncate", "rename", "drop", "alter"], [6, 1, 2, 1, 1])[0]
+    kind = draw.choices(["insert", "truncate", "rename", "drop", "alter", "add_key", "drop_key", "default"],
+                        [6, 1, 2, 1, 1, 3, 2, 1])[0]
+    if kind in ("add_key", "drop_key", "default"):
+        return [kind, name, f"n{draw.randrange(10**6)}"]
     if kind == "insert":
         first = max((key for key, _ in tables[name]), default=0) + 1
         return ["insert", name, [[key, f"t{draw.randrange(10**6)}"] for key in range(first, first + draw.randint(1, 50))]]
@@ -110,7 +120,7 @@ def actual(connection):
         by_text = sorted([int(key), text.decode()] for key, text in connection.run(f"SELECT id, text FROM {table} FORCE INDEX (text)"))
         if by_key != by_text:
             raise SqlError(0, f"table {name}: the primary key and the key on text do not hold the same rows")
-        check = connection.run(f"CHECK TABLE {table}")
+        check = connection.run(f"CHECK TABLE {table} EXTENDED")
         if check[-1][3] != b"OK":
             raise SqlError(0, f"CHECK TABLE {name}: {check[-1][3].decode()}")
         found[name] = by_key

@@ -1,0 +1,289 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* ALTER TABLE in place, step by step:
+
+     prepare  (nobody uses the table) the engine makes the files of new keys; writers to come are told of them
+     inplace  (writers go on, unless the lock says otherwise) the rows of one snapshot are read, their entries sorted and
+              written
+     commit   (nobody uses the table) one record of the engine's log holds the new keys, the new version of the definition
+              and, of a partitioned table, all partitions
+
+   The version is what the server asks for after a crash, to know whether the old or the new .frm is the table's. */
+
+#include <memory>
+
+#include "errors.h"
+#include "ha_teak.h"
+#include "handler_alter.h"
+#include "handlerton.h"
+#include "variables.h"
+
+namespace teak {
+
+namespace {
+
+constexpr uint64_t LOOK_ROWS = 256;
+
+teak_slice slice_of(const LEX_CSTRING &text) { return {reinterpret_cast<const uint8_t *>(text.str), text.length}; }
+
+bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
+
+void report_progress(void *thd, uint64_t done, uint64_t total) {
+  thd_progress_report(static_cast<THD *>(thd), done, total == 0 ? 1 : total);
+}
+
+/* How an index of the altered table is written. */
+teak_index_definition definition_of(const TABLE *altered, uint key, uint32_t fixed_bytes) {
+  const ha_table_option_struct *options = altered->s->option_struct;
+  const bool rows = key == altered->s->primary_key || key == MAX_KEY;
+  teak_index_definition definition;
+  definition.label = rows ? slice_of(ROW_INDEX_LABEL) : slice_of(altered->key_info[key].name);
+  definition.codec = options->compression;
+  definition.page_bytes = static_cast<uint32_t>(options->page_bytes);
+  definition.exact_lookups = rows || enforced_by_engine(altered->key_info[key]);
+  definition.value_fixed_bytes = rows ? fixed_bytes : 0;
+  return definition;
+}
+
+/* The rows of one snapshot, read beside the connection's own transaction. */
+class RowReader {
+ public:
+  ~RowReader() {
+    if (cursor_ != nullptr) teak_cursor_close(cursor_);
+    if (transaction_ != nullptr) teak_rollback(transaction_);
+  }
+  teak_status open(teak_table *table) {
+    teak_status status = teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction_);
+    if (status == TEAK_OK) status = teak_transaction_snapshot(transaction_);
+    if (status == TEAK_OK) status = teak_cursor_open(transaction_, table, 0, TEAK_LOCK_NONE, &cursor_);
+    return status;
+  }
+  teak_status next(teak_row *row) {
+    if (started_) return teak_cursor_next(cursor_, row);
+    started_ = true;
+    return teak_cursor_first(cursor_, row);
+  }
+  teak_status get(teak_slice key, teak_row *row) { return teak_cursor_get(cursor_, key, row); }
+
+ private:
+  teak_transaction *transaction_ = nullptr;
+  teak_cursor *cursor_ = nullptr;
+  bool started_ = false;
+};
+
+/* Computes the virtual columns of the record; the server's strictness decides whether a bad value is an error. */
+bool compute_virtual_columns(THD *thd, TABLE *altered, handler *file) {
+  altered->in_use = thd;
+  return altered->update_virtual_fields(file, VCOL_UPDATE_FOR_WRITE) != 0;
+}
+
+}  // namespace
+
+bool ha_teak::raise_error(int error) {
+  if (error == HA_ERR_ABORTED_BY_USER && thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED)
+    ha_thd()->send_kill_message();
+  else
+    print_error(error, MYF(0));
+  return true;
+}
+
+bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) {
+  auto *context = new AlterContext;
+  alter->handler_ctx = context;
+  std::string error;
+  context->primary = altered->s->primary_key == MAX_KEY
+                         ? KeyCodec::create_hidden()
+                         : KeyCodec::create(altered, altered->s->primary_key, nullptr, &error);
+  if (context->primary != nullptr)
+    context->rows = RowCodec::create(altered, context->primary, share_->rows().schema_version(), &error);
+  if (context->rows == nullptr) {
+    my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
+    return true;
+  }
+
+  const uint32_t fixed_bytes = context->rows->fixed_bytes();
+  const uint hidden = altered->s->primary_key == MAX_KEY ? 1 : 0;
+  std::vector<teak_added_index> added;
+  auto building = std::make_unique<Share::Building>();
+  context->indexes.push_back({false, 0, definition_of(altered, altered->s->primary_key, fixed_bytes)});
+  for (uint i = 0; i < altered->s->keys; i++) {
+    if (i == altered->s->primary_key) continue;
+    const teak_index_definition definition = definition_of(altered, i, 0);
+    const uint old_key = old_key_of(table, alter, i);
+    if (old_key != MAX_KEY) {
+      context->indexes.push_back({false, share_->index_of(old_key), definition});
+      continue;
+    }
+    const KEY &key = altered->key_info[i];
+    AlterContext::AddedKey added_key;
+    added_key.codec = KeyCodec::create(altered, i, context->primary.get(), &error);
+    if (added_key.codec == nullptr) {
+      my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
+      return true;
+    }
+    added_key.key = i;
+    added_key.unique = enforced_by_engine(key);
+    added_key.nullable = (key.flags & HA_NULL_PART_KEY) != 0;
+    for (uint part = 0; part < key.user_defined_key_parts; part++)
+      context->needs_virtual_columns |= !key.key_part[part].field->stored_in_db();
+    context->indexes.push_back({true, static_cast<uint32_t>(added.size()), definition});
+    added.push_back({definition, added_key.unique});
+    building->codecs.push_back(added_key.codec);
+    context->added.push_back(std::move(added_key));
+  }
+  DBUG_ASSERT(context->indexes.size() == altered->s->keys + hidden);
+  (void)hidden;
+
+  TableMetadata metadata;
+  metadata.schema_version = share_->rows().schema_version();
+  metadata.set_version(altered->s->tabledef_version);
+  context->metadata.resize(TableMetadata::BYTES);
+  metadata.encode(context->metadata.data());
+
+  teak_status status = teak_alteration_begin(engine, share_->table(), added.data(), added.size(), is_killed, ha_thd(),
+                                             &context->alteration);
+  if (status == TEAK_OK && !added.empty())
+    status = teak_alteration_index(context->alteration, 0, &building->first_index);
+  if (status != TEAK_OK) return raise_error(failure(status));
+  if (!added.empty() && alter->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK) {
+    context->share = share_;
+    share_->set_building(std::move(building));
+  }
+  return false;
+}
+
+bool ha_teak::inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) {
+  auto *context = static_cast<AlterContext *>(alter->handler_ctx);
+  if (context == nullptr || context->added.empty()) return false;
+  THD *thd = ha_thd();
+  thd_progress_init(thd, 2);
+  const bool failed = read_rows(altered, context);
+  thd_progress_end(thd);
+  return failed;
+}
+
+bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
+  THD *thd = ha_thd();
+  RowReader reader;
+  teak_status status = reader.open(share_->table());
+  if (status != TEAK_OK) return raise_error(failure(status));
+  teak_index_statistics figures;
+  status = teak_index_statistics_get(share_->table(), 0, &figures);
+  if (status != TEAK_OK) return raise_error(failure(status));
+
+  auto decode = [&](const teak_row &row) {
+    return context->rows->decode(row.value.data, row.value.len, row.key.data, row.key.len, altered->record[0], nullptr,
+                                 nullptr);
+  };
+  ByteBuffer key;
+  uint64_t rows = 0;
+  teak_row row;
+  for (status = reader.next(&row); status == TEAK_OK; status = reader.next(&row)) {
+    if (!decode(row)) return raise_error(corrupt("a row is malformed"));
+    if (context->needs_virtual_columns && compute_virtual_columns(thd, altered, this)) return true;
+    for (uint32_t i = 0; i < context->added.size(); i++) {
+      const AlterContext::AddedKey &added = context->added[i];
+      key.clear();
+      added.codec->encode_record(altered->record[0], &key);
+      const bool unique = added.unique && !(added.nullable && added.codec->has_null(altered->record[0]));
+      if (!unique) key.append(row.key.data, row.key.len);
+      if (key.failed()) return raise_error(out_of_memory());
+      status = teak_alteration_add(context->alteration, i, slice(key), unique ? row.key : teak_slice{row.key.data, 0});
+      if (status != TEAK_OK) return raise_error(failure(status));
+    }
+    if (++rows % LOOK_ROWS == 0) {
+      if (is_killed(thd)) return raise_error(HA_ERR_ABORTED_BY_USER);
+      thd_progress_report(thd, rows, std::max<uint64_t>(rows, figures.entries));
+    }
+  }
+  if (status != TEAK_NOT_FOUND) return raise_error(failure(status));
+
+  thd_progress_next_stage(thd);
+  teak_duplicate duplicate;
+  status = teak_alteration_build(context->alteration, report_progress, thd, &duplicate);
+  if (status == TEAK_OK) return false;
+  if (status != TEAK_DUPLICATE_KEY) return raise_error(failure(status));
+  // The value is the primary key of one of the rows; the message shows the key's columns.
+  const uint duplicate_key = context->added[duplicate.index].key;
+  status = reader.get(duplicate.value, &row);
+  if (status != TEAK_OK) return raise_error(failure(status));
+  if (!decode(row)) return raise_error(corrupt("a row is malformed"));
+  if (context->needs_virtual_columns && compute_virtual_columns(thd, altered, this)) return true;
+  print_keydup_error(altered, &altered->key_info[duplicate_key], MYF(0));
+  return true;
+}
+
+bool ha_teak::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter, bool commit) {
+  if (!commit) {
+    if (auto *context = static_cast<AlterContext *>(alter->handler_ctx)) context->end();
+    return false;
+  }
+  if (set_altered_auto_increment(alter)) return true;
+
+  std::vector<AlterContext *> contexts;
+  if (alter->group_commit_ctx != nullptr)
+    for (inplace_alter_handler_ctx **each = alter->group_commit_ctx; *each != nullptr; each++)
+      contexts.push_back(static_cast<AlterContext *>(*each));
+  else
+    contexts.push_back(static_cast<AlterContext *>(alter->handler_ctx));
+  alter->group_commit_ctx = nullptr;  // all of them are committed here
+
+  std::vector<teak_alteration *> alterations;
+  std::vector<teak_alteration_plan> plans;
+  for (AlterContext *context : contexts) {
+    alterations.push_back(context->alteration);
+    plans.push_back({context->indexes.data(), context->indexes.size(),
+                     {context->metadata.data(), context->metadata.size()}});
+  }
+  (void)altered;
+  teak_status status = teak_alterations_commit(alterations.data(), plans.data(), plans.size());
+  for (AlterContext *context : contexts) context->end();
+  return status == TEAK_OK ? false : raise_error(failure(status));
+}
+
+/* ALTER TABLE ... AUTO_INCREMENT = n. */
+bool ha_teak::set_altered_auto_increment(const Alter_inplace_info *alter) {
+  if (!(alter->create_info->used_fields & HA_CREATE_USED_AUTO) || table->found_next_number_field == nullptr ||
+      table_share->next_number_keypart != 0)
+    return false;
+  ulonglong greatest = 0, wanted = alter->create_info->auto_increment_value;
+  int error = greatest_auto_increment(&greatest);
+  if (error == 0) {
+    // Values that rows have are not given again.
+    if (wanted <= greatest) wanted = greatest == ULONGLONG_MAX ? greatest : greatest + 1;
+    teak_status status = share_->set_auto_increment(wanted == 0 ? 1 : wanted);
+    if (status != TEAK_OK) error = failure(status);
+  }
+  if (error != 0) print_error(error, MYF(0));
+  return error != 0;
+}
+
+/* Asked after a crash: whether the table is of this version. 0: it is. Partitions are altered together, so any one
+   tells. */
+int check_table_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
+  struct Search {
+    std::string name;
+    const LEX_CUSTRING *version;
+    bool found;
+  };
+  std::string name(path);
+  while (name.compare(0, 2, "./") == 0) name.erase(0, 2);
+  Search search = {name, version, false};
+  auto look = [](void *context, teak_slice table, teak_slice bytes) {
+    auto *search = static_cast<Search *>(context);
+    std::string found(reinterpret_cast<const char *>(table.data), table.len);
+    const std::string rest = found.substr(search->name.size());
+    if (!rest.empty() && strncasecmp(rest.c_str(), "#p#", 3) != 0) return;
+    TableMetadata metadata;
+    search->found |= TableMetadata::decode(bytes, &metadata) && metadata.has_version(*search->version);
+  };
+  teak_status status = teak_tables_metadata(
+      engine, {reinterpret_cast<const uint8_t *>(path), strlen(path)}, look, &search);
+  return status == TEAK_OK && search.found ? 0 : 1;
+}
+
+}  // namespace teak

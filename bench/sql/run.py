@@ -6,6 +6,8 @@ settings that they come with, so every engine is durable at commit. What is meas
 
 - load, load_keys: LOAD DATA of star-schema facts (18 columns with a comment of ten words), with no key and with four
   secondary ones. Then, after a restart, full scans that sum columns which no key covers.
+- add_keys: the same facts loaded with no key; then the four secondary ones are built, one of them alone and the other three
+  in one ALTER TABLE ... ALGORITHM=NOCOPY.
 - insert: INSERT statements of 1000 rows, an AUTO_INCREMENT primary key and three random secondary keys.
 - point: prepared SELECTs by primary key, and full scans, on a table that fits the cache.
 
@@ -40,7 +42,7 @@ ENGINES = {
     # A statement of two million rows is more than its lock table takes by default.
     "RocksDB": ("ha_rocksdb", ["--rocksdb-max-row-locks=1073741824"], ("#rocksdb/*.sst",), ("#rocksdb/*.log",)),
 }
-WORKLOADS = ["load", "load_keys", "insert", "point"]
+WORKLOADS = ["load", "load_keys", "add_keys", "insert", "point"]
 POINT_ROWS_MAX = 500_000
 SCAN = {"lineorder": "SELECT COUNT(*), SUM(lo_revenue), SUM(lo_supplycost), SUM(lo_quantity) FROM lineorder",
         "purchases": "SELECT COUNT(*), SUM(price), SUM(register) FROM purchases"}
@@ -151,6 +153,28 @@ class Run:
             self.result.update(scan_first_rows_per_second=rows / seconds[0],
                                scan_rows_per_second=rows / statistics.median(seconds[1:]))
 
+    def add_keys(self):
+        path = data_file(self.options, "star", self.options.rows)
+        with self.server.connect("bench") as connection:
+            connection.run(shapes.create("lineorder", shapes.STAR_COLUMNS, "", self.engine))
+            rows = connection.run(f"LOAD DATA INFILE '{path}' INTO TABLE lineorder")
+            settle(self.server, connection, self.engine)
+            self.scan(connection, "lineorder", 1)
+            one, *more = shapes.STAR_KEYS.strip(", \n").split(", ")
+
+            def work():
+                began = time.monotonic()
+                connection.run(f"ALTER TABLE lineorder ADD {one}, ALGORITHM=NOCOPY")
+                self.result["one_key_seconds"] = time.monotonic() - began
+                began = time.monotonic()
+                connection.run(f"ALTER TABLE lineorder {', '.join('ADD ' + key for key in more)}, ALGORITHM=NOCOPY")
+                self.result["three_keys_seconds"] = time.monotonic() - began
+                return rows, self.result["one_key_seconds"] + self.result["three_keys_seconds"]
+            self.measure_load(connection, work)
+            self.scan(connection, "lineorder", 1)
+            say(f"one key {self.result['one_key_seconds']:.2f} s, three keys {self.result['three_keys_seconds']:.2f} s")
+        self.measure_files()
+
     def insert(self):
         path = data_file(self.options, "purchases", self.options.rows, "--insert",
                          f"purchases {shapes.PURCHASES_FIELDS}", "--batch", "1000")
@@ -193,7 +217,7 @@ class Run:
             self.server.start()
             with self.server.connect() as connection:
                 connection.run("CREATE DATABASE bench")
-            {"load": self.load, "load_keys": self.load, "insert": self.insert, "point": self.point}[self.workload]()
+            {"load": self.load, "load_keys": self.load, "add_keys": self.add_keys, "insert": self.insert, "point": self.point}[self.workload]()
         except (SqlError, RuntimeError) as error:
             say(f"{self.workload} on {self.engine} FAILED: {error}\n{self.server.log_tail(20)}")
             self.result = {"workload": self.workload, "engine": self.engine, "error": str(error)}
@@ -263,7 +287,7 @@ def main():
             # Each repeat begins with another engine.
             turn = repeat % len(options.engines)
             for engine in options.engines[turn:] + options.engines[:turn]:
-                if engine == "BLACKHOLE" and workload == "point":
+                if engine == "BLACKHOLE" and workload in ("add_keys", "point"):
                     continue
                 began = time.monotonic()
                 result = Run(options, engine, workload).go()

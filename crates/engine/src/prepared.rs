@@ -58,6 +58,16 @@ impl PreparedList {
             .collect()
     }
 
+    /// Whether a transaction that only its coordinator can end has a write
+    /// between these two.
+    pub(crate) fn has_detached_write(&self, least: WriteId, greatest: WriteId) -> bool {
+        let list = self.by_xid.lock();
+        list.values()
+            .filter(|listed| listed.detached.is_some())
+            .flat_map(|listed| &listed.write_ids)
+            .any(|id| (least..=greatest).contains(id))
+    }
+
     fn remove(&self, xid: &[u8]) {
         self.by_xid.lock().remove(xid);
     }

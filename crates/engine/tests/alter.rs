@@ -419,3 +419,30 @@ fn alter_all(engine: &Engine, names: &[&str]) -> EngineResult<()> {
     }
     Alteration::commit(list)
 }
+
+#[test]
+fn a_recovered_prepared_transaction_keeps_new_indexes_away() {
+    let disk = Arc::new(FaultDisk::new(3));
+    let (engine, table) = with_table(&disk);
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let mut prepared = begin(&engine);
+    insert(&mut prepared, &table, "b", "2").unwrap();
+    prepared.prepare(b"x").unwrap();
+    let disk = Arc::new(disk.crash(1));
+    let engine = open(&disk);
+    let table = engine.open_table(TABLE).unwrap();
+    let wanted = [added("backwards", false)];
+    let refused = engine.begin_alteration(&table, &wanted, Box::new(|| false));
+    assert!(matches!(
+        refused.map(|_| ()),
+        Err(EngineError::Wait(WaitError::Timeout))
+    ));
+    engine.commit_prepared(b"x").unwrap();
+    let mut alteration = begin_alteration(&engine, &table, &wanted);
+    fill(&engine, &table, &mut alteration);
+    alteration.build(&mut |_, _| {}).unwrap();
+    let order = [kept(0), kept(1), PlannedIndex::Added(0)];
+    Alteration::commit(vec![(alteration, plan("new", &order))]).unwrap();
+    check_backwards(&engine, &table, 2);
+    assert_eq!(rows(&engine, &table).len(), 2);
+}

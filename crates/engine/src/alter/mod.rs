@@ -35,6 +35,7 @@ use crate::{background, checkpoint};
 use sorter::{Interrupted, Sorter, SpillPlace};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use teak_transactions::WaitError;
 
 /// Most memory that sorting takes, in bytes.
 const SORT_BYTES_MAX: u64 = 256 << 20;
@@ -97,7 +98,9 @@ impl Engine {
     ///
     /// # Errors
     /// `InvalidArgument` when the table is being altered already, or the new
-    /// indexes are none; `NoSpace`, `Io`.
+    /// indexes are none; `Wait(Timeout)` when a transaction that was prepared
+    /// before the engine was opened may have written the table; `NoSpace`,
+    /// `Io`.
     pub fn begin_alteration(
         &self,
         table: &TableHandle,
@@ -128,6 +131,15 @@ impl Engine {
             return Err(EngineError::NoSuchTable {
                 name: core.name().to_string(),
             });
+        }
+        // What a recovered transaction wrote holds no lock of the caller's. Its
+        // entries in new indexes would be missing when it commits.
+        if let Some(rows) = core.indexes.load().first()
+            && let Some((least, greatest)) = rows.tree.write_id_range()
+            && !added.is_empty()
+            && inner.prepared.has_detached_write(least, greatest)
+        {
+            return Err(WaitError::Timeout.into());
         }
         let count = core.indexes.load().len();
         if count + added.len() > INDEXES_MAX {

@@ -36,7 +36,7 @@ teak_status Cursor::set_bounds(teak_slice lower, teak_slice upper) {
 
 teak_status Cursor::open() {
   if (cursor_ == nullptr) {
-    teak_transaction *transaction = session_ == nullptr ? nullptr : session_->transaction();
+    teak_transaction *transaction = session_ == nullptr ? nullptr : session_->transaction_to_read();
     if (transaction == nullptr) return TEAK_INVALID_ARGUMENT;
     teak_status status = teak_cursor_open(transaction, table_, index_, mode_, &cursor_);
     if (status != TEAK_OK) {

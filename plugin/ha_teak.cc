@@ -24,6 +24,7 @@ ulonglong ha_teak::table_flags() const {
          | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION  // position() encodes it from the record
          | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE    // delete_row() encodes every key
          | HA_DUPLICATE_POS                      // dup_ref holds the position of the row in the way
+         | HA_CAN_TABLES_WITHOUT_ROLLBACK        // sequences
          | HA_BINLOG_ROW_CAPABLE
          | HA_CAN_SKIP_LOCKED
          | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_ONLINE_ANALYZE;

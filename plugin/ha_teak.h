@@ -27,6 +27,7 @@
 
 #include "server_version.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -206,6 +207,10 @@ class ha_teak final : public handler {
   bool decode_row(teak_slice primary, teak_slice value, uchar *record, bool all_columns);
   bool entry_is_of_row(const teak_row &entry, const uchar *record, teak_status *status);
   bool covering();
+  /* A sequence keeps what it gave out, whatever becomes of the transaction. */
+  bool without_rollback() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
+  Session *session_of(THD *thd);
+  int end_write(int error);
   bool locking() const { return lock_mode_ != TEAK_LOCK_NONE; }
   void remember_primary(teak_slice primary);
   void store_position(teak_slice primary, uchar *position) const;
@@ -219,6 +224,7 @@ class ha_teak final : public handler {
   std::string error_text_;
   Share *share_ = nullptr;
   Session *session_ = nullptr;
+  std::unique_ptr<Session> own_session_;  // of a sequence
   teak_lock_mode lock_mode_ = TEAK_LOCK_NONE;
   teak_lock_mode least_lock_mode_ = TEAK_LOCK_NONE;  // of a clone: its original's
   bool skip_locked_ = false;                         // SKIP LOCKED

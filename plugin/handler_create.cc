@@ -36,7 +36,6 @@ bool declares_foreign_key(const HA_CREATE_INFO *info) {
 /* 0, or what the clause is that Teak does not have. */
 const char *refused_clause(const TABLE *form, const HA_CREATE_INFO *info) {
   if (declares_foreign_key(info)) return "FOREIGN KEY";
-  if (info->tmp_table()) return "TEMPORARY";
   if (info->data_file_name != nullptr) return "DATA DIRECTORY";
   if (info->index_file_name != nullptr) return "INDEX DIRECTORY";
   if (info->tablespace != nullptr) return "TABLESPACE";
@@ -110,26 +109,27 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   metadata.set_version(form->s->tabledef_version);
   uint8_t bytes[TableMetadata::BYTES];
   metadata.encode(bytes);
-  teak_table_definition definition = {slice_of(name), indexes.data(), indexes.size(), {bytes, sizeof(bytes)}};
+  const NameInEngine name_in_engine(name);
+  teak_table_definition definition = {name_in_engine, indexes.data(), indexes.size(), {bytes, sizeof(bytes)}};
   teak_status status = teak_table_create(engine, &definition);
   if (status != TEAK_OK) return failure(status);
 
   if (form->found_next_number_field == nullptr || info->auto_increment_value <= 1) return 0;
   teak_table *table = nullptr;
-  status = teak_table_open(engine, slice_of(name), &table);
+  status = teak_table_open(engine, NameInEngine(name), &table);
   if (status == TEAK_OK) {
     status = teak_counter_set(table, AUTO_INCREMENT_COUNTER, info->auto_increment_value);
     teak_table_close(table);
   }
   if (status == TEAK_OK) return 0;
   int failed = failure(status);
-  teak_table_drop(engine, slice_of(name));
+  teak_table_drop(engine, NameInEngine(name));
   return failed;
 }
 
 int drop_table_of_engine(const char *path) {
   statistics_store::forget(path);
-  teak_status status = teak_table_drop(engine, slice_of(path));
+  teak_status status = teak_table_drop(engine, NameInEngine(path));
   std::string cause;
   return status == TEAK_OK ? 0 : convert(current_thd, status, path, &cause);
 }
@@ -137,20 +137,20 @@ int drop_table_of_engine(const char *path) {
 int ha_teak::delete_table(const char *name) {
   name_ = name;
   statistics_store::forget(name);
-  teak_status status = teak_table_drop(engine, slice_of(name));
+  teak_status status = teak_table_drop(engine, NameInEngine(name));
   return status == TEAK_OK ? 0 : failure(status);
 }
 
 int ha_teak::rename_table(const char *from, const char *to) {
   name_ = from;
-  teak_status status = teak_table_rename(engine, slice_of(from), slice_of(to));
+  teak_status status = teak_table_rename(engine, NameInEngine(from), NameInEngine(to));
   return status == TEAK_OK ? 0 : failure(status);
 }
 
 int ha_teak::truncate() {
   reset();
   statistics_store::forget(name_.c_str());
-  teak_status status = teak_table_truncate(engine, slice_of(name_.c_str(), name_.size()));
+  teak_status status = teak_table_truncate(engine, NameInEngine(name_.c_str()));
   share_->forget_counters();
   return status == TEAK_OK ? 0 : failure(status);
 }

@@ -42,8 +42,15 @@ static teak_lock_mode mode_for(THD *thd, thr_lock_type type, bool writes) {
   return TEAK_LOCK_NONE;
 }
 
+Session *ha_teak::session_of(THD *thd) {
+  if (!without_rollback()) return Session::find_or_create(thd);
+  if (own_session_ == nullptr || own_session_->thd() != thd) own_session_.reset(Session::create_without_rollback(thd));
+  return own_session_.get();
+}
+
 int ha_teak::external_lock(THD *thd, int type) {
   if (type == F_UNLCK) {
+    if (own_session_ != nullptr) own_session_->rollback(true);
     lock_mode_ = TEAK_LOCK_NONE;
     return 0;
   }
@@ -51,9 +58,10 @@ int ha_teak::external_lock(THD *thd, int type) {
 }
 
 int ha_teak::use(THD *thd, teak_lock_mode mode) {
-  session_ = Session::find_or_create(thd);
+  session_ = session_of(thd);
   if (session_ == nullptr) return out_of_memory();
-  lock_mode_ = mode;
+  // The server's mutex keeps the users of a sequence apart.
+  lock_mode_ = without_rollback() ? TEAK_LOCK_NONE : mode;
   return session_->use();
 }
 

@@ -46,6 +46,7 @@ int ha_teak::close() {
   reset();
   share_ = nullptr;  // the server owns it
   session_ = nullptr;
+  own_session_.reset();
   return 0;
 }
 

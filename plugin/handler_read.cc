@@ -77,6 +77,8 @@ teak_slice ha_teak::encode_bound(uint key, const key_range &range, bool is_lower
 /* ---- the whole table ---- */
 
 int ha_teak::rnd_init(bool scan) {
+  if (without_rollback() && session_ != nullptr)
+    if (int error = session_->use()) return error;
   prepare_for_write();
   if (scan) bind_scan(MAX_KEY);
   bind_rows();

@@ -110,7 +110,7 @@ teak_status ha_teak::lock_duplicate(uint32_t index) {
 
 int ha_teak::begin_write() {
   if (session_ == nullptr || session_->transaction() == nullptr) {
-    session_ = Session::find_or_create(ha_thd());
+    session_ = session_of(ha_thd());
     if (session_ == nullptr) return out_of_memory();
     if (int error = session_->use()) return error;
   }
@@ -121,6 +121,12 @@ int ha_teak::begin_write() {
     if (old_.keys.size() < all) old_.resize(all);
   }
   teak_status status = session_->before_write();
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+int ha_teak::end_write(int error) {
+  if (error != 0 || !without_rollback()) return error;
+  teak_status status = session_->write_done();
   return status == TEAK_OK ? 0 : failure(status);
 }
 
@@ -169,7 +175,7 @@ int ha_teak::write_row(const uchar *record) {
     if (status != TEAK_NOT_FOUND) return failure(status);
     if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
   }
-  return note_auto_increment(record);
+  return end_write(note_auto_increment(record));
 }
 
 int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
@@ -216,7 +222,7 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
   } while (building_changed(status, building));
   if (status == TEAK_DUPLICATE_KEY) return refused(duplicate);
   if (status != TEAK_OK) return failure(status);
-  return note_auto_increment(new_record);
+  return end_write(note_auto_increment(new_record));
 }
 
 int ha_teak::delete_row(const uchar *record) {

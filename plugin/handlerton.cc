@@ -133,10 +133,14 @@ int init(void *plugin) {
     return 1;
   }
 
+  status = drop_left_temporary_tables();
+  if (status != TEAK_OK)
+    sql_print_warning("TEAK: temporary tables of an earlier server could not be removed: %s", last_error_text().c_str());
+
   static const char *extensions[] = {".teak", NullS};
   engine_handlerton = hton;
   hton->db_type = DB_TYPE_AUTOASSIGN;
-  hton->flags = HTON_SUPPORTS_EXTENDED_KEYS | HTON_TEMPORARY_NOT_SUPPORTED;
+  hton->flags = HTON_SUPPORTS_EXTENDED_KEYS;
   hton->create = create_handler;
   hton->check_version = check_table_version;
   hton->drop_table = drop_table;

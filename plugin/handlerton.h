@@ -11,12 +11,29 @@
 
 #include "server_version.h"
 
+#include <string>
+
 #include "core.h"
 
 namespace teak {
 
 extern handlerton *engine_handlerton;
 extern teak_engine *engine;  // set while the plugin is loaded
+
+/* What the engine calls the table at a path of the server. A temporary table's path is in the server's temporary
+   directory; its name, which is unique in the server, becomes one without a directory. Files that begin as the server's
+   own do would be removed by it. */
+class NameInEngine {
+ public:
+  explicit NameInEngine(const char *path);
+  operator teak_slice() const { return {reinterpret_cast<const uint8_t *>(name_.data()), name_.size()}; }
+
+ private:
+  std::string name_;
+};
+
+/* Removes the temporary tables that a crash left. */
+teak_status drop_left_temporary_tables();
 
 }  // namespace teak
 

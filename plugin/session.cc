@@ -20,7 +20,7 @@ Session *Session::find(THD *thd) { return static_cast<Session *>(thd_get_ha_data
 Session *Session::find_or_create(THD *thd) {
   Session *session = find(thd);
   if (session == nullptr) {
-    session = new (std::nothrow) Session(thd);
+    session = new (std::nothrow) Session(thd, Kind::Transactional);
     if (session != nullptr) thd_set_ha_data(thd, engine_handlerton, session);
   }
   return session;
@@ -34,7 +34,8 @@ Session::~Session() {
 
 teak_status Session::begin() {
   teak_transaction *transaction = nullptr;
-  auto isolation = static_cast<teak_isolation>(thd_tx_isolation(thd_));
+  auto isolation = kind_ == Kind::WithoutRollback ? TEAK_READ_COMMITTED
+                                                  : static_cast<teak_isolation>(thd_tx_isolation(thd_));
   teak_status status = teak_transaction_begin(engine, isolation, &transaction);
   if (status != TEAK_OK) return status;
   lock_timeout_ = session_lock_timeout(thd_);
@@ -44,7 +45,29 @@ teak_status Session::begin() {
   return TEAK_OK;
 }
 
+/* What is read must be the newest: each use sees what was committed until then. The connection's own session announces
+   the engine to the server, whose binary log wants to know when the statement ends. */
+int Session::use_without_rollback() {
+  Session *announced = find_or_create(thd_);
+  if (announced == nullptr) return HA_ERR_OUT_OF_MEM;
+  if (int error = announced->use()) return error;
+  teak_status status = transaction_ == nullptr ? begin() : TEAK_OK;
+  detach_cursors();
+  if (status == TEAK_OK) status = teak_transaction_statement(transaction_);
+  return status == TEAK_OK ? 0 : raise(thd_, status, "a transaction could not begin");
+}
+
+teak_status Session::write_done() {
+  if (kind_ == Kind::Transactional) return TEAK_OK;
+  detach_cursors();
+  teak_transaction *transaction = release();
+  teak_status status = teak_commit(transaction);
+  if (status != TEAK_OK) teak_rollback(transaction);
+  return status;
+}
+
 int Session::use() {
+  if (kind_ == Kind::WithoutRollback) return use_without_rollback();
   if (transaction_ == nullptr) {
     teak_status status = begin();
     if (status != TEAK_OK) return raise(thd_, status, "a transaction could not begin");
@@ -87,7 +110,7 @@ int Session::take_snapshot() {
 }
 
 teak_status Session::before_write() {
-  if (has_statement_mark_ || !in_transaction_of_many_statements(thd_)) return TEAK_OK;
+  if (kind_ == Kind::WithoutRollback || has_statement_mark_ || !in_transaction_of_many_statements(thd_)) return TEAK_OK;
   teak_status status = teak_savepoint(transaction_, &statement_mark_);
   has_statement_mark_ = status == TEAK_OK;
   return status;

@@ -26,12 +26,20 @@ class Session {
   static Session *find(THD *thd);
   static Session *find_or_create(THD *thd);
 
-  explicit Session(THD *thd) : thd_(thd) {}
+  /* For one handler of a table without rollback (a sequence): transactions beside the connection's. Each write
+     is committed by write_done(); each use, and a read after a write, sees what is committed by then. */
+  static Session *create_without_rollback(THD *thd) { return new (std::nothrow) Session(thd, Kind::WithoutRollback); }
+
   ~Session();
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
 
+  THD *thd() const { return thd_; }
   teak_transaction *transaction() const { return transaction_; }
+  teak_transaction *transaction_to_read() {
+    if (transaction_ == nullptr && kind_ == Kind::WithoutRollback) use();
+    return transaction_;
+  }
 
   /* A statement uses a Teak table: begins a transaction when there is none, and announces it to the server.
      May be called several times in a statement. 0 or the server's error, which has been raised. */
@@ -39,6 +47,9 @@ class Session {
 
   /* The same with no statement around it: START TRANSACTION WITH CONSISTENT SNAPSHOT. */
   int take_snapshot();
+
+  /* After a write: without_rollback() commits it, others do nothing. */
+  teak_status write_done();
 
   /* Before the first write of a statement of a longer transaction: sets the mark that the statement's rollback returns to. */
   teak_status before_write();
@@ -72,6 +83,10 @@ class Session {
 
  private:
   friend class Cursor;
+  enum class Kind { Transactional, WithoutRollback };
+
+  Session(THD *thd, Kind kind) : thd_(thd), kind_(kind) {}
+  int use_without_rollback();
 
   void add(Cursor *cursor);
   void remove(Cursor *cursor);
@@ -82,6 +97,7 @@ class Session {
   teak_transaction *release();
 
   THD *const thd_;
+  const Kind kind_;
   std::mutex kill_mutex_;  // guards the pointers against interrupt(); nothing else is locked under it
   teak_transaction *transaction_ = nullptr;
   teak_transaction *errand_ = nullptr;

@@ -20,10 +20,6 @@ namespace {
 constexpr uint64_t ROW_IDS_AT_ONCE = 4096;
 constexpr uint8_t METADATA_FORMAT = 1;
 
-teak_slice slice_of(const std::string &text) {
-  return {reinterpret_cast<const uint8_t *>(text.data()), text.size()};
-}
-
 }  // namespace
 
 void TableMetadata::encode(uint8_t *bytes) const {
@@ -50,7 +46,7 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, 
   std::unique_ptr<Share> share(new (std::nothrow) Share);
   if (share == nullptr) return HA_ERR_OUT_OF_MEM;
   share->name_ = name;
-  teak_status status = teak_table_open(engine, slice_of(share->name_), &share->table_);
+  teak_status status = teak_table_open(engine, NameInEngine(name), &share->table_);
   if (status != TEAK_OK) {
     share->table_ = nullptr;
     return convert(thd, status, name, cause);

@@ -51,10 +51,6 @@ typedef enum teak_status {
   TEAK_OUT_OF_MEMORY = 16,
   // A bug, or a call on a handle that has ended.
   TEAK_INTERNAL = 17,
-  // The table or index came to be after the transaction's snapshot was taken.
-  TEAK_TABLE_CHANGED = 18,
-  // The table has no index of this number, or has it no more.
-  TEAK_NO_SUCH_INDEX = 19,
 } teak_status;
 
 // What a transaction sees of others.
@@ -90,9 +86,6 @@ typedef enum teak_seek {
   // Last key that starts with, or is smaller than, the given bytes.
   TEAK_SEEK_AT_OR_BEFORE_PREFIX = 3,
 } teak_seek;
-
-// A change of one table's indexes and metadata under way. Belongs to one thread at a time.
-typedef struct teak_alteration teak_alteration;
 
 // A cursor over one index.
 typedef struct teak_cursor teak_cursor;
@@ -305,34 +298,6 @@ typedef struct teak_row {
   struct teak_slice value;
 } teak_row;
 
-// An index to add.
-typedef struct teak_added_index {
-  // Its file and form.
-  struct teak_index_definition definition;
-  // Two entries of one key are refused.
-  bool unique;
-} teak_added_index;
-
-// An index of the altered table.
-typedef struct teak_planned_index {
-  // One of those that were added, else one that the table has.
-  bool added;
-  // Its number among them.
-  uint32_t number;
-  // Of a kept index: its label, and how it is written from now on. Not looked at for an added one.
-  struct teak_index_definition definition;
-} teak_planned_index;
-
-// What a table is to be.
-typedef struct teak_alteration_plan {
-  // The indexes in their new order, the row index first; those left out are dropped.
-  const struct teak_planned_index *indexes;
-  // How many.
-  size_t index_count;
-  // Replaces the table's metadata.
-  struct teak_slice metadata;
-} teak_alteration_plan;
-
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -388,13 +353,12 @@ enum teak_status teak_table_truncate(struct teak_engine *engine, struct teak_sli
 // Whether a table of this name exists.
 enum teak_status teak_table_exists(struct teak_engine *engine, struct teak_slice name, bool *exists);
 
-// Hands the names and the metadata of all tables whose names begin so to the sink. No table is opened.
-enum teak_status teak_tables_metadata(struct teak_engine *engine,
-                                      struct teak_slice prefix,
-                                      void (*sink)(void *context, struct teak_slice name, struct teak_slice metadata),
-                                      void *context);
+// The name of every table, one call of the callback for each, in no order. Names have no leading `./`.
+enum teak_status teak_table_names(struct teak_engine *engine,
+                                  void (*sink)(void *context, struct teak_slice name),
+                                  void *context);
 
-// The bytes given at creation or by the last alteration before the table was opened, valid while it is open.
+// The bytes given at creation, valid while the table is open.
 enum teak_status teak_table_metadata(struct teak_table *table, struct teak_slice *metadata);
 
 // How many indexes it has.
@@ -551,44 +515,6 @@ enum teak_status teak_cursor_previous(struct teak_cursor *cursor, struct teak_ro
 
 // Gives up the explicit lock of the row last returned by a locking get or scan (the server's unlock_row).
 enum teak_status teak_cursor_unlock(struct teak_cursor *cursor);
-
-// Begins to alter a table: makes the files of the indexes to add. No transaction that wrote the table may be open. Whoever
-// writes its rows from now on must write the entries of the added indexes too, see teak_alteration_index. `interrupt` may
-// be NULL; it is asked now and then by what takes long, on the calling thread, and ends it when it returns true.
-enum teak_status teak_alteration_begin(struct teak_engine *engine,
-                                       struct teak_table *table,
-                                       const struct teak_added_index *added,
-                                       size_t added_count,
-                                       bool (*interrupt)(void *context),
-                                       void *context,
-                                       struct teak_alteration **alteration);
-
-// The number by which writers of rows reach an added index until the alteration ends.
-enum teak_status teak_alteration_index(struct teak_alteration *alteration, uint32_t added, uint32_t *index);
-
-// Adds the entry of a row, in any order of rows. The rows are those of one snapshot, taken after teak_alteration_begin.
-enum teak_status teak_alteration_add(struct teak_alteration *alteration,
-                                     uint32_t added,
-                                     struct teak_slice key,
-                                     struct teak_slice value);
-
-// Sorts and writes what was added. `progress` may be NULL; it hears now and then how many entries of how many are written.
-// On TEAK_DUPLICATE_KEY `duplicate` names the key that a unique index has twice, and the number of the added index; it is
-// valid until the next call on the alteration. It may be NULL.
-enum teak_status teak_alteration_build(struct teak_alteration *alteration,
-                                       void (*progress)(void *context, uint64_t done, uint64_t total),
-                                       void *context,
-                                       struct teak_duplicate *duplicate);
-
-// Commits alterations of several tables of one engine together. Nobody may write the tables meanwhile. Durable on return.
-// The alterations have ended then, whatever is returned, and must be freed. On an error the tables are as before, but for
-// TEAK_POISONED and TEAK_IO of the log, which leave the outcome to recovery.
-enum teak_status teak_alterations_commit(struct teak_alteration *const *alterations,
-                                         const struct teak_alteration_plan *plans,
-                                         size_t count);
-
-// Frees an alteration; NULL is allowed. One that was not committed is undone.
-void teak_alteration_end(struct teak_alteration *alteration);
 
 #ifdef __cplusplus
 }  // extern "C"

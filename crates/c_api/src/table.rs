@@ -230,6 +230,25 @@ pub unsafe extern "C" fn teak_tables_metadata(
     })
 }
 
+/// The name of every table, one call of the callback for each, in no order. Names have no leading `./`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_names(
+    engine: *mut teak_engine,
+    sink: Option<unsafe extern "C" fn(context: *mut c_void, name: teak_slice)>,
+    context: *mut c_void,
+) -> teak_status {
+    call(|| {
+        let sink = sink.ok_or_else(|| Failure::invalid("sink is NULL"))?;
+        // SAFETY: a handle.
+        let names = unsafe { reference(engine, "engine") }?.engine.table_names();
+        for name in names {
+            // SAFETY: the caller's callback, with the caller's context.
+            unsafe { sink(context, teak_slice::of(name.as_bytes())) };
+        }
+        Ok(TEAK_OK)
+    })
+}
+
 /// The bytes given at creation or by the last alteration before the table was opened, valid while it is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_metadata(

@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""MariaDB's own tests on InnoDB and on Teak, compared.
+
+Every test runs twice on the same server build, once with InnoDB as the default engine and once with Teak, with Teak also
+in place of InnoDB where a test names it. Failed statements do not end a test. What the two runs print must be equal but
+for the engine's name; figures of estimated rows in plans are counted by themselves. Recorded results are not used:
+distributions ship them stale.
+
+    scripts/suites.py                              everything (mtr/suites_accepted.txt lists what may differ, and why)
+    scripts/suites.py --suite parts --suite main   some suites
+    scripts/suites.py main.join parts.%            some tests (% stands for anything)
+    scripts/suites.py --quick                      a few minutes' worth
+    scripts/suites.py --reuse main.join            Teak only, compared with InnoDB's output of an earlier run
+
+Differences are left in build/suites/diff, output in build/suites/output-ENGINE, logs in build/suites/log-ENGINE-*; SUITES_DIR names
+another place."""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import suites_compare
+import suites_tree
+from suites_tree import BUILD, OUT, ROOT
+
+ACCEPTED = ROOT / "mtr/suites_accepted.txt"
+QUICK = ["storage_engine.%", "engines/iuds.insert%", "main.insert%", "main.null%", "main.type_d%", "main.key%",
+         "main.auto_increment%", "main.partition_mgm", "main.alter_table", "period.%"]
+VERDICT = re.compile(r"^(\S+)(?: '([^']*)')?\s+(?:w\d+ )?\[ (pass|fail|skipped|disabled|retry-\w+|exp-fail) \]\s*(.*)$")
+CRASH = re.compile(r"mariadbd got signal|mysqld got signal|Server .* failed during test run|Lost connection to")
+
+
+class Run:
+    """One engine's outcome: test -> (verdict, remark)."""
+
+    def __init__(self, engine: str):
+        self.engine = engine
+        self.output = OUT / f"output-{engine}"
+        self.memory = OUT / f"verdicts-{engine}.json"
+        self.verdicts: dict[str, tuple[str, str]] = {}
+
+    def recall(self):
+        """Takes in what earlier runs left."""
+        if self.memory.exists():
+            self.verdicts = {test: tuple(verdict) for test, verdict in json.loads(self.memory.read_text()).items()}
+
+    def remember(self):
+        earlier = json.loads(self.memory.read_text()) if self.memory.exists() else {}
+        self.memory.write_text(json.dumps(earlier | self.verdicts, indent=0))
+
+    def name(self, test: str, combination: str | None) -> str:
+        test = test.replace(f"-{self.engine}.", ".")
+        return f"{test},{combination}" if combination else test
+
+    def text(self, test: str) -> bytes | None:
+        name, _, combination = test.partition(",")
+        suite, _, base = name.partition(".")
+        candidates = [suite, f"{suite}-{self.engine}"]
+        for candidate in candidates:
+            stem = f"{candidate}.{base}".replace("/", "-") + (f",{combination}" if combination else "")
+            if (self.output / stem).exists():
+                return (self.output / stem).read_bytes()
+        return None
+
+    def read(self, log: Path):
+        """Takes in the runner's report."""
+        last, trouble = None, []
+        for line in log.read_text(errors="replace").splitlines():
+            if match := VERDICT.match(line):
+                last = self.name(match[1], match[2])
+                self.verdicts[last] = (match[3], match[4].strip())
+                trouble = []
+            elif last and self.verdicts[last][0] == "fail":
+                trouble.append(line)
+                if CRASH.search(line):
+                    self.verdicts[last] = ("crash", line.strip())
+                elif self.verdicts[last][0] == "fail" and "Found warnings/errors in server log" in line:
+                    self.verdicts[last] = ("warned", line.strip())
+
+
+def wanted(patterns: list[str], suites: list[str]) -> dict[str, list[str]]:
+    """Suite -> patterns of its tests; no patterns: all."""
+    if not patterns:
+        return {suite: [] for suite in suites}
+    chosen: dict[str, list[str]] = {}
+    for pattern in patterns:
+        suite, _, name = pattern.partition(".")
+        home = "storage_engine" if suite.startswith("storage_engine") else suite
+        if home not in suites_tree.SUITES:
+            sys.exit(f"error: there is no suite {suite} here; suites: {' '.join(suites_tree.SUITES)}")
+        chosen.setdefault(home, []).append(name or "%")
+    return chosen
+
+
+def run_suite(run: Run, tree: Path, suite: str, patterns: list[str], options: argparse.Namespace):
+    suites, tests = suites_tree.tests_of(suite, run.engine)
+    log = OUT / f"log-{run.engine}-{suite.replace('/', '-')}"
+    var = Path(options.vardir or OUT) / f"var-{run.engine}"
+    command = ["perl", "./mariadb-test-run.pl", f"--vardir={var}", f"--parallel={options.parallel}", "--force",
+               "--max-test-fail=0", "--retry=0", "--suite-timeout=300", "--testcase-timeout=4", "--verbose-restart",
+               "--nocheck-testcases", "--mysqld=--plugin-maturity=experimental", "--mysqld=--plugin-load-add=ha_teak",
+               "--mysqld=--loose-teak-cache-size=64M", f"--mysqld=--default-storage-engine={run.engine}", "--mysqld=--innodb",
+               f"--suite={','.join(suites)}"]
+    expression = [re.escape(pattern).replace("%", ".*") for pattern in patterns]
+    if tests:
+        tests = [test for test in tests if not expression or any(re.fullmatch(e, test.split(".", 1)[1]) for e in expression)]
+        if not tests:
+            return
+        command += tests
+    elif expression:
+        command.append(f"--do-test=^({'|'.join(expression)})$")
+    with tempfile.TemporaryDirectory(prefix="teak-suites.") as short, open(log, "w") as sink:
+        environment = dict(os.environ, SUITES_OUTPUT=str(run.output), MYSQL_TEST=str(ROOT / "scripts/suites_client.sh"))
+        subprocess.run(command + [f"--tmpdir={short}"], cwd=tree / "mysql-test", env=environment, stdout=sink,
+                       stderr=subprocess.STDOUT, check=False)
+    run.read(log)
+    if not options.keep:
+        shutil.rmtree(var, ignore_errors=True)
+
+
+def accepted() -> dict[str, str]:
+    listed = {}
+    for line in ACCEPTED.read_text().splitlines():
+        if line and not line.startswith("#"):
+            test, _, reason = line.partition(" ")
+            if not reason.strip():
+                sys.exit(f"error: {ACCEPTED.name}: {test} has no reason")
+            listed[test] = reason.strip()
+    return listed
+
+
+def judge(test: str, reference: Run, subject: Run) -> tuple[str, str]:
+    """(class, difference) of a test that ran on InnoDB."""
+    verdict, remark = subject.verdicts.get(test, ("missing", ""))
+    before = reference.verdicts[test][0]
+    if verdict == "crash":
+        return "crash", remark
+    if verdict in ("skipped", "disabled", "missing"):
+        return "skipped", remark
+    left, right = reference.text(test), subject.text(test)
+    if left is None or right is None:
+        return ("same", "") if verdict == before and left == right else ("failed", remark)
+    kind, difference = suites_compare.classify(left, right)
+    if verdict != before and kind in ("same", "estimates"):
+        return "failed", f"{before} became {verdict} {remark}\n"
+    return kind, difference
+
+
+def report(reference: Run, subject: Run, listed: dict[str, str]) -> bool:
+    folder = OUT / "diff"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    counts: Counter[str] = Counter()
+    worst, stale = [], []
+    for test in sorted(reference.verdicts):
+        verdict = reference.verdicts[test][0]
+        if verdict in ("skipped", "disabled"):
+            counts["skipped on both"] += 1
+            continue
+        if verdict == "crash":
+            counts["InnoDB crashes"] += 1
+            continue
+        kind, difference = judge(test, reference, subject)
+        if difference:
+            (folder / f"{test.replace('/', '-')}.{kind}").write_text(difference, errors="surrogateescape")
+        base = test.partition(",")[0]
+        reason = listed.get(test) or listed.get(base)
+        if kind in ("same", "estimates"):
+            counts[kind] += 1
+            if test in listed:
+                stale.append(test)
+        elif reason and kind != "crash":
+            counts["accepted"] += 1
+        else:
+            counts[kind] += 1
+            worst.append((kind, test))
+    for kind, test in sorted(worst):
+        print(f"{kind:10} {test}")
+    for test in stale:
+        print(f"no longer  {test}: listed in {ACCEPTED.name}, but equal")
+    good, bad = counts["same"] + counts["estimates"] + counts["accepted"], len(worst)
+    compared = good + bad
+    equal = counts["same"] + counts["estimates"]
+    print(f"-- {compared} tests ran on InnoDB: on Teak {counts['same']} equal, {counts['estimates']} equal but for estimated "
+          f"rows, {counts['accepted']} with an accepted difference, {counts['different']} different, {counts['failed']} failed, "
+          f"{counts['skipped']} skipped, {counts['crash']} crashed")
+    if compared:
+        print(f"-- {100 * equal / compared:.1f}% equal, {100 * good / compared:.1f}% equal or accepted; "
+              f"{counts['skipped on both']} run on neither engine, {counts['InnoDB crashes']} crash InnoDB")
+    print(f"{good} passed, {bad} failed")
+    return bad == 0 and compared > 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tests", nargs="*", metavar="SUITE.TEST")
+    parser.add_argument("--suite", action="append", choices=suites_tree.SUITES, help="(may be repeated)")
+    parser.add_argument("--parallel", type=int, default=int(os.environ.get("MTR_PARALLEL", "2")))
+    parser.add_argument("--quick", action="store_true", help="a part that takes some four minutes")
+    parser.add_argument("--reuse", action="store_true", help="take InnoDB's side from earlier runs")
+    parser.add_argument("--vardir", default=os.environ.get("MTR_VAR"), help="where the servers' data go (build/suites)")
+    parser.add_argument("--keep", action="store_true", help="keep the servers' data and logs")
+    options = parser.parse_args()
+    if not (BUILD / "ha_teak.so").exists() and "TEAK_PLUGIN" not in os.environ:
+        sys.exit("error: there is no build/ha_teak.so: run make build.")
+
+    patterns = options.tests + (QUICK if options.quick else [])
+    chosen = wanted(patterns, options.suite or suites_tree.SUITES)
+    OUT.mkdir(parents=True, exist_ok=True)
+    reference, subject = Run("innodb"), Run("teak")
+    if options.reuse:
+        reference.recall()
+    running = [subject] if options.reuse else [reference, subject]
+    trees = {}
+    for run in running:
+        if not patterns:
+            shutil.rmtree(run.output, ignore_errors=True)
+        run.output.mkdir(parents=True, exist_ok=True)
+        trees[run.engine] = suites_tree.make(run.engine)
+    for suite, names in chosen.items():
+        for run in running:
+            print(f"-- {suite} on {run.engine}", flush=True)
+            run_suite(run, trees[run.engine], suite, names, options)
+    for run in running:
+        run.remember()
+    if options.reuse:
+        reference.verdicts = {test: verdict for test, verdict in reference.verdicts.items() if test in subject.verdicts}
+    sys.exit(0 if report(reference, subject, accepted()) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The test trees of scripts/suites.py: which of MariaDB's tests are run, and a copy of them aimed at each engine.
+
+A tree is laid out as the server's test runner wants it (mysql-test beside lib, bin, sbin and share). Tests and what they
+include are copied without their recorded results, and what names InnoDB as the engine of a table names the other engine in
+that engine's copy; the rest are links to the system's files."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "build"
+# Two runs at a time need two places.
+OUT = Path(os.environ.get("SUITES_DIR", BUILD / "suites"))
+SYSTEM = Path("/usr/share/mysql/mysql-test")
+
+SUITES = ["storage_engine", "engines/iuds", "engines/funcs", "parts", "versioning", "period", "gcol", "vcol",
+          "sql_sequence", "main"]
+
+# Tests of `main` about what an engine does. The rest are about accounts, clients, logs, other engines and the like.
+MAIN = re.compile(
+    r"^(alter_table|alter_|type_|ctype_|cast|case|join|subselect|subquery|group_by|group_min|group_concat|olap|order_by|"
+    r"range|index_merge|index_intersect|partition|func_|insert|update|delete|replace|union|intersect|except|view|trigger|"
+    r"sp|ps|cte|win|distinct|having|key|null|limit|multi_update|multi_statement|count_distinct|derived|explain|select|"
+    r"temp_table|truncate|auto_increment|bigint|create|default|check_constraint|check|lock|handler|long_unique|invisible|"
+    r"ignored_index|mrr|row|odbc|bool|binary|varbinary|comment|compare|column_compression|constraints|concurrent|"
+    r"consistent|date|desc_index|drop|dirty|empty|errors|ext_key|fast_prefix|features|filesort|find|fetch|fulltext_|"
+    r"greedy|huge|identity|in_|item|keyread|last|leaks|loaddata|load|locking|max_|mdl|metadata|mix|multi|natural|negation|"
+    r"nested|none|not_|opt_|parser|precedence|prepare|preload|query_|repair|rename|rollback|round|rowid_filter|rownum|"
+    r"secondary|selectivity|sequence|signal|single|stat_tables|statistics|statement-expr|strict|str_to|strings|subst|sum_|"
+    r"table_|table_value|temporal|timezone|tmp|trans|unique|unsafe|upgrade|user_var|variables|warnings|adddate|alias|"
+    r"almost|analyze|ansi|assign|bulk|bench|brackets|bug|chained|commit|compound|cond|count|create|custom|deadlock|ddl|"
+    r"endspace|enforce|except|execution|flush|get|implicit|information_schema|innodb_|savepoint|xa|foreign|show_)")
+MAIN_NOT = re.compile(
+    r"(myisam|aria|archive|csv|blackhole|federated|ssl|merge$|_merge-|locale|debug|grant|roles|"
+    r"cache_innodb|innodb_mysql_lock2$|bootstrap|upgrade_|partition_open_files|win_big|_big|-big|profiling|plugin|"
+    r"query_cache|timezone[^_]*$|flush_ssl|shutdown|information_schema_(prepare|stats)|"
+    r"select_host_cache|show_bad|password|user_limits)")
+
+COPIED = {".test", ".inc", ".opt", ".cnf", ".combinations", ".pm", ".sh", ".def", ".sql", ".pl"}
+
+# `ENGINE=InnoDB`, `engine_type= 'innodb'`, `default-storage-engine=innodb`, not SHOW ENGINE INNODB STATUS.
+NAMED = re.compile(rb"(engine\w*(?:\s*:?=\s*|\s+)['\"`]?)innodb\b(?!\s+(?:status|mutex)|_|/)", re.IGNORECASE)
+# Statistics columns are answers, not requests.
+ANSWER = re.compile(rb"show\s+engine\s", re.IGNORECASE)
+
+
+def aim(text: bytes, engine: str) -> bytes:
+    if engine.lower() == "innodb":
+        return text
+    return b"".join(line if ANSWER.search(line) else NAMED.sub(rb"\g<1>" + engine.encode(), line)
+                    for line in text.splitlines(keepends=True))
+
+
+def link(source: Path, target: Path):
+    if not target.is_symlink() and not target.exists():
+        target.symlink_to(source)
+
+
+def copy(source: Path, target: Path, engine: str):
+    """Copies a directory of tests; results stay behind, data files are linked."""
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in sorted(source.iterdir()):
+        if entry.suffix in (".result", ".rdiff", ".reject") or entry.name == "r":
+            continue
+        if entry.is_dir():
+            copy(entry, target / entry.name, engine)
+        elif entry.suffix in COPIED:
+            (target / entry.name).write_bytes(aim(entry.read_bytes(), engine))
+            shutil.copymode(entry, target / entry.name)
+        else:
+            link(entry.resolve(), target / entry.name)
+
+
+def runnable_again(overlay: Path):
+    """Tests that are disabled because of what their recorded results say; only output is compared here."""
+    for path in overlay.rglob("disabled.def"):
+        kept = [line for line in path.read_text().splitlines() if not re.search(r"MDEV-(9705|10252)|MySQL:65901", line)]
+        path.write_text("\n".join(kept) + "\n")
+
+
+def make(engine: str) -> Path:
+    """Makes the tree of an engine afresh and returns it."""
+    tree = OUT / f"tree-{engine}"
+    shutil.rmtree(tree, ignore_errors=True)
+    plugins = tree / "lib/mysql/plugin"
+    plugins.mkdir(parents=True)
+    for plugin in Path("/usr/lib/mysql/plugin").iterdir():
+        link(plugin, plugins / plugin.name)
+    link(Path(os.environ.get("TEAK_PLUGIN", BUILD / "ha_teak.so")), plugins / "ha_teak.so")
+    for name in ("bin", "sbin", "share"):
+        link(Path("/usr") / name, tree / name)
+    for entry in Path("/usr/lib").iterdir():
+        if entry.name != "mysql":
+            link(entry, tree / "lib" / entry.name)
+
+    tests = tree / "mysql-test"
+    for entry in SYSTEM.iterdir():
+        if entry.name in ("main", "include"):
+            copy(entry, tests / entry.name, engine)
+        elif entry.name not in ("suite", "plugin"):
+            tests.mkdir(exist_ok=True)
+            link(entry, tests / entry.name)
+    copied = {suite.split("/")[0] for suite in SUITES}
+    (tests / "suite").mkdir()
+    for entry in (SYSTEM / "suite").iterdir():
+        if entry.name in copied:
+            copy(entry, tests / "suite" / entry.name, engine)
+        else:
+            link(entry, tests / "suite" / entry.name)
+    overlays = {"innodb": SYSTEM / "plugin/innobase", "teak": ROOT / "mtr/overlay/teak"}
+    copy(overlays[engine], tests / "plugin" / engine, engine)
+    runnable_again(tests / "suite/storage_engine")
+    runnable_again(tests / "plugin" / engine)
+    return tree
+
+
+def tests_of(suite: str, engine: str) -> tuple[list[str], list[str]]:
+    """The runner's --suite and the names of tests for it (empty: all)."""
+    if suite == "storage_engine":
+        return [f"storage_engine-{engine}", f"storage_engine/parts-{engine}", f"storage_engine/trx-{engine}"], []
+    if suite != "main":
+        return [suite], []
+    names = sorted(path.stem for path in (SYSTEM / "main").glob("*.test"))
+    return ["main"], [f"main.{name}" for name in names if MAIN.match(name) and not MAIN_NOT.search(name)]

@@ -66,6 +66,10 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       error = HA_ERR_OUT_OF_MEM;
       explain = true;
       break;
+    case TEAK_TOO_MANY_LOCKS:
+      // As in InnoDB the transaction ends: what it locked is what is too much.
+      if (thd != nullptr) thd->mark_transaction_to_rollback(true);
+      return HA_ERR_LOCK_TABLE_FULL;
     case TEAK_IO:
     case TEAK_IN_USE:
     case TEAK_POISONED:

@@ -59,6 +59,7 @@ class ha_teak final : public handler {
   uint max_supported_key_length() const override { return 3072; }
   uint max_supported_key_part_length() const override { return 3072; }
   const char *index_type(uint key) override;
+  enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
   const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   bool get_error_message(int error, String *text) override;

@@ -39,6 +39,12 @@ int ha_teak::open(const char *name, int, uint) {
   // What sorting a row's position takes in a multi-range read: the position and the range's number.
   stats.mrr_length_per_rec = ref_length + sizeof(range_id_t);
   info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+  // Keys of an empty table have no values, which is known without a sample.
+  for (uint number = 0; stats.records == 0 && number < share_->keys(); number++) {
+    const KEY &key = table->key_info[number];
+    for (uint part = 0; key.rec_per_key != nullptr && part < key.ext_key_parts; part++)
+      if (key.rec_per_key[part] == 0) key.rec_per_key[part] = 1;
+  }
   return 0;
 }
 

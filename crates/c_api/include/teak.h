@@ -49,6 +49,8 @@ typedef enum teak_status {
   TEAK_UNSUPPORTED_FORMAT = 15,
   // Memory could not be had.
   TEAK_OUT_OF_MEMORY = 16,
+  // Row locks have reached their share of the memory.
+  TEAK_TOO_MANY_LOCKS = 20,
   // A bug, or a call on a handle that has ended.
   TEAK_INTERNAL = 17,
 } teak_status;

@@ -46,6 +46,8 @@ pub enum teak_status {
     TEAK_UNSUPPORTED_FORMAT = 15,
     /// Memory could not be had.
     TEAK_OUT_OF_MEMORY = 16,
+    /// Row locks have reached their share of the memory.
+    TEAK_TOO_MANY_LOCKS = 20,
     /// A bug, or a call on a handle that has ended.
     TEAK_INTERNAL = 17,
     /// Another process, or another engine of this one, has the data directory open.
@@ -97,7 +99,7 @@ impl From<EngineError> for Failure {
             EngineError::Wait(WaitError::Timeout) => TEAK_LOCK_TIMEOUT,
             EngineError::Wait(WaitError::Deadlock) => TEAK_DEADLOCK,
             EngineError::Wait(WaitError::Interrupted) => TEAK_INTERRUPTED,
-            EngineError::Wait(WaitError::TooManyLocks) => TEAK_OUT_OF_MEMORY,
+            EngineError::Wait(WaitError::TooManyLocks) => TEAK_TOO_MANY_LOCKS,
             EngineError::DuplicateKey => TEAK_DUPLICATE_KEY,
             EngineError::Conflict => TEAK_CONFLICT,
             EngineError::NotFound => TEAK_NOT_FOUND,

@@ -3,7 +3,7 @@
 
 Every test runs twice on the same server build, once with InnoDB as the default engine and once with Teak, with Teak also
 in place of InnoDB where a test names it. Failed statements do not end a test. What the two runs print must be equal but
-for the engine's name; figures of estimated rows in plans are counted by themselves. Recorded results are not used:
+for the engine's name; estimated rows and sizes are counted by themselves. Recorded results are not used:
 distributions ship them stale.
 
     scripts/suites.py                              everything (mtr/suites_accepted.txt lists what may differ, and why)
@@ -33,8 +33,10 @@ from suites_tree import BUILD, OUT, ROOT
 ACCEPTED = ROOT / "mtr/suites_accepted.txt"
 QUICK = ["storage_engine.%", "engines/iuds.insert%", "main.insert%", "main.null%", "main.type_d%", "main.key%",
          "main.auto_increment%", "main.partition_mgm", "main.alter_table", "period.%"]
+EQUAL = ("same", "estimates")
 VERDICT = re.compile(r"^(\S+)(?: '([^']*)')?\s+(?:w\d+ )?\[ (pass|fail|skipped|disabled|retry-\w+|exp-fail) \]\s*(.*)$")
 CRASH = re.compile(r"mariadbd got signal|mysqld got signal|Server .* failed during test run|Lost connection to")
+TIMEOUT = re.compile(r"Test case timeout after")  # the runner aborts the server then, which looks like a crash
 
 
 class Run:
@@ -71,15 +73,15 @@ class Run:
 
     def read(self, log: Path):
         """Takes in the runner's report."""
-        last, trouble = None, []
+        last = None
         for line in log.read_text(errors="replace").splitlines():
             if match := VERDICT.match(line):
                 last = self.name(match[1], match[2])
                 self.verdicts[last] = (match[3], match[4].strip())
-                trouble = []
             elif last and self.verdicts[last][0] == "fail":
-                trouble.append(line)
-                if CRASH.search(line):
+                if TIMEOUT.search(line):
+                    self.verdicts[last] = ("timeout", line.strip())
+                elif CRASH.search(line):
                     self.verdicts[last] = ("crash", line.strip())
                 elif self.verdicts[last][0] == "fail" and "Found warnings/errors in server log" in line:
                     self.verdicts[last] = ("warned", line.strip())
@@ -106,7 +108,7 @@ def run_suite(run: Run, tree: Path, suite: str, patterns: list[str], options: ar
     command = ["perl", "./mariadb-test-run.pl", f"--vardir={var}", f"--parallel={options.parallel}", "--force",
                "--max-test-fail=0", "--retry=0", "--suite-timeout=300", "--testcase-timeout=4", "--verbose-restart",
                "--nocheck-testcases", "--mysqld=--plugin-maturity=experimental", "--mysqld=--plugin-load-add=ha_teak",
-               "--mysqld=--loose-teak-cache-size=64M", f"--mysqld=--default-storage-engine={run.engine}", "--mysqld=--innodb",
+               "--mysqld=--loose-teak-cache-size=256M", f"--mysqld=--default-storage-engine={run.engine}", "--mysqld=--innodb",
                f"--suite={','.join(suites)}"]
     expression = [re.escape(pattern).replace("%", ".*") for pattern in patterns]
     if tests:
@@ -142,13 +144,15 @@ def judge(test: str, reference: Run, subject: Run) -> tuple[str, str]:
     before = reference.verdicts[test][0]
     if verdict == "crash":
         return "crash", remark
+    if verdict == "timeout":
+        return "failed", remark
     if verdict in ("skipped", "disabled", "missing"):
         return "skipped", remark
     left, right = reference.text(test), subject.text(test)
     if left is None or right is None:
         return ("same", "") if verdict == before and left == right else ("failed", remark)
     kind, difference = suites_compare.classify(left, right)
-    if verdict != before and kind in ("same", "estimates"):
+    if verdict != before and kind in EQUAL:
         return "failed", f"{before} became {verdict} {remark}\n"
     return kind, difference
 
@@ -164,15 +168,15 @@ def report(reference: Run, subject: Run, listed: dict[str, str]) -> bool:
         if verdict in ("skipped", "disabled"):
             counts["skipped on both"] += 1
             continue
-        if verdict == "crash":
-            counts["InnoDB crashes"] += 1
+        if verdict in ("crash", "timeout"):
+            counts["InnoDB ends badly"] += 1
             continue
         kind, difference = judge(test, reference, subject)
         if difference:
             (folder / f"{test.replace('/', '-')}.{kind}").write_text(difference, errors="surrogateescape")
         base = test.partition(",")[0]
         reason = listed.get(test) or listed.get(base)
-        if kind in ("same", "estimates"):
+        if kind in EQUAL:
             counts[kind] += 1
             if test in listed:
                 stale.append(test)
@@ -185,15 +189,16 @@ def report(reference: Run, subject: Run, listed: dict[str, str]) -> bool:
         print(f"{kind:10} {test}")
     for test in stale:
         print(f"no longer  {test}: listed in {ACCEPTED.name}, but equal")
-    good, bad = counts["same"] + counts["estimates"] + counts["accepted"], len(worst)
+    equal = sum(counts[kind] for kind in EQUAL)
+    good, bad = equal + counts["accepted"], len(worst)
     compared = good + bad
-    equal = counts["same"] + counts["estimates"]
-    print(f"-- {compared} tests ran on InnoDB: on Teak {counts['same']} equal, {counts['estimates']} equal but for estimated "
-          f"rows, {counts['accepted']} with an accepted difference, {counts['different']} different, {counts['failed']} failed, "
-          f"{counts['skipped']} skipped, {counts['crash']} crashed")
+    print(f"-- {compared} tests ran on InnoDB. On Teak {counts['same']} print the same, {counts['estimates']} but for estimated "
+          f"rows and sizes; {counts['accepted']} differ as accepted; {counts['plan']} have other plans, {counts['order']} also "
+          f"another order of rows, {counts['different']} other differences; {counts['failed']} fail, {counts['skipped']} are "
+          f"skipped, {counts['crash']} crash")
     if compared:
         print(f"-- {100 * equal / compared:.1f}% equal, {100 * good / compared:.1f}% equal or accepted; "
-              f"{counts['skipped on both']} run on neither engine, {counts['InnoDB crashes']} crash InnoDB")
+              f"{counts['skipped on both']} run on neither engine, {counts['InnoDB ends badly']} crash or hang InnoDB")
     print(f"{good} passed, {bad} failed")
     return bad == 0 and compared > 0
 

@@ -6,6 +6,7 @@ plans and what counts their steps; but for the order of lines as well; different
 import difflib
 import re
 
+TREE = re.compile(r"\S*/tree-\w+/")
 ENGINE = re.compile(r"\b(innodb|teak)\b", re.IGNORECASE)
 # Tab-separated EXPLAIN by its heading, vertical EXPLAIN, EXPLAIN and ANALYZE FORMAT=JSON.
 PLAN = re.compile(r"^id\tselect_type\ttable\t")
@@ -23,7 +24,7 @@ REWRITTEN = "Note\t1003\t"
 
 
 def lines(text: bytes) -> list[str]:
-    return [ENGINE.sub("ENGINE", line) for line in text.decode("utf-8", "surrogateescape").split("\n")]
+    return [ENGINE.sub("ENGINE", TREE.sub("TREE/", line)) for line in text.decode("utf-8", "surrogateescape").split("\n")]
 
 
 def figures_of(heading: list[str]) -> list[int]:

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Everything that must hold, stage by stage; every stage runs, also after a failed one, and ends with its count. The
 # last line is the sum. The exit status is that of the worst stage.
-#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr kill full-disk simulate
+#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr suites kill full-disk simulate
 #   KILLS=20 SEEDS=300             how long the kill test and the simulator go on
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr kill full-disk simulate
+[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr suites kill full-disk simulate
 RESULTS=$BUILD/test
 PASSED=0 FAILED=0
 SUMMARY=()
@@ -53,6 +53,7 @@ for name; do
         build) stage build make --no-print-directory build ;;
         codecs) stage codecs plugin/tests/run.sh ;;
         mtr) stage mtr scripts/mtr.sh ;;
+        suites) stage suites scripts/suites.py --quick ;;
         kill)
             stage kill scripts/kill_test.py --kills="${KILLS:-20}"
             stage kill-binlog scripts/kill_test.py --kills=8 --seed=2 --cache=8M --server-option=--log-bin=kill \

@@ -257,7 +257,6 @@ class ha_teak final : public handler {
   std::vector<teak_entry> entries_;
   std::vector<teak_change> changes_;
   ByteBuffer in_the_way_;              // primary key of the row that refused the last one
-  uint duplicate_key_ = MAX_KEY;
   ulonglong auto_increment_left_ = 0;  // rows for which the statement asked for values and that are still to come
   bool writes_over_duplicates_ = false;  // REPLACE, ON DUPLICATE KEY UPDATE: the row in the way is wanted next
 

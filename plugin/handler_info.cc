@@ -13,7 +13,7 @@
 namespace teak {
 
 int ha_teak::info(uint what) {
-  if (what & HA_STATUS_ERRKEY) errkey = duplicate_key_;
+  if (what & HA_STATUS_ERRKEY) errkey = session_ == nullptr ? MAX_KEY : session_->duplicate_key();
   if (what & HA_STATUS_VARIABLE) {
     teak_index_statistics figures;
     teak_status status = teak_index_statistics_get(share_->table(), 0, &figures);

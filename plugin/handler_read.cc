@@ -279,6 +279,12 @@ int ha_teak::index_last(uchar *record) {
   teak_row entry;
   teak_status status = set_range_bounds();
   if (status == TEAK_OK) status = scan_.last(&entry);
+  int error = scan(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
+  if (error != HA_ERR_END_OF_FILE || !scan_.bounded()) return error;
+  // Of several ranges this may be the last, and empty: the server takes the end of the file for an empty table.
+  range_lower_ = range_upper_ = UNBOUNDED;
+  status = scan_.set_bounds(UNBOUNDED, UNBOUNDED);
+  if (status == TEAK_OK) status = scan_.last(&entry);
   return scan(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
 }
 

@@ -79,7 +79,7 @@ teak_slice ha_teak::value_of(const RowKeys &row, uint32_t index) const {
 
 /* Tells the server which key refused, and where the row in the way is. */
 int ha_teak::refused(const teak_duplicate &duplicate) {
-  duplicate_key_ = share_->key_of(duplicate.index);
+  session_->note_duplicate(share_->key_of(duplicate.index));
   teak_slice primary = duplicate.key;
   if (duplicate.index != 0 && !share_->primary_of_value(duplicate.value, &primary))
     return corrupt("an entry of a unique key is malformed");
@@ -88,7 +88,7 @@ int ha_teak::refused(const teak_duplicate &duplicate) {
   if (in_the_way_.failed()) return out_of_memory();
   if (primary.len > ref_length) return corrupt("an entry of a unique key is malformed");
   store_position(slice(in_the_way_), dup_ref);
-  errkey = duplicate_key_;
+  errkey = session_->duplicate_key();
   return HA_ERR_FOUND_DUPP_KEY;
 }
 

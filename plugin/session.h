@@ -69,6 +69,11 @@ class Session {
   /* KILL, from any thread. */
   void interrupt();
 
+  /* The key that refused a row last. The server asks for it after the error, and for a row that moves between partitions
+     it asks another handler of the table than the one that refused. */
+  void note_duplicate(uint key) { duplicate_key_ = key; }
+  uint duplicate_key() const { return duplicate_key_; }
+
   /* A transaction beside the session's own that a KILL ends as well, while this lives. */
   class Errand {
    public:
@@ -104,6 +109,7 @@ class Session {
   Cursor *cursors_ = nullptr;
   uint64_t statement_mark_ = 0;
   uint lock_timeout_ = 0;
+  uint duplicate_key_ = MAX_KEY;
   bool in_statement_ = false;
   bool has_statement_mark_ = false;
   bool is_prepared_ = false;

@@ -1,0 +1,208 @@
+"""Random INSERT, REPLACE, UPDATE, DELETE, LOAD DATA and what belongs to them.
+
+Left open by the manual, and so avoided: which row of several unique keys ON DUPLICATE KEY UPDATE meets (so it is used with
+one unique key at most); in which order rows are changed without ORDER BY (so one that matters is always there); the gaps of
+AUTO_INCREMENT (so the counter is set before values are generated, and rows get explicit values otherwise).
+"""
+
+from . import queries
+from .statement import Statement
+from .text import quoted
+
+
+def writable(table):
+    return [column for column in table.columns if not column.generated]
+
+
+def value(draw, column):
+    # Zero and NULL would generate a value, in transactions too, where the counter cannot be set.
+    return draw.choice(column.pool) if column.auto_increment else column.literal(draw)
+
+
+def row(draw, columns):
+    return "(" + ", ".join(value(draw, column) for column in columns) + ")"
+
+
+def insert(draw, table, tables, rows=None):
+    columns = writable(table)
+    if draw.random() < 0.15 and len(columns) > 1:
+        columns = [column for column in columns if column.auto_increment or draw.random() < 0.8] or columns
+    values = ", ".join(row(draw, columns) for _ in range(rows or draw.choices([1, 2, 3, 8], [5, 3, 2, 1])[0]))
+    names = ", ".join(column.name for column in columns)
+    kind = draw.random()
+    unique = len(table.unique_keys())
+    verb = "REPLACE" if kind < 0.2 else "INSERT IGNORE" if kind < 0.5 else "INSERT"
+    text = f"{verb} INTO {table.name} ({names}) VALUES {values}"
+    if verb == "INSERT" and kind > 0.7 and unique <= 1 and not any("ON UPDATE" in column.default for column in table.columns):
+        text += " ON DUPLICATE KEY UPDATE " + ", ".join(upsert(draw, column) for column in draw.sample(columns, min(len(columns), draw.randint(1, 3))))
+    if draw.random() < 0.1:
+        text += " RETURNING " + ", ".join(column.name for column in queries.some_columns(draw, table))
+    # A row that ON DUPLICATE KEY UPDATE leaves as it was counts 0 by the manual, as in Teak, Aria and MyISAM; 1 in InnoDB.
+    return [Statement(text, ordered=True, counts=" ON DUP" not in text)]
+
+
+def upsert(draw, column):
+    return f"{column.name} = " + draw.choice([f"VALUES({column.name})", value(draw, column), column.name,
+                                              f"{column.name} + 1" if column.family == "int" and not column.auto_increment else column.name])
+
+
+def insert_generated(draw, table, tables):
+    counter = table.auto_increment()
+    if counter is None:
+        return insert(draw, table, tables)
+    columns = [column for column in writable(table) if column is not counter]
+    names = ", ".join(column.name for column in [counter, *columns])
+    rows = ", ".join("(" + ", ".join([draw.choice(["NULL", "NULL", "0", "DEFAULT"]), *(value(draw, column) for column in columns)]) + ")"
+                     for _ in range(draw.randint(1, 4)))
+    return [Statement(f"ALTER TABLE {table.name} AUTO_INCREMENT = 1"), Statement(f"INSERT INTO {table.name} ({names}) VALUES {rows}"),
+            Statement("SELECT LAST_INSERT_ID()")]
+
+
+def insert_select(draw, table, tables):
+    source = draw.choice(tables)
+    order, total = queries.order_by(draw, source, True)
+    if not total:
+        return insert(draw, table, tables)
+    targets, sources = [], []
+    for column in writable(table):
+        same = [other for other in source.columns if other.family == column.family and other.plain == column.plain and other.type.split("(")[0] == column.type.split("(")[0]]
+        if column.auto_increment:
+            same = [other for other in same if other.auto_increment]
+            if not same:
+                return insert(draw, table, tables)
+        targets.append(column.name)
+        sources.append(draw.choice(same).name if same and draw.random() < 0.9 else value(draw, column))
+        if sources[-1] == "DEFAULT":
+            targets.pop()
+            sources.pop()
+    verb = draw.choice(["INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"])
+    return [Statement(f"{verb} INTO {table.name} ({', '.join(targets)}) SELECT {', '.join(sources)} FROM {source.name}"
+                      f"{queries.where(draw, source)}{order}" + (f" LIMIT {draw.randint(1, 10)}" if draw.random() < 0.5 else ""))]
+
+
+def assignments(draw, table, order_free):
+    """SET list. `order_free`: rows may be changed in any order, so values are constants and keys that must be unique stay."""
+    unique = {column.name for key in table.unique_keys() for column in key.columns()}
+    generated_keys = any(column.generated for key in table.unique_keys() for column in key.columns())
+    # InnoDB cannot always tell whether a row changes, and sets ON UPDATE columns then, against the manual.
+    stamps = [column for column in table.columns if "ON UPDATE" in column.default]
+    if order_free and generated_keys:
+        return ""
+    columns = [column for column in writable(table) if column not in stamps and not (order_free and column.name in unique)]
+    if order_free and any(column.name in unique for column in stamps):
+        return ""
+    if not columns:
+        return ""
+    terms = [f"{column.name} = {column.probe(draw)}" for column in stamps]
+    for column in draw.sample(columns, min(len(columns), draw.choice([1, 1, 2, 3]))):
+        kind = draw.random()
+        if kind < 0.6 or order_free:
+            terms.append(f"{column.name} = {value(draw, column)}")
+        elif column.family == "int":
+            terms.append(f"{column.name} = {column.name} {draw.choice(['+ 1', '- 1', '* 2', '+ 10'])}")
+        elif column.family == "text":
+            terms.append(f"{column.name} = " + draw.choice([f"CONCAT({column.name}, ' ')", f"LEFT({column.name}, 2)", f"UPPER({column.name})",
+                                                            f"CONCAT({column.name}, {column.probe(draw)})"]))
+        else:
+            other = draw.choice([other for other in table.columns if other.family == column.family and other.plain == column.plain])
+            terms.append(f"{column.name} = {other.name}")
+    return ", ".join(terms)
+
+
+def update(draw, table, tables):
+    order, total = queries.order_by(draw, table, True)
+    terms = assignments(draw, table, not total)
+    if not terms:
+        return insert(draw, table, tables)
+    ignore = "IGNORE " if total and draw.random() < 0.3 else ""
+    limit = f" LIMIT {draw.randint(1, 5)}" if total and draw.random() < 0.3 else ""
+    # Without a total order the constants refuse any row or none, yet how often they warn depends on the plan.
+    return [Statement(f"UPDATE {ignore}{table.name} SET {terms}{queries.where(draw, table)}{order}{limit}", warnings=total)]
+
+
+def update_joined(draw, table, tables):
+    other = draw.choice(tables)
+    found = queries.pair(draw, table, other)
+    terms = assignments(draw, table, True)
+    if not found or not terms or table.partitions and any(f"{column.name} =" in terms for column in table.partition_columns):
+        return update(draw, table, tables)
+    qualified = ", ".join("x." + term for term in split_terms(terms))
+    return [Statement(f"UPDATE {table.name} x JOIN {other.name} y ON x.{found[0].name} = y.{found[1].name} SET {qualified}"
+                      f"{queries.where(draw, table, 'x.')}", warnings=False)]
+
+
+def split_terms(terms):
+    """The assignments of a list of constants; a constant may contain commas within quotes or parentheses."""
+    found, depth, quote, current = [], 0, False, ""
+    for letter in terms:
+        if letter == "'":
+            quote = not quote
+        elif not quote:
+            depth += (letter == "(") - (letter == ")")
+        if letter == "," and not quote and depth == 0:
+            found.append(current.strip())
+            current = ""
+        else:
+            current += letter
+    return [*found, current.strip()]
+
+
+def delete(draw, table, tables):
+    order, total = queries.order_by(draw, table, True) if draw.random() < 0.4 else ("", False)
+    limit = f" LIMIT {draw.randint(1, 5)}" if total else ""
+    # Never all rows by chance alone: a condition that holds for most empties the table soon enough.
+    text = f"DELETE FROM {table.name}{queries.where(draw, table, '', 0.97)}{order}{limit}"
+    if draw.random() < 0.15:
+        text += " RETURNING " + ", ".join(column.name for column in queries.some_columns(draw, table))
+    return [Statement(text, ordered=total, warnings=False)]
+
+
+def delete_joined(draw, table, tables):
+    other = draw.choice(tables)
+    found = queries.pair(draw, table, other)
+    if not found or other is table:
+        return delete(draw, table, tables)
+    from_ = draw.choice(["x", "x", "x, y"])
+    return [Statement(f"DELETE {from_} FROM {table.name} x JOIN {other.name} y ON x.{found[0].name} = y.{found[1].name}"
+                      f" WHERE {queries.condition(draw, table, 'x.')}", warnings=False)]
+
+
+def load(draw, table, tables):
+    """Rows of the table to a file, and back over themselves."""
+    total = table.total_order()
+    if not total:
+        return insert(draw, table, tables)
+    columns = writable(table)
+    names = ", ".join(column.name for column in columns)
+    path = "{run}/load-{db}-" + str(draw.getrandbits(60))
+    shape = draw.choice(["", " FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '\"'"])
+    verb = draw.choice(["IGNORE ", "REPLACE ", "REPLACE ", ""])
+    steps = [Statement(f"SELECT {names} INTO OUTFILE '{path}' CHARACTER SET binary{shape} FROM {table.name}{queries.where(draw, table)} ORDER BY {total}",
+                       warnings=False)]
+    if draw.random() < 0.5:
+        steps.append(Statement(f"DELETE FROM {table.name}{queries.where(draw, table)}", warnings=False))
+    steps.append(Statement(f"LOAD DATA INFILE '{path}' {verb}INTO TABLE {table.name} CHARACTER SET binary{shape} ({names})"))
+    return steps
+
+
+def prepared(draw, table, tables):
+    kind = draw.random()
+    if kind < 0.5:
+        # A parameter of another type is a string: whether such a comparison uses a key, and so how it converts, is open.
+        column = draw.choice([column for column in table.columns if column.family in ("int", "decimal", "text")] or [None])
+        if column is None:
+            return insert(draw, table, tables)
+        operator = draw.choice(["=", "<", ">=", "<=>"])
+        names = table.names()
+        steps = [Statement(f"PREPARE s FROM {quoted(f'SELECT {names} FROM {table.name} WHERE {column.name} {operator} ?')}")]
+        for _ in range(3):
+            steps += [Statement(f"SET @v = {column.probe(draw)}"), Statement("EXECUTE s USING @v", warnings=False)]
+        return [*steps, Statement("DEALLOCATE PREPARE s")]
+    inner = draw.choice([insert, update, delete])(draw, table, tables)[0]
+    return [Statement(f"EXECUTE IMMEDIATE {quoted(inner.text)}", ordered=inner.ordered, warnings=inner.warnings, counts=inner.counts)]
+
+
+def change(draw, table, tables, in_transaction):
+    maker = draw.choices([insert, insert_generated if not in_transaction else insert, insert_select, update, update_joined, delete, delete_joined,
+                          load, prepared], [12, 2, 2, 8, 1, 4, 1, 0.5, 2])[0]
+    return maker(draw, table, tables)

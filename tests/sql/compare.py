@@ -1,0 +1,132 @@
+"""Runs statements on both engines side by side and compares the answers."""
+
+from collections import Counter
+
+from .wire import Lost, Session, fields
+
+ENGINES = ("InnoDB", "TEAK")
+DUPLICATE = 1062
+SHOW_WARNINGS = b"SHOW WARNINGS"
+BATCH_BYTES = 60_000  # well below the socket's buffer: all is sent before any answer is read
+
+
+class Difference(Exception):
+    def __init__(self, statement, number, why):
+        super().__init__(f"{why}\n  in: {statement.text[:2000]}")
+        self.statement, self.number, self.why = statement, number, why
+
+
+def database_names(worker):
+    """Of one length: the names stand in the definitions of result columns."""
+    return f"cmp_i{worker}", f"cmp_t{worker}"
+
+
+class Pair:
+    """A session on each engine, each with a database of its own."""
+
+    def __init__(self, socket, worker, run):
+        self.names = database_names(worker)
+        self.run = run
+        self.sessions = [Session(socket) for _ in ENGINES]
+        self.replace = self.names[1].encode(), self.names[0].encode()
+
+    def close(self):
+        for session in self.sessions:
+            session.close()
+
+    def begin(self, settings):
+        for session, name, engine in zip(self.sessions, self.names, ENGINES):
+            for text in (f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}", f"USE {name}", f"SET default_storage_engine = {engine}",
+                         *(statement.text for statement in settings)):
+                answer = session.run(text)
+                if answer[0] == "error":
+                    raise RuntimeError(f"{text}: {answer}")
+
+    def end(self):
+        for session, name in zip(self.sessions, self.names):
+            session.run(f"DROP DATABASE {name}")
+
+    def execute(self, statements, number=0):
+        """Runs the statements; `number` is that of the first. Raises `Difference`. Returns the answers of the first engine."""
+        answers, at = [], 0
+        while at < len(statements):
+            size, end = 0, at
+            while end < len(statements) and (size < BATCH_BYTES or end == at):
+                size += 2 * len(statements[end].text) + 50
+                end += 1
+            answers += self._execute(statements[at:end], number + at)
+            at = end
+        return answers
+
+    def _execute(self, statements, number):
+        for session, name in zip(self.sessions, self.names):
+            texts = []
+            for statement in statements:
+                texts.append(statement.text.replace("{db}", name).replace("{run}", str(self.run)).encode("utf-8", "surrogatepass"))
+                if statement.warnings:
+                    texts.append(SHOW_WARNINGS)
+            session.send(texts)
+        answers, fault = [], None
+        for at, statement in enumerate(statements):
+            pair = []
+            for session, engine in zip(self.sessions, ENGINES):
+                try:
+                    answer = session.read()
+                    pair.append((answer, session.read() if statement.warnings else None))
+                except Lost as lost:
+                    raise Difference(statement, number + at, f"{engine}: the server ended the connection: {lost}") from lost
+            answers.append(pair[0][0])
+            if fault is None:
+                why = self.difference(statement, *pair)
+                if why:
+                    fault = Difference(statement, number + at, why)
+        if fault:
+            raise fault
+        return answers
+
+    def difference(self, statement, left, right):
+        (first, first_warnings), (second, second_warnings) = left, right
+        if first[0] != second[0]:
+            return f"{ENGINES[0]}: {describe(first)}\n{ENGINES[1]}: {describe(second)}"
+        if first[0] == "error":
+            # InnoDB looks for duplicates when all rows are copied, and so after what is wrong with later rows.
+            if first[1] != second[1] and not (statement.text.startswith("ALTER") and DUPLICATE in (first[1], second[1])):
+                return f"{ENGINES[0]}: {describe(first)}\n{ENGINES[1]}: {describe(second)}"
+        elif first[0] == "ok":
+            if statement.counts and first != second and (first[1:3] != second[1:3] or statement.warnings):
+                return f"{ENGINES[0]}: {describe(first)}\n{ENGINES[1]}: {describe(second)}"
+        else:
+            why = self.difference_of_rows(statement, first, second)
+            if why:
+                return why
+        if first_warnings and first_warnings[2] != second_warnings[2]:
+            codes = [Counter(tuple(fields(row)[:2]) for row in answer[2]) for answer in (first_warnings, second_warnings)]
+            if codes[0] != codes[1]:
+                shown = [[b" ".join(field or b"NULL" for field in fields(row)).decode(errors="replace") for row in answer[2]]
+                         for answer in (first_warnings, second_warnings)]
+                return f"warnings: {ENGINES[0]}: {shown[0][:5]}\n{ENGINES[1]}: {shown[1][:5]}"
+        return None
+
+    def difference_of_rows(self, statement, first, second):
+        # The flags of a result column (NOT NULL and the like) depend on what the optimiser made of the query.
+        columns = [[column.replace(*self.replace)[:-5] for column in answer[1]] for answer in (first, second)]
+        if columns[0] != columns[1]:
+            return f"columns: {ENGINES[0]}: {columns[0]}\n{ENGINES[1]}: {columns[1]}"
+        if first[2] == second[2]:
+            return None
+        rows = [row.replace(*self.replace) for row in second[2]] if statement.text.startswith("CHECK") else second[2]
+        if rows == first[2] or not statement.ordered and sorted(rows) == sorted(first[2]):
+            return None
+        missing, extra = Counter(first[2]) - Counter(rows), Counter(rows) - Counter(first[2])
+        where = f"{len(first[2])} rows in {ENGINES[0]}, {len(rows)} in {ENGINES[1]}"
+        if not missing and not extra:
+            return f"{where}: the same rows in another order: {[fields(row) for row in first[2]][:6]} and {[fields(row) for row in rows][:6]}"
+        return f"{where}; only in {ENGINES[0]}: {[fields(row) for row in missing][:3]}; only in {ENGINES[1]}: {[fields(row) for row in extra][:3]}"
+
+
+def describe(answer):
+    if answer[0] == "error":
+        return f"error {answer[1]}: {answer[2]}"
+    if answer[0] == "ok":
+        return f"affected {answer[1]}, insert id {answer[2]}, warnings {answer[3]}, {answer[4]!r}"
+    return f"{len(answer[2])} rows"

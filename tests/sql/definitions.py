@@ -1,0 +1,296 @@
+"""Random ALTER TABLE and its kin. What they do to the generator's idea of a table happens when the server has accepted them.
+
+Their affected rows and line of information tell how many rows were copied: the algorithm's matter, and so not compared.
+"""
+
+import copy
+
+from . import queries
+from .columns import make_column, make_generated
+from .schema import make_key, make_partitions
+from .statement import Statement
+
+
+class Unusable(Exception):
+    """This change does not fit this table."""
+
+
+def _free_columns(table):
+    """Columns on which nothing else depends."""
+    bound = {column.name for key in table.keys for column in key.columns()} | {column.name for column in table.partition_columns}
+    depending = " ".join(column.generated or "" for column in table.columns)
+    return [column for column in table.columns if column.name not in bound and column.name not in depending and not column.auto_increment]
+
+
+def _pick(draw, choices):
+    choices = list(choices)
+    if not choices:
+        raise Unusable
+    return draw.choice(choices)
+
+
+def _place(draw, table):
+    kind = draw.random()
+    if kind < 0.5:
+        return "", len(table.columns)
+    if kind < 0.65:
+        return " FIRST", 0
+    at = draw.randrange(len(table.columns))
+    return f" AFTER {table.columns[at].name}", at + 1
+
+
+def add_column(draw, table, collations):
+    column = make_generated(draw, table.new_name("g"), table.base_columns()) if draw.random() < 0.25 else None
+    column = column or make_column(draw, table.new_name("c"), collations)
+    place, at = _place(draw, table)
+    return f"ADD COLUMN {column.definition()}{place}", lambda: table.columns.insert(min(at, len(table.columns)), column)
+
+
+def drop_column(draw, table, collations):
+    column = _pick(draw, _free_columns(table))
+    if sum(1 for other in table.base_columns() if not other.invisible) < 3:
+        raise Unusable
+    return f"DROP COLUMN {column.name}", lambda: table.columns.remove(column)
+
+
+def modify_column(draw, table, collations):
+    column = _pick(draw, table.base_columns())
+    if column.auto_increment or column in table.partition_columns or column.compressed:
+        raise Unusable
+    changed = copy.copy(column)
+    kind = draw.random()
+    if kind < 0.3 and column.type.startswith("VARCHAR"):
+        changed.length = max(1, column.length + draw.choice([1, 10, 300, -1]))
+        changed.type = f"VARCHAR({changed.length})"
+        changed.key_bytes += 4 * max(0, changed.length - column.length)
+    elif kind < 0.5 and column not in _key_columns(table):
+        changed.nullable = not column.nullable
+    elif kind < 0.6 and column.collation:
+        changed.charset, changed.collation = collations.choose(draw)
+    elif kind < 0.75:
+        changed.invisible = not column.invisible and (column.nullable or bool(column.default))
+    elif column not in _free_columns(table):
+        raise Unusable
+    else:
+        changed = make_column(draw, column.name, collations)
+    place, _ = _place(draw, table) if draw.random() < 0.2 else ("", 0)
+
+    def then():
+        for name in ("family", "type", "pool", "nullable", "charset", "collation", "length", "key_bytes", "plain", "default", "check", "invisible"):
+            setattr(column, name, getattr(changed, name))
+    return f"MODIFY COLUMN {changed.definition()}{place}", then
+
+
+def _key_columns(table):
+    return {column for key in table.keys for column in key.columns()}
+
+
+def rename_column(draw, table, collations):
+    column = _pick(draw, [column for column in table.columns if column in _free_columns(table) and not column.check or column in _key_columns(table)
+                          and column not in table.partition_columns and not column.check
+                          and not any(column.name in (other.generated or "") for other in table.columns)])
+    new = table.new_name("r")
+    return f"RENAME COLUMN {column.name} TO {new}", lambda: setattr(column, "name", new)
+
+
+def set_default(draw, table, collations):
+    column = _pick(draw, [column for column in table.base_columns() if not column.auto_increment and column.family not in ("geometry",)])
+    value = draw.choice(column.pool)
+    return f"ALTER COLUMN {column.name} SET DEFAULT {value}", lambda: setattr(column, "default", value)
+
+
+def add_key(draw, table, collations):
+    kind = draw.choice(["KEY", "KEY", "UNIQUE"])
+    key = make_key(draw, table, kind)
+    if key is None:
+        raise Unusable
+    return f"ADD {key.definition()}", lambda: table.keys.append(key)
+
+
+def drop_key(draw, table, collations):
+    key = _pick(draw, [key for key in table.keys if key.kind != "PRIMARY"])
+    return f"DROP KEY {key.name}", lambda: table.keys.remove(key)
+
+
+def rename_key(draw, table, collations):
+    key = _pick(draw, [key for key in table.keys if key.kind != "PRIMARY"])
+    new = table.new_name("k")
+    return f"RENAME KEY {key.name} TO {new}", lambda: setattr(key, "name", new)
+
+
+def change_primary(draw, table, collations):
+    old = next((key for key in table.keys if key.kind == "PRIMARY"), None)
+    if old and (old.columns()[0].auto_increment or table.partitions):
+        raise Unusable
+    key = make_key(draw, table, "PRIMARY")
+    if key is None or draw.random() < 0.2 and old is None:
+        raise Unusable
+    if old and draw.random() < 0.3:
+        return "DROP PRIMARY KEY", lambda: table.keys.remove(old)
+
+    def then():
+        if old:
+            table.keys.remove(old)
+        table.keys.insert(0, key)
+        for column in key.columns():
+            column.nullable = False
+    return ("DROP PRIMARY KEY, " if old else "") + f"ADD {key.definition()}", then
+
+
+def convert(draw, table, collations):
+    if table.partition_kind.endswith("COLUMNS") and table.partition_columns[0].family == "text":
+        raise Unusable
+    charset, collation = collations.choose(draw)
+
+    def then():
+        for column in table.columns:
+            if column.family == "text" and not column.generated and column.charset != "binary":
+                if charset == "binary":
+                    column.family, column.charset, column.collation = "bytes", None, None
+                    column.type = column.type.replace("VARCHAR", "VARBINARY").replace("CHAR(", "BINARY(").replace("TEXT", "BLOB")
+                else:
+                    column.charset, column.collation = charset, collation
+    return f"CONVERT TO CHARACTER SET {charset} COLLATE {collation}", then
+
+
+def force(draw, table, collations):
+    return draw.choice(["FORCE", "COMMENT 'y'", "AUTO_INCREMENT = 1"]), None
+
+
+def repartition(draw, table, collations):
+    if table.versioned:
+        raise Unusable
+    if table.partitions and draw.random() < 0.4:
+        def removed():
+            table.partitions, table.partition_kind, table.partition_names, table.partition_columns = "", "", [], []
+        return "REMOVE PARTITIONING", removed
+    changed = copy.copy(table)
+    changed.partitions = ""
+    make_partitions(draw, changed)
+    if not changed.partitions:
+        raise Unusable
+
+    def then():
+        for name in ("partitions", "partition_kind", "partition_names", "partition_columns"):
+            setattr(table, name, getattr(changed, name))
+    return changed.partitions.strip(), then
+
+
+def partition_change(draw, table, collations):
+    if not table.partitions:
+        raise Unusable
+    if table.partition_kind in ("HASH", "LINEAR HASH", "KEY"):
+        return draw.choice(["ADD PARTITION PARTITIONS 1", "COALESCE PARTITION 1", "REBUILD PARTITION ALL", "TRUNCATE PARTITION p0"]), None
+    name = _pick(draw, table.partition_names)
+    kind = draw.random()
+    if kind < 0.4:
+        return draw.choice([f"TRUNCATE PARTITION {name}", f"REBUILD PARTITION {name}", "REBUILD PARTITION ALL"]), None
+    if kind < 0.6 and len(table.partition_names) > 1:
+        return f"DROP PARTITION {name}", lambda: table.partition_names.remove(name)
+    if table.partition_kind == "RANGE" and name == table.partition_names[-1]:
+        new, bound = table.new_name("p"), draw.choice([60, 70, 200, 1000])
+
+        def split():
+            table.partition_names[-1:] = [new, name]
+        return (f"REORGANIZE PARTITION {name} INTO (PARTITION {new} VALUES LESS THAN ({bound}), PARTITION {name} VALUES LESS THAN MAXVALUE)", split)
+    if len(table.partition_names) > 2 and table.partition_kind == "RANGE":
+        at = draw.randrange(len(table.partition_names) - 1)
+        first, second = table.partition_names[at:at + 2]
+        if second != table.partition_names[-1]:
+            raise Unusable
+        return f"REORGANIZE PARTITION {first}, {second} INTO (PARTITION {second} VALUES LESS THAN MAXVALUE)", lambda: table.partition_names.remove(first)
+    raise Unusable
+
+
+ACTIONS = [(add_column, 8), (drop_column, 5), (modify_column, 8), (rename_column, 3), (set_default, 3), (add_key, 10), (drop_key, 7), (rename_key, 2),
+           (change_primary, 4), (convert, 2), (force, 3), (repartition, 2)]
+
+
+def alter(draw, table, collations):
+    """One ALTER TABLE, seldom with two changes."""
+    if table.partitions and draw.random() < 0.35:
+        actions = [partition_change]
+    else:
+        actions = draw.choices([action for action, _ in ACTIONS], [weight for _, weight in ACTIONS], k=draw.choices([1, 2], [8, 1])[0])
+    if len(actions) == 2 and (repartition in actions or actions[0] is actions[1]):
+        actions = actions[:1]
+    made = []
+    try:
+        made = [action(draw, table, collations) for action in actions]
+    except Unusable:
+        return []
+
+    def then():
+        for _, change in made:
+            if change:
+                change()
+    algorithm = ", ALGORITHM=COPY" if partition_change not in actions and repartition not in actions and draw.random() < 0.4 else ""
+    # InnoDB loses the row that stays, too, when IGNORE meets a duplicate while it copies.
+    ignore = "IGNORE " if draw.random() < 0.1 and not table.unique_keys() and not any("UNIQUE" in text or "PRIMARY" in text for text, _ in made) else ""
+    text = f"ALTER {ignore}TABLE {table.name} {', '.join(text for text, _ in made)}{algorithm}"
+    return [Statement(text, counts=False, warnings=False, then=then)]
+
+
+def other(draw, table, tables):
+    """TRUNCATE, RENAME TABLE, CREATE ... SELECT, CREATE ... LIKE, HANDLER, temporary tables."""
+    kind = draw.choice(["truncate", "rename", "select", "like", "handler", "handler", "handler", "temporary", "exchange"])
+    columns = table.names()
+    if kind == "truncate":
+        return [Statement(f"TRUNCATE TABLE {table.name}")] if draw.random() < 0.3 else []
+    if kind == "rename":
+        return [Statement(f"RENAME TABLE {table.name} TO moved"), Statement("SELECT COUNT(*) FROM moved"),
+                Statement(f"RENAME TABLE moved TO {table.name}")]
+    if kind == "select":
+        total = table.total_order()
+        order = f" ORDER BY {total}" if total else ""
+        return [Statement(f"CREATE TABLE made (KEY ({_pick_indexed(draw, table)})) SELECT {columns} FROM {table.name}{queries.where(draw, table)}{order}",
+                          warnings=False),
+                Statement("SELECT * FROM made", warnings=False), Statement("CHECK TABLE made EXTENDED"),
+                Statement("CREATE OR REPLACE TABLE made AS SELECT COUNT(*) AS n FROM " + table.name), Statement("SELECT * FROM made"),
+                Statement("DROP TABLE IF EXISTS made", warnings=False)]
+    base = ", ".join(column.name for column in table.base_columns())
+    if kind == "like":
+        return [Statement(f"CREATE TABLE made LIKE {table.name}"), Statement(f"INSERT INTO made ({base}) SELECT {base} FROM {table.name}", warnings=False),
+                Statement(f"SELECT {columns} FROM made", warnings=False), Statement("CHECK TABLE made EXTENDED"), Statement("DROP TABLE made")]
+    if kind == "exchange":
+        if table.partition_kind not in ("RANGE", "LIST", "RANGE COLUMNS", "LIST COLUMNS") or not table.partition_names:
+            return []
+        name = draw.choice(table.partition_names)
+        return [Statement(f"CREATE TABLE made LIKE {table.name}"), Statement("ALTER TABLE made REMOVE PARTITIONING", counts=False),
+                Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False),
+                Statement(f"SELECT {columns} FROM made", warnings=False), Statement("CHECK TABLE made EXTENDED"),
+                Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False), Statement("DROP TABLE made")]
+    if kind == "temporary":
+        # Temporary tables are another engine's (default_tmp_storage_engine); what goes there comes from ours and back.
+        return [Statement(f"CREATE TEMPORARY TABLE kept SELECT {base} FROM {table.name}", counts=False, warnings=False),
+                Statement(f"SELECT {columns} FROM {table.name} WHERE ({base}) IN (SELECT {base} FROM kept)", warnings=False),
+                Statement(f"INSERT IGNORE INTO {table.name} ({base}) SELECT {base} FROM kept LIMIT 0"), Statement("DROP TEMPORARY TABLE kept")]
+    return handler(draw, table)
+
+
+def _pick_indexed(draw, table):
+    column = draw.choice(table.columns)
+    return column.name + ("(1)" if column.key_bytes == 0 or column.key_bytes > 3000 else "")
+
+
+def handler(draw, table):
+    keys = [key for key in table.keys if not table.partitions]
+    if not keys:
+        return []
+    key = draw.choice(keys)
+    name = "`PRIMARY`" if key.kind == "PRIMARY" else key.name
+    # Equal keys come in the order of the primary key, and without one in that of insertion. Where the cursor stands after
+    # a read that found nothing is open, so moves go in one direction from an end.
+    steps = [Statement(f"HANDLER {table.name} OPEN AS h")]
+    for _ in range(draw.randint(1, 3)):
+        parts = key.columns()[:draw.randint(1, len(key.parts))]
+        values = ", ".join(column.probe(draw) for column in parts)
+        steps.append(Statement(f"HANDLER h READ {name} {draw.choice(['=', '>=', '<=', '<', '>'])} ({values})"
+                               + queries.where(draw, table, "", 0.2) + f" LIMIT {draw.randint(1, 4)}", warnings=False, ordered=True))
+    for start, move in draw.choice([[("FIRST", "NEXT")], [("LAST", "PREV")], [("FIRST", "NEXT"), ("LAST", "PREV")]]):
+        steps += [Statement(f"HANDLER h READ {name} {each} LIMIT {draw.randint(1, 3)}", warnings=False, ordered=True)
+                  for each in [start, *[move] * draw.randint(0, 3)]]
+    return [*steps, Statement("HANDLER h CLOSE")]
+
+
+

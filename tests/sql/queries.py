@@ -1,0 +1,186 @@
+"""Random conditions and SELECTs whose results the standard and the manual leave nothing open about.
+
+What is left open, and so is avoided: LIMIT without a total order; which of several equal but different values DISTINCT,
+GROUP BY, MIN and MAX give; sums of floats, which depend on the order of rows; warnings of a condition, which depend on how
+many rows the plan makes it see.
+"""
+
+from .statement import Statement
+
+COMPARABLE = ("int", "decimal", "float", "bit", "text", "bytes", "temporal", "enum", "inet", "uuid")
+
+
+def condition(draw, table, alias="", depth=0):
+    kind = draw.random()
+    if depth < 2 and kind < 0.3:
+        joined = f" {draw.choice(['AND', 'AND', 'OR'])} ".join(condition(draw, table, alias, depth + 1) for _ in range(draw.randint(2, 3)))
+        return f"NOT ({joined})" if draw.random() < 0.1 else f"({joined})"
+    if kind < 0.75 and table.keys:
+        column = draw.choice(draw.choice(table.keys).columns())
+    else:
+        column = draw.choice(table.columns)
+    return atom(draw, column, alias + column.name)
+
+
+def atom(draw, column, name):
+    kind = draw.random()
+    if kind < 0.1 or column.family in ("geometry", "json"):
+        return f"{name} IS {draw.choice(['', 'NOT '])}NULL"
+    probe = column.probe(draw)
+    if kind < 0.35:
+        return f"{name} {draw.choice(['=', '=', '<=>', '<>'])} {probe}"
+    if kind < 0.6:
+        return f"{name} {draw.choice(['<', '<=', '>', '>='])} {probe}"
+    if kind < 0.75:
+        return f"{name} {draw.choice(['', '', 'NOT '])}BETWEEN {probe} AND {column.probe(draw)}"
+    if kind < 0.9 or column.family != "text":
+        values = ", ".join(column.probe(draw) for _ in range(draw.randint(1, 5)))
+        return f"{name} {draw.choice(['', '', 'NOT '])}IN ({values})"
+    pattern = draw.choice([f"CONCAT({probe}, '%')", f"CONCAT('%', {probe})", "'a%'", "'_'", "'%'", probe])
+    return f"{name} {draw.choice(['', 'NOT '])}LIKE {pattern}"
+
+
+def where(draw, table, alias="", chance=0.85):
+    return f" WHERE {condition(draw, table, alias)}" if draw.random() < chance else ""
+
+
+def hint(draw, table):
+    if not table.keys or draw.random() < 0.5:
+        return ""
+    return f" FORCE INDEX ({draw.choice(table.keys).usable_name()})"
+
+
+def order_by(draw, table, must_be_total):
+    """An ORDER BY and whether it is total."""
+    total = table.total_order(draw)
+    if must_be_total:
+        return (f" ORDER BY {total}", True) if total else ("", False)
+    kind = draw.random()
+    if kind < 0.3 or not total and kind < 0.6:
+        return "", False
+    columns = [column for column in table.columns if column.family in COMPARABLE]
+    terms = [f"{column.name}{draw.choice(['', '', ' DESC'])}" for column in draw.sample(columns, min(len(columns), draw.randint(0, 2)))]
+    if table.keys and draw.random() < 0.6:
+        key = draw.choice(table.keys)
+        down = draw.random() < 0.5
+        terms = [column.name + (" DESC" if descending != down else "") for column, _, descending in key.parts
+                 if column.family in COMPARABLE]
+    if total and draw.random() < 0.8:
+        return " ORDER BY " + ", ".join([*terms, total]), True
+    return (" ORDER BY " + ", ".join(terms) if terms else ""), False
+
+
+def some_columns(draw, table, count=None):
+    columns = table.columns
+    if count is None and draw.random() < 0.5:
+        return list(columns)
+    if table.keys and draw.random() < 0.5:
+        return list(dict.fromkeys(draw.choice(table.keys).columns()))  # what an index may answer alone
+    return draw.sample(columns, draw.randint(1, min(len(columns), count or 4)))
+
+
+def locking(draw):
+    return draw.choices(["", " FOR UPDATE", " LOCK IN SHARE MODE"], [10, 1, 1])[0]
+
+
+def plain(draw, table, tables):
+    columns = ", ".join(column.name for column in some_columns(draw, table))
+    order, total = order_by(draw, table, False)
+    limit = ""
+    if total and draw.random() < 0.5:
+        limit = f" LIMIT {draw.choice([0, 1, 1, 2, 3, 10])}" + (f" OFFSET {draw.choice([0, 1, 2, 5])}" if draw.random() < 0.3 else "")
+    return Statement(f"SELECT {columns} FROM {table.name}{hint(draw, table)}{where(draw, table)}{order}{limit}{locking(draw)}",
+                     ordered=total, warnings=False)
+
+
+def aggregate(draw, table, tables):
+    exact = [column for column in table.columns if column.exact]
+    column = draw.choice(table.columns)
+    kind = draw.random()
+    if kind < 0.35 or not exact:
+        listing = ["COUNT(*)"]
+        if column.family in COMPARABLE:
+            listing += [f"COUNT({column.name})", f"COUNT(DISTINCT {column.name})"]
+        return Statement(f"SELECT {', '.join(listing)} FROM {table.name}{hint(draw, table)}{where(draw, table)}", warnings=False)
+    if kind < 0.6:
+        column = draw.choice(exact)
+        listing = [f"MIN({column.name})", f"MAX({column.name})"]
+        if column.family in ("int", "decimal"):
+            listing.append(f"SUM({column.name})")
+        return Statement(f"SELECT {', '.join(listing)} FROM {table.name}{hint(draw, table)}{where(draw, table)}", warnings=False)
+    if kind < 0.7 and column.family in COMPARABLE:
+        # Which of several equal strings MIN gives is open; how many rows are equal to it is not.
+        function = draw.choice(["MIN", "MAX"])
+        return Statement(f"SELECT COUNT(*) FROM {table.name} WHERE {column.name} = (SELECT {function}({column.name}) FROM "
+                         f"{table.name}{hint(draw, table)}{where(draw, table)})", warnings=False)
+    groups = ", ".join(column.name for column in draw.sample(exact, min(len(exact), draw.randint(1, 2))))
+    if kind < 0.8:
+        return Statement(f"SELECT DISTINCT {groups} FROM {table.name}{hint(draw, table)}{where(draw, table)}", warnings=False)
+    other = draw.choice(exact)
+    having = draw.choice(["", "", " HAVING n > 1"])
+    return Statement(f"SELECT {groups}, COUNT(*) AS n, MIN({other.name}), MAX({other.name}) FROM {table.name}{hint(draw, table)}"
+                     f"{where(draw, table)} GROUP BY {groups}{having}", warnings=False)
+
+
+def pair(draw, left, right):
+    """Two columns that can be compared without a conversion that would warn, or None."""
+    pairs = [(a, b) for a in left.columns for b in right.columns
+             if a.family == b.family and a.family in COMPARABLE and a.type.split("(")[0] == b.type.split("(")[0] and a.collation == b.collation]
+    return draw.choice(pairs) if pairs else None
+
+
+def joined(draw, table, tables):
+    other = draw.choice(tables)
+    found = pair(draw, table, other)
+    if found is None:
+        return plain(draw, table, tables)
+    on = f"x.{found[0].name} {draw.choice(['=', '=', '=', '<=>'])} y.{found[1].name}"
+    kind = draw.random()
+    if kind < 0.3:
+        inner = condition(draw, other, "y.")
+        test = draw.choice([f"x.{found[0].name} IN (SELECT y.{found[1].name} FROM {other.name} y WHERE {inner})",
+                            f"EXISTS (SELECT 1 FROM {other.name} y WHERE {on} AND {inner})",
+                            f"NOT EXISTS (SELECT 1 FROM {other.name} y WHERE {on} AND {inner})"])
+        columns = ", ".join("x." + column.name for column in some_columns(draw, table))
+        return Statement(f"SELECT {columns} FROM {table.name} x WHERE {test}", warnings=False)
+    listing = "COUNT(*)" if kind < 0.6 else ", ".join(
+        ["x." + column.name for column in some_columns(draw, table, 3)[:4]] + ["y." + column.name for column in some_columns(draw, other, 3)[:4]])
+    join = draw.choice(["JOIN", "JOIN", "LEFT JOIN", "STRAIGHT_JOIN"])
+    return Statement(f"SELECT {listing} FROM {table.name} x {join} {other.name} y ON {on}{where(draw, table, 'x.')}", warnings=False)
+
+
+def windowed(draw, table, tables):
+    total = table.total_order(draw)
+    exact = [column for column in table.columns if column.exact]
+    if not total or not exact:
+        return aggregate(draw, table, tables)
+    part = f"PARTITION BY {draw.choice(exact).name} " if draw.random() < 0.5 else ""
+    column = draw.choice(exact).name
+    function = draw.choice([f"ROW_NUMBER() OVER ({part}ORDER BY {total})", f"RANK() OVER ({part}ORDER BY {column})",
+                            f"DENSE_RANK() OVER ({part}ORDER BY {column})", f"LAG({column}) OVER ({part}ORDER BY {total})",
+                            f"COUNT(*) OVER ({part}ORDER BY {total} ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
+                            f"FIRST_VALUE({column}) OVER ({part}ORDER BY {total})", f"NTILE(3) OVER ({part}ORDER BY {total})"])
+    return Statement(f"SELECT {column}, {function} FROM {table.name}{where(draw, table)}", warnings=False)
+
+
+def union(draw, table, tables):
+    other = draw.choice(tables)
+    found = pair(draw, table, other)
+    if found is None:
+        return plain(draw, table, tables)
+    kinds = ["UNION ALL"] if not (found[0].exact and found[1].exact) else ["UNION ALL", "UNION", "EXCEPT", "INTERSECT"]
+    return Statement(f"SELECT {found[0].name} FROM {table.name}{where(draw, table)} {draw.choice(kinds)} "
+                     f"SELECT {found[1].name} FROM {other.name}{where(draw, other)}", warnings=False)
+
+
+def history(draw, table, tables):
+    if not table.versioned:
+        return plain(draw, table, tables)
+    when = draw.choice(["ALL", "ALL", "AS OF TIMESTAMP FROM_UNIXTIME(1700000050)", "BETWEEN '2023-01-01' AND '2024-01-01'"])
+    columns = ", ".join(column.name for column in some_columns(draw, table))
+    return Statement(f"SELECT {columns}, row_start, row_end FROM {table.name} FOR SYSTEM_TIME {when}{where(draw, table)}", warnings=False)
+
+
+def query(draw, table, tables):
+    maker = draw.choices([plain, aggregate, joined, windowed, union, history], [10, 5, 4, 1, 1, 2 if table.versioned else 0])[0]
+    return maker(draw, table, tables)

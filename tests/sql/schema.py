@@ -1,0 +1,237 @@
+"""Random tables: columns, keys of every kind, partitions, system versioning. A `Table` is the generator's idea of what exists."""
+
+from .columns import make_column, make_generated
+from .text import WIDTHS
+
+KEY_BYTES_MAX = 3072
+# Types by which RANGE COLUMNS, LIST COLUMNS and the hash of KEY may divide.
+PARTITION_FAMILIES = ("int", "temporal", "text", "bytes")
+
+
+class Collations:
+    """The server's collations, the ones that most people use more often."""
+
+    COMMON = [("utf8mb4", "utf8mb4_general_ci"), ("utf8mb4", "utf8mb4_unicode_ci"), ("utf8mb4", "utf8mb4_bin"),
+              ("utf8mb4", "utf8mb4_nopad_bin"), ("utf8mb4", "utf8mb4_unicode_520_ci"), ("utf8mb4", "utf8mb4_general_nopad_ci"),
+              ("latin1", "latin1_swedish_ci"), ("latin1", "latin1_german2_ci"), ("latin1", "latin1_bin"),
+              ("utf8mb3", "utf8mb3_general_ci"), ("utf8mb4", "utf8mb4_uca1400_ai_ci"), ("utf8mb4", "utf8mb4_uca1400_nopad_as_cs")]
+
+    def __init__(self, pairs):
+        self.pairs = sorted(pairs)
+        self.families = {}
+        for charset, collation in self.pairs:
+            self.families.setdefault(charset, []).append(collation)
+
+    def choose(self, draw):
+        kind = draw.random()
+        if kind < 0.4:
+            return draw.choice(self.COMMON)
+        if kind < 0.7:
+            charset = draw.choice(list(self.families))
+            return charset, draw.choice(self.families[charset])
+        return draw.choice(self.pairs)
+
+
+class Key:
+    """Parts are (column, prefix length or 0, descending)."""
+
+    def __init__(self, kind, name, parts):
+        self.kind, self.name, self.parts = kind, name, parts
+
+    def columns(self):
+        return [column for column, _, __ in self.parts]
+
+    def definition(self):
+        parts = ", ".join(column.name + (f"({prefix})" if prefix else "") + (" DESC" if descending else "")
+                          for column, prefix, descending in self.parts)
+        if self.kind == "PRIMARY":
+            return f"PRIMARY KEY ({parts})"
+        return f"{self.kind} {self.name} ({parts})"
+
+    def usable_name(self):
+        return "PRIMARY" if self.kind == "PRIMARY" else self.name
+
+    def whole(self):
+        return all(not prefix for _, prefix, __ in self.parts)
+
+
+class Table:
+    def __init__(self, name):
+        self.name = name
+        self.columns, self.keys = [], []
+        self.partitions = ""
+        self.partition_kind, self.partition_names = "", []
+        self.partition_columns = []
+        self.options = ""
+        self.versioned = False
+        self.next_number = 0
+
+    def new_name(self, letter):
+        self.next_number += 1
+        return f"{letter}{self.next_number}"
+
+    def create(self, name=None):
+        items = [column.definition() for column in self.columns] + [key.definition() for key in self.keys]
+        return f"CREATE TABLE {name or self.name} ({', '.join(items)}){self.options}" + \
+            (" WITH SYSTEM VERSIONING" if self.versioned else "") + self.partitions
+
+    def base_columns(self):
+        return [column for column in self.columns if not column.generated]
+
+    def names(self):
+        return ", ".join(column.name for column in self.columns)
+
+    def auto_increment(self):
+        return next((column for column in self.columns if column.auto_increment), None)
+
+    def unique_keys(self):
+        return [key for key in self.keys if key.kind in ("PRIMARY", "UNIQUE")]
+
+    def total_key(self):
+        """A key that tells every row from all others, or None."""
+        for key in self.keys:
+            if key.kind == "PRIMARY" and key.whole():
+                return key
+        for key in self.keys:
+            if key.kind == "UNIQUE" and key.whole() and not any(column.nullable or column.generated for column in key.columns()):
+                return key
+        return None
+
+    def total_order(self, draw=None):
+        """ORDER BY terms that leave nothing open, or ''."""
+        key = self.total_key()
+        if key is None:
+            return ""
+        down = draw is not None and draw.random() < 0.4
+        return ", ".join(column.name + (" DESC" if descending != down else "") for column, _, descending in key.parts)
+
+
+def key_part(draw, column, room):
+    """A part for the column within `room` bytes, as (column, prefix, descending), and its bytes; None when there is none."""
+    if not column.plain and not column.key_bytes or column.compressed or column.family == "json" and draw.random() < 0.5:
+        return None
+    descending = draw.random() < 0.25
+    width = WIDTHS.get(column.charset, 1) if column.family == "text" else 1
+    prefix = 0
+    if column.family in ("text", "bytes", "json", "geometry") and not column.generated:
+        if not column.key_bytes or column.key_bytes > room or (column.length > 2 and column.plain and draw.random() < 0.2):
+            if not column.plain:
+                return None
+            most = min(column.length - (1 if column.key_bytes else 0), room // width)
+            if most < 1:
+                return None
+            prefix = draw.choice([1, 2, 3, most, draw.randint(1, most)])
+            prefix = min(prefix, most)
+    cost = prefix * width + 2 if prefix else column.key_bytes
+    if cost + 1 > room or column.family == "text" and column.length == 0:
+        return None
+    return (column, prefix, descending), cost + 1
+
+
+def make_key(draw, table, kind, columns=None, limit=None):
+    candidates = list(columns or table.columns)
+    draw.shuffle(candidates)
+    if kind == "PRIMARY":
+        candidates = [column for column in candidates if not column.generated and not column.invisible]
+    parts, room = [], KEY_BYTES_MAX if limit is None else limit
+    wanted = draw.choices([1, 2, 3, 4, 8, 16], [10, 6, 3, 2, 1, 0.3])[0]
+    for column in candidates:
+        if len(parts) == wanted:
+            break
+        found = key_part(draw, column, room)
+        if found:
+            parts.append(found[0])
+            room -= found[1]
+    return Key(kind, table.new_name("k"), parts) if parts else None
+
+
+def make_table(draw, name, collations, versioned=False):
+    table = Table(name)
+    table.versioned = versioned
+    for _ in range(draw.choices([1, 2, 3, 4, 6, 8, 12], [1, 3, 5, 6, 5, 3, 1])[0]):
+        column = make_column(draw, table.new_name("c"), collations)
+        # The key must leave one column to the row that is neither generated nor invisible.
+        if not table.columns:
+            column.invisible = False
+        if column.family in ("text", "bytes") and draw.random() < 0.05 and not column.type.startswith(("CHAR", "BINARY")):
+            column.compressed = True
+        table.columns.append(column)
+    if draw.random() < 0.35:
+        for _ in range(draw.randint(1, 2)):
+            column = make_generated(draw, table.new_name("g"), table.base_columns())
+            if column:
+                table.columns.append(column)
+    _add_keys(draw, table, collations)
+    if draw.random() < 0.2:
+        make_partitions(draw, table)
+    if draw.random() < 0.15:
+        table.options += " CHARACTER SET {} COLLATE {}".format(*collations.choose(draw))
+    if draw.random() < 0.05:
+        table.options += " COMMENT 'x'"
+    return table
+
+
+def _add_keys(draw, table, collations):
+    kind = draw.random()
+    if kind < 0.25:
+        column = make_column(draw, table.new_name("id"), collations)
+        while column.family != "int" or "ZEROFILL" in column.type:
+            column = make_column(draw, column.name, collations)
+        column.auto_increment, column.nullable, column.default, column.check, column.invisible = True, False, "", "", False
+        column.pool = [value for value in column.pool if not value.startswith("-") and len(value) < 3 and value != "0"] + ["20", "21", "40"]
+        table.columns.insert(0, column)
+        table.keys.append(Key("PRIMARY", "PRIMARY", [(column, 0, False)]))
+    elif kind < 0.8:
+        key = make_key(draw, table, "PRIMARY")
+        if key:
+            table.keys.append(key)
+            for column in key.columns():
+                column.nullable = False
+                if column.default == "NULL":
+                    column.default = ""
+    for _ in range(draw.choices([0, 1, 2, 3, 5], [2, 4, 4, 2, 1])[0]):
+        key = make_key(draw, table, "UNIQUE" if draw.random() < 0.3 else "KEY")
+        if key:
+            table.keys.append(key)
+
+
+def _allowed(table, column):
+    """Every unique key must contain the columns that divide the table."""
+    return not column.generated and column.family in PARTITION_FAMILIES and not column.compressed and all(
+        any(part is column and not prefix for part, prefix, _ in key.parts) for key in table.unique_keys())
+
+
+def make_partitions(draw, table):
+    candidates = [column for column in table.columns if _allowed(table, column) and column.key_bytes]
+    if table.versioned or not candidates or any(column.family == "geometry" for column in table.columns):
+        return
+    column = draw.choice(candidates)
+    kind = draw.choice(["HASH", "LINEAR HASH", "RANGE", "LIST"]) if column.family == "int" else "KEY"
+    if column.family != "int" and draw.random() < 0.5 and not column.type.startswith(("TIMESTAMP", "YEAR")):
+        kind = "RANGE COLUMNS"
+    elif column.family == "int" and draw.random() < 0.3:
+        kind = draw.choice(["RANGE COLUMNS", "LIST COLUMNS", "KEY"])
+    table.partition_kind, table.partition_columns = kind, [column]
+    if kind in ("HASH", "LINEAR HASH", "KEY"):
+        table.partition_names = []
+        table.partitions = f" PARTITION BY {kind} ({column.name}) PARTITIONS {draw.randint(1, 5)}"
+        return
+    names = [f"p{number}" for number in range(draw.randint(2, 4))]
+    if kind in ("RANGE", "RANGE COLUMNS"):
+        if column.family == "int":
+            bounds = [str(bound) for bound in sorted(draw.sample([1, 3, 10, 50, 100], len(names) - 1))]
+        else:
+            bounds = sorted(set(draw.sample(column.pool, min(len(column.pool), len(names) - 1))))
+            # Bounds must ascend in the column's order, which is the server's to know: one is always in order.
+            bounds = bounds[:1] if column.family != "temporal" else sorted(bounds)
+            names = names[:len(bounds) + 1]
+        items = [f"PARTITION {part} VALUES LESS THAN ({bound})" for part, bound in zip(names, bounds)]
+        items.append(f"PARTITION {names[-1]} VALUES LESS THAN " + ("MAXVALUE" if kind == "RANGE" else "(MAXVALUE)"))
+    else:
+        values = ["0", "1", "2", "3", "5", "10", "NULL" if column.nullable else "11"]
+        items = [f"PARTITION {part} VALUES IN ({', '.join(values[at::len(names)])})" for at, part in enumerate(names)]
+        if draw.random() < 0.7:
+            names.append("pd")
+            items.append("PARTITION pd DEFAULT")
+    table.partition_names = names
+    table.partitions = f" PARTITION BY {kind} ({column.name}) ({', '.join(items)})"

@@ -1,0 +1,18 @@
+"""A statement to run on both engines, and what of its answer must agree."""
+
+
+class Statement:
+    """`text` may contain {db}, the database's name.
+
+    ordered: rows must come in the same order. warnings: they are compared. counts: affected rows, insert id and the line of
+    information are. then: called when both engines accepted it, to tell the generator's model. checks: it belongs to the
+    comparison of whole tables.
+    """
+
+    __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks")
+
+    def __init__(self, text, ordered=False, warnings=True, counts=True, then=None, checks=False):
+        self.text, self.ordered, self.warnings, self.counts, self.then, self.checks = text, ordered, warnings, counts, then, checks
+
+    def encoded(self, database):
+        return self.text.replace("{db}", database).encode("utf-8", "surrogatepass")

@@ -1,0 +1,125 @@
+"""One world: a few tables and some hundred statements on them, all made from one seed, in a database of its own."""
+
+import random
+
+from . import changes, definitions, queries
+from .schema import make_table
+from .statement import Statement
+
+MODES = ["", "STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION",
+         "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE", "ALLOW_INVALID_DATES", "TRADITIONAL", "PAD_CHAR_TO_FULL_LENGTH",
+         "TIME_ROUND_FRACTIONAL,STRICT_TRANS_TABLES"]
+ISOLATION = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
+# A sort key shorter than the value leaves the order of long values open; more warnings than are kept leave open which are.
+SETTINGS = ["SET NAMES utf8mb4", "SET timestamp = 1700000000", "SET max_sort_length = 32768", "SET max_error_count = 5000",
+            "SET time_zone = '+00:00'", "SET default_tmp_storage_engine = InnoDB", "SET system_versioning_alter_history = KEEP",
+            # InnoDB's own limit on the length of a row: an error of the engine, avoided by taking the warning.
+            "SET innodb_strict_mode = OFF",
+            # In place and copied, a column's old values are checked by different rules.
+            "SET alter_algorithm = COPY"]
+
+
+class World:
+    def __init__(self, seed, collations, statements, alters=True):
+        self.draw = random.Random(seed)
+        self.collations, self.statements, self.alters = collations, statements, alters
+        self.tables = []
+        self.transaction = False
+        self.mode = self.draw.choice(MODES)
+        self.clock = 0
+
+    def settings(self):
+        return [Statement(text) for text in [*SETTINGS, f"SET sql_mode = '{self.mode}'"]]
+
+    def batches(self):
+        """Lists of statements. After each list the model is right again: a change of a table is the last of its list."""
+        yield from self._create()
+        done = 0
+        while done < self.statements:
+            if not self.tables:
+                return
+            batch = []
+            while len(batch) < 30 and sum(len(statement.text) for statement in batch) < 40000:
+                made = self._next()
+                batch += made
+                if made and made[-1].then:
+                    break
+            done += len(batch)
+            yield batch
+            if self.draw.random() < 0.12:
+                yield self.verify()
+        yield [Statement("COMMIT")]
+        yield self.verify()
+
+    def _create(self):
+        for number in range(self.draw.choices([1, 2, 3], [3, 4, 2])[0]):
+            table = make_table(self.draw, f"t{number}", self.collations, versioned=self.draw.random() < 0.06)
+            yield [Statement(table.create(), then=lambda table=table: self.tables.append(table))]
+            if table in self.tables:
+                yield changes.insert(self.draw, table, self.tables, rows=self.draw.randint(3, 20))
+
+    def _next(self):
+        draw = self.draw
+        table = draw.choice(self.tables)
+        kind = draw.random()
+        made = []
+        if table.versioned:
+            # Two changes of one row at the same instant are one to the history.
+            self.clock += 1
+            made.append(Statement(f"SET timestamp = {1700000000 + self.clock}.{draw.randrange(10**6):06}"))
+        if kind < 0.42:
+            return [*made, *changes.change(draw, table, self.tables, self.transaction)]
+        if kind < 0.89:
+            return [queries.query(draw, table, self.tables)]
+        if kind < 0.95:
+            return self._transaction_step()
+        if kind < 0.955:
+            self.mode = draw.choice(MODES)
+            return [Statement(f"SET sql_mode = '{self.mode}'")]
+        if self.transaction:
+            return []
+        if kind < 0.965:
+            return definitions.other(draw, table, self.tables)
+        if kind < 0.99 and self.alters:
+            return [*made, *definitions.alter(draw, table, self.collations)]
+        return [Statement("CHECK TABLE " + table.name)]
+
+    def _transaction_step(self):
+        draw = self.draw
+        if not self.transaction:
+            # In a transaction that changed rows, InnoDB misses them when it sorts by a key on a virtual column.
+            if any(not column.stored for table in self.tables for key in table.keys for column in key.columns()):
+                return []
+            self.transaction = True
+            return [Statement(f"SET TRANSACTION ISOLATION LEVEL {draw.choice(ISOLATION)}"), Statement(draw.choice(["START TRANSACTION", "BEGIN"]))]
+        if draw.random() < 0.5:
+            name = draw.choice(["a", "b"])
+            # A savepoint that does not exist is an error on both engines.
+            return [Statement(draw.choice(["SAVEPOINT ", "SAVEPOINT ", "ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "]) + name)]
+        self.transaction = False
+        return [Statement(draw.choice(["COMMIT", "ROLLBACK"]))]
+
+    def verify(self):
+        """Every table through every key."""
+        steps = []
+        for table in self.tables:
+            names = table.names()
+            steps.append(Statement(f"SELECT {names} FROM {table.name}", warnings=False, checks=True))
+            for key in table.keys:
+                index, parts = key.usable_name(), key.columns()
+                down = self.draw.random() < 0.5
+                order = ", ".join(column.name + (" DESC" if descending != down else "") for column, _, descending in key.parts)
+                first = parts[0]
+                steps.append(Statement(f"SELECT {names} FROM {table.name} FORCE INDEX ({index}) ORDER BY {order}", warnings=False, checks=True))
+                if first.family not in ("geometry", "json"):
+                    steps.append(Statement(f"SELECT {names} FROM {table.name} FORCE INDEX ({index}) WHERE {first.name} >= {first.probe(self.draw)} "
+                                           f"OR {first.name} IS NULL", warnings=False, checks=True))
+                covered = ", ".join(column.name for column in parts)
+                steps.append(Statement(f"SELECT {covered} FROM {table.name} FORCE INDEX ({index})", warnings=False, checks=True))
+            steps.append(Statement(f"CHECK TABLE {table.name} EXTENDED", checks=True))
+            # The server's checksum takes in the null bits of virtual columns, which it does not compute for it, and of BIT
+            # columns those that stand among them, which InnoDB leaves as they were when the column is NULL. InnoDB leaves
+            # stored generated columns out; Aria and MyISAM do not, nor does Teak.
+            if not any(column.generated or column.family == "bit" for column in table.columns):
+                steps.append(Statement(f"CHECKSUM TABLE {table.name} EXTENDED", checks=True))
+        return steps

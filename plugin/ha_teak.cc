@@ -31,22 +31,11 @@ ulonglong ha_teak::table_flags() const {
          | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_ONLINE_ANALYZE;
 }
 
-/* A virtual column whose value the key does not give back. With keyread the server does not compute it either. */
-static bool has_lost_virtual_column(const TABLE_SHARE *share, uint key) {
-  const KEY &definition = share->key_info[key];
-  for (uint i = 0; i < definition.user_defined_key_parts; i++)
-    if (!share->field[definition.key_part[i].fieldnr - 1]->stored_in_db() && !KeyCodec::part_decodable(share, key, i) &&
-        !KeyOriginals::keeps(share, key, i))
-      return true;
-  return false;
-}
-
 ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
   ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_DO_INDEX_COND_PUSHDOWN |
                 HA_DO_RANGE_FILTER_PUSHDOWN;
   // While the server reads a definition it asks too, and does not know the primary key yet.
   if (share_ != nullptr && key == share_->primary_key()) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
-  if (has_lost_virtual_column(table_share, key)) return flags;
   // An entry holds neither a whole TEXT nor more than the beginning of a column of which the key has no more.
   bool covers = true;
   if (share_ != nullptr && key < share_->keys()) {

@@ -33,6 +33,13 @@ int ha_teak::open(const char *name, int, uint) {
   changes_.resize(share_->indexes());
   ref_length = static_cast<uint>(share_->hidden_primary() ? KeyCodec::HIDDEN_ROW_ID_BYTES
                                                           : POSITION_LENGTH_BYTES + share_->primary().length_max());
+  // With keyread the server computes no virtual columns, so such a key must not seem to cover any column.
+  for (uint number = 0; number < share_->keys(); number++)
+    if (share_->key(number).loses_virtual_column)
+      for (Field **field = table->field; *field != nullptr; field++) {
+        (*field)->part_of_key.clear_bit(number);
+        (*field)->part_of_key_not_clustered.clear_bit(number);
+      }
   // An UPDATE of the key that a scan follows must collect its rows first.
   key_used_on_scan = share_->primary_key();
   stats.block_size = COST_PAGE_BYTES;

@@ -103,7 +103,9 @@ int Share::build_codecs(const TABLE *table, std::string *cause) {
     for (uint part = 0; part < codec.parts(); part++) {
       uint column = codec.column(part);
       if (codec.decodable(part)) key.decodable_columns.add(column);
-      if (!table->field[column]->stored_in_db()) key.has_virtual_column = true;
+      if (table->field[column]->stored_in_db()) continue;
+      key.has_virtual_column = true;
+      key.loses_virtual_column |= !codec.decodable(part) && !KeyOriginals::keeps(table->s, number, part);
     }
     for (size_t i = 0; key.originals != nullptr && i < key.originals->count(); i++)
       key.decodable_columns.add(key.originals->column(i));

@@ -67,6 +67,7 @@ class Share final : public Handler_share {
     bool unique = false;              // enforced by the engine
     bool nullable = false;
     bool has_virtual_column = false;
+    bool loses_virtual_column = false;  // one whose value the key does not give back
     uint parts = 0;
     key_part_map all_parts = 0;
     ColumnSet decodable_columns;  // that an entry gives back, from its own parts, the originals or the primary key's

@@ -42,6 +42,8 @@ def _place(draw, table):
 def add_column(draw, table, collations):
     column = make_generated(draw, table.new_name("g"), table.base_columns()) if draw.random() < 0.25 else None
     column = column or make_column(draw, table.new_name("c"), collations)
+    if table.partition_kind.endswith("COLUMNS"):
+        column.stored = True  # see make_partitions()
     place, at = _place(draw, table)
     return f"ADD COLUMN {column.definition()}{place}", lambda: table.columns.insert(min(at, len(table.columns)), column)
 

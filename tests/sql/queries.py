@@ -125,7 +125,8 @@ def aggregate(draw, table, tables):
 def pair(draw, left, right):
     """Two columns that can be compared without a conversion that would warn, or None."""
     pairs = [(a, b) for a in left.columns for b in right.columns
-             if a.family == b.family and a.family in COMPARABLE and a.type.split("(")[0] == b.type.split("(")[0] and a.collation == b.collation]
+             # A join on strings without length gives rows twice in some plans, on every engine.
+             if a.family == b.family and (a.family != "text" or a.length and b.length) and a.family in COMPARABLE and a.type.split("(")[0] == b.type.split("(")[0] and a.collation == b.collation]
     return draw.choice(pairs) if pairs else None
 
 

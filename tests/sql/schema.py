@@ -108,6 +108,9 @@ class Table:
 
 def key_part(draw, column, room):
     """A part for the column within `room` bytes, as (column, prefix, descending), and its bytes; None when there is none."""
+    # InnoDB leaves an index's entry of virtual text as it was when the new text is equal by the collation.
+    if column.family == "text" and column.generated and not column.stored:
+        return None
     if not column.plain and not column.key_bytes or column.compressed or column.family == "json" and draw.random() < 0.5:
         return None
     descending = draw.random() < 0.25
@@ -211,6 +214,9 @@ def make_partitions(draw, table):
         kind = "RANGE COLUMNS"
     elif column.family == "int" and draw.random() < 0.3:
         kind = draw.choice(["RANGE COLUMNS", "LIST COLUMNS", "KEY"])
+    # InnoDB's purge opens tables with virtual columns, and the server crashes in it when they are divided by COLUMNS.
+    if kind.endswith("COLUMNS") and any(not other.stored for other in table.columns):
+        return
     table.partition_kind, table.partition_columns = kind, [column]
     if kind in ("HASH", "LINEAR HASH", "KEY"):
         table.partition_names = []

@@ -54,6 +54,10 @@ int ha_teak::external_lock(THD *thd, int type) {
     lock_mode_ = TEAK_LOCK_NONE;
     return 0;
   }
+#ifdef WITH_PARTITION_STORAGE_ENGINE
+  // The server leaves this from a statement that needed no partition, and the next DELETE ... LIMIT by a key found nothing.
+  table->all_partitions_pruned_away = false;
+#endif
   return use(thd, std::max(mode_for(thd, requested_lock_, type == F_WRLCK), least_lock_mode_));
 }
 

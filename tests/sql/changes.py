@@ -115,7 +115,8 @@ def update(draw, table, tables):
     if not terms:
         return insert(draw, table, tables)
     ignore = "IGNORE " if total and draw.random() < 0.3 else ""
-    limit = f" LIMIT {draw.randint(1, 5)}" if total and draw.random() < 0.3 else ""
+    # In a partitioned table InnoDB finds nothing by a key after a statement that needed no partition: a fault of the server.
+    limit = f" LIMIT {draw.randint(1, 5)}" if total and not table.partitions and draw.random() < 0.3 else ""
     # Without a total order the constants refuse any row or none, yet how often they warn depends on the plan.
     return [Statement(f"UPDATE {ignore}{table.name} SET {terms}{queries.where(draw, table)}{order}{limit}", warnings=total)]
 
@@ -149,7 +150,7 @@ def split_terms(terms):
 
 def delete(draw, table, tables):
     order, total = queries.order_by(draw, table, True) if draw.random() < 0.4 else ("", False)
-    limit = f" LIMIT {draw.randint(1, 5)}" if total else ""
+    limit = f" LIMIT {draw.randint(1, 5)}" if total and not table.partitions else ""
     # Never all rows by chance alone: a condition that holds for most empties the table soon enough.
     text = f"DELETE FROM {table.name}{queries.where(draw, table, '', 0.97)}{order}{limit}"
     if draw.random() < 0.15:

@@ -17,7 +17,9 @@ UUIDS = ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffff
 JSONS = ["{}", "[]", "null", '{"a": 1}', '{"a": "x", "b": [1, 2]}', '"text"', "1.5", '{"a":1}', '{"a": null}']
 SHAPES = {"POINT": ["POINT(0 0)", "POINT(1 2)", "POINT(-1.5 1e10)"], "LINESTRING": ["LINESTRING(0 0,1 1)", "LINESTRING(0 0,1 1,2 5)"],
           "POLYGON": ["POLYGON((0 0,1 0,1 1,0 0))"]}
-FLOATS = ["0", "-0.0", "1", "-1", "0.1", "1.5", "-1e-30", "1e10", "123456.789"]
+# A FLOAT and the DOUBLE constant that it is compared with are different numbers unless both are exact: whether a key is used
+# decides then what is equal.
+FLOATS = ["0", "-0.0", "1", "-1", "0.5", "1.5", "-0.25", "1048576", "1e10"]
 TEMPORAL_NOW = {"DATETIME", "TIMESTAMP"}
 
 
@@ -129,11 +131,11 @@ def _float(draw, name, _):
     kind = draw.choice(["FLOAT", "DOUBLE", "DOUBLE(10,3)", "FLOAT(7,2)"])
     pool = list(FLOATS[:8] if "(" in kind else FLOATS)
     if kind == "FLOAT":
-        pool += ["3.40282e38", "-3.40282e38", "1.17549e-38", "1e-45"]
+        pool += ["16777216", "-16777216", "3.402823466385288598e38", "-3.402823466385288598e38"]
     elif kind == "DOUBLE":
         pool += ["1.7976931348623157e308", "-1.7976931348623157e308", "2.2250738585072014e-308", "5e-324"]
     else:
-        pool = ["0", "-0.0", "1", "-1", "0.1", "1.5", "99999.99", "-99999.99", "0.005"]
+        pool = ["0", "-0.0", "1", "-1", "0.5", "1.5", "99999.5", "-99999.5", "0.25"]
     return Column(name, "float", kind, pool)
 
 

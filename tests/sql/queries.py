@@ -93,6 +93,11 @@ def plain(draw, table, tables):
                      ordered=total, warnings=False)
 
 
+def extreme(function, column):
+    """MIN or MAX. Of BIT and ZEROFILL the value is printed in one way or another, as the plan has it."""
+    return f"{function}({column.name})" + (" + 0" if column.family == "bit" or "ZEROFILL" in column.type else "")
+
+
 def aggregate(draw, table, tables):
     exact = [column for column in table.columns if column.exact]
     column = draw.choice(table.columns)
@@ -104,7 +109,7 @@ def aggregate(draw, table, tables):
         return Statement(f"SELECT {', '.join(listing)} FROM {table.name}{hint(draw, table)}{where(draw, table)}", warnings=False)
     if kind < 0.6:
         column = draw.choice(exact)
-        listing = [f"MIN({column.name})", f"MAX({column.name})"]
+        listing = [extreme("MIN", column), extreme("MAX", column)]
         if column.family in ("int", "decimal"):
             listing.append(f"SUM({column.name})")
         return Statement(f"SELECT {', '.join(listing)} FROM {table.name}{hint(draw, table)}{where(draw, table)}", warnings=False)
@@ -118,7 +123,7 @@ def aggregate(draw, table, tables):
         return Statement(f"SELECT DISTINCT {groups} FROM {table.name}{hint(draw, table)}{where(draw, table)}", warnings=False)
     other = draw.choice(exact)
     having = draw.choice(["", "", " HAVING n > 1"])
-    return Statement(f"SELECT {groups}, COUNT(*) AS n, MIN({other.name}), MAX({other.name}) FROM {table.name}{hint(draw, table)}"
+    return Statement(f"SELECT {groups}, COUNT(*) AS n, {extreme('MIN', other)}, {extreme('MAX', other)} FROM {table.name}{hint(draw, table)}"
                      f"{where(draw, table)} GROUP BY {groups}{having}", warnings=False)
 
 

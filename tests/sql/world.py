@@ -11,7 +11,7 @@ MODES = ["", "STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_Z
          "TIME_ROUND_FRACTIONAL,STRICT_TRANS_TABLES"]
 ISOLATION = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
 # A sort key shorter than the value leaves the order of long values open; more warnings than are kept leave open which are.
-SETTINGS = ["SET NAMES utf8mb4", "SET timestamp = 1700000000", "SET max_sort_length = 32768", "SET max_error_count = 5000",
+SETTINGS = ["SET NAMES utf8mb4", "SET timestamp = 1700000000", "SET max_sort_length = 32768", "SET sort_buffer_size = 16777216", "SET max_error_count = 5000",
             "SET time_zone = '+00:00'", "SET default_tmp_storage_engine = InnoDB", "SET system_versioning_alter_history = KEEP",
             # InnoDB's own limit on the length of a row: an error of the engine, avoided by taking the warning.
             "SET innodb_strict_mode = OFF",

@@ -728,18 +728,21 @@ impl Replay {
         };
         let root = self.options.directory.clone();
         let old: Vec<PathBuf> = state.entry.indexes.iter().map(|i| i.path.clone()).collect();
-        for directory in parents(&root, &paths) {
-            make_directory(&self.disk, &directory)?;
-        }
         for (old, new) in old.iter().zip(&paths) {
-            let (old, new) = (root.join(old), root.join(new));
-            if old != new && self.disk.exists(&old)? {
+            let (old_path, new_path) = (root.join(old), root.join(new));
+            if old_path != new_path && self.disk.exists(&old_path)? {
+                for directory in parents(&root, std::slice::from_ref(new)) {
+                    make_directory(&self.disk, &directory)?;
+                }
                 self.places = None;
-                self.disk.rename(&old, &new)?;
+                self.disk.rename(&old_path, &new_path)?;
             }
         }
+        // A database may have been dropped since, and must not come back as an empty directory.
         for directory in parents(&root, &old).union(&parents(&root, &paths)) {
-            self.disk.sync_directory(directory)?;
+            if self.disk.exists(directory)? {
+                self.disk.sync_directory(directory)?;
+            }
         }
         if let Some(table) = &*state.slot.lock() {
             *table.name.write() = name.as_str().into();

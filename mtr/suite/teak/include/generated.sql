@@ -33,3 +33,10 @@ insert into bits values (null, '::'), (b'1000000', '2001:db8::'), (b'1', 'ffff::
 select i, hex(b), count(*), min(i), max(i) from bits group by i, b order by i, b;
 select distinct b + 0 from bits order by 1;
 select b + 0, count(*), min(b) + 0, max(b) + 0 from bits group by b order by b;
+
+# After a statement that needs no partition.
+create table pruned (a int, primary key (a)) partition by list (a) (partition x values in (11), partition y values in (3));
+insert into pruned values (3);
+delete from pruned where a > 45;
+delete from pruned where a = 1 or a >= 3 order by a limit 3;
+select count(*) from pruned;

@@ -7,6 +7,7 @@
 /* CREATE, DROP, RENAME, TRUNCATE. What Teak does not have is refused by its name: an ignored clause would be found out when
    it is too late. ALTER is in handler_alter.cc. */
 
+#include "ddl_recovery.h"
 #include "errors.h"
 #include "ha_teak.h"
 #include "handlerton.h"
@@ -144,6 +145,7 @@ int ha_teak::delete_table(const char *name) {
 int ha_teak::rename_table(const char *from, const char *to) {
   name_ = from;
   teak_status status = teak_table_rename(engine, NameInEngine(from), NameInEngine(to));
+  if (status == TEAK_NO_SUCH_TABLE && is_renamed_before_crash(to)) return 0;
   return status == TEAK_OK ? 0 : failure(status);
 }
 

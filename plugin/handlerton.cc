@@ -13,6 +13,7 @@
 
 #include <string>
 
+#include "ddl_recovery.h"
 #include "errors.h"
 #include "ha_teak.h"
 #include "session.h"
@@ -161,6 +162,7 @@ int init(void *plugin) {
   hton->kill_query = kill_query;
   hton->flush_logs = flush_logs;
   hton->show_status = show_status;
+  hton->signal_ddl_recovery_done = finish_ddl_recovery;
   hton->table_options = table_options;
   hton->tablefile_extensions = extensions;
   return 0;

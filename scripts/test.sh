@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Everything that must hold, stage by stage; every stage runs, also after a failed one, and ends with its count. The
 # last line is the sum. The exit status is that of the worst stage.
-#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr suites kill full-disk simulate
-#   KILLS=20 SEEDS=300             how long the kill test and the simulator go on
+#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr suites compare kill ddl_kill full-disk simulate
+#   SECONDS_COMPARED=60 KILLS=20 DDL_KILLS=10 SEEDS=300    how long some of them go on
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr suites kill full-disk simulate
+[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr suites compare kill ddl_kill full-disk simulate
 RESULTS=$BUILD/test
 PASSED=0 FAILED=0
 SUMMARY=()
@@ -59,6 +59,8 @@ for name; do
             stage kill-binlog scripts/kill_test.py --kills=8 --seed=2 --cache=8M --server-option=--log-bin=kill \
                 --server-option=--binlog-format=row --server-option=--sync-binlog=1
             ;;
+        compare) stage compare scripts/compare_sql.py --seconds="${SECONDS_COMPARED:-60}" --seed=1 ;;
+        ddl_kill) stage ddl_kill scripts/ddl_kill_test.py --kills="${DDL_KILLS:-10}" --seed=1 ;;
         full-disk) stage full-disk scripts/full_disk_test.py ;;
         simulate) stage simulate scripts/simulate.sh "${SEEDS:-300}" ;;
         *) fail "There is no stage $name." ;;

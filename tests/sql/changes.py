@@ -118,7 +118,7 @@ def update(draw, table, tables):
     # In a partitioned table InnoDB finds nothing by a key after a statement that needed no partition: a fault of the server.
     limit = f" LIMIT {draw.randint(1, 5)}" if total and not table.partitions and draw.random() < 0.3 else ""
     # Without a total order the constants refuse any row or none, yet how often they warn depends on the plan.
-    return [Statement(f"UPDATE {ignore}{table.name} SET {terms}{queries.where(draw, table)}{order}{limit}", warnings=total)]
+    return [*unpruned(table), Statement(f"UPDATE {ignore}{table.name} SET {terms}{queries.where(draw, table)}{order}{limit}", warnings=total)]
 
 
 def update_joined(draw, table, tables):
@@ -155,7 +155,12 @@ def delete(draw, table, tables):
     text = f"DELETE FROM {table.name}{queries.where(draw, table, '', 0.97)}{order}{limit}"
     if draw.random() < 0.15:
         text += " RETURNING " + ", ".join(column.name for column in queries.some_columns(draw, table))
-    return [Statement(text, ordered=total, warnings=False)]
+    return [*unpruned(table), Statement(text, ordered=total, warnings=False)]
+
+
+def unpruned(table):
+    """The server forgets to forget that the last statement needed no partition; a SELECT of all of them reminds it."""
+    return [Statement(f"SELECT COUNT(*) FROM {table.name}")] if table.partitions else []
 
 
 def delete_joined(draw, table, tables):
@@ -199,7 +204,7 @@ def prepared(draw, table, tables):
         for _ in range(3):
             steps += [Statement(f"SET @v = {column.probe(draw)}"), Statement("EXECUTE s USING @v", warnings=False)]
         return [*steps, Statement("DEALLOCATE PREPARE s")]
-    inner = draw.choice([insert, update, delete])(draw, table, tables)[0]
+    inner = draw.choice([insert, update, delete])(draw, table, tables)[-1]
     return [Statement(f"EXECUTE IMMEDIATE {quoted(inner.text)}", ordered=inner.ordered, warnings=inner.warnings, counts=inner.counts)]
 
 

@@ -193,7 +193,8 @@ def _temporal(draw, name, _):
 def _enumerated(draw, name, collations):
     charset, collation = collations.choose(draw) if draw.random() < 0.5 else ("utf8mb4", "utf8mb4_general_ci")
     kind = draw.choice(["ENUM", "SET"])
-    names = ["a", "b", "", "zz", "10", "x y", "Q"] if kind == "ENUM" else ["a", "b", "c", "10", "x y"]
+    # Not the empty string: a refused value is stored as another empty one, which a key tells from it and a scan does not.
+    names = ["a", "b", "zz", "10", "x y", "Q"] if kind == "ENUM" else ["a", "b", "c", "10", "x y"]
     if draw.random() < 0.2:
         names = [f"n{number}" for number in range(300 if kind == "ENUM" else 64)]
     draw.shuffle(names)

@@ -6,8 +6,9 @@ from . import changes, definitions, queries
 from .schema import make_table
 from .statement import Statement
 
+# Not PAD_CHAR_TO_FULL_LENGTH: whether CHAR is compared padded depends on whether a key is used, by NOPAD collations.
 MODES = ["", "STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION",
-         "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE", "ALLOW_INVALID_DATES", "TRADITIONAL", "PAD_CHAR_TO_FULL_LENGTH",
+         "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE", "ALLOW_INVALID_DATES", "TRADITIONAL",
          "TIME_ROUND_FRACTIONAL,STRICT_TRANS_TABLES"]
 ISOLATION = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
 # A sort key shorter than the value leaves the order of long values open; more warnings than are kept leave open which are.

@@ -26,6 +26,7 @@ ulonglong log_size_max;
 my_bool commit_sync;
 uint background_threads;
 uint checkpoint_period;
+uint open_files;
 
 ulonglong half_of_memory() {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -83,6 +84,11 @@ static MYSQL_SYSVAR_ULONGLONG(log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | 
                               "Size of the log beyond which a checkpoint is made before its time", nullptr, nullptr,
                               512ULL << 20, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
 
+static MYSQL_SYSVAR_UINT(open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                         "Index and log files that Teak keeps open; more are closed and opened again as they are needed. "
+                         "0 is half of open_files_limit",
+                         nullptr, nullptr, 0, 0, UINT_MAX32, 0);
+
 static MYSQL_THDVAR_UINT(lock_timeout, PLUGIN_VAR_RQCMDARG,
                          "Milliseconds that a statement waits for a row that another transaction has locked", nullptr,
                          nullptr, 4000, 0, UINT_MAX32, 0);
@@ -97,7 +103,8 @@ static MYSQL_THDVAR_ULONGLONG(page_size, PLUGIN_VAR_RQCMDARG,
 struct st_mysql_sys_var *system_variables[] = {
     MYSQL_SYSVAR(cache_size),   MYSQL_SYSVAR(commit_sync),  MYSQL_SYSVAR(background_threads),
     MYSQL_SYSVAR(log_size_max), MYSQL_SYSVAR(lock_timeout), MYSQL_SYSVAR(checkpoint_period),
-    MYSQL_SYSVAR(row_format),   MYSQL_SYSVAR(page_size),    nullptr};
+    MYSQL_SYSVAR(row_format),   MYSQL_SYSVAR(page_size),    MYSQL_SYSVAR(open_files),
+    nullptr};
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
                                           HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
@@ -115,6 +122,8 @@ void fill_options(teak_options *options) {
   options->checkpoint_period_seconds = checkpoint_period;
   options->commit_sync = commit_sync ? 1 : 0;
   options->lock_timeout_milliseconds = THDVAR(nullptr, lock_timeout);
+  if (open_files == 0) open_files = static_cast<uint>(std::min<ulong>(std::max(open_files_limit / 2, 16UL), UINT_MAX32));
+  options->open_files = open_files;
 }
 
 namespace {

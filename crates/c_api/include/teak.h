@@ -127,6 +127,8 @@ typedef struct teak_options {
   uint32_t commit_sync;
   // How long a transaction waits for a row, unless it says otherwise.
   uint32_t lock_timeout_milliseconds;
+  // Files that are kept open at most; 0 = all that are in use.
+  uint32_t open_files;
   // Called, from any thread, with a level (0 note, 1 warning, 2 error) and one sentence; may be NULL.
   void (*log_message)(void *context, uint32_t level, const char *text, size_t len);
   // Handed to log_message.

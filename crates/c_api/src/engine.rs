@@ -7,6 +7,7 @@ use ::teak_engine::{Engine, EngineOptions, Level};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
+use teak_disk::{Disk, LimitedDisk, RealDisk};
 
 /// An open engine. Its calls may come from any thread.
 pub struct teak_engine {
@@ -32,6 +33,8 @@ pub struct teak_options {
     pub commit_sync: u32,
     /// How long a transaction waits for a row, unless it says otherwise.
     pub lock_timeout_milliseconds: u32,
+    /// Files that are kept open at most; 0 = all that are in use.
+    pub open_files: u32,
     /// Called, from any thread, with a level (0 note, 1 warning, 2 error) and one sentence; may be NULL.
     pub log_message: Option<
         unsafe extern "C" fn(context: *mut c_void, level: u32, text: *const c_char, len: usize),
@@ -86,9 +89,14 @@ pub unsafe extern "C" fn teak_engine_open(
 ) -> teak_status {
     call(|| {
         // SAFETY: pointers as promised in `arguments`.
-        let options = unsafe { options_of(reference(options, "options")?) }?;
+        let given = unsafe { reference(options, "options") }?;
+        // SAFETY: as above.
+        let options = unsafe { options_of(given) }?;
         let engine = out(engine, "engine")?;
-        let disk = Arc::new(teak_disk::RealDisk);
+        let disk: Arc<dyn Disk> = match usize::try_from(given.open_files) {
+            Ok(limit) if limit > 0 => Arc::new(LimitedDisk::new(Arc::new(RealDisk), limit)),
+            _ => Arc::new(RealDisk),
+        };
         let opened = Engine::open(disk, options)?;
         let handle = Box::into_raw(Box::new(teak_engine { engine: opened }));
         // SAFETY: checked above.

@@ -3,12 +3,14 @@
 //! put a faulty one beneath the whole engine.
 
 mod fault;
+mod limited;
 mod memory;
 mod random;
 mod real;
 mod system;
 
 pub use fault::{FaultDisk, SyncFailure, WriteFailure};
+pub use limited::LimitedDisk;
 pub use memory::MemoryDisk;
 pub use random::Random;
 pub use real::RealDisk;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use teak_base::StorageError;
-use teak_disk::{Disk, FaultDisk, MemoryDisk, RealDisk};
+use teak_disk::{Disk, FaultDisk, LimitedDisk, MemoryDisk, RealDisk};
 
 /// A directory that goes when the value does.
 struct Scratch(PathBuf);
@@ -32,8 +32,15 @@ impl Drop for Scratch {
 fn on_every_disk(check: impl Fn(&dyn Disk, &Path)) {
     let scratch = Scratch::new();
     check(&RealDisk, &scratch.0);
+    let limited = Scratch::new();
+    check(&LimitedDisk::new(Arc::new(RealDisk), 1), &limited.0);
     let directory = Path::new("/data");
-    let disks: [Arc<dyn Disk>; 2] = [Arc::new(MemoryDisk::new()), Arc::new(FaultDisk::new(1))];
+    let memory: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let disks: [Arc<dyn Disk>; 3] = [
+        Arc::new(MemoryDisk::new()),
+        Arc::new(FaultDisk::new(1)),
+        Arc::new(LimitedDisk::new(memory, 1)),
+    ];
     for disk in disks {
         disk.create_directories(directory).unwrap();
         check(&*disk, directory);

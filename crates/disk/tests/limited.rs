@@ -1,0 +1,70 @@
+//! A limited disk behaves as the disk below it, with few files open.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use teak_disk::{Disk, DiskFile, LimitedDisk, MemoryDisk, Random};
+
+const LIMIT: usize = 4;
+const FILES: usize = 30;
+
+fn disk() -> LimitedDisk {
+    let memory = MemoryDisk::new();
+    memory.create_directories(Path::new("/data")).unwrap();
+    LimitedDisk::new(Arc::new(memory), LIMIT)
+}
+
+fn path(number: usize) -> PathBuf {
+    Path::new("/data").join(format!("f{number}"))
+}
+
+fn byte_of(file: &dyn DiskFile) -> u8 {
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 0).unwrap();
+    byte[0]
+}
+
+#[test]
+fn many_files_are_used_with_few_open() {
+    let disk = disk();
+    let files: Vec<_> = (0..FILES).map(|n| disk.create(&path(n)).unwrap()).collect();
+    let mut random = Random::new(1);
+    let mut expected = [0u8; FILES];
+    for (file, byte) in files.iter().zip(&expected) {
+        file.write_all_at(&[*byte], 0).unwrap();
+    }
+    for round in 0..2000u32 {
+        let at = usize::try_from(random.below(FILES as u64)).unwrap();
+        if round % 3 == 0 {
+            expected[at] = expected[at].wrapping_add(1);
+            files[at].write_all_at(&[expected[at]], 0).unwrap();
+        }
+        assert_eq!(byte_of(&*files[at]), expected[at], "file {at}");
+        assert!(disk.open_files() <= LIMIT, "{} open", disk.open_files());
+    }
+    drop(files);
+    assert_eq!(disk.open_files(), 0);
+}
+
+#[test]
+fn closed_files_are_found_under_new_names_and_after_removal() {
+    let disk = disk();
+    let renamed = disk.create(&path(0)).unwrap();
+    let removed = disk.create(&path(1)).unwrap();
+    let replaced = disk.create(&path(2)).unwrap();
+    for (value, file) in [&renamed, &removed, &replaced].into_iter().enumerate() {
+        file.write_all_at(&[u8::try_from(value).unwrap()], 0)
+            .unwrap();
+    }
+    let others: Vec<_> = (10..30).map(|n| disk.create(&path(n)).unwrap()).collect();
+    disk.remove(&path(1)).unwrap();
+    disk.rename(&path(0), &path(2)).unwrap();
+    for other in &others {
+        other.write_all_at(&[9], 0).unwrap();
+    }
+    assert_eq!(byte_of(&*renamed), 0);
+    assert_eq!(byte_of(&*removed), 1);
+    assert_eq!(byte_of(&*replaced), 2);
+    assert_eq!(byte_of(&*disk.open(&path(2)).unwrap()), 0);
+}

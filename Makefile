@@ -36,7 +36,7 @@ PLUGIN_OBJECTS := $(patsubst plugin/%.cc,$(OBJECTS)/%.o,$(sort $(wildcard plugin
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench suites kill-test ddl-kill compare full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin demo test bench suites kill-test ddl-kill flip compare full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## this list
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -90,6 +90,7 @@ bench: build ## the SQL benchmarks (ROWS=, REPEAT=, ENGINES=, WORKLOADS=)
 KILLS ?= 20
 SEEDS ?= 1000
 STATEMENTS ?= 100000
+ROUNDS ?= 40
 FUZZ_SECONDS ?= 60
 
 test: ## everything that must hold, in about half an hour
@@ -109,6 +110,9 @@ full-disk-test: build ## every kind of statement on a small file system that is 
 
 ddl-kill: build ## KILLS=20 times kill -9 during random DDL, then tables and files must agree (SEED=)
 	@scripts/ddl_kill_test.py --kills=$(KILLS) $(if $(SEED),--seed=$(SEED))
+
+flip: build ## ROUNDS=40 files damaged, stopped and running: an error or the right rows (SEED=)
+	@scripts/flip_test.py --rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED))
 
 compare: build ## STATEMENTS=100000 random statements on Teak and InnoDB, answer by answer (SEED=, WORLD=)
 	@scripts/compare_sql.py --statements=$(STATEMENTS) $(if $(SEED),--seed=$(SEED)) $(if $(WORLD),--world=$(WORLD))

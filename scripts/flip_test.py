@@ -8,6 +8,8 @@
 3. The engine may refuse to start, with a message that names the damaged file, for catalogue and log alone. Else every read
    through every key gives exactly the rows that were committed, or an error; a table that gave one is reported by CHECK
    TABLE; the table whose files were left alone is whole; it takes new rows; and the process is still the same.
+   Damage at the very end of a killed server's log is what a crash leaves, and looks like it: then the last commits may be
+   gone, but each table has the rows of all commits up to one.
 
 The last line is '<rounds that held> passed, <rounds that did not> failed'.
 """
@@ -97,7 +99,7 @@ class Test:
                 file.write(bytes([byte]))
             return f"bits flipped at {places[:3]} of {path.name} ({size} bytes)", path.name
 
-    def read(self, connection, table, rows):
+    def read(self, connection, table, rows, may_lose_end):
         """Reads through every key; returns faults, and whether an error was given."""
         faults, failed = [], False
         for key, condition in READS:
@@ -110,22 +112,23 @@ class Test:
                 failed = True
                 continue
             got = [(int(row), int(a), b.decode(errors="replace")) for row, a, b in found]
-            if len(got) != len(rows) or set(got) != rows:
+            ends_early = may_lose_end and len(got) >= ROWS and len(got) % 50 == 0 and set(got) == expected(len(got))
+            if not ends_early and (len(got) != len(rows) or set(got) != rows):
                 faults.append(f"{table} by {key}: {len(got)} rows without an error, {len(rows)} were committed; e.g. missing "
                               f"{sorted(rows - set(got))[:1]}, wrong {sorted(set(got) - rows)[:1]}")
         return faults, failed
 
-    def verify(self, kind, rows):
+    def verify(self, kind, rows, may_lose_end):
         faults = []
         pid = self.server.pid()
         with self.server.connect() as connection:
-            found, failed = self.read(connection, "t", rows)
+            found, failed = self.read(connection, "t", rows, may_lose_end)
             faults += found
             checks = [row[2:] for row in connection.run("CHECK TABLE f.t EXTENDED")]
             bad = checks[-1][1] != b"OK"
             if failed and not bad:
                 faults.append(f"reads of t failed, CHECK TABLE says {checks}")
-            found, failed = self.read(connection, "whole", rows)
+            found, failed = self.read(connection, "whole", rows, may_lose_end)
             faults += found
             # Of a damaged log both tables may have lost rows, and say so.
             if failed and kind not in ("log", "catalogue"):
@@ -147,6 +150,7 @@ class Test:
         shutil.copytree(self.directory / image, self.data)
         if running:
             self.server.start()
+        may_lose_end = kind == "log" and image == "killed"
         done = self.damage(kind)
         if done is None:
             return [], "nothing to damage"
@@ -164,7 +168,7 @@ class Test:
                     return [f"the refusal names no damaged file: {refused[0]}"], what
                 return [], what + " -> refused to start: " + refused[0].split("cannot start:")[1].replace(str(self.data), "")
         try:
-            faults, bad = self.verify(kind, rows)
+            faults, bad = self.verify(kind, rows, may_lose_end)
             if running and not faults:
                 # What memory still held is read from the file after a restart.
                 self.server.kill()
@@ -173,7 +177,7 @@ class Test:
                 except RuntimeError:
                     refused = "TEAK: cannot start" in self.server.log_tail(40)
                     return ([] if refused and kind in ("log", "catalogue") else ["no start after damage of a running server"]), what + " -> refused to start"
-                faults, bad = self.verify(kind, rows)
+                faults, bad = self.verify(kind, rows, may_lose_end)
         except SqlError as error:
             return [f"{error}"], what
         return faults, what + (" -> found damaged" if bad else " -> whole")

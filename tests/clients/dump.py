@@ -16,7 +16,7 @@ ATTEMPTS = 10
 def command(*arguments, given=None):
     done = subprocess.run([*map(str, arguments)], input=given, capture_output=True, check=False)
     if done.returncode or done.stderr:
-        raise RuntimeError(f"{arguments[0]}: status {done.returncode}: {done.stderr.decode(errors='replace')[:600]}")
+        raise RuntimeError(f"{arguments[0]}: status {done.returncode}: {(done.stderr or done.stdout).decode(errors='replace')[:600]}")
     return done.stdout
 
 
@@ -141,8 +141,8 @@ def tab_dump(checks, connection):
         import_tab(connection, taken, "clients_loaded", lambda text: text)
         return bank.state(connection, "clients_loaded")
 
-    # A line feed within UCS-2 is not escaped as a file read as binary needs it, whatever the engine.
-    connection.run(f"UPDATE {DATABASE}.texts SET varchar_ucs2 = REPLACE(varchar_ucs2, '\\n', '')")
+    # SELECT ... INTO OUTFILE does not escape UCS-2 as a file that is read as binary needs it, whatever the engine.
+    connection.run(f"UPDATE {DATABASE}.texts SET varchar_ucs2 = 'я' WHERE id = 'mangled'")
     while_written(checks, connection, "mariadb-dump --tab", take, read)
     take()
     original = checksums(connection, DATABASE)

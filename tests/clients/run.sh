@@ -10,7 +10,7 @@ set -uo pipefail
 ALL=(dump mydumper jdbc pymysql mysql2 rust sqlalchemy django)
 HERE=$ROOT/tests/clients
 WORK=$BUILD/clients
-SERVER=$WORK/server
+SERVER=$WORK/server-$$
 ENGINES=(TEAK InnoDB)
 PASSED=0 FAILED=0
 
@@ -49,15 +49,17 @@ free_port() {
 
 start_server() {
     CLIENTS_PORT=$(free_port) || return 1
-    "$ROOT/scripts/server.sh" stop "$SERVER" || return 1
-    rm -rf "$SERVER"
     "$ROOT/scripts/server.sh" start "$SERVER" --cache=64M --skip-networking=0 --bind-address=127.0.0.1 \
         --port="$CLIENTS_PORT" --innodb-flush-log-at-trx-commit=2 || return 1
     CLIENTS_SOCKET=$("$ROOT/scripts/server.sh" socket "$SERVER")
     export CLIENTS_PORT CLIENTS_SOCKET CLIENTS_WORK=$WORK
 }
 
-stop_server() { "$ROOT/scripts/server.sh" stop "$SERVER"; }
+stop_server() {
+    "$ROOT/scripts/server.sh" stop "$SERVER"
+    cp "$SERVER/error.log" "$WORK/error.log"
+    rm -rf "$SERVER"
+}
 
 fill() { # clients_teak and clients_innodb, as schema.sql and rows.sql say
     local engine database

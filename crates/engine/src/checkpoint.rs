@@ -176,9 +176,9 @@ fn close_if_idle(inner: &Inner, id: u64, slot: &Slot) -> bool {
     let indexes = table.indexes.load_full();
     let idle = table.handles.load(Ordering::Acquire) == 0
         && !table.damaged.load(Ordering::Acquire)
-        && indexes
-            .iter()
-            .all(|index| index.log_needed_from(|| inner.log.end()).is_none());
+        && indexes.iter().all(|index| {
+            !index.ranges.any() && index.log_needed_from(|| inner.log.end()).is_none()
+        });
     if !idle {
         return false;
     }

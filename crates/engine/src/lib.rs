@@ -42,6 +42,7 @@ mod cursor;
 mod engine;
 mod error;
 mod inspect;
+mod marks;
 mod name;
 mod options;
 mod prepared;

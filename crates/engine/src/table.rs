@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use teak_base::{Lsn, StorageError, StorageResult, WriteId};
 use teak_disk::Disk;
+use teak_transactions::RangeLocks;
 use teak_tree::{PageCache, Tree, UpdateFunctions};
 
 /// Durable counters that a caller may use.
@@ -173,6 +174,8 @@ pub(crate) struct Index {
     pub born: AtomicU64,
     /// No unsettled id below is in the durable file.
     pub durable_oldest: AtomicU64,
+    /// Ranges that locking reads have looked at.
+    pub ranges: Arc<RangeLocks>,
     failing: AtomicBool,
     failure: Mutex<Option<Failure>>,
     /// Shared with its table.
@@ -188,6 +191,7 @@ impl Index {
             replay_from: tree.flushed_lsn(),
             born: AtomicU64::new(0),
             durable_oldest: AtomicU64::new(oldest_of(&tree).0),
+            ranges: Arc::default(),
             failing: AtomicBool::new(false),
             failure: Mutex::new(None),
             damaged: Arc::clone(damaged),

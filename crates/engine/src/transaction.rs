@@ -50,7 +50,7 @@ pub struct EngineTransaction {
     /// Gone once committed or rolled back.
     core: Option<Transaction>,
     shared: Arc<TransactionShared>,
-    isolation: Isolation,
+    pub(crate) isolation: Isolation,
     pub(crate) lock_timeout: Duration,
     view: Option<Arc<View>>,
     /// Changes whenever what the transaction sees changes.

@@ -5,7 +5,9 @@
 //! 2. Look at the newest version of each that must be free or one's own. A
 //!    foreign undecided version, or a foreign lock: release the latches, wait,
 //!    start over. A live unique key: a duplicate, and nothing has happened.
-//! 3. Take the write guards of all indexes, in ascending order of file id.
+//! 3. Take the write guards of all indexes, in ascending order of file id, and
+//!    look whether another transaction has read where a key comes: then let go
+//!    of everything, wait, start over.
 //! 4. Append one log record for the row.
 //! 5. Insert into the memtables.
 //!
@@ -78,6 +80,8 @@ struct Check<'a> {
 struct Step<'a> {
     place: usize,
     operation: Operation,
+    /// Whether the key is new to the index.
+    comes: bool,
     key: &'a [u8],
     value: &'a [u8],
 }
@@ -163,7 +167,9 @@ impl EngineTransaction {
                 if change.unique && !same {
                     checks.push(check(Need::Free, change.index, file, new));
                 }
-                steps.push(step(change.index, Operation::Put, new, change.new_value));
+                let mut step = step(change.index, Operation::Put, new, change.new_value);
+                step.comes = !same;
+                steps.push(step);
             }
         }
         self.write_row(&indexes, &checks, &mut steps)?;
@@ -221,7 +227,18 @@ impl Parts<'_> {
                 }
             };
             match self.obstacle(indexes, checks) {
-                Ok(None) => break apply(inner, indexes, steps, write_id),
+                Ok(None) => match apply(inner, indexes, steps, write_id, self.core.id()) {
+                    Ok(Applied::Done) => break Ok(()),
+                    Ok(Applied::Stopped(place)) => {
+                        drop(latches);
+                        if let Err(error) =
+                            self.wait_for_range(indexes, steps, place, &mut deadline)
+                        {
+                            break Err(error);
+                        }
+                    }
+                    Err(error) => break Err(error),
+                },
                 Ok(Some(obstacle)) => {
                     drop(latches);
                     if let Err(error) = self.pass(checks, &obstacle, &mut queued, &mut deadline) {
@@ -247,6 +264,26 @@ impl Parts<'_> {
             }
         }
         outcome
+    }
+
+    /// Waits until whoever looked at the step's surroundings has ended.
+    fn wait_for_range(
+        &mut self,
+        indexes: &[Arc<Index>],
+        steps: &[Step<'_>],
+        place: usize,
+        deadline: &mut Option<Instant>,
+    ) -> EngineResult<()> {
+        let Some(step) = steps.get(place) else {
+            return Err(EngineError::Internal("no such step".into()));
+        };
+        let Some(index) = indexes.get(step.place) else {
+            return Err(EngineError::Internal("no such index".into()));
+        };
+        let timeout = self.remaining(deadline);
+        let transactions = &self.inner.transactions;
+        transactions.wait_for_range(self.core, &index.ranges, step.key, timeout)?;
+        Ok(())
     }
 
     /// Looks at the newest versions, under the latches.
@@ -404,6 +441,7 @@ fn step<'a>(index: u32, operation: Operation, key: &'a [u8], value: &'a [u8]) ->
     Step {
         place: usize::try_from(index).unwrap_or(usize::MAX),
         operation,
+        comes: operation == Operation::Put,
         key,
         value,
     }
@@ -435,23 +473,35 @@ fn too_large(what: &'static str, bytes: usize, limit: usize) -> EngineError {
     })
 }
 
-/// Guards, log record, memtable insertions.
+/// What became of a row whose checks had passed.
+enum Applied {
+    Done,
+    /// This step's key lies in a range that another transaction has looked at.
+    Stopped(usize),
+}
+
+/// Guards, log record, memtable insertions. Ranges are looked for under the
+/// guards, which a reader that marks one waits for.
 fn apply(
     inner: &Inner,
     indexes: &[Arc<Index>],
     steps: &[Step<'_>],
     write_id: WriteId,
-) -> EngineResult<()> {
+    me: TransactionId,
+) -> EngineResult<Applied> {
     // One guard per index, though an index may have two steps.
     let mut guards: SmallVec<[(usize, WriteGuard<'_>); 8]> = SmallVec::new();
     let mut operations: SmallVec<[WriteOperation<'_>; 8]> = SmallVec::new();
-    for step in steps {
+    for (number, step) in steps.iter().enumerate() {
         let Some(index) = indexes.get(step.place) else {
             return Err(EngineError::Internal("no such index".into()));
         };
         if guards.last().is_none_or(|(place, _)| *place != step.place) {
             inner.note_written(index);
             guards.push((step.place, index.tree.write_guard()));
+        }
+        if step.comes && index.ranges.any() && index.ranges.blocks(step.key, me) {
+            return Ok(Applied::Stopped(number));
         }
         operations.push(WriteOperation {
             file: index.entry.file,
@@ -479,5 +529,5 @@ fn apply(
             guard.insert(write_id, step.operation, step.key, step.value);
         }
     }
-    Ok(())
+    Ok(Applied::Done)
 }

@@ -9,6 +9,7 @@
 pub mod error;
 pub mod hash;
 pub mod latches;
+pub mod range_locks;
 pub mod row_locks;
 pub mod snapshots;
 pub mod system;
@@ -20,6 +21,7 @@ pub mod write_ids;
 pub use error::WaitError;
 pub use hash::LockId;
 pub use latches::{LatchGuard, Latches};
+pub use range_locks::RangeLocks;
 pub use row_locks::{LockMode, RowLocks};
 pub use snapshots::Snapshots;
 pub use system::{HorizonValue, TransactionSystem};

@@ -10,6 +10,7 @@
 use crate::error::WaitError;
 use crate::hash::LockId;
 use crate::latches::Latches;
+use crate::range_locks::RangeLocks;
 use crate::row_locks::{LockMode, Requested, RowLocks};
 use crate::snapshots::Snapshots;
 use crate::transaction::{
@@ -311,6 +312,9 @@ impl TransactionSystem {
 
     fn release_all(&self, transaction: &mut Transaction) {
         let id = transaction.id();
+        for ranges in transaction.marked.drain(..) {
+            ranges.release(id);
+        }
         for (lock, _) in std::mem::take(&mut transaction.held) {
             self.locks.release(lock, id);
         }
@@ -417,26 +421,14 @@ impl TransactionSystem {
         timeout: Duration,
     ) -> Result<(), WaitError> {
         self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);
-        let target = Target::Lock(lock);
-        let outcome = if self
-            .graph
-            .begin(shared.id(), target, &self.locks, &self.ids)
-        {
-            let wake = shared.sleep_until(Instant::now() + timeout);
-            self.graph.end(shared.id());
-            match wake {
-                Wake::Woken => return Ok(()),
-                Wake::TimedOut => WaitError::Timeout,
-                Wake::Interrupted => WaitError::Interrupted,
-            }
-        } else {
-            WaitError::Deadlock
+        let Err(error) = self.sleep_on(shared, Target::Lock(lock), timeout) else {
+            return Ok(());
         };
         if !self.locks.withdraw(lock, shared.id()) {
             // Granted between the wake-up and here.
             return Ok(());
         }
-        Err(self.count_failure(outcome))
+        Err(self.count_failure(error))
     }
 
     fn count_failure(&self, error: WaitError) -> WaitError {
@@ -464,23 +456,68 @@ impl TransactionSystem {
             return Ok(());
         }
         self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);
-        let target = Target::Write(id);
-        let outcome = if self
+        let outcome = self.sleep_on(shared, Target::Write(id), timeout);
+        self.write_waits.delist(id, shared.id());
+        outcome.map_err(|error| self.count_failure(error))
+    }
+
+    /// Lets nobody else insert at `low <= key < high` of an index until the
+    /// transaction ends. Insertions that are under way may still come.
+    pub fn mark_range(
+        &self,
+        transaction: &mut Transaction,
+        ranges: &Arc<RangeLocks>,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) {
+        if ranges.mark(transaction.id(), low, high) {
+            transaction.marked.push(Arc::clone(ranges));
+        }
+    }
+
+    /// Waits until no range of another transaction covers the key, or one that
+    /// did is given up. Called without any latch.
+    ///
+    /// # Errors
+    /// [`WaitError`] when a range still covers it.
+    pub fn wait_for_range(
+        &self,
+        transaction: &Transaction,
+        ranges: &Arc<RangeLocks>,
+        key: &[u8],
+        timeout: Duration,
+    ) -> Result<(), WaitError> {
+        let shared = transaction.shared();
+        if !ranges.enlist(key, shared) {
+            return Ok(());
+        }
+        self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);
+        let target = Target::Range(Arc::clone(ranges));
+        let outcome = self.sleep_on(shared, target, timeout);
+        ranges.delist(shared.id());
+        outcome.map_err(|error| self.count_failure(error))
+    }
+
+    /// Sleeps until woken, unless the wait would close a circle.
+    fn sleep_on(
+        &self,
+        shared: &TransactionShared,
+        target: Target,
+        timeout: Duration,
+    ) -> Result<(), WaitError> {
+        if !self
             .graph
             .begin(shared.id(), target, &self.locks, &self.ids)
         {
-            let wake = shared.sleep_until(Instant::now() + timeout);
-            self.graph.end(shared.id());
-            match wake {
-                Wake::Woken => Ok(()),
-                Wake::TimedOut => Err(WaitError::Timeout),
-                Wake::Interrupted => Err(WaitError::Interrupted),
-            }
-        } else {
-            Err(WaitError::Deadlock)
-        };
-        self.write_waits.delist(id, shared.id());
-        outcome.map_err(|error| self.count_failure(error))
+            return Err(WaitError::Deadlock);
+        }
+        let wake = shared.sleep_until(Instant::now() + timeout);
+        self.graph.end(shared.id());
+        match wake {
+            Wake::Woken => Ok(()),
+            Wake::TimedOut => Err(WaitError::Timeout),
+            Wake::Interrupted => Err(WaitError::Interrupted),
+        }
     }
 
     /// Gives up one acquisition of a row; the lock goes with the last.

@@ -3,6 +3,7 @@
 //! one thread at a time; the shared half may be interrupted and woken by any.
 
 use crate::hash::{LockId, PassBuild};
+use crate::range_locks::RangeLocks;
 use crate::row_locks::LockMode;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
@@ -98,6 +99,11 @@ impl TransactionShared {
         self.wake.notify_all();
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_rung(&self) -> bool {
+        *self.woken.lock()
+    }
+
     pub(crate) fn sleep_until(&self, deadline: Instant) -> Wake {
         let mut woken = self.woken.lock();
         loop {
@@ -135,6 +141,8 @@ pub struct Transaction {
     /// Counts marks, so that a lock knows whether one was set since.
     pub(crate) scope: u64,
     pub(crate) held: HashMap<LockId, HeldLock, PassBuild>,
+    /// Indexes in which it has marked ranges.
+    pub(crate) marked: Vec<Arc<RangeLocks>>,
     pub(crate) snapshot: Option<CommitSequence>,
 }
 
@@ -146,6 +154,7 @@ impl Transaction {
             open: false,
             scope: 0,
             held: HashMap::default(),
+            marked: Vec::new(),
             snapshot: None,
         }
     }

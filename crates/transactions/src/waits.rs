@@ -11,6 +11,7 @@
 //! never stale.
 
 use crate::hash::{LockId, PassBuild};
+use crate::range_locks::RangeLocks;
 use crate::row_locks::RowLocks;
 use crate::transaction::{TransactionId, TransactionShared};
 use crate::write_ids::WriteIdTable;
@@ -97,10 +98,11 @@ impl WriteWaits {
 }
 
 /// What a transaction waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Target {
     Write(WriteId),
     Lock(LockId),
+    Range(Arc<RangeLocks>),
 }
 
 /// Who waits for what.
@@ -129,6 +131,7 @@ impl WaitGraph {
                 None => continue,
                 Some(Target::Write(id)) => ids.active_owner(*id).into_iter().collect(),
                 Some(Target::Lock(lock)) => locks.blockers(*lock, waiter),
+                Some(Target::Range(ranges)) => ranges.blockers(waiter),
             };
             for blocker in blockers {
                 if blocker == transaction {

@@ -60,6 +60,11 @@ impl WriteGuard<'_> {
 }
 
 impl Tree {
+    /// Returns when every write guard that was held at the call is gone.
+    pub fn wait_for_writers(&self) {
+        drop(self.active.write());
+    }
+
     /// Holds the active memtable for insertions.
     pub fn write_guard(&self) -> WriteGuard<'_> {
         WriteGuard {

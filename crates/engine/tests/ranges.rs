@@ -1,0 +1,253 @@
+//! Ranges that locking reads have looked at: no row slips in.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod common;
+
+use common::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use teak_disk::{MemoryDisk, Random};
+use teak_engine::*;
+
+fn filled(keys: &[&str]) -> (Arc<MemoryDisk>, Engine, TableHandle) {
+    let disk = Arc::new(MemoryDisk::new());
+    let (engine, table) = with_table(&disk);
+    commit(&engine, |t| {
+        for key in keys {
+            insert(t, &table, key, "v").unwrap();
+        }
+    });
+    (disk, engine, table)
+}
+
+/// Whether another transaction may insert this row now.
+fn may_insert(engine: &Engine, table: &TableHandle, key: &str, value: &str) -> bool {
+    let mut other = begin(engine);
+    let outcome = insert(&mut other, table, key, value);
+    other.rollback();
+    match outcome {
+        Ok(()) => true,
+        Err(EngineError::Wait(WaitError::Timeout)) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn try_scan(
+    transaction: &mut EngineTransaction,
+    table: &TableHandle,
+    index: u32,
+    bounds: (Option<&str>, Option<&str>),
+) -> EngineResult<Vec<String>> {
+    let mut cursor = transaction.cursor(table, index, ReadMode::Exclusive)?;
+    cursor.set_bounds(bounds.0.map(str::as_bytes), bounds.1.map(str::as_bytes));
+    let mut keys = Vec::new();
+    let mut row = cursor.first(transaction)?.map(|row| row.key.to_vec());
+    while let Some(key) = row {
+        keys.push(String::from_utf8(key).unwrap());
+        row = cursor.next(transaction)?.map(|row| row.key.to_vec());
+    }
+    Ok(keys)
+}
+
+fn scan(
+    transaction: &mut EngineTransaction,
+    table: &TableHandle,
+    index: u32,
+    bounds: (Option<&str>, Option<&str>),
+) -> Vec<String> {
+    try_scan(transaction, table, index, bounds).unwrap()
+}
+
+#[test]
+fn nobody_inserts_where_a_locking_scan_looked() {
+    let (_disk, engine, table) = filled(&["a", "c", "e", "g"]);
+    let mut reader = begin(&engine);
+    let found = scan(&mut reader, &table, 0, (Some("b"), Some("f")));
+    assert_eq!(found, ["c", "e"]);
+    for (key, free) in [
+        ("aa", true),
+        ("b", false),
+        ("d", false),
+        ("ez", false),
+        ("f", true),
+    ] {
+        assert_eq!(may_insert(&engine, &table, key, "v"), free, "{key}");
+    }
+    insert(&mut reader, &table, "d", "mine").unwrap();
+    reader.rollback();
+    assert!(may_insert(&engine, &table, "d", "v"));
+}
+
+#[test]
+fn a_scan_that_stops_early_locks_little() {
+    let keys: Vec<String> = (0..100).map(|n| format!("{n:03}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let (_disk, engine, table) = filled(&keys);
+    let mut reader = begin(&engine);
+    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let found = cursor.seek(&mut reader, b"010x", Seek::AtOrAfter).unwrap();
+    assert_eq!(found.unwrap().key, b"011");
+    assert!(!may_insert(&engine, &table, "010z", "v"));
+    assert!(may_insert(&engine, &table, "0110", "v"));
+    assert!(may_insert(&engine, &table, "999", "v"));
+    let found = cursor.previous(&mut reader).unwrap();
+    assert_eq!(found.unwrap().key, b"010");
+    assert!(!may_insert(&engine, &table, "0105", "v"));
+    assert!(may_insert(&engine, &table, "008x", "v"));
+}
+
+#[test]
+fn backward_scans_mark_what_they_pass() {
+    let (_disk, engine, table) = filled(&["a", "c", "e", "g"]);
+    let mut reader = begin(&engine);
+    let mut cursor = reader.cursor(&table, 0, ReadMode::Shared).unwrap();
+    assert_eq!(cursor.last(&mut reader).unwrap().unwrap().key, b"g");
+    assert!(!may_insert(&engine, &table, "z", "v"));
+    assert!(may_insert(&engine, &table, "f", "v"));
+    assert_eq!(cursor.previous(&mut reader).unwrap().unwrap().key, b"e");
+    assert!(!may_insert(&engine, &table, "f", "v"));
+    while cursor.previous(&mut reader).unwrap().is_some() {}
+    assert!(!may_insert(&engine, &table, "0", "v"));
+}
+
+#[test]
+fn a_key_that_was_not_there_stays_away() {
+    let (_disk, engine, table) = filled(&["a", "c"]);
+    let mut reader = begin(&engine);
+    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    assert!(cursor.get(&mut reader, b"b").unwrap().is_none());
+    assert!(cursor.get(&mut reader, b"c").unwrap().is_some());
+    for (key, free) in [("aa", true), ("b", false), ("ba", true), ("d", true)] {
+        assert_eq!(may_insert(&engine, &table, key, "v"), free, "{key}");
+    }
+}
+
+#[test]
+fn secondary_ranges_stop_insertions_and_updates_into_them() {
+    let (_disk, engine, table) = filled(&["a", "c"]);
+    commit(&engine, |t| insert(t, &table, "x", "w").unwrap());
+    let mut reader = begin(&engine);
+    let found = scan(&mut reader, &table, 1, (Some("v"), Some("w")));
+    assert_eq!(found.len(), 2);
+    assert!(!may_insert(&engine, &table, "m", "v"));
+    assert!(may_insert(&engine, &table, "m", "w"));
+    let mut other = begin(&engine);
+    assert!(update(&mut other, &table, "x", "w", "v").is_err());
+    update(&mut other, &table, "x", "w", "y").unwrap();
+    other.rollback();
+}
+
+#[test]
+fn read_committed_and_plain_reads_mark_nothing() {
+    let (_disk, engine, table) = filled(&["a", "c"]);
+    let mut reader = engine.begin(Isolation::ReadCommitted);
+    assert_eq!(scan(&mut reader, &table, 0, (None, None)).len(), 2);
+    let mut plain = begin(&engine);
+    let mut cursor = plain.cursor(&table, 0, ReadMode::Snapshot).unwrap();
+    while cursor.next(&mut plain).unwrap().is_some() {}
+    assert!(cursor.first(&mut plain).unwrap().is_some());
+    assert!(may_insert(&engine, &table, "b", "v"));
+}
+
+#[test]
+fn rows_marked_by_two_and_written_by_both_are_a_deadlock() {
+    let disk: Arc<MemoryDisk> = Arc::new(MemoryDisk::new());
+    let mut with_waits = options();
+    with_waits.lock_timeout = Duration::from_secs(20);
+    let engine = Engine::open(disk, with_waits).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let barrier = std::sync::Barrier::new(2);
+    let outcomes: Vec<bool> = std::thread::scope(|scope| {
+        let threads: Vec<_> = ["b", "c"]
+            .into_iter()
+            .map(|key| {
+                let (engine, table, barrier) = (&engine, &table, &barrier);
+                scope.spawn(move || {
+                    let mut transaction = begin(engine);
+                    assert!(scan(&mut transaction, table, 0, (None, None)).is_empty());
+                    barrier.wait();
+                    match insert(&mut transaction, table, key, "v") {
+                        Ok(()) => {
+                            transaction.commit().unwrap();
+                            true
+                        }
+                        Err(EngineError::Wait(WaitError::Deadlock)) => {
+                            transaction.rollback();
+                            false
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    assert_eq!(outcomes.iter().filter(|won| **won).count(), 1);
+    assert_eq!(rows(&engine, &table).len(), 1);
+}
+
+/// Readers look twice while writers insert and delete all the time.
+#[test]
+fn repeated_locking_reads_agree_under_concurrent_writers() {
+    let disk: Arc<MemoryDisk> = Arc::new(MemoryDisk::new());
+    let mut with_waits = options();
+    with_waits.lock_timeout = Duration::from_secs(20);
+    with_waits.background_threads = 1;
+    let engine = Engine::open(disk, with_waits).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let stop = AtomicBool::new(false);
+    let commits = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let (engine, table, stop, commits) = (&engine, &table, &stop, &commits);
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                while !stop.load(Ordering::Relaxed) {
+                    let mut writer = begin(engine);
+                    let key = format!("{:02}", random.below(60));
+                    let outcome = match random.below(3) {
+                        0 => delete(&mut writer, table, &key, "v"),
+                        _ => insert(&mut writer, table, &key, "v"),
+                    };
+                    match outcome {
+                        Ok(()) => {
+                            writer.commit().unwrap();
+                            commits.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(_) => writer.rollback(),
+                    }
+                }
+            });
+        }
+        let mut random = Random::new(9);
+        let mut repeated = 0;
+        while repeated < 300 || commits.load(Ordering::Relaxed) < 600 {
+            let mut reader = begin(&engine);
+            let (low, high) = (random.below(60), random.below(60));
+            let (low, high) = (format!("{low:02}"), format!("{high:02}"));
+            let bounds = (Some(low.as_str()), Some(high.as_str()));
+            let first = match try_scan(&mut reader, &table, 0, bounds) {
+                Ok(first) => first,
+                Err(EngineError::Wait(WaitError::Deadlock)) => {
+                    reader.rollback();
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            let second = scan(&mut reader, &table, 0, bounds);
+            assert_eq!(first, second);
+            reader.commit().unwrap();
+            repeated += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}

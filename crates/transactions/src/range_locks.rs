@@ -1,0 +1,290 @@
+//! Ranges of one index that locking reads have looked at. Nobody but their
+//! owner inserts there until the owner ends, so a repeated look finds no row
+//! that was not there before.
+//!
+//! Owners do not stand in each other's way: what they read is locked row by
+//! row, and only an insertion between the rows meets a range. An owner's ranges
+//! are kept as few disjoint ones, so a scan of any length costs one entry.
+//!
+//! A reader marks first, waits until the insertions under way are done, and
+//! reads then; an insertion looks for ranges while the reader's wait covers it.
+//! So either the reader sees the row or the insertion sees the range.
+//!
+//! Lock order: the wait graph, then one index's ranges, then a transaction's
+//! bell.
+
+use crate::transaction::{TransactionId, TransactionShared};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes that a range costs besides its keys.
+const RANGE_BYTES: usize = 96;
+
+/// Disjoint ranges by first key; the value is the first key behind, `None` when
+/// the range has no end.
+#[derive(Debug, Default)]
+struct Ranges(BTreeMap<Box<[u8]>, Option<Box<[u8]>>>);
+
+impl Ranges {
+    fn covers(&self, key: &[u8]) -> bool {
+        let up_to = (Bound::Unbounded, Bound::Included(key));
+        let before = self.0.range::<[u8], _>(up_to).next_back();
+        before.is_some_and(|(_, end)| end.as_deref().is_none_or(|end| key < end))
+    }
+
+    /// Adds a range, joining what it overlaps or touches.
+    fn add(&mut self, low: &[u8], high: Option<&[u8]>) {
+        let mut start: Box<[u8]> = low.into();
+        let mut end: Option<Box<[u8]>> = high.map(Into::into);
+        let up_to = (Bound::Unbounded, Bound::Included(low));
+        if let Some((before, before_end)) = self.0.range::<[u8], _>(up_to).next_back()
+            && before_end
+                .as_deref()
+                .is_none_or(|before_end| before_end >= low)
+        {
+            start.clone_from(before);
+            end = later_end(end, before_end.clone());
+        }
+        loop {
+            let next = self
+                .0
+                .range::<[u8], _>((Bound::Included(&*start), Bound::Unbounded))
+                .next();
+            let Some((key, next_end)) = next else {
+                break;
+            };
+            if end.as_deref().is_some_and(|end| **key > *end) {
+                break;
+            }
+            end = later_end(end, next_end.clone());
+            let key = key.clone();
+            self.0.remove(&key);
+        }
+        self.0.insert(start, end);
+    }
+
+    fn bytes(&self) -> usize {
+        self.0
+            .iter()
+            .map(|(low, high)| RANGE_BYTES + low.len() + high.as_ref().map_or(0, |high| high.len()))
+            .sum()
+    }
+}
+
+fn later_end(a: Option<Box<[u8]>>, b: Option<Box<[u8]>>) -> Option<Box<[u8]>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.max(b)),
+        _ => None,
+    }
+}
+
+struct Waiter {
+    transaction: Arc<TransactionShared>,
+    key: Box<[u8]>,
+}
+
+#[derive(Default)]
+struct State {
+    owners: HashMap<TransactionId, Ranges>,
+    waiters: Vec<Waiter>,
+}
+
+impl State {
+    fn held_by_others(&self, key: &[u8], transaction: TransactionId) -> bool {
+        let mut owners = self.owners.iter();
+        owners.any(|(owner, ranges)| *owner != transaction && ranges.covers(key))
+    }
+}
+
+/// The ranges of one index.
+#[derive(Default)]
+pub struct RangeLocks {
+    /// Owners in the state; an insertion that reads zero need not look.
+    count: AtomicUsize,
+    state: Mutex<State>,
+}
+
+impl RangeLocks {
+    /// Whether anybody has marked a range.
+    #[inline]
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.count.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether a range of another transaction covers the key.
+    #[must_use]
+    pub fn blocks(&self, key: &[u8], transaction: TransactionId) -> bool {
+        self.any() && self.state.lock().held_by_others(key, transaction)
+    }
+
+    /// Marks `low <= key < high` for a transaction. True when it is the
+    /// transaction's first in this index.
+    pub(crate) fn mark(&self, transaction: TransactionId, low: &[u8], high: Option<&[u8]>) -> bool {
+        let mut state = self.state.lock();
+        let before = state.owners.len();
+        state.owners.entry(transaction).or_default().add(low, high);
+        let is_first = state.owners.len() > before;
+        self.count.store(state.owners.len(), Ordering::SeqCst);
+        is_first
+    }
+
+    /// Gives up all ranges of a transaction and wakes whom they may have
+    /// stopped.
+    pub(crate) fn release(&self, transaction: TransactionId) {
+        let mut state = self.state.lock();
+        let Some(ranges) = state.owners.remove(&transaction) else {
+            return;
+        };
+        self.count.store(state.owners.len(), Ordering::SeqCst);
+        for waiter in &state.waiters {
+            if ranges.covers(&waiter.key) {
+                waiter.transaction.ring();
+            }
+        }
+    }
+
+    /// Lists the bell unless nothing covers the key by now. False then.
+    pub(crate) fn enlist(&self, key: &[u8], transaction: &Arc<TransactionShared>) -> bool {
+        let mut state = self.state.lock();
+        if !state.held_by_others(key, transaction.id()) {
+            return false;
+        }
+        transaction.arm();
+        state.waiters.push(Waiter {
+            transaction: Arc::clone(transaction),
+            key: key.into(),
+        });
+        true
+    }
+
+    pub(crate) fn delist(&self, transaction: TransactionId) {
+        let mut state = self.state.lock();
+        state
+            .waiters
+            .retain(|waiter| waiter.transaction.id() != transaction);
+    }
+
+    /// Whom a waiting transaction waits for.
+    pub(crate) fn blockers(&self, transaction: TransactionId) -> SmallVec<[TransactionId; 4]> {
+        let state = self.state.lock();
+        let waiter = state
+            .waiters
+            .iter()
+            .find(|waiter| waiter.transaction.id() == transaction);
+        let Some(waiter) = waiter else {
+            return SmallVec::new();
+        };
+        let owners = state.owners.iter();
+        owners
+            .filter(|(owner, ranges)| **owner != transaction && ranges.covers(&waiter.key))
+            .map(|(owner, _)| *owner)
+            .collect()
+    }
+
+    /// Bytes that the ranges take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        if !self.any() {
+            return 0;
+        }
+        let state = self.state.lock();
+        state.owners.values().map(Ranges::bytes).sum()
+    }
+}
+
+impl std::fmt::Debug for RangeLocks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "RangeLocks({} owners)",
+            self.count.load(Ordering::Relaxed)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ME: TransactionId = TransactionId(1);
+    const OTHER: TransactionId = TransactionId(2);
+
+    #[test]
+    fn ranges_stop_others_and_not_their_owner() {
+        let locks = RangeLocks::default();
+        assert!(!locks.blocks(b"b", OTHER));
+        assert!(locks.mark(ME, b"b", Some(b"d")));
+        assert!(!locks.mark(ME, b"x", None));
+        for (key, blocked) in [
+            (&b"a"[..], false),
+            (b"b", true),
+            (b"c", true),
+            (b"d", false),
+        ] {
+            assert_eq!(locks.blocks(key, OTHER), blocked, "{key:?}");
+            assert!(!locks.blocks(key, ME));
+        }
+        assert!(locks.blocks(b"zzz", OTHER));
+        locks.release(ME);
+        assert!(!locks.any());
+        assert!(!locks.blocks(b"c", OTHER));
+        assert_eq!(locks.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn a_growing_scan_stays_one_range() {
+        let locks = RangeLocks::default();
+        for n in 0u32..1000 {
+            let (low, high) = (n.to_be_bytes(), (n + 1).to_be_bytes());
+            locks.mark(ME, &low, Some(&high));
+        }
+        assert!(locks.memory_bytes() < 2 * RANGE_BYTES);
+        assert!(locks.blocks(&999u32.to_be_bytes(), OTHER));
+        assert!(!locks.blocks(&1000u32.to_be_bytes(), OTHER));
+    }
+
+    #[test]
+    fn waiters_are_rung_when_what_stopped_them_goes() {
+        let locks = RangeLocks::default();
+        let waiter = Arc::new(TransactionShared::new(OTHER));
+        assert!(!locks.enlist(b"c", &waiter));
+        locks.mark(ME, b"a", Some(b"m"));
+        locks.mark(TransactionId(3), b"x", None);
+        assert!(locks.enlist(b"c", &waiter));
+        assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
+        locks.release(TransactionId(3));
+        assert!(!waiter.is_rung());
+        locks.release(ME);
+        assert!(waiter.is_rung());
+        locks.delist(OTHER);
+        assert!(locks.blockers(OTHER).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_are_the_union_of_what_was_marked(
+            marks in prop::collection::vec((0u8..60, prop::option::of(0u8..60)), 1..30),
+        ) {
+            let locks = RangeLocks::default();
+            let mut covered = [false; 64];
+            for (low, high) in marks {
+                if high.is_some_and(|high| high <= low) {
+                    continue;
+                }
+                locks.mark(ME, &[low], high.as_ref().map(std::slice::from_ref));
+                for key in low..high.unwrap_or(64) {
+                    covered[usize::from(key)] = true;
+                }
+            }
+            for (key, covered) in covered.iter().enumerate() {
+                prop_assert_eq!(locks.blocks(&[u8::try_from(key).unwrap()], OTHER), *covered);
+            }
+        }
+    }
+}

@@ -80,6 +80,7 @@ int Session::use() {
       lock_timeout_ = lock_timeout;
       teak_transaction_set_lock_timeout(transaction_, lock_timeout);
     }
+    teak_transaction_set_snapshot_isolation(transaction_, session_snapshot_isolation(thd_));
     teak_status status = teak_transaction_statement(transaction_);
     if (status != TEAK_OK) return raise(thd_, status, "a statement could not begin");
     in_statement_ = true;

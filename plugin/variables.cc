@@ -93,6 +93,11 @@ static MYSQL_THDVAR_UINT(lock_timeout, PLUGIN_VAR_RQCMDARG,
                          "Milliseconds that a statement waits for a row that another transaction has locked", nullptr,
                          nullptr, 4000, 0, UINT_MAX32, 0);
 
+static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_RQCMDARG,
+                         "A row that another transaction has changed since the snapshot of this one was taken cannot be "
+                         "locked or written: ER_CHECKREAD. OFF: locking reads and writes take its newest committed version",
+                         nullptr, nullptr, false);
+
 static MYSQL_THDVAR_ENUM(row_format, PLUGIN_VAR_RQCMDARG, "COMPRESSION of tables that are created without that option",
                          nullptr, nullptr, 2, &codec_typelib);
 
@@ -104,6 +109,7 @@ struct st_mysql_sys_var *system_variables[] = {
     MYSQL_SYSVAR(cache_size),   MYSQL_SYSVAR(commit_sync),  MYSQL_SYSVAR(background_threads),
     MYSQL_SYSVAR(log_size_max), MYSQL_SYSVAR(lock_timeout), MYSQL_SYSVAR(checkpoint_period),
     MYSQL_SYSVAR(row_format),   MYSQL_SYSVAR(page_size),    MYSQL_SYSVAR(open_files),
+    MYSQL_SYSVAR(snapshot_isolation),
     nullptr};
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
@@ -113,6 +119,8 @@ uint session_lock_timeout(THD *thd) {
   // SELECT ... NOWAIT comes as a server timeout of 0 seconds.
   return thd->variables.lock_wait_timeout == 0 ? 0 : THDVAR(thd, lock_timeout);
 }
+
+bool session_snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 
 void fill_options(teak_options *options) {
   cache_size = cache_bytes(cache_size);

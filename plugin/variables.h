@@ -27,6 +27,7 @@ extern struct st_mysql_show_var status_variables[];
 
 /* Milliseconds. */
 uint session_lock_timeout(THD *thd);
+bool session_snapshot_isolation(THD *thd);
 
 /* What the server was started with, completed with defaults that depend on the machine. Strings are the caller's. */
 void fill_options(teak_options *options);

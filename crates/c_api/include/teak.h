@@ -414,6 +414,11 @@ enum teak_status teak_transaction_begin(struct teak_engine *engine,
 // How long the transaction waits for a row.
 enum teak_status teak_transaction_set_lock_timeout(struct teak_transaction *transaction, uint32_t milliseconds);
 
+// Whether a locking read of a row that changed after the transaction's snapshot ends in TEAK_CONFLICT; by default it reads the
+// newest committed version.
+enum teak_status teak_transaction_set_snapshot_isolation(struct teak_transaction *transaction,
+                                                         bool on);
+
 // Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does.
 enum teak_status teak_transaction_snapshot(struct teak_transaction *transaction);
 

@@ -105,6 +105,21 @@ pub unsafe extern "C" fn teak_transaction_set_waits_for_disk(
     })
 }
 
+/// Whether a locking read of a row that changed after the transaction's snapshot ends in TEAK_CONFLICT; by default it reads the
+/// newest committed version.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_set_snapshot_isolation(
+    transaction: *mut teak_transaction,
+    on: bool,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        let transaction = unsafe { reference(transaction, "transaction")?.owned() };
+        transaction.set_snapshot_isolation(on);
+        Ok(TEAK_OK)
+    })
+}
+
 /// Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_snapshot(

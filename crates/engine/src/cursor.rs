@@ -768,6 +768,12 @@ impl Cursor {
                     continue;
                 }
             }
+            if let Newest::Live(id) | Newest::Gone(Some(id)) = found
+                && parts.snapshot_isolation
+                && parts.is_after_snapshot(id)
+            {
+                return Err(EngineError::Conflict);
+            }
             return Ok(matches!(found, Newest::Live(_)));
         }
     }

@@ -52,6 +52,7 @@ pub struct EngineTransaction {
     shared: Arc<TransactionShared>,
     pub(crate) isolation: Isolation,
     pub(crate) lock_timeout: Duration,
+    snapshot_isolation: bool,
     view: Option<Arc<View>>,
     /// Changes whenever what the transaction sees changes.
     pub(crate) view_serial: u64,
@@ -78,6 +79,7 @@ impl Engine {
             core: Some(core),
             isolation,
             lock_timeout: self.inner.options.lock_timeout,
+            snapshot_isolation: false,
             view: None,
             view_serial: 0,
             duplicate: Duplicate::default(),
@@ -96,6 +98,7 @@ pub(crate) struct Parts<'a> {
     pub inner: &'a Inner,
     pub core: &'a mut Transaction,
     pub duplicate: &'a mut Duplicate,
+    pub snapshot_isolation: bool,
     timeout: Duration,
 }
 
@@ -131,6 +134,7 @@ impl EngineTransaction {
             inner: &self.inner,
             core: self.core.as_mut().ok_or_else(ended)?,
             duplicate: &mut self.duplicate,
+            snapshot_isolation: self.snapshot_isolation,
             timeout: self.lock_timeout,
         })
     }
@@ -150,6 +154,12 @@ impl EngineTransaction {
     /// do. At first it does.
     pub fn set_waits_for_disk(&mut self, waits: bool) {
         self.waits_for_disk = waits;
+    }
+
+    /// Whether a locking read of a row that changed after the snapshot, if
+    /// there is one, ends in `Conflict` instead of reading the newest version.
+    pub fn set_snapshot_isolation(&mut self, on: bool) {
+        self.snapshot_isolation = on;
     }
 
     /// The entry that refused the last write.

@@ -321,8 +321,8 @@ impl Parts<'_> {
                     self.duplicate.key.extend_from_slice(check.key);
                     return Err(EngineError::DuplicateKey);
                 }
-                Newest::Gone if check.need == Need::Mine => return Err(EngineError::NotFound),
-                Newest::Gone => {}
+                Newest::Gone(_) if check.need == Need::Mine => return Err(EngineError::NotFound),
+                Newest::Gone(_) => {}
             }
         }
         Ok(None)
@@ -361,8 +361,8 @@ pub(crate) enum Newest {
     Foreign(WriteId),
     /// There is an entry, one's own or committed; the value was copied.
     Live(WriteId),
-    /// There is none.
-    Gone,
+    /// There is none, since the write that is named if it is known.
+    Gone(Option<WriteId>),
 }
 
 /// Finds the newest version of a key, as a writer must see it. `value` holds
@@ -375,7 +375,7 @@ pub(crate) fn newest(
     value: &mut Vec<u8>,
 ) -> EngineResult<Newest> {
     let ids = inner.transactions.ids();
-    let mut found = Newest::Gone;
+    let mut found = Newest::Gone(None);
     let mut folded = false;
     let visited = index.tree.visit(key, &mut |id, operation, bytes| {
         if !id.is_settled() {
@@ -389,7 +389,7 @@ pub(crate) fn newest(
             }
         }
         match operation {
-            Operation::Delete => {}
+            Operation::Delete => found = Newest::Gone(Some(id)),
             Operation::Put => {
                 value.clear();
                 value.extend_from_slice(bytes);
@@ -411,7 +411,7 @@ pub(crate) fn newest(
         );
         let live = inner.checked(index, index.tree.get_into(key, &view, value))?;
         if !live {
-            return Ok(Newest::Gone);
+            return Ok(Newest::Gone(None));
         }
     }
     Ok(found)

@@ -13,6 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Longest key, in bytes.
+#define TEAK_KEY_BYTES_MAX 65536
+
 // What became of a call.
 typedef enum teak_status {
   // Done; out-parameters are written.
@@ -53,6 +56,12 @@ typedef enum teak_status {
   TEAK_TOO_MANY_LOCKS = 20,
   // A bug, or a call on a handle that has ended.
   TEAK_INTERNAL = 17,
+  // Another process, or another engine of this one, has the data directory open.
+  TEAK_IN_USE = 18,
+  // The table or index came to be after the transaction's snapshot was taken.
+  TEAK_TABLE_CHANGED = 19,
+  // The table has no index of this number, or has it no more.
+  TEAK_NO_SUCH_INDEX = 21,
 } teak_status;
 
 // What a transaction sees of others.
@@ -88,6 +97,9 @@ typedef enum teak_seek {
   // Last key that starts with, or is smaller than, the given bytes.
   TEAK_SEEK_AT_OR_BEFORE_PREFIX = 3,
 } teak_seek;
+
+// A change of one table's indexes and metadata under way. Belongs to one thread at a time.
+typedef struct teak_alteration teak_alteration;
 
 // A cursor over one index.
 typedef struct teak_cursor teak_cursor;
@@ -302,6 +314,34 @@ typedef struct teak_row {
   struct teak_slice value;
 } teak_row;
 
+// An index to add.
+typedef struct teak_added_index {
+  // Its file and form.
+  struct teak_index_definition definition;
+  // Two entries of one key are refused.
+  bool unique;
+} teak_added_index;
+
+// An index of the altered table.
+typedef struct teak_planned_index {
+  // One of those that were added, else one that the table has.
+  bool added;
+  // Its number among them.
+  uint32_t number;
+  // Of a kept index: its label, and how it is written from now on. Not looked at for an added one.
+  struct teak_index_definition definition;
+} teak_planned_index;
+
+// What a table is to be.
+typedef struct teak_alteration_plan {
+  // The indexes in their new order, the row index first; those left out are dropped.
+  const struct teak_planned_index *indexes;
+  // How many.
+  size_t index_count;
+  // Replaces the table's metadata.
+  struct teak_slice metadata;
+} teak_alteration_plan;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -337,9 +377,9 @@ enum teak_status teak_engine_status_text(struct teak_engine *engine, void (*sink
                                                                                   size_t len), void *context);
 
 // The name of every table, through the callback, in no order.
-enum teak_status teak_engine_tables(struct teak_engine *engine, void (*sink)(void *context,
-                                                                             const char *text,
-                                                                             size_t len), void *context);
+enum teak_status teak_engine_tables(struct teak_engine *engine,
+                                    void (*sink)(void *context, const char *text, size_t len),
+                                    void *context);
 
 // Creates a table. Durable on return, like every change of tables.
 enum teak_status teak_table_create(struct teak_engine *engine, const struct teak_table_definition *definition);
@@ -362,12 +402,21 @@ enum teak_status teak_table_truncate(struct teak_engine *engine, struct teak_sli
 // Whether a table of this name exists.
 enum teak_status teak_table_exists(struct teak_engine *engine, struct teak_slice name, bool *exists);
 
+// The table's id, which no other table of this data directory ever has; TRUNCATE and RENAME keep it.
+enum teak_status teak_table_id(struct teak_engine *engine, struct teak_slice name, uint64_t *id);
+
+// Hands the names and the metadata of all tables whose names begin so to the sink. No table is opened.
+enum teak_status teak_tables_metadata(struct teak_engine *engine,
+                                      struct teak_slice prefix,
+                                      void (*sink)(void *context, struct teak_slice name, struct teak_slice metadata),
+                                      void *context);
+
 // The name of every table, one call of the callback for each, in no order. Names have no leading `./`.
 enum teak_status teak_table_names(struct teak_engine *engine,
                                   void (*sink)(void *context, struct teak_slice name),
                                   void *context);
 
-// The bytes given at creation, valid while the table is open.
+// The bytes given at creation or by the last alteration before the table was opened, valid while it is open.
 enum teak_status teak_table_metadata(struct teak_table *table, struct teak_slice *metadata);
 
 // How many indexes it has.
@@ -378,7 +427,7 @@ enum teak_status teak_index_statistics_get(struct teak_table *table,
                                            uint32_t index,
                                            struct teak_index_statistics *statistics);
 
-// Estimated entries with lower <= key < upper; an empty slice with data NULL is unbounded.
+// Estimated entries with lower <= key < upper, exact when they are few; a slice with data NULL is unbounded.
 enum teak_status teak_records_in_range(struct teak_table *table,
                                        uint32_t index,
                                        struct teak_slice lower,
@@ -413,6 +462,9 @@ enum teak_status teak_transaction_begin(struct teak_engine *engine,
 
 // How long the transaction waits for a row.
 enum teak_status teak_transaction_set_lock_timeout(struct teak_transaction *transaction, uint32_t milliseconds);
+
+// Whether the commit waits until it is durable, where the engine's commits do; true at first.
+enum teak_status teak_transaction_set_waits_for_disk(struct teak_transaction *transaction, bool waits);
 
 // Whether a locking read of a row that changed after the transaction's snapshot ends in TEAK_CONFLICT; by default it reads the
 // newest committed version.
@@ -503,7 +555,11 @@ enum teak_status teak_cursor_open(struct teak_transaction *transaction,
 // Closes a cursor; NULL is allowed.
 void teak_cursor_close(struct teak_cursor *cursor);
 
-// lower <= key < upper for every row returned from now on; data NULL is unbounded.
+// Whether a locking cursor passes over rows that others have locked or are writing, instead of waiting; false at first.
+enum teak_status teak_cursor_set_skip_locked(struct teak_cursor *cursor, bool skip);
+
+// lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
+// middle of a scan the next step goes to the nearest key within the bounds.
 enum teak_status teak_cursor_set_bounds(struct teak_cursor *cursor, struct teak_slice lower, struct teak_slice upper);
 
 // The row of exactly this key (filters make absent keys cheap). Positions nothing.
@@ -529,6 +585,44 @@ enum teak_status teak_cursor_previous(struct teak_cursor *cursor, struct teak_ro
 
 // Gives up the explicit lock of the row last returned by a locking get or scan (the server's unlock_row).
 enum teak_status teak_cursor_unlock(struct teak_cursor *cursor);
+
+// Begins to alter a table: makes the files of the indexes to add. No transaction that wrote the table may be open. Whoever
+// writes its rows from now on must write the entries of the added indexes too, see teak_alteration_index. `interrupt` may
+// be NULL; it is asked now and then by what takes long, on the calling thread, and ends it when it returns true.
+enum teak_status teak_alteration_begin(struct teak_engine *engine,
+                                       struct teak_table *table,
+                                       const struct teak_added_index *added,
+                                       size_t added_count,
+                                       bool (*interrupt)(void *context),
+                                       void *context,
+                                       struct teak_alteration **alteration);
+
+// The number by which writers of rows reach an added index until the alteration ends.
+enum teak_status teak_alteration_index(struct teak_alteration *alteration, uint32_t added, uint32_t *index);
+
+// Adds the entry of a row, in any order of rows. The rows are those of one snapshot, taken after teak_alteration_begin.
+enum teak_status teak_alteration_add(struct teak_alteration *alteration,
+                                     uint32_t added,
+                                     struct teak_slice key,
+                                     struct teak_slice value);
+
+// Sorts and writes what was added. `progress` may be NULL; it hears now and then how many entries of how many are written.
+// On TEAK_DUPLICATE_KEY `duplicate` names the key that a unique index has twice, and the number of the added index; it is
+// valid until the next call on the alteration. It may be NULL.
+enum teak_status teak_alteration_build(struct teak_alteration *alteration,
+                                       void (*progress)(void *context, uint64_t done, uint64_t total),
+                                       void *context,
+                                       struct teak_duplicate *duplicate);
+
+// Commits alterations of several tables of one engine together. Nobody may write the tables meanwhile. Durable on return.
+// The alterations have ended then, whatever is returned, and must be freed. On an error the tables are as before, but for
+// TEAK_POISONED and TEAK_IO of the log, which leave the outcome to recovery.
+enum teak_status teak_alterations_commit(struct teak_alteration *const *alterations,
+                                         const struct teak_alteration_plan *plans,
+                                         size_t count);
+
+// Frees an alteration; NULL is allowed. One that was not committed is undone.
+void teak_alteration_end(struct teak_alteration *alteration);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -55,7 +55,7 @@ pub enum teak_status {
     /// The table or index came to be after the transaction's snapshot was taken.
     TEAK_TABLE_CHANGED = 19,
     /// The table has no index of this number, or has it no more.
-    TEAK_NO_SUCH_INDEX = 20,
+    TEAK_NO_SUCH_INDEX = 21,
 }
 
 use teak_status::*;

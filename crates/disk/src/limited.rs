@@ -13,7 +13,7 @@
 //! then the list; neither is held over I/O but the slot while its own file is
 //! opened, renamed or removed.
 
-use crate::{Disk, DiskFile};
+use crate::{Disk, DiskFile, DiskLock};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -296,6 +296,10 @@ impl DiskFile for LimitedFile {
         self.file_to_write()?.set_len(bytes)
     }
 
+    fn reserve(&self, bytes: u64) -> StorageResult<()> {
+        self.file_to_write()?.reserve(bytes)
+    }
+
     fn path(&self) -> &Path {
         &self.opened_as
     }
@@ -334,6 +338,10 @@ impl Disk for LimitedDisk {
             list.by_path.insert(to.to_path_buf(), named);
         }
         Ok(())
+    }
+
+    fn lock(&self, path: &Path) -> StorageResult<DiskLock> {
+        self.files.disk.lock(path)
     }
 
     fn exists(&self, path: &Path) -> StorageResult<bool> {

@@ -14,7 +14,8 @@
 //!    next one begins.
 //!
 //! There are no threads and no clock in it: a failure replays from its seed.
-//! What it does not find are races between threads.
+//! Races between threads are looked for by [`simulate_threads`], whose stories
+//! do not replay.
 
 mod alter;
 mod check;
@@ -26,8 +27,11 @@ mod reads;
 mod rows;
 mod steps;
 mod table_changes;
+mod threads;
 mod world;
 mod writes;
+
+pub use threads::simulate_threads;
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;

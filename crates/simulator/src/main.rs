@@ -1,15 +1,38 @@
-//! `teak-simulate [--seed S] [--count N] [--verbose]`: tells the stories of N
-//! seeds from S on, all of them or until one fails.
+//! `teak-simulate [--seed S] [--count N] [--threads T] [--verbose]`: tells the
+//! stories of N seeds from S on, all of them or until one fails; with T threads
+//! in each, if that is asked for. A story that goes on for minutes is named.
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use teak_simulator::{Report, simulate};
+use teak_simulator::{Report, simulate, simulate_threads};
 
-const USAGE: &str = "usage: teak-simulate [--seed S] [--count N] [--verbose]";
+const USAGE: &str = "usage: teak-simulate [--seed S] [--count N] [--threads T] [--verbose]";
+
+/// How often a story that does not end is named.
+const WATCH_PERIOD: Duration = Duration::from_secs(60);
+
+/// Names the seed whose story has gone on since the last look.
+fn watch(current: Arc<AtomicU64>) {
+    std::thread::spawn(move || {
+        let mut seen = u64::MAX;
+        loop {
+            std::thread::sleep(WATCH_PERIOD);
+            let seed = current.load(Ordering::Relaxed);
+            if seed == seen {
+                eprintln!("seed {seed} has gone on for {WATCH_PERIOD:?}");
+            }
+            seen = seed;
+        }
+    });
+}
 
 struct Options {
     seed: u64,
     count: u64,
+    /// Zero: the stories without threads.
+    threads: u8,
     verbose: bool,
 }
 
@@ -17,6 +40,7 @@ fn options() -> Result<Options, String> {
     let mut options = Options {
         seed: 0,
         count: 1000,
+        threads: 0,
         verbose: false,
     };
     let mut arguments = std::env::args().skip(1);
@@ -37,6 +61,7 @@ fn options() -> Result<Options, String> {
                 options.count = number()?;
                 counted = true;
             }
+            "--threads" => options.threads = u8::try_from(number()?).unwrap_or(u8::MAX),
             "--verbose" => options.verbose = true,
             _ => return Err(USAGE.into()),
         }
@@ -58,8 +83,15 @@ fn main() -> ExitCode {
     let mut total = Report::default();
     let started = Instant::now();
     let mut told = Instant::now();
+    let current = Arc::new(AtomicU64::new(options.seed));
+    watch(Arc::clone(&current));
     for seed in options.seed..options.seed.saturating_add(options.count) {
-        match simulate(seed, options.verbose) {
+        current.store(seed, Ordering::Relaxed);
+        let story = match options.threads {
+            0 => simulate(seed, options.verbose),
+            threads => simulate_threads(seed, threads),
+        };
+        match story {
             Ok(report) => total.add(&report),
             Err(failure) => {
                 eprintln!("{failure}");

@@ -419,8 +419,8 @@ fn bounds_hold_from_the_moment_they_are_set() {
                 } else {
                     (0..start).rev().filter(inside).collect()
                 };
-                for n in 0..6 {
-                    let got = cursor.get(&mut transaction, keys[n].as_bytes()).unwrap();
+                for (n, key) in keys.iter().enumerate() {
+                    let got = cursor.get(&mut transaction, key.as_bytes()).unwrap();
                     assert_eq!(got.is_some(), inside(&n));
                 }
                 loop {

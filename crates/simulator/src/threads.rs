@@ -376,8 +376,7 @@ pub fn simulate_threads(seed: u64, threads: u8) -> Result<Report, Box<Failure>> 
             ..History::default()
         })
     };
-    let histories: Vec<(u8, Mutex<History>)> =
-        (0..threads.min(EVERYBODY)).map(|n| (n, first())).collect();
+    let histories: Vec<(u8, Mutex<History>)> = (0..threads).map(|n| (n, first())).collect();
     let mut least = vec![0; histories.len()];
     for life in 0..=LIVES {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());

@@ -15,9 +15,15 @@ type Entry = (Vec<u8>, WriteId, Operation, Vec<u8>);
 /// How the run is written, then its entries; see `entry`.
 pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
+    let page_bytes = usize::from(input.u8()) * 8;
+    let codec = Codec::from_number(input.below(6)).unwrap_or(Codec::None);
     let options = RunWriterOptions {
-        page_bytes: usize::from(input.u8()) * 8,
-        codec: Codec::from_number(input.below(6)).unwrap_or(Codec::None),
+        // Lzma takes long to begin.
+        page_bytes: match codec {
+            Codec::Lzma => page_bytes + 4096,
+            _ => page_bytes,
+        },
+        codec,
         schema_version: 0,
         expected_bytes: u64::from(input.u16()),
         filters: input.below(2) == 1,

@@ -96,7 +96,7 @@ impl Builder<'_, '_> {
     fn root(&mut self) -> StorageResult<BlockAddress> {
         let leaves = 1 + self.input.below(3);
         if self.input.below(2) == 0 {
-            return self.node(1, b'a', &[1; 3][..usize::from(leaves)]);
+            return self.node(1, b'a', &vec![1; usize::from(leaves)]);
         }
         let widths: Vec<u8> = (0..leaves).map(|_| 1 + self.input.below(3)).collect();
         self.node(2, b'a', &widths)
@@ -114,7 +114,7 @@ impl Builder<'_, '_> {
             lead = leads.end;
             let below = match height {
                 1 => None,
-                _ => Some(self.node(height - 1, leads.start, &[1; 3][..usize::from(*width)])?),
+                _ => Some(self.node(height - 1, leads.start, &vec![1; usize::from(*width)])?),
             };
             match leads.start == first_lead {
                 true => raw.put_bytes(b""),
@@ -231,10 +231,10 @@ impl Builder<'_, '_> {
                 let id = WriteId(u64::from(self.input.below(4)));
                 let operation = Operation::from_number(1 + self.input.below(3));
                 let operation = operation.unwrap_or(Operation::Put);
-                let value: &[u8] = match operation {
-                    Operation::Put => &[number; 9][..usize::from(step % 9)],
-                    Operation::Delete => &[],
-                    Operation::Update => &[1, 0, 0, 0, number],
+                let value = match operation {
+                    Operation::Put => vec![number; usize::from(step % 9)],
+                    Operation::Delete => Vec::new(),
+                    Operation::Update => vec![1, 0, 0, 0, number],
                 };
                 if description.entries() == 0 {
                     description.first_key.clone_from(&key);
@@ -242,7 +242,7 @@ impl Builder<'_, '_> {
                 if filters && (is_new || page.is_empty()) {
                     hashes.push(hash_key(&key));
                 }
-                page.push(&key, id, operation, value);
+                page.push(&key, id, operation, &value);
                 match operation {
                     Operation::Put => description.puts += 1,
                     Operation::Delete => description.deletes += 1,

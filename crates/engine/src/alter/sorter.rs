@@ -221,7 +221,7 @@ impl Merge {
         interrupted: &Interrupted,
     ) -> EngineResult<Option<(&[u8], &[u8])>> {
         self.looked += 1;
-        if self.looked % LOOK_ENTRIES == 0 && interrupted() {
+        if self.looked.is_multiple_of(LOOK_ENTRIES) && interrupted() {
             return Err(WaitError::Interrupted.into());
         }
         let head = self.heads.peek();

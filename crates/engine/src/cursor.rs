@@ -165,6 +165,7 @@ impl Cursor {
         }
         copy_bound(&mut self.lower, lower);
         copy_bound(&mut self.upper, upper);
+        self.limit_tree();
     }
 
     /// Whether a locking read passes over rows that others have locked or are
@@ -330,6 +331,16 @@ impl Cursor {
         Ok(())
     }
 
+    /// A locking read waits for undecided writes within its bounds only.
+    fn limit_tree(&mut self) {
+        if self.mode == ReadMode::Snapshot {
+            return;
+        }
+        if let Some(tree) = &mut self.tree {
+            tree.set_limits(self.lower.as_deref(), self.upper.as_deref());
+        }
+    }
+
     fn ensure_tree(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
         self.ensure_view(transaction)?;
         if let (None, Some(view)) = (&self.tree, &self.view) {
@@ -337,6 +348,7 @@ impl Cursor {
             // A plain reader that has written nothing sees a fixed state.
             tree.follow_inserts(self.mode != ReadMode::Snapshot || transaction.has_writes());
             self.tree = Some(tree);
+            self.limit_tree();
         }
         Ok(())
     }

@@ -78,6 +78,8 @@ pub struct TreeCursor<V> {
     /// Entries passed in vain, so that the reader is asked in between whether
     /// to stop.
     passed: u32,
+    /// No write of a key below, or not below, is asked about.
+    limits: (Option<Vec<u8>>, Option<Vec<u8>>),
 }
 
 impl<V> std::fmt::Debug for TreeCursor<V> {
@@ -113,6 +115,7 @@ impl Tree {
             folded_id: WriteId::SETTLED,
             updates: Vec::new(),
             passed: 0,
+            limits: (None, None),
         }
     }
 }
@@ -131,6 +134,24 @@ impl<V: Visibility> TreeCursor<V> {
         self.visibility = visibility;
         self.last_answer = (WriteId::SETTLED, true);
         self.place = Place::Nowhere;
+    }
+
+    /// Ends moves at `lower <= key < upper`. A visibility that keeps what it was
+    /// asked about hears of no key beyond.
+    pub fn set_limits(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
+        self.limits = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
+    }
+
+    /// Whether this key and all after it lie beyond the limit.
+    #[inline]
+    fn is_past_limit(&self, key: &[u8]) -> bool {
+        self.limits.1.as_deref().is_some_and(|upper| key >= upper)
+    }
+
+    /// Whether this key and all before it lie beyond the limit.
+    #[inline]
+    fn is_before_limit(&self, key: &[u8]) -> bool {
+        self.limits.0.as_deref().is_some_and(|lower| key < lower)
     }
 
     /// Lets go of the version, its memory and its space. The cursor stands

@@ -108,12 +108,12 @@ impl<V: Visibility> TreeCursor<V> {
                 return Ok(true);
             }
             match self.range.upper.clone() {
-                Some(upper) => {
+                Some(upper) if !self.is_past_limit(&upper) => {
                     self.look_for_interrupt()?;
                     self.refresh();
                     from = upper;
                 }
-                None => {
+                _ => {
                     self.place = Place::AfterLast;
                     return Ok(false);
                 }
@@ -159,7 +159,7 @@ impl<V: Visibility> TreeCursor<V> {
             if self.find_backward()? {
                 return Ok(true);
             }
-            if self.range.lower.is_empty() {
+            if self.range.lower.is_empty() || self.limits.0.as_deref() >= Some(&*self.range.lower) {
                 self.place = Place::BeforeFirst;
                 return Ok(false);
             }

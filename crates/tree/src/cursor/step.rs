@@ -88,7 +88,8 @@ impl<V: Visibility> TreeCursor<V> {
         }
         let source = &self.sources[index];
         let (id, operation) = (source.write_id(), source.operation());
-        if operation == Operation::Put && self.sees(id) {
+        let ends = self.is_past_limit(source.key());
+        if operation == Operation::Put && !ends && self.sees(id) {
             self.place = Place::Source(index);
             return Ok(true);
         }
@@ -133,7 +134,7 @@ impl<V: Visibility> TreeCursor<V> {
         if self.find_backward()? {
             return Ok(true);
         }
-        if self.range.lower.is_empty() {
+        if self.range.lower.is_empty() || self.limits.0.as_deref() >= Some(&*self.range.lower) {
             self.place = Place::BeforeFirst;
             return Ok(false);
         }
@@ -156,11 +157,11 @@ impl<V: Visibility> TreeCursor<V> {
             return Ok(true);
         }
         match self.range.upper.clone() {
-            Some(upper) => {
+            Some(upper) if !self.is_past_limit(&upper) => {
                 self.refresh();
                 self.seek_forward(&upper)
             }
-            None => {
+            _ => {
                 self.place = Place::AfterLast;
                 Ok(false)
             }
@@ -213,6 +214,9 @@ impl<V: Visibility> TreeCursor<V> {
     pub(super) fn find_forward(&mut self) -> StorageResult<bool> {
         let mut passed = 0;
         while let Some(top) = self.heap.top() {
+            if self.is_past_limit(self.sources[top].key()) {
+                return Ok(false);
+            }
             if self.layers.is_empty() {
                 let source = &self.sources[top];
                 let (id, operation) = (source.write_id(), source.operation());
@@ -246,6 +250,9 @@ impl<V: Visibility> TreeCursor<V> {
     pub(super) fn find_backward(&mut self) -> StorageResult<bool> {
         let mut passed = 0;
         while let Some(top) = self.heap.top() {
+            if self.is_before_limit(self.sources[top].key()) {
+                return Ok(false);
+            }
             if self.find_in_group(top)? {
                 self.note_passed(passed);
                 return Ok(true);

@@ -73,6 +73,8 @@ class _Part:
 
 
 def difference(left, right):
+    if isinstance(left, bytes) and isinstance(right, bytes) and b"\n" in left:
+        return difference(left.splitlines(), right.splitlines())
     if isinstance(left, dict) and isinstance(right, dict):
         keys = [key for key in {**left, **right} if left.get(key) != right.get(key)]
         return "; ".join(f"{key}: {left.get(key)!r:.200} / {right.get(key)!r:.200}" for key in keys[:4])

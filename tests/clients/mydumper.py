@@ -7,12 +7,14 @@ from common import SOCKET, WORK, Checks, Connection, checksums
 from dump import DATABASE, command, dump, for_innodb, prepare, while_written
 
 SAVED = WORK / "mydumper"
+# mydumper 0.10 names the columns in a table's first INSERT only, which generated columns need: one INSERT for each table.
+STATEMENT_BYTES = 14000000
 
 
 def save(*options):
     shutil.rmtree(SAVED, ignore_errors=True)
     command("mydumper", f"--socket={SOCKET}", "--user=root", f"--database={DATABASE}", f"--outputdir={SAVED}", "--threads=4",
-            "--triggers", "--routines", "--verbose=1", *options)
+            f"--statement-size={STATEMENT_BYTES}", "--triggers", "--routines", "--verbose=1", *options)
     return SAVED
 
 
@@ -31,8 +33,10 @@ def main():
     with Connection(SOCKET) as connection:
         with checks.part("mydumper"):
             prepare(connection)
-            # mydumper 0.10 does not quote a backtick within a name.
+            # What mydumper 0.10 cannot save or myloader load, whatever the engine: a backtick within a name; INET4,
+            # INET6, UUID (they are loaded as binary) and invisible columns.
             connection.run(f"DROP TABLE {DATABASE}.`odd name``s`")
+            connection.run(f"ALTER TABLE {DATABASE}.addresses DROP four, DROP six, DROP name, MODIFY note VARCHAR(20)")
 
             def read(_):
                 restore(connection, "clients_loaded")

@@ -36,7 +36,7 @@ PLUGIN_OBJECTS := $(patsubst plugin/%.cc,$(OBJECTS)/%.o,$(sort $(wildcard plugin
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench suites kill-test ddl-kill flip compare full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin demo test bench suites clients kill-test ddl-kill flip compare full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## this list
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -102,6 +102,9 @@ mtr: build ## the server's test runner on the suite `teak` (TESTS=, RECORD=1)
 suites: build ## the server's own suites on InnoDB and on Teak, compared; hours (SUITES=, TESTS=, MTR_PARALLEL=)
 	@scripts/suites.py $(foreach suite,$(SUITES),--suite $(suite)) $(TESTS)
 
+clients: build ## stock clients and tools on Teak and InnoDB, all that they read compared (CLIENTS="jdbc rust")
+	@tests/clients/run.sh $(CLIENTS)
+
 kill-test: build ## KILLS=20 times kill -9 under writers, then compare with what was acknowledged (SEED=, ENGINE=)
 	@scripts/kill_test.py --kills=$(KILLS) $(if $(SEED),--seed=$(SEED)) $(if $(ENGINE),--engine=$(ENGINE))
 
@@ -139,5 +142,5 @@ tidy:
 clean: ## remove what was built (not the downloaded MariaDB source)
 	@printf -- '-- removing the plugin, the cargo target directories and the results of runs\n'
 	@rm -rf $(BUILD)/plugin-* $(BUILD)/asan $(BUILD)/ha_teak.so $(BUILD)/bench $(BUILD)/mtr-var $(BUILD)/mtr-root $(BUILD)/suites \
-		$(BUILD)/plugins* $(BUILD)/target-*
+		$(BUILD)/plugins* $(BUILD)/target-* $(BUILD)/clients
 	@cargo clean --quiet

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Everything that must hold, stage by stage; every stage runs, also after a failed one, and ends with its count. The
 # last line is the sum. The exit status is that of the worst stage.
-#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr suites compare kill ddl_kill flip full-disk simulate
+#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr clients suites compare kill ddl_kill flip full-disk simulate
 #   SECONDS_COMPARED=60 KILLS=20 DDL_KILLS=10 ROUNDS=15 SEEDS=300    how long some of them go on
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr suites compare kill ddl_kill flip full-disk simulate
+[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr clients suites compare kill ddl_kill flip full-disk simulate
 RESULTS=$BUILD/test
 PASSED=0 FAILED=0
 SUMMARY=()
@@ -54,6 +54,7 @@ for name; do
         codecs) stage codecs plugin/tests/run.sh ;;
         mtr) stage mtr scripts/mtr.sh ;;
         suites) stage suites scripts/suites.py --quick ;;
+        clients) stage clients tests/clients/run.sh dump pymysql ;;
         kill)
             stage kill scripts/kill_test.py --kills="${KILLS:-20}"
             stage kill-binlog scripts/kill_test.py --kills=8 --seed=2 --cache=8M --server-option=--log-bin=kill \

@@ -8,9 +8,11 @@ from common import SOCKET, Connection
 ACCOUNTS = 3
 TOTAL = "3000.00"
 # The tables have names at both ends of the alphabet, which is the order in which dumps read them.
-SCHEMA = ["CREATE TABLE a_counter (only_row INT PRIMARY KEY, moves INT NOT NULL)",
-          "INSERT INTO a_counter VALUES (1, 0)",
-          "CREATE TABLE z_ledger (move INT PRIMARY KEY, cents INT NOT NULL, note VARCHAR(100), KEY (cents))"]
+SCHEMA = [
+    "CREATE TABLE a_counter (only_row INT PRIMARY KEY, moves INT NOT NULL)",
+    "INSERT INTO a_counter VALUES (1, 0)",
+    "CREATE TABLE z_ledger (move INT PRIMARY KEY, cents INT NOT NULL, note VARCHAR(100), KEY (cents))",
+]
 
 
 class Writer(threading.Thread):
@@ -51,9 +53,15 @@ class Writer(threading.Thread):
 def state(connection, database):
     """(moves counted, moves in the ledger, its greatest, sum of money): consistent when the first three are equal and
     the sum is TOTAL."""
-    return tuple(connection.value(statement.format(f"`{database}`")) for statement in (
-        "SELECT moves FROM {}.a_counter", "SELECT COUNT(*) FROM {}.z_ledger", "SELECT IFNULL(MAX(move), 0) FROM {}.z_ledger",
-        "SELECT SUM(amount) FROM {}.account"))
+    return tuple(
+        connection.value(statement.format(f"`{database}`"))
+        for statement in (
+            "SELECT moves FROM {}.a_counter",
+            "SELECT COUNT(*) FROM {}.z_ledger",
+            "SELECT IFNULL(MAX(move), 0) FROM {}.z_ledger",
+            "SELECT SUM(amount) FROM {}.account",
+        )
+    )
 
 
 def consistent(found):

@@ -87,9 +87,13 @@ def difference(left, right):
 
 
 def tables_of(connection, database):
-    return [row[0].decode() for row in connection.run(
-        f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{database}' "
-        "AND table_type = 'BASE TABLE' ORDER BY table_name")]
+    return [
+        row[0].decode()
+        for row in connection.run(
+            f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{database}' "
+            "AND table_type = 'BASE TABLE' ORDER BY table_name"
+        )
+    ]
 
 
 def checksum(connection, database, table):
@@ -98,7 +102,8 @@ def checksum(connection, database, table):
     name = f"{quoted(database)}.{quoted(table)}"
     virtual = connection.value(
         f"SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = '{database}' "
-        f"AND table_name = '{table}' AND extra LIKE 'VIRTUAL%'")
+        f"AND table_name = '{table}' AND extra LIKE 'VIRTUAL%'"
+    )
     if virtual == "0":
         return connection.value(f"SELECT 1 FROM {name} LIMIT 1"), connection.run(f"CHECKSUM TABLE {name}")[0][1]
     connection.run("CREATE OR REPLACE TEMPORARY TABLE test_copy ENGINE=Aria SELECT * FROM " + name)
@@ -110,5 +115,19 @@ def checksums(connection, database):
     return {table: checksum(connection, database, table) for table in tables_of(connection, database)}
 
 
-__all__ = ["Checks", "Connection", "DATABASES", "HERE", "PORT", "SOCKET", "TABLES", "TYPE_TABLES", "WORK", "checksum",
-           "checksums", "difference", "quoted", "tables_of"]
+__all__ = [
+    "Checks",
+    "Connection",
+    "DATABASES",
+    "HERE",
+    "PORT",
+    "SOCKET",
+    "TABLES",
+    "TYPE_TABLES",
+    "WORK",
+    "checksum",
+    "checksums",
+    "difference",
+    "quoted",
+    "tables_of",
+]

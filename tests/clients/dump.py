@@ -16,7 +16,9 @@ ATTEMPTS = 10
 def command(*arguments, given=None):
     done = subprocess.run([*map(str, arguments)], input=given, capture_output=True, check=False)
     if done.returncode or done.stderr:
-        raise RuntimeError(f"{arguments[0]}: status {done.returncode}: {(done.stderr or done.stdout).decode(errors='replace')[:600]}")
+        raise RuntimeError(
+            f"{arguments[0]}: status {done.returncode}: {(done.stderr or done.stdout).decode(errors='replace')[:600]}"
+        )
     return done.stdout
 
 
@@ -25,8 +27,16 @@ def client(sql, database):
 
 
 def dump(database, *options):
-    return command("mariadb-dump", *CONNECT, "--skip-comments", "--single-transaction", "--routines", "--triggers",
-                   *options, database)
+    return command(
+        "mariadb-dump",
+        *CONNECT,
+        "--skip-comments",
+        "--single-transaction",
+        "--routines",
+        "--triggers",
+        *options,
+        database,
+    )
 
 
 def for_innodb(text):
@@ -88,23 +98,40 @@ def logical_dump(checks, connection):
     for database in ("clients_loaded", "clients_innodb"):
         checks.same(f"mariadb-dump: {database} has the same checksums", original, checksums(connection, database))
     checks.same("mariadb-dump: a dump of the loaded tables in Teak is the dump", text, dump("clients_loaded"))
-    checks.same("mariadb-dump: a dump of the loaded tables in InnoDB is the dump", for_innodb(text), dump("clients_innodb"))
-    engines = {row[0] for row in connection.run(
-        "SELECT DISTINCT engine FROM information_schema.tables WHERE table_schema = 'clients_loaded' AND engine IS NOT NULL")}
+    checks.same(
+        "mariadb-dump: a dump of the loaded tables in InnoDB is the dump", for_innodb(text), dump("clients_innodb")
+    )
+    engines = {
+        row[0]
+        for row in connection.run(
+            "SELECT DISTINCT engine FROM information_schema.tables WHERE table_schema = 'clients_loaded' AND engine IS NOT NULL"
+        )
+    }
     checks.same("mariadb-dump: every table is loaded into Teak", engines, {b"TEAK"})
     connection.run("CALL clients_loaded.pay('cleo', 2.25)")
-    checks.same("mariadb-dump: view, routines and trigger work where they were loaded",
-                connection.run("SELECT r.cents, (SELECT COUNT(*) FROM clients_loaded.audit) FROM clients_loaded.rich r "
-                               "WHERE owner = 'cleo'"), [(b"100225", b"3")])
+    checks.same(
+        "mariadb-dump: view, routines and trigger work where they were loaded",
+        connection.run(
+            "SELECT r.cents, (SELECT COUNT(*) FROM clients_loaded.audit) FROM clients_loaded.rich r "
+            "WHERE owner = 'cleo'"
+        ),
+        [(b"100225", b"3")],
+    )
     for table in tables_of(connection, "clients_loaded"):
         name = "`" + table.replace("`", "``") + "`"
-        checks.same(f"mariadb-dump: CHECK TABLE {table}",
-                    connection.run(f"CHECK TABLE clients_loaded.{name}")[-1][2:], (b"status", b"OK"))
+        checks.same(
+            f"mariadb-dump: CHECK TABLE {table}",
+            connection.run(f"CHECK TABLE clients_loaded.{name}")[-1][2:],
+            (b"status", b"OK"),
+        )
 
     extended = dump(DATABASE, "--skip-extended-insert", "--complete-insert", "--hex-blob", "--order-by-primary")
     load(connection, "clients_loaded", extended)
-    checks.same("mariadb-dump: with --hex-blob --complete-insert --order-by-primary too", original,
-                checksums(connection, "clients_loaded"))
+    checks.same(
+        "mariadb-dump: with --hex-blob --complete-insert --order-by-primary too",
+        original,
+        checksums(connection, "clients_loaded"),
+    )
 
 
 def import_tab(connection, directory, database, translate):
@@ -114,14 +141,20 @@ def import_tab(connection, directory, database, translate):
     for file in sorted(directory.glob("*.sql")):
         client(translate(file.read_bytes()), database)
     for file in sorted(directory.glob("*.txt")):
-        columns = [row[0].decode() for row in connection.run(
-            "SELECT IF(generation_expression IS NULL, concat('`', column_name, '`'), '@ignored') "
-            f"FROM information_schema.columns WHERE table_schema = '{database}' "
-            f"AND table_name = '{file.stem}' ORDER BY ordinal_position")]
+        columns = [
+            row[0].decode()
+            for row in connection.run(
+                "SELECT IF(generation_expression IS NULL, concat('`', column_name, '`'), '@ignored') "
+                f"FROM information_schema.columns WHERE table_schema = '{database}' "
+                f"AND table_name = '{file.stem}' ORDER BY ordinal_position"
+            )
+        ]
         if file.stem == "addresses":
             # mariadb-import reads the file as binary, and INET4, INET6 and UUID take binary input in their binary form.
-            connection.run(f"LOAD DATA INFILE '{file}' INTO TABLE {database}.addresses CHARACTER SET latin1 "
-                           f"({','.join(columns)})")
+            connection.run(
+                f"LOAD DATA INFILE '{file}' INTO TABLE {database}.addresses CHARACTER SET latin1 "
+                f"({','.join(columns)})"
+            )
         else:
             command("mariadb-import", *CONNECT, "--silent", "--columns=" + ",".join(columns), database, file)
 

@@ -1,5 +1,6 @@
 """mydumper of a Teak database while another client writes, and myloader into Teak and InnoDB."""
 
+import re
 import shutil
 
 import bank
@@ -13,8 +14,19 @@ STATEMENT_BYTES = 14000000
 
 def save(*options):
     shutil.rmtree(SAVED, ignore_errors=True)
-    command("mydumper", f"--socket={SOCKET}", "--user=root", f"--database={DATABASE}", f"--outputdir={SAVED}", "--threads=4",
-            f"--statement-size={STATEMENT_BYTES}", "--triggers", "--routines", "--verbose=1", *options)
+    command(
+        "mydumper",
+        f"--socket={SOCKET}",
+        "--user=root",
+        f"--database={DATABASE}",
+        f"--outputdir={SAVED}",
+        "--threads=4",
+        f"--statement-size={STATEMENT_BYTES}",
+        "--triggers",
+        "--routines",
+        "--verbose=1",
+        *options,
+    )
     return SAVED
 
 
@@ -23,8 +35,22 @@ def restore(connection, database, translate=None):
     if translate:
         for file in SAVED.glob("*-schema.sql"):
             file.write_bytes(translate(file.read_bytes()))
-    command("myloader", f"--socket={SOCKET}", "--user=root", f"--directory={SAVED}", f"--source-db={DATABASE}",
-            f"--database={database}", "--threads=4", "--overwrite-tables", "--verbose=1")
+    command(
+        "myloader",
+        f"--socket={SOCKET}",
+        "--user=root",
+        f"--directory={SAVED}",
+        f"--source-db={DATABASE}",
+        f"--database={database}",
+        "--threads=4",
+        "--overwrite-tables",
+        "--verbose=1",
+    )
+
+
+def definitions(database):
+    """As mariadb-dump writes them; mydumper adds a space at some ends of lines within a trigger."""
+    return re.sub(rb" +\n", b"\n", dump(database))
 
 
 def main():
@@ -44,14 +70,14 @@ def main():
 
             for options in ([], ["--trx-consistency-only"], ["--rows=1000", "--compress"]):
                 while_written(checks, connection, " ".join(["mydumper", *options]), lambda: save(*options), read)
-            original, text = checksums(connection, DATABASE), dump(DATABASE)
+            original, text = checksums(connection, DATABASE), definitions(DATABASE)
             save()
             restore(connection, "clients_loaded")
             checks.same("myloader: Teak has the same checksums", original, checksums(connection, "clients_loaded"))
-            checks.same("myloader: Teak has the same definitions", text, dump("clients_loaded"))
+            checks.same("myloader: Teak has the same definitions", text, definitions("clients_loaded"))
             restore(connection, "clients_innodb", for_innodb)
             checks.same("myloader: InnoDB has the same checksums", original, checksums(connection, "clients_innodb"))
-            checks.same("myloader: InnoDB has the same definitions", for_innodb(text), dump("clients_innodb"))
+            checks.same("myloader: InnoDB has the same definitions", for_innodb(text), definitions("clients_innodb"))
             shutil.rmtree(SAVED)
         connection.run("DROP DATABASE IF EXISTS clients_loaded")
     checks.end()

@@ -13,14 +13,31 @@ DUPLICATE, LOCK_TIMEOUT, CHECK_FAILED, DEADLOCK = 1062, 1205, 4025, 1213
 
 
 def connect(engine, **options):
-    return pymysql.connect(unix_socket=SOCKET, user="root", database=DATABASES[engine], charset="utf8mb4",
-                           init_command="SET time_zone = '+00:00'", **options)
+    return pymysql.connect(
+        unix_socket=SOCKET,
+        user="root",
+        database=DATABASES[engine],
+        charset="utf8mb4",
+        init_command="SET time_zone = '+00:00'",
+        **options,
+    )
 
 
 def described(cursor):
     """What the server says of each column, flags and character sets included."""
-    return [(field.name, field.org_name, field.table_name, field.type_code, field.charsetnr, field.length, field.scale, field.flags)
-            for field in cursor._result.fields]
+    return [
+        (
+            field.name,
+            field.org_name,
+            field.table_name,
+            field.type_code,
+            field.charsetnr,
+            field.length,
+            field.scale,
+            field.flags,
+        )
+        for field in cursor._result.fields
+    ]
 
 
 def ordered(rows):
@@ -35,8 +52,11 @@ def read(engine, statement, cursor_class=pymysql.cursors.Cursor):
 
 def columns(engine, table):
     """The columns that can be written."""
-    _, rows = read(engine, f"SELECT column_name FROM information_schema.columns WHERE table_schema = '{DATABASES[engine]}' "
-                           f"AND table_name = '{table}' AND generation_expression IS NULL ORDER BY ordinal_position")
+    _, rows = read(
+        engine,
+        f"SELECT column_name FROM information_schema.columns WHERE table_schema = '{DATABASES[engine]}' "
+        f"AND table_name = '{table}' AND generation_expression IS NULL ORDER BY ordinal_position",
+    )
     return [row[0] for row in rows]
 
 
@@ -47,13 +67,28 @@ def types(checks):
         checks.same(f"pymysql: {table}: rows", ordered(teak), ordered(innodb))
         checks.same(f"pymysql: {table}: metadata", teak_fields, innodb_fields)
     _, values = read("TEAK", "SELECT exact, big_u, bit_17 FROM numbers WHERE big_u = 18446744073709551615")
-    checks.same("pymysql: types of Python", values,
-                [(decimal.Decimal("99999999999999999999999999999999999.999999999999999999999999999999"),
-                  18446744073709551615, b"\x01\xff\xff")])
+    checks.same(
+        "pymysql: types of Python",
+        values,
+        [
+            (
+                decimal.Decimal("99999999999999999999999999999999999.999999999999999999999999999999"),
+                18446744073709551615,
+                b"\x01\xff\xff",
+            )
+        ],
+    )
     _, values = read("TEAK", "SELECT time_6, datetime_6 FROM moments WHERE id = 2")
-    checks.same("pymysql: times of Python", values,
-                [(datetime.timedelta(hours=838, minutes=59, seconds=59, microseconds=999999),
-                  datetime.datetime(9999, 12, 31, 23, 59, 59, 999999))])
+    checks.same(
+        "pymysql: times of Python",
+        values,
+        [
+            (
+                datetime.timedelta(hours=838, minutes=59, seconds=59, microseconds=999999),
+                datetime.datetime(9999, 12, 31, 23, 59, 59, 999999),
+            )
+        ],
+    )
 
 
 def as_parameter(value):
@@ -100,9 +135,13 @@ def streaming(checks):
                 rows += list(cursor.fetchall_unbuffered())
                 found[engine] = rows
             with connect(engine, autocommit=True) as other, other.cursor() as writer:
-                writer.execute("INSERT INTO many SELECT seq, seq MOD 97, REPEAT(CHAR(97 + seq MOD 26), seq MOD 100) "
-                               "FROM seq_10001_to_20000")
-        checks.check(f"pymysql: {cursor_class.__name__}: all rows", len(found["TEAK"]) == 20000, str(len(found["TEAK"])))
+                writer.execute(
+                    "INSERT INTO many SELECT seq, seq MOD 97, REPEAT(CHAR(97 + seq MOD 26), seq MOD 100) "
+                    "FROM seq_10001_to_20000"
+                )
+        checks.check(
+            f"pymysql: {cursor_class.__name__}: all rows", len(found["TEAK"]) == 20000, str(len(found["TEAK"]))
+        )
         checks.same(f"pymysql: {cursor_class.__name__}: rows", found["TEAK"], found["InnoDB"])
 
 
@@ -118,8 +157,9 @@ def transactions(checks, engine):
     amount = "SELECT amount FROM account WHERE owner = %s"
     with connect(engine) as first, connect(engine) as second:
         with first.cursor() as cursor:
-            count = cursor.executemany("INSERT INTO account (owner, amount) VALUES (%s, %s)",
-                                       [("dora", 1), ("eve", 2), ("fred", 3)])
+            count = cursor.executemany(
+                "INSERT INTO account (owner, amount) VALUES (%s, %s)", [("dora", 1), ("eve", 2), ("fred", 3)]
+            )
             checks.same(f"{name}: keys given", (count, cursor.lastrowid), (3, 103))
         checks.check(f"{name}: nobody else sees them", one(second, amount, "eve") is None)
         first.rollback()
@@ -130,12 +170,18 @@ def transactions(checks, engine):
         one(first, "UPDATE account SET amount = amount + 10 WHERE owner = 'bob'")
         one(first, "ROLLBACK TO SAVEPOINT half")
         one(second, "SET innodb_lock_wait_timeout = 1, teak_lock_timeout = 1000")
-        checks.raises(f"{name}: a written row is locked", LOCK_TIMEOUT,
-                      lambda: one(second, "UPDATE account SET amount = 0 WHERE owner = 'ann'"))
+        checks.raises(
+            f"{name}: a written row is locked",
+            LOCK_TIMEOUT,
+            lambda: one(second, "UPDATE account SET amount = 0 WHERE owner = 'ann'"),
+        )
         first.commit()
         second.rollback()
-        checks.same(f"{name}: COMMIT after ROLLBACK TO SAVEPOINT", (one(second, amount, "ann"), one(second, amount, "bob")),
-                    (decimal.Decimal("990.00"), decimal.Decimal("1000.00")))
+        checks.same(
+            f"{name}: COMMIT after ROLLBACK TO SAVEPOINT",
+            (one(second, amount, "ann"), one(second, amount, "bob")),
+            (decimal.Decimal("990.00"), decimal.Decimal("1000.00")),
+        )
         one(first, "UPDATE account SET amount = 5 WHERE owner = 'ann'")
         first.commit()
         checks.same(f"{name}: REPEATABLE READ", one(second, amount, "ann"), decimal.Decimal("990.00"))
@@ -148,12 +194,21 @@ def transactions(checks, engine):
         second.rollback()
 
         checks.raises(f"{name}: duplicate", DUPLICATE, lambda: one(first, "INSERT INTO account VALUES (1, 'ann', 1)"))
-        checks.raises(f"{name}: CHECK constraint", CHECK_FAILED,
-                      lambda: one(first, "UPDATE account SET amount = -2000000 WHERE owner = 'ann'"))
-        one(first, "INSERT INTO account (owner, amount) VALUES ('ann', 7) ON DUPLICATE KEY UPDATE amount = VALUES(amount)")
+        checks.raises(
+            f"{name}: CHECK constraint",
+            CHECK_FAILED,
+            lambda: one(first, "UPDATE account SET amount = -2000000 WHERE owner = 'ann'"),
+        )
+        one(
+            first,
+            "INSERT INTO account (owner, amount) VALUES ('ann', 7) ON DUPLICATE KEY UPDATE amount = VALUES(amount)",
+        )
         one(first, "REPLACE INTO account (id, owner, amount) VALUES (101, 'bob', 8)")
-        checks.same(f"{name}: upsert and REPLACE", (one(first, amount, "ann"), one(first, amount, "bob")),
-                    (decimal.Decimal("7.00"), decimal.Decimal("8.00")))
+        checks.same(
+            f"{name}: upsert and REPLACE",
+            (one(first, amount, "ann"), one(first, amount, "bob")),
+            (decimal.Decimal("7.00"), decimal.Decimal("8.00")),
+        )
         first.rollback()
         deadlock(checks, name, first, second)
 

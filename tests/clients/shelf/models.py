@@ -36,12 +36,16 @@ class Item(models.Model):
     time = models.TimeField(null=True)
     url = models.URLField(null=True)
     key = models.UUIDField(default=uuid.uuid4)
-    twice = models.GeneratedField(expression=models.F("integer") * 2, output_field=models.BigIntegerField(), db_persist=True)
+    twice = models.GeneratedField(
+        expression=models.F("integer") * 2, output_field=models.BigIntegerField(), db_persist=True
+    )
     topic = models.ForeignKey(Topic, null=True, on_delete=models.CASCADE, related_name="items")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT)
     topics = models.ManyToManyField(Topic, related_name="tagged")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["char", "integer"], name="shelf_char_integer"),
-                       models.CheckConstraint(condition=models.Q(integer__gte=-100), name="shelf_integer")]
+        constraints = [
+            models.UniqueConstraint(fields=["char", "integer"], name="shelf_char_integer"),
+            models.CheckConstraint(condition=models.Q(integer__gte=-100), name="shelf_integer"),
+        ]
         indexes = [models.Index(fields=["-moment", "char"], name="shelf_moment_char")]

@@ -4,7 +4,6 @@
 use super::{Replay, as_found};
 use crate::catalogue::AlteredTable;
 use crate::error::EngineResult;
-use crate::options::Level;
 use crate::table::{Index, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -125,7 +125,7 @@ def logical_dump(checks, connection):
             (b"status", b"OK"),
         )
 
-    extended = dump(DATABASE, "--skip-extended-insert", "--complete-insert", "--hex-blob", "--order-by-primary")
+    extended = dump(DATABASE, "--skip-extended-insert", "--no-autocommit", "--complete-insert", "--hex-blob", "--order-by-primary")
     load(connection, "clients_loaded", extended)
     checks.same(
         "mariadb-dump: with --hex-blob --complete-insert --order-by-primary too",

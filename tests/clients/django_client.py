@@ -241,9 +241,26 @@ def changes(checks, engine):
 
 
 def refused(checks):
-    """Django's own backend makes a constraint for every relation; Teak names what it refuses."""
+    """Django's own backend makes a constraint for every relation, which Teak refuses; but not with db_constraint=False."""
     from django.core.management import call_command
+    from django.db import connections, models
+    from shelf.models import Topic
 
+    class Loose(models.Model):
+        topic = models.ForeignKey(Topic, on_delete=models.CASCADE, db_constraint=False)
+
+        class Meta:
+            app_label = "shelf"
+
+    with connections["plain"].schema_editor() as editor:
+        editor.create_model(Loose)
+    with connections["plain"].cursor() as cursor:
+        keys = connections["plain"].introspection.get_constraints(cursor, "shelf_loose").values()
+    checks.same(
+        "django: TEAK: db_constraint=False",
+        sorted((key["columns"], key["primary_key"], bool(key["foreign_key"])) for key in keys),
+        [(["id"], True, False), (["topic_id"], False, False)],
+    )
     checks.raises(
         "django: TEAK: Django's own backend is refused its FOREIGN KEY",
         REFUSED,

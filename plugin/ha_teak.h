@@ -7,6 +7,7 @@
 /* ha_teak: one open table of one connection, as the server sees it. Its parts, by job:
 
      ha_teak.cc                 what the engine can do, small calls
+     names.cc                   names of tables in the engine
      handler_open.cc            open, close
      handler_lock.cc            statements, row locks, isolation
      handler_create.cc          CREATE, DROP, RENAME, TRUNCATE

@@ -19,7 +19,6 @@ namespace teak {
 namespace {
 
 teak_slice slice_of(const char *text, size_t length) { return {reinterpret_cast<const uint8_t *>(text), length}; }
-teak_slice slice_of(const char *text) { return slice_of(text, strlen(text)); }
 
 int refuse(const char *what) {
   my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "TEAK", what);

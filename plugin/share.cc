@@ -51,7 +51,7 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, 
     share->table_ = nullptr;
     return convert(thd, status, name, cause);
   }
-  status = teak_table_id(engine, slice_of(share->name_), &share->id_);
+  status = teak_table_id(engine, NameInEngine(name), &share->id_);
   if (status != TEAK_OK) return convert(thd, status, name, cause);
   int error = share->build_codecs(table, cause);
   if (error == 0) *result = share.release();

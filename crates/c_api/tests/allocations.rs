@@ -89,6 +89,7 @@ fn calls_made_per_row_do_not_allocate() {
         checkpoint_period_seconds: 0,
         commit_sync: 0,
         lock_timeout_milliseconds: 50,
+        open_files: 0,
         log_message: None,
         log_context: null_mut(),
     };

@@ -46,7 +46,7 @@ pub(crate) enum Kind {
 }
 
 /// Weights of the kinds, before the seed bends them.
-const WEIGHTS: [(Kind, u64); 30] = [
+const WEIGHTS: [(Kind, u64); 31] = [
     (Kind::Begin, 10),
     (Kind::Insert, 50),
     (Kind::Update, 25),

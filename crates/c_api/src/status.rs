@@ -224,7 +224,7 @@ mod tests {
             (EngineError::Wait(WaitError::Interrupted), TEAK_INTERRUPTED),
             (
                 EngineError::Wait(WaitError::TooManyLocks),
-                TEAK_OUT_OF_MEMORY,
+                TEAK_TOO_MANY_LOCKS,
             ),
             (EngineError::TableExists { name: name() }, TEAK_TABLE_EXISTS),
             (

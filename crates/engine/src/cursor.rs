@@ -13,8 +13,10 @@
 //! is read in its last committed version, and a row that another transaction
 //! writes or has locked is passed over.
 
+mod marks;
+
+use self::marks::Marks;
 use crate::error::{EngineError, EngineResult};
-use crate::marks::Marks;
 use crate::table::Index;
 use crate::tables::TableHandle;
 use crate::transaction::{EngineTransaction, Isolation, Parts};
@@ -544,127 +546,6 @@ impl Cursor {
         }
     }
 
-    /// Whether nobody can insert any more between where a move began and where
-    /// it ended. If not, that is so afterwards, and the move must be repeated.
-    fn is_marked(
-        &mut self,
-        transaction: &mut EngineTransaction,
-        motion: Motion,
-        from: Option<&[u8]>,
-        moved: bool,
-    ) -> EngineResult<bool> {
-        if self.skip_locked {
-            // Whoever passes over rows does not expect to find the same again.
-            return Ok(true);
-        }
-        let Some(mut marks) = self.marks.take() else {
-            return Ok(true);
-        };
-        let marked = self.extend_marks(transaction, &mut marks, motion, from, moved);
-        self.marks = Some(marks);
-        marked
-    }
-
-    fn extend_marks(
-        &mut self,
-        transaction: &mut EngineTransaction,
-        marks: &mut Marks,
-        motion: Motion,
-        from: Option<&[u8]>,
-        moved: bool,
-    ) -> EngineResult<bool> {
-        let stands = moved && self.within(motion);
-        let Some(tree) = &mut self.tree else {
-            return Err(no_tree());
-        };
-        let (lower, upper) = (self.lower.as_deref(), self.upper.as_deref());
-        let edge = match motion {
-            Motion::Forward => later(from, lower).unwrap_or_default(),
-            Motion::Backward => earlier(from, upper).unwrap_or_default(),
-        };
-        let covered = match motion {
-            Motion::Forward if stands => marks.cover(edge, Some(&after(tree.key()))),
-            Motion::Forward => marks.cover(edge, upper),
-            Motion::Backward => {
-                let low = if stands {
-                    tree.key()
-                } else {
-                    lower.unwrap_or_default()
-                };
-                let high = earlier(from, upper);
-                marks.cover(low, high)
-            }
-        };
-        if covered {
-            return Ok(true);
-        }
-        // A long scan marks further ahead each time than before.
-        let mut stands = stands;
-        for _ in 0..marks.next_reach() {
-            if !stands {
-                break;
-            }
-            let further = match motion {
-                Motion::Forward => tree.next(),
-                Motion::Backward => tree.previous(),
-            };
-            stands = transaction.inner.checked(&self.index, further)?
-                && match motion {
-                    Motion::Forward => upper.is_none_or(|upper| tree.key() < upper),
-                    Motion::Backward => lower.is_none_or(|lower| tree.key() >= lower),
-                };
-        }
-        let behind = stands.then(|| after(tree.key()));
-        let (low, high) = match motion {
-            Motion::Forward => (edge, behind.as_deref().or(upper)),
-            Motion::Backward => {
-                let low = if stands {
-                    tree.key()
-                } else {
-                    lower.unwrap_or_default()
-                };
-                (low, earlier(from, upper))
-            }
-        };
-        if high.is_none_or(|high| low < high) {
-            let parts = transaction.parts()?;
-            let ranges = &self.index.ranges;
-            parts
-                .inner
-                .transactions
-                .mark_range(parts.core, ranges, low, high);
-            marks.add(low, high);
-            self.index.tree.wait_for_writers();
-        } else {
-            // Bounds that no key can lie between.
-            marks.add(low, high);
-            return Ok(true);
-        }
-        if let Some(view) = &self.view {
-            // What was met ahead will be met again.
-            let _ = view.take_met();
-        }
-        Ok(false)
-    }
-
-    /// Lets nobody insert a key that was looked for in vain. True when that is
-    /// new, and the look must be repeated.
-    fn mark_absent(
-        &mut self,
-        transaction: &mut EngineTransaction,
-        key: &[u8],
-    ) -> EngineResult<bool> {
-        if self.marks.is_none() || self.skip_locked {
-            return Ok(false);
-        }
-        let parts = transaction.parts()?;
-        let ranges = &self.index.ranges;
-        let transactions = &parts.inner.transactions;
-        transactions.mark_range(parts.core, ranges, key, Some(&after(key)));
-        self.index.tree.wait_for_writers();
-        Ok(true)
-    }
-
     /// Waits for an undecided write that the last move met. `true` when it
     /// waited: the move must be repeated.
     fn wait_for_met(&mut self, transaction: &mut EngineTransaction) -> EngineResult<bool> {
@@ -799,14 +680,6 @@ fn copy_bound(bound: &mut Option<Vec<u8>>, new: Option<&[u8]>) {
         }
         (_, new) => *bound = new.map(<[u8]>::to_vec),
     }
-}
-
-/// The first key behind the given one.
-fn after(key: &[u8]) -> Vec<u8> {
-    let mut after = Vec::with_capacity(key.len() + 1);
-    after.extend_from_slice(key);
-    after.push(0);
-    after
 }
 
 fn later<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {

@@ -42,7 +42,6 @@ mod cursor;
 mod engine;
 mod error;
 mod inspect;
-mod marks;
 mod name;
 mod options;
 mod prepared;

@@ -119,6 +119,7 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
     Alteration::commit(vec![(alteration, plan("two", &order))]).unwrap();
     assert_eq!(table.index_count(), 3);
     assert_eq!(table.metadata(), b"metadata", "a handle keeps what it has");
+    drop(table);
     let table = engine.open_table(TABLE).unwrap();
     assert_eq!(table.metadata(), b"two");
     let found = keys(&engine, &table, 1);

@@ -204,8 +204,9 @@ fn locking_reads_see_the_newest_rows_and_hold_them() {
     assert_eq!(reader.locks_held(), 2);
     let mut other = begin(&engine);
     assert!(is_timeout(update(&mut other, &table, "b", "2", "3")));
-    insert(&mut other, &table, "c", "9").unwrap();
+    assert!(is_timeout(insert(&mut other, &table, "c", "9")));
     reader.rollback();
+    insert(&mut other, &table, "c", "9").unwrap();
     update(&mut other, &table, "b", "2", "3").unwrap();
     other.commit().unwrap();
     assert_eq!(engine.statistics().row_locks, 0);

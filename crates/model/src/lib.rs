@@ -14,6 +14,7 @@
 
 mod contents;
 mod journal;
+mod marks;
 mod model;
 mod reads;
 mod tables;
@@ -21,6 +22,7 @@ mod writes;
 
 pub use contents::{Contents, TableContents};
 pub use journal::Event;
+pub use marks::Stopped;
 pub use model::{
     IndexSource, LockMode, Mark, Model, Moment, Place, Scope, TableId, TooOld, TransactionId,
 };

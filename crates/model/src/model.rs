@@ -1,6 +1,7 @@
 //! The store's state and the life of transactions.
 
 use crate::journal::Event;
+use crate::marks::Marks;
 use crate::{Key, Value};
 use std::collections::BTreeMap;
 
@@ -100,6 +101,7 @@ pub(crate) struct Transaction {
     /// Explicit locks, each with the number of savepoints before it.
     pub(crate) locks: BTreeMap<Place, (LockMode, u64)>,
     pub(crate) savepoints: u64,
+    pub(crate) marks: Marks,
 }
 
 /// The store.
@@ -136,6 +138,7 @@ impl Model {
             snapshot_clock: 0,
             writes: Vec::new(),
             locks: BTreeMap::new(),
+            marks: Marks::default(),
             savepoints: 0,
         };
         self.transactions.insert(id, transaction);

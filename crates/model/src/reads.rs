@@ -1,5 +1,6 @@
 //! What a transaction sees.
 
+use crate::marks::after;
 use crate::model::{LockMode, Model, Place, TableId, TransactionId};
 use crate::writes::Outcome;
 use crate::{Key, Value};
@@ -68,6 +69,21 @@ impl Model {
         place: &Place,
         mode: LockMode,
     ) -> Result<Option<Value>, Outcome> {
+        let found = self.lock_row(id, place, mode);
+        self.touch(id, place.table);
+        if found == Ok(None) {
+            // A key that was looked for in vain stays away.
+            self.mark(id, place, Some(after(&place.key)));
+        }
+        found
+    }
+
+    fn lock_row(
+        &mut self,
+        id: TransactionId,
+        place: &Place,
+        mode: LockMode,
+    ) -> Result<Option<Value>, Outcome> {
         match self.newest(id, place) {
             Newest::Foreign => Err(Outcome::MustWait),
             Newest::Mine(value) if value.is_some() => Ok(value),
@@ -123,7 +139,7 @@ impl Model {
                 ..from.clone()
             };
             let found = if from.index == 0 {
-                self.get_locked(id, &place, mode)
+                self.lock_row(id, &place, mode)
             } else {
                 match self.newest(id, &place) {
                     Newest::Foreign => Err(Outcome::MustWait),
@@ -133,10 +149,39 @@ impl Model {
             match found {
                 Ok(Some(value)) => rows.push((place.key, value)),
                 Ok(None) => {}
-                Err(refused) => return (rows, refused),
+                Err(refused) => {
+                    self.mark_scan(id, from, forward, &rows, false);
+                    return (rows, refused);
+                }
             }
         }
+        let at_end = rows.len() < limit;
+        self.mark_scan(id, from, forward, &rows, at_end);
         (rows, Outcome::Done)
+    }
+
+    /// Marks what a scan has passed.
+    fn mark_scan(
+        &mut self,
+        id: TransactionId,
+        from: &Place,
+        forward: bool,
+        rows: &[(Key, Value)],
+        at_end: bool,
+    ) {
+        self.touch(id, from.table);
+        let last = rows.last().map(|(key, _)| key);
+        let low = |key: Key| Place {
+            key,
+            ..from.clone()
+        };
+        match (forward, last) {
+            (true, _) if at_end => self.mark(id, from, None),
+            (true, Some(last)) => self.mark(id, from, Some(after(last))),
+            (false, _) if at_end => self.mark(id, &low(Key::new()), Some(from.key.clone())),
+            (false, Some(last)) => self.mark(id, &low(last.clone()), Some(from.key.clone())),
+            (_, None) => {}
+        }
     }
 
     /// Takes the snapshot now, unless there is one.

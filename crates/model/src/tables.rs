@@ -51,6 +51,7 @@ impl Model {
     /// # Panics
     /// When there is no such table, or an open transaction wrote it.
     pub fn truncate_table(&mut self, table: TableId) {
+        self.blur_marks(table);
         self.require_idle(table);
         self.happen(Event::Truncated { table });
     }
@@ -60,6 +61,7 @@ impl Model {
     /// # Panics
     /// When there is no such table, or an open transaction wrote it.
     pub fn alter_table(&mut self, table: TableId, indexes: Vec<IndexSource>) {
+        self.blur_marks(table);
         self.require_idle(table);
         self.happen(Event::Altered { table, indexes });
     }

@@ -42,10 +42,8 @@ impl Model {
         checks: &[(Check, Place)],
         writes: &[(Place, Option<Value>)],
     ) -> Outcome {
-        let outcomes = checks
-            .iter()
-            .map(|(check, place)| self.check(id, *check, place));
-        if let Some(refused) = outcomes.into_iter().find(|found| *found != Outcome::Done) {
+        let refused = self.outcome(id, checks);
+        if refused != Outcome::Done {
             return refused;
         }
         let transaction = self.transaction_mut(id);
@@ -60,6 +58,19 @@ impl Model {
             }
         }
         Outcome::Done
+    }
+
+    /// What the checks come to.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    #[must_use]
+    pub fn outcome(&self, id: TransactionId, checks: &[(Check, Place)]) -> Outcome {
+        checks
+            .iter()
+            .map(|(check, place)| self.check(id, *check, place))
+            .find(|found| *found != Outcome::Done)
+            .unwrap_or(Outcome::Done)
     }
 
     fn check(&self, id: TransactionId, check: Check, place: &Place) -> Outcome {

@@ -3,10 +3,18 @@
 use crate::rows::{Row, RowEntry};
 use crate::world::{Bug, Checked, Flow, World};
 use teak_engine::{Change, EngineError, EngineResult, Entry};
-use teak_model::{Check, Outcome, Place, TableId, Value};
+use teak_model::{Check, Outcome, Place, Stopped, TableId, Value};
 
 type Checks = Vec<(Check, Place)>;
 type Writes = Vec<(Place, Option<Value>)>;
+
+/// A write as the oracle has it.
+struct Plan {
+    checks: Checks,
+    writes: Writes,
+    /// Where keys come that were not there.
+    coming: Vec<Place>,
+}
 
 fn place_of(table: TableId, entry: &RowEntry) -> Place {
     Place {
@@ -51,14 +59,18 @@ impl World {
             .map(|entry| (place_of(table, entry), Some(entry.value.clone())))
             .collect();
         let described = describe("insert", &row);
+        let coming = entries.iter().map(|entry| place_of(table, entry)).collect();
         let mut all = entries;
         all.extend(self.building_entries(table, &shape, &row));
         self.write(
             place,
             table,
             &described,
-            checks,
-            writes,
+            Plan {
+                checks,
+                writes,
+                coming,
+            },
             |session, handle| session.insert(handle, &borrowed(&all)),
         )
     }
@@ -83,8 +95,11 @@ impl World {
             place,
             table,
             &described,
-            checks,
-            writes,
+            Plan {
+                checks,
+                writes,
+                coming: Vec::new(),
+            },
             |session, handle| session.delete(handle, &borrowed(&all)),
         )
     }
@@ -115,8 +130,12 @@ impl World {
             .collect();
         let mut checks = Checks::new();
         let mut writes = Writes::new();
+        let mut coming = Vec::new();
         for Pair { old, new } in &pairs {
             let same = old.key == new.key;
+            if !same {
+                coming.push(place_of(table, new));
+            }
             if old.index == 0 {
                 checks.push((Check::Mine, place_of(table, old)));
             }
@@ -143,8 +162,11 @@ impl World {
             place,
             table,
             &described,
-            checks,
-            writes,
+            Plan {
+                checks,
+                writes,
+                coming,
+            },
             |session, handle| {
                 let changes: Vec<Change<'_>> = pairs
                     .iter()
@@ -167,8 +189,7 @@ impl World {
         place: usize,
         table: TableId,
         what: &str,
-        checks: Checks,
-        writes: Writes,
+        plan: Plan,
         call: impl FnOnce(
             &mut teak_engine::EngineTransaction,
             &teak_engine::TableHandle,
@@ -181,7 +202,8 @@ impl World {
         };
         let id = session.model;
         session.held.clear();
-        let expected = self.model.write(id, &checks, &writes);
+        let expected = self.model.outcome(id, &plan.checks);
+        let stopped = self.model.stopped(id, &plan.coming);
         let outcome = call(&mut session.transaction, handle);
         self.note(|| format!("  {what} in {table:?} by {id:?}: {expected:?}"));
         let found = match outcome {
@@ -196,10 +218,21 @@ impl World {
                 return Ok(flow);
             }
         };
-        if found == expected {
-            return Ok(Flow::On);
+        let right = match (expected, stopped) {
+            (Outcome::Done, Stopped::Yes) => found == Outcome::MustWait,
+            (Outcome::Done, Stopped::Perhaps) => {
+                matches!(found, Outcome::Done | Outcome::MustWait)
+            }
+            _ => found == expected,
+        };
+        if !right {
+            let text = format!("{what}: {found:?}, expected {expected:?}, stopped {stopped:?}");
+            return Err(Bug(text));
         }
-        Err(Bug(format!("{what}: {found:?}, expected {expected:?}")))
+        if found == Outcome::Done {
+            self.model.write(id, &plan.checks, &plan.writes);
+        }
+        Ok(Flow::On)
     }
 
     /// A row that the transaction could find, or one that is not there.

@@ -1,0 +1,227 @@
+//! Marking what a locking read looks at, so that no row slips in.
+//!
+//! Mark first, wait until the insertions under way are done, then read: a move
+//! over a stretch that is not marked yet is repeated once it is.
+
+use super::{Cursor, Motion, earlier, later, no_tree};
+use crate::error::EngineResult;
+use crate::transaction::EngineTransaction;
+use std::sync::Arc;
+
+/// Rows that a scan marks ahead at most.
+const REACH_MAX: usize = 64;
+
+/// The stretch of one index that a cursor has marked last.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    low: Vec<u8>,
+    /// `None`: to the end of the index.
+    high: Option<Vec<u8>>,
+    /// How many rows the last extension reached ahead.
+    reach: Option<usize>,
+}
+
+impl Marks {
+    /// Whether the stretch holds `low <= key < high`.
+    pub(crate) fn cover(&self, low: &[u8], high: Option<&[u8]>) -> bool {
+        self.reach.is_some()
+            && *self.low <= *low
+            && match (&self.high, high) {
+                (None, _) => true,
+                (Some(_), None) => false,
+                (Some(marked), Some(high)) => **marked >= *high,
+            }
+    }
+
+    /// How many rows to mark ahead of the next: none at first, for a scan that
+    /// stops early must not have locked what it never saw.
+    pub(crate) fn next_reach(&self) -> usize {
+        self.reach.map_or(0, |reach| (reach * 2 + 1).min(REACH_MAX))
+    }
+
+    /// Notes that `low <= key < high` is marked: the stretch grows, or another
+    /// begins.
+    pub(crate) fn add(&mut self, low: &[u8], high: Option<&[u8]>) {
+        let touches = self.reach.is_some()
+            && high.is_none_or(|high| *self.low <= *high)
+            && self.high.as_deref().is_none_or(|end| low <= end);
+        if !touches {
+            self.low = low.to_vec();
+            self.high = high.map(<[u8]>::to_vec);
+            self.reach = Some(0);
+            return;
+        }
+        if *low < *self.low {
+            self.low = low.to_vec();
+        }
+        self.high = match (self.high.take(), high) {
+            (Some(end), Some(high)) => Some(if *end < *high { high.to_vec() } else { end }),
+            _ => None,
+        };
+        self.reach = Some(self.next_reach());
+    }
+}
+
+impl Cursor {
+    /// Whether nobody can insert any more between where a move began and where
+    /// it ended. If not, that is so afterwards, and the move must be repeated.
+    pub(super) fn is_marked(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+        from: Option<&[u8]>,
+        moved: bool,
+    ) -> EngineResult<bool> {
+        if self.skip_locked {
+            // Whoever passes over rows does not expect to find the same again.
+            return Ok(true);
+        }
+        let Some(mut marks) = self.marks.take() else {
+            return Ok(true);
+        };
+        let marked = self.extend_marks(transaction, &mut marks, motion, from, moved);
+        self.marks = Some(marks);
+        marked
+    }
+
+    fn extend_marks(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        marks: &mut Marks,
+        motion: Motion,
+        from: Option<&[u8]>,
+        moved: bool,
+    ) -> EngineResult<bool> {
+        let stands = moved && self.within(motion);
+        let Some(tree) = &mut self.tree else {
+            return Err(no_tree());
+        };
+        let (lower, upper) = (self.lower.as_deref(), self.upper.as_deref());
+        let edge = match motion {
+            Motion::Forward => later(from, lower).unwrap_or_default(),
+            Motion::Backward => earlier(from, upper).unwrap_or_default(),
+        };
+        let covered = match motion {
+            Motion::Forward if stands => marks.cover(edge, Some(&after(tree.key()))),
+            Motion::Forward => marks.cover(edge, upper),
+            Motion::Backward => {
+                let low = if stands {
+                    tree.key()
+                } else {
+                    lower.unwrap_or_default()
+                };
+                let high = earlier(from, upper);
+                marks.cover(low, high)
+            }
+        };
+        if covered {
+            return Ok(true);
+        }
+        // A long scan marks further ahead each time than before.
+        let mut stands = stands;
+        for _ in 0..marks.next_reach() {
+            if !stands {
+                break;
+            }
+            let further = match motion {
+                Motion::Forward => tree.next(),
+                Motion::Backward => tree.previous(),
+            };
+            stands = transaction.inner.checked(&self.index, further)?
+                && match motion {
+                    Motion::Forward => upper.is_none_or(|upper| tree.key() < upper),
+                    Motion::Backward => lower.is_none_or(|lower| tree.key() >= lower),
+                };
+        }
+        let behind = stands.then(|| after(tree.key()));
+        let (low, high) = match motion {
+            Motion::Forward => (edge, behind.as_deref().or(upper)),
+            Motion::Backward => {
+                let low = if stands {
+                    tree.key()
+                } else {
+                    lower.unwrap_or_default()
+                };
+                (low, earlier(from, upper))
+            }
+        };
+        if high.is_none_or(|high| low < high) {
+            let parts = transaction.parts()?;
+            let ranges = &self.index.ranges;
+            parts
+                .inner
+                .transactions
+                .mark_range(parts.core, ranges, low, high);
+            marks.add(low, high);
+            self.index.tree.wait_for_writers();
+        } else {
+            // Bounds that no key can lie between.
+            marks.add(low, high);
+            return Ok(true);
+        }
+        if let (Some(view), Some(tree)) = (&self.view, &mut self.tree) {
+            // What was met ahead must be met again, not remembered.
+            let _ = view.take_met();
+            tree.set_visibility(Arc::clone(view));
+        }
+        Ok(false)
+    }
+
+    /// Lets nobody insert a key that was looked for in vain. True when that is
+    /// new, and the look must be repeated.
+    pub(super) fn mark_absent(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        key: &[u8],
+    ) -> EngineResult<bool> {
+        if self.marks.is_none() || self.skip_locked {
+            return Ok(false);
+        }
+        let parts = transaction.parts()?;
+        let ranges = &self.index.ranges;
+        let transactions = &parts.inner.transactions;
+        transactions.mark_range(parts.core, ranges, key, Some(&after(key)));
+        self.index.tree.wait_for_writers();
+        Ok(true)
+    }
+}
+
+/// The first key behind the given one.
+fn after(key: &[u8]) -> Vec<u8> {
+    let mut after = Vec::with_capacity(key.len() + 1);
+    after.extend_from_slice(key);
+    after.push(0);
+    after
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretch_grows_where_it_is_touched_and_moves_elsewhere() {
+        let mut marks = Marks::default();
+        assert!(!marks.cover(b"a", Some(b"b")));
+        marks.add(b"c", Some(b"e"));
+        assert!(marks.cover(b"c", Some(b"e")));
+        assert!(!marks.cover(b"b", Some(b"e")));
+        assert!(!marks.cover(b"c", None));
+        marks.add(b"e", Some(b"g"));
+        marks.add(b"b", Some(b"c"));
+        assert!(marks.cover(b"b", Some(b"g")));
+        marks.add(b"x", None);
+        assert!(marks.cover(b"y", None));
+        assert!(!marks.cover(b"b", Some(b"c")));
+    }
+
+    #[test]
+    fn reach_doubles_while_a_scan_goes_on() {
+        let mut marks = Marks::default();
+        let mut reaches = Vec::new();
+        for n in 0u8..9 {
+            reaches.push(marks.next_reach());
+            marks.add(&[n], Some(&[n + 1]));
+        }
+        assert_eq!(reaches, [0, 1, 3, 7, 15, 31, 63, 64, 64]);
+    }
+}

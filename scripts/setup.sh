@@ -57,7 +57,7 @@ packages_match() {
 
 check_rust() {
     command -v cargo >/dev/null && command -v rustc >/dev/null ||
-        fail "Rust $RUST_MINIMUM or newer is needed and there is none: install it with rustup (https://rustup.rs)."
+        fail "Rust $RUST_MINIMUM or newer is needed and there is none: install it with rustup."
     local have
     have=$(rustc --version | awk '{ print $2 }')
     [ "$(printf '%s\n' "$RUST_MINIMUM" "${have%%-*}" | sort -V | head -1)" = "$RUST_MINIMUM" ] ||

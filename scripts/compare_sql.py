@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from sql.compare import ENGINES, Difference, Pair  # noqa: E402
+from sql.compare import ENGINES, Difference, Pair, Refused  # noqa: E402
 from sql.schema import Collations  # noqa: E402
 from sql.shrink import Shrinker, script  # noqa: E402
 from sql.wire import Lost, Session, fields  # noqa: E402
@@ -48,6 +48,9 @@ def run_world(pair, world):
         history += batch
         try:
             answers = pair.execute(batch, first)
+        except Refused:
+            pair.end()
+            return first, errors, None
         except Difference as difference:
             return len(history), errors, (difference, history)
         errors += sum(answer[0] == "error" for answer in answers)

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Everything that must hold, stage by stage; every stage runs, also after a failed one, and ends with its count. The
 # last line is the sum. The exit status is that of the worst stage.
-#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr clients suites compare kill ddl_kill flip full-disk simulate
+#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr clients suites kill ddl_kill flip full-disk simulate;
+#                                  by name alone: compare
 #   SECONDS_COMPARED=60 KILLS=20 DDL_KILLS=10 ROUNDS=15 SEEDS=300    how long some of them go on
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr clients suites compare kill ddl_kill flip full-disk simulate
+[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr clients suites kill ddl_kill flip full-disk simulate
 RESULTS=$BUILD/test
 PASSED=0 FAILED=0
 SUMMARY=()

@@ -245,10 +245,14 @@ int ha_teakcodec::write_row(const uchar *record) {
   buffer.clear();
   codecs_.row->encode(record, &buffer);
   last_row = hex(data_of(primary_key), primary_key.size());
-  for (uint i = 0; i < table->s->keys; i++)
-    if (i != codecs_.primary_number)
-      last_row += hex(data_of(entries[i].first), entries[i].first.size()) +
-                  (entries[i].second.empty() ? "" : hex(data_of(entries[i].second), entries[i].second.size()));
+  for (uint i = 0; i < table->s->keys; i++) {
+    if (i == codecs_.primary_number) continue;
+    last_row += hex(data_of(entries[i].first), entries[i].first.size()) +
+                (entries[i].second.empty() ? "" : hex(data_of(entries[i].second), entries[i].second.size()));
+    teak::ByteBuffer originals;
+    if (auto kept = teak::KeyOriginals::create(table, i)) kept->encode(record, &originals);
+    if (originals.size() != 0) last_row += hex(originals.data(), originals.size());
+  }
   last_row += hex(buffer.data(), buffer.size());
   for (uint i = 0; i < table->s->keys; i++)
     if (i != codecs_.primary_number) stored_->indexes[i].insert(std::move(entries[i]));

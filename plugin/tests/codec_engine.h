@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "../key_codec.h"
+#include "../key_originals.h"
 #include "../row_codec.h"
 #include "checks.h"
 

@@ -7,6 +7,8 @@ from .wire import Lost, Session, fields
 ENGINES = ("InnoDB", "TEAK")
 DUPLICATE = 1062
 SHOW_WARNINGS = b"SHOW WARNINGS"
+NOT_SUPPORTED = 1235
+REFUSED_KEY = b"a key of up to "
 BATCH_BYTES = 60_000  # well below the socket's buffer: all is sent before any answer is read
 
 
@@ -16,9 +18,18 @@ class Difference(Exception):
         self.statement, self.number, self.why = statement, number, why
 
 
+def bytes_of(text):
+    return text if isinstance(text, bytes) else str(text).encode()
+
+
 def database_names(worker):
     """Of one length: the names stand in the definitions of result columns."""
     return f"cmp_i{worker}", f"cmp_t{worker}"
+
+
+class Refused(Difference):
+    """Teak refused by name what its documentation says it does not have: keys whose values, in the order of their collation, may be
+    longer than a key can be. The world ends there."""
 
 
 class Pair:
@@ -79,7 +90,9 @@ class Pair:
             if fault is None:
                 why = self.difference(statement, *pair)
                 if why:
-                    fault = Difference(statement, number + at, why)
+                    teak = pair[1][0]
+                    refused = teak[0] == "error" and teak[1] == NOT_SUPPORTED and REFUSED_KEY in bytes_of(teak[2])
+                    fault = (Refused if refused else Difference)(statement, number + at, why)
         if fault:
             raise fault
         return answers
@@ -114,13 +127,17 @@ class Pair:
             return f"columns: {ENGINES[0]}: {columns[0]}\n{ENGINES[1]}: {columns[1]}"
         if first[2] == second[2]:
             return None
-        rows = [row.replace(*self.replace) for row in second[2]] if statement.text.startswith("CHECK") else second[2]
-        if rows == first[2] or not statement.ordered and sorted(rows) == sorted(first[2]):
+        expected, rows = first[2], second[2]
+        if statement.text.startswith("CHECK"):
+            # InnoDB warns of old versions that its purge has not come to yet.
+            expected = [row for row in expected if b"InnoDB: Unpurged" not in row]
+            rows = [row.replace(*self.replace) for row in rows]
+        if rows == expected or not statement.ordered and sorted(rows) == sorted(expected):
             return None
-        missing, extra = Counter(first[2]) - Counter(rows), Counter(rows) - Counter(first[2])
-        where = f"{len(first[2])} rows in {ENGINES[0]}, {len(rows)} in {ENGINES[1]}"
+        missing, extra = Counter(expected) - Counter(rows), Counter(rows) - Counter(expected)
+        where = f"{len(expected)} rows in {ENGINES[0]}, {len(rows)} in {ENGINES[1]}"
         if not missing and not extra:
-            return f"{where}: the same rows in another order: {[fields(row) for row in first[2]][:6]} and {[fields(row) for row in rows][:6]}"
+            return f"{where}: the same rows in another order: {[fields(row) for row in expected][:6]} and {[fields(row) for row in rows][:6]}"
         return f"{where}; only in {ENGINES[0]}: {[fields(row) for row in missing][:3]}; only in {ENGINES[1]}: {[fields(row) for row in extra][:3]}"
 
 

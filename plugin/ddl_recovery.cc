@@ -45,10 +45,10 @@ bool is_renamed_before_crash(const char *to) {
 int finish_ddl_recovery(handlerton *) {
   recovery_done = true;
   std::vector<std::string> names;
-  auto collect = [](void *context, const char *text, size_t length) {
-    static_cast<std::vector<std::string> *>(context)->emplace_back(text, length);
+  auto collect = [](void *context, teak_slice name) {
+    static_cast<std::vector<std::string> *>(context)->emplace_back(reinterpret_cast<const char *>(name.data), name.len);
   };
-  teak_status status = teak_engine_tables(engine, collect, &names);
+  teak_status status = teak_table_names(engine, collect, &names);
   for (const std::string &name : names) {
     if (status != TEAK_OK || !is_left_by_alter(name)) continue;
     sql_print_information("TEAK: dropping %s, which an unfinished ALTER TABLE left", name.c_str());

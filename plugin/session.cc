@@ -120,7 +120,7 @@ teak_status Session::before_write() {
 int Session::prepare(bool all) {
   if (!ends_transaction(all) || transaction_ == nullptr) return 0;
   detach_cursors();
-  teak_status status = teak_prepare(transaction_, xid_bytes(*thd_->get_xid()).slice());
+  teak_status status = teak_prepare(transaction_, XidBytes(*thd_->get_xid()).slice());
   if (status != TEAK_OK) return raise(thd_, status, "PREPARE");
   is_prepared_ = true;
   return 0;

@@ -30,8 +30,6 @@ class XidBytes {
   size_t length_;
 };
 
-inline XidBytes xid_bytes(const XID &xid) { return XidBytes(xid); }
-
 /* Hooks of the handlerton. */
 int recover_prepared(handlerton *, XID *list, uint length);
 int commit_by_xid(handlerton *, XID *xid);

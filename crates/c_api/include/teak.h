@@ -376,11 +376,6 @@ enum teak_status teak_engine_status_text(struct teak_engine *engine, void (*sink
                                                                                   const char *text,
                                                                                   size_t len), void *context);
 
-// The name of every table, through the callback, in no order.
-enum teak_status teak_engine_tables(struct teak_engine *engine,
-                                    void (*sink)(void *context, const char *text, size_t len),
-                                    void *context);
-
 // Creates a table. Durable on return, like every change of tables.
 enum teak_status teak_table_create(struct teak_engine *engine, const struct teak_table_definition *definition);
 

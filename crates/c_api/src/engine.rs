@@ -313,21 +313,3 @@ pub unsafe extern "C" fn teak_engine_status_text(
         Ok(TEAK_OK)
     })
 }
-
-/// The name of every table, through the callback, in no order.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_engine_tables(
-    engine: *mut teak_engine,
-    sink: Option<unsafe extern "C" fn(context: *mut c_void, text: *const c_char, len: usize)>,
-    context: *mut c_void,
-) -> teak_status {
-    call(|| {
-        let sink = sink.ok_or_else(|| Failure::invalid("sink is NULL"))?;
-        // SAFETY: a handle.
-        for name in unsafe { reference(engine, "engine") }?.engine.table_names() {
-            // SAFETY: the caller's callback, with the caller's context.
-            unsafe { sink(context, name.as_ptr().cast(), name.len()) };
-        }
-        Ok(TEAK_OK)
-    })
-}

@@ -157,15 +157,11 @@ pub(super) fn run_description_seeds() -> Vec<Vec<u8>> {
         range_tombstones: vec![tombstone(b"b", b"c"), tombstone(b"", b"")],
     };
     let tombstones = RunDescription {
-        index: None,
-        first_key: Vec::new(),
-        last_key: Vec::new(),
-        puts: 0,
-        deletes: 0,
-        updates: 0,
-        keys: 0,
-        pages: 0,
-        ..full.clone()
+        raw_bytes: full.raw_bytes,
+        stored_bytes: full.stored_bytes,
+        write_ids: full.write_ids,
+        range_tombstones: full.range_tombstones.clone(),
+        ..RunDescription::default()
     };
     [full, tombstones]
         .into_iter()

@@ -201,7 +201,7 @@ impl Builder<'_, '_> {
 
     /// Writes the pages and the index of a run.
     fn entries(&mut self, leads: &Leads) -> StorageResult<RunDescription> {
-        let mut description = nothing();
+        let mut description = RunDescription::default();
         let mut index = RunIndex::default();
         let start = self.writer.bytes_written();
         let (mut lead, mut number) = (leads.start, 0u8);
@@ -292,21 +292,4 @@ impl Builder<'_, '_> {
 /// Any codec but lzma, which takes long to begin and has targets elsewhere.
 fn codec(input: &mut Input<'_>) -> Codec {
     Codec::from_number(input.below(5)).unwrap_or(Codec::None)
-}
-
-fn nothing() -> RunDescription {
-    RunDescription {
-        index: None,
-        first_key: Vec::new(),
-        last_key: Vec::new(),
-        puts: 0,
-        deletes: 0,
-        updates: 0,
-        keys: 0,
-        pages: 0,
-        raw_bytes: 0,
-        stored_bytes: 0,
-        write_ids: None,
-        range_tombstones: Vec::new(),
-    }
 }

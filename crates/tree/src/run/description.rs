@@ -7,7 +7,7 @@ use teak_base::limits::KEY_BYTES_MAX;
 use teak_block_file::BlockAddress;
 
 /// Where a run is and what it holds, without reading it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunDescription {
     /// The index block; `None` when the run has range tombstones only.
     pub index: Option<BlockAddress>,

@@ -54,21 +54,6 @@ pub struct RunWriter<'a> {
     totals: RunDescription,
 }
 
-const NOTHING: RunDescription = RunDescription {
-    index: None,
-    first_key: Vec::new(),
-    last_key: Vec::new(),
-    puts: 0,
-    deletes: 0,
-    updates: 0,
-    keys: 0,
-    pages: 0,
-    raw_bytes: 0,
-    stored_bytes: 0,
-    write_ids: None,
-    range_tombstones: Vec::new(),
-};
-
 impl<'a> RunWriter<'a> {
     /// Starts a run in `file`. The cache forgets what earlier blocks at the
     /// same places held.
@@ -84,7 +69,7 @@ impl<'a> RunWriter<'a> {
             hashes: Vec::new(),
             index: RunIndex::default(),
             last_key: Vec::new(),
-            totals: NOTHING,
+            totals: RunDescription::default(),
         }
     }
 
@@ -172,7 +157,7 @@ impl<'a> RunWriter<'a> {
         if !self.page.is_empty() {
             self.write_page()?;
         }
-        let mut description = std::mem::replace(&mut self.totals, NOTHING);
+        let mut description = std::mem::take(&mut self.totals);
         let Some(mut blocks) = self.blocks.take() else {
             return Ok(Some(FinishedRun {
                 description,

@@ -145,8 +145,9 @@ fn has_no_handle(slot: &Slot) -> bool {
     handles.is_some_and(|handles| handles.load(Ordering::Acquire) == 0)
 }
 
-/// Freezes the memtables of tables that nobody has open, so that the files can
-/// be closed after the next checkpoint: each open file takes a descriptor.
+/// Freezes the memtables of tables that nobody has open, so that they can be
+/// closed after the next checkpoint: open trees take memory that no budget
+/// counts.
 fn freeze_idle_tables(inner: &Inner, mut tables: usize) {
     for (_, slot) in open_slots(inner) {
         if tables == 0 {

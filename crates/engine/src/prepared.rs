@@ -106,14 +106,22 @@ pub(crate) fn restore(inner: &Inner, found: Vec<PreparedEntry>) -> usize {
     list.len()
 }
 
-/// Logs the end of a prepared transaction, durably if commits are.
+/// Logs the end of a prepared transaction, durably if commits are. A full disk
+/// takes nothing, and then nothing holds the log back.
 fn log_end(inner: &Inner, shared: &TransactionShared, record: &Record<'_>) -> EngineResult<()> {
     shared.set_commit_floor(inner.log.end());
-    let lsn = inner.log.append(record)?;
-    if inner.commit_sync.load(Ordering::Acquire) {
-        inner.log.sync_or_take_back(lsn)?;
+    let logged = inner.log.append(record).and_then(|lsn| {
+        if inner.commit_sync.load(Ordering::Acquire) {
+            inner.log.sync_or_take_back(lsn)?;
+        }
+        Ok(())
+    });
+    if let Err(error) = &logged
+        && error.is_no_space()
+    {
+        shared.clear_commit_floor();
     }
-    Ok(())
+    Ok(logged?)
 }
 
 fn abort_record(write_ids: &[WriteId]) -> Record<'_> {
@@ -255,19 +263,7 @@ impl Engine {
     /// `NotFound` when there is none; those of the log, after which it stays
     /// prepared.
     pub fn commit_prepared(&self, xid: &[u8]) -> EngineResult<()> {
-        let inner = &self.inner;
-        let transaction = inner.prepared.take(xid)?;
-        let record = Record::Commit {
-            transaction: transaction.id().0,
-            write_ids: transaction.write_ids().into(),
-        };
-        if let Err(error) = log_end(inner, transaction.shared(), &record) {
-            inner.prepared.put_back(xid, transaction);
-            return Err(error);
-        }
-        inner.transactions.publish(transaction);
-        inner.prepared.remove(xid);
-        Ok(())
+        self.end_prepared(xid, true)
     }
 
     /// Rolls a prepared transaction back by its name.
@@ -275,14 +271,29 @@ impl Engine {
     /// # Errors
     /// As [`Engine::commit_prepared`].
     pub fn rollback_prepared(&self, xid: &[u8]) -> EngineResult<()> {
+        self.end_prepared(xid, false)
+    }
+
+    fn end_prepared(&self, xid: &[u8], commits: bool) -> EngineResult<()> {
         let inner = &self.inner;
         let transaction = inner.prepared.take(xid)?;
-        let record = abort_record(transaction.write_ids());
+        let record = if commits {
+            Record::Commit {
+                transaction: transaction.id().0,
+                write_ids: transaction.write_ids().into(),
+            }
+        } else {
+            abort_record(transaction.write_ids())
+        };
         if let Err(error) = log_end(inner, transaction.shared(), &record) {
             inner.prepared.put_back(xid, transaction);
             return Err(error);
         }
-        inner.transactions.abort(transaction);
+        if commits {
+            inner.transactions.publish(transaction);
+        } else {
+            inner.transactions.abort(transaction);
+        }
         inner.prepared.remove(xid);
         Ok(())
     }

@@ -326,20 +326,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens the trees of a table.
+    /// Opens the trees of a table, but for those `kept` that are open already.
     pub(crate) fn open(
-        disk: &Arc<dyn Disk>,
-        root: &Path,
-        entry: &TableEntry,
-        counters: &Arc<Counters>,
-        cache: &Arc<PageCache>,
-        updates: &Arc<dyn UpdateFunctions>,
-    ) -> StorageResult<Self> {
-        Self::open_with(disk, root, entry, counters, cache, updates, &[])
-    }
-
-    /// The same, with indexes among `kept` that are open already.
-    pub(crate) fn open_with(
         disk: &Arc<dyn Disk>,
         root: &Path,
         entry: &TableEntry,

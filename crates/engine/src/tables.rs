@@ -266,6 +266,7 @@ impl Inner {
             counters,
             &self.cache,
             &self.updates,
+            &[],
         )?;
         let tables = self.tables.lock();
         for index in table.indexes.load().iter() {

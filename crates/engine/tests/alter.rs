@@ -14,7 +14,7 @@ use common::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use teak_disk::{Disk, FaultDisk, MemoryDisk};
+use teak_disk::{Disk, FaultDisk, MemoryDisk, WriteFailure};
 use teak_engine::*;
 
 fn index(label: &str) -> IndexDefinition {
@@ -141,6 +141,34 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
         (2, b"three".as_slice())
     );
     rows(&engine, &table);
+}
+
+#[test]
+fn an_alteration_that_finds_no_space_leaves_nothing() {
+    for after in 0.. {
+        let disk = Arc::new(FaultDisk::new(after));
+        let (engine, table) = with_table(&disk);
+        some_rows(&engine, &table, 200);
+        let expected = rows(&engine, &table);
+        let mut alteration = begin_alteration(&engine, &table, &[added("backwards", false)]);
+        fill(&engine, &table, &mut alteration);
+        alteration.build(&mut |_, _| {}).unwrap();
+        disk.fail_write(after, WriteFailure::NoSpace);
+        let plan = plan("new", &[kept(0), kept(1), PlannedIndex::Added(0)]);
+        let outcome = Alteration::commit(vec![(alteration, plan)]);
+        disk.clear_failures();
+        let count = if outcome.is_ok() { 3 } else { 2 };
+        assert_eq!(files(&*disk).len(), count, "write {after}");
+        drop((table, engine));
+        let engine = open(&Arc::new(disk.crash(after)));
+        let table = engine.open_table(TABLE).unwrap();
+        assert_eq!(table.index_count(), count, "write {after}");
+        assert_eq!(rows(&engine, &table), expected);
+        if outcome.is_ok() {
+            assert!(after > 0, "no write failed");
+            return;
+        }
+    }
 }
 
 /// Writes a row with its entry in the index that is being built, number 2.

@@ -13,7 +13,7 @@ mod common;
 use common::*;
 use std::path::Path;
 use std::sync::Arc;
-use teak_disk::{Disk, FaultDisk, MemoryDisk, Random};
+use teak_disk::{Disk, FaultDisk, MemoryDisk, Random, WriteFailure};
 use teak_engine::*;
 
 fn prepared_with_row(
@@ -119,7 +119,16 @@ fn clean_shutdown_keeps_the_promise() {
 
 #[test]
 fn a_forgotten_promise_does_not_hold_the_log() {
-    let disk = Arc::new(MemoryDisk::new());
+    forget_a_promise(false);
+}
+
+#[test]
+fn a_promise_whose_end_found_no_space_does_not_hold_the_log() {
+    forget_a_promise(true);
+}
+
+fn forget_a_promise(try_to_end: bool) {
+    let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     let oldest_segment = || {
         let files = Disk::list(&*disk, Path::new("/data")).unwrap();
@@ -131,6 +140,10 @@ fn a_forgotten_promise_does_not_hold_the_log() {
     };
     let first = oldest_segment();
     prepared_with_row(&engine, &table, "a", "x").detach();
+    if try_to_end {
+        disk.fail_write(0, WriteFailure::NoSpace);
+        assert!(engine.commit_prepared(b"x").is_err());
+    }
     for n in 0..3000 {
         commit(&engine, |t| {
             insert(t, &table, &format!("k{n:05}"), "1").unwrap();

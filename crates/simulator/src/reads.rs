@@ -48,6 +48,14 @@ impl World {
         }
     }
 
+    fn draw_mode(&mut self) -> (LockMode, ReadMode) {
+        if self.random.one_in(3) {
+            (LockMode::Shared, ReadMode::Shared)
+        } else {
+            (LockMode::Exclusive, ReadMode::Exclusive)
+        }
+    }
+
     pub(crate) fn get_locked(&mut self, place: usize, table: TableId) -> Checked {
         let shape = self.shape(table)?;
         let number = shape.draw_key(&mut self.random);
@@ -56,11 +64,7 @@ impl World {
             index: 0,
             key: shape.key(number),
         };
-        let (mode, read_mode) = if self.random.one_in(3) {
-            (LockMode::Shared, ReadMode::Shared)
-        } else {
-            (LockMode::Exclusive, ReadMode::Exclusive)
-        };
+        let (mode, read_mode) = self.draw_mode();
         let (Some(session), Some(handle)) =
             (self.sessions.get_mut(place), self.handles.get(&table))
         else {
@@ -170,11 +174,7 @@ impl World {
         let from = self.draw_place(table)?;
         let forward = self.random.one_in(2);
         let limit = 1 + self.random.below(30);
-        let (mode, read_mode) = if self.random.one_in(3) {
-            (LockMode::Shared, ReadMode::Shared)
-        } else {
-            (LockMode::Exclusive, ReadMode::Exclusive)
-        };
+        let (mode, read_mode) = self.draw_mode();
         let (Some(session), Some(handle)) =
             (self.sessions.get_mut(place), self.handles.get(&table))
         else {

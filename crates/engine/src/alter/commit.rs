@@ -30,8 +30,9 @@ impl Alteration {
     ///
     /// # Errors
     /// `InvalidArgument` when a plan does not fit its table; those of flushing,
-    /// after which the tables are as before. After an error of the log the
-    /// outcome shows when the engine is opened again.
+    /// after which the tables are as before, and `NoSpace` likewise. After
+    /// another error of the log the outcome shows when the engine is opened
+    /// again.
     pub fn commit(mut alterations: Vec<(Self, AlterationPlan)>) -> EngineResult<()> {
         let Some((first, _)) = alterations.first() else {
             return Ok(());
@@ -61,9 +62,16 @@ impl Alteration {
             for (alteration, _) in &mut alterations {
                 alteration.ended = true;
             }
-            inner.log_table_change(&Record::TablesAltered {
+            let record = Record::TablesAltered {
                 bytes: &encode_tables_altered(&tables),
-            })?;
+            };
+            if let Err(error) = inner.log_table_change(&record) {
+                // A full disk made the record void: the new files can go.
+                for (alteration, _) in &mut alterations {
+                    alteration.ended = !error.is_no_space();
+                }
+                return Err(error.into());
+            }
             let mut dropped = Vec::new();
             for ((alteration, _), outcome) in alterations.iter_mut().zip(outcomes) {
                 dropped.extend(alteration.install(outcome));

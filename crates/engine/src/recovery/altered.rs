@@ -40,7 +40,7 @@ impl Replay {
             Some(path) => self.lacking.insert(id, path),
             None => self.lacking.remove(&id),
         };
-        let table = Table::open_with(
+        let table = Table::open(
             &self.disk,
             &root,
             &entry,

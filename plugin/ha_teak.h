@@ -207,7 +207,8 @@ class ha_teak final : public handler {
   int check_pushed_condition();
   int check_pushed_filter(teak_slice primary);
   bool decode_row(teak_slice primary, teak_slice value, uchar *record, bool all_columns);
-  bool entry_is_of_row(const teak_row &entry, const uchar *record, teak_status *status);
+  bool compute_key_columns(const Share::Key &key, uchar *record);
+  bool entry_is_of_row(const teak_row &entry, uchar *record, teak_status *status);
   bool covering();
   /* A sequence keeps what it gave out, whatever becomes of the transaction. */
   bool without_rollback() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }

@@ -4,9 +4,10 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* From an entry of an index to the server's record. A secondary entry leads to its row by the primary key; when the
-   statement locks, the row is locked and read in its newest version, and may then no longer be the one that the entry
-   was of: such an entry is skipped. */
+/* From an entry of an index to the server's record. A secondary entry leads to its row by the primary key. The entry and
+   the row may be of different moments: when the statement locks, the row is locked and read in its newest version; dirty
+   reads see each index as it is; and a transaction sees its own version of a row that another one had changed after the
+   snapshot was taken, beside the entries of before. An entry that is not of its row is skipped. */
 
 #include "ha_teak.h"
 
@@ -18,7 +19,7 @@ static bool same_bytes(teak_slice left, teak_slice right) {
 
 /* Whether the scan's entries themselves hold every column that the statement reads. */
 bool ha_teak::covering() {
-  if (locking()) return false;
+  if (locking() || session_->is_past_snapshot()) return false;
   if (keyread == scan_key_) return share_->key(scan_key_).decodable_columns.holds(table->read_set);
   // A multi-range read's second handler: its rows are fetched later, by position.
   return positions_only_ && share_->primary().all_decodable();
@@ -76,18 +77,14 @@ int ha_teak::deliver_by_secondary(const teak_row &entry, uchar *record) {
   teak_row row;
   row_cursor_ = &rows_;
   teak_status status = rows_.get(rest.primary, &row);
-  if (status == TEAK_NOT_FOUND) {
-    // Locks and dirty reads see each index at its own moment; a snapshot does not.
-    if (locking() || thd_tx_isolation(ha_thd()) == ISO_READ_UNCOMMITTED) return SKIP;
-    return corrupt("a key has an entry without a row");
-  }
+  const bool may_differ =
+      locking() || session_->is_past_snapshot() || thd_tx_isolation(ha_thd()) == ISO_READ_UNCOMMITTED;
+  if (status == TEAK_NOT_FOUND) return may_differ ? SKIP : corrupt("a key has an entry without a row");
   if (status != TEAK_OK) return failure(status);
-  if (!decode_row(row.key, row.value, record, all_columns_ || locking())) return corrupt("a row is malformed");
-  if (locking()) {
-    if (!entry_is_of_row(entry, record, &status)) {
-      rows_.unlock();
-      return status == TEAK_OK ? SKIP : failure(status);
-    }
+  if (!decode_row(row.key, row.value, record, all_columns_ || may_differ)) return corrupt("a row is malformed");
+  if (may_differ && !entry_is_of_row(entry, record, &status)) {
+    rows_.unlock();
+    return status == TEAK_OK ? SKIP : failure(status);
   }
   // With keyread the server computes no virtual columns: they come from the entry.
   if (key.has_virtual_column && keyread_enabled() && !decode_entry(key, entry, rest, record))
@@ -100,17 +97,39 @@ int ha_teak::deliver_by_secondary(const teak_row &entry, uchar *record) {
   return 0;
 }
 
-/* Whether the row, now locked, still has this entry. */
-bool ha_teak::entry_is_of_row(const teak_row &entry, const uchar *record, teak_status *status) {
+/* Computes the key's virtual columns in a record that holds the others. Returns true on an error. */
+bool ha_teak::compute_key_columns(const Share::Key &key, uchar *record) {
+  const my_ptrdiff_t away = record - table->record[0];
+  auto move = [this](my_ptrdiff_t distance) {
+    for (Field **field = table->field; distance != 0 && *field != nullptr; field++) (*field)->move_field_offset(distance);
+  };
+  const KEY &columns = table->key_info[scan_key_];
+  bool failed = false;
+  move(away);
+  for (uint part = 0; part < columns.user_defined_key_parts && key.has_virtual_column; part++) {
+    Field *field = table->field[columns.key_part[part].fieldnr - 1];
+    if (field->vcol_info != nullptr && !field->vcol_info->is_stored()) failed |= table->update_virtual_field(field, true);
+  }
+  move(-away);
+  return failed;
+}
+
+/* Whether the row has this entry. */
+bool ha_teak::entry_is_of_row(const teak_row &entry, uchar *record, teak_status *status) {
   const Share::Key &key = share_->key(scan_key_);
   *status = TEAK_OK;
-  if (!key.has_virtual_column) {
+  if (!key.has_virtual_column || !locking()) {
+    // The record does not hold the virtual columns' values yet.
+    if (key.has_virtual_column && compute_key_columns(key, record)) {
+      *status = TEAK_OUT_OF_MEMORY;
+      return false;
+    }
     compared_key_.clear();
     key.codec->encode_record(record, &compared_key_);
     return compared_key_.size() <= entry.key.len &&
            memcmp(compared_key_.data(), entry.key.data, compared_key_.size()) == 0;
   }
-  // The record does not hold the virtual column's value yet. Nobody else can change the entries of a locked row.
+  // Nobody else can change the entries of a locked row.
   teak_row again;
   probe_.bind(session_, share_->table(), share_->index_of(scan_key_), lock_mode_);
   *status = probe_.get(entry.key, &again);

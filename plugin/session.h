@@ -36,6 +36,8 @@ class Session {
 
   THD *thd() const { return thd_; }
   teak_transaction *transaction() const { return transaction_; }
+  /* Entries that the snapshot sees may not be of the rows that it sees: the transaction wrote over newer ones. */
+  bool is_past_snapshot() const { return transaction_ != nullptr && teak_transaction_is_past_snapshot(transaction_); }
   teak_transaction *transaction_to_read() {
     if (transaction_ == nullptr && kind_ == Kind::WithoutRollback) use();
     return transaction_;

@@ -103,7 +103,9 @@ class Client:
             return None
         seen = rows[0][0] if rows else b""
         row = f"({key}, {group}, {seen.count(b',') + 1}, '{seen.decode()},{element}')"
-        if shape == 4:
+        if not rows:  # nothing was locked below REPEATABLE READ: another's row must not be replaced
+            done = self.run(f"INSERT INTO lists VALUES {row}")
+        elif shape == 4:
             done = self.run(f"REPLACE INTO lists VALUES {row}")
         else:
             done = self.run(f"DELETE FROM lists WHERE k = {key}") and self.run(f"INSERT INTO lists VALUES {row}")

@@ -492,6 +492,10 @@ void teak_interrupt(struct teak_transaction *transaction);
 // Whether any write of the transaction counts (was not rolled back).
 bool teak_transaction_has_writes(const struct teak_transaction *transaction);
 
+// Whether entries of secondary indexes that the transaction's snapshot sees must be compared with their rows: it may have
+// written rows whose newest versions were later than its snapshot.
+bool teak_transaction_is_past_snapshot(const struct teak_transaction *transaction);
+
 // Promises that the transaction survives a crash until it is committed or rolled back, by its handle or by its name `xid`
 // (at most 1024 bytes). It takes no further writes. A transaction without writes promises nothing and is not listed.
 // On an error the handle must be rolled back.

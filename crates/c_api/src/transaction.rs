@@ -225,6 +225,21 @@ pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_tr
     has
 }
 
+/// Whether entries of secondary indexes that the transaction's snapshot sees must be compared with their rows: it may have
+/// written rows whose newest versions were later than its snapshot.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_is_past_snapshot(
+    transaction: *const teak_transaction,
+) -> bool {
+    let mut is_past = false;
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        is_past = unsafe { reference(transaction, "transaction")?.owned() }.is_past_snapshot();
+        Ok(TEAK_OK)
+    });
+    is_past
+}
+
 /// The entry that refused a write.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -662,10 +662,9 @@ impl Cursor {
                 }
             }
             if let Newest::Live(id) | Newest::Gone(Some(id)) = found
-                && parts.snapshot_isolation
                 && parts.is_after_snapshot(id)
             {
-                return Err(EngineError::Conflict);
+                parts.take_past_snapshot()?;
             }
             return Ok(matches!(found, Newest::Live(_)));
         }

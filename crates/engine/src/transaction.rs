@@ -111,6 +111,15 @@ impl Parts<'_> {
         deadline.saturating_duration_since(now)
     }
 
+    /// Whether a row may be taken, to write it, that changed after the snapshot.
+    pub(crate) fn take_past_snapshot(&mut self) -> EngineResult<()> {
+        if self.snapshot_isolation {
+            return Err(EngineError::Conflict);
+        }
+        self.core.go_past_snapshot();
+        Ok(())
+    }
+
     /// Whether a committed write is later than the snapshot, if there is one.
     pub(crate) fn is_after_snapshot(&self, id: WriteId) -> bool {
         let Some(snapshot) = self.core.snapshot() else {
@@ -201,6 +210,14 @@ impl EngineTransaction {
             ));
         }
         Ok(())
+    }
+
+    /// Whether entries of secondary indexes that the snapshot sees must be
+    /// compared with their rows: the transaction may have written rows whose
+    /// newest versions were later than its snapshot.
+    #[must_use]
+    pub fn is_past_snapshot(&self) -> bool {
+        self.core.as_ref().is_some_and(Transaction::is_past_snapshot)
     }
 
     /// Takes the snapshot now.

@@ -311,8 +311,11 @@ impl Parts<'_> {
             match newest(self.inner, index, check.key, me, &mut self.duplicate.value)? {
                 Newest::Foreign(id) => return Ok(Some(Obstacle::Writer(id, place))),
                 Newest::Live(id) if check.need == Need::Mine => {
-                    if !locked && self.is_after_snapshot(id) {
-                        return Err(EngineError::Conflict);
+                    if self.is_after_snapshot(id) {
+                        if !locked {
+                            return Err(EngineError::Conflict);
+                        }
+                        self.take_past_snapshot()?;
                     }
                 }
                 Newest::Live(_) => {
@@ -322,6 +325,10 @@ impl Parts<'_> {
                     return Err(EngineError::DuplicateKey);
                 }
                 Newest::Gone(_) if check.need == Need::Mine => return Err(EngineError::NotFound),
+                // The snapshot sees what is gone.
+                Newest::Gone(Some(id)) if self.is_after_snapshot(id) => {
+                    self.take_past_snapshot()?;
+                }
                 Newest::Gone(_) => {}
             }
         }

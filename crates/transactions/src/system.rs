@@ -236,6 +236,7 @@ impl TransactionSystem {
     pub fn drop_snapshot(&self, transaction: &mut Transaction) {
         if let Some(snapshot) = transaction.snapshot.take() {
             self.snapshots.release(snapshot);
+            transaction.is_past_snapshot = false;
         }
     }
 

@@ -144,6 +144,8 @@ pub struct Transaction {
     /// Indexes in which it has marked ranges.
     pub(crate) marked: Vec<Arc<RangeLocks>>,
     pub(crate) snapshot: Option<CommitSequence>,
+    /// Whether it took rows that were committed after its snapshot, to write.
+    pub(crate) is_past_snapshot: bool,
 }
 
 impl Transaction {
@@ -156,6 +158,7 @@ impl Transaction {
             held: HashMap::default(),
             marked: Vec::new(),
             snapshot: None,
+            is_past_snapshot: false,
         }
     }
 
@@ -218,6 +221,20 @@ impl Transaction {
     #[must_use]
     pub fn snapshot(&self) -> Option<CommitSequence> {
         self.snapshot
+    }
+
+    /// Notes that a row was locked or written whose newest version is later
+    /// than the snapshot.
+    pub fn go_past_snapshot(&mut self) {
+        self.is_past_snapshot = true;
+    }
+
+    /// Whether its own writes may have replaced what its snapshot does not see.
+    /// Then the snapshot sees entries of secondary indexes that are no longer of
+    /// the rows that it sees.
+    #[must_use]
+    pub fn is_past_snapshot(&self) -> bool {
+        self.is_past_snapshot
     }
 
     /// Whether this transaction holds an explicit lock that covers `mode`.

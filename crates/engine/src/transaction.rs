@@ -217,7 +217,9 @@ impl EngineTransaction {
     /// newest versions were later than its snapshot.
     #[must_use]
     pub fn is_past_snapshot(&self) -> bool {
-        self.core.as_ref().is_some_and(Transaction::is_past_snapshot)
+        self.core
+            .as_ref()
+            .is_some_and(Transaction::is_past_snapshot)
     }
 
     /// Takes the snapshot now.

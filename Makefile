@@ -36,7 +36,7 @@ PLUGIN_OBJECTS := $(patsubst plugin/%.cc,$(OBJECTS)/%.o,$(sort $(wildcard plugin
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench suites clients kill-test ddl-kill flip compare full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin demo test bench suites clients kill-test ddl-kill isolation flip compare full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## this list
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -113,6 +113,9 @@ full-disk-test: build ## every kind of statement on a small file system that is 
 
 ddl-kill: build ## KILLS=20 times kill -9 during random DDL, then tables and files must agree (SEED=)
 	@scripts/ddl_kill_test.py --kills=$(KILLS) $(if $(SEED),--seed=$(SEED))
+
+isolation: build ## TRANSACTIONS=20000 concurrent transactions of each level, checked for anomalies (ENGINE=, SEED=)
+	@scripts/isolation.py --transactions=$(or $(TRANSACTIONS),20000) $(if $(ENGINE),--engine=$(ENGINE) --report) $(if $(SEED),--seed=$(SEED))
 
 flip: build ## ROUNDS=40 files damaged, stopped and running: an error or the right rows (SEED=)
 	@scripts/flip_test.py --rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED))

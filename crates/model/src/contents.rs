@@ -1,9 +1,9 @@
 //! Everything committed, without its history: what two stores are compared by.
 
-use crate::journal::Event;
+use crate::journal::{Event, Writes};
 use crate::model::{IndexSource, TableId};
 use crate::{Key, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The indexes of one table, each a map from key to value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,7 @@ pub struct TableContents {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     tables: BTreeMap<TableId, (String, TableContents)>,
+    prepared: BTreeMap<String, Writes>,
 }
 
 impl Contents {
@@ -24,6 +25,12 @@ impl Contents {
     pub fn by_name(&self) -> BTreeMap<&str, &TableContents> {
         let tables = self.tables.values();
         tables.map(|(name, table)| (name.as_str(), table)).collect()
+    }
+
+    /// The names of the prepared transactions.
+    #[must_use]
+    pub fn prepared(&self) -> BTreeSet<&str> {
+        self.prepared.keys().map(String::as_str).collect()
     }
 
     /// Does to the contents what an event says.
@@ -63,20 +70,32 @@ impl Contents {
                     contents.indexes = altered.collect();
                 }
             }
-            Event::Committed { writes } => {
-                for (place, value) in writes {
-                    let Some((_, contents)) = self.tables.get_mut(&place.table) else {
-                        continue;
-                    };
-                    let Some(index) = contents.indexes.get_mut(place.index) else {
-                        continue;
-                    };
-                    match value {
-                        Some(value) => index.insert(place.key.clone(), value.clone()),
-                        None => index.remove(&place.key),
-                    };
+            Event::Committed { writes } => self.write(writes),
+            Event::Prepared { name, writes } => {
+                self.prepared.insert(name.clone(), writes.clone());
+            }
+            Event::Ended { name, committed } => {
+                if let Some(writes) = self.prepared.remove(name)
+                    && *committed
+                {
+                    self.write(&writes);
                 }
             }
+        }
+    }
+
+    fn write(&mut self, writes: &Writes) {
+        for (place, value) in writes {
+            let Some((_, contents)) = self.tables.get_mut(&place.table) else {
+                continue;
+            };
+            let Some(index) = contents.indexes.get_mut(place.index) else {
+                continue;
+            };
+            match value {
+                Some(value) => index.insert(place.key.clone(), value.clone()),
+                None => index.remove(&place.key),
+            };
         }
     }
 }

@@ -45,9 +45,26 @@ pub enum Event {
     /// A transaction committed; `None` is a deletion.
     Committed {
         /// What it left of each key that it wrote.
-        writes: BTreeMap<Place, Option<Value>>,
+        writes: Writes,
+    },
+    /// A transaction promised to outlive a crash until it is ended.
+    Prepared {
+        /// Its name.
+        name: String,
+        /// What it left of each key that it wrote.
+        writes: Writes,
+    },
+    /// A prepared transaction ended.
+    Ended {
+        /// Its name.
+        name: String,
+        /// Whether it committed.
+        committed: bool,
     },
 }
+
+/// What a transaction left of each key; `None` is a deletion.
+pub type Writes = BTreeMap<Place, Option<Value>>;
 
 impl Model {
     /// How many events there are.
@@ -98,6 +115,7 @@ impl Model {
         assert!(events <= self.journal.len(), "there are fewer events");
         let acknowledged = self.acknowledged.min(events);
         let open = std::mem::take(&mut self.transactions);
+        let prepared = std::mem::take(&mut self.prepared);
         let tables = std::mem::take(&mut self.tables);
         let clock = self.clock;
         self.rebuild(events);
@@ -112,10 +130,12 @@ impl Model {
         }
         self.acknowledged = acknowledged;
         self.transactions = open;
+        self.prepared = prepared;
     }
 
     /// The store after a crash that left the first `events` events: the other
-    /// events never happened, and every open transaction is gone.
+    /// events never happened, and every open transaction is gone that was not
+    /// prepared.
     ///
     /// # Panics
     /// When an acknowledged event would be lost.
@@ -140,6 +160,7 @@ impl Model {
         for event in kept {
             model.happen(event);
         }
+        model.restore_prepared();
         *self = model;
     }
 }

@@ -8,7 +8,7 @@
 //!   order. A snapshot is a place in that order.
 //! - A transaction is the list of what it wrote. A savepoint is a length of
 //!   that list.
-//! - The *journal* lists every commit and table change in order. What is
+//! - The *journal* lists every commit, promise and table change in order. What is
 //!   acknowledged is a prefix of it; after a crash the store holds some prefix
 //!   at least as long, and nothing else.
 
@@ -16,6 +16,7 @@ mod contents;
 mod journal;
 mod marks;
 mod model;
+mod prepared;
 mod reads;
 mod tables;
 mod writes;

@@ -1,6 +1,6 @@
 //! The store's state and the life of transactions.
 
-use crate::journal::Event;
+use crate::journal::{Event, Writes};
 use crate::marks::Marks;
 use crate::{Key, Value};
 use std::collections::BTreeMap;
@@ -111,6 +111,8 @@ pub struct Model {
     /// Committed versions of every key, oldest first.
     pub(crate) versions: BTreeMap<Place, Vec<Version>>,
     pub(crate) transactions: BTreeMap<TransactionId, Transaction>,
+    /// The prepared ones by name, with what they wrote.
+    pub(crate) prepared: BTreeMap<String, (TransactionId, Writes)>,
     pub(crate) journal: Vec<Event>,
     pub(crate) acknowledged: usize,
     /// The place of the last commit in the commit order.
@@ -269,14 +271,24 @@ impl Model {
                 }
             }
             Event::Altered { table, indexes } => self.alter(*table, indexes),
-            Event::Committed { writes } => {
-                self.commits += 1;
-                for (place, value) in writes {
-                    let versions = self.versions.entry(place.clone()).or_default();
-                    versions.push((self.commits, value.clone()));
+            Event::Committed { writes } => self.publish(writes),
+            Event::Prepared { name, writes } => self.note_prepared(name, writes),
+            Event::Ended { name, committed } => {
+                if let Some((_, writes)) = self.prepared.remove(name)
+                    && *committed
+                {
+                    self.publish(&writes);
                 }
             }
         }
         self.journal.push(event);
+    }
+
+    fn publish(&mut self, writes: &Writes) {
+        self.commits += 1;
+        for (place, value) in writes {
+            let versions = self.versions.entry(place.clone()).or_default();
+            versions.push((self.commits, value.clone()));
+        }
     }
 }

@@ -64,6 +64,8 @@ impl World {
             .begin_alteration(handle, &definitions, Box::new(|| false));
         let alteration = match begun {
             Ok(alteration) => alteration,
+            // Nobody knows which tables a transaction wrote that outlived a crash.
+            Err(EngineError::Wait(_)) if self.has_unowned_prepared() => return Ok(Flow::On),
             Err(error) => return self.fault("beginning to alter", &error),
         };
         // A unique index cannot be checked while rows are written.

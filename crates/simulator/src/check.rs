@@ -19,13 +19,20 @@ impl World {
     pub(crate) fn check_recovered(&mut self) -> Result<(), Trouble> {
         let engine = self.engine()?;
         let found = read_everything(engine)?;
+        let names = self.names_found()?;
         let (least, most) = (self.model.acknowledged(), self.model.events());
+        let differ = |events| {
+            let expected = self.model.contents_after(events);
+            if !expected.prepared().into_iter().eq(&names) {
+                return Some(format!("prepared {names:?}, not {:?}", expected.prepared()));
+            }
+            differences(&expected, &found)
+        };
         let kept = (least..=most)
             .rev()
-            .find(|events| differences(&self.model.contents_after(*events), &found).is_none());
+            .find(|events| differ(*events).is_none());
         let Some(kept) = kept else {
-            let latest = differences(&self.model.contents_after(most), &found);
-            let oldest = differences(&self.model.contents_after(least), &found);
+            let (latest, oldest) = (differ(most), differ(least));
             return Err(Bug(format!(
                 "what was recovered is no prefix with all {least} of {most} events acknowledged; \
                  against all events: {}; against the acknowledged: {}",
@@ -38,6 +45,7 @@ impl World {
         self.report.events_lost += (most - kept) as u64;
         self.report.events_kept += (kept - least) as u64;
         self.model.recover(kept);
+        self.take_up_prepared();
         self.counters.crashed();
         self.check_counters()?;
         self.check_files()
@@ -80,6 +88,7 @@ impl World {
 
     /// In the middle of a life: everything committed is there and verifies.
     pub(crate) fn check_everything(&mut self) -> Checked {
+        self.check_prepared()?;
         let found = match read_everything(self.engine()?) {
             Ok(found) => found,
             Err(error) => return self.fault("reading everything", &error),

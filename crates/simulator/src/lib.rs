@@ -5,9 +5,9 @@
 //! 2. A *life* begins: the engine is opened, perhaps while the disk fails.
 //!    Everything on disk is compared with the oracle: what is there must be the
 //!    state after some prefix of the journal that holds every acknowledged
-//!    event. Every block is verified.
+//!    event, prepared transactions among them. Every block is verified.
 //! 3. Steps follow: interleaved transactions with savepoints, reads, locking
-//!    reads, table changes, counters, background work, checkpoints. Each answer
+//!    reads, two-phase commits, table changes, counters, background work, checkpoints. Each answer
 //!    is compared with the oracle's. A fault may be planned; an error is then
 //!    allowed, a wrong answer never.
 //! 4. The life ends by closing, by killing the process or by power loss; the
@@ -23,6 +23,7 @@ mod counters;
 mod faults;
 mod life;
 mod mood;
+mod prepared;
 mod reads;
 mod rows;
 mod steps;
@@ -53,6 +54,8 @@ pub struct Report {
     pub failed_openings: u64,
     /// Commits acknowledged.
     pub commits: u64,
+    /// Transactions prepared.
+    pub prepared: u64,
     /// Tables altered in place.
     pub alterations: u64,
     /// Events that a crash took back, none of them acknowledged.
@@ -71,6 +74,7 @@ impl Report {
         self.fault_errors += other.fault_errors;
         self.failed_openings += other.failed_openings;
         self.commits += other.commits;
+        self.prepared += other.prepared;
         self.alterations += other.alterations;
         self.events_lost += other.events_lost;
         self.events_kept += other.events_kept;

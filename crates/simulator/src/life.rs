@@ -77,6 +77,7 @@ impl World {
     fn forget_handles(&mut self) {
         self.altering = None;
         self.sessions.clear();
+        self.prepared.clear();
         self.handles.clear();
     }
 
@@ -87,6 +88,8 @@ impl World {
         while !self.sessions.is_empty() {
             self.roll_back(0);
         }
+        // What is prepared stays so.
+        self.prepared.clear();
         self.altering = None;
         self.handles.clear();
         let Some(engine) = self.engine.take() else {

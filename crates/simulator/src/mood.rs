@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Update,
     Delete,
     Commit,
+    Prepare,
+    EndPrepared,
     Rollback,
     Savepoint,
     RollbackTo,
@@ -46,12 +48,14 @@ pub(crate) enum Kind {
 }
 
 /// Weights of the kinds, before the seed bends them.
-const WEIGHTS: [(Kind, u64); 31] = [
+const WEIGHTS: [(Kind, u64); 33] = [
     (Kind::Begin, 10),
     (Kind::Insert, 50),
     (Kind::Update, 25),
     (Kind::Delete, 12),
     (Kind::Commit, 12),
+    (Kind::Prepare, 4),
+    (Kind::EndPrepared, 6),
     (Kind::Rollback, 3),
     (Kind::Savepoint, 5),
     (Kind::RollbackTo, 3),

@@ -25,6 +25,8 @@ impl World {
             Kind::Hold => self.on_table(Self::hold),
             Kind::StepHeld => self.step_held(),
             Kind::Commit => self.commit(),
+            Kind::Prepare => self.prepare(),
+            Kind::EndPrepared => self.end_prepared(),
             Kind::Rollback => {
                 if let Some(place) = self.draw_session() {
                     self.note(|| format!("  rollback of {place}"));

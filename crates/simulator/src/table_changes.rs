@@ -35,7 +35,9 @@ impl World {
     /// Whether no open transaction has used the table.
     pub(crate) fn is_idle(&self, table: TableId) -> bool {
         let touched = |session: &crate::world::Session| session.touched.contains(&table);
-        let used = self.model.is_in_use(table) || self.sessions.iter().any(touched);
+        let prepared = self.prepared.iter().filter_map(|one| one.session.as_ref());
+        let mut open = self.sessions.iter().chain(prepared);
+        let used = self.model.is_in_use(table) || open.any(touched);
         !used
     }
 

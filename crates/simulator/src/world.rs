@@ -5,6 +5,7 @@ use crate::alter::Altering;
 use crate::counters::Counters;
 use crate::faults;
 use crate::mood::Mood;
+use crate::prepared::Prepared;
 use crate::rows::Shape;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use teak_disk::{FaultDisk, Random};
@@ -69,6 +70,9 @@ pub(crate) struct World {
     pub(crate) shapes: BTreeMap<TableId, Shape>,
     pub(crate) handles: BTreeMap<TableId, TableHandle>,
     pub(crate) sessions: Vec<Session>,
+    /// Prepared transactions.
+    pub(crate) prepared: Vec<Prepared>,
+    pub(crate) names_given: u64,
     /// A table that is being altered.
     pub(crate) altering: Option<Altering>,
     pub(crate) counters: Counters,
@@ -96,6 +100,8 @@ impl World {
             shapes: BTreeMap::new(),
             handles: BTreeMap::new(),
             sessions: Vec::new(),
+            prepared: Vec::new(),
+            names_given: 0,
             altering: None,
             counters: Counters::default(),
             faulty: false,

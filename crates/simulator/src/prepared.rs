@@ -1,0 +1,154 @@
+//! Two-phase commit: transactions that outlive crashes once they are prepared,
+//! and end when their coordinator says how, here or by name.
+
+use crate::faults;
+use crate::world::{Bug, Checked, Flow, Session, World, is_full};
+use std::collections::BTreeSet;
+use teak_engine::EngineResult;
+
+/// A prepared transaction.
+pub(crate) struct Prepared {
+    name: String,
+    /// Its handle, until it is given up or a crash takes it.
+    pub(crate) session: Option<Session>,
+}
+
+impl World {
+    pub(crate) fn prepare(&mut self) -> Checked {
+        let Some(place) = self.draw_session() else {
+            return Ok(Flow::On);
+        };
+        let writes = |session: &Session| self.model.has_writes(session.model);
+        if !self.sessions.get(place).is_some_and(writes) {
+            return Ok(Flow::On);
+        }
+        let mut session = self.sessions.swap_remove(place);
+        session.held.clear();
+        self.names_given += 1;
+        let (id, name) = (session.model, format!("x{}", self.names_given));
+        self.note(|| format!("  prepare {id:?} as {name}"));
+        match session.transaction.prepare(name.as_bytes()) {
+            Ok(()) => {
+                self.model.prepare(id, &name);
+                self.report.prepared += 1;
+                if self.commit_sync {
+                    self.acknowledge();
+                }
+                let session = Some(session);
+                self.prepared.push(Prepared { name, session });
+                Ok(Flow::On)
+            }
+            Err(error) => {
+                session.transaction.rollback();
+                if is_full(&error) {
+                    self.model.rollback(id);
+                    return self.fault("preparing", &error);
+                }
+                // The next opening tells whether it was promised.
+                self.model.prepare(id, &name);
+                self.end_in_doubt("preparing", &error)
+            }
+        }
+    }
+
+    /// An error of the log after a record that may have reached the disk.
+    fn end_in_doubt(&mut self, what: &str, error: &teak_engine::EngineError) -> Checked {
+        self.allow(what, error)?;
+        if !faults::power_is_off(&self.disk) && self.engine()?.flush_log().is_ok() {
+            return Err(Bug(format!("the log works on after {what} failed")));
+        }
+        Ok(Flow::Reopen)
+    }
+
+    /// Ends a prepared transaction, or gives its handle up.
+    pub(crate) fn end_prepared(&mut self) -> Checked {
+        let count = self.prepared.len();
+        let Some(place) = self.draw(count) else {
+            return Ok(Flow::On);
+        };
+        let mut prepared = self.prepared.swap_remove(place);
+        let commits = !self.random.one_in(3);
+        let in_order = commits && self.random.one_in(3);
+        let gives_up = self.random.one_in(4);
+        let name = prepared.name.clone();
+        let outcome = match prepared.session.as_mut() {
+            Some(session) if gives_up => {
+                self.note(|| format!("  {name} is left to others"));
+                session.transaction.detach();
+                prepared.session = None;
+                self.prepared.push(prepared);
+                return Ok(Flow::On);
+            }
+            Some(session) if in_order => session.transaction.commit_ordered(),
+            Some(session) if commits => session.transaction.commit(),
+            Some(session) => session.transaction.try_rollback(),
+            None => self.end_by_name(&name, commits)?,
+        };
+        let waited = self.commit_sync && !(in_order && prepared.session.is_some());
+        self.note(|| format!("  {name} ends, commits: {commits}: {outcome:?}"));
+        let Err(error) = outcome else {
+            self.model.end_prepared(&name, commits);
+            if waited && commits && prepared.session.is_some() {
+                self.acknowledge();
+            } else if waited {
+                // Only commits write the counters that moved.
+                self.model.acknowledge();
+            }
+            return Ok(Flow::On);
+        };
+        if is_full(&error) {
+            // It stays prepared; a rollback gave the handle up.
+            if !commits {
+                prepared.session = None;
+            }
+            self.prepared.push(prepared);
+            return self.fault("ending a prepared transaction", &error);
+        }
+        self.model.end_prepared(&name, commits);
+        self.end_in_doubt("ending a prepared transaction", &error)
+    }
+
+    fn end_by_name(&self, name: &str, commits: bool) -> Checked<EngineResult<()>> {
+        let engine = self.engine()?;
+        Ok(if commits {
+            engine.commit_prepared(name.as_bytes())
+        } else {
+            engine.rollback_prepared(name.as_bytes())
+        })
+    }
+
+    /// What the engine says is prepared and owned by nobody.
+    pub(crate) fn names_found(&self) -> Checked<BTreeSet<String>> {
+        let names = self.engine()?.prepared().into_iter();
+        Ok(names
+            .map(|name| String::from_utf8_lossy(&name).into_owned())
+            .collect())
+    }
+
+    pub(crate) fn has_unowned_prepared(&self) -> bool {
+        self.prepared.iter().any(|one| one.session.is_none())
+    }
+
+    /// After opening: the coordinator has nothing but the names.
+    pub(crate) fn take_up_prepared(&mut self) {
+        let names = self.model.prepared().into_iter();
+        self.prepared = names
+            .map(|name| Prepared {
+                name,
+                session: None,
+            })
+            .collect();
+    }
+
+    /// In the middle of a life.
+    pub(crate) fn check_prepared(&self) -> Checked<()> {
+        let owned = |one: &&Prepared| one.session.is_none();
+        let expected = self.prepared.iter().filter(owned);
+        let expected: BTreeSet<String> = expected.map(|one| one.name.clone()).collect();
+        let found = self.names_found()?;
+        if found == expected {
+            return Ok(());
+        }
+        Err(Bug(format!("prepared: {found:?}, expected {expected:?}")))
+    }
+}

@@ -7,6 +7,7 @@ import ctypes
 import ctypes.util
 import os
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -48,6 +49,7 @@ def _library():
             ("mysql_fetch_row", ctypes.POINTER(pointer), [pointer]),
             ("mysql_fetch_lengths", ctypes.POINTER(ctypes.c_ulong), [pointer]),
             ("mysql_num_fields", ctypes.c_uint, [pointer]),
+            ("mysql_fetch_field_direct", pointer, [pointer, ctypes.c_uint]),
             ("mysql_field_count", ctypes.c_uint, [pointer]),
             ("mysql_free_result", None, [pointer]),
             ("mysql_affected_rows", ctypes.c_ulonglong, [pointer]),
@@ -84,6 +86,13 @@ class Connection:
 
     def run(self, statement):
         """Runs one statement; returns its rows, or the number of rows that it affected."""
+        return self._run(statement)[0]
+
+    def run_named(self, statement):
+        """Runs a statement that has rows; returns them and the names of their columns."""
+        return self._run(statement, named=True)
+
+    def _run(self, statement, named=False):
         data = statement if isinstance(statement, bytes) else statement.encode()
         if self.library.mysql_real_query(self.handle, data, len(data)):
             raise self._error(statement if isinstance(statement, str) else "")
@@ -91,8 +100,11 @@ class Connection:
         if not result:
             if self.library.mysql_errno(self.handle):
                 raise self._error(statement if isinstance(statement, str) else "")
-            return self.library.mysql_affected_rows(self.handle)
+            return self.library.mysql_affected_rows(self.handle), None
         fields = self.library.mysql_num_fields(result)
+        # A MYSQL_FIELD begins with its name.
+        names = [ctypes.cast(self.library.mysql_fetch_field_direct(result, i), ctypes.POINTER(ctypes.c_char_p))[0].decode()
+                 for i in range(fields if named else 0)]
         rows = []
         while True:
             row = self.library.mysql_fetch_row(result)
@@ -101,7 +113,7 @@ class Connection:
             lengths = self.library.mysql_fetch_lengths(result)
             rows.append(tuple(ctypes.string_at(row[i], lengths[i]) if row[i] else None for i in range(fields)))
         self.library.mysql_free_result(result)
-        return rows
+        return rows, names
 
     def value(self, statement):
         """The first column of the only row, as text."""
@@ -132,12 +144,23 @@ def alive(pid):
     return not (status.get("State", "").strip().startswith("Z") and int(status.get("Threads", "1")) <= 1)
 
 
-class Server:
-    """A private server in `directory`; options are those of scripts/server.sh."""
+def free_port():
+    """A port of the loopback interface that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
-    def __init__(self, directory, options=()):
+
+class Server:
+    """A private server in `directory`; options are those of scripts/server.sh. With a port it listens on the loopback
+    interface too, for other servers."""
+
+    def __init__(self, directory, options=(), port=None):
         self.directory = Path(directory).absolute()
         self.options = list(options)
+        self.port = port
+        if port:
+            self.options += ["--skip-networking=0", "--bind-address=127.0.0.1", f"--port={port}"]
 
     def _script(self, command, *arguments, check=True, **environment):
         done = subprocess.run([str(SCRIPT), command, str(self.directory), *arguments], text=True,

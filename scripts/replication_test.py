@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Replication between two real servers with Teak tables; afterwards both must hold the same, row by row.
+
+Scenarios, each with servers of its own:
+  row, mixed    a load of all kinds of statements, by binlog_format (replication_load.py)
+  kill          kill -9 of primary and replica while money moves (replication_kill.py); the replica logs what it applies
+  kill-plain    the same with a replica without a binary log and with four workers
+
+The last line is '<scenarios that held> passed, <scenarios that did not> failed'.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import replication_kill
+import replication_load
+from replication_load import Load
+from replication_servers import Pair, Stopped, compare, log_faults, position_faults
+from teak_server import BUILD, SqlError
+
+FAULTS_SHOWN = 12
+# Words of the error logs that no scenario may cause.
+BAD_WORDS = ("[ERROR]", "Lock wait timeout", "got signal", "assert")
+
+
+def finish(pair, databases, timeout=120):
+    """The replica catches up; returns (tables, rows, faults)."""
+    wanted = pair.catch_up(timeout)
+    with pair.primary.connect() as left, pair.replica.connect() as right:
+        tables, rows, faults = compare(left, right, databases)
+        faults += position_faults(right, wanted)
+    for server in (pair.primary, pair.replica):
+        faults += [f"{server.directory.name}'s log: {line}" for line in log_faults(server, BAD_WORDS)[:4]]
+    return tables, rows, faults
+
+
+def all_kinds(options, pair):
+    pair.create()
+    replication_load.create(pair.primary)
+    load = Load(pair.primary, options.seed, options.writers, options.seconds).run()
+    began = time.monotonic()
+    tables, rows, faults = finish(pair, [replication_load.DATABASE])
+    seconds = time.monotonic() - began
+    return load.errors + faults, (
+        f"{sum(load.counts.values())} statements and transactions of {len(load.counts)} kinds, {load.refused} refused; "
+        f"{tables} tables with {rows} rows are the same, {seconds:.1f} s to catch up and compare")
+
+
+def kills(options, pair):
+    pair.create()
+    replication_kill.create(pair.primary)
+    test = replication_kill.Kills(pair, options.seed, options.writers, options.pause)
+    for number in range(1, options.kills + 1):
+        faults, text = test.round(number)
+        print(f"kill {number:3} {text}", flush=True)
+        if faults:
+            return faults, f"at kill {number}"
+    tables, rows, faults = finish(pair, [replication_kill.DATABASE])
+    return faults, (f"{options.kills} kills, {sum(test.acknowledged)} acknowledged transactions, {test.snapshots} consistent "
+                    f"snapshots hold; {tables} tables with {rows} rows are the same")
+
+
+# Name: the scenario, and what its servers are made with.
+SCENARIOS = {
+    "row": (all_kinds, {"binlog_format": "ROW"}),
+    "mixed": (all_kinds, {"binlog_format": "MIXED"}),
+    "kill": (kills, {}),
+    "kill-plain": (kills, {"replica_options": ["--skip-log-bin", "--skip-log-slave-updates", "--slave-parallel-threads=4"]}),
+}
+
+
+def run(name, options):
+    """One scenario with its servers; prints what came out and returns whether it held."""
+    scenario, made_with = SCENARIOS[name]
+    pair = Pair(Path(options.directory).absolute() / name, **made_with)
+    try:
+        faults, text = scenario(options, pair)
+    except (SqlError, Stopped, RuntimeError) as error:
+        faults, text = [str(error)], ""
+    if not faults:
+        pair.remove()
+        print(f"{name}: {text}", flush=True)
+        return True
+    print(f"{name}: FAILED (seed {options.seed}) {text}")
+    for fault in faults[:FAULTS_SHOWN]:
+        print(f"   {fault}")
+    if len(faults) > FAULTS_SHOWN:
+        print(f"   and {len(faults) - FAULTS_SHOWN} more")
+    print(f"   the servers' directories are kept in {pair.directory}", flush=True)
+    pair.stop()
+    return False
+
+
+def main():
+    arguments = argparse.ArgumentParser(description="Replicates Teak tables between two servers and compares them.")
+    arguments.add_argument("scenario", nargs="*", help=" ".join(SCENARIOS))
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--seconds", type=float, default=5, help="how long each load goes on")
+    arguments.add_argument("--kills", type=int, default=5, help="rounds of each kill scenario")
+    arguments.add_argument("--pause", type=float, default=1.5, help="the longest while before and after a kill, in seconds")
+    arguments.add_argument("--writers", type=int, default=3)
+    arguments.add_argument("--directory", default=str(BUILD / "replication"))
+    options = arguments.parse_args()
+    unknown = set(options.scenario) - set(SCENARIOS)
+    if unknown:
+        arguments.error(f"there is no scenario {' '.join(unknown)}")
+    held = [run(name, options) for name in options.scenario or SCENARIOS]
+    print(f"{held.count(True)} passed, {held.count(False)} failed")
+    return 0 if all(held) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -36,7 +36,7 @@ PLUGIN_OBJECTS := $(patsubst plugin/%.cc,$(OBJECTS)/%.o,$(sort $(wildcard plugin
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench suites clients kill-test ddl-kill isolation flip compare full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin demo test bench suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## this list
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -88,6 +88,7 @@ bench: build ## the SQL benchmarks (ROWS=, REPEAT=, ENGINES=, WORKLOADS=)
 # ---- tests -----------------------------------------------------------------------------------------------------------
 
 KILLS ?= 20
+REPLICATION_KILLS ?= 10
 SEEDS ?= 1000
 STATEMENTS ?= 100000
 ROUNDS ?= 40
@@ -119,6 +120,12 @@ isolation: build ## TRANSACTIONS=20000 concurrent transactions of each level, ch
 
 flip: build ## ROUNDS=40 files damaged, stopped and running: an error or the right rows (SEED=)
 	@scripts/flip_test.py --rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED))
+
+replication: build ## primary and replica with Teak: all statements, parallel workers, kills, compared (SCENARIOS=, SEED=, REPLICATION_KILLS=10)
+	@scripts/replication_test.py $(SCENARIOS) --kills=$(REPLICATION_KILLS) $(if $(SEED),--seed=$(SEED))
+
+spider: build ## Spider over two servers with Teak: shards, joins, XA across them, kills (SEED=)
+	@scripts/spider_test.py $(if $(SEED),--seed=$(SEED))
 
 compare: build ## STATEMENTS=100000 random statements on Teak and InnoDB, answer by answer (SEED=, WORLD=)
 	@scripts/compare_sql.py --statements=$(STATEMENTS) $(if $(SEED),--seed=$(SEED)) $(if $(WORLD),--world=$(WORLD))

@@ -2,6 +2,8 @@
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/build
+SERVER_PLUGINS=/usr/lib/mysql/plugin
+SPIDER=$BUILD/spider    # what scripts/spider_plugin.sh unpacks
 
 say() { printf '%s\n' "-- $*"; }
 fail() { printf '%s\n' "error: $*" >&2; exit 1; }
@@ -16,13 +18,13 @@ source_version() {
         END { printf "%d.%d.%d\n", a, b, c }' "$1/VERSION"
 }
 
-# One directory with the server's plugins and ours, since a server takes a single plugin directory.
+# One directory with the server's plugins, Spider's where it was unpacked, and ours, since a server takes a single plugin directory.
 # TEAK_PLUGIN names another build of the plugin (the sanitizer's).
 make_plugin_dir() { # DIR
     local plugin ours=${TEAK_PLUGIN:-$BUILD/ha_teak.so}
     mkdir -p "$1"
-    for plugin in /usr/lib/mysql/plugin/*; do
-        [ -e "$1/$(basename "$plugin")" ] || ln -sfn "$plugin" "$1/"
+    for plugin in "$SERVER_PLUGINS"/* "$SPIDER"/*.so; do
+        [ ! -e "$plugin" ] || [ -e "$1/$(basename "$plugin")" ] || ln -sfn "$plugin" "$1/"
     done
     [ "$(readlink "$1/ha_teak.so")" = "$ours" ] || ln -sfn "$ours" "$1/ha_teak.so"
 }

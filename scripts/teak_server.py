@@ -152,15 +152,15 @@ def free_port():
 
 
 class Server:
-    """A private server in `directory`; options are those of scripts/server.sh. With a port it listens on the loopback
-    interface too, for other servers."""
+    """A private server in `directory`; options are those of scripts/server.sh. With a port it listens on an
+    address of the loopback interface too, for other servers."""
 
-    def __init__(self, directory, options=(), port=None):
+    def __init__(self, directory, options=(), port=None, address="127.0.0.1"):
         self.directory = Path(directory).absolute()
         self.options = list(options)
-        self.port = port
+        self.port, self.address = port, address
         if port:
-            self.options += ["--skip-networking=0", "--bind-address=127.0.0.1", f"--port={port}"]
+            self.options += ["--skip-networking=0", f"--bind-address={address}", f"--port={port}"]
 
     def _script(self, command, *arguments, check=True, **environment):
         done = subprocess.run([str(SCRIPT), command, str(self.directory), *arguments], text=True,

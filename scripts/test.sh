@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Everything that must hold, stage by stage; every stage runs, also after a failed one, and ends with its count. The
 # last line is the sum. The exit status is that of the worst stage.
-#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr clients suites isolation kill ddl_kill flip full-disk simulate;
-#                                  by name alone: compare
-#   SECONDS_COMPARED=60 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 SEEDS=300    how long some of them go on
+#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr clients suites isolation kill ddl_kill flip replication
+#                                  spider full-disk simulate; by name alone: compare
+#   SECONDS_COMPARED=60 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 SEEDS=300    how long some of them go on
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr clients suites isolation kill ddl_kill flip full-disk simulate
+[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr clients suites isolation kill ddl_kill flip replication spider full-disk simulate
 RESULTS=$BUILD/test
 PASSED=0 FAILED=0
 SUMMARY=()
@@ -69,6 +69,8 @@ for name; do
             ;;
         full-disk) stage full-disk scripts/full_disk_test.py ;;
         flip) stage flip scripts/flip_test.py --rounds="${ROUNDS:-15}" --seed=1 ;;
+        replication) stage replication scripts/replication_test.py --seconds=3 --kills="${REPLICATION_KILLS:-5}" ;;
+        spider) stage spider scripts/spider_test.py --seconds=2 ;;
         simulate) stage simulate scripts/simulate.sh "${SEEDS:-300}" ;;
         *) fail "There is no stage $name." ;;
     esac

@@ -3,6 +3,8 @@
 
 Scenarios, each with servers of its own:
   row, mixed    a load of all kinds of statements, by binlog_format (replication_load.py)
+  snapshot      consistent snapshots and dumps under load, by their place in the binary log; semi-synchronous replication
+                (replication_snapshot.py)
   kill          kill -9 of primary and replica while money moves (replication_kill.py); the replica logs what it applies
   kill-plain    the same with a replica without a binary log and with four workers
   parallel      transactions that meet in few rows, by slave_parallel_mode (replication_parallel.py)
@@ -18,6 +20,7 @@ from pathlib import Path
 import replication_kill
 import replication_load
 import replication_parallel
+import replication_snapshot
 from replication_load import Load
 from replication_servers import Pair, Stopped, compare, log_faults, position_faults
 from teak_server import BUILD, SqlError
@@ -83,11 +86,28 @@ def parallel(options, pair):
     return faults, f"{', '.join(told)}; {tables} tables with {rows} rows are the same"
 
 
+def snapshot(options, pair):
+    pair.create()
+    replication_kill.create(pair.primary)
+    pair.catch_up()
+    acknowledged, told = [0] * options.writers, []
+    for step in (lambda: replication_snapshot.snapshots(pair, options.seconds, options.seed, acknowledged),
+                 lambda: replication_snapshot.from_dump(pair, options.seed, acknowledged),
+                 lambda: replication_snapshot.semi_synchronous(pair, options.seconds, options.seed, acknowledged)):
+        faults, text = step()
+        told.append(text)
+        if faults:
+            return faults, "; ".join(told)
+    tables, rows, faults = finish(pair, [replication_kill.DATABASE], AWAY)
+    return faults, f"{'; '.join(told)}; {tables} tables with {rows} rows are the same"
+
+
 # Name: the scenario, and what its servers are made with.
 SCENARIOS = {
     "row": (all_kinds, {"binlog_format": "ROW"}),
     "mixed": (all_kinds, {"binlog_format": "MIXED"}),
     "parallel": (parallel, {"primary_options": ["--binlog-commit-wait-count=3", "--binlog-commit-wait-usec=2000"]}),
+    "snapshot": (snapshot, {}),
     "kill": (kills, {}),
     "kill-plain": (kills, {"replica_options": ["--skip-log-bin", "--skip-log-slave-updates", "--slave-parallel-threads=4"]}),
 }

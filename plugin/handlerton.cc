@@ -119,6 +119,13 @@ void log_message(void *, uint32_t level, const char *text, size_t length) {
     sql_print_error("TEAK: %.*s", shown, text);
 }
 
+/* One session is about to wait for another's transaction, which does not end meanwhile. A replica's workers commit in the
+   order of the primary: where the other's turn is later, the server kills it, and it is tried again. Also what the
+   primary tells its replicas of transactions that had to wait, and who hurries a delayed group commit, comes from here. */
+void wait_begins(void *waiter, void *holder) {
+  thd_rpl_deadlock_check(static_cast<THD *>(waiter), static_cast<THD *>(holder));
+}
+
 int init(void *plugin) {
   auto *hton = static_cast<handlerton *>(plugin);
 
@@ -126,6 +133,7 @@ int init(void *plugin) {
   bzero(&options, sizeof(options));
   options.directory = {reinterpret_cast<const uint8_t *>(mysql_real_data_home), strlen(mysql_real_data_home)};
   options.log_message = log_message;
+  options.wait_begins = wait_begins;
   fill_options(&options);
   teak_status status = teak_engine_open(&options, &engine);
   if (status != TEAK_OK) {

@@ -33,6 +33,9 @@
 
 #include <mysql/plugin.h>
 
+/* The server's, declared by no header: `thd` is about to wait for a transaction of `other_thd`. */
+extern "C" int thd_rpl_deadlock_check(THD *thd, THD *other_thd);
+
 namespace teak {
 
 /* Whether the connection is in a transaction of several statements, so that the end of this one is not a commit. */

@@ -40,6 +40,7 @@ teak_status Session::begin() {
   if (status != TEAK_OK) return status;
   lock_timeout_ = session_lock_timeout(thd_);
   teak_transaction_set_lock_timeout(transaction, lock_timeout_);
+  if (kind_ == Kind::Transactional) teak_transaction_set_owner(transaction, thd_);
   std::lock_guard<std::mutex> guard(kill_mutex_);
   transaction_ = transaction;
   return TEAK_OK;

@@ -145,6 +145,9 @@ typedef struct teak_options {
   void (*log_message)(void *context, uint32_t level, const char *text, size_t len);
   // Handed to log_message.
   void *log_context;
+  // Called when a transaction begins to wait for another, with their owners (see teak_transaction_set_owner), in the waiter's
+  // thread; may be NULL. The holder does not end before the call returns: it must neither wait for that nor call the engine.
+  void (*wait_begins)(void *waiter, void *holder);
 } teak_options;
 
 // Counts since the engine was opened, and sizes at this moment.
@@ -454,6 +457,11 @@ enum teak_status teak_row_ids_reserve(struct teak_table *table, uint64_t count, 
 enum teak_status teak_transaction_begin(struct teak_engine *engine,
                                         teak_isolation isolation,
                                         struct teak_transaction **transaction);
+
+// Names who runs the transaction, for the option wait_begins. The pointer is passed on, never followed; it must stay good until
+// the transaction has ended or is detached.
+enum teak_status teak_transaction_set_owner(struct teak_transaction *transaction,
+                                            void *owner);
 
 // How long the transaction waits for a row.
 enum teak_status teak_transaction_set_lock_timeout(struct teak_transaction *transaction, uint32_t milliseconds);

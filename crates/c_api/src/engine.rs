@@ -3,7 +3,7 @@
 use crate::arguments::{Context, exclusive, out, reference, store, teak_slice};
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
-use ::teak_engine::{Engine, EngineOptions, Level};
+use ::teak_engine::{Engine, EngineOptions, Level, Owner, WaitReports};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,21 @@ pub struct teak_options {
     >,
     /// Handed to log_message.
     pub log_context: *mut c_void,
+    /// Called when a transaction begins to wait for another, with their owners (see teak_transaction_set_owner), in the waiter's
+    /// thread; may be NULL. The holder does not end before the call returns: it must neither wait for that nor call the engine.
+    pub wait_begins: Option<unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void)>,
+}
+
+/// Hands reports of waits to C.
+struct Reports(unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void));
+
+impl WaitReports for Reports {
+    fn wait_begins(&self, waiter: Owner, holder: Owner) {
+        let pointer = std::ptr::with_exposed_provenance_mut;
+        // SAFETY: the callback lives as long as the engine; owners are what
+        // teak_transaction_set_owner was given, and neither transaction has ended.
+        unsafe { (self.0)(pointer(waiter.0), pointer(holder.0)) };
+    }
 }
 
 unsafe fn options_of(options: &teak_options) -> Result<EngineOptions, Failure> {
@@ -77,6 +92,9 @@ unsafe fn options_of(options: &teak_options) -> Result<EngineOptions, Failure> {
             // SAFETY: the callback and its context live as long as the engine.
             unsafe { log_message(context, level, text.as_ptr().cast(), text.len()) };
         }));
+    }
+    if let Some(wait_begins) = options.wait_begins {
+        chosen.wait_reports = Some(Arc::new(Reports(wait_begins)));
     }
     Ok(chosen)
 }

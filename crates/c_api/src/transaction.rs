@@ -8,8 +8,9 @@ use crate::arguments::{GivenUp, out, reference, store, teak_slice};
 use crate::engine::teak_engine;
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
-use ::teak_engine::{EngineTransaction, Interrupter, Isolation};
+use ::teak_engine::{EngineTransaction, Interrupter, Isolation, Owner};
 use std::cell::UnsafeCell;
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +75,21 @@ pub unsafe extern "C" fn teak_transaction_begin(
         });
         // SAFETY: checked above.
         unsafe { store(transaction, Box::into_raw(handle)) };
+        Ok(TEAK_OK)
+    })
+}
+
+/// Names who runs the transaction, for the option wait_begins. The pointer is passed on, never followed; it must stay good until
+/// the transaction has ended or is detached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_set_owner(
+    transaction: *mut teak_transaction,
+    owner: *mut c_void,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        let transaction = unsafe { reference(transaction, "transaction")?.owned() };
+        transaction.set_owner(Owner(owner.expose_provenance()));
         Ok(TEAK_OK)
     })
 }

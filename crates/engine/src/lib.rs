@@ -70,5 +70,6 @@ pub use teak_base::limits::KEY_BYTES_MAX;
 pub use teak_base::{Codec, StorageError};
 pub use teak_transactions::TransactionShared as Interrupter;
 pub use teak_transactions::WaitError;
+pub use teak_transactions::{Owner, WaitReports};
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
 pub use write::{Change, Entry};

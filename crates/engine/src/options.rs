@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use teak_transactions::WaitReports;
 use teak_tree::TreeOptions;
 
 /// How much a log message matters.
@@ -43,6 +44,9 @@ pub struct EngineOptions {
     pub lock_timeout: Duration,
     /// Where messages go.
     pub messages: Option<MessageSink>,
+    /// Who hears that a transaction begins to wait for another, both having
+    /// owners.
+    pub wait_reports: Option<Arc<dyn WaitReports>>,
     /// Names a new instance; drawn from the clock when absent.
     pub instance: Option<u64>,
     /// The shape of new and opened trees; codec and page size come from the
@@ -70,6 +74,7 @@ impl EngineOptions {
             commit_sync: true,
             lock_timeout: Duration::from_secs(4),
             messages: None,
+            wait_reports: None,
             instance: None,
             tree: TreeOptions::default(),
             memtable_bytes_min: MIB,

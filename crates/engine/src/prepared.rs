@@ -214,6 +214,7 @@ impl EngineTransaction {
             self.rollback();
             return;
         };
+        self.shared().forget_owner();
         self.hand_over();
         if let Some(core) = self.take_core() {
             self.inner.prepared.put_back(&xid, core);

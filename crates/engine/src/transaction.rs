@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use teak_base::WriteId;
 use teak_transactions::view::Reads;
-use teak_transactions::{Savepoint, Transaction, TransactionShared, View, WaitError, WriteFate};
+use teak_transactions::{
+    Owner, Savepoint, Transaction, TransactionShared, View, WaitError, WriteFate,
+};
 use teak_write_ahead_log::Record;
 
 /// What a transaction sees of others.
@@ -152,6 +154,12 @@ impl EngineTransaction {
     #[must_use]
     pub fn shared(&self) -> &Arc<TransactionShared> {
         &self.shared
+    }
+
+    /// Says who runs it, for reports of waits; forgotten when it ends or is
+    /// detached.
+    pub fn set_owner(&mut self, owner: Owner) {
+        self.shared.set_owner(owner);
     }
 
     /// How long it waits for a row.

@@ -15,6 +15,7 @@ pub mod snapshots;
 pub mod system;
 pub mod transaction;
 pub mod view;
+pub mod wait_reports;
 pub mod waits;
 pub mod write_ids;
 
@@ -27,4 +28,5 @@ pub use snapshots::Snapshots;
 pub use system::{HorizonValue, TransactionSystem};
 pub use transaction::{Savepoint, Transaction, TransactionId, TransactionShared};
 pub use view::View;
+pub use wait_reports::{Owner, WaitReports};
 pub use write_ids::{WriteFate, WriteIdTable};

@@ -11,6 +11,7 @@
 
 use crate::hash::{LockId, PassBuild};
 use crate::transaction::{TransactionId, TransactionShared};
+use crate::wait_reports::Blockers;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
@@ -245,6 +246,21 @@ impl RowLocks {
             blockers.push(ahead.transaction.id());
         }
         blockers
+    }
+
+    /// Everyone whom a queued transaction may come to wait for: all holders, and
+    /// all requests ahead of it, whatever their modes.
+    pub(crate) fn ahead_of(&self, lock: LockId, transaction: TransactionId) -> Blockers {
+        let locks = self.shard(lock).locks.lock();
+        let Some(found) = locks.get(&lock) else {
+            return Blockers::new();
+        };
+        let holders = found.holders.iter().map(|(holder, _)| *holder);
+        let queue = found.queue.iter().map(|request| request.transaction.id());
+        holders
+            .chain(queue.take_while(|id| *id != transaction))
+            .filter(|id| *id != transaction)
+            .collect()
     }
 
     /// Rows locked explicitly, by anyone.

@@ -17,12 +17,14 @@ use crate::transaction::{
     HeldLock, Savepoint, Transaction, TransactionId, TransactionShared, Wake,
 };
 use crate::view::{Reads, View};
+use crate::wait_reports::{Blockers, WaitReports, report};
 use crate::waits::{Target, WaitGraph, WriteWaits};
 use crate::write_ids::{WriteFate, WriteIdTable};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, Lsn, WriteId};
 use teak_tree::{Fate, Horizon, Resolution};
@@ -67,6 +69,7 @@ pub struct TransactionSystem {
     locks: RowLocks,
     write_waits: WriteWaits,
     graph: WaitGraph,
+    wait_reports: OnceLock<Arc<dyn WaitReports>>,
     running: [Mutex<Running>; SHARDS],
     next_transaction: AtomicU64,
     publishing: Mutex<()>,
@@ -112,6 +115,7 @@ impl TransactionSystem {
             locks: RowLocks::default(),
             write_waits: WriteWaits::default(),
             graph: WaitGraph::default(),
+            wait_reports: OnceLock::new(),
             running: Default::default(),
             next_transaction: AtomicU64::new(next_transaction.max(1)),
             publishing: Mutex::new(()),
@@ -160,6 +164,12 @@ impl TransactionSystem {
     fn shard(&self, id: TransactionId) -> Option<&Mutex<Running>> {
         self.running
             .get(usize::try_from(id.0 % SHARDS as u64).unwrap_or(0))
+    }
+
+    /// Has the waits of transactions with owners reported. Only the first call
+    /// counts.
+    pub fn set_wait_reports(&self, reports: Arc<dyn WaitReports>) {
+        self.wait_reports.get_or_init(|| reports);
     }
 
     /// Starts a transaction.
@@ -279,6 +289,7 @@ impl TransactionSystem {
     /// Makes the transaction's writes visible, in commit order, and ends it.
     /// The commit record must be as durable as the caller wants it.
     pub fn publish(&self, mut transaction: Transaction) {
+        transaction.shared().forget_owner();
         let ids = std::mem::take(&mut transaction.ids);
         if !ids.is_empty() {
             let publishing = self.publishing.lock();
@@ -294,6 +305,7 @@ impl TransactionSystem {
 
     /// Undoes everything and ends the transaction. Returns the aborted ids.
     pub fn abort(&self, mut transaction: Transaction) -> Vec<WriteId> {
+        transaction.shared().forget_owner();
         let aborted = self.rollback_to(&mut transaction, Savepoint(0));
         if !aborted.is_empty() {
             self.counts.rolled_back.fetch_add(1, Ordering::Relaxed);
@@ -306,6 +318,7 @@ impl TransactionSystem {
     /// record may or may not be durable): its writes stay undecided, locked and
     /// invisible until the engine is opened again.
     pub fn abandon(&self, mut transaction: Transaction) {
+        transaction.shared().forget_owner();
         transaction.ids.clear();
         // It stays listed as running, so that its floor keeps the log.
         self.release_all(&mut transaction);
@@ -508,10 +521,11 @@ impl TransactionSystem {
     ) -> Result<(), WaitError> {
         if !self
             .graph
-            .begin(shared.id(), target, &self.locks, &self.ids)
+            .begin(shared.id(), target.clone(), &self.locks, &self.ids)
         {
             return Err(WaitError::Deadlock);
         }
+        self.report_wait(shared, &target);
         let wake = shared.sleep_until(Instant::now() + timeout);
         self.graph.end(shared.id());
         match wake {
@@ -519,6 +533,26 @@ impl TransactionSystem {
             Wake::TimedOut => Err(WaitError::Timeout),
             Wake::Interrupted => Err(WaitError::Interrupted),
         }
+    }
+
+    /// Tells who is waited for, without any lock of this crate but the
+    /// holder's owner's. Whoever comes to stand in the way later, by an upgrade
+    /// of its lock or by taking what was waited for first, has been listed
+    /// before or is waited for anew.
+    fn report_wait(&self, waiter: &TransactionShared, target: &Target) {
+        let Some(reports) = self.wait_reports.get() else {
+            return;
+        };
+        let holders: Blockers = match target {
+            Target::Write(id) => self.ids.active_owner(*id).into_iter().collect(),
+            Target::Lock(lock) => self.locks.ahead_of(*lock, waiter.id()),
+            Target::Range(ranges) => ranges.blockers(waiter.id()),
+        };
+        let holders: SmallVec<[Arc<TransactionShared>; 4]> = holders
+            .iter()
+            .filter_map(|id| self.shard(*id)?.lock().get(&id.0).cloned())
+            .collect();
+        report(&**reports, waiter, holders.iter().map(|holder| &**holder));
     }
 
     /// Gives up one acquisition of a row; the lock goes with the last.

@@ -5,6 +5,7 @@
 use crate::hash::{LockId, PassBuild};
 use crate::range_locks::RangeLocks;
 use crate::row_locks::LockMode;
+use crate::wait_reports::Owner;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,6 +36,8 @@ pub struct TransactionShared {
     interrupted: AtomicBool,
     /// The log's end before the commit record was appended; `u64::MAX` before.
     commit_floor: AtomicU64,
+    /// Whom to name when a wait is reported; none when the end has begun.
+    owner: Mutex<Option<Owner>>,
     woken: Mutex<bool>,
     wake: Condvar,
 }
@@ -45,6 +48,7 @@ impl TransactionShared {
             id,
             interrupted: AtomicBool::new(false),
             commit_floor: AtomicU64::new(u64::MAX),
+            owner: Mutex::new(None),
             woken: Mutex::new(false),
             wake: Condvar::new(),
         }
@@ -72,6 +76,27 @@ impl TransactionShared {
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
+    }
+
+    /// Says who runs the transaction, for reports of waits.
+    pub fn set_owner(&self, owner: Owner) {
+        *self.owner.lock() = Some(owner);
+    }
+
+    /// Forgets who ran the transaction. Waits for a report under way.
+    pub fn forget_owner(&self) {
+        *self.owner.lock() = None;
+    }
+
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        *self.owner.lock()
+    }
+
+    /// Calls `report` with the owner, who is not forgotten meanwhile.
+    pub(crate) fn with_owner(&self, report: impl FnOnce(Owner)) {
+        if let Some(owner) = *self.owner.lock() {
+            report(owner);
+        }
     }
 
     /// Says that a commit record will stand at or after `floor` in the log.

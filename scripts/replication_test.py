@@ -7,6 +7,7 @@ Scenarios, each with servers of its own:
                 (replication_snapshot.py)
   kill          kill -9 of primary and replica while money moves (replication_kill.py); the replica logs what it applies
   kill-plain    the same with a replica without a binary log and with four workers
+  row-parallel  the load of row, applied by eight workers in optimistic mode
   parallel      transactions that meet in few rows, by slave_parallel_mode (replication_parallel.py)
 
 The last line is '<scenarios that held> passed, <scenarios that did not> failed'.
@@ -106,6 +107,7 @@ def snapshot(options, pair):
 SCENARIOS = {
     "row": (all_kinds, {"binlog_format": "ROW"}),
     "mixed": (all_kinds, {"binlog_format": "MIXED"}),
+    "row-parallel": (all_kinds, {"replica_options": ["--slave-parallel-threads=8", "--slave-parallel-mode=optimistic"]}),
     "parallel": (parallel, {"primary_options": ["--binlog-commit-wait-count=3", "--binlog-commit-wait-usec=2000"]}),
     "snapshot": (snapshot, {}),
     "kill": (kills, {}),

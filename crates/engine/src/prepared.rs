@@ -35,8 +35,11 @@ pub struct PreparedEntry {
 
 struct Listed {
     write_ids: Vec<WriteId>,
-    /// The transaction, once nobody but the coordinator ends it.
+    /// The transaction, once nobody but the coordinator ends it and until that
+    /// begins.
     detached: Option<Transaction>,
+    /// Nobody but the coordinator ends it.
+    is_orphan: bool,
 }
 
 /// The prepared transactions of an engine, by the coordinator's names.
@@ -58,14 +61,15 @@ impl PreparedList {
             .collect()
     }
 
-    /// Whether a transaction that only its coordinator can end has a write
-    /// between these two.
-    pub(crate) fn has_detached_write(&self, least: WriteId, greatest: WriteId) -> bool {
+    /// The writes between these two of transactions that only their coordinator
+    /// can end.
+    pub(crate) fn orphaned_writes(&self, least: WriteId, greatest: WriteId) -> Vec<WriteId> {
         let list = self.by_xid.lock();
         list.values()
-            .filter(|listed| listed.detached.is_some())
-            .flat_map(|listed| &listed.write_ids)
-            .any(|id| (least..=greatest).contains(id))
+            .filter(|listed| listed.is_orphan)
+            .flat_map(|listed| listed.write_ids.iter().copied())
+            .filter(|id| (least..=greatest).contains(id))
+            .collect()
     }
 
     fn remove(&self, xid: &[u8]) {
@@ -82,6 +86,7 @@ impl PreparedList {
     fn put_back(&self, xid: &[u8], transaction: Transaction) {
         if let Some(listed) = self.by_xid.lock().get_mut(xid) {
             listed.detached = Some(transaction);
+            listed.is_orphan = true;
         }
     }
 }
@@ -100,6 +105,7 @@ pub(crate) fn restore(inner: &Inner, found: Vec<PreparedEntry>) -> usize {
         let listed = Listed {
             write_ids: entry.write_ids,
             detached: Some(transaction),
+            is_orphan: true,
         };
         list.insert(entry.xid, listed);
     }
@@ -163,6 +169,7 @@ impl EngineTransaction {
             let listed = Listed {
                 write_ids: Vec::new(),
                 detached: None,
+                is_orphan: false,
             };
             list.insert(xid.to_vec(), listed);
         }

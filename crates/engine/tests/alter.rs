@@ -475,3 +475,40 @@ fn a_recovered_prepared_transaction_keeps_new_indexes_away() {
     check_backwards(&engine, &table, 2);
     assert_eq!(rows(&engine, &table).len(), 2);
 }
+
+#[test]
+fn a_prepared_transaction_keeps_new_indexes_away_from_its_own_tables_only() {
+    let disk = Arc::new(FaultDisk::new(3));
+    let (engine, table) = with_table(&disk);
+    engine.create_table(&definition("db/other")).unwrap();
+    let other = engine.open_table("db/other").unwrap();
+    let wanted = [added("backwards", false)];
+    let key_of = |n: u8| char::from(b'a' + n).to_string();
+    for (n, deletes) in [(0, false), (1, true)] {
+        // Ids of committed writes of both tables stand before and behind.
+        commit(&engine, |t| insert(t, &table, &key_of(n), "1").unwrap());
+        commit(&engine, |t| insert(t, &other, &key_of(n), "1").unwrap());
+        let mut prepared = begin(&engine);
+        if deletes {
+            delete(&mut prepared, &other, &key_of(n), "1").unwrap();
+        } else {
+            insert(&mut prepared, &other, "p", "1").unwrap();
+        }
+        prepared.prepare(b"x").unwrap();
+        prepared.detach();
+        commit(&engine, |t| {
+            insert(t, &table, &key_of(n + 10), "1").unwrap()
+        });
+        commit(&engine, |t| {
+            insert(t, &other, &key_of(n + 10), "1").unwrap()
+        });
+        drop(begin_alteration(&engine, &table, &wanted));
+        let refused = engine.begin_alteration(&other, &wanted, Box::new(|| false));
+        assert!(matches!(
+            refused.map(|_| ()),
+            Err(EngineError::Wait(WaitError::Timeout))
+        ));
+        engine.rollback_prepared(b"x").unwrap();
+        drop(begin_alteration(&engine, &other, &wanted));
+    }
+}

@@ -19,6 +19,7 @@
 //! was logged for them before it.
 
 mod commit;
+mod promised;
 mod segment;
 mod sorter;
 mod spill;
@@ -98,9 +99,8 @@ impl Engine {
     ///
     /// # Errors
     /// `InvalidArgument` when the table is being altered already, or the new
-    /// indexes are none; `Wait(Timeout)` when a transaction that was prepared
-    /// before the engine was opened may have written the table; `NoSpace`,
-    /// `Io`.
+    /// indexes are none; `Wait(Timeout)` when a prepared transaction that no
+    /// handle owns has written the table; `NoSpace`, `Io`.
     pub fn begin_alteration(
         &self,
         table: &TableHandle,
@@ -126,20 +126,20 @@ impl Engine {
             duplicate: Duplicate::default(),
             ended: false,
         };
+        if let Some(rows) = core.indexes.load().first()
+            && let Some((least, greatest)) = rows.tree.write_id_range()
+            && !added.is_empty()
+        {
+            let writes = inner.prepared.orphaned_writes(least, greatest);
+            if promised::holds(rows, writes, &*alteration.interrupted)? {
+                return Err(WaitError::Timeout.into());
+            }
+        }
         let _changes = inner.table_changes.lock();
         if !inner.tables.lock().by_id.contains_key(&core.id) {
             return Err(EngineError::NoSuchTable {
                 name: core.name().to_string(),
             });
-        }
-        // What a recovered transaction wrote holds no lock of the caller's. Its
-        // entries in new indexes would be missing when it commits.
-        if let Some(rows) = core.indexes.load().first()
-            && let Some((least, greatest)) = rows.tree.write_id_range()
-            && !added.is_empty()
-            && inner.prepared.has_detached_write(least, greatest)
-        {
-            return Err(WaitError::Timeout.into());
         }
         let count = core.indexes.load().len();
         if count + added.len() > INDEXES_MAX {

@@ -24,6 +24,8 @@ namespace teak {
 /* Which key of the table a key of the altered table is, or MAX_KEY when it is new. */
 uint old_key_of(const TABLE *table, const Alter_inplace_info *alter, uint new_key);
 
+class ha_teak;
+
 struct AlterContext final : public inplace_alter_handler_ctx {
   struct AddedKey {
     std::shared_ptr<const KeyCodec> codec;
@@ -32,6 +34,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
     bool nullable = false;
   };
 
+  explicit AlterContext(ha_teak *its_handler) : handler(its_handler) {}
   ~AlterContext() override { end(); }
 
   /* Undoes what was not committed: writers are told first, for the engine takes no entries then. */
@@ -42,6 +45,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
     alteration = nullptr;
   }
 
+  ha_teak *const handler;  // of the table, or of the partition
   Share *share = nullptr;
   teak_alteration *alteration = nullptr;
   std::shared_ptr<const KeyCodec> primary;  // of the altered table, like all below

@@ -92,7 +92,7 @@ bool ha_teak::raise_error(int error) {
 }
 
 bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) {
-  auto *context = new AlterContext;
+  auto *context = new AlterContext(this);
   alter->handler_ctx = context;
   std::string error;
   context->primary = altered->s->primary_key == MAX_KEY
@@ -222,8 +222,6 @@ bool ha_teak::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *alt
     if (auto *context = static_cast<AlterContext *>(alter->handler_ctx)) context->end();
     return false;
   }
-  if (set_altered_auto_increment(alter)) return true;
-
   std::vector<AlterContext *> contexts;
   if (alter->group_commit_ctx != nullptr)
     for (inplace_alter_handler_ctx **each = alter->group_commit_ctx; *each != nullptr; each++)
@@ -231,6 +229,8 @@ bool ha_teak::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *alt
   else
     contexts.push_back(static_cast<AlterContext *>(alter->handler_ctx));
   alter->group_commit_ctx = nullptr;  // all of them are committed here
+  for (AlterContext *context : contexts)
+    if (context->handler->set_altered_auto_increment(alter)) return true;
 
   std::vector<teak_alteration *> alterations;
   std::vector<teak_alteration_plan> plans;

@@ -80,3 +80,14 @@ select count(*) from sub partition (p0);
 delete from sub where a = 5;
 select count(*) from sub;
 drop table sub;
+
+# ALTER ... AUTO_INCREMENT tells every partition
+create table t (id int auto_increment primary key, n int) partition by hash (id) partitions 4;
+insert into t values (77, 1), (78, 2), (79, 3);
+delete from t;
+alter table t auto_increment = 1;
+insert into t (n) values (4), (5);
+alter table t auto_increment = 50;
+insert into t (n) values (6), (7);
+select * from t order by id;
+drop table t;

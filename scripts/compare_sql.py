@@ -162,8 +162,10 @@ def go(options):
     for text in differences:
         if not text.startswith("=="):
             print(text)
+    if any(not text.startswith("==") for text in differences):
+        print(f"the server's last words:\n{server.log_tail(20)}")
     if differences:
-        print(f"the server's last words:\n{server.log_tail(20)}\nits directory: {options.directory}")
+        print(f"the server's directory: {options.directory}")
     try:
         server.stop()
     except RuntimeError as error:

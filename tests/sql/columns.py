@@ -1,6 +1,6 @@
 """Columns of every type of MariaDB 10.11, with pools of values: its boundaries, and few enough that rows meet each other."""
 
-from .text import WIDTHS, bytes_literal, text_literal
+from .text import WIDTHS, bytes_literal, pads_in_keys_alone, text_literal
 
 INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
 DATES = ["0000-00-00", "0000-01-01", "1000-01-01", "9999-12-31", "2000-00-00", "2000-01-00", "2024-02-29", "1970-01-01",
@@ -55,7 +55,8 @@ class Column:
         if self.generated:
             parts.append(f"AS ({self.generated}) {'PERSISTENT' if self.stored else 'VIRTUAL'}")
         else:
-            parts.append("NULL" if self.nullable else "NOT NULL")
+            # A column without bytes or NULL bit stands where the next one does, and the server takes the one's key for the other's.
+            parts.append("NULL" if self.nullable or self.type in ("CHAR(0)", "BINARY(0)") else "NOT NULL")
             if self.default:
                 parts.append(f"DEFAULT {self.default}")
             if self.auto_increment:
@@ -155,6 +156,8 @@ def _text(draw, name, collations):
         length = draw.choice([0, 1, 2, 4, 10, 30, 63, 255]) if kind == "CHAR" else 60
     sized = kind in ("VARCHAR", "CHAR")
     plain = draw.random() < 0.5
+    if kind == "CHAR" and pads_in_keys_alone(collation):
+        plain = "single"
     pool = [text_literal(draw, charset, length, plain) for _ in range(14)]
     if kind.endswith("TEXT") and kind != "TINYTEXT" or length > 255:
         pool.append(f"REPEAT({text_literal(draw, charset, 2, plain)}, {draw.choice([100, 128, 300]) if sized else draw.choice([256, 1000, 9000])})")

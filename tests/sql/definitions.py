@@ -68,7 +68,7 @@ def modify_column(draw, table, collations):
     elif kind < 0.5 and column not in _key_columns(table):
         changed.nullable = not column.nullable
     elif kind < 0.6 and column.collation:
-        changed.charset, changed.collation = collations.choose(draw)
+        changed.charset, changed.collation = collations.choose_for(draw, column)
     elif kind < 0.75:
         changed.invisible = not column.invisible and (column.nullable or bool(column.default))
     elif column not in _free_columns(table):
@@ -142,7 +142,7 @@ def change_primary(draw, table, collations):
 def convert(draw, table, collations):
     if table.partition_kind.endswith("COLUMNS") and table.partition_columns[0].family == "text":
         raise Unusable
-    charset, collation = collations.choose(draw)
+    charset, collation = collations.choose_for(draw, *(column for column in table.base_columns() if column.family == "text"))
 
     def then():
         for column in table.columns:
@@ -208,8 +208,15 @@ ACTIONS = [(add_column, 8), (drop_column, 5), (modify_column, 8), (rename_column
            (change_primary, 4), (convert, 2), (force, 3), (repartition, 2)]
 
 
-def alter(draw, table, collations):
-    """One ALTER TABLE, seldom with two changes."""
+def fills_nulls(table, change):
+    """Whether NULLs become values: InnoDB takes a column's default for them in place, and zero or '' in a copy."""
+    if change.startswith("MODIFY"):
+        return " NOT NULL" in change and next(column.nullable for column in table.columns if column.name == change.split()[2])
+    return "ADD PRIMARY KEY" in change
+
+
+def alter(draw, table, collations, copies=False):
+    """One ALTER TABLE, seldom with two changes. `copies`: none in place."""
     if table.partitions and draw.random() < 0.35:
         actions = [partition_change]
     else:
@@ -226,7 +233,8 @@ def alter(draw, table, collations):
         for _, change in made:
             if change:
                 change()
-    algorithm = ", ALGORITHM=COPY" if partition_change not in actions and repartition not in actions and draw.random() < 0.4 else ""
+    copies = copies or any(fills_nulls(table, text) for text, _ in made)
+    algorithm = ", ALGORITHM=COPY" if partition_change not in actions and repartition not in actions and (copies or draw.random() < 0.3) else ""
     # InnoDB loses the row that stays, too, when IGNORE meets a duplicate while it copies.
     ignore = "IGNORE " if draw.random() < 0.1 and not table.unique_keys() and not any("UNIQUE" in text or "PRIMARY" in text for text, _ in made) else ""
     text = f"ALTER {ignore}TABLE {table.name} {', '.join(text for text, _ in made)}{algorithm}"

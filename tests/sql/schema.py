@@ -1,7 +1,7 @@
 """Random tables: columns, keys of every kind, partitions, system versioning. A `Table` is the generator's idea of what exists."""
 
 from .columns import make_column, make_generated
-from .text import WIDTHS
+from .text import WIDTHS, pads_in_keys_alone
 
 KEY_BYTES_MAX = 3072
 # Types by which RANGE COLUMNS, LIST COLUMNS and the hash of KEY may divide.
@@ -30,6 +30,13 @@ class Collations:
             charset = draw.choice(list(self.families))
             return charset, draw.choice(self.families[charset])
         return draw.choice(self.pairs)
+
+    def choose_for(self, draw, *columns):
+        """Another collation for text columns whose values stay."""
+        while True:
+            charset, collation = self.choose(draw)
+            if not pads_in_keys_alone(collation) or all(column.plain == "single" or not column.type.startswith("CHAR(") for column in columns):
+                return charset, collation
 
 
 class Key:

@@ -1,6 +1,10 @@
 """A statement to run on both engines, and what of its answer must agree."""
 
 
+# After these, SHOW WARNINGS still tells of the statement before, whose warnings may not be compared.
+KEEPS_WARNINGS = ("SET ", "COMMIT", "ROLLBACK", "START ", "BEGIN", "SAVEPOINT ", "RELEASE ", "DEALLOCATE ")
+
+
 class Statement:
     """`text` may contain {db}, the database's name.
 
@@ -12,6 +16,7 @@ class Statement:
     __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks")
 
     def __init__(self, text, ordered=False, warnings=True, counts=True, then=None, checks=False):
+        warnings = warnings and not text.startswith(KEEPS_WARNINGS)
         self.text, self.ordered, self.warnings, self.counts, self.then, self.checks = text, ordered, warnings, counts, then, checks
 
     def encoded(self, database):

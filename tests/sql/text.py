@@ -1,5 +1,7 @@
 """Text for columns of every character set: pieces that collations treat in ways of their own, and how they are written."""
 
+import unicodedata
+
 # Accents, expansions, contractions of the tailored alphabets, ignorables, widths, controls, ends of the planes.
 PIECES = ["a", "A", "b", "B", "z", "Z", "1", "10", "_", "%", "\\", "'", "-", " ", "  ", "\t", "\0", "\n", "\x7f", "~",
           "á", "Á", "à", "ä", "Ä", "å", "æ", "Æ", "ae", "ß", "ss", "SS", "ẞ", "ö", "oe", "œ", "ü", "ue", "ñ", "ł", "đ", "ð", "þ",
@@ -13,6 +15,9 @@ PIECES = ["a", "A", "b", "B", "z", "Z", "1", "10", "_", "%", "\\", "'", "-", " "
 # a prefix is no prefix of the weight (contractions, expansions, ignorables), reads through it and past it differ, on
 # InnoDB too; so only such columns get prefix keys.
 PLAIN = ["b", "B", "f", "1", "2", "_", "%", "-", " ", "~", "é", "É", "ж", "Ж", "ё", "е", "日", "本", "中", "文", "か", "カ", "😀", "𐐀", "€", "×"]
+
+# Those of them that have one weight on each level of a collation.
+SINGLE = [piece for piece in PLAIN if not unicodedata.decomposition(piece)]
 
 # What of Python's codecs tells which pieces a character set has; sets that are not named take ASCII alone.
 CODECS = {"latin1": "cp1252", "latin2": "iso8859_2", "latin5": "iso8859_9", "latin7": "iso8859_13", "cp1250": "cp1250",
@@ -31,12 +36,18 @@ WIDTHS = {"utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "ucs
 _pieces = {}
 
 
+def pads_in_keys_alone(collation):
+    """Whether a CHAR is compared with its padding in keys, and without it elsewhere, with different outcomes where characters
+    weigh nothing or more than one: a look-up by a key may then miss what a scan finds, on every engine."""
+    return "_nopad_" in collation and ("_unicode_" in collation or "_uca1400_" in collation)
+
+
 def pieces_of(charset, plain):
-    """The pieces that can be stored in the character set without loss."""
+    """The pieces that can be stored in the character set without loss. `plain`: True for PLAIN, "single" for SINGLE."""
     if (charset, plain) not in _pieces:
         codec = CODECS.get(charset, "ascii")
         found = []
-        for piece in PLAIN if plain else PIECES:
+        for piece in SINGLE if plain == "single" else PLAIN if plain else PIECES:
             try:
                 if charset in BASIC_PLANE:
                     if all(ord(letter) < 0x10000 for letter in piece):

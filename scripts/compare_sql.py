@@ -60,6 +60,25 @@ def run_world(pair, world):
     return len(history), errors, None
 
 
+def took_back(options, socket, worker, difference, history, settings):
+    """Whether InnoDB, asked again from the beginning, gives the answer that Teak gave at once. Where there are keys on
+    virtual columns it misses rows when it looks at them while other sessions' transactions or its purge go on."""
+    if difference.second is None or not any(" VIRTUAL" in statement.text for statement in history):
+        return False
+    for _ in range(5):
+        pair = Pair(socket, worker, options.directory)
+        try:
+            pair.begin(settings)
+            answers = pair.execute(history[:difference.number + 1])
+            if pair.difference(difference.statement, (answers[-1], None), (difference.second[0], None)) is None:
+                return True
+        except Difference:
+            pass
+        finally:
+            pair.close()
+    return False
+
+
 def explain(options, socket, worker, seed, difference, history, settings):
     """The difference as text, with the shortest script found."""
     lines = [f"== difference in world {seed}", difference.why, f"in: {difference.statement.text[:3000]}"]
@@ -104,7 +123,10 @@ def work(options, socket, worker, collations, results, deadline):
         done += statements
         errors += failed
         results.put(("step", statements, failed))
-        if found:
+        if found and took_back(options, socket, worker, *found, world.settings()):
+            print(f"-- in world {seed} InnoDB took an answer back: {found[0].statement.text[:200]}", flush=True)
+            worlds += 1
+        elif found:
             difference, history = found
             text = explain(options, socket, worker, seed, difference, history, world.settings())
             differences.append(text)

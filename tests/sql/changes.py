@@ -5,7 +5,7 @@ one unique key at most); in which order rows are changed without ORDER BY (so on
 AUTO_INCREMENT (so the counter is set before values are generated, and rows get explicit values otherwise).
 """
 
-from . import queries
+from . import parameters, queries
 from .statement import Statement
 from .text import quoted
 
@@ -100,7 +100,7 @@ def assignments(draw, table, order_free):
         if kind < 0.6 or order_free:
             terms.append(f"{column.name} = {value(draw, column)}")
         elif column.family == "int":
-            terms.append(f"{column.name} = {column.name} {draw.choice(['+ 1', '- 1', '* 2', '+ 10'])}")
+            terms.append(f"{column.name} = {column.name} {draw.choice(['+ 1', '+ 10'] if column.auto_increment else ['+ 1', '- 1', '* 2', '+ 10'])}")
         elif column.family == "text":
             terms.append(f"{column.name} = " + draw.choice([f"CONCAT({column.name}, ' ')", f"LEFT({column.name}, 2)", f"UPPER({column.name})",
                                                             f"CONCAT({column.name}, {column.probe(draw)})"]))
@@ -130,7 +130,7 @@ def update_joined(draw, table, tables):
         return update(draw, table, tables)
     qualified = ", ".join("x." + term for term in split_terms(terms))
     return [Statement(f"UPDATE {table.name} x JOIN {other.name} y ON x.{found[0].name} = y.{found[1].name} SET {qualified}"
-                      f"{queries.where(draw, table, 'x.')}", warnings=False)]
+                      f"{queries.where(draw, table, 'x.', used={found[0]})}", warnings=False)]
 
 
 def split_terms(terms):
@@ -171,7 +171,7 @@ def delete_joined(draw, table, tables):
         return delete(draw, table, tables)
     from_ = draw.choice(["x", "x", "x, y"])
     return [Statement(f"DELETE {from_} FROM {table.name} x JOIN {other.name} y ON x.{found[0].name} = y.{found[1].name}"
-                      f" WHERE {queries.condition(draw, table, 'x.')}", warnings=False)]
+                      f" WHERE {queries.condition(draw, table, 'x.', used={found[0]})}", warnings=False)]
 
 
 def load(draw, table, tables):
@@ -192,9 +192,21 @@ def load(draw, table, tables):
     return steps
 
 
+def bound(draw, table, tables):
+    """Through the binary protocol."""
+    kind = draw.random()
+    columns = writable(table)
+    if kind < 0.35:
+        return parameters.insert(draw, table, columns, value)
+    made = kind < 0.6 and parameters.change_of_row(draw, table, draw.choice([column for column in columns if not column.auto_increment] or [None]), value)
+    return made or parameters.select(draw, table, tables)
+
+
 def prepared(draw, table, tables):
     kind = draw.random()
-    if kind < 0.5:
+    if kind < 0.6:
+        return [bound(draw, table, tables)]
+    if kind < 0.8:
         # A parameter of another type is a string: whether such a comparison uses a key, and so how it converts, is open.
         column = draw.choice([column for column in table.columns if column.family in ("int", "decimal", "text")] or [None])
         if column is None:
@@ -211,5 +223,5 @@ def prepared(draw, table, tables):
 
 def change(draw, table, tables, in_transaction):
     maker = draw.choices([insert, insert_generated if not in_transaction else insert, insert_select, update, update_joined, delete, delete_joined,
-                          load, prepared], [12, 2, 2, 8, 1, 4, 1, 0.5, 2])[0]
+                          load, prepared], [12, 2, 2, 8, 2, 4, 2, 1, 4])[0]
     return maker(draw, table, tables)

@@ -208,11 +208,11 @@ ACTIONS = [(add_column, 8), (drop_column, 5), (modify_column, 8), (rename_column
            (change_primary, 4), (convert, 2), (force, 3), (repartition, 2)]
 
 
-def fills_nulls(table, change):
-    """Whether NULLs become values: InnoDB takes a column's default for them in place, and zero or '' in a copy."""
+def fills_in(table, change):
+    """Whether rows get values that nobody gave: in place InnoDB takes a column's default for NULL, and checks no JSON."""
     if change.startswith("MODIFY"):
         return " NOT NULL" in change and next(column.nullable for column in table.columns if column.name == change.split()[2])
-    return "ADD PRIMARY KEY" in change
+    return "ADD PRIMARY KEY" in change or " JSON NOT NULL" in change
 
 
 def alter(draw, table, collations, copies=False):
@@ -233,7 +233,7 @@ def alter(draw, table, collations, copies=False):
         for _, change in made:
             if change:
                 change()
-    copies = copies or any(fills_nulls(table, text) for text, _ in made)
+    copies = copies or any(fills_in(table, text) for text, _ in made)
     algorithm = ", ALGORITHM=COPY" if partition_change not in actions and repartition not in actions and (copies or draw.random() < 0.3) else ""
     # InnoDB loses the row that stays, too, when IGNORE meets a duplicate while it copies.
     ignore = "IGNORE " if draw.random() < 0.1 and not table.unique_keys() and not any("UNIQUE" in text or "PRIMARY" in text for text, _ in made) else ""

@@ -2,7 +2,6 @@
 
 import re
 
-from .statement import Statement
 from .wire import Lost
 
 
@@ -65,7 +64,7 @@ class Shrinker:
                 changed = False
                 for text in variants(statements[at].text):
                     old = statements[at]
-                    new = Statement(text, old.ordered, old.warnings, old.counts)
+                    new = old.with_text(text)
                     kept = self.holds(statements[:at] + [new] + statements[at + 1:], wanted)
                     if kept is not None and at < len(kept):
                         statements, changed = kept, True
@@ -77,8 +76,7 @@ class Shrinker:
         """Leaves out whole columns, from every statement that names them."""
         names = sorted(set(re.findall(r"\b(?:c|g|id|r)\d+\b", " ".join(statement.text for statement in statements))))
         for name in names:
-            changed = [Statement(without_column(statement.text, name), statement.ordered, statement.warnings, statement.counts)
-                       for statement in statements]
+            changed = [statement.with_text(without_column(statement.text, name)) for statement in statements]
             kept = self.holds(changed, wanted)
             if kept is not None:
                 statements = kept
@@ -155,4 +153,5 @@ def without_column(text, name):
 
 def script(statements):
     """What a person runs to see the difference; the engine is the session's default."""
-    return "\n".join(statement.text.replace("{db}", "test").replace("{run}", "/tmp") + ";" for statement in statements)
+    return "\n".join(statement.text.replace("{db}", "test").replace("{run}", "/tmp") + ";"
+                     + (f"  -- prepared, and executed with {statement.parameters}" if statement.parameters else "") for statement in statements)

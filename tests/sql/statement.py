@@ -9,15 +9,16 @@ class Statement:
     """`text` may contain {db}, the database's name.
 
     ordered: rows must come in the same order. warnings: they are compared. counts: affected rows, insert id and the line of
-    information are. then: called when both engines accepted it, to tell the generator's model. checks: it belongs to the
+    information are. parameters: rows of values for its '?': it is prepared once and executed with each. then: called when both engines accepted it, to tell the generator's model. checks: it belongs to the
     comparison of whole tables.
     """
 
-    __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks")
+    __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks", "parameters")
 
-    def __init__(self, text, ordered=False, warnings=True, counts=True, then=None, checks=False):
+    def __init__(self, text, ordered=False, warnings=True, counts=True, then=None, checks=False, parameters=None):
         warnings = warnings and not text.startswith(KEEPS_WARNINGS)
         self.text, self.ordered, self.warnings, self.counts, self.then, self.checks = text, ordered, warnings, counts, then, checks
+        self.parameters = parameters
 
-    def encoded(self, database):
-        return self.text.replace("{db}", database).encode("utf-8", "surrogatepass")
+    def with_text(self, text):
+        return Statement(text, self.ordered, self.warnings, self.counts, parameters=self.parameters)

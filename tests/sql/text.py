@@ -52,6 +52,9 @@ def pieces_of(charset, plain):
                 if charset in BASIC_PLANE:
                     if all(ord(letter) < 0x10000 for letter in piece):
                         found.append(piece)
+                # The server sorts and compares these by different weights.
+                elif charset == "big5" and b"\xc6" <= piece.encode(codec)[:1] <= b"\xc8":
+                    continue
                 elif piece.encode(codec) and not (codec == "ascii" and ord(piece[0]) > 126):
                     found.append(piece)
             except UnicodeEncodeError:

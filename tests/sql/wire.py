@@ -5,10 +5,17 @@ Only what comparing needs: text results as the raw bytes of their rows. A statem
 
 import socket
 import struct
+from collections import namedtuple
 
 CAPABILITIES = (1 | 4 | 8 | 0x200 | 0x2000 | 0x8000 | 0x20000 | 0x40000 | 0x80000)  # 4.1 protocol, database, results of CALL
 UTF8MB4_GENERAL_CI = 45
 MORE_RESULTS = 8
+QUERY, PREPARE, EXECUTE, CLOSE = b"\x03", b"\x16", b"\x17", b"\x19"
+LAST_PREPARED = 0xFFFFFFFF
+
+# Parameters that are no int, float, str, bytes or None.
+Number = namedtuple("Number", "digits")                        # DECIMAL
+Moment = namedtuple("Moment", "kind negative numbers micro")   # date, datetime or time; six numbers from the year to the second
 
 
 class Lost(Exception):
@@ -21,6 +28,45 @@ def length_encoded(data, at):
         return first, at + 1
     width = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
     return int.from_bytes(data[at + 1:at + 1 + width], "little"), at + 1 + width
+
+
+def sized(data):
+    """With its length in front."""
+    size = len(data)
+    return (bytes([size]) if size < 0xFB else b"\xfc" + struct.pack("<H", size) if size < 1 << 16 else b"\xfd" + struct.pack("<I", size)[:3]) + data
+
+
+def parameter(value):
+    """A parameter's type (two bytes) and its value in the binary protocol."""
+    if value is None:
+        return b"\x06\0", b""
+    if isinstance(value, int):
+        return (b"\x08\0", struct.pack("<q", value)) if value < 1 << 63 else (b"\x08\x80", struct.pack("<Q", value))
+    if isinstance(value, float):
+        return b"\x05\0", struct.pack("<d", value)
+    if isinstance(value, Number):
+        return b"\xf6\0", sized(value.digits.encode())
+    if isinstance(value, Moment):
+        year, month, day, hour, minute, second = value.numbers
+        if value.kind == "time":
+            return b"\x0b\0", struct.pack("<BBIBBBI", 12, value.negative, hour // 24, hour % 24, minute, second, value.micro)
+        if value.kind == "date":
+            return b"\x0a\0", struct.pack("<BHBB", 4, year, month, day)
+        return b"\x0c\0", struct.pack("<BHBBBBBI", 11, year, month, day, hour, minute, second, value.micro)
+    if isinstance(value, str):
+        return b"\xfd\0", sized(value.encode("utf-8", "surrogatepass"))
+    return b"\xfc\0", sized(value)
+
+
+def execution(values):
+    """The command that executes the statement prepared last."""
+    kinds = [parameter(value) for value in values]
+    nulls = bytearray((len(values) + 7) // 8)
+    for at, value in enumerate(values):
+        if value is None:
+            nulls[at // 8] |= 1 << at % 8
+    return EXECUTE + struct.pack("<IBI", LAST_PREPARED, 0, 1) + (bytes(nulls) + b"\1" + b"".join(kind for kind, _ in kinds) if values else b"") \
+        + b"".join(data for _, data in kinds)
 
 
 def fields(row):
@@ -66,10 +112,10 @@ class Session:
     def _send(self, sequence, payload):
         self.socket.sendall(struct.pack("<I", len(payload) | sequence << 24) + payload)
 
-    def send(self, statements):
-        """Sends statements (bytes). Together they must fit into the socket's buffer, or answers must be read meanwhile."""
+    def send(self, commands):
+        """Sends commands (bytes). Together they must fit into the socket's buffer, or answers must be read meanwhile."""
         try:
-            self.socket.sendall(b"".join(struct.pack("<I", len(text) + 1) + b"\x03" + text for text in statements))
+            self.socket.sendall(b"".join(struct.pack("<I", len(command)) + command for command in commands))
         except OSError as error:
             raise Lost(str(error)) from error
 
@@ -125,6 +171,19 @@ class Session:
                 return ("error", int.from_bytes(row[1:3], "little"), row[9:].decode(errors="replace")), 0
             rows.append(row)
 
+    def read_prepared(self, executions):
+        """The answers to a statement that was prepared and executed so often, as ("many", answers)."""
+        first = self._packet()
+        if first[0] == 0xFF:
+            answers = [("error", int.from_bytes(first[1:3], "little"), first[9:].decode(errors="replace"))]
+        else:
+            columns, parameters = struct.unpack_from("<HH", first, 5)
+            for count in (parameters, columns):
+                for _ in range(count + 1 if count else 0):
+                    self._packet()
+            answers = []
+        return "many", answers + [self.read() for _ in range(executions)]
+
     def run(self, statement):
-        self.send([statement if isinstance(statement, bytes) else statement.encode()])
+        self.send([QUERY + (statement if isinstance(statement, bytes) else statement.encode())])
         return self.read()

@@ -12,10 +12,13 @@
 
 namespace teak {
 
-void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, bool skip_locked) {
-  if (session != session_ || table != table_ || index != index_ || mode != mode_ || skip_locked != skip_locked_) {
+void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, bool skip_locked,
+                  bool marks_ranges) {
+  if (session != session_ || table != table_ || index != index_ || mode != mode_ || skip_locked != skip_locked_ ||
+      marks_ranges != marks_ranges_) {
     close();
     session_ = session, table_ = table, index_ = index, mode_ = mode, skip_locked_ = skip_locked;
+    marks_ranges_ = marks_ranges;
   }
   positioned_ = has_last_ = false;
   if (bounded_) set_bounds(UNBOUNDED, UNBOUNDED);
@@ -45,6 +48,7 @@ teak_status Cursor::open() {
     }
     session_->add(this);
     if (skip_locked_) teak_cursor_set_skip_locked(cursor_, true);
+    if (marks_ranges_) teak_cursor_mark_ranges(cursor_);
     positioned_ = false;
     bounds_unset_ = bounded_;
   }

@@ -30,7 +30,8 @@ class Cursor {
   Cursor &operator=(const Cursor &) = delete;
 
   /* Says what the next call reads; keeps what is open when it is the same. Forgets position and bounds. */
-  void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, bool skip_locked = false);
+  void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, bool skip_locked = false,
+            bool marks_ranges = false);
 
   /* lower <= key < upper from now on. The bytes are copied. */
   teak_status set_bounds(teak_slice lower, teak_slice upper);
@@ -65,6 +66,7 @@ class Cursor {
   uint32_t index_ = 0;
   teak_lock_mode mode_ = TEAK_LOCK_NONE;
   bool skip_locked_ = false;
+  bool marks_ranges_ = false;
   bool bounded_ = false;
   bool bounds_unset_ = false;   // the engine's cursor still has older bounds than ours
   bool positioned_ = false;     // the engine's cursor stands on the row returned last

@@ -27,9 +27,16 @@ constexpr int ATTEMPTS_MAX = 100;
 
 }  // namespace
 
+/* The server's own checks for uniqueness look for rows before one is written: none may come in between, whatever the
+   isolation. */
+static bool is_checked_by_server(const KEY &key) {
+  return key.algorithm == HA_KEY_ALG_LONG_HASH || key.without_overlaps;
+}
+
 void ha_teak::bind_scan(uint key) {
   scan_key_ = key;
-  scan_.bind(session_, share_->table(), key == MAX_KEY ? 0 : share_->index_of(key), lock_mode_, skip_locked_);
+  scan_.bind(session_, share_->table(), key == MAX_KEY ? 0 : share_->index_of(key), lock_mode_, skip_locked_,
+             key != MAX_KEY && lock_mode_ == TEAK_LOCK_EXCLUSIVE && is_checked_by_server(table->key_info[key]));
   scan_started_ = false;
   set_no_bounds();
 }

@@ -565,6 +565,10 @@ void teak_cursor_close(struct teak_cursor *cursor);
 // Whether a locking cursor passes over rows that others have locked or are writing, instead of waiting; false at first.
 enum teak_status teak_cursor_set_skip_locked(struct teak_cursor *cursor, bool skip);
 
+// Lets a locking cursor mark what it looked at under any isolation, so that nobody inserts there until the transaction ends.
+// Without this it does from REPEATABLE READ on. To be called before the first read.
+enum teak_status teak_cursor_mark_ranges(struct teak_cursor *cursor);
+
 // lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
 // middle of a scan the next step goes to the nearest key within the bounds.
 enum teak_status teak_cursor_set_bounds(struct teak_cursor *cursor, struct teak_slice lower, struct teak_slice upper);

@@ -131,6 +131,17 @@ pub unsafe extern "C" fn teak_cursor_set_skip_locked(
     })
 }
 
+/// Lets a locking cursor mark what it looked at under any isolation, so that nobody inserts there until the transaction ends.
+/// Without this it does from REPEATABLE READ on. To be called before the first read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_mark_ranges(cursor: *mut teak_cursor) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        unsafe { exclusive(cursor, "cursor") }?.cursor.mark_ranges();
+        Ok(TEAK_OK)
+    })
+}
+
 /// lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
 /// middle of a scan the next step goes to the nearest key within the bounds.
 #[unsafe(no_mangle)]

@@ -176,6 +176,14 @@ impl Cursor {
         self.skip_locked = skip;
     }
 
+    /// Lets a locking read mark what it looked at under any isolation. Without
+    /// this it does from REPEATABLE READ on. To be called before the first read.
+    pub fn mark_ranges(&mut self) {
+        if self.mode != ReadMode::Snapshot && self.marks.is_none() {
+            self.marks = Some(Marks::default());
+        }
+    }
+
     /// The row of exactly this key, if that lies within the bounds. Positions
     /// nothing.
     ///

@@ -65,7 +65,7 @@ def took_back(options, socket, worker, difference, history, settings):
     virtual columns it misses rows when it looks at them while other sessions' transactions or its purge go on."""
     if difference.second is None or not any(" VIRTUAL" in statement.text for statement in history):
         return False
-    for _ in range(5):
+    for _ in range(15):
         pair = Pair(socket, worker, options.directory)
         try:
             pair.begin(settings)

@@ -129,6 +129,10 @@ def update_joined(draw, table, tables):
     if not found or not terms or table.partitions and any(f"{column.name} =" in terms for column in table.partition_columns):
         return update(draw, table, tables)
     qualified = ", ".join("x." + term for term in split_terms(terms))
+    if other is not table and not other.partitions and not qualified.startswith(f"x.{found[0].name} =") and f", x.{found[0].name} =" not in qualified:
+        # What joins them stays: whether a row is met again after its change depends on the plan.
+        both = [term for term in split_terms(assignments(draw, other, True)) if term and not term.startswith(found[1].name + " =")]
+        qualified += "".join(", y." + term for term in both if draw.random() < 0.5)
     return [Statement(f"UPDATE {table.name} x JOIN {other.name} y ON x.{found[0].name} = y.{found[1].name} SET {qualified}"
                       f"{queries.where(draw, table, 'x.', used={found[0]})}", warnings=False)]
 
@@ -149,7 +153,14 @@ def split_terms(terms):
     return [*found, current.strip()]
 
 
+def delete_history(draw, table):
+    before = draw.choice(["", " BEFORE SYSTEM_TIME TIMESTAMP FROM_UNIXTIME(1700000050)"])
+    return [Statement(f"DELETE HISTORY FROM {table.name}{before}", warnings=False)]
+
+
 def delete(draw, table, tables):
+    if table.versioned and draw.random() < 0.1:
+        return delete_history(draw, table)
     order, total = queries.order_by(draw, table, True) if draw.random() < 0.4 else ("", False)
     limit = f" LIMIT {draw.randint(1, 5)}" if total and not table.partitions else ""
     # Never all rows by chance alone: a condition that holds for most empties the table soon enough.

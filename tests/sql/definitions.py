@@ -5,9 +5,9 @@ Their affected rows and line of information tell how many rows were copied: the 
 
 import copy
 
-from . import queries
+from . import queries, triggers
 from .columns import make_column, make_generated
-from .schema import make_key, make_partitions
+from .schema import make_hashed_key, make_key, make_partitions
 from .statement import Statement
 
 
@@ -103,7 +103,7 @@ def set_default(draw, table, collations):
 
 def add_key(draw, table, collations):
     kind = draw.choice(["KEY", "KEY", "UNIQUE"])
-    key = make_key(draw, table, kind)
+    key = make_hashed_key(draw, table) if draw.random() < 0.1 else make_key(draw, table, kind)
     if key is None:
         raise Unusable
     return f"ADD {key.definition()}", lambda: table.keys.append(key)
@@ -160,12 +160,14 @@ def force(draw, table, collations):
 
 
 def repartition(draw, table, collations):
-    if table.versioned:
+    if table.versioned and not table.partitions:
         raise Unusable
     if table.partitions and draw.random() < 0.4:
         def removed():
             table.partitions, table.partition_kind, table.partition_names, table.partition_columns = "", "", [], []
         return "REMOVE PARTITIONING", removed
+    if table.versioned:
+        raise Unusable
     changed = copy.copy(table)
     changed.partitions = ""
     make_partitions(draw, changed)
@@ -180,6 +182,8 @@ def repartition(draw, table, collations):
 
 def partition_change(draw, table, collations):
     if not table.partitions:
+        raise Unusable
+    if table.partition_kind == "SYSTEM_TIME":
         raise Unusable
     if table.partition_kind in ("HASH", "LINEAR HASH", "KEY"):
         return draw.choice(["ADD PARTITION PARTITIONS 1", "COALESCE PARTITION 1", "REBUILD PARTITION ALL", "TRUNCATE PARTITION p0"]), None
@@ -204,15 +208,25 @@ def partition_change(draw, table, collations):
     raise Unusable
 
 
+def system_versioning(draw, table, collations):
+    if table.partitions:
+        raise Unusable
+
+    def then():
+        table.versioned = not table.versioned
+    return ("DROP" if table.versioned else "ADD") + " SYSTEM VERSIONING", then
+
+
 ACTIONS = [(add_column, 8), (drop_column, 5), (modify_column, 8), (rename_column, 3), (set_default, 3), (add_key, 10), (drop_key, 7), (rename_key, 2),
-           (change_primary, 4), (convert, 2), (force, 3), (repartition, 2)]
+           (change_primary, 4), (convert, 2), (force, 3), (repartition, 2), (system_versioning, 0.7)]
 
 
-def fills_in(table, change):
-    """Whether rows get values that nobody gave: in place InnoDB takes a column's default for NULL, and checks no JSON."""
+def differs_in_place(table, change):
+    """Whether InnoDB does it otherwise in place: it takes a column's default for NULL, checks no JSON, and leaves a key on the
+    beginning of a column in the order of the old collation."""
     if change.startswith("MODIFY"):
         return " NOT NULL" in change and next(column.nullable for column in table.columns if column.name == change.split()[2])
-    return "ADD PRIMARY KEY" in change or " JSON NOT NULL" in change
+    return "ADD PRIMARY KEY" in change or " JSON NOT NULL" in change or change.startswith("CONVERT TO")
 
 
 def alter(draw, table, collations, copies=False):
@@ -233,7 +247,7 @@ def alter(draw, table, collations, copies=False):
         for _, change in made:
             if change:
                 change()
-    copies = copies or any(fills_in(table, text) for text, _ in made)
+    copies = copies or any(differs_in_place(table, text) for text, _ in made)
     algorithm = ", ALGORITHM=COPY" if partition_change not in actions and repartition not in actions and (copies or draw.random() < 0.3) else ""
     # InnoDB loses the row that stays, too, when IGNORE meets a duplicate while it copies.
     ignore = "IGNORE " if draw.random() < 0.1 and not table.unique_keys() and not any("UNIQUE" in text or "PRIMARY" in text for text, _ in made) else ""
@@ -243,8 +257,11 @@ def alter(draw, table, collations, copies=False):
 
 def other(draw, table, tables):
     """TRUNCATE, RENAME TABLE, CREATE ... SELECT, CREATE ... LIKE, HANDLER, temporary tables."""
-    kind = draw.choice(["truncate", "rename", "select", "like", "handler", "handler", "handler", "temporary", "exchange"])
+    kind = draw.choice(["truncate", "rename", "select", "like", "handler", "handler", "handler", "temporary", "exchange", "triggers", "triggers"])
     columns = table.names()
+    if kind == "triggers":
+        # Two changes of one row at the same instant are one to the history.
+        return [] if table.versioned else triggers.scene(draw, table, tables)
     if kind == "truncate":
         return [Statement(f"TRUNCATE TABLE {table.name}")] if draw.random() < 0.3 else []
     if kind == "rename":
@@ -284,7 +301,7 @@ def _pick_indexed(draw, table):
 
 
 def handler(draw, table):
-    keys = [key for key in table.keys if not table.partitions]
+    keys = [key for key in table.keys if not table.partitions and not key.hashed]
     if not keys:
         return []
     key = draw.choice(keys)

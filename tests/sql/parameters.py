@@ -55,11 +55,16 @@ def _bind(draw, column, rows, literal):
     return "?"
 
 
+def _rows(draw, table):
+    # Two changes of one row at the same instant are one to the history of a versioned table.
+    return [[] for _ in range(1 if table.versioned else draw.randint(1, 3))]
+
+
 def select(draw, table, tables):
     columns = [column for column in table.columns if column.family in queries.COMPARABLE and column.family not in ("bit", "enum")]
     if not columns:
         return queries.query(draw, table, tables)
-    rows = [[] for _ in range(draw.randint(1, 3))]
+    rows = _rows(draw, table)
     terms = []
     chosen = draw.sample(columns, min(len(columns), draw.randint(1, 2)))
     for column in chosen[:1] if queries.loses_edge(table, chosen[0], chosen) else chosen:
@@ -77,7 +82,7 @@ def select(draw, table, tables):
 
 
 def insert(draw, table, columns, literal):
-    rows = [[] for _ in range(draw.randint(1, 3))]
+    rows = _rows(draw, table)
     values = ", ".join(_bind(draw, column, rows, lambda column=column: literal(draw, column)) for column in columns)
     verb = draw.choice(["INSERT", "INSERT IGNORE", "REPLACE"])
     return Statement(f"{verb} INTO {table.name} ({', '.join(column.name for column in columns)}) VALUES ({values})", parameters=rows)
@@ -88,7 +93,7 @@ def change_of_row(draw, table, column, literal):
     key = table.total_key()
     if key is None:
         return None
-    rows = [[] for _ in range(draw.randint(1, 3))]
+    rows = _rows(draw, table)
     change = f"DELETE FROM {table.name}"
     if column and draw.random() < 0.7:
         change = f"UPDATE {table.name} SET {column.name} = " + _bind(draw, column, rows, lambda: literal(draw, column))

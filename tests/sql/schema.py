@@ -41,10 +41,10 @@ class Collations:
 
 
 class Key:
-    """Parts are (column, prefix length or 0, descending)."""
+    """Parts are (column, prefix length or 0, descending). `hashed`: too long to be stored, so the server keeps a hash of it."""
 
-    def __init__(self, kind, name, parts):
-        self.kind, self.name, self.parts = kind, name, parts
+    def __init__(self, kind, name, parts, hashed=False):
+        self.kind, self.name, self.parts, self.hashed = kind, name, parts, hashed
 
     def columns(self):
         return [column for column, _, __ in self.parts]
@@ -156,6 +156,11 @@ def make_key(draw, table, kind, columns=None, limit=None):
     return Key(kind, table.new_name("k"), parts) if parts else None
 
 
+def make_hashed_key(draw, table):
+    columns = [column for column in table.columns if column.family in ("text", "bytes") and not column.key_bytes and not column.generated and not column.compressed]
+    return Key("UNIQUE", table.new_name("k"), [(draw.choice(columns), 0, False)], hashed=True) if columns else None
+
+
 def make_table(draw, name, collations, versioned=False):
     table = Table(name)
     table.versioned = versioned
@@ -201,7 +206,7 @@ def _add_keys(draw, table, collations):
                 if column.default == "NULL":
                     column.default = ""
     for _ in range(draw.choices([0, 1, 2, 3, 5], [2, 4, 4, 2, 1])[0]):
-        key = make_key(draw, table, "UNIQUE" if draw.random() < 0.3 else "KEY")
+        key = make_hashed_key(draw, table) if draw.random() < 0.1 else make_key(draw, table, "UNIQUE" if draw.random() < 0.3 else "KEY")
         if key:
             table.keys.append(key)
 
@@ -214,6 +219,10 @@ def _allowed(table, column):
 
 def make_partitions(draw, table):
     candidates = [column for column in table.columns if _allowed(table, column) and column.key_bytes]
+    if table.versioned and draw.random() < 0.5:
+        table.partitions = " PARTITION BY SYSTEM_TIME (PARTITION ph HISTORY, PARTITION pc CURRENT)"
+        table.partition_kind, table.partition_names, table.partition_columns = "SYSTEM_TIME", [], []
+        return
     if table.versioned or not candidates or any(column.family == "geometry" for column in table.columns):
         return
     column = draw.choice(candidates)

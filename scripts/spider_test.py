@@ -180,9 +180,10 @@ class Mover(threading.Thread):
                 connection.run("COMMIT")
                 self.acknowledged.append(number)
             except SqlError as error:
-                (self.doubtful if committing else []).append(number)
+                if committing:
+                    self.doubtful.append(number)
                 self.refused += 1
-                if not error.lost and not is_conflict(error) and not is_away(error):
+                if not error.lost and not is_conflict(error) and error.number not in AWAY:
                     self.faults.append(f"transfer {number}: {error}")
                     return
                 if connection:
@@ -193,9 +194,8 @@ class Mover(threading.Thread):
             connection.close()
 
 
-def is_away(error):
-    """A backend cannot be reached, or went away in the middle (numbers of Spider and of the client library)."""
-    return error.number in (1429, 1158, 1159, 1160, 1161, 12701, 12711, 2002, 2003, 2006, 2013, 1030, 1296, 1402, 1397, 1399)
+# A backend cannot be reached, or went away in the middle: errors of Spider, of the network layer and of the client library.
+AWAY = (1429, 12701, 1158, 1159, 1160, 1161, 2002, 2003, 2006, 2013)
 
 
 def totals(cluster):

@@ -287,8 +287,14 @@ static void isolation(teak_engine *engine) {
   OK(change(writer, table, "k", "new"));
   CHECK(reads(writer, table, "k", "new") && reads(repeatable, table, "k", "old"));
   CHECK(reads(committed, table, "k", "old") && reads(dirty, table, "k", "new"));
+  /* A wait is reported when both have owners. */
+  int one, other, reported = waits_reported;
+  OK(teak_transaction_set_owner(repeatable, &one));
   CHECK(change(repeatable, table, "k", "mine") == TEAK_LOCK_TIMEOUT);
+  CHECK(waits_reported == reported);
+  OK(teak_transaction_set_owner(writer, &other));
   CHECK(put(repeatable, table, "k", "mine") == TEAK_LOCK_TIMEOUT);
+  CHECK(waits_reported == reported + 1 && last_waiter == &one && last_holder == &other);
   OK(teak_commit(writer));
   CHECK(reads(repeatable, table, "k", "old") && reads(late, table, "k", "new"));
   CHECK(reads(committed, table, "k", "old"));

@@ -42,6 +42,16 @@ static inline void on_text(void *context, const char *text, size_t len) {
 
 static int messages;
 
+/* The owners of the last reported wait, and how many were reported. */
+static void *last_waiter, *last_holder;
+static int waits_reported;
+
+static inline void on_wait(void *waiter, void *holder) {
+  last_waiter = waiter;
+  last_holder = holder;
+  waits_reported++;
+}
+
 static inline teak_engine *open_engine(const char *directory) {
   teak_options options;
   memset(&options, 0, sizeof options);
@@ -52,6 +62,7 @@ static inline teak_engine *open_engine(const char *directory) {
   options.lock_timeout_milliseconds = 50;
   options.log_message = on_message;
   options.log_context = &messages;
+  options.wait_begins = on_wait;
   teak_engine *engine = NULL;
   OK(teak_engine_open(&options, &engine));
   return engine;

@@ -12,13 +12,10 @@
 
 namespace teak {
 
-void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, bool skip_locked,
-                  bool marks_ranges) {
-  if (session != session_ || table != table_ || index != index_ || mode != mode_ || skip_locked != skip_locked_ ||
-      marks_ranges != marks_ranges_) {
+void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Manner manner) {
+  if (session != session_ || table != table_ || index != index_ || mode != mode_ || !(manner == manner_)) {
     close();
-    session_ = session, table_ = table, index_ = index, mode_ = mode, skip_locked_ = skip_locked;
-    marks_ranges_ = marks_ranges;
+    session_ = session, table_ = table, index_ = index, mode_ = mode, manner_ = manner;
   }
   positioned_ = has_last_ = false;
   if (bounded_) set_bounds(UNBOUNDED, UNBOUNDED);
@@ -47,8 +44,9 @@ teak_status Cursor::open() {
       return status;
     }
     session_->add(this);
-    if (skip_locked_) teak_cursor_set_skip_locked(cursor_, true);
-    if (marks_ranges_) teak_cursor_mark_ranges(cursor_);
+    if (manner_.skip_locked) teak_cursor_set_skip_locked(cursor_, true);
+    if (manner_.marks_ranges) teak_cursor_mark_ranges(cursor_);
+    if (manner_.keeps_rows) teak_cursor_set_keeps_rows(cursor_, true);
     positioned_ = false;
     bounds_unset_ = bounded_;
   }

@@ -30,8 +30,15 @@ class Cursor {
   Cursor &operator=(const Cursor &) = delete;
 
   /* Says what the next call reads; keeps what is open when it is the same. Forgets position and bounds. */
-  void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, bool skip_locked = false,
-            bool marks_ranges = false);
+  struct Manner {
+    bool skip_locked = false;
+    bool keeps_rows = false;    // teak_cursor_set_keeps_rows()
+    bool marks_ranges = false;  // teak_cursor_mark_ranges()
+    bool operator==(const Manner &other) const {
+      return skip_locked == other.skip_locked && keeps_rows == other.keeps_rows && marks_ranges == other.marks_ranges;
+    }
+  };
+  void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Manner manner);
 
   /* lower <= key < upper from now on. The bytes are copied. */
   teak_status set_bounds(teak_slice lower, teak_slice upper);
@@ -65,8 +72,7 @@ class Cursor {
   Cursor *newer_ = nullptr, *older_ = nullptr;  // the session's list of open cursors
   uint32_t index_ = 0;
   teak_lock_mode mode_ = TEAK_LOCK_NONE;
-  bool skip_locked_ = false;
-  bool marks_ranges_ = false;
+  Manner manner_;
   bool bounded_ = false;
   bool bounds_unset_ = false;   // the engine's cursor still has older bounds than ours
   bool positioned_ = false;     // the engine's cursor stands on the row returned last

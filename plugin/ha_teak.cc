@@ -13,6 +13,8 @@
 namespace teak {
 
 ulonglong ha_teak::table_flags() const {
+  // Statements that are logged as their text must be replayed to the same: that takes locks on what they read.
+  const ulonglong logged_as_text = thd_tx_isolation(ha_thd()) >= ISO_REPEATABLE_READ ? HA_BINLOG_STMT_CAPABLE : 0;
   return HA_REC_NOT_IN_SEQ                       // a position is a key
          | HA_NULL_IN_KEY                        // also in unique keys
          | HA_CAN_INDEX_BLOBS | HA_CAN_GEOMETRY  // geometry is stored, not indexed spatially
@@ -26,7 +28,7 @@ ulonglong ha_teak::table_flags() const {
          | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE    // delete_row() encodes every key
          | HA_DUPLICATE_POS                      // dup_ref holds the position of the row in the way
          | HA_CAN_TABLES_WITHOUT_ROLLBACK        // sequences
-         | HA_BINLOG_ROW_CAPABLE
+         | HA_BINLOG_ROW_CAPABLE | logged_as_text
          | HA_CAN_SKIP_LOCKED
          | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_ONLINE_ANALYZE;
 }
@@ -116,6 +118,7 @@ int ha_teak::reset() {
   blobs_.clear(KEEP_BYTES);
   row_.clear();
   row_.shrink(KEEP_BYTES);
+  let_go_of_auto_increment();
   writes_over_duplicates_ = false;
   all_columns_ = positions_only_ = false;
   set_no_bounds();

@@ -168,6 +168,9 @@ class ha_teak final : public handler {
 
   void request(thr_lock_type type);
   int use(THD *thd, teak_lock_mode mode);
+  void settle_locks();
+  bool replayed() const;
+  Cursor::Manner manner() const { return {skip_locked_, keeps_rows_}; }
 
   /* ---- definition ---- */
   bool raise_error(int error);
@@ -182,8 +185,12 @@ class ha_teak final : public handler {
   bool encode_secondary_keys(const uchar *record, RowKeys *row) const;
   teak_slice value_of(const RowKeys &row, uint32_t index) const;
   int refused(const teak_duplicate &duplicate);
-  teak_status lock_duplicate(uint32_t index);
+  teak_status lock_duplicate(uint32_t index, teak_lock_mode mode);
   int note_auto_increment(const uchar *record);
+  bool may_need_intervals() const;
+  int hold_auto_increment();
+  void let_go_of_auto_increment();
+  int take_interval(ulonglong offset, ulonglong increment, ulonglong *first, ulonglong *reserved);
   int next_auto_increment_in_key(ulonglong *next);
   int greatest_auto_increment(ulonglong *greatest);
   int auto_increment_of(uint key, const teak_row &entry, ulonglong *value);
@@ -231,6 +238,9 @@ class ha_teak final : public handler {
   teak_lock_mode lock_mode_ = TEAK_LOCK_NONE;
   teak_lock_mode least_lock_mode_ = TEAK_LOCK_NONE;  // of a clone: its original's
   bool skip_locked_ = false;                         // SKIP LOCKED
+  bool decides_writes_ = false;        // what is read of the table decides what the statement writes
+  bool clone_decides_writes_ = false;  // of a clone: its original's
+  bool keeps_rows_ = false;           // what is read stays as it is, for the statement's replay
   thr_lock_type requested_lock_ = TL_UNLOCK;
 
   /* Reads. scan_ walks the index of the scan, rows_ fetches rows by primary key, probe_ looks up what the server did not
@@ -259,6 +269,8 @@ class ha_teak final : public handler {
   std::vector<teak_entry> entries_;
   std::vector<teak_change> changes_;
   ByteBuffer in_the_way_;              // primary key of the row that refused the last one
+  bool holds_auto_increment_ = false;
+  int auto_increment_error_ = 0;
   ulonglong auto_increment_left_ = 0;  // rows for which the statement asked for values and that are still to come
   bool writes_over_duplicates_ = false;  // REPLACE, ON DUPLICATE KEY UPDATE: the row in the way is wanted next
 

@@ -53,7 +53,7 @@ int ha_teak::check_secondaries(THD *thd) {
   std::vector<std::unique_ptr<Cursor>> cursors(share_->indexes());
   for (uint32_t index = 1; index < share_->indexes(); index++) {
     cursors[index] = std::make_unique<Cursor>();
-    cursors[index]->bind(session_, share_->table(), index, TEAK_LOCK_NONE);
+    cursors[index]->bind(session_, share_->table(), index, TEAK_LOCK_NONE, Cursor::Manner());
   }
   table->use_all_columns();
   uint64_t rows = 0;

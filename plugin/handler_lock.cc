@@ -6,7 +6,11 @@
 
 /* Where statements begin and what they lock. A table that is written, or read FOR UPDATE, is read with exclusive row
    locks, LOCK IN SHARE MODE with shared ones; all else reads a snapshot, except that SERIALIZABLE transactions of several
-   statements read with shared locks. */
+   statements read with shared locks.
+
+   A statement that the binary log keeps as its text must do the same when it is replayed, in the order of commits. So
+   everything that it reads is read with locks, and nobody changes it before the transaction ends. READ COMMITTED and
+   below do not lock that much: there only rows are logged. */
 
 #include <algorithm>
 
@@ -48,16 +52,38 @@ Session *ha_teak::session_of(THD *thd) {
   return own_session_.get();
 }
 
+/* Whether what is read of a table decides what a statement writes. */
+static bool decides_writes(THD *thd, thr_lock_type type) {
+  // ALTER TABLE and the like read what nobody else may write.
+  if (!thd->in_sub_stmt && !thd_sqlcom_can_generate_row_events(thd)) return false;
+  // The server says so of tables that a function reads; a SELECT of its own accord is not logged.
+  if (thd_sql_command(thd) == SQLCOM_SELECT && !thd->in_sub_stmt) return type == TL_READ_NO_INSERT;
+  return type != TL_READ;
+}
+
+static bool logging_impossible(THD *thd) {
+  return thd_tx_isolation(thd) < ISO_REPEATABLE_READ && thd_binlog_format(thd) == BINLOG_FORMAT_STMT &&
+         thd_binlog_filter_ok(thd) && thd_sqlcom_can_generate_row_events(thd);
+}
+
 int ha_teak::external_lock(THD *thd, int type) {
   if (type == F_UNLCK) {
+    let_go_of_auto_increment();
     if (own_session_ != nullptr) own_session_->rollback(true);
     lock_mode_ = TEAK_LOCK_NONE;
     return 0;
+  }
+  if (type == F_WRLCK && logging_impossible(thd)) {
+    // The server would say the same, without the reason.
+    my_error(ER_BINLOG_STMT_MODE_AND_ROW_ENGINE, MYF(0),
+             " Teak is limited to row-logging when transaction isolation level is READ COMMITTED or READ UNCOMMITTED.");
+    return HA_ERR_LOGGING_IMPOSSIBLE;
   }
 #ifdef WITH_PARTITION_STORAGE_ENGINE
   // The server leaves this from a statement that needed no partition, and the next DELETE ... LIMIT by a key found nothing.
   table->all_partitions_pruned_away = false;
 #endif
+  decides_writes_ = clone_decides_writes_ || decides_writes(thd, requested_lock_);
   return use(thd, std::max(mode_for(thd, requested_lock_, type == F_WRLCK), least_lock_mode_));
 }
 
@@ -66,7 +92,20 @@ int ha_teak::use(THD *thd, teak_lock_mode mode) {
   if (session_ == nullptr) return out_of_memory();
   // The server's mutex keeps the users of a sequence apart.
   lock_mode_ = without_rollback() ? TEAK_LOCK_NONE : mode;
+  keeps_rows_ = false;
   return session_->use();
+}
+
+bool ha_teak::replayed() const {
+  THD *thd = ha_thd();
+  return decides_writes_ && logged_as_text(thd) && thd_tx_isolation(thd) >= ISO_REPEATABLE_READ &&
+         !without_rollback();
+}
+
+/* Before the first read. When the tables were locked it was not known yet how the statement is logged. */
+void ha_teak::settle_locks() {
+  keeps_rows_ = replayed();
+  if (keeps_rows_) lock_mode_ = std::max(lock_mode_, TEAK_LOCK_SHARED);
 }
 
 /* The server locks a clone for reading only, and fetches what it found through the original. */
@@ -75,6 +114,7 @@ handler *ha_teak::clone(const char *name, MEM_ROOT *memory) {
   if (copy == nullptr) return nullptr;
   auto *own = static_cast<ha_teak *>(copy);
   own->least_lock_mode_ = lock_mode_;
+  own->clone_decides_writes_ = decides_writes_;
   own->skip_locked_ = skip_locked_;
   return copy;
 }
@@ -82,6 +122,7 @@ handler *ha_teak::clone(const char *name, MEM_ROOT *memory) {
 /* A statement within LOCK TABLES, or within a function or trigger: the table stays locked between them. */
 int ha_teak::start_stmt(THD *thd, thr_lock_type type) {
   request(type);
+  decides_writes_ = decides_writes(thd, type);
   return use(thd, mode_for(thd, type, type >= TL_WRITE_ALLOW_WRITE));
 }
 

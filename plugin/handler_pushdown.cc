@@ -57,6 +57,7 @@ int ha_teak::multi_range_read_next(range_id_t *range) { return multi_range_.dsmr
 ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter, uint count,
                                              uint *buffer_bytes, uint *mode, Cost_estimate *cost) {
   multi_range_.init(this, table);
+  settle_locks();
   // Rows are locked as they are met: their order is not ours to change.
   if (locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
   return multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);

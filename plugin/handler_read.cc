@@ -35,13 +35,15 @@ static bool is_checked_by_server(const KEY &key) {
 
 void ha_teak::bind_scan(uint key) {
   scan_key_ = key;
-  scan_.bind(session_, share_->table(), key == MAX_KEY ? 0 : share_->index_of(key), lock_mode_, skip_locked_,
-             key != MAX_KEY && lock_mode_ == TEAK_LOCK_EXCLUSIVE && is_checked_by_server(table->key_info[key]));
+  Cursor::Manner how = manner();
+  how.marks_ranges =
+      key != MAX_KEY && lock_mode_ == TEAK_LOCK_EXCLUSIVE && is_checked_by_server(table->key_info[key]);
+  scan_.bind(session_, share_->table(), key == MAX_KEY ? 0 : share_->index_of(key), lock_mode_, how);
   scan_started_ = false;
   set_no_bounds();
 }
 
-void ha_teak::bind_rows() { rows_.bind(session_, share_->table(), 0, lock_mode_, skip_locked_); }
+void ha_teak::bind_rows() { rows_.bind(session_, share_->table(), 0, lock_mode_, manner()); }
 
 void ha_teak::set_no_bounds() {
   exact_ = exact_bounds_ = exact_by_get_ = false;
@@ -86,6 +88,7 @@ teak_slice ha_teak::encode_bound(uint key, const key_range &range, bool is_lower
 int ha_teak::rnd_init(bool scan) {
   if (without_rollback() && session_ != nullptr)
     if (int error = session_->use()) return error;
+  settle_locks();
   prepare_for_write();
   if (scan) bind_scan(MAX_KEY);
   bind_rows();
@@ -155,6 +158,7 @@ int ha_teak::cmp_ref(const uchar *left, const uchar *right) {
 
 int ha_teak::index_init(uint key, bool) {
   active_index = key;
+  settle_locks();
   prepare_for_write();
   bind_scan(key);
   bind_rows();

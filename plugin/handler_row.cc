@@ -131,7 +131,7 @@ bool ha_teak::entry_is_of_row(const teak_row &entry, uchar *record, teak_status 
   }
   // Nobody else can change the entries of a locked row.
   teak_row again;
-  probe_.bind(session_, share_->table(), share_->index_of(scan_key_), lock_mode_);
+  probe_.bind(session_, share_->table(), share_->index_of(scan_key_), lock_mode_, manner());
   *status = probe_.get(entry.key, &again);
   Share::EntryRest before, now;
   if (*status == TEAK_OK)

@@ -92,14 +92,14 @@ int ha_teak::refused(const teak_duplicate &duplicate) {
   return HA_ERR_FOUND_DUPP_KEY;
 }
 
-/* REPLACE and ON DUPLICATE KEY UPDATE go on with the row in the way: locks it. NOT_FOUND: it is not in the way any
-   more. */
-teak_status ha_teak::lock_duplicate(uint32_t index) {
+/* Locks the row in the way. REPLACE and ON DUPLICATE KEY UPDATE go on with it; a statement that is logged as its text
+   must meet it again when it is replayed. NOT_FOUND: it is not in the way any more. */
+teak_status ha_teak::lock_duplicate(uint32_t index, teak_lock_mode mode) {
   teak_row row;
-  rows_.bind(session_, share_->table(), 0, TEAK_LOCK_EXCLUSIVE);
-  teak_status status = rows_.get(slice(in_the_way_), &row);
+  probe_.bind(session_, share_->table(), 0, mode, manner());
+  teak_status status = probe_.get(slice(in_the_way_), &row);
   if (status != TEAK_OK || index == 0) return status;
-  probe_.bind(session_, share_->table(), index, TEAK_LOCK_EXCLUSIVE);
+  probe_.bind(session_, share_->table(), index, mode, manner());
   status = probe_.get(slice(new_.keys[index]), &row);
   if (status != TEAK_OK) return status;
   teak_slice primary;
@@ -132,7 +132,8 @@ int ha_teak::end_write(int error) {
 
 int ha_teak::write_row(const uchar *record) {
   if (table->next_number_field != nullptr && record == table->record[0]) {
-    if (int error = update_auto_increment()) return error;
+    auto_increment_error_ = 0;
+    if (int error = update_auto_increment()) return auto_increment_error_ != 0 ? auto_increment_error_ : error;
     if (auto_increment_left_ != 0) auto_increment_left_--;
   }
   if (int error = begin_write()) return error;
@@ -169,8 +170,8 @@ int ha_teak::write_row(const uchar *record) {
     if (status != TEAK_DUPLICATE_KEY) return failure(status);
     uint32_t index = duplicate.index;
     int error = refused(duplicate);
-    if (error != HA_ERR_FOUND_DUPP_KEY || !wants_duplicate) return error;
-    status = lock_duplicate(index);
+    if (error != HA_ERR_FOUND_DUPP_KEY || !(wants_duplicate || replayed())) return error;
+    status = lock_duplicate(index, wants_duplicate ? TEAK_LOCK_EXCLUSIVE : TEAK_LOCK_SHARED);
     if (status == TEAK_OK) return error;
     if (status != TEAK_NOT_FOUND) return failure(status);
     if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
@@ -203,11 +204,8 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
     share_->rows().encode(old_record, &old_row_);
     if (same(old_row_, row_)) return HA_ERR_RECORD_IS_THE_SAME;
   }
-  teak_duplicate duplicate;
-  teak_status status;
-  const Share::Building *building;
-  do {
-    building = share_->building();
+  for (;;) {
+    const Share::Building *building = share_->building();
     changes_.resize(count);
     if (building != nullptr) {
       if (!encode_building_keys(old_record, *building, &old_) || !encode_building_keys(new_record, *building, &new_))
@@ -218,10 +216,20 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
           changes_.push_back({building->first_index + i, false, slice(old_.keys[own + i]), slice(new_.keys[own + i]),
                               value_of(new_, own + i)});
     }
-    status = teak_update(session_->transaction(), share_->table(), changes_.data(), changes_.size(), &duplicate);
-  } while (building_changed(status, building));
-  if (status == TEAK_DUPLICATE_KEY) return refused(duplicate);
-  if (status != TEAK_OK) return failure(status);
+    teak_duplicate duplicate;
+    teak_status status =
+        teak_update(session_->transaction(), share_->table(), changes_.data(), changes_.size(), &duplicate);
+    if (status == TEAK_OK) break;
+    if (building_changed(status, building)) continue;
+    if (status != TEAK_DUPLICATE_KEY) return failure(status);
+    uint32_t index = duplicate.index;
+    int error = refused(duplicate);
+    if (error != HA_ERR_FOUND_DUPP_KEY || !replayed()) return error;
+    status = lock_duplicate(index, TEAK_LOCK_SHARED);
+    if (status == TEAK_OK) return error;
+    if (status != TEAK_NOT_FOUND) return failure(status);
+    if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
+  }
   return end_write(note_auto_increment(new_record));
 }
 

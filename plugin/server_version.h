@@ -33,14 +33,23 @@
 
 #include <mysql/plugin.h>
 
-/* The server's, declared by no header: `thd` is about to wait for a transaction of `other_thd`. */
-extern "C" int thd_rpl_deadlock_check(THD *thd, THD *other_thd);
+/* The server's, declared by no header. */
+extern "C" int thd_rpl_deadlock_check(THD *thd, THD *other_thd);  // `thd` is about to wait for a transaction of `other_thd`
+extern "C" int thd_binlog_format(const MYSQL_THD thd);  // BINLOG_FORMAT_UNSPEC: nothing is logged
+extern "C" bool thd_binlog_filter_ok(const MYSQL_THD thd);
+extern "C" bool thd_sqlcom_can_generate_row_events(const MYSQL_THD thd);
 
 namespace teak {
 
 /* Whether the connection is in a transaction of several statements, so that the end of this one is not a commit. */
 inline bool in_transaction_of_many_statements(THD *thd) {
   return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
+}
+
+/* Whether the running statement may stand in the binary log as its text. Within functions and triggers too, whose own
+   statements are not logged. Known once the server has locked all tables. */
+inline bool logged_as_text(THD *thd) {
+  return mysql_bin_log.is_open() && thd->variables.sql_log_bin && !thd->is_current_stmt_binlog_format_row();
 }
 
 /* 10.11 counts a plan's cost in page reads; pages of 16 KiB are what its constants were chosen for. From 11.0 on the cost

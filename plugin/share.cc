@@ -193,14 +193,16 @@ static ulonglong next_of_series(ulonglong next, ulonglong offset, ulonglong step
   return value < next ? ULONGLONG_MAX : value;
 }
 
-teak_status Share::reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, ulonglong *first,
-                                          ulonglong *reserved) {
+teak_status Share::reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, bool is_holder,
+                                          ulonglong *first, ulonglong *reserved, Counter *counter) {
   ulonglong next;
   teak_status status = next_auto_increment(&next);  // reads it from the engine
   if (status != TEAK_OK) return status;
   if (step == 0) step = 1;
 
   std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  *counter = is_holder || auto_increment_holders_ == 0 ? Counter::Free : Counter::Held;
+  if (*counter == Counter::Held) return TEAK_OK;
   *first = next_of_series(auto_increment_next_, offset, step);
   ulonglong room = (ULONGLONG_MAX - *first) / step;
   *reserved = std::min(std::max(wanted, 1ULL), room);
@@ -212,12 +214,27 @@ teak_status Share::reserve_auto_increment(ulonglong offset, ulonglong step, ulon
   return status;
 }
 
-teak_status Share::note_auto_increment(ulonglong value) {
+void Share::add_auto_increment_holder() {
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  auto_increment_holders_++;
+}
+
+void Share::remove_auto_increment_holder() {
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  auto_increment_holders_--;
+}
+
+teak_status Share::note_auto_increment(ulonglong value, bool is_holder, Counter *counter) {
+  *counter = Counter::Free;
   ulonglong next;
   teak_status status = next_auto_increment(&next);
   if (status != TEAK_OK || value < next) return status;
   std::lock_guard<std::mutex> guard(auto_increment_mutex_);
   if (value < auto_increment_next_) return TEAK_OK;
+  if (!is_holder && auto_increment_holders_ != 0) {
+    *counter = Counter::Held;
+    return TEAK_OK;
+  }
   next = value == ULONGLONG_MAX ? value : value + 1;
   status = teak_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
   if (status == TEAK_OK) auto_increment_next_ = next;

@@ -119,11 +119,17 @@ class Share final : public Handler_share {
 
   /* The value after the last one, at least 1. */
   teak_status next_auto_increment(ulonglong *value);
-  /* Reserves values first, first + step, ... that are all `offset` modulo `step`; `reserved` receives how many. */
-  teak_status reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, ulonglong *first,
-                                     ulonglong *reserved);
-  /* A row was written with this value. */
-  teak_status note_auto_increment(ulonglong value);
+  /* Statements that hold the counter, or wait for it: while there are any, nobody else moves it. Who holds it of several is
+     a lock of the engine. */
+  void add_auto_increment_holder();
+  void remove_auto_increment_holder();
+  enum class Counter { Free, Held };
+  /* Reserves values first, first + step, ... that are all `offset` modulo `step`; `reserved` receives how many. Held: the
+     caller must hold it first, and nothing was reserved. */
+  teak_status reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, bool is_holder, ulonglong *first,
+                                     ulonglong *reserved, Counter *counter);
+  /* A row was written with this value. Held: as above. */
+  teak_status note_auto_increment(ulonglong value, bool is_holder, Counter *counter);
   teak_status set_auto_increment(ulonglong next);
 
   /* ---- hidden primary keys ---- */
@@ -170,6 +176,7 @@ class Share final : public Handler_share {
 
   std::mutex auto_increment_mutex_;
   ulonglong auto_increment_next_ = 0;  // 0: not read yet
+  uint auto_increment_holders_ = 0;
 
   std::atomic<const Building *> building_{nullptr};
   std::vector<std::unique_ptr<const Building>> buildings_;  // changed by the one ALTER that there is

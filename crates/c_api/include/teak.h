@@ -450,6 +450,13 @@ enum teak_status teak_counter_advance(struct teak_table *table, uint32_t counter
 // Sets a counter, up or down.
 enum teak_status teak_counter_set(struct teak_table *table, uint32_t counter, uint64_t value);
 
+// Locks a counter until it is unlocked as often, or the transaction ends. Waits as for a row. The other calls on counters do
+// not look for this lock: it is between those who take it.
+enum teak_status teak_counter_lock(struct teak_transaction *transaction, struct teak_table *table, uint32_t counter);
+
+// Gives a counter up; nothing happens when the transaction does not hold it.
+enum teak_status teak_counter_unlock(struct teak_transaction *transaction, struct teak_table *table, uint32_t counter);
+
 // Reserves `count` hidden row ids; never given twice, also after a crash.
 enum teak_status teak_row_ids_reserve(struct teak_table *table, uint64_t count, uint64_t *first);
 
@@ -568,6 +575,10 @@ enum teak_status teak_cursor_set_skip_locked(struct teak_cursor *cursor, bool sk
 // Lets a locking cursor mark what it looked at under any isolation, so that nobody inserts there until the transaction ends.
 // Without this it does from REPEATABLE READ on. To be called before the first read.
 enum teak_status teak_cursor_mark_ranges(struct teak_cursor *cursor);
+
+// Whether nobody may change what a locking cursor looked at until its transaction ends, also what it unlocked; false at
+// first, and always below repeatable read. To be set before the first row is read.
+enum teak_status teak_cursor_set_keeps_rows(struct teak_cursor *cursor, bool keeps);
 
 // lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
 // middle of a scan the next step goes to the nearest key within the bounds.

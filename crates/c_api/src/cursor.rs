@@ -142,6 +142,22 @@ pub unsafe extern "C" fn teak_cursor_mark_ranges(cursor: *mut teak_cursor) -> te
     })
 }
 
+/// Whether nobody may change what a locking cursor looked at until its transaction ends, also what it unlocked; false at
+/// first, and always below repeatable read. To be set before the first row is read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_set_keeps_rows(
+    cursor: *mut teak_cursor,
+    keeps: bool,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        unsafe { exclusive(cursor, "cursor") }?
+            .cursor
+            .set_keeps_rows(keeps);
+        Ok(TEAK_OK)
+    })
+}
+
 /// lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
 /// middle of a scan the next step goes to the nearest key within the bounds.
 #[unsafe(no_mangle)]

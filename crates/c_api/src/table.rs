@@ -4,6 +4,7 @@ use crate::arguments::{array, out, reference, store, teak_slice};
 use crate::engine::teak_engine;
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
+use crate::transaction::teak_transaction;
 use ::teak_engine::{Codec, IndexDefinition, TableDefinition, TableHandle};
 use std::ffi::{c_char, c_void};
 
@@ -446,6 +447,47 @@ pub unsafe extern "C" fn teak_counter_set(
         // SAFETY: pointers as promised in `arguments`.
         let table = unsafe { reference(table, "table") }?;
         table.handle.set_counter(counter_number(counter)?, value)?;
+        Ok(TEAK_OK)
+    })
+}
+
+/// Locks a counter until it is unlocked as often, or the transaction ends. Waits as for a row. The other calls on counters do
+/// not look for this lock: it is between those who take it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_counter_lock(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    counter: u32,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`; the transaction is used by its owner.
+        let (owned, table) = unsafe {
+            (
+                reference(transaction, "transaction")?.owned(),
+                reference(table, "table")?,
+            )
+        };
+        owned.lock_counter(&table.handle, counter_number(counter)?)?;
+        Ok(TEAK_OK)
+    })
+}
+
+/// Gives a counter up; nothing happens when the transaction does not hold it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_counter_unlock(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    counter: u32,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`; the transaction is used by its owner.
+        let (owned, table) = unsafe {
+            (
+                reference(transaction, "transaction")?.owned(),
+                reference(table, "table")?,
+            )
+        };
+        owned.unlock_counter(&table.handle, counter_number(counter)?)?;
         Ok(TEAK_OK)
     })
 }

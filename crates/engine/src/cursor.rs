@@ -9,6 +9,10 @@
 //!    again, because it may have changed before the lock was held. A row that
 //!    is gone then is skipped and its lock given up.
 //!
+//! A cursor may be told to keep what it sees as it is until the transaction
+//! ends ([`Cursor::set_keeps_rows`]). Scans of the primary index do it by the
+//! ranges that they mark, so a long one needs no lock for each row.
+//!
 //! With SKIP LOCKED nothing is waited for: an entry whose writer is undecided
 //! is read in its last committed version, and a row that another transaction
 //! writes or has locked is passed over.
@@ -24,7 +28,7 @@ use crate::write::{Newest, newest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_transactions::view::Reads;
-use teak_transactions::{LockId, LockMode, View};
+use teak_transactions::{Keeps, LockId, LockMode, View};
 use teak_tree::TreeCursor;
 
 /// How a cursor reads.
@@ -108,6 +112,10 @@ pub struct Cursor {
     locked: Option<LockId>,
     /// Rows that others have locked or are writing are passed over.
     skip_locked: bool,
+    /// What was seen stays as it is, also where it is unlocked.
+    keeps_rows: bool,
+    /// The row returned last was met by a scan, not looked for.
+    scanned: bool,
     /// For locking reads that no row may slip into: what they looked at.
     marks: Option<Marks>,
 }
@@ -149,6 +157,8 @@ impl EngineTransaction {
             got: Vec::new(),
             locked: None,
             skip_locked: false,
+            keeps_rows: false,
+            scanned: false,
             marks: (mode != ReadMode::Snapshot && self.isolation >= Isolation::RepeatableRead)
                 .then(Marks::default),
         })
@@ -184,6 +194,13 @@ impl Cursor {
         }
     }
 
+    /// Whether nobody may change what a locking read looked at until the
+    /// transaction ends, also what it gave up by [`Cursor::unlock`]. Only
+    /// where reads mark ranges; to be set before the first row is read.
+    pub fn set_keeps_rows(&mut self, keeps: bool) {
+        self.keeps_rows = keeps && self.marks.is_some();
+    }
+
     /// The row of exactly this key, if that lies within the bounds. Positions
     /// nothing.
     ///
@@ -197,6 +214,7 @@ impl Cursor {
         transaction.check_interrupt()?;
         self.refresh(transaction)?;
         self.locked = None;
+        self.scanned = false;
         let bounds = (self.lower.as_deref(), self.upper.as_deref());
         if bounds.0.is_some_and(|lower| key < lower) || bounds.1.is_some_and(|upper| key >= upper) {
             return Ok(None);
@@ -299,6 +317,9 @@ impl Cursor {
     /// `Internal` after the end of the transaction.
     pub fn unlock(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
         if let Some(lock) = self.locked.take() {
+            if self.keeps_rows && !(self.scanned && self.keeps() == Keeps::Writes) {
+                return Ok(());
+            }
             let parts = transaction.parts()?;
             parts.inner.transactions.unlock(parts.core, lock);
         }
@@ -588,15 +609,22 @@ impl Cursor {
             Some(mode) if self.place == 0 => mode,
             _ => return Ok(true),
         };
+        self.scanned = true;
+        if self.needs_no_lock(transaction) {
+            return Ok(true);
+        }
         self.save_position();
         let key = std::mem::take(&mut self.position);
         let live = self.read_locked(transaction, &key, mode);
         self.position = key;
-        if live? {
-            self.found = Found::Buffer;
-            return Ok(true);
+        if !live? {
+            return Ok(false);
         }
-        Ok(false)
+        self.found = Found::Buffer;
+        if self.is_kept_by_range() {
+            self.unlock(transaction)?;
+        }
+        Ok(true)
     }
 
     /// Reads the newest committed version of a key into the buffer, waiting
@@ -631,6 +659,8 @@ impl Cursor {
         let inner = parts.inner;
         let me = parts.core.id();
         let primary = self.place == 0;
+        // Whoever marked a range since waits for the lock.
+        let owned = primary && parts.core.holds(lock, mode);
         let mut deadline = None;
         loop {
             let latch = primary.then(|| inner.transactions.latches().one(lock));
@@ -656,9 +686,24 @@ impl Cursor {
                 Newest::Live(id) => inner.transactions.ids().active_owner(id) == Some(me),
                 _ => false,
             };
+            if primary && !mine && !owned && self.is_kept_by_another(key, mode, me) {
+                // A write would wait for it. Who reads to write does so now.
+                drop(latch);
+                if self.skip_locked {
+                    return Ok(false);
+                }
+                let timeout = parts.remaining(&mut deadline);
+                let ranges = &self.index.ranges;
+                let transactions = &inner.transactions;
+                transactions.wait_for_range(parts.core, ranges, key, false, timeout)?;
+                continue;
+            }
             if primary && !*held && !mine {
                 if inner.transactions.try_lock(parts.core, lock, mode)? {
                     *held = true;
+                    if self.is_kept_by_another(key, mode, me) {
+                        continue;
+                    }
                 } else if self.skip_locked {
                     return Ok(false);
                 } else {

@@ -38,6 +38,7 @@ mod background;
 mod budget;
 pub mod catalogue;
 mod checkpoint;
+mod counter_locks;
 mod cursor;
 mod engine;
 mod error;

@@ -54,7 +54,7 @@ pub struct EngineTransaction {
     shared: Arc<TransactionShared>,
     pub(crate) isolation: Isolation,
     pub(crate) lock_timeout: Duration,
-    snapshot_isolation: bool,
+    pub(crate) snapshot_isolation: bool,
     view: Option<Arc<View>>,
     /// Changes whenever what the transaction sees changes.
     pub(crate) view_serial: u64,

@@ -6,8 +6,8 @@
 //!    foreign undecided version, or a foreign lock: release the latches, wait,
 //!    start over. A live unique key: a duplicate, and nothing has happened.
 //! 3. Take the write guards of all indexes, in ascending order of file id, and
-//!    look whether another transaction has read where a key comes: then let go
-//!    of everything, wait, start over.
+//!    look whether another transaction has read where a key comes, or keeps the
+//!    row as it is: then let go of everything, wait, start over.
 //! 4. Append one log record for the row.
 //! 5. Insert into the memtables.
 //!
@@ -226,8 +226,9 @@ impl Parts<'_> {
                     Some(inner.transactions.latches().several(locks))
                 }
             };
-            match self.obstacle(indexes, checks) {
-                Ok(None) => match apply(inner, indexes, steps, write_id, self.core.id()) {
+            let mut owned = false;
+            match self.obstacle(indexes, checks, &queued, &mut owned) {
+                Ok(None) => match apply(inner, indexes, steps, write_id, self.core.id(), owned) {
                     Ok(Applied::Done) => break Ok(()),
                     Ok(Applied::Stopped(place)) => {
                         drop(latches);
@@ -282,15 +283,19 @@ impl Parts<'_> {
         };
         let timeout = self.remaining(deadline);
         let transactions = &self.inner.transactions;
-        transactions.wait_for_range(self.core, &index.ranges, step.key, timeout)?;
+        transactions.wait_for_range(self.core, &index.ranges, step.key, step.comes, timeout)?;
         Ok(())
     }
 
-    /// Looks at the newest versions, under the latches.
+    /// Looks at the newest versions, under the latches. `owned`: the row is the
+    /// transaction's own, by a lock from before or by its newest version. Then
+    /// nobody has read it since, for whoever reads it waits.
     fn obstacle(
         &mut self,
         indexes: &[Arc<Index>],
         checks: &[Check<'_>],
+        queued: &[LockId],
+        owned: &mut bool,
     ) -> EngineResult<Option<Obstacle>> {
         let me = self.core.id();
         for (place, check) in checks.iter().enumerate() {
@@ -299,6 +304,7 @@ impl Parts<'_> {
                 let exclusive = LockMode::Exclusive;
                 if check.need == Need::Mine && self.core.holds_unwritten(check.lock, exclusive) {
                     // Nobody can have written it since it was locked.
+                    *owned = !queued.contains(&check.lock);
                     continue;
                 }
                 locked = self.core.holds(check.lock, exclusive);
@@ -311,6 +317,7 @@ impl Parts<'_> {
             match newest(self.inner, index, check.key, me, &mut self.duplicate.value)? {
                 Newest::Foreign(id) => return Ok(Some(Obstacle::Writer(id, place))),
                 Newest::Live(id) if check.need == Need::Mine => {
+                    *owned = self.inner.transactions.ids().active_owner(id) == Some(me);
                     if self.is_after_snapshot(id) {
                         if !locked {
                             return Err(EngineError::Conflict);
@@ -483,7 +490,7 @@ fn too_large(what: &'static str, bytes: usize, limit: usize) -> EngineError {
 /// What became of a row whose checks had passed.
 enum Applied {
     Done,
-    /// This step's key lies in a range that another transaction has looked at.
+    /// A range that another transaction has looked at keeps from this step.
     Stopped(usize),
 }
 
@@ -495,6 +502,7 @@ fn apply(
     steps: &[Step<'_>],
     write_id: WriteId,
     me: TransactionId,
+    owned: bool,
 ) -> EngineResult<Applied> {
     // One guard per index, though an index may have two steps.
     let mut guards: SmallVec<[(usize, WriteGuard<'_>); 8]> = SmallVec::new();
@@ -507,7 +515,9 @@ fn apply(
             inner.note_written(index);
             guards.push((step.place, index.tree.write_guard()));
         }
-        if step.comes && index.ranges.any() && index.ranges.blocks(step.key, me) {
+        // What stands in another index is locked by its row.
+        let may_meet_range = step.comes || (step.place == 0 && !owned);
+        if may_meet_range && index.ranges.blocks(step.key, step.comes, me) {
             return Ok(Applied::Stopped(number));
         }
         operations.push(WriteOperation {

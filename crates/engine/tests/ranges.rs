@@ -251,3 +251,218 @@ fn repeated_locking_reads_agree_under_concurrent_writers() {
         stop.store(true, Ordering::Relaxed);
     });
 }
+
+/// Rows of the bounds, read by a cursor that keeps them as they are.
+fn try_keep(
+    transaction: &mut EngineTransaction,
+    table: &TableHandle,
+    mode: ReadMode,
+    bounds: (Option<&str>, Option<&str>),
+) -> EngineResult<Rows> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let mut cursor = transaction.cursor(table, 0, mode)?;
+    cursor.set_keeps_rows(true);
+    cursor.set_bounds(bounds.0.map(str::as_bytes), bounds.1.map(str::as_bytes));
+    let mut rows = Rows::new();
+    let mut row = cursor
+        .first(transaction)?
+        .map(|row| (text(row.key), text(row.value)));
+    while let Some(found) = row {
+        rows.push(found);
+        cursor.unlock(transaction)?;
+        row = cursor
+            .next(transaction)?
+            .map(|row| (text(row.key), text(row.value)));
+    }
+    Ok(rows)
+}
+
+/// Whether another transaction may change and delete this row now.
+fn may_change(engine: &Engine, table: &TableHandle, key: &str) -> bool {
+    let attempt = |work: &dyn Fn(&mut EngineTransaction) -> EngineResult<()>| {
+        let mut other = begin(engine);
+        let outcome = work(&mut other);
+        other.rollback();
+        match outcome {
+            Ok(()) => true,
+            Err(EngineError::Wait(WaitError::Timeout)) => false,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let changes = attempt(&|other| update(other, table, key, "v", "w"));
+    assert_eq!(changes, attempt(&|other| delete(other, table, key, "v")));
+    let locks = attempt(&|other| {
+        let mut cursor = other.cursor(table, 0, ReadMode::Exclusive)?;
+        cursor.get(other, key.as_bytes()).map(|_| ())
+    });
+    assert_eq!(changes, locks);
+    changes
+}
+
+#[test]
+fn a_scan_keeps_rows_without_a_lock_for_each() {
+    let keys: Vec<String> = (0..300).map(|n| format!("{n:03}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    for mode in [ReadMode::Shared, ReadMode::Exclusive] {
+        let (_disk, engine, table) = filled(&keys);
+        let mut reader = begin(&engine);
+        let bounds = (Some("100"), Some("200"));
+        let found = try_keep(&mut reader, &table, mode, bounds).unwrap();
+        assert_eq!(found.len(), 100);
+        assert_eq!(reader.locks_held(), 0);
+        for (key, free) in [("099", true), ("100", false), ("199", false), ("200", true)] {
+            assert_eq!(may_change(&engine, &table, key), free, "{key}");
+        }
+        assert!(!may_insert(&engine, &table, "150x", "v"));
+        update(&mut reader, &table, "150", "v", "mine").unwrap();
+        let again = try_keep(&mut begin(&engine), &table, mode, (None, Some("100")));
+        assert_eq!(again.unwrap().len(), 100);
+        reader.rollback();
+        assert!(may_change(&engine, &table, "150"));
+    }
+}
+
+#[test]
+fn a_row_looked_up_is_kept_though_it_is_unlocked() {
+    let (_disk, engine, table) = filled(&["a", "c"]);
+    let mut reader = begin(&engine);
+    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    cursor.set_keeps_rows(true);
+    assert!(cursor.get(&mut reader, b"a").unwrap().is_some());
+    cursor.unlock(&mut reader).unwrap();
+    assert!(!may_change(&engine, &table, "a"));
+    assert!(may_change(&engine, &table, "c"));
+    reader.commit().unwrap();
+    assert!(may_change(&engine, &table, "a"));
+}
+
+#[test]
+fn read_committed_keeps_nothing() {
+    let (_disk, engine, table) = filled(&["a", "c"]);
+    let mut reader = engine.begin(Isolation::ReadCommitted);
+    let found = try_keep(&mut reader, &table, ReadMode::Exclusive, (None, None)).unwrap();
+    assert_eq!(found.len(), 2);
+    assert!(may_change(&engine, &table, "a"));
+}
+
+#[test]
+fn a_newer_row_conflicts_with_the_snapshot_of_who_wants_to_keep_it() {
+    let (_disk, engine, table) = filled(&["a"]);
+    let mut reader = begin(&engine);
+    reader.set_snapshot_isolation(true);
+    reader.take_snapshot().unwrap();
+    commit(&engine, |t| update(t, &table, "a", "v", "w").unwrap());
+    let outcome = try_keep(&mut reader, &table, ReadMode::Shared, (None, None));
+    assert!(matches!(outcome, Err(EngineError::Conflict)));
+}
+
+#[test]
+fn of_two_who_keep_a_row_and_write_it_one_is_told_of_the_deadlock() {
+    let (_disk, engine, table) = filled(&["a"]);
+    let barrier = std::sync::Barrier::new(2);
+    let outcomes = std::thread::scope(|scope| {
+        let write = || {
+            let mut one = begin(&engine);
+            one.set_lock_timeout(Duration::from_secs(60));
+            try_keep(&mut one, &table, ReadMode::Shared, (None, None)).unwrap();
+            barrier.wait();
+            let outcome = update(&mut one, &table, "a", "v", "w");
+            if outcome.is_ok() {
+                one.commit().unwrap();
+            } else {
+                one.rollback();
+            }
+            outcome
+        };
+        let both = [scope.spawn(write), scope.spawn(write)];
+        both.map(|thread| thread.join().unwrap())
+    });
+    let refused =
+        |outcome: &EngineResult<()>| matches!(outcome, Err(EngineError::Wait(WaitError::Deadlock)));
+    assert_eq!(
+        outcomes.iter().filter(|outcome| refused(outcome)).count(),
+        1
+    );
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+}
+
+#[test]
+fn kept_rows_stay_equal_under_writers() {
+    let keys: Vec<String> = (0..60).map(|n| format!("{n:02}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let (_disk, engine, table) = filled(&keys);
+    let stop = AtomicBool::new(false);
+    let commits = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let (engine, table, stop, commits) = (&engine, &table, &stop, &commits);
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                while !stop.load(Ordering::Relaxed) {
+                    let mut writer = begin(engine);
+                    let key = format!("{:02}", random.below(60));
+                    let mut cursor = writer.cursor(table, 0, ReadMode::Exclusive).unwrap();
+                    let found = cursor.get(&mut writer, key.as_bytes());
+                    let old = found.map(|row| row.map(|row| row.value.to_vec()));
+                    drop(cursor);
+                    let new = format!("{}", random.below(1000));
+                    let outcome = old.and_then(|old| match old {
+                        None => insert(&mut writer, table, &key, &new),
+                        Some(old) => {
+                            let old = String::from_utf8(old).unwrap();
+                            match random.below(3) {
+                                0 => delete(&mut writer, table, &key, &old),
+                                _ => update(&mut writer, table, &key, &old, &new),
+                            }
+                        }
+                    });
+                    match outcome {
+                        Ok(()) => {
+                            writer.commit().unwrap();
+                            commits.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(_) => writer.rollback(),
+                    }
+                }
+            });
+        }
+        let mut random = Random::new(7);
+        let mut repeated = 0;
+        while repeated < 300 || commits.load(Ordering::Relaxed) < 600 {
+            let mut reader = begin(&engine);
+            let (low, high) = (random.below(60), random.below(60));
+            let (low, high) = (format!("{low:02}"), format!("{high:02}"));
+            let bounds = (Some(low.as_str()), Some(high.as_str()));
+            let first = match try_keep(&mut reader, &table, ReadMode::Shared, bounds) {
+                Ok(first) => first,
+                Err(EngineError::Wait(WaitError::Deadlock)) => {
+                    reader.rollback();
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            let second = try_keep(&mut reader, &table, ReadMode::Shared, bounds).unwrap();
+            assert_eq!(first, second);
+            assert_eq!(reader.locks_held(), 0);
+            reader.commit().unwrap();
+            repeated += 1;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_counter_is_held_by_one_at_a_time() {
+    let (_disk, engine, table) = filled(&[]);
+    let mut one = begin(&engine);
+    let mut other = begin(&engine);
+    one.lock_counter(&table, 0).unwrap();
+    let refused = |outcome| matches!(outcome, Err(EngineError::Wait(WaitError::Timeout)));
+    assert!(refused(other.lock_counter(&table, 0)));
+    other.lock_counter(&table, 1).unwrap();
+    one.unlock_counter(&table, 0).unwrap();
+    other.lock_counter(&table, 0).unwrap();
+    assert!(refused(one.lock_counter(&table, 0)));
+    other.rollback();
+    one.lock_counter(&table, 0).unwrap();
+}

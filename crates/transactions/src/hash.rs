@@ -19,6 +19,12 @@ impl LockId {
         let mixed = hash_key(key) ^ file.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self(mixed.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29))
     }
+
+    /// The lock of a table's counter. No index file has such a number.
+    #[must_use]
+    pub fn of_counter(table: u64, counter: u8) -> Self {
+        Self::new(FileId(!table), &[counter])
+    }
 }
 
 /// Passes an already mixed 64-bit value through.

@@ -22,7 +22,7 @@ pub mod write_ids;
 pub use error::WaitError;
 pub use hash::LockId;
 pub use latches::{LatchGuard, Latches};
-pub use range_locks::RangeLocks;
+pub use range_locks::{Keeps, RangeLocks};
 pub use row_locks::{LockMode, RowLocks};
 pub use snapshots::Snapshots;
 pub use system::{HorizonValue, TransactionSystem};

@@ -146,7 +146,7 @@ impl RowLocks {
         let shard = self.shard(lock);
         let mut locks = shard.locks.lock();
         let found = locks.entry(lock).or_insert_with(|| {
-            shard.count.fetch_add(1, Ordering::Release);
+            shard.count.fetch_add(1, Ordering::SeqCst);
             Lock::default()
         });
         let holds = found
@@ -261,6 +261,15 @@ impl RowLocks {
             .chain(queue.take_while(|id| *id != transaction))
             .filter(|id| *id != transaction)
             .collect()
+    }
+
+    /// Whether somebody holds a lock besides one who holds `held`. Who marks a
+    /// range and asks then knows that whoever locks a row later sees the mark.
+    #[must_use]
+    pub fn any_beside(&self, held: usize) -> bool {
+        let counts = self.shards.iter().map(|shard| &shard.count);
+        let all: u64 = counts.map(|count| count.load(Ordering::SeqCst)).sum();
+        all > held as u64
     }
 
     /// Rows locked explicitly, by anyone.

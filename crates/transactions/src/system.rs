@@ -10,7 +10,7 @@
 use crate::error::WaitError;
 use crate::hash::LockId;
 use crate::latches::Latches;
-use crate::range_locks::RangeLocks;
+use crate::range_locks::{Keeps, RangeLocks};
 use crate::row_locks::{LockMode, Requested, RowLocks};
 use crate::snapshots::Snapshots;
 use crate::transaction::{
@@ -475,34 +475,37 @@ impl TransactionSystem {
         outcome.map_err(|error| self.count_failure(error))
     }
 
-    /// Lets nobody else insert at `low <= key < high` of an index until the
-    /// transaction ends. Insertions that are under way may still come.
+    /// Keeps others from inserting at `low <= key < high` of an index, or from
+    /// any write there, until the transaction ends. Writes that are under way
+    /// may still come.
     pub fn mark_range(
         &self,
         transaction: &mut Transaction,
         ranges: &Arc<RangeLocks>,
+        keeps: Keeps,
         low: &[u8],
         high: Option<&[u8]>,
     ) {
-        if ranges.mark(transaction.id(), low, high) {
+        if ranges.mark(transaction.id(), keeps, low, high) {
             transaction.marked.push(Arc::clone(ranges));
         }
     }
 
-    /// Waits until no range of another transaction covers the key, or one that
-    /// did is given up. Called without any latch.
+    /// Waits until no range of another transaction keeps this one from the key,
+    /// or one that did is given up. Called without any latch.
     ///
     /// # Errors
-    /// [`WaitError`] when a range still covers it.
+    /// [`WaitError`] when a range still does.
     pub fn wait_for_range(
         &self,
         transaction: &Transaction,
         ranges: &Arc<RangeLocks>,
         key: &[u8],
+        is_insertion: bool,
         timeout: Duration,
     ) -> Result<(), WaitError> {
         let shared = transaction.shared();
-        if !ranges.enlist(key, shared) {
+        if !ranges.enlist(key, is_insertion, shared) {
             return Ok(());
         }
         self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);

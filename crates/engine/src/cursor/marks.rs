@@ -2,11 +2,20 @@
 //!
 //! Mark first, wait until the insertions under way are done, then read: a move
 //! over a stretch that is not marked yet is repeated once it is.
+//!
+//! A range may also keep the rows within as they are, without a lock for each:
+//! 1. Who locks a row to write it looks for ranges once the lock is held, and
+//!    waits for them. So it writes later without looking.
+//! 2. A scan marks, then looks whether anybody has locked a row. If not, every
+//!    later lock sees the mark, and what the scan meets is the newest.
+//! 3. If so, it takes and gives back the lock of each row that it meets: who
+//!    locked it before the mark has written and ended by then.
 
-use super::{Cursor, Motion, earlier, later, no_tree};
+use super::{Cursor, Motion, ReadMode, earlier, later, no_tree};
 use crate::error::EngineResult;
 use crate::transaction::EngineTransaction;
 use std::sync::Arc;
+use teak_transactions::{Keeps, LockMode, TransactionId};
 
 /// Rows that a scan marks ahead at most.
 const REACH_MAX: usize = 64;
@@ -19,6 +28,8 @@ pub(crate) struct Marks {
     high: Option<Vec<u8>>,
     /// How many rows the last extension reached ahead.
     reach: Option<usize>,
+    /// Nobody else had locked a row when the stretch was marked.
+    alone: bool,
 }
 
 impl Marks {
@@ -41,7 +52,7 @@ impl Marks {
 
     /// Notes that `low <= key < high` is marked: the stretch grows, or another
     /// begins.
-    pub(crate) fn add(&mut self, low: &[u8], high: Option<&[u8]>) {
+    pub(crate) fn add(&mut self, low: &[u8], high: Option<&[u8]>, alone: bool) {
         let touches = self.reach.is_some()
             && high.is_none_or(|high| *self.low <= *high)
             && self.high.as_deref().is_none_or(|end| low <= end);
@@ -49,8 +60,10 @@ impl Marks {
             self.low = low.to_vec();
             self.high = high.map(<[u8]>::to_vec);
             self.reach = Some(0);
+            self.alone = alone;
             return;
         }
+        self.alone &= alone;
         if *low < *self.low {
             self.low = low.to_vec();
         }
@@ -63,6 +76,36 @@ impl Marks {
 }
 
 impl Cursor {
+    /// What the ranges that scans mark keep others from.
+    pub(super) fn keeps(&self) -> Keeps {
+        if self.keeps_rows && self.place == 0 && !self.skip_locked {
+            Keeps::Writes
+        } else {
+            Keeps::Insertions
+        }
+    }
+
+    /// Whether the range that a scan marked keeps the row that it met, so that
+    /// the row's lock may go once it is read.
+    pub(super) fn is_kept_by_range(&self) -> bool {
+        self.mode == ReadMode::Shared && self.keeps() == Keeps::Writes
+    }
+
+    /// Whether that row needs no lock at all: nobody can have locked it to
+    /// write it before the range was marked, so what was met is the newest. A
+    /// row that is newer than the snapshot is found out by locking it.
+    pub(super) fn needs_no_lock(&self, transaction: &EngineTransaction) -> bool {
+        self.is_kept_by_range()
+            && !transaction.snapshot_isolation
+            && self.marks.as_ref().is_some_and(|marks| marks.alone)
+    }
+
+    /// Whether another transaction's range keeps this row from being written by
+    /// whom it is locked for.
+    pub(super) fn is_kept_by_another(&self, key: &[u8], mode: LockMode, me: TransactionId) -> bool {
+        mode == LockMode::Exclusive && self.index.ranges.blocks(key, false, me)
+    }
+
     /// Whether nobody can insert any more between where a move began and where
     /// it ended. If not, that is so afterwards, and the move must be repeated.
     pub(super) fn is_marked(
@@ -93,6 +136,7 @@ impl Cursor {
         moved: bool,
     ) -> EngineResult<bool> {
         let stands = moved && self.within(motion);
+        let keeps = self.keeps();
         let Some(tree) = &mut self.tree else {
             return Err(no_tree());
         };
@@ -148,15 +192,14 @@ impl Cursor {
         if high.is_none_or(|high| low < high) {
             let parts = transaction.parts()?;
             let ranges = &self.index.ranges;
-            parts
-                .inner
-                .transactions
-                .mark_range(parts.core, ranges, low, high);
-            marks.add(low, high);
+            let transactions = &parts.inner.transactions;
+            transactions.mark_range(parts.core, ranges, keeps, low, high);
+            let alone = !transactions.locks().any_beside(parts.core.locks_held());
+            marks.add(low, high, alone);
             self.index.tree.wait_for_writers();
         } else {
             // Bounds that no key can lie between.
-            marks.add(low, high);
+            marks.add(low, high, true);
             return Ok(true);
         }
         if let (Some(view), Some(tree)) = (&self.view, &mut self.tree) {
@@ -180,7 +223,8 @@ impl Cursor {
         let parts = transaction.parts()?;
         let ranges = &self.index.ranges;
         let transactions = &parts.inner.transactions;
-        transactions.mark_range(parts.core, ranges, key, Some(&after(key)));
+        let behind = after(key);
+        transactions.mark_range(parts.core, ranges, Keeps::Insertions, key, Some(&behind));
         self.index.tree.wait_for_writers();
         Ok(true)
     }
@@ -202,14 +246,14 @@ mod tests {
     fn stretch_grows_where_it_is_touched_and_moves_elsewhere() {
         let mut marks = Marks::default();
         assert!(!marks.cover(b"a", Some(b"b")));
-        marks.add(b"c", Some(b"e"));
+        marks.add(b"c", Some(b"e"), true);
         assert!(marks.cover(b"c", Some(b"e")));
         assert!(!marks.cover(b"b", Some(b"e")));
         assert!(!marks.cover(b"c", None));
-        marks.add(b"e", Some(b"g"));
-        marks.add(b"b", Some(b"c"));
+        marks.add(b"e", Some(b"g"), true);
+        marks.add(b"b", Some(b"c"), true);
         assert!(marks.cover(b"b", Some(b"g")));
-        marks.add(b"x", None);
+        marks.add(b"x", None, true);
         assert!(marks.cover(b"y", None));
         assert!(!marks.cover(b"b", Some(b"c")));
     }
@@ -220,7 +264,7 @@ mod tests {
         let mut reaches = Vec::new();
         for n in 0u8..9 {
             reaches.push(marks.next_reach());
-            marks.add(&[n], Some(&[n + 1]));
+            marks.add(&[n], Some(&[n + 1]), true);
         }
         assert_eq!(reaches, [0, 1, 3, 7, 15, 31, 63, 64, 64]);
     }

@@ -351,11 +351,11 @@ fn every_wait_is_reported_with_everyone_ahead() {
     // A range, and nobody to name.
     let ranges = Arc::new(RangeLocks::default());
     let mut scanner = owned(&system, 6);
-    system.mark_range(&mut scanner, &ranges, b"a", Some(b"c"));
-    let waited = system.wait_for_range(&reader, &ranges, b"b", timeout);
+    system.mark_range(&mut scanner, &ranges, Keeps::Insertions, b"a", Some(b"c"));
+    let waited = system.wait_for_range(&reader, &ranges, b"b", true, timeout);
     assert_eq!(waited, Err(WaitError::Timeout));
     scanner.shared().forget_owner();
-    let waited = system.wait_for_range(&reader, &ranges, b"b", timeout);
+    let waited = system.wait_for_range(&reader, &ranges, b"b", true, timeout);
     assert_eq!(waited, Err(WaitError::Timeout));
     assert_eq!(std::mem::take(&mut *heard.waits.lock()), [(2, 6)]);
 }

@@ -64,6 +64,30 @@ typedef enum teak_status {
   TEAK_NO_SUCH_INDEX = 21,
 } teak_status;
 
+// What a lock covers.
+typedef enum teak_lock_kind {
+  // One row.
+  TEAK_KIND_ROW = 0,
+  // All rows between two keys, in place of many single ones.
+  TEAK_KIND_ROWS = 1,
+  // Insertions between two keys.
+  TEAK_KIND_INSERTION = 2,
+  // All writes between two keys.
+  TEAK_KIND_WRITES = 4,
+  // What a transaction has written: its undecided versions are its locks.
+  TEAK_KIND_WRITTEN = 3,
+} teak_lock_kind;
+
+// How a cursor reads.
+typedef enum teak_lock_mode {
+  // The transaction's snapshot.
+  TEAK_LOCK_NONE = 0,
+  // Newest committed row, locked against writers.
+  TEAK_LOCK_SHARED = 1,
+  // Newest committed row, locked against everybody who locks or writes.
+  TEAK_LOCK_EXCLUSIVE = 2,
+} teak_lock_mode;
+
 // What a transaction sees of others.
 typedef enum teak_isolation {
   // Uncommitted rows too.
@@ -75,16 +99,6 @@ typedef enum teak_isolation {
   // As repeatable read; the caller reads with shared locks.
   TEAK_SERIALIZABLE = 3,
 } teak_isolation;
-
-// How a cursor reads.
-typedef enum teak_lock_mode {
-  // The transaction's snapshot.
-  TEAK_LOCK_NONE = 0,
-  // Newest committed row, locked against writers.
-  TEAK_LOCK_SHARED = 1,
-  // Newest committed row, locked against everybody who locks or writes.
-  TEAK_LOCK_EXCLUSIVE = 2,
-} teak_lock_mode;
 
 // Where a seek goes.
 typedef enum teak_seek {
@@ -139,6 +153,8 @@ typedef struct teak_options {
   uint32_t commit_sync;
   // How long a transaction waits for a row, unless it says otherwise.
   uint32_t lock_timeout_milliseconds;
+  // What row and range locks may take, in bytes; 0 = an eighth of cache_bytes.
+  uint64_t lock_bytes_max;
   // Files that are kept open at most; 0 = all that are in use.
   uint32_t open_files;
   // Called, from any thread, with a level (0 note, 1 warning, 2 error) and one sentence; may be NULL.
@@ -202,6 +218,22 @@ typedef struct teak_counters {
   uint64_t lock_waits;
   // Of which timed out.
   uint64_t lock_timeouts;
+  // Circles of waiting transactions that were broken.
+  uint64_t deadlocks;
+  // Transactions that wait at this moment.
+  uint64_t transactions_waiting;
+  // Rows refused because they changed after the transaction's snapshot.
+  uint64_t snapshot_conflicts;
+  // Rows locked one by one.
+  uint64_t row_locks;
+  // Bytes that row and range locks take.
+  uint64_t lock_bytes;
+  // Bytes that they may take.
+  uint64_t lock_bytes_limit;
+  // Times that a transaction's locks in one index became a range.
+  uint64_t lock_escalations;
+  // Locks refused for want of memory.
+  uint64_t lock_refusals;
   // Transactions that run.
   uint64_t transactions_active;
   // Transactions committed with writes.
@@ -317,6 +349,80 @@ typedef struct teak_row {
   struct teak_slice value;
 } teak_row;
 
+// A transaction that waits for another.
+typedef struct teak_wait_info {
+  // Who waits.
+  uint64_t requester;
+  // Who runs that; 0 for nobody.
+  uint64_t requester_thread;
+  // For whom; 0 when that has just ended.
+  uint64_t blocker;
+  // Who runs that; 0 for nobody.
+  uint64_t blocker_thread;
+  // What stops it.
+  enum teak_lock_kind kind;
+  // How it wants the row; TEAK_LOCK_NONE but for TEAK_KIND_ROW.
+  enum teak_lock_mode mode;
+  // The table; NULL when it is gone or being opened.
+  struct teak_slice table;
+  // The label of the index; NULL as the table.
+  struct teak_slice index;
+  // The key.
+  struct teak_slice key;
+  // For how long.
+  uint64_t waited_milliseconds;
+} teak_wait_info;
+
+// A running transaction.
+typedef struct teak_transaction_info {
+  // Its number.
+  uint64_t id;
+  // Who runs it, as teak_transaction_set_thread said; 0 for nobody.
+  uint64_t thread;
+  // The number of its teak_isolation.
+  uint32_t isolation;
+  // When it began, in microseconds since 1970.
+  uint64_t started_microseconds;
+  // The commit sequence that it reads at; 0 without a snapshot.
+  uint64_t snapshot;
+  // Rows written, those undone by a savepoint included.
+  uint64_t rows_written;
+  // Write ids that count.
+  uint64_t write_ids;
+  // Rows locked one by one.
+  uint64_t row_locks;
+  // Bytes that its locks take.
+  uint64_t lock_bytes;
+  // The name under which it is prepared; NULL when it is not.
+  struct teak_slice prepared_as;
+  // Whether it waits for another.
+  bool is_waiting;
+  // For how long.
+  uint64_t waited_milliseconds;
+} teak_transaction_info;
+
+// A lock.
+typedef struct teak_lock_info {
+  // Whose.
+  uint64_t transaction;
+  // Who runs that; 0 for nobody.
+  uint64_t thread;
+  // What it covers.
+  enum teak_lock_kind kind;
+  // How.
+  enum teak_lock_mode mode;
+  // The table; NULL for TEAK_KIND_WRITTEN, and when it is gone or being opened.
+  struct teak_slice table;
+  // The label of the index; NULL as the table.
+  struct teak_slice index;
+  // The row's key, or the first key; NULL when it is not known.
+  struct teak_slice low;
+  // The first key behind; NULL for a row, and at the end of the index.
+  struct teak_slice high;
+  // Rows written, for TEAK_KIND_WRITTEN; else 0.
+  uint64_t rows;
+} teak_lock_info;
+
 // An index to add.
 typedef struct teak_added_index {
   // Its file and form.
@@ -361,6 +467,9 @@ enum teak_status teak_engine_close(struct teak_engine *engine);
 
 // Changes the memory budget, at once for the page cache, as flushing proceeds for the rest.
 enum teak_status teak_engine_set_cache_bytes(struct teak_engine *engine, uint64_t bytes);
+
+// Bounds what row and range locks take, in bytes; 0 = an eighth of the memory budget.
+enum teak_status teak_engine_set_lock_bytes_max(struct teak_engine *engine, uint64_t bytes);
 
 // Chooses whether commits are durable on return.
 enum teak_status teak_engine_set_commit_sync(struct teak_engine *engine, bool sync);
@@ -452,7 +561,9 @@ enum teak_status teak_counter_set(struct teak_table *table, uint32_t counter, ui
 
 // Locks a counter until it is unlocked as often, or the transaction ends. Waits as for a row. The other calls on counters do
 // not look for this lock: it is between those who take it.
-enum teak_status teak_counter_lock(struct teak_transaction *transaction, struct teak_table *table, uint32_t counter);
+enum teak_status teak_counter_lock(struct teak_transaction *transaction,
+                                   struct teak_table *table,
+                                   uint32_t counter);
 
 // Gives a counter up; nothing happens when the transaction does not hold it.
 enum teak_status teak_counter_unlock(struct teak_transaction *transaction, struct teak_table *table, uint32_t counter);
@@ -607,6 +718,37 @@ enum teak_status teak_cursor_previous(struct teak_cursor *cursor, struct teak_ro
 
 // Gives up the explicit lock of the row last returned by a locking get or scan (the server's unlock_row).
 enum teak_status teak_cursor_unlock(struct teak_cursor *cursor);
+
+// Says who runs the transaction, in the caller's numbers; 0 for nobody.
+enum teak_status teak_transaction_set_thread(struct teak_transaction *transaction, uint64_t thread);
+
+// Of the transactions of a deadlock one of the least weight fails; among them the one that has written and locked fewest
+// rows. At first 0.
+enum teak_status teak_transaction_set_weight(struct teak_transaction *transaction,
+                                             uint32_t weight);
+
+// Calls `sink` for each transaction that stood in the way when the last call of this one ended in TEAK_LOCK_TIMEOUT or
+// TEAK_DEADLOCK, and once with none if all have ended. TEAK_NOT_FOUND when that was told already, or there was none.
+enum teak_status teak_transaction_failed_wait(struct teak_engine *engine,
+                                              struct teak_transaction *transaction,
+                                              void (*sink)(void *context, const struct teak_wait_info *wait),
+                                              void *context);
+
+// Calls `sink` for each running transaction, prepared ones included, by number.
+enum teak_status teak_transaction_list(struct teak_engine *engine,
+                                       void (*sink)(void *context, const struct teak_transaction_info *transaction),
+                                       void *context);
+
+// Calls `sink` for each lock, and for each transaction that has written with TEAK_KIND_WRITTEN. Locks come and go
+// meanwhile: the list is of several moments.
+enum teak_status teak_lock_list(struct teak_engine *engine,
+                                void (*sink)(void *context, const struct teak_lock_info *lock),
+                                void *context);
+
+// Calls `sink` for each pair of a transaction that waits and one that stands in its way or is ahead of it in the queue.
+enum teak_status teak_lock_wait_list(struct teak_engine *engine,
+                                     void (*sink)(void *context, const struct teak_wait_info *wait),
+                                     void *context);
 
 // Begins to alter a table: makes the files of the indexes to add. No transaction that wrote the table may be open. Whoever
 // writes its rows from now on must write the entries of the added indexes too, see teak_alteration_index. `interrupt` may

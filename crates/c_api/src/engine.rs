@@ -33,6 +33,8 @@ pub struct teak_options {
     pub commit_sync: u32,
     /// How long a transaction waits for a row, unless it says otherwise.
     pub lock_timeout_milliseconds: u32,
+    /// What row and range locks may take, in bytes; 0 = an eighth of cache_bytes.
+    pub lock_bytes_max: u64,
     /// Files that are kept open at most; 0 = all that are in use.
     pub open_files: u32,
     /// Called, from any thread, with a level (0 note, 1 warning, 2 error) and one sentence; may be NULL.
@@ -78,6 +80,7 @@ unsafe fn options_of(options: &teak_options) -> Result<EngineOptions, Failure> {
     if options.checkpoint_period_seconds != 0 {
         chosen.checkpoint_period = Duration::from_secs(options.checkpoint_period_seconds.into());
     }
+    chosen.lock_bytes_max = options.lock_bytes_max;
     chosen.commit_sync = options.commit_sync != 0;
     chosen.lock_timeout = Duration::from_millis(options.lock_timeout_milliseconds.into());
     if let Some(log_message) = options.log_message {
@@ -145,6 +148,21 @@ pub unsafe extern "C" fn teak_engine_set_cache_bytes(
         unsafe { reference(engine, "engine") }?
             .engine
             .set_cache_bytes(bytes)?;
+        Ok(TEAK_OK)
+    })
+}
+
+/// Bounds what row and range locks take, in bytes; 0 = an eighth of the memory budget.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_set_lock_bytes_max(
+    engine: *mut teak_engine,
+    bytes: u64,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle.
+        unsafe { reference(engine, "engine") }?
+            .engine
+            .set_lock_bytes_max(bytes);
         Ok(TEAK_OK)
     })
 }
@@ -240,6 +258,22 @@ pub struct teak_counters {
     pub lock_waits: u64,
     /// Of which timed out.
     pub lock_timeouts: u64,
+    /// Circles of waiting transactions that were broken.
+    pub deadlocks: u64,
+    /// Transactions that wait at this moment.
+    pub transactions_waiting: u64,
+    /// Rows refused because they changed after the transaction's snapshot.
+    pub snapshot_conflicts: u64,
+    /// Rows locked one by one.
+    pub row_locks: u64,
+    /// Bytes that row and range locks take.
+    pub lock_bytes: u64,
+    /// Bytes that they may take.
+    pub lock_bytes_limit: u64,
+    /// Times that a transaction's locks in one index became a range.
+    pub lock_escalations: u64,
+    /// Locks refused for want of memory.
+    pub lock_refusals: u64,
     /// Transactions that run.
     pub transactions_active: u64,
     /// Transactions committed with writes.
@@ -298,6 +332,14 @@ pub unsafe extern "C" fn teak_engine_counters(
             writer_stall_microseconds: found.writer_stall_microseconds,
             lock_waits: found.lock_waits,
             lock_timeouts: found.lock_timeouts,
+            deadlocks: found.deadlocks,
+            transactions_waiting: found.transactions_waiting,
+            snapshot_conflicts: found.snapshot_conflicts,
+            row_locks: found.row_locks,
+            lock_bytes: found.lock_bytes,
+            lock_bytes_limit: found.lock_bytes_limit,
+            lock_escalations: found.lock_escalations,
+            lock_refusals: found.lock_refusals,
             transactions_active: found.transactions_active,
             transactions_committed: found.transactions_committed,
             transactions_rolled_back: found.transactions_rolled_back,

@@ -13,6 +13,7 @@ pub mod alter;
 pub mod arguments;
 pub mod cursor;
 pub mod engine;
+pub mod locks;
 pub mod prepared;
 pub mod status;
 pub mod table;

@@ -38,6 +38,11 @@ pub struct teak_transaction {
 }
 
 impl teak_transaction {
+    /// The half that any thread may use.
+    pub(crate) fn shared(&self) -> &Interrupter {
+        &self.interrupter
+    }
+
     /// The owner's half.
     #[allow(clippy::mut_from_ref)] // See the top of the file.
     pub(crate) unsafe fn owned(&self) -> &mut EngineTransaction {

@@ -24,6 +24,7 @@ fn header_is_current() {
         "prepared",
         "write",
         "cursor",
+        "locks",
         "alter",
     ] {
         builder = builder.with_src(root.join(format!("src/{file}.rs")));

@@ -48,6 +48,8 @@ pub(crate) struct Budget {
     page_cache: AtomicU64,
     threads: u64,
     memtable_bytes_min: u64,
+    /// Zero for a share of the total.
+    lock_bytes: AtomicU64,
     /// Bytes written by transactions that ended before they reported.
     unreported: AtomicU64,
     pub stalls: AtomicU64,
@@ -71,6 +73,7 @@ impl Budget {
             page_cache: AtomicU64::new(0),
             threads: threads.max(1) as u64,
             memtable_bytes_min,
+            lock_bytes: AtomicU64::new(0),
             unreported: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
             stall_microseconds: AtomicU64::new(0),
@@ -107,9 +110,17 @@ impl Budget {
         (self.memtable_quota() * 4).max(DEBT_BYTES_MIN)
     }
 
-    /// What explicit row locks may take, in bytes.
+    /// What row and range locks may take, in bytes.
     pub(crate) fn lock_bytes(&self) -> u64 {
-        self.total() / 8
+        match self.lock_bytes.load(Ordering::Acquire) {
+            0 => self.total() / 8,
+            chosen => chosen,
+        }
+    }
+
+    /// Chooses what locks may take; zero for the default.
+    pub(crate) fn set_lock_bytes(&self, bytes: u64) {
+        self.lock_bytes.store(bytes, Ordering::Release);
     }
 
     pub(crate) fn page_cache_bytes(&self) -> u64 {

@@ -178,7 +178,9 @@ fn close_if_idle(inner: &Inner, id: u64, slot: &Slot) -> bool {
     let idle = table.handles.load(Ordering::Acquire) == 0
         && !table.damaged.load(Ordering::Acquire)
         && indexes.iter().all(|index| {
-            !index.ranges.any() && index.log_needed_from(|| inner.log.end()).is_none()
+            // A transaction that has locked anything in it holds its ranges.
+            Arc::strong_count(&index.ranges) == 1
+                && index.log_needed_from(|| inner.log.end()).is_none()
         });
     if !idle {
         return false;

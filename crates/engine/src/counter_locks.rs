@@ -5,7 +5,7 @@
 use crate::error::EngineResult;
 use crate::tables::TableHandle;
 use crate::transaction::EngineTransaction;
-use teak_transactions::{LockId, LockMode};
+use teak_transactions::{LockId, LockMode, RowName};
 
 impl EngineTransaction {
     /// Locks a counter until it is unlocked as often, or the transaction ends.
@@ -14,11 +14,15 @@ impl EngineTransaction {
     /// `Wait`.
     pub fn lock_counter(&mut self, table: &TableHandle, counter: u8) -> EngineResult<()> {
         self.check_interrupt()?;
-        let lock = LockId::of_counter(table.table.id, counter);
+        let row = RowName {
+            lock: LockId::of_counter(table.table.id, counter),
+            index: &table.table.counter_locks,
+            key: &[counter],
+        };
         let parts = self.parts()?;
         let timeout = parts.remaining(&mut None);
         let transactions = &parts.inner.transactions;
-        transactions.lock(parts.core, lock, LockMode::Exclusive, timeout)?;
+        transactions.lock(parts.core, row, LockMode::Exclusive, timeout)?;
         Ok(())
     }
 

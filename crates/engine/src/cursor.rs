@@ -28,7 +28,7 @@ use crate::write::{Newest, newest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_transactions::view::Reads;
-use teak_transactions::{Keeps, LockId, LockMode, View};
+use teak_transactions::{Keeps, LockId, LockMode, RowName, View};
 use teak_tree::TreeCursor;
 
 /// How a cursor reads.
@@ -594,7 +594,13 @@ impl Cursor {
         let parts = transaction.parts()?;
         let timeout = parts.remaining(&mut None);
         let transactions = &parts.inner.transactions;
-        transactions.wait_for_write(parts.core, id, timeout)?;
+        // The move met it near where it ended.
+        let near = match &self.tree {
+            Some(tree) if tree.valid() => tree.key(),
+            _ => &self.position,
+        };
+        let row = RowName::new(&self.index.ranges, near);
+        transactions.wait_for_write(parts.core, id, row, timeout)?;
         if let Some(tree) = &mut self.tree {
             // It remembers the last answer, which has changed.
             tree.set_visibility(view);
@@ -636,9 +642,11 @@ impl Cursor {
         mode: LockMode,
     ) -> EngineResult<bool> {
         let mut parts = transaction.parts()?;
-        let lock = LockId::new(self.index.entry.file, key);
+        let index = Arc::clone(&self.index);
+        let row = RowName::new(&index.ranges, key);
+        let lock = row.lock;
         let mut held = false;
-        let outcome = self.read_newest(&mut parts, key, (lock, mode), &mut held);
+        let outcome = self.read_newest(&mut parts, row, mode, &mut held);
         if held {
             if matches!(outcome, Ok(true)) {
                 self.locked = Some(lock);
@@ -652,19 +660,19 @@ impl Cursor {
     fn read_newest(
         &mut self,
         parts: &mut Parts<'_>,
-        key: &[u8],
-        (lock, mode): (LockId, LockMode),
+        row: RowName<'_>,
+        mode: LockMode,
         held: &mut bool,
     ) -> EngineResult<bool> {
         let inner = parts.inner;
         let me = parts.core.id();
         let primary = self.place == 0;
         // Whoever marked a range since waits for the lock.
-        let owned = primary && parts.core.holds(lock, mode);
+        let owned = primary && parts.core.holds(row, mode);
         let mut deadline = None;
         loop {
-            let latch = primary.then(|| inner.transactions.latches().one(lock));
-            let found = newest(inner, &self.index, key, me, &mut self.value)?;
+            let latch = primary.then(|| inner.transactions.latches().one(row.lock));
+            let found = newest(inner, &self.index, row.key, me, &mut self.value)?;
             if let Newest::Foreign(id) = found {
                 drop(latch);
                 if self.skip_locked {
@@ -674,11 +682,13 @@ impl Cursor {
                     // In line before waiting, so that readers and writers of
                     // one row are served in turn.
                     let timeout = parts.remaining(&mut deadline);
-                    inner.transactions.lock(parts.core, lock, mode, timeout)?;
+                    inner.transactions.lock(parts.core, row, mode, timeout)?;
                     *held = true;
                 }
                 let timeout = parts.remaining(&mut deadline);
-                inner.transactions.wait_for_write(parts.core, id, timeout)?;
+                inner
+                    .transactions
+                    .wait_for_write(parts.core, id, row, timeout)?;
                 continue;
             }
             let mine = match found {
@@ -686,7 +696,7 @@ impl Cursor {
                 Newest::Live(id) => inner.transactions.ids().active_owner(id) == Some(me),
                 _ => false,
             };
-            if primary && !mine && !owned && self.is_kept_by_another(key, mode, me) {
+            if primary && !mine && !owned && self.is_kept_by_another(row.key, mode, me) {
                 // A write would wait for it. Who reads to write does so now.
                 drop(latch);
                 if self.skip_locked {
@@ -695,13 +705,13 @@ impl Cursor {
                 let timeout = parts.remaining(&mut deadline);
                 let ranges = &self.index.ranges;
                 let transactions = &inner.transactions;
-                transactions.wait_for_range(parts.core, ranges, key, false, timeout)?;
+                transactions.wait_for_range(parts.core, ranges, row.key, false, timeout)?;
                 continue;
             }
             if primary && !*held && !mine {
-                if inner.transactions.try_lock(parts.core, lock, mode)? {
+                if inner.transactions.try_lock(parts.core, row, mode)? {
                     *held = true;
-                    if self.is_kept_by_another(key, mode, me) {
+                    if self.is_kept_by_another(row.key, mode, me) {
                         continue;
                     }
                 } else if self.skip_locked {
@@ -709,7 +719,7 @@ impl Cursor {
                 } else {
                     drop(latch);
                     let timeout = parts.remaining(&mut deadline);
-                    inner.transactions.lock(parts.core, lock, mode, timeout)?;
+                    inner.transactions.lock(parts.core, row, mode, timeout)?;
                     *held = true;
                     continue;
                 }

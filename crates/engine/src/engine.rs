@@ -229,6 +229,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Bounds what row and range locks take, in bytes; zero for an eighth of the
+    /// memory budget.
+    pub fn set_lock_bytes_max(&self, bytes: u64) {
+        self.inner.budget.set_lock_bytes(bytes);
+        self.inner
+            .transactions
+            .set_lock_bytes_max(self.inner.budget.lock_bytes());
+    }
+
     /// Chooses whether commits are durable on return.
     pub fn set_commit_sync(&self, sync: bool) {
         self.inner.commit_sync.store(sync, Ordering::Release);

@@ -28,6 +28,9 @@ pub struct EngineOptions {
     pub directory: PathBuf,
     /// The whole memory budget, in bytes.
     pub cache_bytes: u64,
+    /// What row and range locks may take, in bytes; zero for an eighth of the
+    /// memory budget.
+    pub lock_bytes_max: u64,
     /// Size at which a log segment is followed by a new one.
     pub log_segment_bytes: u64,
     /// Log bytes since the oldest unflushed entry that a checkpoint brings
@@ -67,6 +70,7 @@ impl EngineOptions {
         Self {
             directory: directory.into(),
             cache_bytes: 256 * MIB,
+            lock_bytes_max: 0,
             log_segment_bytes: 64 * MIB,
             log_bytes_max: 512 * MIB,
             background_threads: std::thread::available_parallelism().map_or(2, usize::from),

@@ -102,6 +102,7 @@ pub(crate) fn restore(inner: &Inner, found: Vec<PreparedEntry>) -> usize {
         }
         let mut transaction = inner.transactions.begin();
         inner.transactions.adopt(&mut transaction, &entry.write_ids);
+        transaction.shared().set_prepared_as(&entry.xid);
         let listed = Listed {
             write_ids: entry.write_ids,
             detached: Some(transaction),
@@ -195,6 +196,7 @@ impl EngineTransaction {
             listed.write_ids = write_ids;
         }
         self.shared().clear_commit_floor();
+        self.shared().set_prepared_as(xid);
         self.prepared = Some(xid.into());
         Ok(())
     }
@@ -224,6 +226,7 @@ impl EngineTransaction {
         self.shared().forget_owner();
         self.hand_over();
         if let Some(core) = self.take_core() {
+            core.shared().set_thread(0);
             self.inner.prepared.put_back(&xid, core);
         }
     }

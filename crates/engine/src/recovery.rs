@@ -194,6 +194,7 @@ pub(crate) fn open(
         counts,
         _lock: lock,
     };
+    inner.budget.set_lock_bytes(inner.options.lock_bytes_max);
     inner
         .transactions
         .set_lock_bytes_max(inner.budget.lock_bytes());

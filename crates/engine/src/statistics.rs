@@ -21,6 +21,8 @@ pub(crate) struct EngineCounts {
     pub flush_failures: AtomicU64,
     pub checkpoints: AtomicU64,
     pub recovered_records: AtomicU64,
+    /// Rows refused because they changed after the snapshot.
+    pub conflicts: AtomicU64,
     /// Of files that are closed.
     closed: ClosedFiles,
 }
@@ -107,6 +109,11 @@ pub struct Statistics {
     pub lock_waits: u64,
     pub lock_timeouts: u64,
     pub deadlocks: u64,
+    pub snapshot_conflicts: u64,
+    pub lock_bytes: u64,
+    pub lock_bytes_limit: u64,
+    pub lock_escalations: u64,
+    pub lock_refusals: u64,
     pub row_locks: u64,
     pub snapshots: u64,
     pub write_id_table_bytes: u64,
@@ -191,6 +198,11 @@ impl Engine {
             lock_waits: transactions.lock_waits,
             lock_timeouts: transactions.lock_timeouts,
             deadlocks: transactions.deadlocks,
+            snapshot_conflicts: load(&counts.conflicts),
+            lock_bytes: transactions.lock_bytes,
+            lock_bytes_limit: transactions.lock_bytes_max,
+            lock_escalations: transactions.lock_escalations,
+            lock_refusals: transactions.lock_refusals,
             row_locks: inner.transactions.locks().count(),
             snapshots: inner.transactions.snapshots().count(),
             write_id_table_bytes: inner.transactions.ids().memory_bytes(),

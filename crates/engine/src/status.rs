@@ -1,8 +1,11 @@
 //! The report for SHOW ENGINE STATUS: what a person wants to see first.
 
 use crate::engine::Engine;
+use crate::locks::IndexNames;
 use crate::statistics::{Statistics, open_indexes};
 use std::fmt::{self, Write};
+use teak_transactions::LockMode;
+use teak_transactions::report::{DeadlockReport, WaitKind, Wanted};
 
 /// Indexes listed by name, the largest first.
 const INDEXES_LISTED: usize = 20;
@@ -53,9 +56,10 @@ fn memory(out: &mut String, s: &Statistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "write ids {}, row locks {}",
+        "write ids {}, locks {} of {}",
         Bytes(s.write_id_table_bytes),
-        s.row_locks
+        Bytes(s.lock_bytes),
+        Bytes(s.lock_bytes_limit)
     )
 }
 
@@ -129,14 +133,69 @@ fn transactions(out: &mut String, s: &Statistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "waits for rows {}, timeouts {}, deadlocks {}, aborted writes listed {}",
-        s.lock_waits, s.lock_timeouts, s.deadlocks, s.aborted_ids
+        "waits for rows {}, timeouts {}, deadlocks {}, snapshot conflicts {}, aborted writes listed {}",
+        s.lock_waits, s.lock_timeouts, s.deadlocks, s.snapshot_conflicts, s.aborted_ids
+    )?;
+    writeln!(
+        out,
+        "rows locked {}, escalations {}, locks refused for want of memory {}",
+        s.row_locks, s.lock_escalations, s.lock_refusals
     )?;
     writeln!(
         out,
         "rows inserted {}, updated {}, deleted {}",
         s.rows_inserted, s.rows_updated, s.rows_deleted
     )
+}
+
+/// Bytes in hexadecimal digits.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+fn wanted(out: &mut String, wanted: &Wanted, names: &IndexNames) -> fmt::Result {
+    match wanted.kind {
+        WaitKind::Lock(LockMode::Shared) => write!(out, "a shared lock of")?,
+        WaitKind::Lock(LockMode::Exclusive) => write!(out, "an exclusive lock of")?,
+        WaitKind::Write => write!(out, "the writer of")?,
+        WaitKind::Insertion => write!(out, "room to insert")?,
+    }
+    write!(out, " key {} in ", Hex(&wanted.key))?;
+    match names.get(wanted.file) {
+        Some(name) => write!(out, "{} {}", name.table, name.index),
+        None => write!(out, "an index that is not open, file {:08x}", wanted.file.0),
+    }
+}
+
+fn deadlock(out: &mut String, deadlock: &DeadlockReport, names: &IndexNames) -> fmt::Result {
+    let ago = deadlock.at.elapsed().unwrap_or_default();
+    writeln!(out, "\nLATEST DEADLOCK, {} s ago", ago.as_secs())?;
+    for member in &deadlock.members {
+        let party = member.party;
+        write!(out, "transaction {}", party.transaction.0)?;
+        if party.thread != 0 {
+            write!(out, ", thread {}", party.thread)?;
+        }
+        write!(
+            out,
+            ", rows written {}, locked {}, waited {} ms for ",
+            member.rows_written,
+            member.row_locks,
+            member.waited.as_millis()
+        )?;
+        wanted(out, &member.wanted, names)?;
+        let victim = if party.transaction == deadlock.victim {
+            ": FAILED"
+        } else {
+            ""
+        };
+        writeln!(out, "{victim}")?;
+    }
+    Ok(())
 }
 
 impl Engine {
@@ -160,6 +219,9 @@ impl Engine {
             .load(std::sync::atomic::Ordering::Relaxed);
         log(out, &s, end, from)?;
         transactions(out, &s)?;
+        if let Some(found) = self.last_deadlock() {
+            deadlock(out, &found, &self.index_names())?;
+        }
         writeln!(out, "\nINDEXES")?;
         writeln!(
             out,

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use teak_base::{Lsn, StorageError, StorageResult, WriteId};
+use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId};
 use teak_disk::Disk;
 use teak_transactions::RangeLocks;
 use teak_tree::{PageCache, Tree, UpdateFunctions};
@@ -174,7 +174,7 @@ pub(crate) struct Index {
     pub born: AtomicU64,
     /// No unsettled id below is in the durable file.
     pub durable_oldest: AtomicU64,
-    /// Ranges that locking reads have looked at.
+    /// Ranges that transactions hold in it.
     pub ranges: Arc<RangeLocks>,
     failing: AtomicBool,
     failure: Mutex<Option<Failure>>,
@@ -185,13 +185,13 @@ pub(crate) struct Index {
 impl Index {
     pub(crate) fn new(entry: IndexEntry, tree: Arc<Tree>, damaged: &Arc<AtomicBool>) -> Self {
         Self {
+            ranges: Arc::new(RangeLocks::new(entry.file)),
             entry,
             listed: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             replay_from: tree.flushed_lsn(),
             born: AtomicU64::new(0),
             durable_oldest: AtomicU64::new(oldest_of(&tree).0),
-            ranges: Arc::default(),
             failing: AtomicBool::new(false),
             failure: Mutex::new(None),
             damaged: Arc::clone(damaged),
@@ -321,6 +321,9 @@ pub(crate) struct Table {
     /// One alteration at a time.
     pub altering: AtomicBool,
     pub counters: Arc<Counters>,
+    /// Under which its counters are named among the locks. No index file has
+    /// such a number.
+    pub counter_locks: Arc<RangeLocks>,
     pub damaged: Arc<AtomicBool>,
     pub handles: AtomicUsize,
 }
@@ -360,6 +363,7 @@ impl Table {
             building: AtomicUsize::new(0),
             altering: AtomicBool::new(false),
             counters: Arc::clone(counters),
+            counter_locks: Arc::new(RangeLocks::new(FileId(!entry.id))),
             damaged,
             handles: AtomicUsize::new(0),
         })

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use teak_base::WriteId;
+use teak_transactions::report::FailedWait;
 use teak_transactions::view::Reads;
 use teak_transactions::{
     Owner, Savepoint, Transaction, TransactionShared, View, WaitError, WriteFate,
@@ -75,6 +76,7 @@ impl Engine {
     #[must_use]
     pub fn begin(&self, isolation: Isolation) -> EngineTransaction {
         let core = self.inner.transactions.begin();
+        core.shared().set_isolation(isolation as u8);
         EngineTransaction {
             inner: Arc::clone(&self.inner),
             shared: Arc::clone(core.shared()),
@@ -116,10 +118,17 @@ impl Parts<'_> {
     /// Whether a row may be taken, to write it, that changed after the snapshot.
     pub(crate) fn take_past_snapshot(&mut self) -> EngineResult<()> {
         if self.snapshot_isolation {
-            return Err(EngineError::Conflict);
+            return Err(self.conflict());
         }
         self.core.go_past_snapshot();
         Ok(())
+    }
+
+    /// A row changed after the snapshot: counts it.
+    pub(crate) fn conflict(&self) -> EngineError {
+        let conflicts = &self.inner.counts.conflicts;
+        conflicts.fetch_add(1, Ordering::Relaxed);
+        EngineError::Conflict
     }
 
     /// Whether a committed write is later than the snapshot, if there is one.
@@ -191,7 +200,13 @@ impl EngineTransaction {
         self.core.as_ref().is_some_and(Transaction::has_writes)
     }
 
-    /// Rows it has locked explicitly.
+    /// Why its last wait failed, once.
+    #[must_use]
+    pub fn take_failed_wait(&self) -> Option<Box<FailedWait>> {
+        self.shared.take_failed_wait()
+    }
+
+    /// Rows it has locked explicitly, one by one.
     #[must_use]
     pub fn locks_held(&self) -> usize {
         self.core.as_ref().map_or(0, Transaction::locks_held)

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{FileId, Operation, StorageError, WriteId};
-use teak_transactions::{LockId, LockMode, TransactionId, WriteFate};
+use teak_transactions::{LockId, LockMode, RowName, TransactionId, WriteFate};
 use teak_tree::{Visit, WriteGuard};
 use teak_write_ahead_log::{Record, WriteOperation};
 
@@ -73,6 +73,16 @@ struct Check<'a> {
     index: u32,
     key: &'a [u8],
     lock: LockId,
+}
+
+impl Check<'_> {
+    fn name<'a>(&'a self, index: &'a Index) -> RowName<'a> {
+        RowName {
+            lock: self.lock,
+            index: &index.ranges,
+            key: self.key,
+        }
+    }
 }
 
 /// One operation on one index; `place` is its position in the table.
@@ -242,7 +252,9 @@ impl Parts<'_> {
                 },
                 Ok(Some(obstacle)) => {
                     drop(latches);
-                    if let Err(error) = self.pass(checks, &obstacle, &mut queued, &mut deadline) {
+                    if let Err(error) =
+                        self.pass(indexes, checks, &obstacle, &mut queued, &mut deadline)
+                    {
                         break Err(error);
                     }
                 }
@@ -251,6 +263,7 @@ impl Parts<'_> {
         };
         match outcome {
             Ok(()) => {
+                self.core.shared().note_row_written();
                 // The newest versions say now whose the rows are.
                 if self.core.locks_held() > 0 {
                     for check in checks {
@@ -299,28 +312,28 @@ impl Parts<'_> {
     ) -> EngineResult<Option<Obstacle>> {
         let me = self.core.id();
         for (place, check) in checks.iter().enumerate() {
-            let mut locked = false;
-            if check.index == 0 {
-                let exclusive = LockMode::Exclusive;
-                if check.need == Need::Mine && self.core.holds_unwritten(check.lock, exclusive) {
-                    // Nobody can have written it since it was locked.
-                    *owned = !queued.contains(&check.lock);
-                    continue;
-                }
-                locked = self.core.holds(check.lock, exclusive);
-                let locks = self.inner.transactions.locks();
-                if locks.conflicts(check.lock, me, LockMode::Exclusive) {
-                    return Ok(Some(Obstacle::Lock(place)));
-                }
+            let exclusive = LockMode::Exclusive;
+            if check.need == Need::Mine && self.core.holds_unwritten(check.lock, exclusive) {
+                // Nobody can have written it since it was locked.
+                *owned = !queued.contains(&check.lock);
+                continue;
             }
             let index = index_at(indexes, check.index)?;
+            let row = check.name(index);
+            // Keys of other indexes are locked by who waits in line for them.
+            let locks = self.inner.transactions.locks();
+            if locks.conflicts(row, me, exclusive) {
+                return Ok(Some(Obstacle::Lock(place)));
+            }
+            let locked = check.need == Need::Mine && self.core.holds(row, exclusive);
             match newest(self.inner, index, check.key, me, &mut self.duplicate.value)? {
                 Newest::Foreign(id) => return Ok(Some(Obstacle::Writer(id, place))),
                 Newest::Live(id) if check.need == Need::Mine => {
-                    *owned = self.inner.transactions.ids().active_owner(id) == Some(me);
+                    *owned = self.core.covers(&row, exclusive)
+                        || self.inner.transactions.ids().active_owner(id) == Some(me);
                     if self.is_after_snapshot(id) {
                         if !locked {
-                            return Err(EngineError::Conflict);
+                            return Err(self.conflict());
                         }
                         self.take_past_snapshot()?;
                     }
@@ -342,10 +355,11 @@ impl Parts<'_> {
         Ok(None)
     }
 
-    /// Waits for what stands in the way. Rows of the primary index are locked
-    /// first, so that writers of one row are served in turn.
+    /// Waits for what stands in the way. The key is locked first, so that
+    /// writers of one are served in turn.
     fn pass(
         &mut self,
+        indexes: &[Arc<Index>],
         checks: &[Check<'_>],
         obstacle: &Obstacle,
         queued: &mut SmallVec<[LockId; 2]>,
@@ -356,14 +370,15 @@ impl Parts<'_> {
         let Some(check) = checks.get(place) else {
             return Err(EngineError::Internal("no such check".into()));
         };
-        if check.index == 0 && !queued.contains(&check.lock) {
+        let row = check.name(index_at(indexes, check.index)?);
+        if !queued.contains(&check.lock) {
             let timeout = self.remaining(deadline);
-            transactions.lock(self.core, check.lock, LockMode::Exclusive, timeout)?;
+            transactions.lock(self.core, row, LockMode::Exclusive, timeout)?;
             queued.push(check.lock);
         }
         if let Obstacle::Writer(id, _) = *obstacle {
             let timeout = self.remaining(deadline);
-            transactions.wait_for_write(self.core, id, timeout)?;
+            transactions.wait_for_write(self.core, id, row, timeout)?;
         }
         Ok(())
     }

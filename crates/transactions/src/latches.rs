@@ -4,7 +4,7 @@
 //! except reads of a page that the check needs.
 
 use crate::hash::LockId;
-use parking_lot::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 const STRIPES: usize = 512;
@@ -61,7 +61,7 @@ impl Latches {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "schedules")))]
 mod tests {
     use super::*;
     use std::sync::Arc;

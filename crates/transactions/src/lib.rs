@@ -6,11 +6,16 @@
 //! calls it around its log appends: allocate a write id before the first write,
 //! publish the ids after the commit record is durable.
 
+mod sync;
+mod wait_graph;
+
 pub mod error;
 pub mod hash;
 pub mod latches;
 pub mod range_locks;
+pub mod report;
 pub mod row_locks;
+pub mod shared;
 pub mod snapshots;
 pub mod system;
 pub mod transaction;
@@ -23,10 +28,11 @@ pub use error::WaitError;
 pub use hash::LockId;
 pub use latches::{LatchGuard, Latches};
 pub use range_locks::{Keeps, RangeLocks};
-pub use row_locks::{LockMode, RowLocks};
+pub use row_locks::{LockMode, RowLocks, RowName};
+pub use shared::{TransactionId, TransactionShared};
 pub use snapshots::Snapshots;
 pub use system::{HorizonValue, TransactionSystem};
-pub use transaction::{Savepoint, Transaction, TransactionId, TransactionShared};
+pub use transaction::{Savepoint, Transaction};
 pub use view::View;
 pub use wait_reports::{Owner, WaitReports};
 pub use write_ids::{WriteFate, WriteIdTable};

@@ -2,7 +2,7 @@
 //! them can see. Acquiring is O(1): published sequences only grow, so the
 //! newest reader always belongs at the end.
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::VecDeque;
 use teak_base::CommitSequence;
 
@@ -105,7 +105,7 @@ impl Snapshots {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "schedules")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -7,25 +7,27 @@
 //! between (1) and (2) lists the ids as undecided and keeps the log from the
 //! floor on, so recovery finds the record.
 
-use crate::error::WaitError;
-use crate::hash::LockId;
+mod listing;
+mod locking;
+mod memory;
+mod waiting;
+
+use self::memory::LockMemory;
 use crate::latches::Latches;
-use crate::range_locks::{Keeps, RangeLocks};
-use crate::row_locks::{LockMode, Requested, RowLocks};
+use crate::report::DeadlockReport;
+use crate::row_locks::RowLocks;
+use crate::shared::{TransactionId, TransactionShared};
 use crate::snapshots::Snapshots;
-use crate::transaction::{
-    HeldLock, Savepoint, Transaction, TransactionId, TransactionShared, Wake,
-};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::transaction::{Savepoint, Transaction};
 use crate::view::{Reads, View};
-use crate::wait_reports::{Blockers, WaitReports, report};
-use crate::waits::{Target, WaitGraph, WriteWaits};
+use crate::wait_graph::WaitGraph;
+use crate::wait_reports::WaitReports;
+use crate::waits::WriteWaits;
 use crate::write_ids::{WriteFate, WriteIdTable};
-use parking_lot::Mutex;
-use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, Lsn, WriteId};
 use teak_tree::{Fate, Horizon, Resolution};
 
@@ -46,10 +48,18 @@ pub struct TransactionCounts {
     pub lock_waits: u64,
     /// Waits that ended by the timeout.
     pub lock_timeouts: u64,
-    /// Waits refused because they would close a circle.
+    /// Circles of waiting transactions that were broken.
     pub deadlocks: u64,
-    /// Transactions that wait at this moment for an undecided write.
+    /// Transactions that wait at this moment.
     pub waiting: u64,
+    /// Bytes that row and range locks take.
+    pub lock_bytes: u64,
+    /// Bytes that they may take.
+    pub lock_bytes_max: u64,
+    /// Times that a transaction's locks in one index became a range.
+    pub lock_escalations: u64,
+    /// Requests refused for want of lock memory.
+    pub lock_refusals: u64,
 }
 
 #[derive(Default)]
@@ -59,6 +69,8 @@ struct Counts {
     lock_waits: AtomicU64,
     lock_timeouts: AtomicU64,
     deadlocks: AtomicU64,
+    lock_escalations: AtomicU64,
+    lock_refusals: AtomicU64,
 }
 
 /// The transactions of one engine.
@@ -74,7 +86,8 @@ pub struct TransactionSystem {
     next_transaction: AtomicU64,
     publishing: Mutex<()>,
     published: AtomicU64,
-    lock_bytes_max: AtomicU64,
+    lock_memory: LockMemory,
+    last_deadlock: Mutex<Option<Arc<DeadlockReport>>>,
     counts: Counts,
 }
 
@@ -120,7 +133,8 @@ impl TransactionSystem {
             next_transaction: AtomicU64::new(next_transaction.max(1)),
             publishing: Mutex::new(()),
             published: AtomicU64::new(1),
-            lock_bytes_max: AtomicU64::new(u64::MAX),
+            lock_memory: LockMemory::default(),
+            last_deadlock: Mutex::new(None),
             counts: Counts::default(),
         }
     }
@@ -237,6 +251,7 @@ impl TransactionSystem {
             None => {
                 let snapshot = self.snapshots.acquire(|| self.newest());
                 transaction.snapshot = Some(snapshot);
+                transaction.shared().set_snapshot(snapshot.0);
                 snapshot
             }
         }
@@ -245,6 +260,7 @@ impl TransactionSystem {
     /// Gives the snapshot up.
     pub fn drop_snapshot(&self, transaction: &mut Transaction) {
         if let Some(snapshot) = transaction.snapshot.take() {
+            transaction.shared().set_snapshot(0);
             self.snapshots.release(snapshot);
             transaction.is_past_snapshot = false;
         }
@@ -327,10 +343,17 @@ impl TransactionSystem {
     fn release_all(&self, transaction: &mut Transaction) {
         let id = transaction.id();
         for ranges in transaction.marked.drain(..) {
-            ranges.release(id);
+            self.lock_memory.take_ranges(ranges.release(id));
         }
         for (lock, _) in std::mem::take(&mut transaction.held) {
             self.locks.release(lock, id);
+        }
+        for (index, _) in transaction.row_ranges.drain(..) {
+            let (bytes, stopped) = index.release_rows(id);
+            self.lock_memory.take_ranges(bytes);
+            for lock in stopped {
+                self.locks.pass_on(lock);
+            }
         }
         self.drop_snapshot(transaction);
     }
@@ -339,253 +362,6 @@ impl TransactionSystem {
         self.release_all(&mut transaction);
         if let Some(shard) = self.shard(transaction.id()) {
             shard.lock().remove(&transaction.id().0);
-        }
-    }
-
-    /// Bounds the memory of all explicit locks, in bytes.
-    pub fn set_lock_bytes_max(&self, bytes: u64) {
-        self.lock_bytes_max.store(bytes, Ordering::Relaxed);
-    }
-
-    /// Refuses a transaction's further locks when all of them take too much.
-    /// Asked now and then, because adding up takes longer than locking.
-    fn check_lock_memory(&self, transaction: &Transaction) -> Result<(), WaitError> {
-        const ASK_EVERY: usize = 64;
-        let held = transaction.held.len();
-        if held % ASK_EVERY == ASK_EVERY - 1
-            && self.locks.memory_bytes() > self.lock_bytes_max.load(Ordering::Relaxed)
-        {
-            return Err(WaitError::TooManyLocks);
-        }
-        Ok(())
-    }
-
-    /// Locks a row for the transaction. Called without any latch when it may
-    /// wait (`timeout` not zero); with the row's latch held, only
-    /// [`TransactionSystem::try_lock`] is allowed.
-    ///
-    /// # Errors
-    /// [`WaitError`] when the lock was not granted.
-    pub fn lock(
-        &self,
-        transaction: &mut Transaction,
-        lock: LockId,
-        mode: LockMode,
-        timeout: Duration,
-    ) -> Result<(), WaitError> {
-        if let Some(held) = transaction.held.get_mut(&lock)
-            && held.mode >= mode
-        {
-            held.count += 1;
-            return Ok(());
-        }
-        self.check_lock_memory(transaction)?;
-        let shared = Arc::clone(transaction.shared());
-        if self.locks.request(lock, &shared, mode) == Requested::Queued {
-            self.wait_for_lock(&shared, lock, timeout)?;
-        }
-        Self::note_lock(transaction, lock, mode);
-        Ok(())
-    }
-
-    fn note_lock(transaction: &mut Transaction, lock: LockId, mode: LockMode) {
-        let scope = transaction.scope;
-        let held = transaction.held.entry(lock).or_insert(HeldLock {
-            mode,
-            count: 0,
-            scope,
-            written: false,
-        });
-        held.mode = held.mode.max(mode);
-        held.count += 1;
-    }
-
-    /// Locks a row if nobody stands in the way. `false` when somebody does;
-    /// nothing is queued then.
-    ///
-    /// # Errors
-    /// [`WaitError::TooManyLocks`].
-    pub fn try_lock(
-        &self,
-        transaction: &mut Transaction,
-        lock: LockId,
-        mode: LockMode,
-    ) -> Result<bool, WaitError> {
-        if let Some(held) = transaction.held.get_mut(&lock)
-            && held.mode >= mode
-        {
-            held.count += 1;
-            return Ok(true);
-        }
-        self.check_lock_memory(transaction)?;
-        let shared = Arc::clone(transaction.shared());
-        if self.locks.request(lock, &shared, mode) == Requested::Queued
-            && self.locks.withdraw(lock, shared.id())
-        {
-            return Ok(false);
-        }
-        Self::note_lock(transaction, lock, mode);
-        Ok(true)
-    }
-
-    fn wait_for_lock(
-        &self,
-        shared: &Arc<TransactionShared>,
-        lock: LockId,
-        timeout: Duration,
-    ) -> Result<(), WaitError> {
-        self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);
-        let Err(error) = self.sleep_on(shared, Target::Lock(lock), timeout) else {
-            return Ok(());
-        };
-        if !self.locks.withdraw(lock, shared.id()) {
-            // Granted between the wake-up and here.
-            return Ok(());
-        }
-        Err(self.count_failure(error))
-    }
-
-    fn count_failure(&self, error: WaitError) -> WaitError {
-        match error {
-            WaitError::Timeout => &self.counts.lock_timeouts,
-            WaitError::Deadlock => &self.counts.deadlocks,
-            _ => return error,
-        }
-        .fetch_add(1, Ordering::Relaxed);
-        error
-    }
-
-    /// Waits until the foreign write `id` is decided.
-    ///
-    /// # Errors
-    /// [`WaitError`] when it is still undecided.
-    pub fn wait_for_write(
-        &self,
-        transaction: &Transaction,
-        id: WriteId,
-        timeout: Duration,
-    ) -> Result<(), WaitError> {
-        let shared = transaction.shared();
-        if !self.write_waits.enlist(id, shared, &self.ids) {
-            return Ok(());
-        }
-        self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);
-        let outcome = self.sleep_on(shared, Target::Write(id), timeout);
-        self.write_waits.delist(id, shared.id());
-        outcome.map_err(|error| self.count_failure(error))
-    }
-
-    /// Keeps others from inserting at `low <= key < high` of an index, or from
-    /// any write there, until the transaction ends. Writes that are under way
-    /// may still come.
-    pub fn mark_range(
-        &self,
-        transaction: &mut Transaction,
-        ranges: &Arc<RangeLocks>,
-        keeps: Keeps,
-        low: &[u8],
-        high: Option<&[u8]>,
-    ) {
-        if ranges.mark(transaction.id(), keeps, low, high) {
-            transaction.marked.push(Arc::clone(ranges));
-        }
-    }
-
-    /// Waits until no range of another transaction keeps this one from the key,
-    /// or one that did is given up. Called without any latch.
-    ///
-    /// # Errors
-    /// [`WaitError`] when a range still does.
-    pub fn wait_for_range(
-        &self,
-        transaction: &Transaction,
-        ranges: &Arc<RangeLocks>,
-        key: &[u8],
-        is_insertion: bool,
-        timeout: Duration,
-    ) -> Result<(), WaitError> {
-        let shared = transaction.shared();
-        if !ranges.enlist(key, is_insertion, shared) {
-            return Ok(());
-        }
-        self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);
-        let target = Target::Range(Arc::clone(ranges));
-        let outcome = self.sleep_on(shared, target, timeout);
-        ranges.delist(shared.id());
-        outcome.map_err(|error| self.count_failure(error))
-    }
-
-    /// Sleeps until woken, unless the wait would close a circle.
-    fn sleep_on(
-        &self,
-        shared: &TransactionShared,
-        target: Target,
-        timeout: Duration,
-    ) -> Result<(), WaitError> {
-        if !self
-            .graph
-            .begin(shared.id(), target.clone(), &self.locks, &self.ids)
-        {
-            return Err(WaitError::Deadlock);
-        }
-        self.report_wait(shared, &target);
-        let wake = shared.sleep_until(Instant::now() + timeout);
-        self.graph.end(shared.id());
-        match wake {
-            Wake::Woken => Ok(()),
-            Wake::TimedOut => Err(WaitError::Timeout),
-            Wake::Interrupted => Err(WaitError::Interrupted),
-        }
-    }
-
-    /// Tells who is waited for, without any lock of this crate but the
-    /// holder's owner's. Whoever comes to stand in the way later, by an upgrade
-    /// of its lock or by taking what was waited for first, has been listed
-    /// before or is waited for anew.
-    fn report_wait(&self, waiter: &TransactionShared, target: &Target) {
-        let Some(reports) = self.wait_reports.get() else {
-            return;
-        };
-        let holders: Blockers = match target {
-            Target::Write(id) => self.ids.active_owner(*id).into_iter().collect(),
-            Target::Lock(lock) => self.locks.ahead_of(*lock, waiter.id()),
-            Target::Range(ranges) => ranges.blockers(waiter.id()),
-        };
-        let holders: SmallVec<[Arc<TransactionShared>; 4]> = holders
-            .iter()
-            .filter_map(|id| self.shard(*id)?.lock().get(&id.0).cloned())
-            .collect();
-        report(&**reports, waiter, holders.iter().map(|holder| &**holder));
-    }
-
-    /// Gives up one acquisition of a row; the lock goes with the last.
-    pub fn unlock(&self, transaction: &mut Transaction, lock: LockId) {
-        let Some(held) = transaction.held.get_mut(&lock) else {
-            return;
-        };
-        held.count = held.count.saturating_sub(1);
-        if held.count == 0 {
-            transaction.held.remove(&lock);
-            self.locks.release(lock, transaction.id());
-        }
-    }
-
-    /// Gives a row's lock up whatever the count: its newest version is the
-    /// transaction's own now, which locks it implicitly. A lock taken before
-    /// the last mark stays, for returning to the mark would undo the write but
-    /// must not undo the lock.
-    pub fn unlock_written(&self, transaction: &mut Transaction, lock: LockId) {
-        if transaction.held.is_empty() {
-            return;
-        }
-        let scope = transaction.scope;
-        match transaction.held.get_mut(&lock) {
-            Some(held) if held.scope == scope => {
-                transaction.held.remove(&lock);
-                self.locks.release(lock, transaction.id());
-            }
-            Some(held) => held.written = true,
-            None => {}
         }
     }
 
@@ -613,10 +389,14 @@ impl TransactionSystem {
             lock_waits: load(&self.counts.lock_waits),
             lock_timeouts: load(&self.counts.lock_timeouts),
             deadlocks: load(&self.counts.deadlocks),
-            waiting: self.write_waits.count(),
+            waiting: self.graph.count() as u64,
+            lock_bytes: self.lock_bytes(),
+            lock_bytes_max: self.lock_memory.bytes_max(),
+            lock_escalations: load(&self.counts.lock_escalations),
+            lock_refusals: load(&self.counts.lock_refusals),
         }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "schedules")))]
 mod tests;

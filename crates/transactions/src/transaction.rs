@@ -1,149 +1,17 @@
-//! One transaction: the ids of its writes, its marks, the rows it has locked,
-//! and the place where it waits. The owner's half ([`Transaction`]) belongs to
-//! one thread at a time; the shared half may be interrupted and woken by any.
+//! One transaction's own half: the ids of its writes, its marks, the rows it
+//! has locked. It belongs to one thread at a time.
 
 use crate::hash::{LockId, PassBuild};
-use crate::range_locks::RangeLocks;
-use crate::row_locks::LockMode;
-use crate::wait_reports::Owner;
-use parking_lot::{Condvar, Mutex};
+use crate::range_locks::{RangeLocks, RowRange};
+use crate::row_locks::{LockMode, RowName};
+use crate::shared::{TransactionId, TransactionShared};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
-use teak_base::{CommitSequence, Lsn, WriteId};
-
-/// Names a transaction while the engine is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct TransactionId(pub u64);
+use teak_base::{CommitSequence, WriteId};
 
 /// A mark in a transaction's writes to which it can return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Savepoint(pub u64);
-
-/// How a sleep ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wake {
-    Woken,
-    TimedOut,
-    Interrupted,
-}
-
-/// The half of a transaction that other threads touch.
-#[derive(Debug)]
-pub struct TransactionShared {
-    id: TransactionId,
-    interrupted: AtomicBool,
-    /// The log's end before the commit record was appended; `u64::MAX` before.
-    commit_floor: AtomicU64,
-    /// Whom to name when a wait is reported; none when the end has begun.
-    owner: Mutex<Option<Owner>>,
-    woken: Mutex<bool>,
-    wake: Condvar,
-}
-
-impl TransactionShared {
-    pub(crate) fn new(id: TransactionId) -> Self {
-        Self {
-            id,
-            interrupted: AtomicBool::new(false),
-            commit_floor: AtomicU64::new(u64::MAX),
-            owner: Mutex::new(None),
-            woken: Mutex::new(false),
-            wake: Condvar::new(),
-        }
-    }
-
-    /// The transaction's id.
-    #[must_use]
-    pub fn id(&self) -> TransactionId {
-        self.id
-    }
-
-    /// Ends this transaction's waits, now and until the next statement.
-    pub fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::SeqCst);
-        let _woken = self.woken.lock();
-        self.wake.notify_all();
-    }
-
-    /// Forgets an interrupt.
-    pub fn clear_interrupt(&self) {
-        self.interrupted.store(false, Ordering::SeqCst);
-    }
-
-    /// Whether an interrupt is pending.
-    #[must_use]
-    pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
-    }
-
-    /// Says who runs the transaction, for reports of waits.
-    pub fn set_owner(&self, owner: Owner) {
-        *self.owner.lock() = Some(owner);
-    }
-
-    /// Forgets who ran the transaction. Waits for a report under way.
-    pub fn forget_owner(&self) {
-        *self.owner.lock() = None;
-    }
-
-    pub(crate) fn owner(&self) -> Option<Owner> {
-        *self.owner.lock()
-    }
-
-    /// Calls `report` with the owner, who is not forgotten meanwhile.
-    pub(crate) fn with_owner(&self, report: impl FnOnce(Owner)) {
-        if let Some(owner) = *self.owner.lock() {
-            report(owner);
-        }
-    }
-
-    /// Says that a commit record will stand at or after `floor` in the log.
-    pub fn set_commit_floor(&self, floor: Lsn) {
-        self.commit_floor.store(floor.0, Ordering::SeqCst);
-    }
-
-    /// Says that no record of this transaction is on its way into the log.
-    pub fn clear_commit_floor(&self) {
-        self.commit_floor.store(u64::MAX, Ordering::SeqCst);
-    }
-
-    pub(crate) fn commit_floor(&self) -> Option<Lsn> {
-        let floor = self.commit_floor.load(Ordering::SeqCst);
-        (floor != u64::MAX).then_some(Lsn(floor))
-    }
-
-    /// Arms the bell before the transaction is put into a queue.
-    pub(crate) fn arm(&self) {
-        *self.woken.lock() = false;
-    }
-
-    pub(crate) fn ring(&self) {
-        *self.woken.lock() = true;
-        self.wake.notify_all();
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_rung(&self) -> bool {
-        *self.woken.lock()
-    }
-
-    pub(crate) fn sleep_until(&self, deadline: Instant) -> Wake {
-        let mut woken = self.woken.lock();
-        loop {
-            if *woken {
-                return Wake::Woken;
-            }
-            if self.interrupted.load(Ordering::SeqCst) {
-                return Wake::Interrupted;
-            }
-            if self.wake.wait_until(&mut woken, deadline).timed_out() {
-                return if *woken { Wake::Woken } else { Wake::TimedOut };
-            }
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldLock {
@@ -166,6 +34,10 @@ pub struct Transaction {
     /// Counts marks, so that a lock knows whether one was set since.
     pub(crate) scope: u64,
     pub(crate) held: HashMap<LockId, HeldLock, PassBuild>,
+    /// Indexes in which it has locked rows.
+    pub(crate) locked_in: Vec<Arc<RangeLocks>>,
+    /// Ranges of rows that it holds in place of single ones.
+    pub(crate) row_ranges: Vec<(Arc<RangeLocks>, RowRange)>,
     /// Indexes in which it has marked ranges.
     pub(crate) marked: Vec<Arc<RangeLocks>>,
     pub(crate) snapshot: Option<CommitSequence>,
@@ -181,6 +53,8 @@ impl Transaction {
             open: false,
             scope: 0,
             held: HashMap::default(),
+            locked_in: Vec::new(),
+            row_ranges: Vec::new(),
             marked: Vec::new(),
             snapshot: None,
             is_past_snapshot: false,
@@ -190,7 +64,7 @@ impl Transaction {
     /// The transaction's id.
     #[must_use]
     pub fn id(&self) -> TransactionId {
-        self.shared.id
+        self.shared.id()
     }
 
     /// The half that other threads may use.
@@ -224,6 +98,7 @@ impl Transaction {
     pub(crate) fn push_write_id(&mut self, id: WriteId) {
         self.ids.push(id);
         self.open = true;
+        self.shared.set_write_ids(self.ids.len());
     }
 
     /// Sets a mark: later writes take another id.
@@ -239,7 +114,9 @@ impl Transaction {
         if keep >= self.ids.len() {
             return Vec::new();
         }
-        self.ids.split_off(keep)
+        let gone = self.ids.split_off(keep);
+        self.shared.set_write_ids(self.ids.len());
+        gone
     }
 
     /// The snapshot held, if one was taken.
@@ -262,10 +139,19 @@ impl Transaction {
         self.is_past_snapshot
     }
 
+    /// Whether a range of its own holds the row in this mode.
+    #[must_use]
+    pub fn covers(&self, row: &RowName<'_>, mode: LockMode) -> bool {
+        self.row_ranges.iter().any(|(index, range)| {
+            Arc::ptr_eq(index, row.index) && range.mode >= mode && range.covers(row.key)
+        })
+    }
+
     /// Whether this transaction holds an explicit lock that covers `mode`.
     #[must_use]
-    pub fn holds(&self, lock: LockId, mode: LockMode) -> bool {
-        !self.held.is_empty() && self.held.get(&lock).is_some_and(|held| held.mode >= mode)
+    pub fn holds(&self, row: RowName<'_>, mode: LockMode) -> bool {
+        let held = self.held.get(&row.lock);
+        held.is_some_and(|held| held.mode >= mode) || self.covers(&row, mode)
     }
 
     /// Whether the row is as it was when it was locked: this transaction holds
@@ -276,9 +162,19 @@ impl Transaction {
         !self.held.is_empty() && self.held.get(&lock).is_some_and(covers)
     }
 
-    /// How many rows it has locked explicitly.
+    /// How many rows it has locked explicitly, one by one.
     #[must_use]
     pub fn locks_held(&self) -> usize {
         self.held.len()
+    }
+
+    pub(crate) fn note_index(&mut self, index: &Arc<RangeLocks>) {
+        let is_last = self.locked_in.last();
+        if is_last.is_some_and(|last| Arc::ptr_eq(last, index))
+            || self.locked_in.iter().any(|known| Arc::ptr_eq(known, index))
+        {
+            return;
+        }
+        self.locked_in.push(Arc::clone(index));
     }
 }

@@ -7,10 +7,10 @@
 //! Readers without a snapshot (dirty reads, newest-committed reads) do not keep
 //! answers about undecided writes.
 
-use crate::transaction::{TransactionId, TransactionShared};
+use crate::shared::{TransactionId, TransactionShared};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::write_ids::{WriteFate, WriteIdTable};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::{CommitSequence, WriteId};
 
 const SLOTS: usize = 64;
@@ -129,7 +129,7 @@ impl teak_tree::Visibility for View {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "schedules")))]
 mod tests {
     use super::*;
 

@@ -9,7 +9,7 @@
 //! not forgotten while it is being reported. Transactions forget their owners
 //! before they decide their writes and release their locks.
 
-use crate::transaction::{TransactionId, TransactionShared};
+use crate::shared::{TransactionId, TransactionShared};
 use smallvec::SmallVec;
 
 /// Who runs a transaction, as the receiver of reports knows it. Means nothing

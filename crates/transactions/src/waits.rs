@@ -1,25 +1,17 @@
-//! Waiting for another writer to finish, and the check that no circle of
-//! transactions wait for each other.
+//! Waiting for another writer to finish.
 //!
 //! A waiter for a write id puts its bell into a shard, then looks at the id
 //! again; a finisher settles its ids, then rings whoever is listed. The count
 //! of waiters and the id's slot are sequentially consistent, so one of the two
 //! always sees the other, and a finisher without waiters pays one load.
-//!
-//! The wait graph keeps only what each transaction waits for; who blocks it is
-//! asked of the lock table and the id table when a wait begins, so an edge is
-//! never stale.
 
-use crate::hash::{LockId, PassBuild};
-use crate::range_locks::RangeLocks;
-use crate::row_locks::RowLocks;
-use crate::transaction::{TransactionId, TransactionShared};
+use crate::hash::PassBuild;
+use crate::shared::{TransactionId, TransactionShared};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::write_ids::WriteIdTable;
-use parking_lot::Mutex;
-use smallvec::SmallVec;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::WriteId;
 
 const SHARDS: usize = 16;
@@ -90,63 +82,5 @@ impl WriteWaits {
                 }
             }
         }
-    }
-
-    pub(crate) fn count(&self) -> u64 {
-        self.waiting.load(Ordering::Relaxed)
-    }
-}
-
-/// What a transaction waits for.
-#[derive(Clone, Debug)]
-pub(crate) enum Target {
-    Write(WriteId),
-    Lock(LockId),
-    Range(Arc<RangeLocks>),
-}
-
-/// Who waits for what.
-#[derive(Default)]
-pub(crate) struct WaitGraph {
-    waiting: Mutex<HashMap<TransactionId, Target>>,
-}
-
-impl WaitGraph {
-    /// Notes the wait; `false` when it would close a circle (then it is not
-    /// noted).
-    pub(crate) fn begin(
-        &self,
-        transaction: TransactionId,
-        target: Target,
-        locks: &RowLocks,
-        ids: &WriteIdTable,
-    ) -> bool {
-        let mut waiting = self.waiting.lock();
-        waiting.insert(transaction, target);
-        let mut seen: HashSet<TransactionId> = HashSet::new();
-        let mut next: SmallVec<[TransactionId; 8]> = SmallVec::new();
-        next.push(transaction);
-        while let Some(waiter) = next.pop() {
-            let blockers: SmallVec<[TransactionId; 4]> = match waiting.get(&waiter) {
-                None => continue,
-                Some(Target::Write(id)) => ids.active_owner(*id).into_iter().collect(),
-                Some(Target::Lock(lock)) => locks.blockers(*lock, waiter),
-                Some(Target::Range(ranges)) => ranges.blockers(waiter),
-            };
-            for blocker in blockers {
-                if blocker == transaction {
-                    waiting.remove(&transaction);
-                    return false;
-                }
-                if seen.insert(blocker) {
-                    next.push(blocker);
-                }
-            }
-        }
-        true
-    }
-
-    pub(crate) fn end(&self, transaction: TransactionId) {
-        self.waiting.lock().remove(&transaction);
     }
 }

@@ -6,11 +6,11 @@
 //! settled, and which of those ids are aborted, so a lookup always sees both
 //! halves from one moment. Ids are handed out once, in ascending order.
 
-use crate::transaction::TransactionId;
+use crate::shared::TransactionId;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::{CommitSequence, WriteId};
 use teak_tree::Resolution;
 
@@ -352,7 +352,7 @@ impl WriteIdTable {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(feature = "schedules")))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -193,9 +193,10 @@ impl Cursor {
             let parts = transaction.parts()?;
             let ranges = &self.index.ranges;
             let transactions = &parts.inner.transactions;
-            transactions.mark_range(parts.core, ranges, keeps, low, high);
+            transactions.mark_range(parts.core, ranges, keeps, low, high)?;
             let alone = !transactions.locks().any_beside(parts.core.locks_held());
-            marks.add(low, high, alone);
+            // Ranges in place of rows come before the rows' locks go.
+            marks.add(low, high, alone && !ranges.any_rows());
             self.index.tree.wait_for_writers();
         } else {
             // Bounds that no key can lie between.
@@ -224,7 +225,7 @@ impl Cursor {
         let ranges = &self.index.ranges;
         let transactions = &parts.inner.transactions;
         let behind = after(key);
-        transactions.mark_range(parts.core, ranges, Keeps::Insertions, key, Some(&behind));
+        transactions.mark_range(parts.core, ranges, Keeps::Insertions, key, Some(&behind))?;
         self.index.tree.wait_for_writers();
         Ok(true)
     }

@@ -1,0 +1,88 @@
+//! Mutexes, condition variables and atomics of this crate, in one place: with
+//! the feature `schedules` those of the explorer of interleavings.
+
+#[cfg(not(feature = "schedules"))]
+pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
+#[cfg(not(feature = "schedules"))]
+pub(crate) use std::sync::atomic;
+
+#[cfg(feature = "schedules")]
+pub(crate) use explored::{Condvar, Mutex, MutexGuard};
+#[cfg(feature = "schedules")]
+pub(crate) use shuttle::sync::atomic;
+
+/// The explorer's primitives with the faces of the ordinary ones. Deadlines
+/// never come: a schedule in which nobody can go on is an error.
+#[cfg(feature = "schedules")]
+mod explored {
+    use std::ops::{Deref, DerefMut};
+    use std::sync::PoisonError;
+    use std::time::Instant;
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    /// The inner guard is gone only while its owner sleeps.
+    pub(crate) struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            MutexGuard(Some(guard))
+        }
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            match &self.0 {
+                Some(guard) => guard,
+                None => unreachable!("its owner sleeps"),
+            }
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            match &mut self.0 {
+                Some(guard) => guard,
+                None => unreachable!("its owner sleeps"),
+            }
+        }
+    }
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Condvar(shuttle::sync::Condvar);
+
+    pub(crate) struct Woken;
+
+    impl Woken {
+        #[allow(clippy::unused_self)] // The face of the ordinary one.
+        pub(crate) fn timed_out(&self) -> bool {
+            false
+        }
+    }
+
+    impl Condvar {
+        pub(crate) fn new() -> Self {
+            Self(shuttle::sync::Condvar::new())
+        }
+
+        pub(crate) fn notify_all(&self) {
+            self.0.notify_all();
+        }
+
+        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> Woken {
+            if let Some(held) = guard.0.take() {
+                let held = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);
+                guard.0 = Some(held);
+            }
+            Woken
+        }
+    }
+}

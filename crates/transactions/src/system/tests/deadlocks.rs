@@ -1,0 +1,231 @@
+//! Who fails in a deadlock, and what is reported of it.
+
+use super::*;
+use crate::report::WaitKind;
+
+/// Waits for `x`; whatever comes of it, the transaction ends.
+fn wait_and_end(
+    system: &TransactionSystem,
+    index: &Arc<RangeLocks>,
+    mut transaction: Transaction,
+    x: &str,
+) -> Result<(), WaitError> {
+    let outcome = system.lock(&mut transaction, row(index, x), LockMode::Exclusive, LONG);
+    match outcome {
+        Ok(()) => system.publish(transaction),
+        Err(_) => drop(system.abort(transaction)),
+    }
+    outcome
+}
+
+/// Two transactions of which each holds what the other wants: `a` holds x and
+/// waits for y first. Returns the outcomes of `a` and `b`.
+fn collide(
+    system: &TransactionSystem,
+    index: &Arc<RangeLocks>,
+    mut a: Transaction,
+    mut b: Transaction,
+) -> [Result<(), WaitError>; 2] {
+    assert!(try_lock(
+        system,
+        &mut a,
+        row(index, "x"),
+        LockMode::Exclusive
+    ));
+    assert!(try_lock(
+        system,
+        &mut b,
+        row(index, "y"),
+        LockMode::Exclusive
+    ));
+    let before = system.counts().lock_waits;
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| wait_and_end(system, index, a, "y"));
+        until_waits(system, before + 1);
+        let second = wait_and_end(system, index, b, "x");
+        [first.join().unwrap(), second]
+    })
+}
+
+#[test]
+fn the_cheapest_of_a_circle_fails_and_not_always_the_last_to_come() {
+    let system = system();
+    let index = index();
+    let (a, b) = (system.begin(), system.begin());
+    // Neither has written: the younger fails.
+    assert_eq!(
+        collide(&system, &index, a, b),
+        [Ok(()), Err(WaitError::Deadlock)]
+    );
+    let (b, a) = (system.begin(), system.begin());
+    assert_eq!(
+        collide(&system, &index, a, b),
+        [Err(WaitError::Deadlock), Ok(())]
+    );
+    // Who has more locks, or has written more, goes on.
+    let (a, mut b) = (system.begin(), system.begin());
+    assert!(try_lock(
+        &system,
+        &mut b,
+        row(&index, "z"),
+        LockMode::Shared
+    ));
+    assert_eq!(
+        collide(&system, &index, a, b),
+        [Err(WaitError::Deadlock), Ok(())]
+    );
+    let (mut a, b) = (system.begin(), system.begin());
+    for name in ["u", "v", "w"] {
+        assert!(try_lock(
+            &system,
+            &mut a,
+            row(&index, name),
+            LockMode::Shared
+        ));
+    }
+    b.shared().note_row_written();
+    assert_eq!(
+        collide(&system, &index, a, b),
+        [Err(WaitError::Deadlock), Ok(())]
+    );
+    // Weight goes before everything.
+    let (a, b) = (system.begin(), system.begin());
+    a.shared().set_weight(1);
+    b.shared().note_row_written();
+    assert_eq!(
+        collide(&system, &index, a, b),
+        [Ok(()), Err(WaitError::Deadlock)]
+    );
+    assert_eq!(system.counts().deadlocks, 5);
+    assert_eq!(system.counts().waiting, 0);
+    assert_eq!(system.locks().count(), 0);
+}
+
+#[test]
+fn one_wait_may_close_several_circles() {
+    let system = system();
+    let index = index();
+    let mut last = system.begin();
+    last.shared().set_weight(1);
+    assert!(try_lock(
+        &system,
+        &mut last,
+        row(&index, "x"),
+        LockMode::Exclusive
+    ));
+    let mut readers = [system.begin(), system.begin()];
+    for reader in &mut readers {
+        assert!(try_lock(
+            &system,
+            reader,
+            row(&index, "s"),
+            LockMode::Shared
+        ));
+    }
+    std::thread::scope(|scope| {
+        let waits = readers.map(|reader| {
+            let (system, index) = (&system, &index);
+            scope.spawn(move || wait_and_end(system, index, reader, "x"))
+        });
+        until_waits(&system, 2);
+        let got = system.lock(&mut last, row(&index, "s"), LockMode::Exclusive, LONG);
+        assert_eq!(got, Ok(()));
+        for wait in waits {
+            assert_eq!(wait.join().unwrap(), Err(WaitError::Deadlock));
+        }
+    });
+    system.publish(last);
+    assert_eq!(system.counts().deadlocks, 2);
+}
+
+#[test]
+fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
+    let system = system();
+    let index = index();
+    let names = ["p", "q", "r"];
+    let mut members: Vec<Transaction> = names
+        .iter()
+        .zip(11u64..)
+        .map(|(name, thread)| {
+            let mut member = system.begin();
+            member.shared().set_thread(thread);
+            assert!(try_lock(
+                &system,
+                &mut member,
+                row(&index, name),
+                LockMode::Exclusive
+            ));
+            member
+        })
+        .collect();
+    let written = system.write_id(&mut members[0]);
+    members[0].shared().note_row_written();
+    let ids: Vec<TransactionId> = members.iter().map(Transaction::id).collect();
+    std::thread::scope(|scope| {
+        let mut waits = Vec::new();
+        let third = members.pop().unwrap();
+        for (member, wanted) in members.into_iter().zip(["q", "r"]) {
+            let (system, index) = (&system, &index);
+            let before = system.counts().lock_waits;
+            waits.push(scope.spawn(move || wait_and_end(system, index, member, wanted)));
+            until_waits(system, before + 1);
+        }
+        let waiting = system.lock_waits();
+        assert_eq!(waiting.len(), 2);
+        assert_eq!(waiting[0].requester.thread, 11);
+        assert_eq!(waiting[0].blockers[0].thread, 12);
+        assert_eq!(&*waiting[0].wanted.key, b"q");
+        let outcome = system.wait_for_write(&third, written, row(&index, "k"), LONG);
+        assert_eq!(outcome, Err(WaitError::Deadlock));
+        let failed = third.shared().take_failed_wait().unwrap();
+        assert_eq!(failed.wanted.kind, WaitKind::Write);
+        assert_eq!(failed.blockers[0].transaction, ids[0]);
+        system.abort(third);
+        assert!(waits.into_iter().all(|wait| wait.join().unwrap().is_ok()));
+    });
+    let report = system.last_deadlock().unwrap();
+    assert_eq!(report.victim, ids[2]);
+    let mut turned: Vec<u64> = report.members.iter().map(|m| m.party.thread).collect();
+    let first = turned.iter().position(|thread| *thread == 11).unwrap();
+    turned.rotate_left(first);
+    assert_eq!(turned, [11, 12, 13]);
+    let first = report
+        .members
+        .iter()
+        .find(|m| m.party.thread == 11)
+        .unwrap();
+    assert_eq!(first.rows_written, 1);
+    assert_eq!(first.wanted.kind, WaitKind::Lock(LockMode::Exclusive));
+}
+
+#[test]
+fn who_does_not_wait_breaks_no_circle() {
+    let system = system();
+    let index = index();
+    let (mut a, mut b) = (system.begin(), system.begin());
+    assert!(try_lock(
+        &system,
+        &mut a,
+        row(&index, "x"),
+        LockMode::Exclusive
+    ));
+    assert!(try_lock(
+        &system,
+        &mut b,
+        row(&index, "y"),
+        LockMode::Exclusive
+    ));
+    a.shared().note_row_written();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| wait_and_end(&system, &index, b, "x"));
+        until_waits(&system, 1);
+        let none = Duration::ZERO;
+        let refused = system.lock(&mut a, row(&index, "y"), LockMode::Exclusive, none);
+        assert_eq!(refused, Err(WaitError::Timeout));
+        let failed = a.shared().take_failed_wait().unwrap();
+        assert_eq!(&*failed.wanted.key, b"y");
+        system.publish(a);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+    });
+    assert_eq!(system.counts().deadlocks, 0);
+}

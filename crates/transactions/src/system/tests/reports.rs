@@ -1,0 +1,118 @@
+//! What whoever runs the transactions is told of their waits.
+
+use super::*;
+use crate::wait_reports::WaitReports;
+
+/// Keeps what it is told; while it is told, it looks whether `gate` is open.
+#[derive(Default)]
+struct Heard {
+    waits: Mutex<Vec<(usize, usize)>>,
+    gate: Mutex<()>,
+}
+
+impl WaitReports for Heard {
+    fn wait_begins(&self, waiter: crate::Owner, holder: crate::Owner) {
+        self.waits.lock().push((waiter.0, holder.0));
+        drop(self.gate.lock());
+    }
+}
+
+fn owned(system: &TransactionSystem, owner: usize) -> Transaction {
+    let transaction = system.begin();
+    transaction.shared().set_owner(crate::Owner(owner));
+    transaction
+}
+
+#[test]
+fn every_wait_is_reported_with_everyone_ahead() {
+    let system = system();
+    let index = index();
+    let heard = Arc::new(Heard::default());
+    system.set_wait_reports(heard.clone());
+    let mut writer = owned(&system, 1);
+    let id = system.write_id(&mut writer);
+    let reader = owned(&system, 2);
+    let timeout = Duration::from_millis(1);
+    let waited = system.wait_for_write(&reader, id, row(&index, "w"), timeout);
+    assert_eq!(waited, Err(WaitError::Timeout));
+    assert_eq!(std::mem::take(&mut *heard.waits.lock()), [(2, 1)]);
+
+    // A shared holder, behind it one that wants to write, behind that one more.
+    let mut holder = owned(&system, 3);
+    assert!(try_lock(
+        &system,
+        &mut holder,
+        row(&index, "a"),
+        LockMode::Shared
+    ));
+    std::thread::scope(|scope| {
+        let before = system.counts().lock_waits;
+        for (waiting, owner) in [4, 5].into_iter().enumerate() {
+            let (system, index) = (&system, &index);
+            scope.spawn(move || {
+                let mut transaction = owned(system, owner);
+                system
+                    .lock(&mut transaction, row(index, "a"), LockMode::Exclusive, LONG)
+                    .unwrap();
+                system.abort(transaction);
+            });
+            while heard.waits.lock().len() < [1, 3][waiting] {
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(system.counts().lock_waits, before + 2);
+        system.abort(holder);
+    });
+    let mut waits = std::mem::take(&mut *heard.waits.lock());
+    waits.sort_unstable();
+    assert_eq!(waits, [(4, 3), (5, 3), (5, 4)]);
+
+    // A range, and nobody to name.
+    let ranges = Arc::new(RangeLocks::new(FileId(2)));
+    let mut scanner = owned(&system, 6);
+    system
+        .mark_range(
+            &mut scanner,
+            &ranges,
+            crate::range_locks::Keeps::Insertions,
+            b"a",
+            Some(b"c"),
+        )
+        .unwrap();
+    let waited = system.wait_for_range(&reader, &ranges, b"b", true, timeout);
+    assert_eq!(waited, Err(WaitError::Timeout));
+    scanner.shared().forget_owner();
+    let waited = system.wait_for_range(&reader, &ranges, b"b", true, timeout);
+    assert_eq!(waited, Err(WaitError::Timeout));
+    assert_eq!(std::mem::take(&mut *heard.waits.lock()), [(2, 6)]);
+}
+
+#[test]
+fn a_transaction_does_not_end_while_it_is_reported() {
+    let system = system();
+    let index = index();
+    let heard = Arc::new(Heard::default());
+    system.set_wait_reports(heard.clone());
+    let mut writer = owned(&system, 1);
+    let id = system.write_id(&mut writer);
+    let (ended, end) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let gate = heard.gate.lock();
+        let (system, heard, index) = (&system, &heard, &index);
+        let waiter = scope.spawn(move || {
+            let reader = owned(system, 2);
+            system.wait_for_write(&reader, id, row(index, "w"), LONG)
+        });
+        while heard.waits.lock().is_empty() {
+            std::thread::yield_now();
+        }
+        scope.spawn(move || {
+            system.publish(writer);
+            ended.send(()).unwrap();
+        });
+        assert!(end.recv_timeout(Duration::from_millis(50)).is_err());
+        drop(gate);
+        end.recv().unwrap();
+        assert_eq!(waiter.join().unwrap(), Ok(()));
+    });
+}

@@ -36,7 +36,7 @@ PLUGIN_OBJECTS := $(patsubst plugin/%.cc,$(OBJECTS)/%.o,$(sort $(wildcard plugin
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench sysbench suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin demo test bench sysbench suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## this list
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -97,6 +97,7 @@ SEEDS ?= 1000
 STATEMENTS ?= 100000
 ROUNDS ?= 40
 FUZZ_SECONDS ?= 60
+SCHEDULES ?= 20000
 
 test: ## everything that must hold, in about half an hour
 	@scripts/test.sh
@@ -136,6 +137,9 @@ compare: build ## STATEMENTS=100000 random statements on Teak and InnoDB, answer
 
 simulate: ## SEEDS=1000 schedules of operations, faults and crashes against the oracle
 	@scripts/simulate.sh $(SEEDS)
+
+schedules: ## SCHEDULES=20000 interleavings per test of the lock manager and of commits
+	@SCHEDULES=$(SCHEDULES) cargo test --release -p teak-transactions --features schedules --test schedules
 
 asan: setup ## the plugin under AddressSanitizer, on the suite `teak`
 	@$(MAKE) --no-print-directory -j$(JOBS) plugin FLAVOUR=asan

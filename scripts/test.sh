@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Everything that must hold, stage by stage; every stage runs, also after a failed one, and ends with its count. The
 # last line is the sum. The exit status is that of the worst stage.
-#   scripts/test.sh [stage...]     stages: setup lint cargo build codecs mtr clients suites isolation kill ddl_kill flip replication
-#                                  spider full-disk simulate; by name alone: compare
+#   scripts/test.sh [stage...]     stages: setup lint cargo schedules build codecs mtr clients suites isolation kill ddl_kill flip
+#                                  replication spider full-disk simulate; by name alone: compare
 #   SECONDS_COMPARED=60 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 SEEDS=300    how long some of them go on
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo build codecs mtr clients suites isolation kill ddl_kill flip replication spider full-disk simulate
+[ $# -gt 0 ] || set -- setup lint cargo schedules build codecs mtr clients suites isolation kill ddl_kill flip replication spider full-disk simulate
 RESULTS=$BUILD/test
 PASSED=0 FAILED=0
 SUMMARY=()
@@ -18,7 +18,7 @@ cd "$ROOT"
 count() { # STAGE LOG STATUS
     local counted
     case $1 in
-        cargo)
+        cargo | schedules)
             counted=$(awk '/^test result:/ { for (i = 1; i < NF; i++) { if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i } }
                 END { print p + 0, f + 0 }' "$2") ;;
         mtr)
@@ -51,6 +51,7 @@ for name; do
         setup) stage setup scripts/setup.sh ;;
         lint) stage lint scripts/lint.sh ;;
         cargo) stage cargo cargo test --workspace --no-fail-fast ;;
+        schedules) stage schedules cargo test -p teak-transactions --features schedules --test schedules ;;
         build) stage build make --no-print-directory build ;;
         codecs) stage codecs plugin/tests/run.sh ;;
         mtr) stage mtr scripts/mtr.sh ;;

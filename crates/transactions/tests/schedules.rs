@@ -1,0 +1,325 @@
+//! Interleavings of the lock manager and of commits, explored by a scheduler
+//! that decides at every mutex, condition variable and atomic who goes on. A
+//! schedule in which nobody can go on fails: a lost wake-up is seen as such.
+//!
+//!     cargo test -p teak-transactions --features schedules
+//!     SCHEDULES=100000 cargo test --release -p teak-transactions --features schedules
+//!
+//! A failure prints the schedule, which `shuttle::replay` takes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+use shuttle::sync::Mutex;
+use shuttle::sync::atomic::{AtomicU64, Ordering};
+use shuttle::thread;
+use std::sync::Arc;
+use std::time::Duration;
+use teak_base::{FileId, WriteId};
+use teak_transactions::view::Reads;
+use teak_transactions::{
+    LockMode, RangeLocks, RowName, Savepoint, Transaction, TransactionSystem, WaitError,
+    WriteIdTable,
+};
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Schedules per test, unless SCHEDULES says otherwise: half of them at random,
+/// half with few changes of the running thread at chosen points.
+const SCHEDULES: usize = 200;
+
+/// How many changes of thread the second half makes.
+const CHANGES: usize = 3;
+
+fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
+    let asked = std::env::var("SCHEDULES").ok();
+    let schedules = asked.map_or(SCHEDULES, |text| {
+        text.parse().expect("SCHEDULES is a number")
+    });
+    shuttle::check_random(test.clone(), schedules.div_ceil(2));
+    shuttle::check_pct(test, schedules.div_ceil(2), CHANGES);
+}
+
+struct World {
+    system: TransactionSystem,
+    index: Arc<RangeLocks>,
+}
+
+fn world() -> Arc<World> {
+    let ids = WriteIdTable::new(WriteId(1), WriteId(1), &[]);
+    Arc::new(World {
+        system: TransactionSystem::new(ids, 1),
+        index: Arc::new(RangeLocks::new(FileId(1))),
+    })
+}
+
+impl World {
+    fn lock(
+        &self,
+        transaction: &mut Transaction,
+        key: &str,
+        mode: LockMode,
+    ) -> Result<(), WaitError> {
+        let row = RowName::new(&self.index, key.as_bytes());
+        self.system.lock(transaction, row, mode, LONG)
+    }
+
+    /// Nothing is left of anybody.
+    fn is_clean(&self) {
+        assert_eq!(self.system.lock_bytes(), 0);
+        assert_eq!(self.system.locks().count(), 0);
+        assert!(!self.index.in_use());
+        let counts = self.system.counts();
+        assert_eq!((counts.active, counts.waiting), (0, 0));
+    }
+}
+
+/// A row as it is used by who has locked it: how many read it, or that one
+/// writes it.
+#[derive(Default)]
+struct Row(AtomicU64);
+
+const WRITER: u64 = 1 << 32;
+
+impl Row {
+    fn use_it(&self, mode: LockMode) {
+        let mine = if mode == LockMode::Exclusive {
+            WRITER
+        } else {
+            1
+        };
+        let before = self.0.fetch_add(mine, Ordering::SeqCst);
+        assert!(before < WRITER, "somebody writes it");
+        assert!(mode == LockMode::Shared || before == 0, "somebody reads it");
+        thread::yield_now();
+        self.0.fetch_sub(mine, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn conflicting_locks_are_never_held_together_and_all_are_served() {
+    explore(|| {
+        let world = world();
+        let row = Arc::new(Row::default());
+        let modes = [
+            LockMode::Exclusive,
+            LockMode::Shared,
+            LockMode::Shared,
+            LockMode::Exclusive,
+        ];
+        let threads = modes.map(|mode| {
+            let (world, row) = (Arc::clone(&world), Arc::clone(&row));
+            thread::spawn(move || {
+                let mut mine = world.system.begin();
+                world.lock(&mut mine, "x", mode).unwrap();
+                row.use_it(mode);
+                world.system.publish(mine);
+            })
+        });
+        threads.map(|thread| thread.join().unwrap());
+        world.is_clean();
+    });
+}
+
+#[test]
+fn every_circle_is_broken_and_no_more_fail_than_must() {
+    explore(|| {
+        let world = world();
+        let threads = [["x", "y"], ["y", "z"], ["z", "x"]].map(|keys| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let mut mine = world.system.begin();
+                let outcome = keys
+                    .iter()
+                    .try_for_each(|key| world.lock(&mut mine, key, LockMode::Exclusive));
+                match outcome {
+                    Ok(()) => world.system.publish(mine),
+                    Err(_) => drop(world.system.abort(mine)),
+                }
+                outcome
+            })
+        });
+        let outcomes = threads.map(|thread| thread.join().unwrap());
+        let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
+        assert!(failed <= 1, "{outcomes:?}");
+        assert_eq!(world.system.counts().deadlocks, failed as u64);
+        world.is_clean();
+    });
+}
+
+#[test]
+fn upgrades_meet_in_a_deadlock_that_one_survives() {
+    explore(|| {
+        let world = world();
+        let row = Arc::new(Row::default());
+        let threads = [(); 3].map(|()| {
+            let (world, row) = (Arc::clone(&world), Arc::clone(&row));
+            thread::spawn(move || {
+                let mut mine = world.system.begin();
+                let got = world
+                    .lock(&mut mine, "x", LockMode::Shared)
+                    .and_then(|()| world.lock(&mut mine, "x", LockMode::Exclusive));
+                if got.is_ok() {
+                    row.use_it(LockMode::Exclusive);
+                }
+                world.system.abort(mine);
+                got
+            })
+        });
+        let outcomes = threads.map(|thread| thread.join().unwrap());
+        assert!(outcomes.iter().any(Result::is_ok), "{outcomes:?}");
+        world.is_clean();
+    });
+}
+
+#[test]
+fn who_waits_for_a_writer_is_woken_when_its_write_is_decided() {
+    explore(|| {
+        let world = world();
+        let mut writer = world.system.begin();
+        let kept = world.system.write_id(&mut writer);
+        let mark = writer.savepoint();
+        let undone = world.system.write_id(&mut writer);
+        let waiters = [kept, undone, undone].map(|id| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let mine = world.system.begin();
+                let row = RowName::new(&world.index, b"w");
+                world.system.wait_for_write(&mine, id, row, LONG).unwrap();
+                assert!(world.system.ids().active_owner(id).is_none());
+                world.system.publish(mine);
+            })
+        });
+        assert_eq!(world.system.rollback_to(&mut writer, mark), [undone]);
+        assert_ne!(mark, Savepoint(0));
+        world.system.publish(writer);
+        waiters.map(|waiter| waiter.join().unwrap());
+        world.is_clean();
+    });
+}
+
+#[test]
+fn an_interrupt_ends_one_wait_and_the_rest_of_the_queue_is_served() {
+    explore(|| {
+        let world = world();
+        let mut holder = world.system.begin();
+        world.lock(&mut holder, "x", LockMode::Exclusive).unwrap();
+        let mut doomed = world.system.begin();
+        let interrupter = Arc::clone(doomed.shared());
+        let killed = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let outcome = world.lock(&mut doomed, "x", LockMode::Exclusive);
+                assert!(matches!(outcome, Ok(()) | Err(WaitError::Interrupted)));
+                world.system.abort(doomed);
+            })
+        };
+        let served = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let mut mine = world.system.begin();
+                world.lock(&mut mine, "x", LockMode::Shared).unwrap();
+                world.system.publish(mine);
+            })
+        };
+        let killer = thread::spawn(move || interrupter.interrupt());
+        killer.join().unwrap();
+        // The one that is killed ends though nobody lets go of the row.
+        killed.join().unwrap();
+        world.system.publish(holder);
+        served.join().unwrap();
+        world.is_clean();
+    });
+}
+
+#[test]
+fn a_range_in_place_of_rows_lets_nobody_in_and_wakes_everybody() {
+    explore(|| {
+        let world = world();
+        let row = Arc::new(Row::default());
+        let keys: Vec<String> = (0..12).map(|n| format!("{n:02}")).collect();
+        let mut big = world.system.begin();
+        for key in &keys {
+            world.lock(&mut big, key, LockMode::Exclusive).unwrap();
+        }
+        // From here on the next lock of `big` makes a range of them.
+        let bytes = world.system.lock_bytes();
+        world.system.set_lock_bytes_max(bytes + bytes / 8);
+        let threads = [
+            ("05", LockMode::Exclusive),
+            ("05", LockMode::Shared),
+            ("07", LockMode::Shared),
+        ]
+        .map(|(key, mode)| {
+            let (world, row) = (Arc::clone(&world), Arc::clone(&row));
+            thread::spawn(move || {
+                let mut mine = world.system.begin();
+                world.lock(&mut mine, key, mode).unwrap();
+                if key == "05" {
+                    row.use_it(mode);
+                }
+                world.system.publish(mine);
+            })
+        });
+        world.lock(&mut big, "11x", LockMode::Exclusive).unwrap();
+        row.use_it(LockMode::Exclusive);
+        world.system.publish(big);
+        threads.map(|thread| thread.join().unwrap());
+        world.is_clean();
+    });
+}
+
+#[test]
+fn snapshots_see_whole_transactions_in_the_order_of_their_commits() {
+    explore(|| {
+        let world = world();
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let writers = [(); 3].map(|()| {
+            let (world, written) = (Arc::clone(&world), Arc::clone(&written));
+            thread::spawn(move || {
+                let mut mine = world.system.begin();
+                let first = world.system.write_id(&mut mine);
+                mine.savepoint();
+                let second = world.system.write_id(&mut mine);
+                written.lock().unwrap().push([first, second]);
+                world.system.publish(mine);
+            })
+        });
+        let readers = [(); 2].map(|()| {
+            let (world, written) = (Arc::clone(&world), Arc::clone(&written));
+            thread::spawn(move || {
+                let mut seen_before: Vec<WriteId> = Vec::new();
+                for _ in 0..2 {
+                    let mut mine = world.system.begin();
+                    let snapshot = world.system.take_snapshot(&mut mine);
+                    let view = world.system.view(&mine, Reads::Snapshot(snapshot));
+                    let pairs = written.lock().unwrap().clone();
+                    let sees = |pairs: &[[WriteId; 2]]| -> Vec<WriteId> {
+                        let both = pairs.iter().filter(|[first, second]| {
+                            let seen = view.sees(*first);
+                            assert_eq!(seen, view.sees(*second), "half of a transaction");
+                            seen
+                        });
+                        both.map(|[first, _]| *first).collect()
+                    };
+                    let seen = sees(&pairs);
+                    // As many commits as the snapshot's number says, and never fewer later.
+                    assert!(seen.len() as u64 <= snapshot.0 - 1);
+                    assert!(seen_before.iter().all(|id| seen.contains(id)));
+                    world.system.prune();
+                    assert_eq!(sees(&pairs), seen, "a snapshot changed");
+                    seen_before = seen;
+                    world.system.publish(mine);
+                }
+            })
+        });
+        writers.map(|writer| writer.join().unwrap());
+        readers.map(|reader| reader.join().unwrap());
+        assert_eq!(world.system.newest().0, 4);
+        world.is_clean();
+    });
+}

@@ -1,0 +1,182 @@
+//! What is shown of locks and waits, who is served when, and ranges in place of
+//! rows.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod common;
+
+use common::*;
+use std::sync::Arc;
+use std::time::Duration;
+use teak_disk::MemoryDisk;
+use teak_engine::report::{LockExtent, WaitKind};
+use teak_engine::*;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn filled(rows: u32) -> (Engine, TableHandle) {
+    let disk = Arc::new(MemoryDisk::new());
+    let (engine, table) = with_table(&disk);
+    commit(&engine, |t| {
+        for n in 0..rows {
+            insert(t, &table, &key(n), &format!("v{n}")).unwrap();
+        }
+    });
+    (engine, table)
+}
+
+fn key(n: u32) -> String {
+    format!("{n:05}")
+}
+
+/// A row whose second key is unique by its value.
+fn insert_unique(
+    t: &mut EngineTransaction,
+    table: &TableHandle,
+    key: &str,
+    value: &str,
+) -> EngineResult<()> {
+    let entries = [(0, key, value), (1, value, "")].map(|(index, key, value)| Entry {
+        index,
+        unique: true,
+        key: key.as_bytes(),
+        value: value.as_bytes(),
+    });
+    t.insert(table, &entries)
+}
+
+fn lock_up_to(t: &mut EngineTransaction, table: &TableHandle, end: u32) -> EngineResult<u32> {
+    let mut cursor = t.cursor(table, 0, ReadMode::Exclusive)?;
+    let end = key(end);
+    cursor.set_bounds(None, Some(end.as_bytes()));
+    let mut rows = 0;
+    let mut found = cursor.first(t)?.is_some();
+    while found {
+        rows += 1;
+        found = cursor.next(t)?.is_some();
+    }
+    Ok(rows)
+}
+
+fn lock(
+    t: &mut EngineTransaction,
+    table: &TableHandle,
+    key: &str,
+    mode: ReadMode,
+) -> EngineResult<bool> {
+    let mut cursor = t.cursor(table, 0, mode)?;
+    Ok(cursor.get(t, key.as_bytes())?.is_some())
+}
+
+fn until_waiting(engine: &Engine, waits: usize) {
+    while engine.lock_waits().len() < waits {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_long_locking_scan_gets_a_range_and_others_go_on_outside_of_it() {
+    let (engine, table) = filled(3000);
+    engine.set_lock_bytes_max(64 << 10);
+    let mut big = begin(&engine);
+    assert_eq!(lock_up_to(&mut big, &table, 2000).unwrap(), 2000);
+    let statistics = engine.statistics();
+    assert!(statistics.lock_escalations > 0);
+    assert!(statistics.lock_bytes <= 64 << 10);
+    let mut other = begin(&engine);
+    let refused = lock(&mut other, &table, &key(1000), ReadMode::Shared);
+    assert!(matches!(
+        refused,
+        Err(EngineError::Wait(WaitError::Timeout))
+    ));
+    assert!(lock(&mut other, &table, &key(2500), ReadMode::Exclusive).unwrap());
+    let mut locks = Vec::new();
+    engine.for_each_lock(&mut |lock| locks.push(lock));
+    let names = engine.index_names();
+    let ranges = locks.iter().filter(|lock| match &lock.extent {
+        LockExtent::Rows { low, .. } => {
+            assert_eq!(&**low, key(0).as_bytes());
+            true
+        }
+        _ => false,
+    });
+    assert_eq!(ranges.count(), 1);
+    for lock in &locks {
+        assert_eq!(&*names.get(lock.file).unwrap().table, &*table.name());
+    }
+    // The holder itself goes on with its rows, and rolls back or commits.
+    insert(&mut big, &table, &format!("{}x", key(7)), "new").unwrap();
+    big.commit().unwrap();
+    assert!(lock(&mut other, &table, &key(1000), ReadMode::Exclusive).unwrap());
+    other.rollback();
+    assert_eq!(engine.statistics().lock_bytes, 0);
+}
+
+#[test]
+fn locks_that_ranges_cannot_replace_are_refused_beyond_the_bound() {
+    let (engine, table) = filled(400);
+    let mut one = begin(&engine);
+    let mut two = begin(&engine);
+    for n in (0..200).step_by(2) {
+        assert!(lock(&mut one, &table, &key(n), ReadMode::Exclusive).unwrap());
+        assert!(lock(&mut two, &table, &key(n + 1), ReadMode::Exclusive).unwrap());
+    }
+    engine.set_lock_bytes_max(16 << 10);
+    let refused = |outcome| matches!(outcome, Err(EngineError::Wait(WaitError::TooManyLocks)));
+    assert!(refused(lock(
+        &mut one,
+        &table,
+        &key(300),
+        ReadMode::Exclusive
+    )));
+    assert!(refused(lock(
+        &mut two,
+        &table,
+        &key(301),
+        ReadMode::Exclusive
+    )));
+    assert_eq!(engine.statistics().lock_refusals, 2);
+    two.rollback();
+    assert!(lock(&mut one, &table, &key(300), ReadMode::Exclusive).unwrap());
+}
+
+#[test]
+fn waits_for_written_rows_and_unique_keys_are_shown_and_served_in_order() {
+    let (engine, table) = filled(3);
+    let mut writer = begin(&engine);
+    writer.shared().set_thread(1);
+    insert_unique(&mut writer, &table, "new", "unique").unwrap();
+    let order = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for n in 2..5u32 {
+            let (engine, table, order) = (&engine, &table, &order);
+            scope.spawn(move || {
+                let mut mine = begin(engine);
+                mine.shared().set_thread(n.into());
+                mine.set_lock_timeout(LONG);
+                let outcome = insert_unique(&mut mine, table, &format!("other{n}"), "unique");
+                order.lock().unwrap().push((n, outcome.is_ok()));
+                mine.rollback();
+            });
+            until_waiting(engine, n as usize - 1);
+        }
+        let waits = engine.lock_waits();
+        let names = engine.index_names();
+        for wait in &waits {
+            assert_eq!(&*names.get(wait.wanted.file).unwrap().index, "by_value");
+            let ahead = wait.blockers.iter().map(|party| party.thread).max();
+            assert_eq!(ahead, Some(wait.requester.thread - 1));
+        }
+        assert!(waits.iter().any(|wait| wait.wanted.kind == WaitKind::Write));
+        let shown = engine.transactions();
+        let found = shown.iter().find(|shown| shown.thread() == 1).unwrap();
+        assert_eq!((found.rows_written(), found.write_ids()), (1, 1));
+        writer.rollback();
+    });
+    assert_eq!(*order.lock().unwrap(), [(2, true), (3, true), (4, true)]);
+}

@@ -50,6 +50,10 @@ pub struct Report {
     pub closings: u64,
     /// Errors that planned faults caused.
     pub fault_errors: u64,
+    /// Times that row locks became a range.
+    pub escalations: u64,
+    /// Requests that ranges in place of row locks kept waiting.
+    pub range_refusals: u64,
     /// Openings that planned faults prevented.
     pub failed_openings: u64,
     /// Commits acknowledged.
@@ -72,6 +76,8 @@ impl Report {
         self.kills += other.kills;
         self.closings += other.closings;
         self.fault_errors += other.fault_errors;
+        self.escalations += other.escalations;
+        self.range_refusals += other.range_refusals;
         self.failed_openings += other.failed_openings;
         self.commits += other.commits;
         self.prepared += other.prepared;

@@ -47,6 +47,9 @@ impl World {
 
     /// Ends this life in one of three ways.
     fn end(&mut self) -> Checked<()> {
+        if let Ok(engine) = self.engine() {
+            self.report.escalations += engine.statistics().lock_escalations;
+        }
         match self.random.below(4) {
             0 if !faults::power_is_off(&self.disk) => self.close(),
             1 if !faults::power_is_off(&self.disk) => {

@@ -99,6 +99,8 @@ pub(crate) struct Mood {
     pub(crate) faulty_lives: u64,
     /// The only faults are full disks.
     pub(crate) only_space: bool,
+    /// What locks may take; zero for plenty.
+    lock_bytes_max: u64,
 }
 
 impl Mood {
@@ -115,6 +117,18 @@ impl Mood {
             weights.push((kind, if needed { weight.max(5) } else { weight }));
         }
         let bulky = random.one_in(6);
+        let lock_bytes_max = match random.below(3) {
+            0 => 1500 << random.below(4),
+            _ => 0,
+        };
+        if lock_bytes_max > 0 {
+            let locking = |kind| matches!(kind, Kind::GetLocked | Kind::ScanLocked);
+            for (kind, weight) in &mut weights {
+                if locking(*kind) {
+                    *weight = (*weight + 5) * 5;
+                }
+            }
+        }
         Self {
             total: weights.iter().map(|(_, weight)| weight).sum(),
             weights,
@@ -126,6 +140,7 @@ impl Mood {
             payload_bytes_max: if bulky { 12_000 } else { 8 << random.below(7) },
             faulty_lives: random.below(3),
             only_space: random.one_in(4),
+            lock_bytes_max,
         }
     }
 
@@ -165,6 +180,7 @@ impl Mood {
         options.background_threads = 0;
         options.checkpoint_period = Duration::from_secs(3600);
         options.lock_timeout = Duration::ZERO;
+        options.lock_bytes_max = self.lock_bytes_max;
         options.instance = Some(7);
         options.memtable_bytes_min = 1 << (12 + random.below(6));
         let mut tree = TreeOptions::tiny();

@@ -233,6 +233,21 @@ impl World {
         }
     }
 
+    /// Whether ranges may stand in place of row locks. Then a request may have
+    /// to wait that need not by the oracle, and a range may hold a row that was
+    /// never locked; but what the oracle refuses is never granted.
+    pub(crate) fn has_lock_ranges(&self) -> Checked<bool> {
+        let statistics = self.engine()?.statistics();
+        Ok(statistics.lock_escalations + statistics.lock_refusals > 0)
+    }
+
+    /// Ends a transaction that a range of another kept from what the oracle
+    /// allows, or that was refused a lock.
+    pub(crate) fn give_up(&mut self, place: usize) {
+        self.report.range_refusals += 1;
+        self.roll_back(place);
+    }
+
     /// Ends a transaction without committing, on both sides.
     pub(crate) fn roll_back(&mut self, place: usize) {
         if place < self.sessions.len() {

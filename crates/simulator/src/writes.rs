@@ -225,6 +225,13 @@ impl World {
             }
             _ => found == expected,
         };
+        // A range that stops the row, or that holds it though it was never read.
+        let ranged =
+            found == Outcome::MustWait || (found, expected) == (Outcome::Done, Outcome::Conflict);
+        if !right && ranged && self.has_lock_ranges()? {
+            self.give_up(place);
+            return Ok(Flow::On);
+        }
         if !right {
             let text = format!("{what}: {found:?}, expected {expected:?}, stopped {stopped:?}");
             return Err(Bug(text));

@@ -12,7 +12,8 @@ pub enum WaitError {
     Deadlock,
     /// The transaction was interrupted from another thread.
     Interrupted,
-    /// The row locks of all transactions take all the memory that they may.
+    /// The locks of all transactions take the memory that they may, and a range
+    /// in place of rows does not help.
     TooManyLocks,
 }
 
@@ -22,7 +23,7 @@ impl fmt::Display for WaitError {
             Self::Timeout => "lock wait timeout exceeded",
             Self::Deadlock => "deadlock found when waiting for a row",
             Self::Interrupted => "the wait was interrupted",
-            Self::TooManyLocks => "the row locks take all the memory that they may",
+            Self::TooManyLocks => "the locks of all transactions take the memory that they may",
         })
     }
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use teak_base::FileId;
 
 /// Fewer locks in an index are not worth a range.
-const ROWS_MIN: usize = 8;
+const ROWS_MIN: usize = 4;
 
 /// The bound, and what ranges take of it; row locks are counted by their table.
 pub(super) struct LockMemory {

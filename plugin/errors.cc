@@ -8,6 +8,8 @@
 
 #include "errors.h"
 
+#include "session.h"
+
 namespace teak {
 
 std::string last_error_text() {
@@ -20,6 +22,9 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
   std::string said = last_error_text();
   *cause = subject;
   cause->append(": ").append(said.empty() ? "no cause was given" : said);
+
+  if (thd != nullptr && (status == TEAK_LOCK_TIMEOUT || status == TEAK_DEADLOCK))
+    if (Session *session = Session::find(thd)) session->note_failed_wait();
 
   int error = ERROR_OF_ENGINE;
   bool explain = false;  // the server's text for the number does not say enough
@@ -69,7 +74,10 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_TOO_MANY_LOCKS:
       // As in InnoDB the transaction ends: what it locked is what is too much.
       if (thd != nullptr) thd->mark_transaction_to_rollback(true);
-      return HA_ERR_LOCK_TABLE_FULL;
+      cause->append(" (teak_max_lock_memory)");
+      error = HA_ERR_LOCK_TABLE_FULL;
+      explain = true;
+      break;
     case TEAK_IO:
     case TEAK_IN_USE:
     case TEAK_POISONED:
@@ -81,7 +89,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
   }
   // The server logs a full disk itself; the engine says when it begins and ends.
   if (status != TEAK_TABLE_EXISTS && status != TEAK_TOO_LARGE && status != TEAK_INTERRUPTED &&
-      status != TEAK_NO_SPACE)
+      status != TEAK_NO_SPACE && status != TEAK_TOO_MANY_LOCKS)
     sql_print_error("TEAK: %s", cause->c_str());
   // A note: strict mode would make a warning the error.
   if (explain && thd != nullptr)
@@ -102,6 +110,9 @@ int raise(THD *thd, teak_status status, const char *subject) {
       break;
     case HA_ERR_LOCK_DEADLOCK:
       my_error(ER_LOCK_DEADLOCK, MYF(0));
+      break;
+    case HA_ERR_LOCK_TABLE_FULL:
+      my_error(ER_LOCK_TABLE_FULL, MYF(0));
       break;
     case HA_ERR_DISK_FULL:
       my_printf_error(ER_DISK_FULL, "Disk full (%s)", MYF(ME_ERROR_LOG), cause.c_str());

@@ -16,6 +16,7 @@
 #include "ddl_recovery.h"
 #include "errors.h"
 #include "ha_teak.h"
+#include "information_schema.h"
 #include "session.h"
 #include "statistics_store.h"
 #include "variables.h"
@@ -203,6 +204,51 @@ maria_declare_plugin(teak) {
   0x0001,
   teak::status_variables,
   teak::system_variables,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &teak::information_schema_info,
+  "TEAK_TRX",
+  "The Teak contributors",
+  "Running transactions of Teak",
+  PLUGIN_LICENSE_GPL,
+  teak::init_trx_table,
+  teak::deinit_table,
+  0x0001,
+  nullptr,
+  nullptr,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &teak::information_schema_info,
+  "TEAK_LOCKS",
+  "The Teak contributors",
+  "Locks of Teak's transactions",
+  PLUGIN_LICENSE_GPL,
+  teak::init_locks_table,
+  teak::deinit_table,
+  0x0001,
+  nullptr,
+  nullptr,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &teak::information_schema_info,
+  "TEAK_LOCK_WAITS",
+  "The Teak contributors",
+  "Transactions of Teak that wait for each other",
+  PLUGIN_LICENSE_GPL,
+  teak::init_lock_waits_table,
+  teak::deinit_table,
+  0x0001,
+  nullptr,
+  nullptr,
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 }

@@ -10,6 +10,7 @@
 
 #include "errors.h"
 #include "handlerton.h"
+#include "lock_words.h"
 #include "variables.h"
 #include "xid.h"
 
@@ -28,6 +29,7 @@ Session *Session::find_or_create(THD *thd) {
 
 Session::~Session() {
   detach_cursors();
+  if (!last_lock_timeout_.empty()) set_session_last_lock_timeout(thd_, nullptr);
   // A prepared XA transaction outlives its connection.
   if (teak_transaction *transaction = release()) is_prepared_ ? teak_detach(transaction) : teak_rollback(transaction);
 }
@@ -41,6 +43,9 @@ teak_status Session::begin() {
   lock_timeout_ = session_lock_timeout(thd_);
   teak_transaction_set_lock_timeout(transaction, lock_timeout_);
   if (kind_ == Kind::Transactional) teak_transaction_set_owner(transaction, thd_);
+  teak_transaction_set_thread(transaction, thd_get_thread_id(thd_));
+  // What a replica applies was committed elsewhere: rather one of its own clients begins anew.
+  if (thd_->slave_thread) teak_transaction_set_weight(transaction, 1);
   std::lock_guard<std::mutex> guard(kill_mutex_);
   transaction_ = transaction;
   return TEAK_OK;
@@ -172,6 +177,16 @@ int Session::rollback(bool all) {
   is_prepared_ = false;
   teak_status status = teak_rollback(release());
   return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK");
+}
+
+void Session::note_failed_wait() {
+  if (transaction_ == nullptr) return;
+  std::string text = describe_failed_wait(thd_, transaction_);
+  if (text.empty()) return;
+  // The variable must never point to what is gone.
+  set_session_last_lock_timeout(thd_, nullptr);
+  last_lock_timeout_.swap(text);
+  set_session_last_lock_timeout(thd_, &last_lock_timeout_[0]);
 }
 
 int Session::set_savepoint(uint64_t *mark) {

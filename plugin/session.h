@@ -14,6 +14,7 @@
 #include "server_version.h"
 
 #include <mutex>
+#include <string>
 
 #include "core.h"
 #include "cursor.h"
@@ -65,6 +66,9 @@ class Session {
   int prepare(bool all);
   void commit_ordered(bool all);
 
+  /* A wait of the transaction ended in a timeout or a deadlock: fills teak_last_lock_timeout. */
+  void note_failed_wait();
+
   int set_savepoint(uint64_t *mark);
   int rollback_to_savepoint(uint64_t mark);
 
@@ -109,6 +113,7 @@ class Session {
   teak_transaction *transaction_ = nullptr;
   teak_transaction *errand_ = nullptr;
   Cursor *cursors_ = nullptr;
+  std::string last_lock_timeout_;  // what the variable points to
   uint64_t statement_mark_ = 0;
   uint lock_timeout_ = 0;
   uint duplicate_key_ = MAX_KEY;

@@ -27,6 +27,7 @@ my_bool commit_sync;
 uint background_threads;
 uint checkpoint_period;
 uint open_files;
+ulonglong max_lock_memory;
 
 ulonglong half_of_memory() {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -55,6 +56,15 @@ void update_commit_sync(THD *thd, st_mysql_sys_var *, void *, const void *save) 
     commit_sync = sync;
   else
     raise(thd, status, "teak_commit_sync");
+}
+
+void update_max_lock_memory(THD *thd, st_mysql_sys_var *, void *, const void *save) {
+  ulonglong bytes = *static_cast<const ulonglong *>(save);
+  teak_status status = engine == nullptr ? TEAK_OK : teak_engine_set_lock_bytes_max(engine, bytes);
+  if (status == TEAK_OK)
+    max_lock_memory = bytes;
+  else
+    raise(thd, status, "teak_max_lock_memory");
 }
 
 // In the order of the engine's codec numbers.
@@ -89,9 +99,19 @@ static MYSQL_SYSVAR_UINT(open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VA
                          "0 is half of open_files_limit",
                          nullptr, nullptr, 0, 0, UINT_MAX32, 0);
 
+static MYSQL_SYSVAR_ULONGLONG(max_lock_memory, max_lock_memory, PLUGIN_VAR_RQCMDARG,
+                              "Memory for row and range locks. Where it runs short, the transaction that holds most gets a "
+                              "range in place of the rows that it has locked. 0 is an eighth of teak_cache_size",
+                              nullptr, update_max_lock_memory, 0, 0, ULONGLONG_MAX, 0);
+
 static MYSQL_THDVAR_UINT(lock_timeout, PLUGIN_VAR_RQCMDARG,
                          "Milliseconds that a statement waits for a row that another transaction has locked", nullptr,
                          nullptr, 4000, 0, UINT_MAX32, 0);
+
+// The session owns the text.
+static MYSQL_THDVAR_STR(last_lock_timeout, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,
+                        "The last wait of this session that ended in a timeout or a deadlock, as JSON", nullptr, nullptr,
+                        nullptr);
 
 static MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_RQCMDARG,
                          "A row that another transaction has changed since the snapshot of this one was taken cannot be "
@@ -109,7 +129,7 @@ struct st_mysql_sys_var *system_variables[] = {
     MYSQL_SYSVAR(cache_size),   MYSQL_SYSVAR(commit_sync),  MYSQL_SYSVAR(background_threads),
     MYSQL_SYSVAR(log_size_max), MYSQL_SYSVAR(lock_timeout), MYSQL_SYSVAR(checkpoint_period),
     MYSQL_SYSVAR(row_format),   MYSQL_SYSVAR(page_size),    MYSQL_SYSVAR(open_files),
-    MYSQL_SYSVAR(snapshot_isolation),
+    MYSQL_SYSVAR(snapshot_isolation), MYSQL_SYSVAR(max_lock_memory), MYSQL_SYSVAR(last_lock_timeout),
     nullptr};
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
@@ -118,6 +138,12 @@ ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compr
 uint session_lock_timeout(THD *thd) {
   // SELECT ... NOWAIT comes as a server timeout of 0 seconds.
   return thd->variables.lock_wait_timeout == 0 ? 0 : THDVAR(thd, lock_timeout);
+}
+
+void set_session_last_lock_timeout(THD *thd, char *text) {
+  mysql_mutex_lock(&thd->LOCK_thd_data);  // SHOW VARIABLES and the performance schema read under it
+  THDVAR(thd, last_lock_timeout) = text;
+  mysql_mutex_unlock(&thd->LOCK_thd_data);
 }
 
 bool session_snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
@@ -132,6 +158,7 @@ void fill_options(teak_options *options) {
   options->lock_timeout_milliseconds = THDVAR(nullptr, lock_timeout);
   if (open_files == 0) open_files = static_cast<uint>(std::min<ulong>(std::max(open_files_limit / 2, 16UL), UINT_MAX32));
   options->open_files = open_files;
+  options->lock_bytes_max = max_lock_memory;
 }
 
 namespace {
@@ -167,6 +194,14 @@ constexpr Counter counters[] = {
     {"writer_stall_microseconds", &teak_counters::writer_stall_microseconds},
     {"lock_waits", &teak_counters::lock_waits},
     {"lock_timeouts", &teak_counters::lock_timeouts},
+    {"deadlocks", &teak_counters::deadlocks},
+    {"snapshot_conflicts", &teak_counters::snapshot_conflicts},
+    {"row_locks", &teak_counters::row_locks},
+    {"lock_memory_bytes", &teak_counters::lock_bytes},
+    {"lock_memory_bytes_limit", &teak_counters::lock_bytes_limit},
+    {"lock_escalations", &teak_counters::lock_escalations},
+    {"lock_refusals", &teak_counters::lock_refusals},
+    {"transactions_waiting", &teak_counters::transactions_waiting},
     {"transactions_active", &teak_counters::transactions_active},
     {"transactions_committed", &teak_counters::transactions_committed},
     {"transactions_rolled_back", &teak_counters::transactions_rolled_back},

@@ -28,6 +28,8 @@ extern struct st_mysql_show_var status_variables[];
 /* Milliseconds. */
 uint session_lock_timeout(THD *thd);
 bool session_snapshot_isolation(THD *thd);
+/* The text stays the caller's and must live until another is set or the connection ends. */
+void set_session_last_lock_timeout(THD *thd, char *text);
 
 /* What the server was started with, completed with defaults that depend on the machine. Strings are the caller's. */
 void fill_options(teak_options *options);

@@ -430,6 +430,8 @@ fn kept_rows_stay_equal_under_writers() {
         let mut repeated = 0;
         while repeated < 300 || commits.load(Ordering::Relaxed) < 600 {
             let mut reader = begin(&engine);
+            // Writers lock a row for a moment before they see that it is kept.
+            reader.set_lock_timeout(Duration::from_secs(60));
             let (low, high) = (random.below(60), random.below(60));
             let (low, high) = (format!("{low:02}"), format!("{high:02}"));
             let bounds = (Some(low.as_str()), Some(high.as_str()));

@@ -22,11 +22,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from sql.compare import ENGINES, Difference, Pair, Refused  # noqa: E402
+from sql.compare import ENGINES, Difference, Open, Pair  # noqa: E402
+from sql.interleaved import world_of  # noqa: E402
 from sql.schema import Collations  # noqa: E402
 from sql.shrink import Shrinker, script  # noqa: E402
 from sql.wire import Lost, Session, fields  # noqa: E402
-from sql.world import World  # noqa: E402
 from teak_server import Server  # noqa: E402
 
 
@@ -48,7 +48,7 @@ def run_world(pair, world):
         history += batch
         try:
             answers = pair.execute(batch, first)
-        except Refused:
+        except Open:
             pair.end()
             return first, errors, None
         except Difference as difference:
@@ -112,7 +112,7 @@ def work(options, socket, worker, collations, results, deadline):
     while (time.monotonic() < deadline if options.seconds else done < options.statements // options.workers):
         seed = options.world or f"{options.seed}-{worker}-{number}"
         number += 1
-        world = World(seed, collations, options.length, alters=not options.no_alter)
+        world = world_of(seed, collations, options.length, not options.no_alter)
         try:
             pair = Pair(socket, worker, options.directory)
             statements, failed, found = run_world(pair, world)

@@ -1,6 +1,7 @@
 """Runs statements on both engines side by side and compares the answers."""
 
 from collections import Counter
+from pathlib import Path
 
 from .wire import CLOSE, LAST_PREPARED, PREPARE, QUERY, Lost, Session, execution, fields
 
@@ -8,6 +9,7 @@ ENGINES = ("InnoDB", "TEAK")
 DUPLICATE = 1062
 SHOW_WARNINGS = QUERY + b"SHOW WARNINGS"
 NOT_SUPPORTED = 1235
+LOCKED = "error", 1205
 REFUSED_KEY = b"a key of up to "
 BATCH_BYTES = 60_000  # well below the socket's buffer: all is sent before any answer is read
 
@@ -29,9 +31,13 @@ def database_names(worker):
     return f"cmp_i{worker}", f"cmp_t{worker}"
 
 
-class Refused(Difference):
-    """Teak refused by name what its documentation says it does not have: keys whose values, in the order of their collation, may be
-    longer than a key can be. The world ends there."""
+class Open(Difference):
+    """A difference that is none, after which the world ends: Teak refused by name what its documentation says it does not have, keys
+    whose values, in the order of their collation, may be longer than a key can be; or only one engine met a lock."""
+
+
+def flat(answer):
+    return answer[1] if answer[0] == "many" else [answer]
 
 
 class Pair:
@@ -40,22 +46,48 @@ class Pair:
     def __init__(self, socket, worker, run):
         self.names = database_names(worker)
         self.run = run
+        self.socket, self.settings = socket, []
         self.sessions = [Session(socket) for _ in ENGINES]
+        self.others = []  # a second session on each, when one is wanted
         self.replace = self.names[1].encode(), self.names[0].encode()
 
     def close(self):
-        for session in self.sessions:
+        for session in self.sessions + self.others:
             session.close()
 
     def begin(self, settings):
-        for session, name, engine in zip(self.sessions, self.names, ENGINES):
-            for text in (f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}", f"USE {name}", f"SET default_storage_engine = {engine}",
-                         *(statement.text for statement in settings)):
-                answer = session.run(text)
-                if answer[0] == "error":
-                    raise RuntimeError(f"{text}: {answer}")
+        self.settings = [statement.text for statement in settings]
+        # What the same statements wrote before: the server writes over no file.
+        for name in self.names:
+            for path in Path(self.run).glob(f"load-{name}-*"):
+                path.unlink()
+        for session, name in zip(self.sessions, self.names):
+            for text in (f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}"):
+                self._must(session, text)
+        self._set_up(self.sessions)
+
+    @staticmethod
+    def _must(session, text):
+        answer = session.run(text)
+        if answer[0] == "error":
+            raise RuntimeError(f"{text}: {answer}")
+
+    def _set_up(self, sessions):
+        for session, name, engine in zip(sessions, self.names, ENGINES):
+            for text in (f"USE {name}", f"SET default_storage_engine = {engine}", *self.settings):
+                self._must(session, text)
+
+    def _sessions(self, number):
+        if number == 0:
+            return self.sessions
+        if not self.others:
+            self.others = [Session(self.socket) for _ in ENGINES]
+            self._set_up(self.others)
+        return self.others
 
     def end(self):
+        for session in self.others:
+            session.run("ROLLBACK")
         for session, name in zip(self.sessions, self.names):
             session.run(f"DROP DATABASE {name}")
 
@@ -64,7 +96,7 @@ class Pair:
         answers, at = [], 0
         while at < len(statements):
             size, end = 0, at
-            while end < len(statements) and (size < BATCH_BYTES or end == at):
+            while end < len(statements) and (size < BATCH_BYTES or end == at) and statements[end].session == statements[at].session:
                 size += 2 * len(statements[end].text) + 50
                 end += 1
             answers += self._execute(statements[at:end], number + at)
@@ -72,7 +104,8 @@ class Pair:
         return answers
 
     def _execute(self, statements, number):
-        for session, name in zip(self.sessions, self.names):
+        sessions = self._sessions(statements[0].session)
+        for session, name in zip(sessions, self.names):
             commands = []
             for statement in statements:
                 text = statement.text.replace("{db}", name).replace("{run}", str(self.run)).encode("utf-8", "surrogatepass")
@@ -86,7 +119,7 @@ class Pair:
         answers, fault = [], None
         for at, statement in enumerate(statements):
             pair = []
-            for session, engine in zip(self.sessions, ENGINES):
+            for session, engine in zip(sessions, ENGINES):
                 try:
                     answer = session.read() if statement.parameters is None else session.read_prepared(len(statement.parameters))
                     pair.append((answer, session.read() if statement.warnings else None))
@@ -96,11 +129,11 @@ class Pair:
             if fault is None:
                 why = self.difference(statement, *pair)
                 if why:
-                    teak = pair[1][0]
-                    if teak[0] == "many":
-                        teak = teak[1][-1]
-                    refused = teak[0] == "error" and teak[1] == NOT_SUPPORTED and REFUSED_KEY in bytes_of(teak[2])
-                    fault = (Refused if refused else Difference)(statement, number + at, why, pair[1])
+                    left, right = (flat(answer) for answer, _ in pair)
+                    refused = any(each[:2] == ("error", NOT_SUPPORTED) and REFUSED_KEY in bytes_of(each[2]) for each in right)
+                    alone = any((first[:2] == LOCKED) != (second[:2] == LOCKED) for first, second in zip(left, right))
+                    left_open = refused or statement.locks and alone
+                    fault = (Open if left_open else Difference)(statement, number + at, why, pair[1])
         if fault:
             raise fault
         return answers

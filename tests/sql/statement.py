@@ -10,15 +10,17 @@ class Statement:
 
     ordered: rows must come in the same order. warnings: they are compared. counts: affected rows, insert id and the line of
     information are. parameters: rows of values for its '?': it is prepared once and executed with each. then: called when both engines accepted it, to tell the generator's model. checks: it belongs to the
-    comparison of whole tables.
+    comparison of whole tables. session: which of two. locks: it may meet a lock of the other session.
     """
 
-    __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks", "parameters")
+    __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks", "parameters", "session", "locks")
 
     def __init__(self, text, ordered=False, warnings=True, counts=True, then=None, checks=False, parameters=None):
         warnings = warnings and not text.startswith(KEEPS_WARNINGS)
         self.text, self.ordered, self.warnings, self.counts, self.then, self.checks = text, ordered, warnings, counts, then, checks
-        self.parameters = parameters
+        self.parameters, self.session, self.locks = parameters, 0, False
 
     def with_text(self, text):
-        return Statement(text, self.ordered, self.warnings, self.counts, parameters=self.parameters)
+        changed = Statement(text, self.ordered, self.warnings, self.counts, parameters=self.parameters)
+        changed.session, changed.locks = self.session, self.locks
+        return changed

@@ -21,10 +21,10 @@ SETTINGS = ["SET NAMES utf8mb4", "SET timestamp = 1700000000", "SET max_sort_len
 
 
 class World:
-    def __init__(self, seed, collations, statements, alters=True):
+    def __init__(self, seed, collations, statements, alters=True, versioned=True):
         self.draw = random.Random(seed)
         self.collations, self.statements, self.alters = collations, statements, alters
-        self.tables = []
+        self.tables, self.versioned = [], versioned
         self.transaction = False
         self.modes = self.draw.choices(MODES, [4, 2, 2])[0]
         self.mode = self.draw.choice(self.modes)
@@ -56,7 +56,7 @@ class World:
 
     def _create(self):
         for number in range(self.draw.choices([1, 2, 3], [3, 4, 2])[0]):
-            table = make_table(self.draw, f"t{number}", self.collations, versioned=self.draw.random() < 0.1)
+            table = make_table(self.draw, f"t{number}", self.collations, versioned=self.versioned and self.draw.random() < 0.1)
             yield [Statement(table.create(), then=lambda table=table: self.tables.append(table))]
             if table in self.tables:
                 yield changes.insert(self.draw, table, self.tables, rows=self.draw.randint(3, 20))

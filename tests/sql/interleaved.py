@@ -1,0 +1,88 @@
+"""A world of two sessions that take turns: what transactions see of each other, and where one meets the other's locks.
+
+Nobody waits: a lock that is taken ends the statement at once. How much a statement locks beyond its rows (gaps, rows passed by) is
+each engine's matter; where only one of them meets a lock, the world ends. So while both sessions have transactions, rows are
+written by their keys.
+"""
+
+import random
+
+from . import changes, parameters, queries
+from .statement import Statement
+from .world import ISOLATION, World
+
+
+class Interleaved(World):
+    def __init__(self, seed, collations, statements):
+        super().__init__(seed, collations, statements, alters=False, versioned=False)
+        self.open = [False, False]
+        self.turn = 0
+
+    def settings(self):
+        return [*super().settings(), Statement("SET innodb_lock_wait_timeout = 0"), Statement("SET teak_lock_timeout = 0")]
+
+    def _next(self):
+        if self.draw.random() < 0.4:
+            self.turn = 1 - self.turn
+        made = self._step()
+        for statement in made:
+            # How often a failed lock is told in the warnings is open.
+            statement.session, statement.locks, statement.warnings = self.turn, True, False
+        return made
+
+    def _step(self):
+        draw, kind = self.draw, self.draw.random()
+        # In a transaction that changed rows, InnoDB misses them by keys on virtual columns; below REPEATABLE READ it checks
+        # hashed keys otherwise.
+        tables = [table for table in self.tables if not any(key.hashed or any(not column.stored for column in key.columns()) for key in table.keys)]
+        if not tables:
+            return [queries.query(draw, draw.choice(self.tables), self.tables)]
+        table = draw.choice(tables)
+        if kind < 0.12:
+            return self._boundary()
+        if kind < 0.5:
+            return [queries.query(draw, table, tables) if draw.random() < 0.8 else self._locking(table)]
+        if not any(self.open) and kind < 0.8:
+            return changes.change(draw, table, tables, True)
+        columns = changes.writable(table)
+        if kind < 0.7:
+            return changes.insert(draw, table, tables, rows=draw.choice([1, 1, 2]))
+        free = [column for column in columns if not column.auto_increment]
+        return [parameters.change_of_row(draw, table, draw.choice(free or [None]), changes.value)
+                or parameters.insert(draw, table, columns, changes.value)]
+
+    def _locking(self, table):
+        key = table.total_key()
+        if key is None:
+            return queries.plain(self.draw, table, [table])
+        test = " AND ".join(f"{column.name} = {column.probe(self.draw)}" for column in key.columns())
+        lock = self.draw.choice(["FOR UPDATE", "LOCK IN SHARE MODE", "FOR UPDATE NOWAIT"])  # not SKIP LOCKED, with which InnoDB may fail with error 1180
+        return Statement(f"SELECT {table.names()} FROM {table.name} WHERE {test} {lock}", warnings=False)
+
+    def _boundary(self):
+        draw = self.draw
+        if not self.open[self.turn]:
+            self.open[self.turn] = True
+            begin = draw.choice(["START TRANSACTION", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "BEGIN"])
+            return [Statement(f"SET TRANSACTION ISOLATION LEVEL {draw.choice(ISOLATION)}"), Statement(begin, warnings=False)]
+        if draw.random() < 0.4:
+            return [Statement(draw.choice(["SAVEPOINT ", "ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "]) + draw.choice(["a", "b"]))]
+        self.open[self.turn] = False
+        return [Statement(draw.choice(["COMMIT", "COMMIT", "ROLLBACK"]))]
+
+    def verify(self):
+        """Both sessions end their transactions before the tables are compared."""
+        ends = []
+        for turn in range(2):
+            if self.open[turn]:
+                self.open[turn] = False
+                ends.append(Statement(self.draw.choice(["COMMIT", "ROLLBACK"])))
+                ends[-1].session = turn
+        return [*ends, *super().verify()]
+
+
+def world_of(seed, collations, statements, alters):
+    """The world of this seed: one in six has two sessions."""
+    if random.Random(seed + " sessions").random() < 1 / 6:
+        return Interleaved(seed, collations, statements)
+    return World(seed, collations, statements, alters)

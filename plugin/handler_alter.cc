@@ -33,9 +33,8 @@ constexpr alter_table_operations METADATA_OPERATIONS =
     ALTER_CHANGE_INDEX_COMMENT | ALTER_INDEX_IGNORABILITY | ALTER_INDEX_ORDER;
 
 /* The record changes, what is stored may not. */
-constexpr alter_table_operations VIRTUAL_OPERATIONS = ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_VIRTUAL_COLUMN |
-                                                      ALTER_VIRTUAL_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_ORDER |
-                                                      ALTER_VIRTUAL_GCOL_EXPR;
+constexpr alter_table_operations VIRTUAL_OPERATIONS =
+    ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_VIRTUAL_COLUMN | ALTER_VIRTUAL_COLUMN_ORDER | ALTER_VIRTUAL_GCOL_EXPR;
 constexpr alter_table_operations WIDENING_OPERATIONS = ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_COLUMN_INDEX_LENGTH;
 constexpr alter_table_operations LAYOUT_OPERATIONS = VIRTUAL_OPERATIONS | WIDENING_OPERATIONS;
 
@@ -60,6 +59,8 @@ constexpr Reason REASONS[] = {
     {ALTER_ADD_STORED_GENERATED_COLUMN, "a stored generated column is computed for every row"},
     {ALTER_DROP_STORED_COLUMN, "a stored column is taken out of every row"},
     {ALTER_STORED_COLUMN_TYPE, "Cannot change column type"},
+    // Its values may not fit the new one, which a copy finds out.
+    {ALTER_VIRTUAL_COLUMN_TYPE, "Cannot change column type"},
     {ALTER_STORED_COLUMN_ORDER, "rows hold their columns in the order of the table"},
     {ALTER_COLUMN_NULLABLE, "rows keep a bit for a column that may be NULL"},
     {ALTER_COLUMN_NOT_NULLABLE, "the rows have to be checked for NULL"},
@@ -158,7 +159,8 @@ enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *alter
   // Who turned the checks off asked for no look at the rows.
   if (ha_thd()->variables.option_bits & OPTION_NO_CHECK_CONSTRAINT_CHECKS) possible |= ALTER_ADD_CHECK_CONSTRAINT;
   if (operations & ~possible) return copies(alter, reason_of(operations & ~possible));
-  if (alter->create_info->sequence) return copies(alter, "SEQUENCE");
+  if (alter->create_info->sequence || (alter->create_info->used_fields & HA_CREATE_USED_SEQUENCE))
+    return copies(alter, "SEQUENCE");
   if (table->versioned() != altered->versioned() || (altered->versioned() && (operations & LAYOUT_OPERATIONS)))
     return copies(alter, "system versioning");
   if (alter->create_info->data_file_name != nullptr || alter->create_info->index_file_name != nullptr)
@@ -169,7 +171,7 @@ enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *alter
       (new_primary != nullptr && old_key_of(table, alter, altered->s->primary_key) != table->s->primary_key))
     return copies(alter, "rows are kept in the order of the primary key");
 
-  const bool computes_anew = operations & (ALTER_VIRTUAL_COLUMN_TYPE | ALTER_VIRTUAL_GCOL_EXPR);
+  const bool computes_anew = operations & ALTER_VIRTUAL_GCOL_EXPR;
   bool adds_unique = false, adds_on_virtual = false;
   for (uint i = 0; i < altered->s->keys; i++) {
     const KEY &key = altered->key_info[i];

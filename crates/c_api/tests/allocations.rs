@@ -92,6 +92,7 @@ fn calls_made_per_row_do_not_allocate() {
         open_files: 0,
         log_message: None,
         log_context: null_mut(),
+        lock_bytes_max: 0,
         wait_begins: None,
     };
     let name = slice(b"./db/rows");

@@ -191,15 +191,21 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
     return left.size() == right.size() && memcmp(left.data(), right.data(), left.size()) == 0;
   };
   const bool same_primary = same(old_.keys[0], new_.keys[0]);
+  // The snapshot does not show entries that others changed after it: where the row's may be such, all of them are written.
+  const bool writes_all = session_->is_past_snapshot();
+  bool same_entries = same_primary;
   for (uint32_t index = 0; index < share_->indexes(); index++) {
     if (index != 0 && same_primary && same(old_.keys[index], new_.keys[index]) &&
-        same(old_.values[index], new_.values[index]))
-      continue;
+        same(old_.values[index], new_.values[index])) {
+      if (!writes_all) continue;
+    } else if (index != 0) {
+      same_entries = false;
+    }
     changes_[count++] = {index, new_.unique[index] != 0, slice(old_.keys[index]), slice(new_.keys[index]),
                          value_of(new_, index)};
   }
   // The server has compared the records, but for REPLACE it leaves that to us.
-  if (same_primary && count == 1 && ha_thd()->lex->duplicates == DUP_REPLACE) {
+  if (same_entries && ha_thd()->lex->duplicates == DUP_REPLACE) {
     old_row_.clear();
     share_->rows().encode(old_record, &old_row_);
     if (same(old_row_, row_)) return HA_ERR_RECORD_IS_THE_SAME;

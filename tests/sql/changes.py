@@ -131,7 +131,7 @@ def update_joined(draw, table, tables):
     if not found or not terms or table.partitions and any(f"{column.name} =" in terms for column in table.partition_columns):
         return update(draw, table, tables)
     qualified = ", ".join("x." + term for term in split_terms(terms))
-    if other is not table and not other.partitions and not any(column.generated for column in found) and not qualified.startswith(f"x.{found[0].name} =") and f", x.{found[0].name} =" not in qualified:
+    if other is not table and not other.partitions and not other.versioned and not any(column.generated for column in found) and not qualified.startswith(f"x.{found[0].name} =") and f", x.{found[0].name} =" not in qualified:
         # What joins them stays: whether a row is met again after its change depends on the plan.
         both = [term for term in split_terms(assignments(draw, other, True)) if term and not term.startswith(found[1].name + " =")]
         qualified += "".join(", y." + term for term in both if draw.random() < 0.5)

@@ -101,7 +101,8 @@ class Table:
             if key.kind == "PRIMARY" and key.whole():
                 return key
         for key in self.keys:
-            if key.kind == "UNIQUE" and key.whole() and not any(column.nullable or column.generated for column in key.columns()):
+            # Of hashed texts, equal ones may have different hashes.
+            if key.kind == "UNIQUE" and key.whole() and not key.hashed and not any(column.nullable or column.generated for column in key.columns()):
                 return key
         return None
 

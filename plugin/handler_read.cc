@@ -70,8 +70,10 @@ void ha_teak::prepare_for_write() {
   }
   all_columns_ = true;
   if (share_->has_indexed_virtual_column())
+    // Those of keys alone: another one may have a value that is an error.
     for (Field **field = table->vfield; *field != nullptr; field++)
-      bitmap_set_bit(table->read_set, (*field)->field_index);
+      if ((*field)->flags & (PART_KEY_FLAG | PART_INDIRECT_KEY_FLAG))
+        bitmap_set_bit(table->read_set, (*field)->field_index);
 }
 
 /* One end of a range of a key, as the engine's cursors have it: at or after `lower`, before `upper`. */

@@ -94,3 +94,17 @@ update p set s = '2019-01-01' where id = 1 and x = 2;
 select * from p order by id, s;
 check table p extended;
 drop table p;
+
+# A virtual column whose value is an error stands in nobody's way but its own reader's
+set sql_mode = 'TRADITIONAL';
+create table bad (id int, a int, v varchar(20), g int as (a > 3) virtual, h int as (v > 3) virtual);
+insert into bad (id, a, v) values (1, 1, 'x'), (2, 2, 'x');
+alter table bad add key (g);
+insert into bad (id, a, v) values (3, 1, 'x');
+replace into bad (id, a, v) values (4, 1, 'x');
+update bad set a = 5 where id = 1;
+delete from bad where id = 2;
+select id, g from bad order by id;
+alter table bad add key (h);
+drop table bad;
+set sql_mode = default;

@@ -133,7 +133,8 @@ int Session::prepare(bool all) {
 }
 
 void Session::commit_ordered(bool all) {
-  if (!ends_transaction(all)) return;
+  // What was not prepared has written temporary tables at most, which the server does not count as writes: commit() ends it.
+  if (!ends_transaction(all) || !is_prepared_) return;
   teak_transaction *transaction = release();
   if (transaction == nullptr) return;
   if (teak_commit_ordered(transaction) == TEAK_OK) {

@@ -35,6 +35,7 @@ CREATE = {
              "dt DATETIME(6), ti TIME(3), da DATE, e ENUM('a','b','c'), s SET('x','y','z'), bi BIT(13), "
              "u UUID, i INET6, j JSON, c CHAR(10) CHARACTER SET latin1, KEY (dt), KEY (d), KEY (e, bi)",
     "journal": "id BIGINT AUTO_INCREMENT PRIMARY KEY, what VARCHAR(60), key_of INT, at DATETIME(6)",
+    "copied": "id INT AUTO_INCREMENT PRIMARY KEY, n INT, s VARCHAR(40), KEY (n)",
     "ticket": "id BIGINT PRIMARY KEY DEFAULT (NEXTVAL(numbers)), n INT",
 }
 AFTER = [
@@ -57,12 +58,13 @@ class Refused(Exception):
 class Session:
     """One writer's connection."""
 
-    def __init__(self, server, number):
+    def __init__(self, server, number, rows, levels):
         self.connection = server.connect(DATABASE)
         self.number = number
+        self.rows = rows
         self.serial = 0
         self.connection.run("SET SESSION teak_lock_timeout = 2000, sql_mode = 'STRICT_TRANS_TABLES'")
-        self.connection.run(f"SET SESSION TRANSACTION ISOLATION LEVEL {['REPEATABLE READ', 'READ COMMITTED'][number % 2]}")
+        self.connection.run(f"SET SESSION TRANSACTION ISOLATION LEVEL {levels[number % len(levels)]}")
 
     def run(self, statement, *accepted):
         """A statement that may end in one of the accepted errors."""
@@ -186,6 +188,27 @@ def routines(session, rng):
         "SELECT NEXTVAL(numbers)"]))
 
 
+def as_text(session, rng):
+    """Statements that give the same rows wherever they are run in the same order, so that their text may be logged."""
+    one, other = key(rng), key(rng)
+    low, high = min(one, other), max(one, other)
+    session.run(rng.choice([
+        f"UPDATE account SET balance = balance + 1.5, owner = UPPER(owner) WHERE id BETWEEN {one} AND {one + 15}",
+        f"UPDATE account SET note = CONCAT('low ', id) WHERE balance < {rng.randint(0, 9999)}",
+        f"UPDATE account SET id = id + {KEYS * 10} WHERE id = {one}",
+        f"UPDATE account JOIN hashed USING (id) SET account.note = hashed.s, hashed.n = account.balance WHERE id < {one}",
+        f"INSERT INTO copied (n, s) SELECT balance, owner FROM account WHERE id BETWEEN {low} AND {high} ORDER BY id",
+        f"INSERT IGNORE INTO copied (id, n) SELECT id, n FROM hashed WHERE n < {one} ORDER BY id",
+        f"INSERT INTO copied (n, s) VALUES (1, 'a'), ({one}, 'b'), (3, 'c')",
+        f"DELETE FROM copied WHERE n BETWEEN {low} AND {high}",
+        f"UPDATE copied SET n = (SELECT COUNT(*) FROM account WHERE balance > {one}) WHERE id MOD 7 = {one % 7}",
+        f"INSERT INTO loose SELECT id, LEFT(owner, 5), balance FROM account WHERE id BETWEEN {low} AND {low + 5}",
+        f"UPDATE loose SET c = c + 1 WHERE a = {one}",
+        f"DELETE FROM loose WHERE a BETWEEN {low} AND {high}",
+        f"DELETE hashed FROM hashed JOIN account USING (id) WHERE account.balance < {one}",
+        f"REPLACE INTO hashed SELECT id, balance, 'taken' FROM account WHERE id < {one} ORDER BY id"]), DUPLICATE)
+
+
 def procedure(session, rng):
     session.run(f"CALL move({key(rng)}, {key(rng)}, {rng.randint(1, 50)})")
 
@@ -207,7 +230,7 @@ def transaction(session, rng):
             session.run(f"INSERT INTO account VALUES ({KEYS * 20}, 'a', 0, NULL, NOW()), ({key(rng)}, 'b', 0, NULL, NOW()), "
                         f"({KEYS * 20}, 'c', 0, NULL, NOW())", DUPLICATE)
         else:
-            rng.choice(ROWS)(session, rng)
+            rng.choice(session.rows)(session, rng)
     session.run(rng.choice(["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"]))
 
 
@@ -216,7 +239,7 @@ def distributed(session, rng):
     session.run(f"XA START '{name}'")
     try:
         for _ in range(rng.randint(1, 4)):
-            rng.choice(ROWS)(session, rng)
+            rng.choice(session.rows)(session, rng)
         session.run(f"XA END '{name}'")
         end = rng.random()
         if end < 0.2:
@@ -235,7 +258,7 @@ def distributed(session, rng):
 
 def temporary(session, rng):
     session.run("CREATE TEMPORARY TABLE picked (id INT PRIMARY KEY, n INT) ENGINE=TEAK")
-    session.run(f"INSERT INTO picked SELECT id, balance FROM account WHERE id < {key(rng)} LIMIT 20")
+    session.run(f"INSERT INTO picked SELECT id, balance FROM account WHERE id < {key(rng)} ORDER BY id LIMIT 20")
     session.run("UPDATE account JOIN picked USING (id) SET account.note = CONCAT('picked ', picked.n)")
     session.run("DROP TEMPORARY TABLE picked")
 
@@ -280,16 +303,24 @@ def shared_ddl(session, rng):
 ROWS = [insert_account, upsert, replace, update, delete, without_key, blobs, generated, partitions, types, routines]
 KINDS = ROWS + [transaction, transaction, transaction, distributed, procedure, temporary]
 SELDOM = [own_table, shared_ddl]
+ALL_KINDS = {"rows": ROWS + [as_text], "kinds": KINDS + [as_text], "seldom": SELDOM, "levels": ["REPEATABLE READ", "READ COMMITTED"],
+             "without": []}
+# What may be logged as text, and under what isolation. The server takes rows alone for what uses a sequence.
+TEXT_ROWS = [as_text, as_text, as_text, insert_account, upsert, generated, partitions]
+TEXT_KINDS = {"rows": TEXT_ROWS, "kinds": TEXT_ROWS + [transaction, transaction, transaction, distributed, temporary],
+              "seldom": [own_table], "levels": ["REPEATABLE READ", "SERIALIZABLE"], "without": ["ticket"]}
 
 
 # ---- the load --------------------------------------------------------------------------------------------------------
 
-def create(server):
+def create(server, kinds):
     with server.connect() as connection:
         connection.run(f"CREATE DATABASE {DATABASE} DEFAULT CHARSET utf8mb4")
         connection.run(f"USE {DATABASE}")
         connection.run("CREATE SEQUENCE numbers ENGINE=TEAK")
         for table, columns in CREATE.items():
+            if table in kinds["without"]:
+                continue
             connection.run(f"CREATE TABLE {table} ({columns}) ENGINE=TEAK" if "PARTITION" not in columns else
                            "CREATE TABLE {} ({}) ENGINE=TEAK {}".format(table, *_parted(columns)))
         for statement in AFTER:
@@ -304,7 +335,7 @@ def _parted(columns):
 class Load:
     """Writers that run kinds of statements until `seconds` have passed. `counts` by kind, `refused`, `errors`."""
 
-    def __init__(self, server, seed, writers, seconds, kinds=None):
+    def __init__(self, server, seed, writers, seconds, kinds):
         self.server, self.seed, self.writers, self.seconds, self.kinds = server, seed, writers, seconds, kinds
         self.counts, self.refused, self.errors = {}, 0, []
         self.lock = threading.Lock()
@@ -312,16 +343,17 @@ class Load:
     def _write(self, number):
         rng = random.Random(f"{self.seed}-{number}")
         try:
-            session = Session(self.server, number)
+            session = Session(self.server, number, self.kinds["rows"], self.kinds["levels"])
         except SqlError as error:
             self.errors.append(str(error))
             return
         until = time.monotonic() + self.seconds
         # Every kind once, then at random.
-        todo = list(self.kinds or [*KINDS, *SELDOM])
+        kinds, seldom = self.kinds["kinds"], self.kinds["seldom"]
+        todo = [*kinds, *seldom]
         rng.shuffle(todo)
         while time.monotonic() < until or todo:
-            kind = todo.pop() if todo else rng.choice(self.kinds or (KINDS if rng.random() < 0.97 else SELDOM))
+            kind = todo.pop() if todo else rng.choice(kinds if rng.random() < 0.97 else seldom)
             refused = False
             try:
                 kind(session, rng)

@@ -3,6 +3,7 @@
 
 Scenarios, each with servers of its own:
   row, mixed    a load of all kinds of statements, by binlog_format (replication_load.py)
+  statement     a load of those whose text may be logged
   snapshot      consistent snapshots and dumps under load, by their place in the binary log; semi-synchronous replication
                 (replication_snapshot.py)
   kill          kill -9 of primary and replica while money moves (replication_kill.py); the replica logs what it applies
@@ -45,10 +46,10 @@ def finish(pair, databases, allowed=(), timeout=120):
     return tables, rows, faults
 
 
-def all_kinds(options, pair):
+def all_kinds(options, pair, kinds=replication_load.ALL_KINDS):
     pair.create()
-    replication_load.create(pair.primary)
-    load = Load(pair.primary, options.seed, options.writers, options.seconds).run()
+    replication_load.create(pair.primary, kinds)
+    load = Load(pair.primary, options.seed, options.writers, options.seconds, kinds).run()
     began = time.monotonic()
     tables, rows, faults = finish(pair, [replication_load.DATABASE])
     seconds = time.monotonic() - began
@@ -107,6 +108,7 @@ def snapshot(options, pair):
 SCENARIOS = {
     "row": (all_kinds, {"binlog_format": "ROW"}),
     "mixed": (all_kinds, {"binlog_format": "MIXED"}),
+    "statement": (lambda options, pair: all_kinds(options, pair, replication_load.TEXT_KINDS), {"binlog_format": "STATEMENT"}),
     "row-parallel": (all_kinds, {"replica_options": ["--slave-parallel-threads=8", "--slave-parallel-mode=optimistic"]}),
     "parallel": (parallel, {"primary_options": ["--binlog-commit-wait-count=3", "--binlog-commit-wait-usec=2000"]}),
     "snapshot": (snapshot, {}),

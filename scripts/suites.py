@@ -34,6 +34,8 @@ ACCEPTED = ROOT / "mtr/suites_accepted.txt"
 QUICK = ["storage_engine.%", "engines/iuds.insert%", "main.insert%", "main.null%", "main.type_d%", "main.key%",
          "main.auto_increment%", "main.partition_mgm", "main.alter_table", "period.%"]
 EQUAL = ("same", "estimates")
+# A reason that begins so accepts nothing else: other plans, and without ORDER BY another order of the same lines.
+PLANS, PLAN_KINDS = "other plans", ("plan", "order")
 VERDICT = re.compile(r"^(\S+)(?: '([^']*)')?\s+(?:w\d+ )?\[ (pass|fail|skipped|disabled|retry-\w+|exp-fail) \]\s*(.*)$")
 CRASH = re.compile(r"mariadbd got signal|mysqld got signal|Server .* failed during test run|Lost connection to")
 TIMEOUT = re.compile(r"Test case timeout after")  # the runner aborts the server then, which looks like a crash
@@ -162,7 +164,7 @@ def report(reference: Run, subject: Run, listed: dict[str, str]) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     counts: Counter[str] = Counter()
-    worst, stale = [], []
+    worst, needed, reasons = [], set(), Counter()
     for test in sorted(reference.verdicts):
         verdict = reference.verdicts[test][0]
         if verdict in ("skipped", "disabled"):
@@ -178,17 +180,21 @@ def report(reference: Run, subject: Run, listed: dict[str, str]) -> bool:
         reason = listed.get(test) or listed.get(base)
         if kind in EQUAL:
             counts[kind] += 1
-            if test in listed:
-                stale.append(test)
-        elif reason and kind != "crash":
+        elif reason and kind != "crash" and (kind in PLAN_KINDS or not reason.startswith(PLANS)):
             counts["accepted"] += 1
+            reasons[reason] += 1
+            needed.add(test if test in listed else base)
         else:
             counts[kind] += 1
             worst.append((kind, test))
     for kind, test in sorted(worst):
         print(f"{kind:10} {test}")
-    for test in stale:
+    ran = {name for test, verdict in reference.verdicts.items() if verdict[0] not in ("skipped", "disabled")
+           for name in (test, test.partition(",")[0])}
+    for test in sorted(ran & listed.keys() - needed - {name for _, name in worst}):
         print(f"no longer  {test}: listed in {ACCEPTED.name}, but equal")
+    for reason, number in reasons.most_common():
+        print(f"accepted   {number:4} {reason}")
     equal = sum(counts[kind] for kind in EQUAL)
     good, bad = equal + counts["accepted"], len(worst)
     compared = good + bad

@@ -322,15 +322,25 @@ impl Parts<'_> {
             let row = check.name(index);
             // Keys of other indexes are locked by who waits in line for them.
             let locks = self.inner.transactions.locks();
-            if locks.conflicts(row, me, exclusive) {
+            if locks.row_conflicts(check.lock, me, exclusive) {
                 return Ok(Some(Obstacle::Lock(place)));
             }
-            let locked = check.need == Need::Mine && self.core.holds(row, exclusive);
-            match newest(self.inner, index, check.key, me, &mut self.duplicate.value)? {
+            let locked = self.core.holds(row, exclusive);
+            let found = newest(self.inner, index, check.key, me, &mut self.duplicate.value)?;
+            let mine = match found {
+                Newest::Live(id) | Newest::Gone(Some(id)) => {
+                    self.inner.transactions.ids().active_owner(id) == Some(me)
+                }
+                Newest::Foreign(_) | Newest::Gone(None) => false,
+            };
+            // What was one's own before another got a range there stays so.
+            if !locked && !mine && index.ranges.stops_row(check.key, me, exclusive) {
+                return Ok(Some(Obstacle::Lock(place)));
+            }
+            match found {
                 Newest::Foreign(id) => return Ok(Some(Obstacle::Writer(id, place))),
                 Newest::Live(id) if check.need == Need::Mine => {
-                    *owned = self.core.covers(&row, exclusive)
-                        || self.inner.transactions.ids().active_owner(id) == Some(me);
+                    *owned = mine || self.core.covers(&row, exclusive);
                     if self.is_after_snapshot(id) {
                         if !locked {
                             return Err(self.conflict());

@@ -180,3 +180,33 @@ fn waits_for_written_rows_and_unique_keys_are_shown_and_served_in_order() {
     });
     assert_eq!(*order.lock().unwrap(), [(2, true), (3, true), (4, true)]);
 }
+
+#[test]
+fn a_range_leaves_others_what_they_had_locked_or_written() {
+    let (engine, table) = filled(40);
+    let mut other = begin(&engine);
+    assert!(lock(&mut other, &table, &key(10), ReadMode::Exclusive).unwrap());
+    insert(&mut other, &table, &format!("{}x", key(20)), "written").unwrap();
+    let mut big = begin(&engine);
+    for n in (0..40).filter(|n| *n != 10) {
+        assert!(lock(&mut big, &table, &key(n), ReadMode::Exclusive).unwrap());
+    }
+    engine.set_lock_bytes_max(8 << 10);
+    // One shard of the locks speaks for all: some key falls into a full one.
+    for n in 0..100 {
+        assert!(!lock(&mut big, &table, &format!("no{n}"), ReadMode::Exclusive).unwrap());
+    }
+    assert!(engine.statistics().lock_escalations > 0);
+    // Both lie within the range by now.
+    update(&mut other, &table, &key(10), "v10", "new").unwrap();
+    update(&mut other, &table, &key(10), "new", "newer").unwrap();
+    let written = format!("{}x", key(20));
+    delete(&mut other, &table, &written, "written").unwrap();
+    insert(&mut other, &table, &written, "again").unwrap();
+    let stopped = insert(&mut other, &table, &format!("{}x", key(21)), "new");
+    assert!(matches!(
+        stopped,
+        Err(EngineError::Wait(WaitError::Timeout))
+    ));
+    other.commit().unwrap();
+}

@@ -367,7 +367,8 @@ impl RangeLocks {
 
     /// Whether a row range of another transaction stops a lock of the row.
     #[inline]
-    pub(crate) fn stops_row(&self, key: &[u8], transaction: TransactionId, mode: LockMode) -> bool {
+    #[must_use]
+    pub fn stops_row(&self, key: &[u8], transaction: TransactionId, mode: LockMode) -> bool {
         self.row_ranges.load(Ordering::SeqCst) != 0
             && self.state.lock().stops_row(key, transaction, mode)
     }

@@ -224,18 +224,23 @@ impl RowLocks {
     /// range with the row. Call under the row's latch.
     #[must_use]
     pub fn conflicts(&self, row: RowName<'_>, transaction: TransactionId, mode: LockMode) -> bool {
-        let shard = self.shard(row.lock);
-        if shard.count.load(Ordering::Acquire) != 0 {
-            let locks = shard.locks.lock();
-            if locks
-                .get(&row.lock)
-                .is_some_and(|found| found.blocked(transaction, mode))
-            {
-                return true;
-            }
+        // Ranges behind the look at the rows: see the top of the file.
+        self.row_conflicts(row.lock, transaction, mode)
+            || row.index.stops_row(row.key, transaction, mode)
+    }
+
+    /// The same without ranges. Those do not stop whoever had locked the row
+    /// exclusively, or written it, before they came.
+    #[must_use]
+    pub fn row_conflicts(&self, lock: LockId, transaction: TransactionId, mode: LockMode) -> bool {
+        let shard = self.shard(lock);
+        if shard.count.load(Ordering::SeqCst) == 0 {
+            return false;
         }
-        // Behind the look at the rows: see the top of the file.
-        row.index.stops_row(row.key, transaction, mode)
+        let locks = shard.locks.lock();
+        locks
+            .get(&lock)
+            .is_some_and(|found| found.blocked(transaction, mode))
     }
 
     /// Grants at once or, if wished, queues the transaction, whose bell is armed

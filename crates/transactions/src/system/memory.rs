@@ -31,6 +31,9 @@ use teak_base::FileId;
 /// Fewer locks in an index are not worth a range.
 const ROWS_MIN: usize = 4;
 
+/// Below so many bytes a shard holds too few locks to speak for all.
+const EXACT_BELOW: u64 = 1 << 20;
+
 /// The bound, and what ranges take of it; row locks are counted by their table.
 pub(super) struct LockMemory {
     bytes_max: AtomicU64,
@@ -124,8 +127,12 @@ impl TransactionSystem {
         transaction: &mut Transaction,
         lock: LockId,
     ) -> Result<(), WaitError> {
-        let ranges = self.lock_memory.range_bytes.load(Ordering::Relaxed);
-        let guessed = self.locks.guessed_bytes(lock) + ranges;
+        let guessed = if self.lock_memory.bytes_max() < EXACT_BELOW {
+            self.lock_bytes()
+        } else {
+            let ranges = self.lock_memory.range_bytes.load(Ordering::Relaxed);
+            self.locks.guessed_bytes(lock) + ranges
+        };
         if guessed <= self.lock_memory.bytes_soft() && !transaction.shared().must_escalate() {
             return Ok(());
         }

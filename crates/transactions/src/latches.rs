@@ -61,7 +61,8 @@ impl Latches {
     }
 }
 
-#[cfg(all(test, not(feature = "schedules")))]
+#[cfg(test)]
+#[cfg(not(feature = "schedules"))]
 mod tests {
     use super::*;
     use std::sync::Arc;

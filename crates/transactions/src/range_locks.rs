@@ -558,7 +558,8 @@ impl std::fmt::Debug for RangeLocks {
     }
 }
 
-#[cfg(all(test, not(feature = "schedules")))]
+#[cfg(test)]
+#[cfg(not(feature = "schedules"))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -105,7 +105,8 @@ impl Snapshots {
     }
 }
 
-#[cfg(all(test, not(feature = "schedules")))]
+#[cfg(test)]
+#[cfg(not(feature = "schedules"))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

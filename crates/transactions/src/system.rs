@@ -398,5 +398,6 @@ impl TransactionSystem {
     }
 }
 
-#[cfg(all(test, not(feature = "schedules")))]
+#[cfg(test)]
+#[cfg(not(feature = "schedules"))]
 mod tests;

@@ -129,7 +129,8 @@ impl teak_tree::Visibility for View {
     }
 }
 
-#[cfg(all(test, not(feature = "schedules")))]
+#[cfg(test)]
+#[cfg(not(feature = "schedules"))]
 mod tests {
     use super::*;
 

@@ -22,6 +22,7 @@ use crate::write_ids::WriteIdTable;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 use teak_base::WriteId;
@@ -163,8 +164,8 @@ fn circle_through(
                 circle.reverse();
                 return Some(circle);
             }
-            if !reached_from.contains_key(&blocker) {
-                reached_from.insert(blocker, waiter);
+            if let Entry::Vacant(unseen) = reached_from.entry(blocker) {
+                unseen.insert(waiter);
                 next.push(blocker);
             }
         }

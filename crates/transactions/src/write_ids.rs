@@ -352,7 +352,8 @@ impl WriteIdTable {
     }
 }
 
-#[cfg(all(test, not(feature = "schedules")))]
+#[cfg(test)]
+#[cfg(not(feature = "schedules"))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -120,7 +120,9 @@ fn conflicting_locks_are_never_held_together_and_all_are_served() {
                 world.system.publish(mine);
             })
         });
-        threads.map(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         world.is_clean();
     });
 }
@@ -197,7 +199,9 @@ fn who_waits_for_a_writer_is_woken_when_its_write_is_decided() {
         assert_eq!(world.system.rollback_to(&mut writer, mark), [undone]);
         assert_ne!(mark, Savepoint(0));
         world.system.publish(writer);
-        waiters.map(|waiter| waiter.join().unwrap());
+        for waiter in waiters {
+            waiter.join().unwrap();
+        }
         world.is_clean();
     });
 }
@@ -268,7 +272,9 @@ fn a_range_in_place_of_rows_lets_nobody_in_and_wakes_everybody() {
         world.lock(&mut big, "11x", LockMode::Exclusive).unwrap();
         row.use_it(LockMode::Exclusive);
         world.system.publish(big);
-        threads.map(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         world.is_clean();
     });
 }
@@ -317,8 +323,12 @@ fn snapshots_see_whole_transactions_in_the_order_of_their_commits() {
                 }
             })
         });
-        writers.map(|writer| writer.join().unwrap());
-        readers.map(|reader| reader.join().unwrap());
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        for reader in readers {
+            reader.join().unwrap();
+        }
         assert_eq!(world.system.newest().0, 4);
         world.is_clean();
     });

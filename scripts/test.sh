@@ -3,7 +3,7 @@
 # last line is the sum. The exit status is that of the worst stage.
 #   scripts/test.sh [stage...]     stages: setup lint cargo schedules build codecs mtr compare clients suites isolation kill ddl_kill
 #                                  flip replication spider full-disk simulate
-#   SECONDS_COMPARED=50 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 SEEDS=300    how long some of them go on
+#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 SEEDS=300    how long some of them go on
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -62,7 +62,7 @@ for name; do
             stage kill-binlog scripts/kill_test.py --kills=8 --seed=2 --cache=8M --server-option=--log-bin=kill \
                 --server-option=--binlog-format=row --server-option=--sync-binlog=1
             ;;
-        compare) stage compare scripts/compare_sql.py --seconds="${SECONDS_COMPARED:-50}" --seed=1 ;;
+        compare) stage compare scripts/compare_sql.py --statements="${STATEMENTS:-250000}" --seed=1 ;;
         ddl_kill) stage ddl_kill scripts/ddl_kill_test.py --kills="${DDL_KILLS:-10}" --seed=1 ;;
         isolation)
             stage checker env PYTHONPATH=tests python3 -m unittest -q isolation.test_checker

@@ -1,7 +1,7 @@
 """Random tables: columns, keys of every kind, partitions, system versioning. A `Table` is the generator's idea of what exists."""
 
 from .columns import make_column, make_generated
-from .text import WIDTHS, pads_in_keys_alone
+from .text import WIDTHS, ignores_punctuation, pads_in_keys_alone
 
 KEY_BYTES_MAX = 3072
 # Types by which RANGE COLUMNS, LIST COLUMNS and the hash of KEY may divide.
@@ -35,6 +35,8 @@ class Collations:
         """Another collation for text columns whose values stay."""
         while True:
             charset, collation = self.choose(draw)
+            if ignores_punctuation(collation) and any(column.plain for column in columns):
+                continue
             if charset != "big5" and (not pads_in_keys_alone(collation)
                                       or all(column.plain == "single" or not column.type.startswith("CHAR(") for column in columns)):
                 return charset, collation

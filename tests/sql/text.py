@@ -42,6 +42,11 @@ def pads_in_keys_alone(collation):
     return "_nopad_" in collation and ("_unicode_" in collation or "_uca1400_" in collation)
 
 
+def ignores_punctuation(collation):
+    """Whether blanks and signs decide only between texts that are else equal: then a prefix does not sort as the whole does."""
+    return "_czech_cs" in collation
+
+
 def pieces_of(charset, plain):
     """The pieces that can be stored in the character set without loss. `plain`: True for PLAIN, "single" for SINGLE."""
     if (charset, plain) not in _pieces:

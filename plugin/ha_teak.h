@@ -46,6 +46,10 @@ int check_table_version(handlerton *hton, const char *path, const LEX_CUSTRING *
 
 struct AlterContext;
 
+/* Computes the virtual columns of a key in the first record, which holds the others; no more of them, for one that is in no
+   key may have a value that is an error. `quietly`: a bad value is not. True: an error. */
+bool compute_virtual_columns(TABLE *table, uint key, bool quietly);
+
 class ha_teak final : public handler {
  public:
   ha_teak(handlerton *hton, TABLE_SHARE *share) : handler(hton, share) {}
@@ -188,6 +192,8 @@ class ha_teak final : public handler {
   teak_status lock_duplicate(uint32_t index, teak_lock_mode mode);
   int note_auto_increment(const uchar *record);
   bool may_need_intervals() const;
+  template <typename Move>
+  int move_auto_increment(Move move);
   int hold_auto_increment();
   void let_go_of_auto_increment();
   int take_interval(ulonglong offset, ulonglong increment, ulonglong *first, ulonglong *reserved);
@@ -214,7 +220,7 @@ class ha_teak final : public handler {
   int check_pushed_condition();
   int check_pushed_filter(teak_slice primary);
   bool decode_row(teak_slice primary, teak_slice value, uchar *record, bool all_columns);
-  bool compute_key_columns(const Share::Key &key, uchar *record);
+  bool compute_scanned_columns(uchar *record);
   bool entry_is_of_row(const teak_row &entry, uchar *record, teak_status *status);
   bool covering();
   /* A sequence keeps what it gave out, whatever becomes of the transaction. */

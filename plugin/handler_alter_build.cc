@@ -75,17 +75,12 @@ class RowReader {
   bool started_ = false;
 };
 
-/* Computes the new keys' virtual columns of the record, no others: those may have values that are errors. Whether a bad value
-   of these is one, the server's strictness decides. */
-bool compute_virtual_columns(THD *thd, TABLE *altered, const AlterContext &context) {
+/* Computes the new keys' virtual columns of the record. Whether a bad value of these is an error, the server's strictness
+   decides. */
+bool compute_added(THD *thd, TABLE *altered, const AlterContext &context) {
   altered->in_use = thd;
-  for (const AlterContext::AddedKey &added : context.added) {
-    const KEY &key = altered->key_info[added.key];
-    for (uint i = 0; i < key.user_defined_key_parts; i++) {
-      Field *field = key.key_part[i].field;
-      if (!field->stored_in_db() && altered->update_virtual_field(field, false)) return true;
-    }
-  }
+  for (const AlterContext::AddedKey &added : context.added)
+    if (compute_virtual_columns(altered, added.key, false)) return true;
   return false;
 }
 
@@ -192,7 +187,7 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
   teak_row row;
   for (status = reader.next(&row); status == TEAK_OK; status = reader.next(&row)) {
     if (!decode(row)) return raise_error(corrupt("a row is malformed"));
-    if (context->needs_virtual_columns && compute_virtual_columns(thd, altered, *context)) return true;
+    if (context->needs_virtual_columns && compute_added(thd, altered, *context)) return true;
     for (uint32_t i = 0; i < context->added.size(); i++) {
       const AlterContext::AddedKey &added = context->added[i];
       key.clear();
@@ -220,7 +215,7 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
   status = reader.get(duplicate.value, &row);
   if (status != TEAK_OK) return raise_error(failure(status));
   if (!decode(row)) return raise_error(corrupt("a row is malformed"));
-  if (context->needs_virtual_columns && compute_virtual_columns(thd, altered, *context)) return true;
+  if (context->needs_virtual_columns && compute_added(thd, altered, *context)) return true;
   print_keydup_error(altered, &altered->key_info[duplicate_key], MYF(0));
   return true;
 }

@@ -22,11 +22,19 @@ int ha_teak::note_auto_increment(const uchar *record) {
   if (field->is_null()) return 0;
   longlong value = field->val_int();
   if (value <= 0 && !(field->flags & UNSIGNED_FLAG)) return 0;
+  return move_auto_increment([&](Share::Counter *counter) {
+    return share_->note_auto_increment(static_cast<ulonglong>(value), holds_auto_increment_, counter);
+  });
+}
+
+/* Moves the counter; holds it meanwhile when a statement of others does. */
+template <typename Move>
+int ha_teak::move_auto_increment(Move move) {
   Share::Counter counter;
-  teak_status status = share_->note_auto_increment(static_cast<ulonglong>(value), holds_auto_increment_, &counter);
+  teak_status status = move(&counter);
   if (status == TEAK_OK && counter == Share::Counter::Held) {
     if (int error = hold_auto_increment()) return error;
-    status = share_->note_auto_increment(static_cast<ulonglong>(value), true, &counter);
+    status = move(&counter);
     let_go_of_auto_increment();
   }
   return status == TEAK_OK ? 0 : failure(status);
@@ -72,18 +80,10 @@ int ha_teak::take_interval(ulonglong offset, ulonglong increment, ulonglong *fir
   const bool keep = holds_auto_increment_ || (replayed() && may_need_intervals());
   if (keep)
     if (int error = hold_auto_increment()) return error;
-  Share::Counter counter;
-  auto reserve = [&] {
+  return move_auto_increment([&](Share::Counter *counter) {
     return share_->reserve_auto_increment(offset, increment, auto_increment_left_, holds_auto_increment_, first, reserved,
-                                          &counter);
-  };
-  teak_status status = reserve();
-  if (status == TEAK_OK && counter == Share::Counter::Held) {
-    if (int error = hold_auto_increment()) return error;
-    status = reserve();
-    let_go_of_auto_increment();
-  }
-  return status == TEAK_OK ? 0 : failure(status);
+                                          counter);
+  });
 }
 
 void ha_teak::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,

@@ -97,19 +97,24 @@ int ha_teak::deliver_by_secondary(const teak_row &entry, uchar *record) {
   return 0;
 }
 
-/* Computes the key's virtual columns in a record that holds the others. Returns true on an error. */
-bool ha_teak::compute_key_columns(const Share::Key &key, uchar *record) {
+bool compute_virtual_columns(TABLE *table, uint key, bool quietly) {
+  const KEY &columns = table->key_info[key];
+  for (uint part = 0; part < columns.user_defined_key_parts; part++) {
+    // Not the part's own field: that of a prefix is as short as the prefix.
+    Field *field = table->field[columns.key_part[part].fieldnr - 1];
+    if (!field->stored_in_db() && table->update_virtual_field(field, quietly)) return true;
+  }
+  return false;
+}
+
+/* Computes the scanned key's virtual columns in a record that holds the others. True: an error. */
+bool ha_teak::compute_scanned_columns(uchar *record) {
   const my_ptrdiff_t away = record - table->record[0];
   auto move = [this](my_ptrdiff_t distance) {
     for (Field **field = table->field; distance != 0 && *field != nullptr; field++) (*field)->move_field_offset(distance);
   };
-  const KEY &columns = table->key_info[scan_key_];
-  bool failed = false;
   move(away);
-  for (uint part = 0; part < columns.user_defined_key_parts && key.has_virtual_column; part++) {
-    Field *field = table->field[columns.key_part[part].fieldnr - 1];
-    if (field->vcol_info != nullptr && !field->vcol_info->is_stored()) failed |= table->update_virtual_field(field, true);
-  }
+  const bool failed = compute_virtual_columns(table, scan_key_, true);
   move(-away);
   return failed;
 }
@@ -120,7 +125,7 @@ bool ha_teak::entry_is_of_row(const teak_row &entry, uchar *record, teak_status 
   *status = TEAK_OK;
   if (!key.has_virtual_column || !locking()) {
     // The record does not hold the virtual columns' values yet.
-    if (key.has_virtual_column && compute_key_columns(key, record)) {
+    if (key.has_virtual_column && compute_scanned_columns(record)) {
       *status = TEAK_OUT_OF_MEMORY;
       return false;
     }

@@ -108,3 +108,13 @@ select id, g from bad order by id;
 alter table bad add key (h);
 drop table bad;
 set sql_mode = default;
+
+--echo # A key on a prefix of a virtual column, built in place
+CREATE TABLE t (a VARCHAR(20), v VARCHAR(30) AS (CONCAT(a, '-long')) VIRTUAL);
+INSERT INTO t (a) VALUES ('abcdef'), ('xyzabc'), (NULL);
+ALTER TABLE t ADD KEY (v(3)), ALGORITHM=NOCOPY;
+SELECT a, v FROM t FORCE INDEX (v) WHERE v LIKE 'abc%';
+UPDATE t SET a = 'abcxyz' WHERE v = 'xyzabc-long';
+SELECT a, v FROM t FORCE INDEX (v) WHERE v LIKE 'abc%' ORDER BY v;
+CHECK TABLE t;
+DROP TABLE t;

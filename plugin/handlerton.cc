@@ -192,6 +192,23 @@ struct st_mysql_storage_engine storage_engine = {MYSQL_HANDLERTON_INTERFACE_VERS
 
 }  // namespace teak
 
+/* The declaration of a table of INFORMATION_SCHEMA. */
+static constexpr st_maria_plugin information_schema_table(const char *name, const char *description, int (*init)(void *)) {
+  return {MYSQL_INFORMATION_SCHEMA_PLUGIN,
+          &teak::information_schema_info,
+          name,
+          "The Teak contributors",
+          description,
+          PLUGIN_LICENSE_GPL,
+          init,
+          teak::deinit_table,
+          0x0001,
+          nullptr,
+          nullptr,
+          "0.1",
+          MariaDB_PLUGIN_MATURITY_EXPERIMENTAL};
+}
+
 maria_declare_plugin(teak) {
   MYSQL_STORAGE_ENGINE_PLUGIN,
   &teak::storage_engine,
@@ -207,49 +224,7 @@ maria_declare_plugin(teak) {
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 },
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &teak::information_schema_info,
-  "TEAK_TRX",
-  "The Teak contributors",
-  "Running transactions of Teak",
-  PLUGIN_LICENSE_GPL,
-  teak::init_trx_table,
-  teak::deinit_table,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &teak::information_schema_info,
-  "TEAK_LOCKS",
-  "The Teak contributors",
-  "Locks of Teak's transactions",
-  PLUGIN_LICENSE_GPL,
-  teak::init_locks_table,
-  teak::deinit_table,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &teak::information_schema_info,
-  "TEAK_LOCK_WAITS",
-  "The Teak contributors",
-  "Transactions of Teak that wait for each other",
-  PLUGIN_LICENSE_GPL,
-  teak::init_lock_waits_table,
-  teak::deinit_table,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-}
+information_schema_table("TEAK_TRX", "Running transactions of Teak", teak::init_trx_table),
+information_schema_table("TEAK_LOCKS", "Locks of Teak's transactions", teak::init_locks_table),
+information_schema_table("TEAK_LOCK_WAITS", "Transactions of Teak that wait for each other", teak::init_lock_waits_table)
 maria_declare_plugin_end;

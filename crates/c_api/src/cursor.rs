@@ -4,7 +4,7 @@ use crate::arguments::{exclusive, out, reference, store, teak_slice};
 use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
 use crate::status::{Failure, Outcome, call};
 use crate::table::teak_table;
-use crate::transaction::teak_transaction;
+use crate::transaction::{owned_and_table, teak_transaction};
 use ::teak_engine::{Cursor, EngineResult, EngineTransaction, ReadMode, Row, Seek};
 
 /// How a cursor reads.
@@ -86,12 +86,7 @@ pub unsafe extern "C" fn teak_cursor_open(
 ) -> teak_status {
     call(|| {
         // SAFETY: pointers as promised in `arguments`.
-        let (owned, table) = unsafe {
-            (
-                reference(transaction, "transaction")?.owned(),
-                reference(table, "table")?,
-            )
-        };
+        let (owned, table) = unsafe { owned_and_table(transaction, table) }?;
         let place = out(cursor, "cursor")?;
         let cursor = owned.cursor(&table.handle, index, mode_of(mode)?)?;
         let handle = Box::new(teak_cursor {

@@ -4,7 +4,7 @@ use crate::arguments::{array, out, reference, store, teak_slice};
 use crate::engine::teak_engine;
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
-use crate::transaction::teak_transaction;
+use crate::transaction::{owned_and_table, teak_transaction};
 use ::teak_engine::{Codec, IndexDefinition, TableDefinition, TableHandle};
 use std::ffi::{c_char, c_void};
 
@@ -461,12 +461,7 @@ pub unsafe extern "C" fn teak_counter_lock(
 ) -> teak_status {
     call(|| {
         // SAFETY: pointers as promised in `arguments`; the transaction is used by its owner.
-        let (owned, table) = unsafe {
-            (
-                reference(transaction, "transaction")?.owned(),
-                reference(table, "table")?,
-            )
-        };
+        let (owned, table) = unsafe { owned_and_table(transaction, table) }?;
         owned.lock_counter(&table.handle, counter_number(counter)?)?;
         Ok(TEAK_OK)
     })
@@ -481,12 +476,7 @@ pub unsafe extern "C" fn teak_counter_unlock(
 ) -> teak_status {
     call(|| {
         // SAFETY: pointers as promised in `arguments`; the transaction is used by its owner.
-        let (owned, table) = unsafe {
-            (
-                reference(transaction, "transaction")?.owned(),
-                reference(table, "table")?,
-            )
-        };
+        let (owned, table) = unsafe { owned_and_table(transaction, table) }?;
         owned.unlock_counter(&table.handle, counter_number(counter)?)?;
         Ok(TEAK_OK)
     })

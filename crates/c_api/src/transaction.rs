@@ -8,6 +8,7 @@ use crate::arguments::{GivenUp, out, reference, store, teak_slice};
 use crate::engine::teak_engine;
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
+use crate::table::teak_table;
 use ::teak_engine::{EngineTransaction, Interrupter, Isolation, Owner};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -49,6 +50,23 @@ impl teak_transaction {
         // SAFETY: only the owning thread calls this, and no call of this
         // library keeps the reference beyond its end or makes two of them.
         unsafe { &mut *self.owned.get() }
+    }
+}
+
+/// The owner's half of a transaction, and a table for it to work on.
+///
+/// # Safety
+/// Pointers as promised in `arguments`; the caller is the transaction's owner.
+pub(crate) unsafe fn owned_and_table<'a>(
+    transaction: *mut teak_transaction,
+    table: *const teak_table,
+) -> Result<(&'a mut EngineTransaction, &'a teak_table), Failure> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        Ok((
+            reference(transaction, "transaction")?.owned(),
+            reference(table, "table")?,
+        ))
     }
 }
 

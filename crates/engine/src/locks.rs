@@ -6,8 +6,8 @@ use crate::statistics::open_indexes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::FileId;
+use teak_transactions::TransactionShared;
 use teak_transactions::report::{DeadlockReport, LockReport, WaitReport};
-use teak_transactions::{TransactionId, TransactionShared};
 
 /// An index by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,12 +35,6 @@ impl Engine {
     #[must_use]
     pub fn transactions(&self) -> Vec<Arc<TransactionShared>> {
         self.inner.transactions.running()
-    }
-
-    /// The running transaction of an id.
-    #[must_use]
-    pub fn find_transaction(&self, id: TransactionId) -> Option<Arc<TransactionShared>> {
-        self.inner.transactions.find(id)
     }
 
     /// The waits that go on, by requester.

@@ -44,6 +44,11 @@ stage() { # NAME COMMAND...
     FAILED=$((FAILED + ${counted#* }))
     SUMMARY+=("$(printf '%-10s %5d passed, %d failed  (%d s)' "$name" "${counted% *}" "${counted#* }" $((SECONDS - began)))")
     printf '== %s: %d passed, %d failed\n' "$name" "${counted% *}" "${counted#* }"
+    # The first lines that tell what failed, again beside the sums: where a log is cut, its end is what is left.
+    if [ "${counted#* }" != 0 ]; then
+        SUMMARY+=("$(grep -aiE 'fail|differ|error|panicked|lost|missing' "$RESULTS/$name.log" | grep -avE ' 0 failed| ok$' \
+            | head -"${TELL:-3}" | cut -c1-240 | sed 's/^/    /')")
+    fi
 }
 
 for name; do

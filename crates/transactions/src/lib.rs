@@ -6,6 +6,7 @@
 //! calls it around its log appends: allocate a write id before the first write,
 //! publish the ids after the commit record is durable.
 
+mod ranges;
 mod sync;
 mod wait_graph;
 

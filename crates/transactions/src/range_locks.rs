@@ -21,14 +21,14 @@
 //! ranges, then a transaction's bell.
 
 use crate::hash::LockId;
+use crate::ranges::{Ranges, bytes_of};
 use crate::report::{LockExtent, LockReport};
 use crate::row_locks::LockMode;
 use crate::shared::{TransactionId, TransactionShared};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
+use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::FileId;
 
@@ -39,98 +39,6 @@ pub enum Keeps {
     Insertions,
     /// Also changing or deleting what is there.
     Writes,
-}
-
-/// Bytes that a range costs besides its keys.
-const RANGE_BYTES: usize = 96;
-
-fn bytes_of(low: &[u8], high: Option<&[u8]>) -> usize {
-    RANGE_BYTES + low.len() + high.map_or(0, <[u8]>::len)
-}
-
-/// Disjoint ranges by first key; the value is the first key behind, `None` when
-/// the range has no end.
-#[derive(Debug, Default)]
-struct Ranges {
-    by_low: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
-    bytes: usize,
-}
-
-impl Ranges {
-    fn covers(&self, key: &[u8]) -> bool {
-        let up_to = (Bound::Unbounded, Bound::Included(key));
-        let before = self.by_low.range::<[u8], _>(up_to).next_back();
-        before.is_some_and(|(_, end)| end.as_deref().is_none_or(|end| key < end))
-    }
-
-    /// Adds a range, joining what it overlaps or touches.
-    fn add(&mut self, low: &[u8], high: Option<&[u8]>) {
-        let mut start: Box<[u8]> = low.into();
-        let mut end: Option<Box<[u8]>> = high.map(Into::into);
-        let up_to = (Bound::Unbounded, Bound::Included(low));
-        if let Some((before, before_end)) = self.by_low.range::<[u8], _>(up_to).next_back()
-            && before_end
-                .as_deref()
-                .is_none_or(|before_end| before_end >= low)
-        {
-            start.clone_from(before);
-            end = later_end(end, before_end.clone());
-        }
-        loop {
-            let next = self
-                .by_low
-                .range::<[u8], _>((Bound::Included(&*start), Bound::Unbounded))
-                .next();
-            let Some((key, next_end)) = next else {
-                break;
-            };
-            if end.as_deref().is_some_and(|end| **key > *end) {
-                break;
-            }
-            self.bytes -= bytes_of(key, next_end.as_deref());
-            end = later_end(end, next_end.clone());
-            let key = key.clone();
-            self.by_low.remove(&key);
-        }
-        self.bytes += bytes_of(&start, end.as_deref());
-        self.by_low.insert(start, end);
-    }
-
-    fn is_empty(&self) -> bool {
-        self.by_low.is_empty()
-    }
-
-    /// Whether any of them holds a key of `low <= key < high`.
-    fn overlaps(&self, low: &[u8], high: &[u8]) -> bool {
-        let up_to = (Bound::Unbounded, Bound::Excluded(high));
-        let last = self.by_low.range::<[u8], _>(up_to).next_back();
-        last.is_some_and(|(_, end)| end.as_deref().is_none_or(|end| low < end))
-    }
-
-    /// Makes one range of all. False when they are one already.
-    fn join(&mut self) -> bool {
-        if self.by_low.len() < 2 {
-            return false;
-        }
-        let high = match self.by_low.last_key_value() {
-            Some((_, high)) => high.clone(),
-            None => return false,
-        };
-        let Some((low, _)) = self.by_low.pop_first() else {
-            return false;
-        };
-        self.bytes = bytes_of(&low, high.as_deref());
-        self.by_low.clear();
-        self.by_low.insert(low, high);
-        true
-    }
-}
-
-fn later_end(a: Option<Box<[u8]>>, b: Option<Box<[u8]>>) -> Option<Box<[u8]>> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.max(b)),
-        _ => None,
-    }
 }
 
 /// The marks of one owner.
@@ -596,7 +504,7 @@ mod tests {
             let (low, high) = (n.to_be_bytes(), (n + 1).to_be_bytes());
             locks.mark(ME, Keeps::Insertions, &low, Some(&high));
         }
-        assert!(locks.memory_bytes() < 2 * RANGE_BYTES);
+        assert!(locks.memory_bytes() < 2 * crate::ranges::RANGE_BYTES);
         assert!(locks.blocks(&999u32.to_be_bytes(), true, OTHER));
         assert!(!locks.blocks(&1000u32.to_be_bytes(), true, OTHER));
     }

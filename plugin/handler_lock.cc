@@ -54,8 +54,8 @@ Session *ha_teak::session_of(THD *thd) {
 
 /* Whether what is read of a table decides what a statement writes. */
 static bool decides_writes(THD *thd, thr_lock_type type) {
-  // ALTER TABLE and the like read what nobody else may write.
-  if (!thd->in_sub_stmt && !thd_sqlcom_can_generate_row_events(thd)) return false;
+  // ALTER TABLE and the like read what nobody else may write; the server does not count CREATE TABLE ... SELECT.
+  if (!thd->in_sub_stmt && thd_sql_command(thd) != SQLCOM_CREATE_TABLE && !thd_sqlcom_can_generate_row_events(thd)) return false;
   // The server says so of tables that a function reads; a SELECT of its own accord is not logged.
   if (thd_sql_command(thd) == SQLCOM_SELECT && !thd->in_sub_stmt) return type == TL_READ_NO_INSERT;
   return type != TL_READ;

@@ -46,7 +46,7 @@ def finish(pair, databases, allowed=(), timeout=120):
     return tables, rows, faults
 
 
-def all_kinds(options, pair, kinds=replication_load.ALL_KINDS):
+def all_kinds(options, pair, kinds=replication_load.ROW_KINDS):
     pair.create()
     replication_load.create(pair.primary, kinds)
     load = Load(pair.primary, options.seed, options.writers, options.seconds, kinds).run()
@@ -107,7 +107,7 @@ def snapshot(options, pair):
 # Name: the scenario, and what its servers are made with.
 SCENARIOS = {
     "row": (all_kinds, {"binlog_format": "ROW"}),
-    "mixed": (all_kinds, {"binlog_format": "MIXED"}),
+    "mixed": (lambda options, pair: all_kinds(options, pair, replication_load.MIXED_KINDS), {"binlog_format": "MIXED"}),
     "statement": (lambda options, pair: all_kinds(options, pair, replication_load.TEXT_KINDS), {"binlog_format": "STATEMENT"}),
     "row-parallel": (all_kinds, {"replica_options": ["--slave-parallel-threads=8", "--slave-parallel-mode=optimistic"]}),
     "parallel": (parallel, {"primary_options": ["--binlog-commit-wait-count=3", "--binlog-commit-wait-usec=2000"]}),

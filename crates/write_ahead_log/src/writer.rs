@@ -16,6 +16,17 @@ use teak_disk::Disk;
 /// A buffer that a large record made larger than this is given back.
 const BUFFER_KEPT_BYTES: usize = 24 << 20;
 
+/// Zeros written at once ahead of small batches, and the largest share of a
+/// segment. A sync that finds the file as long as before, and its space written
+/// before, need not wait for the file system's journal.
+const ZEROS_BYTES_MAX: u64 = 512 << 10;
+const ZEROS_SHARE: u64 = 4;
+
+/// Batches beyond this are written without, and beyond a share of the zeros:
+/// writing everything twice would cost more than it saves.
+const SMALL_BYTES_MAX: u64 = 16 << 10;
+const SMALL_SHARE: u64 = 4;
+
 /// Why the file end of the log could not do its work.
 #[derive(Debug)]
 pub(crate) enum WriteError {
@@ -53,6 +64,8 @@ pub(crate) struct Writer {
     offset: u64,
     /// The end of the space set aside in the segment's file.
     reserved: u64,
+    /// The end of the zeros written to the segment's file.
+    zeroed: u64,
     /// Stream position after the last batch written.
     end: u64,
     /// Stream position before which everything is durable.
@@ -89,6 +102,7 @@ impl Writer {
             segment,
             offset: SEGMENT_HEADER_BYTES as u64,
             reserved: 0,
+            zeroed: 0,
             end: header.first_lsn,
             durable: header.first_lsn,
             raw: Vec::new(),
@@ -130,6 +144,7 @@ impl Writer {
             checksum: 0,
         };
         let chain = header.seal(self.segment.seed, &mut self.stored);
+        self.write_zeros(header.file_bytes(), counters)?;
         let written = self.segment.file.write_all_at(&self.stored, self.offset);
         written.map_err(full_or_broken)?;
         self.chain = chain;
@@ -150,6 +165,33 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Writes zeros over the space set aside that a small batch is about to
+    /// enter. Whoever reads them finds the end of the log, as in a hole.
+    fn write_zeros(&mut self, batch_bytes: u64, counters: &Counters) -> Result<(), WriteError> {
+        let zeros_bytes = ZEROS_BYTES_MAX.min(self.segment_bytes / ZEROS_SHARE);
+        let small_bytes = SMALL_BYTES_MAX.min(zeros_bytes / SMALL_SHARE);
+        let batch_end = self.offset + batch_bytes;
+        if batch_end <= self.zeroed || batch_bytes > small_bytes {
+            return Ok(());
+        }
+        let start = self.offset.max(self.zeroed);
+        let end = (self.offset + zeros_bytes).min(self.reserved);
+        let Some(bytes) = end.checked_sub(start).filter(|_| batch_end <= end) else {
+            return Ok(());
+        };
+        let zeros = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        self.zeroed = end;
+        match self.segment.file.write_all_at(&zeros, start) {
+            Ok(()) => {
+                counters.written_bytes.fetch_add(bytes, Relaxed);
+                Ok(())
+            }
+            // Then the batch is tried without.
+            Err(error) if error.is_no_space() => Ok(()),
+            Err(error) => Err(WriteError::Broken(error)),
+        }
     }
 
     /// Makes everything written durable.
@@ -212,6 +254,7 @@ impl Writer {
         self.segment = segment;
         self.offset = SEGMENT_HEADER_BYTES as u64;
         self.reserved = self.offset + room;
+        self.zeroed = 0;
         self.chain = self.segment.seed;
         counters
             .written_bytes

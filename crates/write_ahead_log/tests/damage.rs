@@ -95,7 +95,8 @@ fn three_batches(synced: usize) -> (Arc<dyn Disk>, Vec<String>, Vec<usize>) {
     let mut expected = Vec::new();
     let mut offsets = Vec::new();
     for n in 0..3 {
-        offsets.push(contents(&disk, &segment(1)).len());
+        let end = usize::try_from(log.statistics().segments_bytes).unwrap();
+        offsets.push(end.max(HEADER_BYTES));
         expected.push(append_row(&log, 40 + n).1);
         if offsets.len() <= synced {
             log.sync(log.end()).unwrap();
@@ -155,6 +156,48 @@ fn a_batch_moved_to_another_place_is_not_read() {
     repeated.extend_from_slice(&bytes[offsets[0]..]);
     overwrite(&disk, &segment(1), &repeated);
     assert_eq!(list(&disk).unwrap(), expected[..1]);
+}
+
+#[test]
+fn zeros_ahead_of_small_batches_are_no_part_of_the_log() {
+    let disk = memory();
+    let log = open(&disk, options());
+    let (_, first) = append_row(&log, 1);
+    log.sync(log.end()).unwrap();
+    let end = usize::try_from(log.statistics().segments_bytes).unwrap();
+    let file = contents(&disk, &segment(1));
+    assert!(file.len() > end && file[end..].iter().all(|byte| *byte == 0));
+    assert_eq!(
+        list(&disk).unwrap().as_slice(),
+        std::slice::from_ref(&first)
+    );
+
+    // The next batches leave the file's length as it is.
+    let mut expected = vec![first];
+    let mut before = 0;
+    for n in 2..50 {
+        before = log.statistics().segments_bytes;
+        expected.push(append_row(&log, n).1);
+        log.sync(log.end()).unwrap();
+    }
+    assert_eq!(contents(&disk, &segment(1)).len(), file.len());
+    assert_eq!(list(&disk).unwrap(), expected);
+
+    // A file system that lost the zeros, and one that kept a part of a batch.
+    let mut bytes = contents(&disk, &segment(1));
+    let end = usize::try_from(log.statistics().segments_bytes).unwrap();
+    for kept in [end, end - 1, end + 1] {
+        overwrite(&disk, &segment(1), &bytes[..kept]);
+        let whole = if kept < end { 48 } else { 49 };
+        assert_eq!(list(&disk).unwrap(), expected[..whole]);
+    }
+    bytes[end - 1] ^= 1;
+    overwrite(&disk, &segment(1), &bytes);
+    let (log, found) = open_listing(&disk, options(), 0).unwrap();
+    assert_eq!(found, expected[..48]);
+    let kept = contents(&disk, &segment(1)).len() as u64;
+    assert_eq!(kept, before, "torn batch and zeros are cut off");
+    drop(log);
 }
 
 #[test]

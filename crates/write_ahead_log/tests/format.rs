@@ -63,5 +63,8 @@ fn the_documented_segment_is_what_is_written() {
     })
     .unwrap();
     log.sync(log.end()).unwrap();
-    assert_eq!(contents(&disk, &segment(1)), example());
+    let (documented, written) = (example(), contents(&disk, &segment(1)));
+    let (segment, rest) = written.split_at(documented.len());
+    assert_eq!(segment, documented);
+    assert!(rest.iter().all(|byte| *byte == 0), "zeros ahead");
 }

@@ -89,6 +89,7 @@ fn a_record_that_found_no_space_is_taken_back() {
     let (disk, shared) = disk();
     let log = open(&shared, small());
     let before = append_row(&log, 1).1;
+    log.sync(log.end()).unwrap();
     disk.fail_write(0, WriteFailure::NoSpace);
     let at = log.end();
     assert!(is_full(&append_durably(&log, &DROP)));
@@ -103,7 +104,9 @@ fn a_record_that_found_no_space_is_taken_back() {
 fn a_batch_that_found_no_space_is_written_later_in_order() {
     let (disk, shared) = disk();
     let log = open(&shared, small());
-    let mut kept = vec![append_row(&log, 1).1];
+    let mut kept = vec![append_row(&log, 0).1];
+    log.sync(log.end()).unwrap();
+    kept.push(append_row(&log, 1).1);
     for n in 2..6 {
         disk.fail_write(0, WriteFailure::NoSpace);
         assert!(is_full(&log.sync(log.end())));
@@ -112,6 +115,20 @@ fn a_batch_that_found_no_space_is_written_later_in_order() {
     assert!(log.write_pending().unwrap());
     log.sync(log.end()).unwrap();
     assert!(!log.write_pending().unwrap());
+    drop(log);
+    assert_eq!(list(&shared).unwrap(), kept);
+}
+
+#[test]
+fn zeros_that_find_no_space_are_done_without() {
+    let (disk, shared) = disk();
+    let log = open(&shared, options());
+    let mut kept = Vec::new();
+    disk.fail_write(0, WriteFailure::NoSpace);
+    for n in 0..9 {
+        kept.push(append_row(&log, n).1);
+        log.sync(log.end()).unwrap();
+    }
     drop(log);
     assert_eq!(list(&shared).unwrap(), kept);
 }

@@ -22,7 +22,9 @@ DIRECTORY = BUILD / "bench"
 PLUGINS = {"InnoDB": None, "Teak": "ha_teak", "RocksDB": "ha_rocksdb"}
 TESTS = ["oltp_point_select", "oltp_read_only", "oltp_update_index", "oltp_update_non_index", "oltp_read_write",
          "oltp_write_only", "oltp_insert", "oltp_delete"]
-RATE = re.compile(r"^\s*transactions:\s+\d+\s+\(([\d.]+) per sec\.\)", re.M)
+RATE = re.compile(r"^\s*transactions:\s+(\d+)\s+\(([\d.]+) per sec\.\)", re.M)
+# What waits for the disk at a commit. The server does not count the syncs of InnoDB's log.
+SYNCS = {"Binlog_group_commits": "the binary log", "Teak_log_fsyncs": "Teak's log"}
 IGNORED = re.compile(r"ignored errors:\s+(\d+)")
 
 
@@ -39,6 +41,11 @@ def sysbench(options, engine, server, test, command, threads):
     if done.returncode:
         raise RuntimeError(f"sysbench {test} {command} on {engine}: {(done.stdout + done.stderr)[-2000:]}")
     return done.stdout
+
+
+def syncs(connection):
+    found = dict(connection.run("SHOW GLOBAL STATUS"))
+    return {name: int(found.get(name.encode(), 0)) for name in SYNCS}
 
 
 def repetition(options, engine, results):
@@ -60,11 +67,16 @@ def repetition(options, engine, results):
             connection.run("SELECT SUM(LENGTH(c)) FROM sbtest.sbtest1")
             for test in options.tests:
                 for threads in options.threads:
+                    before = syncs(connection)
                     text = sysbench(options, engine, server, test, "run", threads)
-                    rate, ignored = float(RATE.search(text).group(1)), int(IGNORED.search(text).group(1))
+                    done, rate = RATE.search(text).groups()
+                    rate, ignored = float(rate), int(IGNORED.search(text).group(1))
+                    per_commit = [f"{(count - before[name]) / int(done):.2f} of {SYNCS[name]}"
+                                  for name, count in syncs(connection).items() if count > before[name]]
                     results.setdefault(f"{test} {threads}", {}).setdefault(engine, []).append(rate)
                     say(f"{engine:8} {test:22} {threads:2} threads: {rate:10,.0f} a second"
-                        + (f", {ignored} repeated after an error" if ignored else ""))
+                        + (f", {ignored} repeated after an error" if ignored else "")
+                        + (f"; syncs per transaction: {', '.join(per_commit)}" if per_commit else ""))
     finally:
         server.stop()
 

@@ -606,15 +606,17 @@ impl Drop for Leader<'_, '_, '_> {
             Some(Err((path, WriteError::Broken(error)))) => Some((path, error.to_string())),
             None => Some((self.log.directory.clone(), "the writer panicked".into())),
         };
-        self.log.group(generation).notify_all();
         match failure {
             None => {
+                // The next leader first: the others follow him one by one through the lock.
                 self.log.group(generation + 1).notify_one();
+                self.log.group(generation).notify_all();
                 // Appenders that found no room have some, or lead now.
                 self.log.room.notify_all();
             }
             Some((path, reason)) => {
                 self.state.failed = Some(Failure { path, reason });
+                self.log.group(generation).notify_all();
                 self.log.group(generation + 1).notify_all();
                 self.log.room.notify_all();
                 self.log.filling.notify_all();

@@ -67,6 +67,7 @@ teak_status Session::write_done() {
   if (kind_ == Kind::Transactional) return TEAK_OK;
   detach_cursors();
   teak_transaction *transaction = release();
+  teak_transaction_set_waits_for_disk(transaction, session_commit_sync(thd_));
   teak_status status = teak_commit(transaction);
   if (status != TEAK_OK) teak_rollback(transaction);
   return status;
@@ -126,6 +127,7 @@ teak_status Session::before_write() {
 int Session::prepare(bool all) {
   if (!ends_transaction(all) || transaction_ == nullptr) return 0;
   detach_cursors();
+  teak_transaction_set_waits_for_disk(transaction_, session_commit_sync(thd_));
   teak_status status = teak_prepare(transaction_, XidBytes(*thd_->get_xid()).slice());
   if (status != TEAK_OK) return raise(thd_, status, "PREPARE");
   is_prepared_ = true;
@@ -155,6 +157,7 @@ int Session::commit(bool all) {
   is_prepared_ = false;
   teak_transaction *transaction = release();
   if (transaction == nullptr) return 0;
+  teak_transaction_set_waits_for_disk(transaction, session_commit_sync(thd_));
   teak_status status = teak_commit(transaction);
   if (status == TEAK_OK) return 0;
   int error = raise(thd_, status, "COMMIT");

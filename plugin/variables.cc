@@ -23,7 +23,7 @@ constexpr ulonglong CACHE_BYTES_MIN = 16ULL << 20;
 
 ulonglong cache_size;
 ulonglong log_size_max;
-my_bool commit_sync;
+uint fsync_log_period;
 uint background_threads;
 uint checkpoint_period;
 uint open_files;
@@ -49,13 +49,16 @@ void update_cache_size(THD *thd, st_mysql_sys_var *, void *, const void *save) {
     raise(thd, status, "teak_cache_size");
 }
 
-void update_commit_sync(THD *thd, st_mysql_sys_var *, void *, const void *save) {
-  my_bool sync = *static_cast<const my_bool *>(save);
-  teak_status status = engine == nullptr ? TEAK_OK : teak_engine_set_commit_sync(engine, sync != 0);
+// A session sees 0 where the engine has a name.
+uint32_t log_sync_period(uint milliseconds) { return milliseconds == 0 ? TEAK_NEVER : milliseconds; }
+
+void update_fsync_log_period(THD *thd, st_mysql_sys_var *, void *, const void *save) {
+  uint milliseconds = *static_cast<const uint *>(save);
+  teak_status status = engine == nullptr ? TEAK_OK : teak_engine_set_log_sync_period(engine, log_sync_period(milliseconds));
   if (status == TEAK_OK)
-    commit_sync = sync;
+    fsync_log_period = milliseconds;
   else
-    raise(thd, status, "teak_commit_sync");
+    raise(thd, status, "teak_fsync_log_period");
 }
 
 void update_max_lock_memory(THD *thd, st_mysql_sys_var *, void *, const void *save) {
@@ -78,10 +81,15 @@ static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
                               "0 is half of the machine's memory; the least is 16 MiB",
                               nullptr, update_cache_size, 0, 0, ULONGLONG_MAX, 0);
 
-static MYSQL_SYSVAR_BOOL(commit_sync, commit_sync, PLUGIN_VAR_OPCMDARG,
+static MYSQL_THDVAR_BOOL(commit_sync, PLUGIN_VAR_OPCMDARG,
                          "A commit is on disk when it returns. OFF: the log is written in the background, and a crash may "
                          "lose the last commits, but never a part of one",
-                         nullptr, update_commit_sync, true);
+                         nullptr, nullptr, true);
+
+static MYSQL_SYSVAR_UINT(fsync_log_period, fsync_log_period, PLUGIN_VAR_RQCMDARG,
+                         "Milliseconds in which the log reaches the disk after commits under teak_commit_sync=OFF. 0: only "
+                         "when it goes on in another file, by other commits, or by a checkpoint",
+                         nullptr, update_fsync_log_period, 1000, 0, 3600000, 0);
 
 static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Threads that flush and merge. 0: as many as there are processors", nullptr, nullptr, 0, 0, 1024,
@@ -130,6 +138,7 @@ struct st_mysql_sys_var *system_variables[] = {
     MYSQL_SYSVAR(log_size_max), MYSQL_SYSVAR(lock_timeout), MYSQL_SYSVAR(checkpoint_period),
     MYSQL_SYSVAR(row_format),   MYSQL_SYSVAR(page_size),    MYSQL_SYSVAR(open_files),
     MYSQL_SYSVAR(snapshot_isolation), MYSQL_SYSVAR(max_lock_memory), MYSQL_SYSVAR(last_lock_timeout),
+    MYSQL_SYSVAR(fsync_log_period),
     nullptr};
 
 ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
@@ -146,6 +155,8 @@ void set_session_last_lock_timeout(THD *thd, char *text) {
   mysql_mutex_unlock(&thd->LOCK_thd_data);
 }
 
+bool session_commit_sync(THD *thd) { return THDVAR(thd, commit_sync); }
+
 bool session_snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 
 void fill_options(teak_options *options) {
@@ -154,7 +165,8 @@ void fill_options(teak_options *options) {
   options->log_bytes_max = log_size_max;
   options->background_threads = background_threads;
   options->checkpoint_period_seconds = checkpoint_period;
-  options->commit_sync = commit_sync ? 1 : 0;
+  options->commit_sync = 1;  // sessions decide
+  options->log_sync_period_milliseconds = log_sync_period(fsync_log_period);
   options->lock_timeout_milliseconds = THDVAR(nullptr, lock_timeout);
   if (open_files == 0) open_files = static_cast<uint>(std::min<ulong>(std::max(open_files_limit / 2, 16UL), UINT_MAX32));
   options->open_files = open_files;

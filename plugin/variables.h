@@ -28,6 +28,7 @@ extern struct st_mysql_show_var status_variables[];
 /* Milliseconds. */
 uint session_lock_timeout(THD *thd);
 bool session_snapshot_isolation(THD *thd);
+bool session_commit_sync(THD *thd);
 /* The text stays the caller's and must live until another is set or the connection ends. */
 void set_session_last_lock_timeout(THD *thd, char *text);
 

@@ -13,6 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// A period that never ends.
+#define TEAK_NEVER UINT32_MAX
+
 // Longest key, in bytes.
 #define TEAK_KEY_BYTES_MAX 65536
 
@@ -149,8 +152,11 @@ typedef struct teak_options {
   uint32_t background_threads;
   // Seconds between checkpoints; 0 = default 60.
   uint32_t checkpoint_period_seconds;
-  // 1 = commits are durable on return; 0 = within about a second.
+  // 1 = commits are durable on return; 0 = within log_sync_period_milliseconds.
   uint32_t commit_sync;
+  // When the log is synced after commits that did not wait for it; 0 = default 1000; TEAK_NEVER = only when it goes on in
+  // another file, or by a checkpoint.
+  uint32_t log_sync_period_milliseconds;
   // How long a transaction waits for a row, unless it says otherwise.
   uint32_t lock_timeout_milliseconds;
   // What row and range locks may take, in bytes; 0 = an eighth of cache_bytes.
@@ -473,6 +479,11 @@ enum teak_status teak_engine_set_lock_bytes_max(struct teak_engine *engine, uint
 
 // Chooses whether commits are durable on return.
 enum teak_status teak_engine_set_commit_sync(struct teak_engine *engine, bool sync);
+
+// When the log is synced after commits that did not wait for it; TEAK_NEVER = only when it goes on in another file, or by a
+// checkpoint.
+enum teak_status teak_engine_set_log_sync_period(struct teak_engine *engine,
+                                                 uint32_t milliseconds);
 
 // Makes everything committed durable in the log.
 enum teak_status teak_engine_flush_log(struct teak_engine *engine);

@@ -29,8 +29,11 @@ pub struct teak_options {
     pub background_threads: u32,
     /// Seconds between checkpoints; 0 = default 60.
     pub checkpoint_period_seconds: u32,
-    /// 1 = commits are durable on return; 0 = within about a second.
+    /// 1 = commits are durable on return; 0 = within log_sync_period_milliseconds.
     pub commit_sync: u32,
+    /// When the log is synced after commits that did not wait for it; 0 = default 1000; TEAK_NEVER = only when it goes on in
+    /// another file, or by a checkpoint.
+    pub log_sync_period_milliseconds: u32,
     /// How long a transaction waits for a row, unless it says otherwise.
     pub lock_timeout_milliseconds: u32,
     /// What row and range locks may take, in bytes; 0 = an eighth of cache_bytes.
@@ -60,6 +63,16 @@ impl WaitReports for Reports {
     }
 }
 
+/// A period that never ends.
+pub const TEAK_NEVER: u32 = u32::MAX;
+
+fn log_sync_period(milliseconds: u32) -> Duration {
+    match milliseconds {
+        TEAK_NEVER => Duration::ZERO,
+        some => Duration::from_millis(some.into()),
+    }
+}
+
 unsafe fn options_of(options: &teak_options) -> Result<EngineOptions, Failure> {
     // SAFETY: the struct's slices are the caller's promise.
     let directory = unsafe { options.directory.text("the directory") }?;
@@ -82,6 +95,9 @@ unsafe fn options_of(options: &teak_options) -> Result<EngineOptions, Failure> {
     }
     chosen.lock_bytes_max = options.lock_bytes_max;
     chosen.commit_sync = options.commit_sync != 0;
+    if options.log_sync_period_milliseconds != 0 {
+        chosen.log_sync_period = log_sync_period(options.log_sync_period_milliseconds);
+    }
     chosen.lock_timeout = Duration::from_millis(options.lock_timeout_milliseconds.into());
     if let Some(log_message) = options.log_message {
         let context = Context(options.log_context);
@@ -178,6 +194,22 @@ pub unsafe extern "C" fn teak_engine_set_commit_sync(
         unsafe { reference(engine, "engine") }?
             .engine
             .set_commit_sync(sync);
+        Ok(TEAK_OK)
+    })
+}
+
+/// When the log is synced after commits that did not wait for it; TEAK_NEVER = only when it goes on in another file, or by a
+/// checkpoint.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_set_log_sync_period(
+    engine: *mut teak_engine,
+    milliseconds: u32,
+) -> teak_status {
+    call(|| {
+        // SAFETY: a handle.
+        unsafe { reference(engine, "engine") }?
+            .engine
+            .set_log_sync_period(log_sync_period(milliseconds));
         Ok(TEAK_OK)
     })
 }

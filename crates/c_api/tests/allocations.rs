@@ -88,6 +88,7 @@ fn calls_made_per_row_do_not_allocate() {
         background_threads: 1,
         checkpoint_period_seconds: 0,
         commit_sync: 0,
+        log_sync_period_milliseconds: 0,
         lock_timeout_milliseconds: 50,
         open_files: 0,
         log_message: None,

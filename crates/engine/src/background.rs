@@ -38,9 +38,6 @@ const HOUSE_PERIOD: Duration = Duration::from_millis(500);
 /// How often pending log bytes reach the file without a commit.
 const LOG_PERIOD: Duration = Duration::from_millis(200);
 
-/// How often the log is synced when commits do not wait for it.
-const LOG_SYNC_PERIOD: Duration = Duration::from_secs(1);
-
 /// The threads of one engine and what wakes them.
 pub(crate) struct Background {
     thread_count: usize,
@@ -233,11 +230,23 @@ fn log_writer(inner: &Arc<Inner>) {
     let mut synced = Instant::now();
     let mut failed = false;
     while !inner.background.is_stopping() {
-        let pending = inner.log.wait_for_pending(LOG_PERIOD);
-        let due = !inner.commit_sync.load(Ordering::Acquire) && synced.elapsed() >= LOG_SYNC_PERIOD;
+        let period = Duration::from_micros(inner.log_sync_period.load(Ordering::Relaxed));
+        let rest = if period.is_zero() {
+            LOG_PERIOD
+        } else {
+            LOG_PERIOD.min(period)
+        };
+        let pending = inner.log.wait_for_pending(rest);
+        let due = !period.is_zero()
+            && synced.elapsed() >= period
+            && inner.log_sync_owed.swap(false, Ordering::AcqRel);
         let outcome = if due {
             synced = Instant::now();
-            inner.log.sync(inner.log.end())
+            let outcome = inner.log.sync(inner.log.end());
+            inner
+                .log_sync_owed
+                .fetch_or(outcome.is_err(), Ordering::AcqRel);
+            outcome
         } else if pending {
             inner.log.write_pending().map(|_| ())
         } else {

@@ -5,7 +5,7 @@
 use crate::background::Background;
 use crate::budget::Budget;
 use crate::error::{EngineError, EngineResult};
-use crate::options::{EngineOptions, Level};
+use crate::options::{EngineOptions, Level, microseconds};
 use crate::recovery;
 use crate::statistics::EngineCounts;
 use crate::table::{Index, Table};
@@ -14,6 +14,7 @@ use parking_lot::{Mutex, RwLock};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use teak_base::{Lsn, StorageError, StorageResult};
 use teak_disk::{Disk, DiskLock};
 use teak_transactions::TransactionSystem;
@@ -45,6 +46,10 @@ pub(crate) struct Inner {
     /// Numbers the spill files of sorts.
     pub next_spill: Arc<AtomicU64>,
     pub commit_sync: AtomicBool,
+    /// In microseconds; zero is never.
+    pub log_sync_period: AtomicU64,
+    /// A commit did not wait for the disk since the log was last synced for it.
+    pub log_sync_owed: AtomicBool,
     /// From where recovery would read the log now.
     pub replay_from: AtomicU64,
     pub counts: EngineCounts,
@@ -241,6 +246,15 @@ impl Engine {
     /// Chooses whether commits are durable on return.
     pub fn set_commit_sync(&self, sync: bool) {
         self.inner.commit_sync.store(sync, Ordering::Release);
+    }
+
+    /// Chooses the time in which the log is synced after commits that did not
+    /// wait for it; see [`crate::EngineOptions::log_sync_period`].
+    pub fn set_log_sync_period(&self, period: Duration) {
+        self.inner
+            .log_sync_period
+            .store(microseconds(period), Ordering::Relaxed);
+        self.inner.log.wake();
     }
 
     /// Makes everything logged so far durable.

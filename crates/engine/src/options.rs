@@ -43,6 +43,9 @@ pub struct EngineOptions {
     pub checkpoint_period: Duration,
     /// Whether commits are durable on return.
     pub commit_sync: bool,
+    /// Time in which the log is synced after commits that did not wait for it;
+    /// zero when nothing but the log's own growth and checkpoints sync it then.
+    pub log_sync_period: Duration,
     /// How long a transaction waits for a row, unless it says otherwise.
     pub lock_timeout: Duration,
     /// Where messages go.
@@ -63,6 +66,11 @@ pub struct EngineOptions {
 
 const MIB: u64 = 1 << 20;
 
+/// A time as an atomic number holds it.
+pub(crate) fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 impl EngineOptions {
     /// The defaults for a data directory.
     #[must_use]
@@ -76,6 +84,7 @@ impl EngineOptions {
             background_threads: std::thread::available_parallelism().map_or(2, usize::from),
             checkpoint_period: Duration::from_secs(60),
             commit_sync: true,
+            log_sync_period: Duration::from_secs(1),
             lock_timeout: Duration::from_secs(4),
             messages: None,
             wait_reports: None,

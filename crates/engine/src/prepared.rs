@@ -120,6 +120,8 @@ fn log_end(inner: &Inner, shared: &TransactionShared, record: &Record<'_>) -> En
     let logged = inner.log.append(record).and_then(|lsn| {
         if inner.commit_sync.load(Ordering::Acquire) {
             inner.log.sync_or_take_back(lsn)?;
+        } else {
+            inner.log_sync_owed.store(true, Ordering::Release);
         }
         Ok(())
     });
@@ -174,6 +176,7 @@ impl EngineTransaction {
             };
             list.insert(xid.to_vec(), listed);
         }
+        let sync = self.waits_for_disk();
         self.shared().set_commit_floor(inner.log.end());
         let logged = inner
             .log
@@ -183,11 +186,14 @@ impl EngineTransaction {
                 write_ids: write_ids.as_slice().into(),
             })
             .and_then(|lsn| {
-                if inner.commit_sync.load(Ordering::Acquire) {
+                if sync {
                     inner.log.sync_or_take_back(lsn)?;
                 }
                 Ok(())
             });
+        if !sync {
+            inner.log_sync_owed.store(true, Ordering::Release);
+        }
         if let Err(error) = logged {
             inner.prepared.remove(xid);
             return Err(error.into());

@@ -23,7 +23,7 @@ use crate::catalogue::{
 use crate::engine::Inner;
 use crate::error::{EngineError, EngineResult};
 use crate::name::file_id_of;
-use crate::options::{EngineOptions, Level};
+use crate::options::{EngineOptions, Level, microseconds};
 use crate::prepared::{self, PreparedEntry, PreparedList};
 use crate::statistics::EngineCounts;
 use crate::table::Index;
@@ -174,6 +174,8 @@ pub(crate) fn open(
     let inner = Inner {
         background: Background::new(replay.options.background_threads),
         commit_sync: AtomicBool::new(replay.options.commit_sync),
+        log_sync_period: AtomicU64::new(microseconds(replay.options.log_sync_period)),
+        log_sync_owed: AtomicBool::new(false),
         replay_from: AtomicU64::new(replay_from.0),
         written: RwLock::new(replay.written),
         prepared: PreparedList::default(),

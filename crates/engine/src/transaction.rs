@@ -336,8 +336,17 @@ impl EngineTransaction {
     /// sync the outcome is known only when the engine is opened again; rolling
     /// back then ends the handle alone.
     pub fn commit(&mut self) -> EngineResult<()> {
-        let sync = self.waits_for_disk && self.inner.commit_sync.load(Ordering::Acquire);
-        self.commit_logged(sync)
+        let sync = self.waits_for_disk();
+        let committed = self.commit_logged(sync);
+        if !sync {
+            self.inner.log_sync_owed.store(true, Ordering::Release);
+        }
+        committed
+    }
+
+    /// Whether what the transaction promises is durable before it is promised.
+    pub(crate) fn waits_for_disk(&self) -> bool {
+        self.waits_for_disk && self.inner.commit_sync.load(Ordering::Acquire)
     }
 
     pub(crate) fn commit_logged(&mut self, sync: bool) -> EngineResult<()> {

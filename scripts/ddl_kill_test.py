@@ -18,8 +18,6 @@ import itertools
 import os
 import random
 import re
-import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -152,16 +150,6 @@ class Test:
                 raise RuntimeError("a writer did not notice that the server was gone")
         return pause
 
-    def restart(self):
-        if self.draw.random() < 0.25:
-            starting = subprocess.Popen([str(Path(__file__).parent / "server.sh"), "start", str(self.server.directory), *self.server.options],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(self.draw.uniform(0.05, 0.8))
-            self.server.kill()
-            starting.wait()
-            self.server.kill()
-        self.server.start(timeout=self.options.recovery_timeout)
-
     def verify(self):
         faults = []
         with self.server.connect() as connection:
@@ -188,10 +176,7 @@ class Test:
         return faults
 
     def begin(self, salt):
-        self.server.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
-        self.server.start()
+        self.server.start_anew(self.directory)
         self.writers = [Writer(number, f"{self.options.seed}-{salt}", not self.options.no_partitions) for number in range(WRITERS)]
         with self.server.connect() as connection:
             for writer in self.writers:
@@ -212,7 +197,8 @@ class Test:
                         flights[" ".join(kind)] = flights.get(" ".join(kind), 0) + 1
                 flying = [writer.flying.text[:60] + (' ...SELECT' if 'SELECT' in writer.flying.text else '') for writer in self.writers if writer.flying]
                 fragile = [writer.flying.text for writer in self.writers if writer.flying and writer.flying.fragile]
-                self.restart()
+                self.server.kill_while_recovering(self.draw, 1)
+                self.server.start(timeout=self.options.recovery_timeout)
                 faults = self.verify()
                 if faults and fragile:
                     self.beyond += 1
@@ -232,8 +218,7 @@ class Test:
             done = sum(writer.done for writer in self.writers) - before
             print(f"kill {number:3} after {pause:4.2f} s: {done:4} statements, {sum(len(writer.state.tables()) for writer in self.writers)} tables hold;"
                   f" in flight: {'; '.join(flying)}", flush=True)
-        self.server.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self.server.remove(self.directory)
         print(f"{self.beyond} kills met a partitioned table half changed, which the server does not repair")
         print("in flight when killed: " + ", ".join(f"{kind} {count}" for kind, count in sorted(flights.items())))
         print(f"{self.options.kills} passed, 0 failed")

@@ -47,10 +47,7 @@ class Test:
         self.errors = {}
 
     def prepare(self):
-        self.server.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
-        self.server.start()
+        self.server.start_anew(self.directory)
         with self.server.connect() as connection:
             connection.run("CREATE DATABASE f")
             for table in ("t", "whole"):

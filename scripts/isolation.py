@@ -13,8 +13,6 @@ The last line is '<rounds without a forbidden anomaly> passed, <others> failed'.
 
 import argparse
 import multiprocessing
-import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -115,10 +113,7 @@ def main():
 
     directory = Path(options.directory).absolute()
     server = Server(directory / "server", [f"--cache={options.cache}"])
-    server.stop()
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    server.start()
+    server.start_anew(directory)
     good = bad = 0
     try:
         with multiprocessing.get_context("fork").Pool(options.clients) as pool:
@@ -135,5 +130,4 @@ def main():
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONHASHSEED", "0")
     sys.exit(main())

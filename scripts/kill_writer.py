@@ -11,8 +11,6 @@ from kill_model import DATABASE, SHARED_ROWS, Journal
 from teak_server import Connection, SqlError
 
 DUPLICATE = 1062
-# Lock wait timeout, deadlock, a row changed since the snapshot: the transaction is rolled back and forgotten.
-CONFLICTS = (1205, 1213, 1020)
 ROWS_WANTED = 1500
 OWNERS = ["Ann", "Bob", "Çelik", "Dörte", "Eve", "Žofie", "李", "", "ann", "O''Neil"]
 
@@ -332,7 +330,7 @@ class Writer:
             except SqlError as error:
                 if error.lost:
                     break
-                if error.number in CONFLICTS:
+                if error.conflict:
                     # Conflicts come before a commit is sent, except in autocommit, where the intent is withdrawn.
                     self.journal.write(withdrawn=self.transactions)
                     self.counts["conflicts"] += 1

@@ -10,31 +10,14 @@
 """
 
 import random
-import subprocess
 import threading
 import time
-from pathlib import Path
 
-from replication_servers import is_conflict, slave_status
+from bank import DATABASE, Bank
+from replication_servers import slave_status
 from teak_server import SqlError
 
-DATABASE = "bank"
-ACCOUNTS, BALANCE, COUNTERS = 40, 1000, 8
-CREATE = {
-    "account": "id INT PRIMARY KEY, balance BIGINT NOT NULL, note VARCHAR(2000), KEY (balance)",
-    "moved": "writer INT, number INT, payer INT, payee INT, amount INT, PRIMARY KEY (writer, number), KEY (payer), KEY (payee)",
-    "counter": "id INT PRIMARY KEY, n BIGINT NOT NULL",
-}
-
-
-def create(server):
-    with server.connect() as connection:
-        connection.run(f"CREATE DATABASE {DATABASE}")
-        connection.run(f"USE {DATABASE}")
-        for table, columns in CREATE.items():
-            connection.run(f"CREATE TABLE {table} ({columns}) ENGINE=TEAK")
-        connection.run("INSERT INTO account VALUES " + ", ".join(f"({n}, {BALANCE}, NULL)" for n in range(ACCOUNTS)))
-        connection.run("INSERT INTO counter VALUES " + ", ".join(f"({n}, 0)" for n in range(COUNTERS)))
+BANK = Bank()
 
 
 def connect(server, stop):
@@ -72,7 +55,7 @@ class Writer(threading.Thread):
             except SqlError as error:
                 if error.lost:
                     connection = None
-                elif not is_conflict(error):
+                elif not error.conflict:
                     self.faults.append(f"writer {self.number}: {error}")
                     return
                 else:
@@ -86,21 +69,9 @@ class Writer(threading.Thread):
         self.acknowledged = there
 
     def move(self, connection):
-        rng = self.random
-        payer, payee = rng.sample(range(ACCOUNTS), 2)
-        amount, number = rng.randint(1, 50), self.acknowledged + 1
-        steps = [f"UPDATE account SET balance = balance - {amount} WHERE id = {payer}",
-                 f"UPDATE account SET balance = balance + {amount}, note = REPEAT('{number} ', {rng.randint(0, 200)}) WHERE id = {payee}",
-                 f"INSERT INTO moved VALUES ({self.number}, {number}, {payer}, {payee}, {amount})",
-                 f"UPDATE counter SET n = n + 1 WHERE id = {rng.randrange(COUNTERS)}"]
-        rng.shuffle(steps)
+        rng, number = self.random, self.acknowledged + 1
         connection.run("BEGIN")
-        for step in steps:
-            if rng.random() < 0.1:
-                connection.run("SAVEPOINT s")
-                connection.run(f"UPDATE account SET balance = 0 WHERE id = {rng.randrange(ACCOUNTS)}")
-                connection.run("ROLLBACK TO SAVEPOINT s")
-            connection.run(step)
+        BANK.carry_out(connection, rng, self.number, number, BANK.choose(rng))
         if rng.random() < 0.05:
             connection.run("ROLLBACK")
             return
@@ -135,16 +106,10 @@ class Watcher(threading.Thread):
 def look(connection, side):
     """One consistent snapshot; returns what does not hold in it."""
     connection.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-    money = int(connection.value("SELECT SUM(balance) FROM account"))
+    faults = BANK.sums(connection, side)
     rows = {int(writer): (int(count), int(newest)) for writer, count, newest in
             connection.run("SELECT writer, COUNT(*), MAX(number) FROM moved GROUP BY writer")}
-    counted = int(connection.value("SELECT SUM(n) FROM counter"))
     connection.run("COMMIT")
-    faults = []
-    if money != ACCOUNTS * BALANCE:
-        faults.append(f"{side}: the accounts hold {money} in a snapshot, not {ACCOUNTS * BALANCE}")
-    if counted != sum(count for count, _ in rows.values()):
-        faults.append(f"{side}: the counters say {counted}, the rows {rows}")
     faults += [f"{side}: of writer {writer} there are {count} transactions, the newest is {newest}"
                for writer, (count, newest) in rows.items() if count != newest]
     return faults
@@ -152,18 +117,11 @@ def look(connection, side):
 
 def verify(connection, side, acknowledged):
     """With nobody writing: the rows are the acknowledged ones, and the balances what they add up to."""
-    faults = look(connection, side)
-    rows = connection.run("SELECT writer, number, payer, payee, amount FROM moved ORDER BY writer, number")
-    newest, balances = dict.fromkeys(range(len(acknowledged)), 0), dict.fromkeys(range(ACCOUNTS), BALANCE)
-    for writer, number, payer, payee, amount in (map(int, row) for row in rows):
-        newest[writer] = number
-        balances[payer] -= amount
-        balances[payee] += amount
+    moved, faults = BANK.verify(connection, side)
+    faults += look(connection, side)
+    newest = dict.fromkeys(range(len(acknowledged)), 0) | dict(sorted(moved))
     if newest != dict(enumerate(acknowledged)):
         faults.append(f"{side}: the newest transactions are {newest}, acknowledged were {acknowledged}")
-    found = {int(key): int(balance) for key, balance in connection.run("SELECT id, balance FROM account")}
-    if found != balances:
-        faults.append(f"{side}: balances {found}, by the rows {balances}")
     return faults
 
 
@@ -175,20 +133,6 @@ class Kills:
         self.seed, self.random = seed, random.Random(seed)
         self.acknowledged = [0] * writers
         self.snapshots = 0
-
-    def start(self, server):
-        """Starts a killed server, at times killing it while it recovers; returns how often."""
-        again = 0
-        while self.random.random() < 0.2 and again < 2:
-            again += 1
-            starting = subprocess.Popen([str(Path(__file__).parent / "server.sh"), "start", str(server.directory),
-                                         *server.options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(self.random.uniform(0.05, 0.6))
-            server.kill()
-            starting.wait()
-            server.kill()
-        server.start()
-        return again
 
     def round(self, number):
         """Returns the faults and a line that tells what was done."""
@@ -205,7 +149,10 @@ class Kills:
         for victim in victims:
             victim.kill()
         time.sleep(rng.choice([0, 0, 0.5]))
-        again = sum(self.start(victim) for victim in victims)
+        again = 0
+        for victim in victims:
+            again += victim.kill_while_recovering(rng, 2)
+            victim.start()
         time.sleep(rng.uniform(0.2, self.pause))
         stop.set()
         faults = []

@@ -8,7 +8,6 @@ import random
 import threading
 import time
 
-from replication_servers import is_conflict
 from teak_server import SqlError
 
 DATABASE = "shop"
@@ -72,7 +71,7 @@ class Session:
         try:
             return self.connection.run(statement)
         except SqlError as error:
-            if is_conflict(error):
+            if error.conflict:
                 raise Refused(str(error)) from error
             if error.number in accepted:
                 return None

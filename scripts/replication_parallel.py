@@ -8,8 +8,7 @@ to commit is later and tries it again. What comes out must be what the primary h
 import random
 import threading
 
-from replication_servers import is_conflict
-from teak_server import SqlError
+from teak_server import SqlError, create_tables
 
 DATABASE = "hot"
 ROWS = 12
@@ -23,10 +22,7 @@ MODES = [("conservative", 4), ("optimistic", 8), ("aggressive", 8), ("minimal", 
 
 def create(server):
     with server.connect() as connection:
-        connection.run(f"CREATE DATABASE {DATABASE}")
-        connection.run(f"USE {DATABASE}")
-        for table, columns in CREATE.items():
-            connection.run(f"CREATE TABLE {table} ({columns}) ENGINE=TEAK")
+        create_tables(connection, DATABASE, CREATE)
         connection.run("INSERT INTO hot VALUES " + ", ".join(f"({n}, 0, {n}, 'row')" for n in range(ROWS)))
 
 
@@ -61,7 +57,7 @@ def write(server, seed, transactions):
                     connection.run(statement)
                 connection.run("COMMIT")
             except SqlError as error:
-                if not is_conflict(error):
+                if not error.conflict:
                     raise
                 connection.run("ROLLBACK")
 

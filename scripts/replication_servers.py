@@ -5,11 +5,10 @@ it counts. `compare` takes two servers' databases apart: definitions, CHECKSUM T
 """
 
 import re
-import shutil
 import time
 from pathlib import Path
 
-from teak_server import Server, SqlError, free_port
+from teak_server import Server, free_port
 
 USER = "replica"
 POSITION_TABLE = "gtid_slave_pos_TEAK"
@@ -35,9 +34,8 @@ class Pair:
 
     def create(self):
         """Fresh servers, the replica following."""
-        self.remove()
-        self.directory.mkdir(parents=True)
-        self.primary.start()
+        self.replica.stop()
+        self.primary.start_anew(self.directory)
         self.replica.start()
         with self.primary.connect() as connection:
             connection.run(f"CREATE USER {USER}@'127.0.0.1' IDENTIFIED BY 'replica'")
@@ -52,8 +50,8 @@ class Pair:
         self.primary.stop()
 
     def remove(self):
-        self.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        self.replica.stop()
+        self.primary.remove(self.directory)
 
     def status(self):
         """SHOW SLAVE STATUS by column names (those that this module asks for)."""
@@ -176,8 +174,3 @@ def log_faults(server, words):
     """Lines of a server's error log that hold one of the words."""
     text = (server.directory / "error.log").read_text(errors="replace")
     return [line for line in text.splitlines() if any(word in line for word in words)]
-
-
-def is_conflict(error):
-    """A deadlock, a lock timeout, or a row that changed: the transaction was refused and may be tried again."""
-    return isinstance(error, SqlError) and error.number in (1205, 1213, 1020)

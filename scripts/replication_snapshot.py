@@ -8,7 +8,8 @@ import subprocess
 import threading
 import time
 
-from replication_kill import DATABASE, Writer, look, verify
+from bank import DATABASE
+from replication_kill import Writer, look, verify
 from teak_server import SqlError
 
 

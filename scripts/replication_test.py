@@ -19,6 +19,7 @@ import sys
 import time
 from pathlib import Path
 
+import bank
 import replication_kill
 import replication_load
 import replication_parallel
@@ -60,7 +61,7 @@ def all_kinds(options, pair, kinds=replication_load.ROW_KINDS):
 
 def kills(options, pair):
     pair.create()
-    replication_kill.create(pair.primary)
+    replication_kill.BANK.create(pair.primary)
     pair.catch_up()
     test = replication_kill.Kills(pair, options.seed, options.writers, options.pause)
     for number in range(1, options.kills + 1):
@@ -68,7 +69,7 @@ def kills(options, pair):
         print(f"kill {number:3} {text}", flush=True)
         if faults:
             return faults, f"at kill {number}"
-    tables, rows, faults = finish(pair, [replication_kill.DATABASE], AWAY)
+    tables, rows, faults = finish(pair, [bank.DATABASE], AWAY)
     return faults, (f"{options.kills} kills, {sum(test.acknowledged)} acknowledged transactions, {test.snapshots} consistent "
                     f"snapshots hold; {tables} tables with {rows} rows are the same")
 
@@ -90,7 +91,7 @@ def parallel(options, pair):
 
 def snapshot(options, pair):
     pair.create()
-    replication_kill.create(pair.primary)
+    replication_kill.BANK.create(pair.primary)
     pair.catch_up()
     acknowledged, told = [0] * options.writers, []
     for step in (lambda: replication_snapshot.snapshots(pair, options.seconds, options.seed, acknowledged),
@@ -100,7 +101,7 @@ def snapshot(options, pair):
         told.append(text)
         if faults:
             return faults, "; ".join(told)
-    tables, rows, faults = finish(pair, [replication_kill.DATABASE], AWAY)
+    tables, rows, faults = finish(pair, [bank.DATABASE], AWAY)
     return faults, f"{'; '.join(told)}; {tables} tables with {rows} rows are the same"
 
 

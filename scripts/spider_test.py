@@ -13,14 +13,12 @@ The last line is '<checks that held> passed, <checks that did not> failed'.
 
 import argparse
 import random
-import shutil
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
-from replication_servers import is_conflict
 from teak_server import BUILD, Server, SqlError, free_port
 
 DATABASE = "shards"
@@ -56,9 +54,8 @@ class Cluster:
 
     def create(self):
         self.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
-        for server in self.servers():
+        self.front.start_anew(self.directory)
+        for server in self.backends:
             server.start()
         for server in self.backends:
             with server.connect() as connection:
@@ -183,7 +180,7 @@ class Mover(threading.Thread):
                 if committing:
                     self.doubtful.append(number)
                 self.refused += 1
-                if not error.lost and not is_conflict(error) and error.number not in AWAY:
+                if not error.lost and not error.conflict and error.number not in AWAY:
                     self.faults.append(f"transfer {number}: {error}")
                     return
                 if connection:
@@ -372,7 +369,7 @@ def main():
         print(f"{name}: {text}", flush=True)
     cluster.stop()
     if not failed:
-        shutil.rmtree(cluster.directory, ignore_errors=True)
+        cluster.front.remove(cluster.directory)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

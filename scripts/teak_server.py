@@ -6,6 +6,7 @@
 import ctypes
 import ctypes.util
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,8 @@ SCRIPT = ROOT / "scripts" / "server.sh"
 CR_SERVER_GONE_ERROR, CR_SERVER_LOST, CR_CONNECTION_ERROR = 2006, 2013, 2002
 LOST = (CR_SERVER_GONE_ERROR, CR_SERVER_LOST, CR_CONNECTION_ERROR, 2003, 2027, 2055, 1053, 1927)
 UNKNOWN_VARIABLE = 1193
+# A lock timeout, a deadlock, a row that changed since the snapshot.
+CONFLICTS = (1205, 1213, 1020)
 
 
 class SqlError(Exception):
@@ -33,6 +36,11 @@ class SqlError(Exception):
     @property
     def lost(self):
         return self.number in LOST
+
+    @property
+    def conflict(self):
+        """Whether the transaction was refused for another's sake and may be tried again."""
+        return self.number in CONFLICTS
 
 
 def _library():
@@ -176,6 +184,17 @@ class Server:
     def stop(self):
         self._script("stop")
 
+    def remove(self, around=None):
+        """Stops it and removes its directory, or the one `around` it that holds a test's other files too."""
+        self.stop()
+        shutil.rmtree(around or self.directory, ignore_errors=True)
+
+    def start_anew(self, around=None):
+        """Removes what was there, and starts with empty databases."""
+        self.remove(around)
+        self.directory.mkdir(parents=True)
+        self.start()
+
     def pid(self):
         found = self._script("pid", check=False)
         return int(found) if found else None
@@ -191,6 +210,19 @@ class Server:
             return
         while alive(pid):
             time.sleep(0.002)
+
+    def kill_while_recovering(self, draw, kills_max):
+        """Now and then starts a server that was killed and kills it again before it is up; returns how often."""
+        kills = 0
+        while kills < kills_max and draw.random() < 0.2:
+            kills += 1
+            starting = subprocess.Popen([str(SCRIPT), "start", str(self.directory), *self.options],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(draw.uniform(0.05, 0.6))
+            self.kill()
+            starting.wait()
+            self.kill()
+        return kills
 
     def connect(self, database=""):
         return Connection(self.socket, database)
@@ -219,6 +251,14 @@ class Server:
         except OSError:
             return ""
         return "\n".join(text.splitlines()[-lines:])
+
+
+def create_tables(connection, database, tables, engine="TEAK"):
+    """Makes the database, uses it, and makes the tables (name to columns) in it."""
+    connection.run(f"CREATE DATABASE IF NOT EXISTS {database} DEFAULT CHARSET utf8mb4")
+    connection.run(f"USE {database}")
+    for table, columns in tables.items():
+        connection.run(f"CREATE TABLE {table} ({columns}) ENGINE={engine}")
 
 
 def settle(server, connection, engine, timeout=600):

@@ -210,8 +210,7 @@ class Run:
         self.server.stop()
 
     def go(self):
-        self.server.stop()
-        shutil.rmtree(self.server.directory, ignore_errors=True)
+        self.server.remove()
         os.sync()  # what the run before left to the system is not this one's to wait for
         try:
             self.server.start()
@@ -222,8 +221,7 @@ class Run:
             say(f"{self.workload} on {self.engine} FAILED: {error}\n{self.server.log_tail(20)}")
             self.result = {"workload": self.workload, "engine": self.engine, "error": str(error)}
         finally:
-            self.server.stop()
-            shutil.rmtree(self.server.directory, ignore_errors=True)
+            self.server.remove()
         return self.result
 
 

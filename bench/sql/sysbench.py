@@ -50,14 +50,13 @@ def syncs(connection):
 
 def repetition(options, engine, results):
     directory = DIRECTORY / "sysbench"
-    shutil.rmtree(directory, ignore_errors=True)
     arguments = [f"--cache={options.cache}", "--performance-schema=OFF", *options.server_option]
     if engine != "Teak":
         arguments.append("--no-teak")
         if PLUGINS[engine]:
             arguments.append(f"--plugin={PLUGINS[engine]}")
     server = Server(directory, arguments)
-    server.start()
+    server.start_anew()
     try:
         with server.connect() as connection:
             connection.run("CREATE DATABASE sbtest")

@@ -4,6 +4,7 @@
 1. A private server with small caches, so that flushes and checkpoints happen all the time.
 2. Writers (processes) run transactions and keep a journal outside the server: what a commit is about to do, then that
    it was acknowledged. One more creates, renames and drops tables.
+   Tellers move money between the engine's tables and InnoDB's, also by XA (kill_bank.py).
 3. After a random while the server is killed; sometimes once more while it recovers.
 4. It starts again. For each writer the rows must be those of the acknowledged commits; a commit that was in flight is
    there as a whole or not at all. Every index of every table must give those rows, CHECK TABLE must be clean, counters
@@ -16,17 +17,16 @@ The last line is '<kills that held> passed, <kills that did not> failed'.
 import argparse
 import multiprocessing
 import random
-import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 
+import kill_bank
 import kill_ddl
 import kill_model
 from kill_model import CREATE, DATABASE, SHARED_ROWS, TABLES, Rows
 from kill_writer import Writer
-from teak_server import BUILD, Server, SqlError
+from teak_server import BUILD, Server, SqlError, create_tables
 
 INDEXES = {"account": ["PRIMARY", "code", "owner", "writer_balance", "note"],
            "entry": ["PRIMARY", "writer_seq", "account", "memo"], "loose": ["writer_seq"]}
@@ -60,21 +60,18 @@ class Test:
         self.progress = [0] * options.writers
         self.shared = [0] * SHARED_ROWS
         self.tables = {}
+        self.coordinator = kill_bank.Coordinator(options.engine, self.random)
         self.counts = {"committed": 0, "rolled_back": 0, "conflicts": 0, "table_statements": 0}
 
     def journal(self, name):
         return self.directory / f"journal-{name}"
 
     def prepare(self):
-        self.server.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.directory.mkdir(parents=True)
-        self.server.start()
+        self.server.start_anew(self.directory)
+        self.coordinator.bank.create(self.server)
         with self.server.connect() as connection:
-            connection.run(f"CREATE DATABASE {DATABASE} DEFAULT CHARSET utf8mb4")
             connection.run(f"CREATE DATABASE {kill_ddl.DATABASE} DEFAULT CHARSET utf8mb4")
-            for table, columns in CREATE.items():
-                connection.run(f"CREATE TABLE {DATABASE}.{table} ({columns}) ENGINE={self.options.engine}")
+            create_tables(connection, DATABASE, CREATE, self.options.engine)
             for number in range(self.options.writers):
                 connection.run(f"INSERT INTO {DATABASE}.progress VALUES ({number}, 0)")
             for number in range(SHARED_ROWS):
@@ -84,7 +81,8 @@ class Test:
 
     def write_and_kill(self, round_number):
         """Lets the writers work for a while, kills the server, waits for the writers; returns the while."""
-        names = [*range(self.options.writers), "tables"]
+        tellers = [f"teller-{number}" for number in range(kill_bank.TELLERS)]
+        names = [*range(self.options.writers), "tables", *tellers]
         for name in names:
             self.journal(name).unlink(missing_ok=True)
         seed = f"{self.options.seed}-{round_number}"
@@ -94,6 +92,9 @@ class Test:
         if not self.options.no_ddl:
             jobs.append((kill_ddl.write_until_lost, (self.server.socket, self.tables, self.options.engine,
                                                      self.journal("tables"), f"{seed}-tables")))
+        jobs += [(kill_bank.work_until_lost, (self.server.socket, number, self.options.engine, ledger, self.journal(tellers[number]),
+                                              f"{seed}-{tellers[number]}"))
+                 for number, ledger in enumerate(self.coordinator.ledgers)]
         context = multiprocessing.get_context("fork")
         processes = [context.Process(target=job, args=arguments, daemon=True) for job, arguments in jobs]
         for process in processes:
@@ -113,15 +114,7 @@ class Test:
 
     def restart(self):
         """Starts the server again, after killing it during recovery now and then; returns the seconds of recovery."""
-        again = 0
-        while self.random.random() < 0.2 and again < 3:
-            again += 1
-            starting = subprocess.Popen([str(Path(__file__).parent / "server.sh"), "start", str(self.server.directory),
-                                         *self.server.options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(self.random.uniform(0.05, 0.6))
-            self.server.kill()
-            starting.wait()
-            self.server.kill()
+        again = self.server.kill_while_recovering(self.random, 3)
         began = time.monotonic()
         self.server.start(timeout=self.options.recovery_timeout)
         return time.monotonic() - began, again
@@ -152,6 +145,8 @@ class Test:
                 self.tables, done, found = kill_ddl.verify(connection, self.journal("tables"), self.tables)
                 self.counts["table_statements"] += done
                 faults += found
+        faults += self.coordinator.verify(self.server.socket, [self.journal(f"teller-{number}")
+                                                               for number in range(kill_bank.TELLERS)])
         if not self.options.no_ddl and self.options.engine.upper() == "TEAK":
             faults += [f"a file without a table: {name}" for name in
                        kill_ddl.stray_files(self.server.directory / "data" / kill_ddl.DATABASE, self.tables)]
@@ -274,10 +269,12 @@ class Test:
             twice = f", killed {again} times more while it recovered" if again else ""
             print(f"kill {number:3} after {pause:4.2f} s: {self.counts['committed'] - before['committed']:5} commits, "
                   f"{doubted} in flight ({there} there), {total:6} rows hold, recovery {seconds:.1f} s{twice}", flush=True)
-        self.server.stop()
+        self.server.remove(self.directory)
         print(f"-- {self.counts['committed']} commits, {self.counts['rolled_back']} rollbacks, "
               f"{self.counts['conflicts']} conflicts, {self.counts['table_statements']} statements on tables in all")
-        shutil.rmtree(self.directory, ignore_errors=True)
+        told = self.coordinator.told
+        print(f"-- bank: {told['transfers']} transfers; in flight when killed: {told['preparing']} XA PREPARE, {told['ending']} ends of "
+              f"prepared ones; prepared and found again: {told['prepared']}, {told['left']} of them left to the next kill")
         print(f"{self.options.kills} passed, 0 failed")
         return 0
 

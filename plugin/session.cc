@@ -137,6 +137,9 @@ int Session::prepare(bool all) {
 void Session::commit_ordered(bool all) {
   // What was not prepared has written temporary tables at most, which the server does not count as writes: commit() ends it.
   if (!ends_transaction(all) || !is_prepared_) return;
+  // Only the binary log tells after a crash what was committed: the server's own log of decisions (tc.log) is read, and
+  // then everything is rolled back whatever it holds. Without a binary log commit() ends the transaction, durably.
+  if (!opt_bin_log) return;
   teak_transaction *transaction = release();
   if (transaction == nullptr) return;
   if (teak_commit_ordered(transaction) == TEAK_OK) {

@@ -55,8 +55,10 @@ user_option() { if [ "$(id -u)" = 0 ]; then echo --user=root; fi; }
 install_system_tables() {
     [ ! -d "$DIR/data/mysql" ] || return 0
     rm -rf "$DIR/data.new"
+    mkdir -p "$DIR/tmp"
+    # A server that starts removes what it takes for left over in its directory of temporary files.
     # shellcheck disable=SC2046
-    mariadb-install-db --no-defaults $(user_option) --datadir="$DIR/data.new" --auth-root-authentication-method=normal \
+    TMPDIR=$DIR/tmp mariadb-install-db --no-defaults $(user_option) --datadir="$DIR/data.new" --auth-root-authentication-method=normal \
         --skip-test-db --innodb-buffer-pool-size=16M >"$DIR/install.log" 2>&1 ||
         { tail -n 20 "$DIR/install.log" >&2; fail "mariadb-install-db failed ($DIR/install.log)."; }
     mv "$DIR/data.new" "$DIR/data"

@@ -45,9 +45,9 @@ class Bank:
 
     # ---- one transfer ------------------------------------------------------------------------------------------------
 
-    def choose(self, rng):
-        """A transfer: (payer, payee, amount)."""
-        payer, payee = rng.sample(range(self.accounts), 2)
+    def choose(self, rng, within_one=False):
+        """A transfer: (payer, payee, amount), on demand within the part of the first engine."""
+        payer, payee = rng.sample(range(0, self.accounts, len(self.engines) if within_one else 1), 2)
         return payer, payee, rng.randint(1, 50)
 
     def carry_out(self, connection, rng, writer, number, transfer):

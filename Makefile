@@ -36,7 +36,7 @@ PLUGIN_OBJECTS := $(patsubst plugin/%.cc,$(OBJECTS)/%.o,$(sort $(wildcard plugin
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench sysbench group-commit suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin demo test bench bench-rollback bench-tables sysbench group-commit suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## this list
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -92,6 +92,12 @@ sysbench: build ## sysbench's OLTP tests on InnoDB and Teak in turns (ENGINES=In
 group-commit: build ## 16 clients' single-row inserts with a binary log that is synced, with the syncs per commit (REPEAT=3)
 	@bench/sql/sysbench.py --tests=oltp_insert --threads=16 --server-option=--log-bin=binlog --server-option=--sync-binlog=1 \
 		--server-option=--server-id=1 $(if $(REPEAT),--repeat=$(REPEAT)) $(if $(ENGINES),--engines=$(ENGINES))
+
+bench-rollback: build ## the rollback of ROWS=1000000 updated rows, and reads before and after it, beside InnoDB
+	@bench/sql/rollback.py $(if $(ROWS),--rows=$(ROWS)) $(if $(ENGINES),--engines=$(ENGINES))
+
+bench-tables: build ## INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS with TABLES=10000 tables, beside InnoDB
+	@bench/sql/tables.py $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES))
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 

@@ -239,6 +239,13 @@ class Server:
         fields = Path(f"/proc/{self.pid()}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def memory(self):
+        """Resident memory that it has, in bytes."""
+        for line in Path(f"/proc/{self.pid()}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise RuntimeError("no VmRSS")
+
     def files(self, *patterns):
         """Total size of the data directory's files that match, in bytes as allocated on disk."""
         data = self.directory / "data"

@@ -79,6 +79,15 @@ def build_client():
     return client
 
 
+def client(server, *arguments):
+    """What the client in C prints for these arguments, on the server's database `bench`."""
+    done = subprocess.run([str(build_client()), arguments[0], server.socket, "bench", *map(str, arguments[1:])],
+                          check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
 class Run:
     """One engine doing one workload on a fresh server."""
 
@@ -92,13 +101,6 @@ class Run:
             server_options.append(f"--plugin={plugin}")
         self.server = Server(DIRECTORY / "server", server_options)
         self.result = {"workload": workload, "engine": engine, "rows": options.rows}
-
-    def client(self, *arguments):
-        done = subprocess.run([str(build_client()), arguments[0], self.server.socket, "bench", *map(str, arguments[1:])],
-                              check=False, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip())
-        return json.loads(done.stdout)
 
     def memory(self):
         """The most resident memory that the server had, in bytes."""
@@ -182,7 +184,7 @@ class Run:
             connection.run(shapes.create("purchases", shapes.PURCHASES_COLUMNS, shapes.PURCHASES_KEYS, self.engine))
 
             def work():
-                done = self.client("statements", path)
+                done = client(self.server, "statements", path)
                 self.result["longest"] = done["longest"]
                 return done["rows"], done["seconds"]
             self.measure_load(connection, work)
@@ -201,7 +203,7 @@ class Run:
                 counted, seconds = self.scan(connection, "purchases", 4)
                 self.result["scan_rows_per_second"] = counted / statistics.median(seconds[1:])
         spent = self.server.cpu_seconds()
-        done = self.client("point", "purchases", rows, self.options.point_seconds, self.options.seed)
+        done = client(self.server, "point", "purchases", rows, self.options.point_seconds, self.options.seed)
         self.result["cpu_per_row"] = (self.server.cpu_seconds() - spent) / (done["statements"] or 1)
         if self.engine != "BLACKHOLE" and done["rows"] != done["statements"]:
             raise RuntimeError(f"{done['statements']} rows asked for, {done['rows']} found")

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""`make bench-tables`: what the server tells about many tables, and how fast: INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS.
+
+Each engine in turn, on a fresh private server: a database of TABLES tables, some rows in each. The first answer is that of a
+server that was just started and has opened no table; then again with the tables open.
+"""
+
+import argparse
+import time
+
+from run import DIRECTORY, say
+from teak_server import Server
+
+TABLE = "id INT NOT NULL PRIMARY KEY, a INT, b VARCHAR(40), KEY (a), KEY (b)"
+QUESTIONS = {
+    "I_S.TABLES": "SELECT COUNT(*), SUM(table_rows), SUM(data_length), SUM(index_length) FROM information_schema.tables "
+                  "WHERE table_schema = 'many'",
+    "SHOW TABLE STATUS": "SHOW TABLE STATUS FROM many",
+    "I_S.STATISTICS": "SELECT COUNT(*), SUM(cardinality) FROM information_schema.statistics WHERE table_schema = 'many'",
+    "names alone": "SELECT COUNT(table_name) FROM information_schema.tables WHERE table_schema = 'many'",
+}
+
+
+def measure(options, engine):
+    server = Server(DIRECTORY / "tables", [f"--cache={options.cache}", "--table-open-cache=4000", "--open-files-limit=30000",
+                                           *([] if engine == "Teak" else ["--no-teak"]), *options.server_option])
+    server.start_anew()
+    try:
+        with server.connect() as connection:
+            connection.run("CREATE DATABASE many")
+            connection.run("USE many")
+            began = time.monotonic()
+            for number in range(options.tables):
+                connection.run(f"CREATE TABLE t{number} ({TABLE}) ENGINE={engine}")
+                connection.run(f"INSERT INTO t{number} VALUES (1, 1, 'one'), (2, 2, 'two'), (3, 3, 'three')")
+            say(f"{engine}: {options.tables:,} tables made and written to in {time.monotonic() - began:.1f} s")
+        server.stop()
+        began = time.monotonic()
+        server.start()
+        say(f"   started in {time.monotonic() - began:.2f} s")
+        with server.connect() as connection:
+            for name, question in QUESTIONS.items():
+                seconds, spent = [], []
+                for _ in range(options.repeat):
+                    before, processor = time.monotonic(), server.cpu_seconds()
+                    rows = connection.run(question)
+                    seconds.append(time.monotonic() - before)
+                    spent.append(server.cpu_seconds() - processor)
+                if len(rows) != options.tables and int(rows[0][0]) < options.tables:
+                    raise RuntimeError(f"{name}: {len(rows)} rows, {rows[0]}")
+                say(f"   {name:18} first {seconds[0]:6.2f} s, then " + ", ".join(f"{each:.2f}" for each in seconds[1:])
+                    + " (processor: " + ", ".join(f"{each:.2f}" for each in spent) + ")")
+            say(f"   {server.memory() / 1048576:.0f} MiB of memory")
+    finally:
+        server.remove()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--tables", type=int, default=10_000)
+    parser.add_argument("--engines", type=lambda text: text.split(","), default=["InnoDB", "Teak"])
+    parser.add_argument("--cache", default="256M")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--server-option", action="append", default=[])
+    options = parser.parse_args()
+    for engine in options.engines:
+        measure(options, engine)
+
+
+if __name__ == "__main__":
+    main()

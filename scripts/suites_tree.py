@@ -45,12 +45,23 @@ NAMED = re.compile(rb"(engine\w*(?:\s*:?=\s*|\s+)['\"`]?)innodb\b(?!\s+(?:status
 # Statistics columns are answers, not requests.
 ANSWER = re.compile(rb"show\s+engine\s", re.IGNORECASE)
 
+# A section of a file of combinations.
+OTHER_ENGINE = re.compile(r"\[\w+\]\s+((skip-innodb|innodb|partition|default-storage-engine=(myisam|aria|memory))\s*)+")
+
 
 def aim(text: bytes, engine: str) -> bytes:
     if engine.lower() == "innodb":
         return text
     return b"".join(line if ANSWER.search(line) else NAMED.sub(rb"\g<1>" + engine.encode(), line)
                     for line in text.splitlines(keepends=True))
+
+
+def one_engine(text: str) -> str:
+    """A file of combinations without those that only name another engine: the engine is given to the runner, so they would be
+    the same tests once more."""
+    head, *sections = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
+    kept = [section for section in sections if not OTHER_ENGINE.fullmatch(section)]
+    return head + "".join(kept or sections)
 
 
 def link(source: Path, target: Path):
@@ -66,8 +77,11 @@ def copy(source: Path, target: Path, engine: str):
             continue
         if entry.is_dir():
             copy(entry, target / entry.name, engine)
-        elif entry.suffix in COPIED:
-            (target / entry.name).write_bytes(aim(entry.read_bytes(), engine))
+        elif entry.suffix in COPIED or entry.name == "combinations":
+            text = aim(entry.read_bytes(), engine)
+            if entry.name.endswith("combinations"):
+                text = one_engine(text.decode()).encode()
+            (target / entry.name).write_bytes(text)
             shutil.copymode(entry, target / entry.name)
         else:
             link(entry.resolve(), target / entry.name)

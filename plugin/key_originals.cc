@@ -65,7 +65,7 @@ std::unique_ptr<KeyOriginals> KeyOriginals::create(const TABLE *table, uint key_
 
 bool KeyOriginals::keeps(const TABLE_SHARE *share, uint key_number, uint part_number) try {
   const KEY &key = share->key_info[key_number];
-  if (key_number == share->primary_key || part_number >= key.user_defined_key_parts) return false;
+  if (part_number >= key.user_defined_key_parts) return false;
   const KEY_PART_INFO &server_part = key.key_part[part_number];
   if (server_part.fieldnr == 0) return false;
   KeyPart part;

@@ -35,7 +35,8 @@ class KeyOriginals {
   /* nullptr when the key gives all of its columns back, or cannot be described (which its codec says better). */
   static std::unique_ptr<KeyOriginals> create(const TABLE *table, uint key_number);
 
-  /* Whether one of the key's own parts is among them, asked before there is a table. */
+  /* Whether one of the key's own parts is among them, asked before there is a table, when nobody knows which key is the primary
+     one: of that the row gives the same parts back. */
   static bool keeps(const TABLE_SHARE *share, uint key_number, uint part_number);
 
   ~KeyOriginals();

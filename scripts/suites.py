@@ -11,6 +11,8 @@ distributions ship them stale.
     scripts/suites.py main.join parts.%            some tests (% stands for anything)
     scripts/suites.py --quick                      a few minutes' worth
     scripts/suites.py --reuse main.join            Teak only, compared with InnoDB's output of an earlier run
+    scripts/suites.py --report                     run nothing: compare what earlier runs left
+    scripts/suites.py --suite rpl --suite binlog   of replication's, the tests that ask for InnoDB (not part of everything)
 
 Differences are left in build/suites/diff, output in build/suites/output-ENGINE, logs in build/suites/log-ENGINE-*; SUITES_DIR names
 another place."""
@@ -33,6 +35,7 @@ from suites_tree import BUILD, OUT, ROOT
 ACCEPTED = ROOT / "mtr/suites_accepted.txt"
 QUICK = ["storage_engine.%", "engines/iuds.insert%", "main.insert%", "main.null%", "main.type_d%", "main.key%",
          "main.auto_increment%", "main.partition_mgm", "main.alter_table", "period.%"]
+KNOWN = suites_tree.SUITES + suites_tree.REPLICATION
 EQUAL = ("same", "estimates")
 # A reason that begins so accepts nothing else: other plans, and without ORDER BY another order of the same lines.
 PLANS, PLAN_KINDS = "other plans", ("plan", "order")
@@ -97,10 +100,20 @@ def wanted(patterns: list[str], suites: list[str]) -> dict[str, list[str]]:
     for pattern in patterns:
         suite, _, name = pattern.partition(".")
         home = "storage_engine" if suite.startswith("storage_engine") else suite
-        if home not in suites_tree.SUITES:
-            sys.exit(f"error: there is no suite {suite} here; suites: {' '.join(suites_tree.SUITES)}")
+        if home not in KNOWN:
+            sys.exit(f"error: there is no suite {suite} here; suites: {' '.join(KNOWN)}")
         chosen.setdefault(home, []).append(name or "%")
     return chosen
+
+
+def named(test: str, chosen: dict[str, list[str]]) -> bool:
+    suite, _, name = test.partition(",")[0].partition(".")
+    patterns = chosen.get("storage_engine" if suite.startswith("storage_engine") else suite)
+    return patterns is not None and (not patterns or any(re.fullmatch(e, name) for e in expressions(patterns)))
+
+
+def expressions(patterns: list[str]) -> list[str]:
+    return [re.escape(pattern).replace("%", ".*") for pattern in patterns]
 
 
 def run_suite(run: Run, tree: Path, suite: str, patterns: list[str], options: argparse.Namespace):
@@ -112,7 +125,7 @@ def run_suite(run: Run, tree: Path, suite: str, patterns: list[str], options: ar
                "--nocheck-testcases", "--mysqld=--plugin-maturity=experimental", "--mysqld=--plugin-load-add=ha_teak",
                "--mysqld=--loose-teak-cache-size=256M", f"--mysqld=--default-storage-engine={run.engine}", "--mysqld=--innodb",
                f"--suite={','.join(suites)}"]
-    expression = [re.escape(pattern).replace("%", ".*") for pattern in patterns]
+    expression = expressions(patterns)
     if tests:
         tests = [test for test in tests if not expression or any(re.fullmatch(e, test.split(".", 1)[1]) for e in expression)]
         if not tests:
@@ -212,10 +225,11 @@ def report(reference: Run, subject: Run, listed: dict[str, str]) -> bool:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tests", nargs="*", metavar="SUITE.TEST")
-    parser.add_argument("--suite", action="append", choices=suites_tree.SUITES, help="(may be repeated)")
+    parser.add_argument("--suite", action="append", choices=KNOWN, help="(may be repeated)")
     parser.add_argument("--parallel", type=int, default=int(os.environ.get("MTR_PARALLEL", "2")))
     parser.add_argument("--quick", action="store_true", help="a part that takes some four minutes")
     parser.add_argument("--reuse", action="store_true", help="take InnoDB's side from earlier runs")
+    parser.add_argument("--report", action="store_true", help="compare what earlier runs left")
     parser.add_argument("--vardir", default=os.environ.get("MTR_VAR"), help="where the servers' data go (build/suites)")
     parser.add_argument("--keep", action="store_true", help="keep the servers' data and logs")
     options = parser.parse_args()
@@ -226,12 +240,14 @@ def main():
     chosen = wanted(patterns, options.suite or suites_tree.SUITES)
     OUT.mkdir(parents=True, exist_ok=True)
     reference, subject = Run("innodb"), Run("teak")
-    if options.reuse:
+    if options.reuse or options.report:
         reference.recall()
-    running = [subject] if options.reuse else [reference, subject]
+    if options.report:
+        subject.recall()
+    running = [] if options.report else [subject] if options.reuse else [reference, subject]
     trees = {}
     for run in running:
-        if not patterns:
+        if not patterns and not options.suite:
             shutil.rmtree(run.output, ignore_errors=True)
         run.output.mkdir(parents=True, exist_ok=True)
         trees[run.engine] = suites_tree.make(run.engine)
@@ -241,8 +257,9 @@ def main():
             run_suite(run, trees[run.engine], suite, names, options)
     for run in running:
         run.remember()
-    if options.reuse:
-        reference.verdicts = {test: verdict for test, verdict in reference.verdicts.items() if test in subject.verdicts}
+    if options.reuse or options.report:
+        reference.verdicts = {test: verdict for test, verdict in reference.verdicts.items()
+                              if test in subject.verdicts and named(test, chosen)}
     sys.exit(0 if report(reference, subject, accepted()) else 1)
 
 

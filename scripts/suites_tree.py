@@ -9,14 +9,20 @@ import re
 import shutil
 from pathlib import Path
 
+import suites_cut
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 # Two runs at a time need two places.
 OUT = Path(os.environ.get("SUITES_DIR", BUILD / "suites"))
+CUT = OUT / "cut"  # the tests that something was cut out of
 SYSTEM = Path("/usr/share/mysql/mysql-test")
 
 SUITES = ["storage_engine", "engines/iuds", "engines/funcs", "parts", "versioning", "period", "gcol", "vcol",
           "sql_sequence", "main"]
+# Run when they are named: of these the tests that ask for InnoDB; the others are about the binary log, whatever the engine.
+REPLICATION = ["rpl", "binlog"]
+NOT_HERE = re.compile(r"have_debug|debug_sync|big_test")
 
 # Tests of `main` about what an engine does. The rest are about accounts, clients, logs, other engines and the like.
 MAIN = re.compile(
@@ -69,22 +75,27 @@ def link(source: Path, target: Path):
         target.symlink_to(source)
 
 
-def copy(source: Path, target: Path, engine: str):
-    """Copies a directory of tests; results stay behind, data files are linked."""
+def copy(source: Path, target: Path, engine: str) -> set[Path]:
+    """Copies a directory of tests; results stay behind, data files are linked. Returns the copies that something was cut out of."""
     target.mkdir(parents=True, exist_ok=True)
+    changed = set()
     for entry in sorted(source.iterdir()):
         if entry.suffix in (".result", ".rdiff", ".reject") or entry.name == "r":
             continue
         if entry.is_dir():
-            copy(entry, target / entry.name, engine)
+            changed |= copy(entry, target / entry.name, engine)
         elif entry.suffix in COPIED or entry.name == "combinations":
             text = aim(entry.read_bytes(), engine)
+            if entry.suffix in (".test", ".inc") and (rest := suites_cut.cut(text)) != text:
+                text = rest
+                changed.add(target / entry.name)
             if entry.name.endswith("combinations"):
                 text = one_engine(text.decode()).encode()
             (target / entry.name).write_bytes(text)
             shutil.copymode(entry, target / entry.name)
         else:
             link(entry.resolve(), target / entry.name)
+    return changed
 
 
 def runnable_again(overlay: Path):
@@ -110,23 +121,25 @@ def make(engine: str) -> Path:
             link(entry, tree / "lib" / entry.name)
 
     tests = tree / "mysql-test"
+    changed = set()
     for entry in SYSTEM.iterdir():
         if entry.name in ("main", "include"):
-            copy(entry, tests / entry.name, engine)
+            changed |= copy(entry, tests / entry.name, engine)
         elif entry.name not in ("suite", "plugin"):
             tests.mkdir(exist_ok=True)
             link(entry, tests / entry.name)
-    copied = {suite.split("/")[0] for suite in SUITES}
+    copied = {suite.split("/")[0] for suite in SUITES + REPLICATION}
     (tests / "suite").mkdir()
     for entry in (SYSTEM / "suite").iterdir():
         if entry.name in copied:
-            copy(entry, tests / "suite" / entry.name, engine)
+            changed |= copy(entry, tests / "suite" / entry.name, engine)
         else:
             link(entry, tests / "suite" / entry.name)
     overlays = {"innodb": SYSTEM / "plugin/innobase", "teak": ROOT / "mtr/overlay/teak"}
     copy(overlays[engine], tests / "plugin" / engine, engine)
     runnable_again(tests / "suite/storage_engine")
     runnable_again(tests / "plugin" / engine)
+    CUT.write_text("\n".join(suites_cut.touched(tests, changed)) + "\n")
     return tree
 
 
@@ -134,6 +147,9 @@ def tests_of(suite: str, engine: str) -> tuple[list[str], list[str]]:
     """The runner's --suite and the names of tests for it (empty: all)."""
     if suite == "storage_engine":
         return [f"storage_engine-{engine}", f"storage_engine/parts-{engine}", f"storage_engine/trx-{engine}"], []
+    if suite in REPLICATION:
+        texts = {path.stem: path.read_text(errors="replace") for path in sorted((SYSTEM / f"suite/{suite}/t").glob("*.test"))}
+        return [suite], [f"{suite}.{name}" for name, text in texts.items() if "have_innodb.inc" in text and not NOT_HERE.search(text)]
     if suite != "main":
         return [suite], []
     names = sorted(path.stem for path in (SYSTEM / "main").glob("*.test"))

@@ -16,6 +16,7 @@ NAME=$MTR_TEST_NAME${MTR_COMBINATIONS:+,$MTR_COMBINATIONS}
 OUTPUT=$SUITES_OUTPUT/${NAME//\//-}
 LOGS=$(mktemp -d "$SUITES_OUTPUT/log.XXXXXX")
 STATUS=0
+rm -f "$OUTPUT"
 /usr/bin/mariadb-test "${ARGUMENTS[@]}" --continue-on-error --record --result-file="$OUTPUT" --logdir="$LOGS" || STATUS=$?
 # A test that dies leaves what it printed so far.
 [ -e "$OUTPUT" ] || cat "$LOGS"/*.log >"$OUTPUT" 2>/dev/null

@@ -52,7 +52,7 @@ NAMED = re.compile(rb"(engine\w*(?:\s*:?=\s*|\s+)['\"`]?)innodb\b(?!\s+(?:status
 ANSWER = re.compile(rb"show\s+engine\s", re.IGNORECASE)
 
 # A section of a file of combinations.
-OTHER_ENGINE = re.compile(r"\[\w+\]\s+((skip-innodb|innodb|partition|default-storage-engine=(myisam|aria|memory))\s*)+")
+OTHER_ENGINE = re.compile(r"\[\w+\]\s+((skip-innodb|innodb|partition)\s+)*default-storage-engine=(myisam|aria|memory)\s+(partition\s*)?")
 
 
 def aim(text: bytes, engine: str) -> bytes:

@@ -281,6 +281,7 @@ class ha_teak final : public handler {
   bool writes_over_duplicates_ = false;  // REPLACE, ON DUPLICATE KEY UPDATE: the row in the way is wanted next
 
   uint64_t raw_bytes_ = 0;  // of the row index, before compression; as of the last info()
+  double pages() const;
 };
 
 }  // namespace teak

@@ -7,6 +7,8 @@
 /* Figures: for the optimiser, estimates from counts in index blocks and memory; for INFORMATION_SCHEMA, real sizes. No
    data page is read for them, but for rec_per_key (statistics.cc). */
 
+#include <cmath>
+
 #include "ha_teak.h"
 #include "handlerton.h"
 
@@ -82,13 +84,15 @@ ha_rows ha_teak::estimate_rows_upper_bound() {
   return stats.records * 2 + EXTRA_RECORDS;
 }
 
+double ha_teak::pages() const { return static_cast<double>(raw_bytes_) / COST_PAGE_BYTES; }
+
 /* In pages of what a scan has to look at, compressed or not: decompressing is not free either. */
-double ha_teak::scan_time() { return static_cast<double>(raw_bytes_) / COST_PAGE_BYTES + 2; }
+double ha_teak::scan_time() { return std::max(1.0, std::ceil(pages())); }
 
 double ha_teak::read_time(uint index, uint ranges, ha_rows rows) {
   if (index != table_share->primary_key) return handler::read_time(index, ranges, rows);
   double of_all = stats.records == 0 ? 1.0 : static_cast<double>(rows) / static_cast<double>(stats.records);
-  return ranges + (of_all < 1.0 ? of_all : 1.0) * scan_time();
+  return ranges + (of_all < 1.0 ? of_all : 1.0) * pages();
 }
 
 }  // namespace teak

@@ -1,12 +1,14 @@
 //! Estimates from what is in memory and from index blocks, with a look into the
 //! pages at the ends of a short range.
 //!
-//! Rows are counted as keys at the bottom plus, above it, puts less deletes:
-//! exact for a table that is only inserted into, and near the truth for
-//! others once flushes have met. A short range in which something waits above
+//! Rows are counted as keys at the bottom plus, above it, puts less deletes,
+//! of a memtable the last of each key: exact while no row is changed of which
+//! an older memtable or a run knows, and near the truth for others once
+//! flushes have met. A short range in which something waits above
 //! the bottom is walked instead, so that a plan does not hang on how far the
 //! flushes are.
 
+use crate::memtable::Memtable;
 use crate::node::{Child, KeyRange, Node, RunForm, RunRef, successor};
 use crate::tree::Tree;
 use crate::visibility::Visibility;
@@ -37,8 +39,9 @@ impl Tree {
     #[must_use]
     pub fn estimate_entries(&self) -> u64 {
         let version = self.load_version();
-        let memtables: u64 = version.memtables().map(|s| s.memtable.entries()).sum();
-        memtables.saturating_add_signed(version.root.summary.rows.max(0))
+        let memtables: i64 = version.memtables().map(|s| s.memtable.rows()).sum();
+        let rows = memtables.saturating_add(version.root.summary.rows);
+        u64::try_from(rows).unwrap_or(0)
     }
 
     /// Rows in a range, about, and exactly when they are few; `visibility` says
@@ -69,11 +72,12 @@ impl Tree {
             return Ok(0);
         }
         let version = self.version.load_full();
-        let memtables = version.memtables();
-        let in_memory: u64 = memtables.map(|s| s.memtable.estimate(lower, upper)).sum();
-        let found = rows_in_node(&version.root, &KeyRange::all(), &range)?;
-        let rows = in_memory.saturating_add_signed(found.rows.max(0));
-        let above = in_memory.saturating_add(found.above);
+        let mut found = rows_in_node(&version.root, &KeyRange::all(), &range)?;
+        for slot in version.memtables() {
+            found.add(rows_in_memtable(&slot.memtable, lower, upper));
+        }
+        let Found { rows, above } = found;
+        let rows = u64::try_from(rows).unwrap_or(0);
         if above > 0 && rows.saturating_add(above) <= WALKED_MAX {
             return self.count_range(&range, visibility);
         }
@@ -94,6 +98,18 @@ impl Tree {
             there = cursor.next()?;
         }
         Ok(rows)
+    }
+}
+
+/// The memtable's keys in the range, each for as many rows as one is worth in
+/// the whole memtable.
+fn rows_in_memtable(memtable: &Memtable, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Found {
+    let above = memtable.estimate(lower, upper);
+    let (rows, keys) = (memtable.rows(), memtable.keys());
+    let rows = i128::from(above) * i128::from(rows) / i128::from(keys.max(1));
+    Found {
+        rows: i64::try_from(rows).unwrap_or(i64::MAX),
+        above,
     }
 }
 

@@ -22,7 +22,7 @@ use parking_lot::RwLock;
 
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{Operation, WriteId};
 use tree::Tree;
@@ -47,6 +47,11 @@ pub struct Memtable {
     sequence: AtomicU32,
     /// Point deletes among the insertions.
     deletes: AtomicU32,
+    /// Insertions of a key that was there already.
+    repeats: AtomicU32,
+    /// By how much rows are fewer than keys: a key that was deleted after a put
+    /// is no row, and one that came as a delete takes a row away from below.
+    rows_lacking: AtomicI64,
     /// Least and greatest unsettled write id; `u64::MAX` and 0 at first.
     write_id_least: AtomicU64,
     write_id_greatest: AtomicU64,
@@ -65,6 +70,8 @@ impl Memtable {
             tree: Tree::new(),
             sequence: AtomicU32::new(0),
             deletes: AtomicU32::new(0),
+            repeats: AtomicU32::new(0),
+            rows_lacking: AtomicI64::new(0),
             write_id_least: AtomicU64::new(u64::MAX),
             write_id_greatest: AtomicU64::new(0),
             has_tombstones: AtomicBool::new(false),
@@ -91,7 +98,18 @@ impl Memtable {
             operation,
             value,
         };
-        self.tree.insert(key, version);
+        let older = self.tree.insert(key, version);
+        if older.is_some() {
+            self.repeats.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_delete = |operation| operation == Operation::Delete;
+        let lacking = match (older.map(is_delete), is_delete(operation)) {
+            (None, true) => 2,
+            (Some(false), true) => 1,
+            (Some(true), false) => -1,
+            (None | Some(false), false) | (Some(true), true) => return,
+        };
+        self.rows_lacking.fetch_add(lacking, Ordering::Relaxed);
     }
 
     /// Deletes all keys from `start` up to, and without, `end` (empty: no
@@ -171,6 +189,22 @@ impl Memtable {
         u64::from(self.sequence.load(Ordering::Relaxed)).saturating_sub(tombstones)
     }
 
+    /// Keys among the points.
+    #[must_use]
+    pub fn keys(&self) -> u64 {
+        self.entries()
+            .saturating_sub(u64::from(self.repeats.load(Ordering::Relaxed)))
+    }
+
+    /// By how many rows a table is larger with this memtable, when each key
+    /// whose first point here is a put was no row before.
+    #[must_use]
+    pub fn rows(&self) -> i64 {
+        i64::try_from(self.keys())
+            .unwrap_or(i64::MAX)
+            .saturating_sub(self.rows_lacking.load(Ordering::Relaxed))
+    }
+
     /// Points and range tombstones inserted: it changes with every insertion,
     /// at the latest when that can be seen.
     #[inline]
@@ -207,18 +241,18 @@ impl Memtable {
         (least <= greatest).then_some((WriteId(least), WriteId(greatest)))
     }
 
-    /// Estimates the points in a range, without walking it.
+    /// Estimates the keys in a range, without walking it.
     #[must_use]
     pub fn estimate(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> u64 {
-        // One entry more or less does not matter to an estimate.
+        // One key more or less does not matter to an estimate.
         let key = |bound| match bound {
             Bound::Included(key) | Bound::Excluded(key) => Some(key),
             Bound::Unbounded => None,
         };
         if let (None, None) = (key(lower), key(upper)) {
-            return self.entries();
+            return self.keys();
         }
-        self.tree.estimate(key(lower), key(upper), self.entries())
+        self.tree.estimate(key(lower), key(upper), self.keys())
     }
 
     /// A cursor over points and, in front of older points they cover, range

@@ -141,6 +141,17 @@ proptest! {
         let inserts = |step: &&Step| matches!(step, Step::Insert(..));
         let points = model.steps.iter().filter(inserts).count();
         prop_assert_eq!(memtable.entries(), points as u64);
+        let mut rows = std::collections::BTreeMap::new();
+        for step in &model.steps {
+            if let Step::Insert(key, _, operation, _) = step {
+                let is_delete = Operation::from_number(*operation) == Some(Operation::Delete);
+                let row = rows.entry(key.clone()).or_insert((i64::from(is_delete), 0));
+                row.1 = i64::from(!is_delete);
+            }
+        }
+        prop_assert_eq!(memtable.keys(), rows.len() as u64);
+        let more: i64 = rows.values().map(|(before, after)| after - before).sum();
+        prop_assert_eq!(memtable.rows(), more);
         prop_assert_eq!(memtable.range_tombstones().len(), model.steps.len() - points);
         prop_assert_eq!(memtable.is_empty(), model.steps.is_empty());
     }

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use std::cmp::Ordering as KeyOrder;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use teak_base::Operation;
 
 /// Levels above the leaves; half-full nodes make this many for 30^12 entries.
 const LEVELS: usize = 12;
@@ -329,9 +330,10 @@ impl Tree {
 
     // Inserting.
 
-    /// Adds the newest version of a key.
+    /// Adds the newest version of a key and returns the operation of the one
+    /// that was newest before.
     #[inline]
-    pub(super) fn insert(&self, key: &[u8], version: Version<'_>) {
+    pub(super) fn insert(&self, key: &[u8], version: Version<'_>) -> Option<Operation> {
         let hint = self.hint();
         let mut path: Path<'_> = [None; LEVELS];
         let (mut leaf, mut read, mut slot) = match self.place_by_hint(hint, key) {
@@ -367,6 +369,7 @@ impl Tree {
             locked.unlock();
             hint.store(leaf.as_ptr(), Ordering::Release);
         }
+        older.map(Entry::operation)
     }
 
     #[inline]

@@ -29,6 +29,7 @@ class ha_teak;
 struct AlterContext final : public inplace_alter_handler_ctx {
   struct AddedKey {
     std::shared_ptr<const KeyCodec> codec;
+    std::shared_ptr<const KeyOriginals> originals;
     uint key = 0;  // of the altered table
     bool unique = false;
     bool nullable = false;

@@ -135,7 +135,9 @@ bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *al
       context->needs_virtual_columns |= !key.key_part[part].field->stored_in_db();
     context->indexes.push_back({true, static_cast<uint32_t>(added.size()), definition});
     added.push_back({definition, added_key.unique});
+    added_key.originals = KeyOriginals::create(altered, i);
     building->codecs.push_back(added_key.codec);
+    building->originals.push_back(added_key.originals);
     context->added.push_back(std::move(added_key));
   }
   DBUG_ASSERT(context->indexes.size() == altered->s->keys + hidden);
@@ -182,7 +184,7 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
     return context->rows->decode(row.value.data, row.value.len, row.key.data, row.key.len, altered->record[0], nullptr,
                                  nullptr);
   };
-  ByteBuffer key;
+  ByteBuffer key, value;
   uint64_t rows = 0;
   teak_row row;
   for (status = reader.next(&row); status == TEAK_OK; status = reader.next(&row)) {
@@ -194,8 +196,12 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
       added.codec->encode_record(altered->record[0], &key);
       const bool unique = added.unique && !(added.nullable && added.codec->has_null(altered->record[0]));
       if (!unique) key.append(row.key.data, row.key.len);
-      if (key.failed()) return raise_error(out_of_memory());
-      status = teak_alteration_add(context->alteration, i, slice(key), unique ? row.key : teak_slice{row.key.data, 0});
+      value.clear();
+      if (unique) value.append(row.key.data, row.key.len);
+      if (added.originals != nullptr) added.originals->encode(altered->record[0], &value);
+      if (key.failed() || value.failed()) return raise_error(out_of_memory());
+      status = teak_alteration_add(context->alteration, i, slice(key),
+                                   value.empty() ? teak_slice{row.key.data, 0} : slice(value));
       if (status != TEAK_OK) return raise_error(failure(status));
     }
     if (++rows % LOOK_ROWS == 0) {
@@ -210,9 +216,11 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
   status = teak_alteration_build(context->alteration, report_progress, thd, &duplicate);
   if (status == TEAK_OK) return false;
   if (status != TEAK_DUPLICATE_KEY) return raise_error(failure(status));
-  // The value is the primary key of one of the rows; the message shows the key's columns.
+  // The value begins with the primary key of one of the rows; the message shows the key's columns.
   const uint duplicate_key = context->added[duplicate.index].key;
-  status = reader.get(duplicate.value, &row);
+  teak_slice primary;
+  if (!share_->primary_of_value(duplicate.value, &primary)) return raise_error(corrupt("an entry of a key is malformed"));
+  status = reader.get(primary, &row);
   if (status != TEAK_OK) return raise_error(failure(status));
   if (!decode(row)) return raise_error(corrupt("a row is malformed"));
   if (context->needs_virtual_columns && compute_added(thd, altered, *context)) return true;

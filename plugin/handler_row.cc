@@ -81,7 +81,9 @@ int ha_teak::deliver_by_secondary(const teak_row &entry, uchar *record) {
       locking() || session_->is_past_snapshot() || thd_tx_isolation(ha_thd()) == ISO_READ_UNCOMMITTED;
   if (status == TEAK_NOT_FOUND) return may_differ ? SKIP : corrupt("a key has an entry without a row");
   if (status != TEAK_OK) return failure(status);
-  if (!decode_row(row.key, row.value, record, all_columns_ || may_differ)) return corrupt("a row is malformed");
+  // Virtual columns of such an entry are computed from the row's others.
+  const bool computes = !complete && key.has_virtual_column;
+  if (!decode_row(row.key, row.value, record, all_columns_ || may_differ || computes)) return corrupt("a row is malformed");
   if (may_differ && !entry_is_of_row(entry, record, &status)) {
     rows_.unlock();
     return status == TEAK_OK ? SKIP : failure(status);
@@ -89,9 +91,12 @@ int ha_teak::deliver_by_secondary(const teak_row &entry, uchar *record) {
   // With keyread the server computes no virtual columns: they come from the entry.
   if (key.has_virtual_column && keyread_enabled() && !decode_entry(key, entry, rest, record))
     return corrupt("an entry of a key is malformed");
+  if (computes && compute_scanned_columns(record)) return HA_ERR_OUT_OF_MEM;
   if (has_condition && !complete) {
-    if (record != table->record[0] && !decode_row(row.key, row.value, table->record[0], false))
-      return corrupt("a row is malformed");
+    if (record != table->record[0]) {
+      if (!decode_row(row.key, row.value, table->record[0], computes)) return corrupt("a row is malformed");
+      if (computes && compute_scanned_columns(table->record[0])) return HA_ERR_OUT_OF_MEM;
+    }
     return check_pushed_condition();
   }
   return 0;

@@ -49,7 +49,10 @@ bool ha_teak::encode_building_keys(const uchar *record, const Share::Building &b
     building.codecs[i - own]->encode_record(record, &key);
     key.append(primary.data(), primary.size());
     row->unique[i] = false;
-    failed |= key.failed();
+    ByteBuffer &value = row->values[i];
+    value.clear();
+    if (building.originals[i - own] != nullptr) building.originals[i - own]->encode(record, &value);
+    failed |= key.failed() || value.failed();
   }
   return !failed;
 }
@@ -218,7 +221,7 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
         return out_of_memory();
       const uint32_t own = share_->indexes();
       for (uint32_t i = 0; i < building->codecs.size(); i++)
-        if (!same(old_.keys[own + i], new_.keys[own + i]))
+        if (!same(old_.keys[own + i], new_.keys[own + i]) || !same(old_.values[own + i], new_.values[own + i]))
           changes_.push_back({building->first_index + i, false, slice(old_.keys[own + i]), slice(new_.keys[own + i]),
                               value_of(new_, own + i)});
     }

@@ -77,6 +77,7 @@ class Share final : public Handler_share {
      follow one another. */
   struct Building {
     std::vector<std::shared_ptr<const KeyCodec>> codecs;
+    std::vector<std::shared_ptr<const KeyOriginals>> originals;  // beside the codecs, null where there are none
     uint32_t first_index = 0;
   };
   const Building *building() const { return building_.load(std::memory_order_acquire); }

@@ -211,8 +211,8 @@ def report(reference: Run, subject: Run, listed: dict[str, str]) -> bool:
     equal = sum(counts[kind] for kind in EQUAL)
     good, bad = equal + counts["accepted"], len(worst)
     compared = good + bad
-    print(f"-- {compared} tests ran on InnoDB. On Teak {counts['same']} print the same, {counts['estimates']} but for estimated "
-          f"rows and sizes; {counts['accepted']} differ as accepted; {counts['plan']} have other plans, {counts['order']} also "
+    print(f"-- {compared} tests ran on InnoDB. On Teak {counts['same']} print the same, {counts['estimates']} but for estimates "
+          f"and the ways of ALTER; {counts['accepted']} differ as accepted; {counts['plan']} have other plans, {counts['order']} also "
           f"another order of rows, {counts['different']} other differences; {counts['failed']} fail, {counts['skipped']} are "
           f"skipped, {counts['crash']} crash")
     if compared:

@@ -48,8 +48,12 @@ COPIED = {".test", ".inc", ".opt", ".cnf", ".combinations", ".pm", ".sh", ".def"
 
 # `ENGINE=InnoDB`, `engine_type= 'innodb'`, `default-storage-engine=innodb`, not SHOW ENGINE INNODB STATUS.
 NAMED = re.compile(rb"(engine\w*(?:\s*:?=\s*|\s+)['\"`]?)innodb\b(?!\s+(?:status|mutex)|_|/)", re.IGNORECASE)
+# What tests wait for.
+SHOWN = re.compile(rb"\binnodb_(trx|lock_waits)\b", re.IGNORECASE)
+STATE = re.compile(rb"\btrx_operation_state\s*=\s*'[^']*'\s+and\s+", re.IGNORECASE)
 # Statistics columns are answers, not requests.
 ANSWER = re.compile(rb"show\s+engine\s", re.IGNORECASE)
+ANSWERS = re.compile(rb"(^[^\n]*show\s+engine\s[^\n]*\n)", re.IGNORECASE | re.MULTILINE)
 
 # A section of a file of combinations.
 OTHER_ENGINE = re.compile(r"\[\w+\]\s+((skip-innodb|innodb|partition)\s+)*default-storage-engine=(myisam|aria|memory)\s+(partition\s*)?")
@@ -58,8 +62,8 @@ OTHER_ENGINE = re.compile(r"\[\w+\]\s+((skip-innodb|innodb|partition)\s+)*defaul
 def aim(text: bytes, engine: str) -> bytes:
     if engine.lower() == "innodb":
         return text
-    return b"".join(line if ANSWER.search(line) else NAMED.sub(rb"\g<1>" + engine.encode(), line)
-                    for line in text.splitlines(keepends=True))
+    text = b"".join(part if ANSWER.search(part) else NAMED.sub(rb"\g<1>" + engine.encode(), part) for part in ANSWERS.split(text))
+    return STATE.sub(b"", SHOWN.sub(rb"teak_\1", text)) if b"information_schema" in text.lower() else text
 
 
 def one_engine(text: str) -> str:

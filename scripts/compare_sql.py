@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from sql.compare import ENGINES, Difference, Open, Pair  # noqa: E402
 from sql.interleaved import world_of  # noqa: E402
+from sql.kinds import Kinds  # noqa: E402
 from sql.schema import Collations  # noqa: E402
 from sql.shrink import Shrinker, script  # noqa: E402
 from sql.wire import Lost, Session, fields  # noqa: E402
@@ -38,7 +39,7 @@ def read_collations(socket):
     return Collations([tuple(field.decode() for field in fields(row)) for row in answer[2]])
 
 
-def run_world(pair, world):
+def run_world(pair, world, kinds):
     """Runs one world; returns how many statements agreed, how many of them failed alike, and (difference, history) or None."""
     history, errors = [], 0
     settings = world.settings()
@@ -54,6 +55,7 @@ def run_world(pair, world):
         except Difference as difference:
             return len(history), errors, (difference, history)
         errors += sum(answer[0] == "error" for answer in answers)
+        kinds.add(batch, answers)
         if batch and batch[-1].then and answers[-1][0] != "error":
             batch[-1].then()
     pair.end()
@@ -112,17 +114,17 @@ def explain(options, socket, worker, seed, difference, history, settings):
 
 def work(options, socket, worker, collations, results, deadline):
     os.nice(0)
-    done, errors, worlds, number, differences = 0, 0, 0, 0, []
+    done, errors, worlds, number, differences, kinds = 0, 0, 0, 0, [], Kinds()
     while (time.monotonic() < deadline if options.seconds else done < options.statements // options.workers):
         seed = options.world or f"{options.seed}-{worker}-{number}"
         number += 1
         world = world_of(seed, collations, options.length, not options.no_alter)
         try:
             pair = Pair(socket, worker, options.directory)
-            statements, failed, found = run_world(pair, world)
+            statements, failed, found = run_world(pair, world, kinds)
             pair.close()
         except (Lost, RuntimeError) as error:
-            results.put(("end", done, errors, worlds, differences + [f"world {seed}: {error}"]))
+            results.put(("end", done, errors, worlds, differences + [f"world {seed}: {error}"], kinds))
             return
         done += statements
         errors += failed
@@ -141,7 +143,7 @@ def work(options, socket, worker, collations, results, deadline):
             worlds += 1
         if options.world:
             break
-    results.put(("end", done, errors, worlds, differences))
+    results.put(("end", done, errors, worlds, differences, kinds))
 
 
 def report(began, done, errors):
@@ -168,7 +170,7 @@ def go(options):
     workers = [context.Process(target=work, args=(options, server.socket, worker, collations, results, deadline)) for worker in range(options.workers)]
     for worker in workers:
         worker.start()
-    done, errors, worlds, differences, ended, told = 0, 0, 0, [], 0, began
+    done, errors, worlds, differences, ended, told, kinds = 0, 0, 0, [], 0, began, Kinds()
     while ended < len(workers):
         result = results.get()
         if result[0] == "step":
@@ -180,9 +182,12 @@ def go(options):
             ended += 1
             worlds += result[3]
             differences += result[4]
+            kinds.update(result[5])
     for worker in workers:
         worker.join()
     report(began, done, errors)
+    if options.kinds:
+        print(kinds.table())
     if server.pid() is None:
         differences.append("the server died")
     for text in differences:
@@ -215,6 +220,7 @@ def main():
     parser.add_argument("--tries", type=int, default=1500, help="most attempts of shrinking one difference")
     parser.add_argument("--cache", default="64M")
     parser.add_argument("--no-alter", action="store_true")
+    parser.add_argument("--kinds", action="store_true", help="tell how many statements of each kind were accepted and how many failed")
     parser.add_argument("--keep", action="store_true", help="use the server's directory as it is")
     parser.add_argument("--server-option", action="append", default=[])
     memory = Path("/dev/shm")

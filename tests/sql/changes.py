@@ -77,11 +77,12 @@ def insert_select(draw, table, tables):
         if sources[-1] == "DEFAULT":
             targets.pop()
             sources.pop()
-    # From a table into itself the rows go through a temporary table, which some plans fill in another order than ORDER BY's.
+    # From a table into itself the rows go through a temporary table, which some plans fill in another order than ORDER BY's; and where
+    # it refuses dates, the plan (the same in MyISAM by the same key) also decides how many rows are read before that ends the statement.
     ordered = source is not table
     verb = draw.choice(["INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"]) if ordered else "INSERT"
     return [Statement(f"{verb} INTO {table.name} ({', '.join(targets)}) SELECT {', '.join(sources)} FROM {source.name}"
-                      f"{queries.where(draw, source)}{order}" + (f" LIMIT {draw.randint(1, 10)}" if ordered and draw.random() < 0.5 else ""))]
+                      f"{queries.where(draw, source)}{order}" + (f" LIMIT {draw.randint(1, 10)}" if ordered and draw.random() < 0.5 else ""), warnings=ordered)]
 
 
 def assignments(draw, table, order_free):
@@ -174,7 +175,8 @@ def delete(draw, table, tables):
 
 
 def unpruned(table):
-    """The server forgets to forget that the last statement needed no partition; a SELECT of all of them reminds it."""
+    """The server forgets to forget that the last statement needed no partition, and changes nothing by a key then, in MyISAM and
+    Aria as well as in InnoDB; a SELECT of all partitions reminds it."""
     return [Statement(f"SELECT COUNT(*) FROM {table.name}")] if table.partitions else []
 
 
@@ -231,8 +233,8 @@ def prepared(draw, table, tables):
         for _ in range(3):
             steps += [Statement(f"SET @v = {column.probe(draw)}"), Statement("EXECUTE s USING @v", warnings=False)]
         return [*steps, Statement("DEALLOCATE PREPARE s")]
-    inner = draw.choice([insert, update, delete])(draw, table, tables)[-1]
-    return [Statement(f"EXECUTE IMMEDIATE {quoted(inner.text)}", ordered=inner.ordered, warnings=inner.warnings, counts=inner.counts)]
+    *before, inner = draw.choice([insert, update, delete])(draw, table, tables)
+    return [*before, Statement(f"EXECUTE IMMEDIATE {quoted(inner.text)}", ordered=inner.ordered, warnings=inner.warnings, counts=inner.counts)]
 
 
 def change(draw, table, tables, in_transaction):

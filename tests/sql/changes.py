@@ -5,6 +5,8 @@ one unique key at most); in which order rows are changed without ORDER BY (so on
 AUTO_INCREMENT (so the counter is set before values are generated, and rows get explicit values otherwise).
 """
 
+import re
+
 from . import parameters, queries
 from .statement import Statement
 from .text import quoted
@@ -109,7 +111,9 @@ def assignments(draw, table, order_free):
             terms.append(f"{column.name} = " + draw.choice([f"CONCAT({column.name}, ' ')", f"LEFT({column.name}, 2)", f"UPPER({column.name})",
                                                             f"CONCAT({column.name}, {column.probe(draw)})"]))
         else:
-            other = draw.choice([other for other in table.columns if other.family == column.family and other.plain == column.plain])
+            # An empty geometry, which is what NULL becomes where it may not be, InnoDB refuses in an UPDATE; MyISAM and Aria take it as Teak does.
+            other = draw.choice([other for other in table.columns if other.family == column.family and other.plain == column.plain
+                                 and (column.family != "geometry" or column.nullable or not other.nullable)])
             terms.append(f"{column.name} = {other.name}")
     return ", ".join(terms)
 
@@ -204,7 +208,9 @@ def load(draw, table, tables):
                        warnings=False)]
     if draw.random() < 0.5:
         steps.append(Statement(f"DELETE FROM {table.name}{queries.where(draw, table)}", warnings=False))
-    steps.append(Statement(f"LOAD DATA INFILE '{path}' {verb}INTO TABLE {table.name} CHARACTER SET binary{shape} ({names})"))
+    names = ", ".join(column.name if draw.random() < 0.9 else f"@{column.name}" for column in columns)
+    through = ", ".join(f"{name[1:]} = {name}" for name in names.split(", ") if name.startswith("@"))
+    steps.append(Statement(f"LOAD DATA INFILE '{path}' {verb}INTO TABLE {table.name} CHARACTER SET binary{shape} ({names}){' SET ' if through else ''}{through}"))
     return steps
 
 
@@ -237,7 +243,83 @@ def prepared(draw, table, tables):
     return [*before, Statement(f"EXECUTE IMMEDIATE {quoted(inner.text)}", ordered=inner.ordered, warnings=inner.warnings, counts=inner.counts)]
 
 
+def by_subquery(draw, table, tables):
+    """UPDATE or DELETE of the rows that a subquery names."""
+    other = draw.choice(tables)
+    found = queries.pair(draw, table, other)
+    terms = assignments(draw, table, True)
+    if not found or not terms:
+        return delete(draw, table, tables)
+    left, right = (column.name for column in found)
+    inner = queries.condition(draw, other, "y.", used={found[1]})
+    test = draw.choice([f"{table.name}.{left} IN (SELECT y.{right} FROM {other.name} y WHERE {inner})",
+                        f"{table.name}.{left} NOT IN (SELECT y.{right} FROM {other.name} y WHERE {inner})",
+                        f"EXISTS (SELECT 1 FROM {other.name} y WHERE y.{right} = {table.name}.{left} AND {inner})"])
+    test += f" AND {queries.condition(draw, table, used={found[0]})}" if draw.random() < 0.7 else ""
+    text = f"UPDATE {table.name} SET {terms}" if draw.random() < 0.6 else f"DELETE FROM {table.name}"
+    return [*unpruned(table), Statement(f"{text} WHERE {test}", warnings=False)]
+
+
+def insert_forms(draw, table, tables):
+    """INSERT in its rarer forms."""
+    columns = writable(table)
+    counter = table.auto_increment()
+    verb = draw.choice(["INSERT INTO", "INSERT IGNORE INTO", "REPLACE INTO"])
+    if draw.random() < 0.1 and not counter:
+        return [Statement(f"{verb} {table.name} () VALUES ()")]
+    if draw.random() < 0.5:
+        return [Statement(f"{verb} {table.name} SET " + ", ".join(f"{column.name} = {value(draw, column)}" for column in columns))]
+    source = draw.choice(tables)
+    total = source.total_order()
+    if not total or source is table or counter:
+        return insert(draw, table, tables)
+    names = ", ".join(column.name for column in columns)
+    text = f" {table.name} ({names}) SELECT {', '.join(value(draw, column).replace('DEFAULT', 'NULL') for column in columns)} FROM {source.name}" \
+           f"{queries.where(draw, source)} ORDER BY {total} LIMIT 3"
+    if draw.random() < 0.5:
+        return [Statement(f"{verb}{text} RETURNING {table.names()}", ordered=True)]
+    if len(table.unique_keys()) > 1 or any("ON UPDATE" in column.default for column in table.columns):
+        return [Statement(verb + text)]
+    return [Statement(f"INSERT INTO{text} ON DUPLICATE KEY UPDATE {', '.join(upsert(draw, column) for column in draw.sample(columns, 1))}", counts=False, warnings=False)]
+
+
+def bulk(draw, table, tables):
+    """Rows enough for a page."""
+    if table.versioned:
+        return insert(draw, table, tables)
+    columns = writable(table)
+    terms = []
+    for column in columns:
+        if column.auto_increment:
+            terms.append("seq + 50")
+        elif column.family == "int":
+            terms.append(draw.choice(["seq % 100", "seq % 7", "101 - seq % 100"]))
+        elif column.family in ("text", "bytes") and column.length > 9 and (column.plain or column.family == "bytes"):
+            terms.append(f"CONCAT(seq % {draw.choice([10, 1000])}, {draw.choice(['1', 'REPEAT(seq % 3, 5)'])})")
+        else:
+            terms.append(f"ELT(1 + seq % 3, {', '.join(column.probe(draw) for _ in range(3))})" if column.family not in ("geometry", "bit") else column.probe(draw))
+    verb = draw.choice(["INSERT IGNORE", "REPLACE"])
+    return [Statement(f"{verb} INTO {table.name} ({', '.join(column.name for column in columns)}) SELECT {', '.join(terms)} FROM seq_1_to_{draw.choice([60, 120])} ORDER BY seq",
+                      warnings=False)]
+
+
+def of_partition(draw, table, tables):
+    """Changes that name the partitions they may touch."""
+    if not table.partition_names:
+        return insert(draw, table, tables)
+    *before, statement = draw.choice([insert, insert, update, delete])(draw, table, tables)
+    names = ", ".join(draw.sample(table.partition_names, draw.randint(1, min(2, len(table.partition_names)))))
+    text = re.sub(rf"^((?:INSERT|REPLACE|UPDATE|DELETE)(?: IGNORE)?(?: INTO| FROM)? {table.name})\b", rf"\1 PARTITION ({names})", statement.text)
+    return [*before, statement.with_text(text)]
+
+
+def change_of_text(draw, table, tables):
+    """Without parameters, as a block of statements wants it."""
+    return draw.choices([insert, update, delete, insert_select, by_subquery], [5, 4, 2, 1, 1])[0](draw, table, tables)
+
+
 def change(draw, table, tables, in_transaction):
     maker = draw.choices([insert, insert_generated if not in_transaction else insert, insert_select, update, update_joined, delete, delete_joined,
-                          load, prepared], [12, 2, 2, 8, 2, 4, 2, 1, 4])[0]
+                          load, prepared, by_subquery, insert_forms, of_partition],
+                         [24, 4, 4, 16, 4, 8, 4, 2, 8, 4, 4, 8 if table.partition_names else 0])[0]
     return maker(draw, table, tables)

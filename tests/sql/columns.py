@@ -1,6 +1,6 @@
 """Columns of every type of MariaDB 10.11, with pools of values: its boundaries, and few enough that rows meet each other."""
 
-from .text import WIDTHS, bytes_literal, ignores_punctuation, pads_in_keys_alone, text_literal
+from .text import WIDTHS, below_blank, bytes_literal, ignores_punctuation, pads_in_keys_alone, text_literal
 
 INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
 DATES = ["0000-00-00", "0000-01-01", "1000-01-01", "9999-12-31", "2000-00-00", "2000-01-00", "2024-02-29", "1970-01-01",
@@ -38,6 +38,7 @@ class Column:
         self.default = facts.get("default", "")
         self.check = facts.get("check", "")
         self.plain = facts.get("plain", True)       # text whose prefixes sort as the whole does
+        self.of_blob = False                        # generated from a BLOB or TEXT
         self.invisible = self.compressed = self.auto_increment = False
 
     @property
@@ -159,6 +160,8 @@ def _text(draw, name, collations):
     plain = draw.random() < 0.5
     if kind == "CHAR" and pads_in_keys_alone(collation):
         plain = "single"
+    elif kind == "CHAR" and below_blank(collation):
+        plain = True
     if ignores_punctuation(collation):
         plain = False
     pool = [text_literal(draw, charset, length, plain) for _ in range(14)]
@@ -174,7 +177,8 @@ def _bytes(draw, name, _):
     length = draw.choice([1, 2, 3, 8, 16, 20, 100, 255] + ([256, 600] if kind == "VARBINARY" else [])) if sized else 60
     pool = [bytes_literal(draw, length) for _ in range(12)]
     if kind in ("BLOB", "MEDIUMBLOB", "LONGBLOB"):
-        pool.append(f"REPEAT(x'{draw.choice(['00', 'ff', '61'])}', {draw.choice([255, 256, 768, 20000])})")
+        sizes = [255, 256, 768, 20000] + ([] if kind == "BLOB" else [70000])
+        pool.append(f"REPEAT(x'{draw.choice(['00', 'ff', '61'])}', {draw.choice(sizes)})")
     return Column(name, "bytes", f"{kind}({length})" if sized else kind, pool, length=length, key_bytes=length + 2 if sized else 0)
 
 
@@ -231,11 +235,21 @@ def _geometry(draw, name, _):
     return Column(name, "geometry", kind, [f"ST_GeomFromText('{shape}')" for shape in shapes], key_bytes=0, length=25)
 
 
+def blob(column):
+    return column.family in ("text", "bytes", "json", "geometry") and not column.key_bytes
+
+
 def make_generated(draw, name, columns):
     """A generated column over some column before it, by an expression that no value makes fail; None where none fits."""
     base = draw.choice(columns)
     if base.generated or base.family in ("geometry", "bit"):
         return None
+    column = _generated(draw, name, base)
+    column.of_blob = blob(base)
+    return column
+
+
+def _generated(draw, name, base):
     stored = draw.random() < 0.4
     pool = ["0", "1", "2", "3", "6", "-3"]
     if base.family == "text":

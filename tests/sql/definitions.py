@@ -7,7 +7,7 @@ import copy
 
 from . import queries, triggers
 from .columns import make_column, make_generated
-from .schema import make_hashed_key, make_key, make_partitions
+from .schema import make_hashed_key, make_key, make_partitions, storage
 from .statement import Statement
 
 
@@ -191,8 +191,10 @@ def partition_change(draw, table, collations):
     kind = draw.random()
     if kind < 0.4:
         return draw.choice([f"TRUNCATE PARTITION {name}", f"REBUILD PARTITION {name}", "REBUILD PARTITION ALL"]), None
-    if kind < 0.6 and len(table.partition_names) > 1:
+    if kind < 0.55 and len(table.partition_names) > 1:
         return f"DROP PARTITION {name}", lambda: table.partition_names.remove(name)
+    if kind < 0.6 and len(table.partition_names) > 1:
+        return f"CONVERT PARTITION {name} TO TABLE parted{draw.randrange(10**9)}", lambda: table.partition_names.remove(name)
     if table.partition_kind == "RANGE" and name == table.partition_names[-1]:
         new, bound = table.new_name("p"), draw.choice([60, 70, 200, 1000])
 
@@ -217,7 +219,41 @@ def system_versioning(draw, table, collations):
     return ("DROP" if table.versioned else "ADD") + " SYSTEM VERSIONING", then
 
 
-ACTIONS = [(add_column, 8), (drop_column, 5), (modify_column, 8), (rename_column, 3), (set_default, 3), (add_key, 10), (drop_key, 7), (rename_key, 2),
+def change_column(draw, table, collations):
+    """Another name, type and place in one clause."""
+    column = _pick(draw, [column for column in _free_columns(table) if not column.generated and not column.check and not column.compressed])
+    changed = make_column(draw, table.new_name("r"), collations)
+    place, _ = _place(draw, table) if draw.random() < 0.3 else ("", 0)
+    if f" AFTER {column.name}" == place:
+        place = ""
+    return f"CHANGE COLUMN {column.name} {changed.definition()}{place}", lambda: table.columns.__setitem__(table.columns.index(column), changed)
+
+
+def ignore_key(draw, table, collations):
+    key = _pick(draw, [key for key in table.keys if key.kind != "PRIMARY"])
+    return f"ALTER KEY {key.name} {'NOT IGNORED' if key.ignored else 'IGNORED'}", lambda: setattr(key, "ignored", not key.ignored)
+
+
+def check(draw, table, collations):
+    if table.checks and draw.random() < 0.5:
+        name = draw.choice(table.checks)
+        return f"DROP CONSTRAINT {name}", lambda: table.checks.remove(name)
+    column = _pick(draw, [column for column in table.columns if column.family in ("int", "decimal", "temporal")])
+    name = table.new_name("ck")
+    return f"ADD CONSTRAINT {name} CHECK ({column.name} IS NULL OR {column.name} {draw.choice(['<>', '<', '>='])} {column.probe(draw)})", \
+        lambda: table.checks.append(name)
+
+
+def options(draw, table, collations):
+    return draw.choice(["COMMENT 'z'" + storage(draw, 1), "ENGINE={engine}", "AVG_ROW_LENGTH = 100", "MAX_ROWS = 1000", "CHECKSUM = 1", "STATS_PERSISTENT = 1",
+                        "DEFAULT CHARACTER SET latin1", "STATS_SAMPLE_PAGES = 2" + storage(draw, 1), "COMMENT 'w'" + storage(draw, 1)]), None
+
+
+def sort_rows(draw, table, collations):
+    return f"ORDER BY {draw.choice([column for column in table.columns if column.family != 'geometry'] or [table.columns[0]]).name}", None
+
+
+ACTIONS = [(change_column, 3), (ignore_key, 3), (check, 2), (options, 3), (sort_rows, 0.5), (add_column, 8), (drop_column, 5), (modify_column, 8), (rename_column, 3), (set_default, 3), (add_key, 10), (drop_key, 7), (rename_key, 2),
            (change_primary, 4), (convert, 2), (force, 3), (repartition, 2), (system_versioning, 0.7)]
 
 
@@ -234,9 +270,10 @@ def alter(draw, table, collations, copies=False):
     if table.partitions and draw.random() < 0.35:
         actions = [partition_change]
     else:
-        actions = draw.choices([action for action, _ in ACTIONS], [weight for _, weight in ACTIONS], k=draw.choices([1, 2], [8, 1])[0])
-    if len(actions) == 2 and (repartition in actions or actions[0] is actions[1]):
-        actions = actions[:1]
+        actions = draw.choices([action for action, _ in ACTIONS], [weight for _, weight in ACTIONS], k=draw.choices([1, 2, 3, 4], [16, 3, 1, 1])[0])
+    alone = [action for action in actions if action in (repartition, system_versioning, change_primary, sort_rows)]
+    if alone and len(actions) > 1:
+        actions = alone[:1]
     made = []
     try:
         made = [action(draw, table, collations) for action in actions]
@@ -317,6 +354,9 @@ def handler(draw, table):
     for start, move in draw.choice([[("FIRST", "NEXT")], [("LAST", "PREV")], [("FIRST", "NEXT"), ("LAST", "PREV")]]):
         steps += [Statement(f"HANDLER h READ {name} {each} LIMIT {draw.randint(1, 3)}", warnings=False, ordered=True)
                   for each in [start, *[move] * draw.randint(0, 3)]]
+    if draw.random() < 0.3:
+        # The order of the rows themselves is the engine's.
+        steps.append(Statement("HANDLER h READ FIRST" + queries.where(draw, table, "", 0.5) + " LIMIT 10000", warnings=False))
     return [*steps, Statement("HANDLER h CLOSE")]
 
 

@@ -7,7 +7,7 @@ written by their keys.
 
 import random
 
-from . import changes, parameters, queries
+from . import changes, nested, parameters, queries
 from .statement import Statement
 from .world import ISOLATION, World
 
@@ -41,7 +41,7 @@ class Interleaved(World):
         if kind < 0.12:
             return self._boundary()
         if kind < 0.5:
-            return [queries.query(draw, table, tables) if draw.random() < 0.8 else self._locking(table)]
+            return [(nested if draw.random() < 0.2 else queries).query(draw, table, tables) if draw.random() < 0.8 else self._locking(table)]
         if not any(self.open) and kind < 0.8:
             return changes.change(draw, table, tables, True)
         columns = changes.writable(table)

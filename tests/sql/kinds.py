@@ -26,7 +26,7 @@ def kinds_of(statement):
         return ["checks of whole tables"]
     text = statement.text
     first = next(filter(None, (pattern.match(text) for pattern in BEGINNINGS)))
-    name = first.group() if len(first.group()) < 40 else " INTO OUTFILE"
+    name = "SELECT INTO OUTFILE" if first.group().endswith("OUTFILE") else first.group()
     name = re.sub(r" [a-z]+\d+\b", " KEY", name)
     return [name] + ["  with " + name for name, pattern in FEATURES.items() if pattern.search(text)]
 

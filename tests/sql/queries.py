@@ -62,9 +62,13 @@ def where(draw, table, alias="", chance=0.85, used=None):
 
 
 def hint(draw, table):
-    if not table.keys or draw.random() < 0.5:
+    usable = [key.usable_name() for key in table.keys if not key.ignored]
+    if not usable or not table.hints or draw.random() < 0.5:
         return ""
-    return f" FORCE INDEX ({draw.choice(table.keys).usable_name()})"
+    if draw.random() < 0.2:
+        chosen = ", ".join(draw.sample(usable, min(len(usable), draw.randint(1, 3))))
+        return f" {draw.choice(['USE', 'IGNORE', 'FORCE'])} INDEX {draw.choice(['', 'FOR JOIN ', 'FOR ORDER BY ', 'FOR GROUP BY '])}({chosen})"
+    return f" FORCE INDEX ({draw.choice(usable)})"
 
 
 def merges_right(table, column):

@@ -1,7 +1,7 @@
 """Random tables: columns, keys of every kind, partitions, system versioning. A `Table` is the generator's idea of what exists."""
 
-from .columns import make_column, make_generated
-from .text import WIDTHS, ignores_punctuation, pads_in_keys_alone
+from .columns import blob, make_column, make_generated
+from .text import WIDTHS, below_blank, ignores_punctuation, pads_in_keys_alone
 
 KEY_BYTES_MAX = 3072
 # Types by which RANGE COLUMNS, LIST COLUMNS and the hash of KEY may divide.
@@ -37,16 +37,19 @@ class Collations:
             charset, collation = self.choose(draw)
             if ignores_punctuation(collation) and any(column.plain for column in columns):
                 continue
+            if below_blank(collation) and any(not column.plain and column.type.startswith("CHAR(") for column in columns):
+                continue
             if charset != "big5" and (not pads_in_keys_alone(collation)
                                       or all(column.plain == "single" or not column.type.startswith("CHAR(") for column in columns)):
                 return charset, collation
 
 
 class Key:
-    """Parts are (column, prefix length or 0, descending). `hashed`: too long to be stored, so the server keeps a hash of it."""
+    """Parts are (column, prefix length or 0, descending). `hashed`: too long to be stored, so the server keeps a hash of it.
+    `ignored`: no plan uses it."""
 
     def __init__(self, kind, name, parts, hashed=False):
-        self.kind, self.name, self.parts, self.hashed = kind, name, parts, hashed
+        self.kind, self.name, self.parts, self.hashed, self.ignored = kind, name, parts, hashed, False
 
     def columns(self):
         return [column for column, _, __ in self.parts]
@@ -56,7 +59,7 @@ class Key:
                           for column, prefix, descending in self.parts)
         if self.kind == "PRIMARY":
             return f"PRIMARY KEY ({parts})"
-        return f"{self.kind} {self.name} ({parts})"
+        return f"{self.kind} {self.name} ({parts})" + (" IGNORED" if self.ignored else "")
 
     def usable_name(self):
         return "PRIMARY" if self.kind == "PRIMARY" else self.name
@@ -68,12 +71,14 @@ class Key:
 class Table:
     def __init__(self, name):
         self.name = name
-        self.columns, self.keys = [], []
+        self.columns, self.keys, self.checks = [], [], []
         self.partitions = ""
         self.partition_kind, self.partition_names = "", []
         self.partition_columns = []
         self.options = ""
         self.versioned = False
+        self.virtual_keys = True  # whether virtual columns may be in keys
+        self.hints = True       # whether a hint may name its keys
         self.next_number = 0
 
     def new_name(self, letter):
@@ -142,19 +147,25 @@ def key_part(draw, column, room):
     return (column, prefix, descending), cost + 1
 
 
-def blob(column):
-    return column.family in ("text", "bytes", "json", "geometry") and not column.key_bytes
+def storage(draw, chance):
+    """Options of Teak alone, which no answer shows."""
+    if draw.random() >= chance:
+        return ""
+    return draw.choice([f"{{teak: COMPRESSION={codec}}}" for codec in ("none", "lz4", "snappy", "zstd", "zlib", "lzma")]
+                       + ["{teak: PAGE_SIZE=4096}", "{teak: COMPRESSION=zstd PAGE_SIZE=8192}", "{teak: ROW_FORMAT=COMPRESSED}"])
 
 
 def make_key(draw, table, kind, columns=None, limit=None):
     candidates = list(columns or table.columns)
     draw.shuffle(candidates)
-    # By a key on a virtual column beside a primary key on the beginning of a BLOB, InnoDB computes the column from columns that it
-    # has not read, where rows are sorted by their positions; Teak and MyISAM give what the row holds.
+    # By a key on a virtual column InnoDB computes the column from columns that it has not read, where rows are sorted by their
+    # positions: with a primary key on the beginning of a BLOB, or where one is in the key, or the virtual column depends on one; Teak
+    # and MyISAM give what the row holds.
     if kind == "PRIMARY" and any(not column.stored for key in table.keys for column in key.columns()):
         candidates = [column for column in candidates if not blob(column)]
     if any(key.kind == "PRIMARY" and any(map(blob, key.columns())) for key in table.keys):
         candidates = [column for column in candidates if column.stored]
+    candidates = [column for column in candidates if column.stored or table.virtual_keys and not column.of_blob]
     if kind == "PRIMARY":
         candidates = [column for column in candidates if not column.generated and not column.invisible]
     parts, room = [], KEY_BYTES_MAX if limit is None else limit
@@ -162,6 +173,8 @@ def make_key(draw, table, kind, columns=None, limit=None):
     for column in candidates:
         if len(parts) == wanted:
             break
+        if any(blob(part) and not column.stored or blob(column) and not part.stored for part, _, __ in parts):
+            continue
         found = key_part(draw, column, room)
         if found:
             parts.append(found[0])
@@ -174,9 +187,9 @@ def make_hashed_key(draw, table):
     return Key("UNIQUE", table.new_name("k"), [(draw.choice(columns), 0, False)], hashed=True) if columns else None
 
 
-def make_table(draw, name, collations, versioned=False):
+def make_table(draw, name, collations, versioned=False, virtual_keys=True):
     table = Table(name)
-    table.versioned = versioned
+    table.versioned, table.virtual_keys = versioned, virtual_keys
     for _ in range(draw.choices([1, 2, 3, 4, 6, 8, 12], [1, 3, 5, 6, 5, 3, 1])[0]):
         column = make_column(draw, table.new_name("c"), collations)
         # The key must leave one column to the row that is neither generated nor invisible.
@@ -197,6 +210,7 @@ def make_table(draw, name, collations, versioned=False):
         table.options += " CHARACTER SET {} COLLATE {}".format(*collations.choose(draw))
     if draw.random() < 0.05:
         table.options += " COMMENT 'x'"
+    table.options += storage(draw, 0.3)
     return table
 
 
@@ -221,6 +235,7 @@ def _add_keys(draw, table, collations):
     for _ in range(draw.choices([0, 1, 2, 3, 5], [2, 4, 4, 2, 1])[0]):
         key = make_hashed_key(draw, table) if draw.random() < 0.1 else make_key(draw, table, "UNIQUE" if draw.random() < 0.3 else "KEY")
         if key:
+            key.ignored = draw.random() < 0.05
             table.keys.append(key)
 
 
@@ -269,5 +284,10 @@ def make_partitions(draw, table):
         if draw.random() < 0.7:
             names.append("pd")
             items.append("PARTITION pd DEFAULT")
+    sub = ""
+    if draw.random() < 0.25:
+        within = draw.choice(candidates)
+        sub = f" SUBPARTITION BY {draw.choice(['HASH', 'LINEAR HASH', 'KEY']) if within.family == 'int' else 'KEY'} ({within.name}) SUBPARTITIONS {draw.randint(1, 3)}"
+        table.partition_columns.append(within)
     table.partition_names = names
-    table.partitions = f" PARTITION BY {kind} ({column.name}) ({', '.join(items)})"
+    table.partitions = f" PARTITION BY {kind} ({column.name}){sub} ({', '.join(items)})"

@@ -153,5 +153,5 @@ def without_column(text, name):
 
 def script(statements):
     """What a person runs to see the difference; the engine is the session's default."""
-    return "\n".join(("" if not statement.session else "-- in another session: ") + statement.text.replace("{db}", "test").replace("{run}", "/tmp") + ";"
+    return "\n".join(("" if not statement.session else "-- in another session: ") + statement.text.replace("{db}", "test").replace("{run}", "/tmp").replace("{engine}", "TEAK") + ";"
                      + (f"  -- prepared, and executed with {statement.parameters}" if statement.parameters else "") for statement in statements)

@@ -2,7 +2,7 @@
 
 import random
 
-from . import changes, definitions, queries
+from . import changes, definitions, nested, periods, queries, scenes
 from .schema import make_table
 from .statement import Statement
 
@@ -12,12 +12,30 @@ MODES = [["", "STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_
           "TIME_ROUND_FRACTIONAL,STRICT_TRANS_TABLES"],
          ["STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE", "TRADITIONAL"],
          ["ALLOW_INVALID_DATES", "ALLOW_INVALID_DATES,STRICT_ALL_TABLES"]]
+SWITCHES = ["mrr", "mrr_cost_based", "mrr_sort_keys", "index_merge", "index_merge_union", "index_merge_sort_union", "index_merge_intersection",
+            "index_merge_sort_intersection", "index_condition_pushdown", "derived_merge", "derived_with_keys", "firstmatch", "loosescan", "materialization",
+            "semijoin", "subquery_cache", "outer_join_with_cache", "semijoin_with_cache", "join_cache_incremental", "join_cache_hashed",
+            "join_cache_bka", "optimize_join_buffer_size", "table_elimination", "extended_keys", "exists_to_in", "orderby_uses_equalities",
+            "condition_pushdown_for_derived", "split_materialized", "condition_pushdown_for_subquery", "rowid_filter", "condition_pushdown_from_having"]
+VARIABLES = {"join_cache_level": [0, 1, 3, 4, 6, 8, 8], "join_buffer_size": [65536], "mrr_buffer_size": [8192],
+             "max_length_for_sort_data": [4, 8192], "tmp_memory_table_size": [0], "optimizer_use_condition_selectivity": [1, 3, 5],
+             "eq_range_index_dive_limit": [1, 2], "optimizer_search_depth": [0, 1], "read_rnd_buffer_size": [1024]}
 ISOLATION = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
 # A sort key shorter than the value leaves the order of long values open; more warnings than are kept leave open which are.
 SETTINGS = ["SET NAMES utf8mb4", "SET timestamp = 1700000000", "SET max_sort_length = 32768", "SET sort_buffer_size = 16777216", "SET max_error_count = 5000",
             "SET time_zone = '+00:00'", "SET default_tmp_storage_engine = InnoDB", "SET system_versioning_alter_history = KEEP",
             # InnoDB's own limit on the length of a row: an error of the engine, avoided by taking the warning.
             "SET innodb_strict_mode = OFF"]
+
+
+def plans(draw):
+    """Settings of the optimizer, which may change no answer: in half the worlds those that the server comes with."""
+    if draw.random() < 0.5:
+        return []
+    switches = [f"{name}={draw.choice(['on', 'off'])}" for name in SWITCHES if draw.random() < 0.4]
+    made = [f"SET optimizer_switch = '{','.join(switches)}'"] if switches else []
+    made += [f"SET {name} = {draw.choice(values)}" for name, values in VARIABLES.items() if draw.random() < 0.3]
+    return made
 
 
 class World:
@@ -28,10 +46,15 @@ class World:
         self.transaction = False
         self.modes = self.draw.choices(MODES, [4, 2, 2])[0]
         self.mode = self.draw.choice(self.modes)
+        self.first_mode = self.mode
+        self.plans = plans(random.Random(seed + " plans"))
+        # Where InnoDB sorts positions (see make_key()), and where it reads rows in their order, it finds nothing by keys on virtual columns.
+        self.virtual_keys = not any("mrr=on" in text or "max_length_for_sort_data" in text for text in self.plans)
         self.clock = 0
+        self.bulky = self.draw.random() < 0.1
 
     def settings(self):
-        return [Statement(text) for text in [*SETTINGS, f"SET sql_mode = '{self.mode}'"]]
+        return [Statement(text) for text in [*SETTINGS, *self.plans, f"SET sql_mode = '{self.first_mode}'"]]
 
     def batches(self):
         """Lists of statements. After each list the model is right again: a change of a table is the last of its list."""
@@ -50,13 +73,13 @@ class World:
             yield batch
             if self.draw.random() < 0.12:
                 yield self.verify()
-        if self.transaction:
+        while self.transaction:
             yield self._end_transaction()
         yield self.verify()
 
     def _create(self):
         for number in range(self.draw.choices([1, 2, 3], [3, 4, 2])[0]):
-            table = make_table(self.draw, f"t{number}", self.collations, versioned=self.versioned and self.draw.random() < 0.1)
+            table = make_table(self.draw, f"t{number}", self.collations, versioned=self.versioned and self.draw.random() < 0.1, virtual_keys=self.virtual_keys)
             yield [Statement(table.create(), then=lambda table=table: self.tables.append(table))]
             if table in self.tables:
                 yield changes.insert(self.draw, table, self.tables, rows=self.draw.randint(3, 20))
@@ -70,10 +93,12 @@ class World:
             # Two changes of one row at the same instant are one to the history.
             self.clock += 1
             made.append(Statement(f"SET timestamp = {1700000000 + self.clock}.{draw.randrange(10**6):06}"))
+        if self.bulky and draw.random() < 0.01:
+            return changes.bulk(draw, table, self.tables)
         if kind < 0.42:
             return [*made, *changes.change(draw, table, self.tables, self.transaction)]
         if kind < 0.89:
-            return [queries.query(draw, table, self.tables)]
+            return [(nested if draw.random() < 0.3 else queries).query(draw, table, self.tables)]
         if kind < 0.95:
             return self._transaction_step()
         if kind < 0.955:
@@ -83,6 +108,12 @@ class World:
             return []
         if kind < 0.965:
             return definitions.other(draw, table, self.tables)
+        if kind < 0.969:
+            return periods.scene(draw, self.collations)
+        if kind < 0.974:
+            return draw.choice([scenes.view, scenes.sequence, scenes.block, scenes.block, scenes.routine, scenes.temporary, scenes.locked])(draw, table, self.tables)
+        if kind < 0.977:
+            return scenes.upkeep(draw, table, self.tables)
         if kind < 0.99 and self.alters:
             # A copy refuses old zero dates that the mode does not allow, a change in place does not look at them.
             copies = "NO_ZERO" in self.mode or self.mode == "TRADITIONAL"
@@ -95,7 +126,8 @@ class World:
             # In a transaction that changed rows, InnoDB misses them when it sorts by a key on a virtual column.
             if any(not column.stored for table in self.tables for key in table.keys for column in key.columns()):
                 return []
-            self.transaction = draw.choices(["START TRANSACTION", "BEGIN", "XA"], [3, 3, 1])[0]
+            self.transaction = draw.choices(["START TRANSACTION", "BEGIN", "XA", "SET autocommit = 0", "START TRANSACTION READ ONLY",
+                                             "START TRANSACTION WITH CONSISTENT SNAPSHOT"], [6, 6, 2, 2, 1, 1])[0]
             begin = "XA START '{db}'" if self.transaction == "XA" else self.transaction
             # Below REPEATABLE READ the server checks InnoDB's hashed keys after the write, with a REPLACE that fails and an UPDATE
             # IGNORE that it does not support.
@@ -111,7 +143,11 @@ class World:
         draw, kind = self.draw, self.transaction
         self.transaction = False
         if kind != "XA":
-            return [Statement(draw.choice(["COMMIT", "ROLLBACK"]))]
+            if draw.random() < 0.1:
+                self.transaction = kind
+                return [Statement(draw.choice(["COMMIT AND CHAIN", "ROLLBACK AND CHAIN"]))]
+            ended = [Statement(draw.choice(["COMMIT", "ROLLBACK"]))]
+            return [*ended, Statement("SET autocommit = 1")] if kind == "SET autocommit = 0" else ended
         prepared = [Statement("XA PREPARE '{db}'"), Statement(draw.choice(["XA COMMIT '{db}'", "XA ROLLBACK '{db}'"]))]
         return [Statement("XA END '{db}'"), *draw.choice([prepared, [Statement("XA COMMIT '{db}' ONE PHASE")], [Statement("XA ROLLBACK '{db}'")]])]
 
@@ -122,6 +158,8 @@ class World:
             names = table.names()
             steps.append(Statement(f"SELECT {names} FROM {table.name}", warnings=False, checks=True))
             for key in table.keys:
+                if key.ignored:
+                    continue
                 index, parts = key.usable_name(), key.columns()
                 down = self.draw.random() < 0.5
                 order = ", ".join(column.name + (" DESC" if descending != down else "") for column, _, descending in key.parts)

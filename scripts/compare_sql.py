@@ -158,6 +158,8 @@ def go(options):
     Path(options.directory).mkdir(parents=True, exist_ok=True)
     server = Server(Path(options.directory) / "server", [f"--cache={options.cache}", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=64M",
                                                          "--loose-teak-commit-sync=OFF", "--max-connections=200", "--local-infile=1",
+                                                         # Rows come from memtables and from pages.
+                                                         "--loose-teak-checkpoint-period=1", "--loose-teak-open-files=200",
                                                          "--table-open-cache=400", *options.server_option])
     server.stop()
     server.start()

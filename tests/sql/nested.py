@@ -1,7 +1,7 @@
 """Random SELECTs of more than one level: derived tables, WITH, subqueries that compare, rollups, lists, JSON, partitions by name."""
 
 from . import queries
-from .queries import COMPARABLE, condition, hint, merges_right, pair, some_columns, where
+from .queries import COMPARABLE, condition, hint, merges_right, pair, some_columns, subquery_pair, where
 from .statement import Statement
 
 
@@ -39,7 +39,7 @@ def recursive(draw, table, tables):
 
 def comparing(draw, table, tables):
     other = draw.choice(tables)
-    found = pair(draw, table, other)
+    found = subquery_pair(draw, table, other)
     if found is None:
         return queries.plain(draw, table, tables)
     left, right = (column.name for column in found)

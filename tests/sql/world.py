@@ -43,7 +43,7 @@ class World:
         self.draw = random.Random(seed)
         self.collations, self.statements, self.alters = collations, statements, alters
         self.tables, self.versioned = [], versioned
-        self.transaction = False
+        self.transaction, self.savepoints = False, []
         self.modes = self.draw.choices(MODES, [4, 2, 2])[0]
         self.mode = self.draw.choice(self.modes)
         self.first_mode = self.mode
@@ -95,24 +95,24 @@ class World:
             made.append(Statement(f"SET timestamp = {1700000000 + self.clock}.{draw.randrange(10**6):06}"))
         if self.bulky and draw.random() < 0.01:
             return changes.bulk(draw, table, self.tables)
-        if kind < 0.42:
+        if kind < 0.4:
             return [*made, *changes.change(draw, table, self.tables, self.transaction)]
-        if kind < 0.89:
+        if kind < 0.85:
             return [(nested if draw.random() < 0.3 else queries).query(draw, table, self.tables)]
-        if kind < 0.95:
+        if kind < 0.91:
             return self._transaction_step()
-        if kind < 0.955:
+        if kind < 0.915:
             self.mode = draw.choice(self.modes)
             return [Statement(f"SET sql_mode = '{self.mode}'")]
         if self.transaction:
             return []
-        if kind < 0.965:
+        if kind < 0.93:
             return definitions.other(draw, table, self.tables)
-        if kind < 0.969:
+        if kind < 0.935:
             return periods.scene(draw, self.collations)
-        if kind < 0.974:
+        if kind < 0.945:
             return draw.choice([scenes.view, scenes.sequence, scenes.block, scenes.block, scenes.routine, scenes.temporary, scenes.locked])(draw, table, self.tables)
-        if kind < 0.977:
+        if kind < 0.95:
             return scenes.upkeep(draw, table, self.tables)
         if kind < 0.99 and self.alters:
             # A copy refuses old zero dates that the mode does not allow, a change in place does not look at them.
@@ -134,14 +134,16 @@ class World:
             hashed = any(key.hashed for table in self.tables for key in table.keys)
             return [Statement(f"SET TRANSACTION ISOLATION LEVEL {draw.choice(ISOLATION[2:] if hashed else ISOLATION)}"), Statement(begin)]
         if draw.random() < 0.5:
-            name = draw.choice(["a", "b"])
             # A savepoint that does not exist is an error on both engines.
-            return [Statement(draw.choice(["SAVEPOINT ", "SAVEPOINT ", "ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "]) + name)]
+            if not self.savepoints or draw.random() < 0.4:
+                self.savepoints.append(draw.choice(["a", "b", "c"]))
+                return [Statement("SAVEPOINT " + self.savepoints[-1])]
+            return [Statement(draw.choice(["ROLLBACK TO SAVEPOINT ", "ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "]) + draw.choice(self.savepoints))]
         return self._end_transaction()
 
     def _end_transaction(self):
         draw, kind = self.draw, self.transaction
-        self.transaction = False
+        self.transaction, self.savepoints = False, []
         if kind != "XA":
             if draw.random() < 0.1:
                 self.transaction = kind

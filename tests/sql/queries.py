@@ -23,6 +23,10 @@ def condition(draw, table, alias="", depth=0, used=None):
     if depth < 2 and kind < 0.3:
         joined = f" {draw.choice(['AND', 'AND', 'OR'])} ".join(condition(draw, table, alias, depth + 1, used) for _ in range(draw.randint(2, 3)))
         return f"NOT ({joined})" if draw.random() < 0.1 else f"({joined})"
+    if kind > 0.85 and table.keys:
+        found = by_key(draw, table, alias, used)
+        if found:
+            return found
     if kind < 0.75 and table.keys:
         column = draw.choice(draw.choice(table.keys).columns())
     else:
@@ -31,6 +35,21 @@ def condition(draw, table, alias="", depth=0, used=None):
         column = draw.choice(sorted(used, key=lambda other: other.name))
     used.add(column)
     return atom(draw, column, alias + column.name)
+
+
+def by_key(draw, table, alias, used):
+    """On the first columns of one key: equal and then a range, or rows of values. None where that does not fit."""
+    columns = list(dict.fromkeys(draw.choice(table.keys).columns()))[:draw.randint(2, 3)]
+    if len(columns) < 2 or any(column.family not in COMPARABLE for column in columns) \
+            or any(loses_edge(table, column, used.union(columns)) for column in columns):
+        return None
+    used.update(columns)
+    if draw.random() < 0.3:
+        rows = ", ".join(f"({', '.join(column.probe(draw) for column in columns)})" for _ in range(draw.randint(1, 3)))
+        return f"({', '.join(alias + column.name for column in columns)}) IN ({rows})"
+    *first, last = columns
+    terms = [f"{alias}{column.name} {draw.choice(['=', '=', '<=>'])} {column.probe(draw)}" for column in first]
+    return f"({' AND '.join(terms)} AND {atom(draw, last, alias + last.name)})"
 
 
 def beyond_like(column):

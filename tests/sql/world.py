@@ -95,20 +95,20 @@ class World:
             made.append(Statement(f"SET timestamp = {1700000000 + self.clock}.{draw.randrange(10**6):06}"))
         if self.bulky and draw.random() < 0.01:
             return changes.bulk(draw, table, self.tables)
-        if kind < 0.4:
+        if kind < 0.39:
             return [*made, *changes.change(draw, table, self.tables, self.transaction)]
-        if kind < 0.85:
+        if kind < 0.83:
             return [(nested if draw.random() < 0.3 else queries).query(draw, table, self.tables)]
-        if kind < 0.91:
+        if kind < 0.89:
             return self._transaction_step()
-        if kind < 0.915:
+        if kind < 0.895:
             self.mode = draw.choice(self.modes)
             return [Statement(f"SET sql_mode = '{self.mode}'")]
         if self.transaction:
             return []
-        if kind < 0.93:
+        if kind < 0.915:
             return definitions.other(draw, table, self.tables)
-        if kind < 0.935:
+        if kind < 0.922:
             return periods.scene(draw, self.collations)
         if kind < 0.945:
             return draw.choice([scenes.view, scenes.sequence, scenes.block, scenes.block, scenes.routine, scenes.temporary, scenes.locked])(draw, table, self.tables)
@@ -173,6 +173,10 @@ class World:
                 covered = ", ".join(column.name for column in parts)
                 steps.append(Statement(f"SELECT {covered} FROM {table.name} FORCE INDEX ({index})", warnings=False, checks=True))
             steps.append(Statement(f"CHECK TABLE {table.name} EXTENDED", checks=True))
+            if self.draw.random() < 0.3:
+                steps.append(Statement(f"SHOW FULL COLUMNS FROM {table.name}", checks=True))
+                steps.append(Statement("SELECT index_name, seq_in_index, column_name, collation, sub_part, non_unique, nullable, index_type, ignored FROM "
+                                       f"information_schema.statistics WHERE table_schema = DATABASE() AND table_name = '{table.name}'", checks=True))
             # The server's checksum takes in the null bits of virtual columns, which it does not compute for it, and of BIT
             # columns those that stand among them, which InnoDB leaves as they were when the column is NULL. InnoDB leaves
             # stored generated columns out; Aria and MyISAM do not, nor does Teak.

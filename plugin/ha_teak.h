@@ -132,6 +132,7 @@ class ha_teak final : public handler {
   int multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
                             HANDLER_BUFFER *buffer) override;
   int multi_range_read_next(range_id_t *range) override;
+  uint order_of_ranges() const;
   ha_rows multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter, uint count, uint *buffer_bytes,
                                       uint *mode, Cost_estimate *cost) override;
   ha_rows multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,

@@ -47,6 +47,10 @@ int ha_teak::check_pushed_filter(teak_slice primary) {
 
 /* ---- many ranges ---- */
 
+/* ha_partition gives all partitions one and the same buffer when the key that it asked about last needs none, whichever key is
+   read then: they would overwrite each other's positions and rows would be missing. So partitions read range by range. */
+uint ha_teak::order_of_ranges() const { return table->part_info != nullptr ? HA_MRR_USE_DEFAULT_IMPL : 0; }
+
 int ha_teak::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
                                    HANDLER_BUFFER *buffer) {
   return multi_range_.dsmrr_init(this, ranges, parameter, count, mode, buffer);
@@ -60,12 +64,14 @@ ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, voi
   settle_locks();
   // Rows are locked as they are met: their order is not ours to change.
   if (locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
+  *mode |= order_of_ranges();
   return multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);
 }
 
 ha_rows ha_teak::multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,
                                        Cost_estimate *cost) {
   multi_range_.init(this, table);
+  *mode |= order_of_ranges();
   return multi_range_.dsmrr_info(key, ranges, keys, key_parts, buffer_bytes, mode, cost);
 }
 

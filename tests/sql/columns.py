@@ -1,6 +1,6 @@
 """Columns of every type of MariaDB 10.11, with pools of values: its boundaries, and few enough that rows meet each other."""
 
-from .text import WIDTHS, below_blank, bytes_literal, ignores_punctuation, pads_in_keys_alone, text_literal
+from .text import WIDTHS, below_blank, bytes_literal, pads_in_keys_alone, text_literal
 
 INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 64}
 DATES = ["0000-00-00", "0000-01-01", "1000-01-01", "9999-12-31", "2000-00-00", "2000-01-00", "2024-02-29", "1970-01-01",
@@ -162,8 +162,6 @@ def _text(draw, name, collations):
         plain = "single"
     elif kind == "CHAR" and below_blank(collation):
         plain = True
-    if ignores_punctuation(collation):
-        plain = False
     pool = [text_literal(draw, charset, length, plain) for _ in range(14)]
     if kind.endswith("TEXT") and kind != "TINYTEXT" or length > 255:
         pool.append(f"REPEAT({text_literal(draw, charset, 2, plain)}, {draw.choice([100, 128, 300]) if sized else draw.choice([256, 1000, 9000])})")

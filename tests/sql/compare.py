@@ -54,6 +54,15 @@ class Pair:
         self.replace = self.names[1].encode(), self.names[0].encode()
 
     def close(self):
+        for sessions in (self.sessions, self.others) if self.others else ():
+            for session, name in zip(sessions, self.names):
+                try:
+                    # What is prepared would outlive the session, with its locks.
+                    for turn in range(2):
+                        session.run(f"XA END '{name}{turn}'")
+                        session.run(f"XA ROLLBACK '{name}{turn}'")
+                except Lost:
+                    pass  # the server has gone, and it was told
         for session in self.sessions + self.others:
             session.close()
 

@@ -24,7 +24,7 @@ class Interleaved(World):
     def _next(self):
         if self.draw.random() < 0.4:
             self.turn = 1 - self.turn
-        made = self._step()
+        made = self._step() if self.open[self.turn] != "prepared" else self._end()
         for statement in made:
             # How often a failed lock is told in the warnings is open.
             statement.session, statement.locks, statement.warnings = self.turn, True, False
@@ -62,22 +62,35 @@ class Interleaved(World):
     def _boundary(self):
         draw = self.draw
         if not self.open[self.turn]:
-            self.open[self.turn] = True
-            begin = draw.choice(["START TRANSACTION", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "BEGIN"])
+            begin = draw.choice(["START TRANSACTION", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "BEGIN", f"XA START '{{db}}{self.turn}'"])
+            self.open[self.turn] = "XA" if begin.startswith("XA") else "plain"
             return [Statement(f"SET TRANSACTION ISOLATION LEVEL {draw.choice(ISOLATION)}"), Statement(begin, warnings=False)]
         if draw.random() < 0.4:
             return [Statement(draw.choice(["SAVEPOINT ", "ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "]) + draw.choice(["a", "b"]))]
-        self.open[self.turn] = False
-        return [Statement(draw.choice(["COMMIT", "COMMIT", "ROLLBACK"]))]
+        return self._end()
+
+    def _end(self):
+        """Ends the transaction of this turn, or prepares it, so that the other session meets it prepared."""
+        state, self.open[self.turn] = self.open[self.turn], False
+        if state == "plain":
+            return [Statement(self.draw.choice(["COMMIT", "COMMIT", "ROLLBACK"]))]
+        name = f"'{{db}}{self.turn}'"
+        if state == "prepared":
+            return [Statement(f"XA {self.draw.choice(['COMMIT', 'COMMIT', 'ROLLBACK'])} {name}")]
+        if self.draw.random() < 0.3:
+            return [Statement(f"XA END {name}"), Statement(f"XA COMMIT {name} ONE PHASE")]
+        self.open[self.turn] = "prepared"
+        return [Statement(f"XA END {name}"), Statement(f"XA PREPARE {name}")]
 
     def verify(self):
         """Both sessions end their transactions before the tables are compared."""
-        ends = []
-        for turn in range(2):
-            if self.open[turn]:
-                self.open[turn] = False
-                ends.append(Statement(self.draw.choice(["COMMIT", "ROLLBACK"])))
-                ends[-1].session = turn
+        ends, turn = [], self.turn
+        for self.turn in range(2):
+            while self.open[self.turn]:
+                for statement in self._end():
+                    statement.session = self.turn
+                    ends.append(statement)
+        self.turn = turn
         return [*ends, *super().verify()]
 
 

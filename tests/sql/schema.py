@@ -1,7 +1,7 @@
 """Random tables: columns, keys of every kind, partitions, system versioning. A `Table` is the generator's idea of what exists."""
 
 from .columns import blob, make_column, make_generated
-from .text import WIDTHS, below_blank, ignores_punctuation, pads_in_keys_alone
+from .text import WIDTHS, below_blank, pads_in_keys_alone, sorts_by_levels
 
 KEY_BYTES_MAX = 3072
 # Types by which RANGE COLUMNS, LIST COLUMNS and the hash of KEY may divide.
@@ -35,7 +35,7 @@ class Collations:
         """Another collation for text columns whose values stay."""
         while True:
             charset, collation = self.choose(draw)
-            if ignores_punctuation(collation) and any(column.plain for column in columns):
+            if sorts_by_levels(collation) and any(column.plain for column in columns):
                 continue
             if below_blank(collation) and any(not column.plain and column.type.startswith("CHAR(") for column in columns):
                 continue
@@ -78,6 +78,7 @@ class Table:
         self.options = ""
         self.versioned = False
         self.virtual_keys = True  # whether virtual columns may be in keys
+        self.divisible = True     # whether it may have partitions
         self.hints = True       # whether a hint may name its keys
         self.next_number = 0
 
@@ -127,14 +128,15 @@ def key_part(draw, column, room):
     # InnoDB leaves an index's entry of virtual text as it was when the new text is equal by the collation.
     if column.family == "text" and column.generated and not column.stored:
         return None
-    if not column.plain and not column.key_bytes or column.compressed or column.family == "json" and draw.random() < 0.5:
+    prefixes = column.plain and not (column.family == "text" and sorts_by_levels(column.collation))
+    if not prefixes and not column.key_bytes or column.compressed or column.family == "json" and draw.random() < 0.5:
         return None
     descending = draw.random() < 0.25
     width = WIDTHS.get(column.charset, 1) if column.family == "text" else 1
     prefix = 0
     if column.family in ("text", "bytes", "json", "geometry") and not column.generated:
-        if not column.key_bytes or column.key_bytes > room or (column.length > 2 and column.plain and draw.random() < 0.2):
-            if not column.plain:
+        if not column.key_bytes or column.key_bytes > room or (column.length > 2 and prefixes and draw.random() < 0.2):
+            if not prefixes:
                 return None
             most = min(column.length - (1 if column.key_bytes else 0), room // width)
             if most < 1:
@@ -187,9 +189,9 @@ def make_hashed_key(draw, table):
     return Key("UNIQUE", table.new_name("k"), [(draw.choice(columns), 0, False)], hashed=True) if columns else None
 
 
-def make_table(draw, name, collations, versioned=False, virtual_keys=True):
+def make_table(draw, name, collations, versioned=False, virtual_keys=True, divisible=True):
     table = Table(name)
-    table.versioned, table.virtual_keys = versioned, virtual_keys
+    table.versioned, table.virtual_keys, table.divisible = versioned, virtual_keys, divisible
     for _ in range(draw.choices([1, 2, 3, 4, 6, 8, 12], [1, 3, 5, 6, 5, 3, 1])[0]):
         column = make_column(draw, table.new_name("c"), collations)
         # The key must leave one column to the row that is neither generated nor invisible.
@@ -246,6 +248,8 @@ def _allowed(table, column):
 
 
 def make_partitions(draw, table):
+    if not table.divisible:
+        return
     candidates = [column for column in table.columns if _allowed(table, column) and column.key_bytes]
     if table.versioned and draw.random() < 0.5:
         table.partitions = " PARTITION BY SYSTEM_TIME (PARTITION ph HISTORY, PARTITION pc CURRENT)"

@@ -49,6 +49,8 @@ class World:
         self.first_mode = self.mode
         self.plans = plans(random.Random(seed + " plans"))
         # Where InnoDB sorts positions (see make_key()), and where it reads rows in their order, it finds nothing by keys on virtual columns.
+        # In partitions InnoDB misses rows with it: ha_partition gives all of them one buffer for the rows' positions.
+        self.divisible = not any("mrr=on" in text for text in self.plans)
         self.virtual_keys = not any("mrr=on" in text or "max_length_for_sort_data" in text for text in self.plans)
         self.clock = 0
         self.bulky = self.draw.random() < 0.1
@@ -79,7 +81,8 @@ class World:
 
     def _create(self):
         for number in range(self.draw.choices([1, 2, 3], [3, 4, 2])[0]):
-            table = make_table(self.draw, f"t{number}", self.collations, versioned=self.versioned and self.draw.random() < 0.1, virtual_keys=self.virtual_keys)
+            table = make_table(self.draw, f"t{number}", self.collations, versioned=self.versioned and self.draw.random() < 0.1, virtual_keys=self.virtual_keys,
+                               divisible=self.divisible)
             yield [Statement(table.create(), then=lambda table=table: self.tables.append(table))]
             if table in self.tables:
                 yield changes.insert(self.draw, table, self.tables, rows=self.draw.randint(3, 20))

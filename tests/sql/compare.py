@@ -97,8 +97,11 @@ class Pair:
         return self.others
 
     def end(self):
+        # What they hold open or locked would keep the databases.
         for session in self.others:
             session.run("ROLLBACK")
+            session.close()
+        self.others = []
         for session, name in zip(self.sessions, self.names):
             session.run(f"DROP DATABASE {name}")
 

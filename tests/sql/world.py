@@ -49,6 +49,8 @@ class World:
         self.first_mode = self.mode
         self.plans = plans(random.Random(seed + " plans"))
         # Where InnoDB sorts positions (see make_key()), and where it reads rows in their order, it finds nothing by keys on virtual columns.
+        # Hash joins lose pairs of NULL, which <=> makes equal: MyISAM and Aria too.
+        self.hash_joins = any("join_cache_level" in text for text in self.plans)
         # In partitions InnoDB misses rows with it: ha_partition gives all of them one buffer for the rows' positions.
         self.divisible = not any("mrr=on" in text for text in self.plans)
         self.virtual_keys = not any("mrr=on" in text or "max_length_for_sort_data" in text for text in self.plans)
@@ -72,6 +74,8 @@ class World:
                 if made and made[-1].then:
                     break
             done += len(batch)
+            for statement in batch if self.hash_joins else ():
+                statement.text = statement.text.replace(" <=> y.", " = y.").replace(" <=> d.", " = d.")
             yield batch
             if self.draw.random() < 0.12:
                 yield self.verify()

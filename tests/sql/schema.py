@@ -189,7 +189,7 @@ def make_hashed_key(draw, table):
     return Key("UNIQUE", table.new_name("k"), [(draw.choice(columns), 0, False)], hashed=True) if columns else None
 
 
-def make_table(draw, name, collations, versioned=False, virtual_keys=True, divisible=True):
+def make_table(draw, name, collations, versioned=False, virtual_keys=True, divisible=True, compressible=True):
     table = Table(name)
     table.versioned, table.virtual_keys, table.divisible = versioned, virtual_keys, divisible
     for _ in range(draw.choices([1, 2, 3, 4, 6, 8, 12], [1, 3, 5, 6, 5, 3, 1])[0]):
@@ -197,7 +197,7 @@ def make_table(draw, name, collations, versioned=False, virtual_keys=True, divis
         # The key must leave one column to the row that is neither generated nor invisible.
         if not table.columns:
             column.invisible = False
-        if column.family in ("text", "bytes") and draw.random() < 0.05 and not column.type.startswith(("CHAR", "BINARY")):
+        if compressible and column.family in ("text", "bytes") and draw.random() < 0.05 and not column.type.startswith(("CHAR", "BINARY")):
             column.compressed = True
         table.columns.append(column)
     if draw.random() < 0.35:

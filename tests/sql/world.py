@@ -49,6 +49,8 @@ class World:
         self.first_mode = self.mode
         self.plans = plans(random.Random(seed + " plans"))
         # Where InnoDB sorts positions (see make_key()), and where it reads rows in their order, it finds nothing by keys on virtual columns.
+        # The server crashes over COMPRESSED columns in its temporary tables on disk, whichever engine they come from.
+        self.compressible = not any("tmp_memory_table_size" in text for text in self.plans)
         # Hash joins lose pairs of NULL, which <=> makes equal: MyISAM and Aria too.
         self.hash_joins = any("join_cache_level" in text for text in self.plans)
         # In partitions InnoDB misses rows with it: ha_partition gives all of them one buffer for the rows' positions.
@@ -86,7 +88,7 @@ class World:
     def _create(self):
         for number in range(self.draw.choices([1, 2, 3], [3, 4, 2])[0]):
             table = make_table(self.draw, f"t{number}", self.collations, versioned=self.versioned and self.draw.random() < 0.1, virtual_keys=self.virtual_keys,
-                               divisible=self.divisible)
+                               divisible=self.divisible, compressible=self.compressible)
             yield [Statement(table.create(), then=lambda table=table: self.tables.append(table))]
             if table in self.tables:
                 yield changes.insert(self.draw, table, self.tables, rows=self.draw.randint(3, 20))

@@ -104,7 +104,7 @@ static MYSQL_SYSVAR_ULONGLONG(log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | 
 
 static MYSQL_SYSVAR_UINT(open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Index and log files that Teak keeps open; more are closed and opened again as they are needed. "
-                         "0 is half of open_files_limit",
+                         "0 is half of open_files_limit; the most is three quarters of it",
                          nullptr, nullptr, 0, 0, UINT_MAX32, 0);
 
 static MYSQL_SYSVAR_ULONGLONG(max_lock_memory, max_lock_memory, PLUGIN_VAR_RQCMDARG,
@@ -168,7 +168,13 @@ void fill_options(teak_options *options) {
   options->commit_sync = 1;  // sessions decide
   options->log_sync_period_milliseconds = log_sync_period(fsync_log_period);
   options->lock_timeout_milliseconds = THDVAR(nullptr, lock_timeout);
-  if (open_files == 0) open_files = static_cast<uint>(std::min<ulong>(std::max(open_files_limit / 2, 16UL), UINT_MAX32));
+  // Connections, definitions and the server's own files need descriptors as well.
+  const ulong most = std::max(open_files_limit - open_files_limit / 4, 16UL);
+  if (open_files > most)
+    sql_print_warning("TEAK: teak_open_files=%u leaves the server too few of open_files_limit=%lu; %lu are used", open_files,
+                      open_files_limit, most);
+  const ulong wanted = open_files == 0 ? std::max(open_files_limit / 2, 16UL) : std::min<ulong>(open_files, most);
+  open_files = static_cast<uint>(std::min<ulong>(wanted, UINT_MAX32));
   options->open_files = open_files;
   options->lock_bytes_max = max_lock_memory;
 }

@@ -41,7 +41,8 @@ int ha_teak::info(uint what) {
     stats.create_time = 0;
     char frm[FN_REFLEN];
     struct stat about;
-    fn_format(frm, name_.c_str(), "", reg_ext, MY_UNPACK_FILENAME | MY_APPEND_EXT);
+    // Not by the handler's own name: a partition has no definition of its own.
+    fn_format(frm, table_share->normalized_path.str, "", reg_ext, MY_UNPACK_FILENAME | MY_APPEND_EXT);
     if (::stat(frm, &about) == 0) stats.create_time = about.st_ctime;
   }
   if (what & HA_STATUS_AUTO) {

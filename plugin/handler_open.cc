@@ -27,6 +27,12 @@ int ha_teak::open(const char *name, int, uint) {
     return error;
   }
 
+  // A temporary table may be made, and filled, in a transaction that has its snapshot already.
+  if (table_share->tmp_table != NO_TMP_TABLE) {
+    teak_status status = teak_table_serve_older_snapshots(share_->table());
+    if (status != TEAK_OK) return failure(status);
+  }
+
   new_.resize(share_->indexes());
   old_.resize(share_->indexes());
   entries_.resize(share_->indexes());

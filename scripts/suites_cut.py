@@ -60,8 +60,8 @@ def touched(tests: Path, changed: set[Path]) -> list[str]:
     """Of the tests below a directory, as SUITE.TEST, those that are of the changed files or include one, however deep."""
     sourced = {path: {Path(name.decode("latin-1")).name for name in SOURCE.findall(path.read_bytes())}
                for path in tests.rglob("*") if path.suffix in (".test", ".inc") and path.is_file()}
-    names = {path.name for path in changed if path.suffix == ".inc"}
-    while new := {path.name for path, includes in sourced.items() if path.suffix == ".inc" and includes & names} - names:
+    names = {path.name for path in changed}
+    while new := {path.name for path, includes in sourced.items() if includes & names} - names:
         names |= new
     return sorted(name_of(path.relative_to(tests)) for path, includes in sourced.items()
                   if path.suffix == ".test" and (path in changed or includes & names))

@@ -540,6 +540,10 @@ enum teak_status teak_table_metadata(struct teak_table *table, struct teak_slice
 // How many indexes it has.
 enum teak_status teak_table_index_count(struct teak_table *table, size_t *count);
 
+// Says that one session alone uses the table, as a temporary one: snapshots that are older than the table may read it.
+// Holds while it is open and not truncated.
+enum teak_status teak_table_serve_older_snapshots(struct teak_table *table);
+
 // Sizes of one index, without reading its data.
 enum teak_status teak_index_statistics_get(struct teak_table *table,
                                            uint32_t index,

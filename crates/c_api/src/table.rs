@@ -282,6 +282,18 @@ pub unsafe extern "C" fn teak_table_index_count(
     })
 }
 
+/// Says that one session alone uses the table, as a temporary one: snapshots that are older than the table may read it.
+/// Holds while it is open and not truncated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_serve_older_snapshots(table: *mut teak_table) -> teak_status {
+    call(|| {
+        // SAFETY: a pointer as promised in `arguments`.
+        let table = unsafe { reference(table, "table") }?;
+        table.handle.serve_older_snapshots();
+        Ok(TEAK_OK)
+    })
+}
+
 /// Sizes of one index.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

@@ -153,6 +153,7 @@ static void look(teak_engine *engine, teak_table *table) {
   CHECK(equal(metadata, "layout"));
   OK(teak_table_index_count(table, &count));
   CHECK(count == 3);
+  OK(teak_table_serve_older_snapshots(table));
   OK(teak_index_statistics_get(table, 0, &statistics));
   CHECK(statistics.codec == 2);
   CHECK(teak_index_statistics_get(table, 7, &statistics) == TEAK_NO_SUCH_INDEX);

@@ -4,9 +4,9 @@
 //! of the lock table and the id table when a wait begins, so an edge is never
 //! stale. A circle needs all its members to wait, and the last to begin finds
 //! it. Of its members the cheapest to undo fails: of the least weight, then with
-//! the fewest rows written, then with the fewest locks, then the youngest. When
-//! that is not the one that asks, it is woken with the error, and the search
-//! goes on, for one wait may close several circles.
+//! the fewest rows written, then with the fewest locks, then the one that asks,
+//! then the youngest. When that is not the one that asks, it is woken with the
+//! error, and the search goes on, for one wait may close several circles.
 //!
 //! Lock order: the graph, then a shard of row locks or an index's ranges, then
 //! a transaction's bell.
@@ -68,12 +68,16 @@ impl Waiting {
     }
 }
 
-/// What fails first when a circle must be broken.
-fn cost(transaction: &TransactionShared) -> (u32, u64, u64, Reverse<TransactionId>) {
+/// What fails first when a circle must be broken that `closing` has closed.
+fn cost(
+    transaction: &TransactionShared,
+    closing: TransactionId,
+) -> (u32, u64, u64, bool, Reverse<TransactionId>) {
     (
         transaction.weight(),
         transaction.rows_written(),
         transaction.row_locks(),
+        transaction.id() != closing,
         Reverse(transaction.id()),
     )
 }
@@ -104,7 +108,7 @@ impl WaitGraph {
             let members = circle.iter().filter_map(|id| waiting.get(id));
             let victim = members
                 .clone()
-                .min_by_key(|member| cost(&member.shared))
+                .min_by_key(|member| cost(&member.shared, me))
                 .map_or(me, |member| member.shared.id());
             reports.push(DeadlockReport {
                 at: SystemTime::now(),

@@ -67,6 +67,15 @@ impl TableHandle {
         self.table.indexes.load().len().saturating_sub(building)
     }
 
+    /// Lets snapshots that are older than the table read it: of a table that
+    /// one session alone uses they miss nothing, its own writes aside, which
+    /// they see. Holds until the table is truncated.
+    pub fn serve_older_snapshots(&self) {
+        for index in self.table.indexes.load().iter() {
+            index.born.store(0, Ordering::Release);
+        }
+    }
+
     /// Whether damage was met since the table was opened.
     #[must_use]
     pub fn is_damaged(&self) -> bool {

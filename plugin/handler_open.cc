@@ -28,7 +28,7 @@ int ha_teak::open(const char *name, int, uint) {
   }
 
   // A temporary table may be made, and filled, in a transaction that has its snapshot already.
-  if (table_share->tmp_table != NO_TMP_TABLE) {
+  if (NameInEngine(name).is_temporary()) {
     teak_status status = teak_table_serve_older_snapshots(share_->table());
     if (status != TEAK_OK) return failure(status);
   }

@@ -27,9 +27,12 @@ class NameInEngine {
  public:
   explicit NameInEngine(const char *path);
   operator teak_slice() const { return {reinterpret_cast<const uint8_t *>(name_.data()), name_.size()}; }
+  /* A table of one session; not what ALTER TABLE copies into. */
+  bool is_temporary() const { return is_temporary_; }
 
  private:
   std::string name_;
+  bool is_temporary_;
 };
 
 /* Removes the temporary tables that a crash left. */

@@ -29,7 +29,8 @@ bool begins(const char *text, size_t length, const char (&prefix)[bytes]) {
 NameInEngine::NameInEngine(const char *path) : name_(path) {
   size_t slash = name_.rfind(FN_LIBCHAR);
   const char *last = path + (slash == std::string::npos ? 0 : slash + 1);
-  if (begins(last, strlen(last), SERVERS_PREFIX)) name_ = std::string(PREFIX) + (last + sizeof(SERVERS_PREFIX) - 1);
+  is_temporary_ = begins(last, strlen(last), SERVERS_PREFIX);
+  if (is_temporary_) name_ = std::string(PREFIX) + (last + sizeof(SERVERS_PREFIX) - 1);
 }
 
 teak_status drop_left_temporary_tables() {

@@ -138,6 +138,8 @@ int ha_teak::delete_table(const char *name) {
   name_ = name;
   statistics_store::forget(name);
   teak_status status = teak_table_drop(engine, NameInEngine(name));
+  // At its start the server drops all whose definitions are left in its directory for temporary files.
+  if (status == TEAK_INVALID_ARGUMENT) return HA_ERR_NO_SUCH_TABLE;
   return status == TEAK_OK ? 0 : failure(status);
 }
 

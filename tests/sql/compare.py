@@ -53,16 +53,18 @@ class Pair:
         self.others = []  # a second session on each, when one is wanted
         self.replace = self.names[1].encode(), self.names[0].encode()
 
-    def close(self):
+    def _roll_back(self):
+        """Ends the transactions of both sessions. What is prepared would outlive its session, with its locks."""
         for sessions in (self.sessions, self.others) if self.others else ():
             for session, name in zip(sessions, self.names):
-                try:
-                    # What is prepared would outlive the session, with its locks.
-                    for turn in range(2):
-                        session.run(f"XA END '{name}{turn}'")
-                        session.run(f"XA ROLLBACK '{name}{turn}'")
-                except Lost:
-                    pass  # the server has gone, and it was told
+                for text in [f"XA {step} '{name}{turn}'" for turn in range(2) for step in ("END", "ROLLBACK")] + ["ROLLBACK"]:
+                    session.run(text)
+
+    def close(self):
+        try:
+            self._roll_back()
+        except Lost:
+            pass  # the server has gone, and it was told
         for session in self.sessions + self.others:
             session.close()
 
@@ -98,8 +100,8 @@ class Pair:
 
     def end(self):
         # What they hold open or locked would keep the databases.
+        self._roll_back()
         for session in self.others:
-            session.run("ROLLBACK")
             session.close()
         self.others = []
         for session, name in zip(self.sessions, self.names):

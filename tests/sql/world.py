@@ -17,7 +17,7 @@ SWITCHES = ["mrr", "mrr_cost_based", "mrr_sort_keys", "index_merge", "index_merg
             "semijoin", "subquery_cache", "outer_join_with_cache", "semijoin_with_cache", "join_cache_incremental", "join_cache_hashed",
             "join_cache_bka", "optimize_join_buffer_size", "table_elimination", "extended_keys", "exists_to_in", "orderby_uses_equalities",
             "condition_pushdown_for_derived", "split_materialized", "condition_pushdown_for_subquery", "rowid_filter", "condition_pushdown_from_having"]
-VARIABLES = {"join_cache_level": [0, 1, 3, 4, 6, 8, 8], "join_buffer_size": [65536], "mrr_buffer_size": [8192],
+VARIABLES = {"join_cache_level": [0, 1, 3, 4, 6, 8, 8], "mrr_buffer_size": [8192],
              "max_length_for_sort_data": [4, 8192], "tmp_memory_table_size": [0], "optimizer_use_condition_selectivity": [1, 3, 5],
              "eq_range_index_dive_limit": [1, 2], "optimizer_search_depth": [0, 1], "read_rnd_buffer_size": [1024]}
 ISOLATION = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]

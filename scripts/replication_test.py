@@ -6,8 +6,7 @@ Scenarios, each with servers of its own:
   statement     a load of those whose text may be logged
   snapshot      consistent snapshots and dumps under load, by their place in the binary log; semi-synchronous replication
                 (replication_snapshot.py)
-  kill          kill -9 of primary and replica while money moves, also by XA, and tables come and go (replication_kill.py); the
-                replica logs what it applies
+  kill          kill -9 of primary and replica while money moves (replication_kill.py); the replica logs what it applies
   kill-plain    the same with a replica without a binary log and with four workers
   row-parallel  the load of row, applied by eight workers in optimistic mode
   parallel      transactions that meet in few rows, by slave_parallel_mode (replication_parallel.py)
@@ -21,10 +20,8 @@ import time
 from pathlib import Path
 
 import bank
-import kill_ddl
 import replication_kill
 import replication_load
-import replication_mend
 import replication_parallel
 import replication_snapshot
 from replication_load import Load
@@ -65,8 +62,6 @@ def all_kinds(options, pair, kinds=replication_load.ROW_KINDS):
 def kills(options, pair):
     pair.create()
     replication_kill.BANK.create(pair.primary)
-    with pair.primary.connect() as connection:
-        connection.run(f"CREATE DATABASE {kill_ddl.DATABASE} DEFAULT CHARSET utf8mb4")
     pair.catch_up()
     test = replication_kill.Kills(pair, options.seed, options.writers, options.pause)
     for number in range(1, options.kills + 1):
@@ -74,7 +69,7 @@ def kills(options, pair):
         print(f"kill {number:3} {text}", flush=True)
         if faults:
             return faults, f"at kill {number}"
-    tables, rows, faults = finish(pair, [bank.DATABASE, kill_ddl.DATABASE], AWAY + replication_mend.WORDS)
+    tables, rows, faults = finish(pair, [bank.DATABASE], AWAY)
     return faults, (f"{options.kills} kills, {sum(test.acknowledged)} acknowledged transactions, {test.snapshots} consistent "
                     f"snapshots hold; {tables} tables with {rows} rows are the same")
 

@@ -36,7 +36,7 @@ class Ledger:
 
     def __init__(self):
         self.committed, self.prepared = {}, {}
-        self.rolled_back = set()  # after their PREPARE
+        self.ended = {}  # how what was prepared has ended
         self.newest = 0
         self.doubtful = None  # (what was sent, number, transfer), without an answer
 
@@ -68,11 +68,12 @@ class Ledger:
         """A step that is known to have happened."""
         if step == "PREPARE":
             self.prepared[number] = transfer
-        elif step == "COMMIT":
-            self.committed[number] = self.prepared.pop(number, transfer)
-        else:
-            self.prepared.pop(number)
-            self.rolled_back.add(number)
+            return
+        if number in self.prepared:
+            self.ended[number] = step
+        transfer = self.prepared.pop(number, transfer)
+        if step == "COMMIT":
+            self.committed[number] = transfer
 
 
 class Teller:
@@ -216,17 +217,17 @@ class Coordinator:
             return faults + self.compare(connection)
 
     def end_again(self, connection, teller, ledger, found):
-        """InnoDB does not wait for the disk at XA ROLLBACK: after a kill it may hold prepared again what was rolled back. Teak
-        must not."""
+        """InnoDB does not wait for the disk at XA ROLLBACK, nor at another session's XA COMMIT: after a kill it may hold prepared
+        again what has ended. Teak must not."""
         faults = []
-        for number in ledger.rolled_back:
+        for number, verdict in ledger.ended.items():
             name = name_of(teller, number)
             if name not in found:
                 continue
             if self.engine.upper() == "TEAK" and connection.run(
                     f"SELECT 1 FROM information_schema.teak_trx WHERE trx_xid LIKE '%{name.encode().hex()}%'"):
-                faults.append(f"{name} was rolled back, and Teak holds it prepared")
-            connection.run(f"XA ROLLBACK '{name}'")
+                faults.append(f"{name} has ended by {verdict}, and Teak holds it prepared")
+            connection.run(f"XA {verdict} '{name}'")
             found.discard(name)
         return faults
 

@@ -217,8 +217,8 @@ class Coordinator:
             return faults + self.compare(connection)
 
     def end_again(self, connection, teller, ledger, found):
-        """InnoDB does not wait for the disk at XA ROLLBACK, nor at another session's XA COMMIT: after a kill it may hold prepared
-        again what has ended. Teak must not."""
+        """Of an XA transaction in both engines InnoDB's end does not always wait for the disk: after a kill it alone may hold
+        prepared again what was acknowledged as ended, by ROLLBACK often, by COMMIT seldom. Teak must not."""
         faults = []
         for number, verdict in ledger.ended.items():
             name = name_of(teller, number)

@@ -57,6 +57,21 @@ pub(crate) struct Inner {
     pub _lock: DiskLock,
 }
 
+impl Inner {
+    /// Makes the record at `lsn` durable, or leaves that to the log's thread
+    /// within its period.
+    ///
+    /// # Errors
+    /// Those of the log; after `NoSpace` the record is void.
+    pub(crate) fn sync_or_owe(&self, lsn: Lsn, waits: bool) -> StorageResult<()> {
+        if waits {
+            return self.log.sync_or_take_back(lsn);
+        }
+        self.log_sync_owed.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
 /// An open storage engine.
 ///
 /// Dropping it without [`Engine::close`] is like a crash, except that its

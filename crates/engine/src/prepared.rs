@@ -117,14 +117,9 @@ pub(crate) fn restore(inner: &Inner, found: Vec<PreparedEntry>) -> usize {
 /// takes nothing, and then nothing holds the log back.
 fn log_end(inner: &Inner, shared: &TransactionShared, record: &Record<'_>) -> EngineResult<()> {
     shared.set_commit_floor(inner.log.end());
-    let logged = inner.log.append(record).and_then(|lsn| {
-        if inner.commit_sync.load(Ordering::Acquire) {
-            inner.log.sync_or_take_back(lsn)?;
-        } else {
-            inner.log_sync_owed.store(true, Ordering::Release);
-        }
-        Ok(())
-    });
+    let waits = inner.commit_sync.load(Ordering::Acquire);
+    let appended = inner.log.append(record);
+    let logged = appended.and_then(|lsn| inner.sync_or_owe(lsn, waits));
     if let Err(error) = &logged
         && error.is_no_space()
     {
@@ -176,7 +171,7 @@ impl EngineTransaction {
             };
             list.insert(xid.to_vec(), listed);
         }
-        let sync = self.waits_for_disk();
+        let waits = self.waits_for_disk();
         self.shared().set_commit_floor(inner.log.end());
         let logged = inner
             .log
@@ -185,15 +180,7 @@ impl EngineTransaction {
                 xid,
                 write_ids: write_ids.as_slice().into(),
             })
-            .and_then(|lsn| {
-                if sync {
-                    inner.log.sync_or_take_back(lsn)?;
-                }
-                Ok(())
-            });
-        if !sync {
-            inner.log_sync_owed.store(true, Ordering::Release);
-        }
+            .and_then(|lsn| inner.sync_or_owe(lsn, waits));
         if let Err(error) = logged {
             inner.prepared.remove(xid);
             return Err(error.into());
@@ -219,7 +206,7 @@ impl EngineTransaction {
                 "a transaction that was not prepared is committed in order".into(),
             ));
         }
-        self.commit_logged(false)
+        self.commit_logged(None)
     }
 
     /// Gives the handle up and leaves a prepared transaction to whoever knows

@@ -336,12 +336,7 @@ impl EngineTransaction {
     /// sync the outcome is known only when the engine is opened again; rolling
     /// back then ends the handle alone.
     pub fn commit(&mut self) -> EngineResult<()> {
-        let sync = self.waits_for_disk();
-        let committed = self.commit_logged(sync);
-        if !sync {
-            self.inner.log_sync_owed.store(true, Ordering::Release);
-        }
-        committed
+        self.commit_logged(Some(self.waits_for_disk()))
     }
 
     /// Whether what the transaction promises is durable before it is promised.
@@ -349,7 +344,9 @@ impl EngineTransaction {
         self.waits_for_disk && self.inner.commit_sync.load(Ordering::Acquire)
     }
 
-    pub(crate) fn commit_logged(&mut self, sync: bool) -> EngineResult<()> {
+    /// Commits; `waits` is absent where somebody else, the binary log, tells of
+    /// the commit after a crash.
+    pub(crate) fn commit_logged(&mut self, waits: Option<bool>) -> EngineResult<()> {
         let inner = Arc::clone(&self.inner);
         let is_prepared = self.prepared.is_some();
         let core = self.core.as_mut().ok_or_else(ended)?;
@@ -364,7 +361,9 @@ impl EngineTransaction {
                 write_ids: core.write_ids().into(),
             })?;
             inner.counts.log_commits.fetch_add(1, Ordering::Relaxed);
-            if sync && let Err(error) = inner.log.sync_or_take_back(lsn) {
+            if let Some(waits) = waits
+                && let Err(error) = inner.sync_or_owe(lsn, waits)
+            {
                 // On a full disk the record is void: nothing was committed.
                 self.in_doubt = !error.is_no_space();
                 return Err(error.into());

@@ -191,6 +191,7 @@ class ha_teak final : public handler {
   teak_slice value_of(const RowKeys &row, uint32_t index) const;
   int refused(const teak_duplicate &duplicate);
   teak_status lock_duplicate(uint32_t index, teak_lock_mode mode);
+  teak_status lock_free_keys(uint32_t duplicate, bool generated_number);
   int note_auto_increment(const uchar *record);
   bool may_need_intervals() const;
   template <typename Move>

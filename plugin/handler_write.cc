@@ -111,6 +111,21 @@ teak_status ha_teak::lock_duplicate(uint32_t index, teak_lock_mode mode) {
   return same ? TEAK_OK : TEAK_NOT_FOUND;
 }
 
+/* The unique keys before the one that is in the way were found free, and REPLACE and ON DUPLICATE KEY UPDATE go on from
+   that: the server updates the row in the way without a further look where it has the last unique key. So they stay free.
+   DUPLICATE_KEY: one of them is not free any more. */
+teak_status ha_teak::lock_free_keys(uint32_t duplicate, bool generated_number) {
+  for (uint32_t index = 0; index < duplicate; index++) {
+    if (!new_.unique[index]) continue;
+    // Nobody else is given the same number.
+    if (generated_number && share_->key_of(index) == table->s->next_number_index && table->s->next_number_keypart == 0)
+      continue;
+    teak_status status = teak_lock_absent(session_->transaction(), share_->table(), index, slice(new_.keys[index]));
+    if (status != TEAK_OK) return status;
+  }
+  return TEAK_OK;
+}
+
 int ha_teak::begin_write() {
   if (session_ == nullptr || session_->transaction() == nullptr) {
     session_ = session_of(ha_thd());
@@ -175,8 +190,9 @@ int ha_teak::write_row(const uchar *record) {
     int error = refused(duplicate);
     if (error != HA_ERR_FOUND_DUPP_KEY || !(wants_duplicate || replayed())) return error;
     status = lock_duplicate(index, wants_duplicate ? TEAK_LOCK_EXCLUSIVE : TEAK_LOCK_SHARED);
+    if (status == TEAK_OK && wants_duplicate) status = lock_free_keys(index, insert_id_for_cur_row != 0);
     if (status == TEAK_OK) return error;
-    if (status != TEAK_NOT_FOUND) return failure(status);
+    if (status != TEAK_NOT_FOUND && status != TEAK_DUPLICATE_KEY) return failure(status);
     if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
   }
   return end_write(note_auto_increment(record));

@@ -684,6 +684,13 @@ enum teak_status teak_delete(struct teak_transaction *transaction,
                              const struct teak_entry *entries,
                              size_t count);
 
+// Locks a key of a unique index that has no live entry, until the transaction ends: nobody else inserts it.
+// TEAK_DUPLICATE_KEY when it has one; nothing is locked then.
+enum teak_status teak_lock_absent(struct teak_transaction *transaction,
+                                  struct teak_table *table,
+                                  uint32_t index,
+                                  struct teak_slice key);
+
 // The transaction and table outlive the cursor. On a secondary index a locking cursor waits for uncommitted
 // entries and returns the newest committed ones, without locking them: the row itself is locked by teak_cursor_get on index 0.
 enum teak_status teak_cursor_open(struct teak_transaction *transaction,

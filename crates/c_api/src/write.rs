@@ -210,3 +210,27 @@ pub unsafe extern "C" fn teak_delete(
         }
     })
 }
+
+/// Locks a key of a unique index that has no live entry, until the transaction ends: nobody else inserts it.
+/// TEAK_DUPLICATE_KEY when it has one; nothing is locked then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_lock_absent(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    index: u32,
+    key: teak_slice,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        unsafe {
+            let transaction = reference(transaction, "transaction")?.owned();
+            let table = reference(table, "table")?;
+            let absent = transaction.lock_absent(&table.handle, index, key.bytes()?)?;
+            if absent {
+                Ok(TEAK_OK)
+            } else {
+                Err(EngineError::DuplicateKey.into())
+            }
+        }
+    })
+}

@@ -43,6 +43,7 @@ mod cursor;
 mod engine;
 mod error;
 mod inspect;
+mod lock_absent;
 mod locks;
 mod name;
 mod options;

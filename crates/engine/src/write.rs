@@ -456,7 +456,7 @@ pub(crate) fn newest(
     Ok(found)
 }
 
-fn index_at(indexes: &[Arc<Index>], index: u32) -> EngineResult<&Arc<Index>> {
+pub(crate) fn index_at(indexes: &[Arc<Index>], index: u32) -> EngineResult<&Arc<Index>> {
     usize::try_from(index)
         .ok()
         .and_then(|place| indexes.get(place))

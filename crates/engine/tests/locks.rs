@@ -210,3 +210,32 @@ fn a_range_leaves_others_what_they_had_locked_or_written() {
     ));
     other.commit().unwrap();
 }
+
+#[test]
+fn free_key_stays_free() {
+    let (engine, table) = filled(2);
+    let mut first = engine.begin(Isolation::ReadCommitted);
+    assert!(!first.lock_absent(&table, 0, key(1).as_bytes()).unwrap());
+    assert!(first.lock_absent(&table, 0, key(5).as_bytes()).unwrap());
+    let mut second = engine.begin(Isolation::ReadCommitted);
+    second.set_lock_timeout(Duration::ZERO);
+    let refused = insert_unique(&mut second, &table, &key(5), "other");
+    assert!(matches!(
+        refused,
+        Err(EngineError::Wait(WaitError::Timeout))
+    ));
+    // What was not free was not locked, and neighbours are nobody's.
+    assert!(lock(&mut second, &table, &key(1), ReadMode::Exclusive).unwrap());
+    insert_unique(&mut second, &table, &key(4), "other").unwrap();
+    first.set_lock_timeout(Duration::ZERO);
+    assert!(matches!(
+        first.lock_absent(&table, 0, key(4).as_bytes()),
+        Err(EngineError::Wait(WaitError::Timeout))
+    ));
+    insert_unique(&mut first, &table, &key(5), "mine").unwrap();
+    first.commit().unwrap();
+    assert!(matches!(
+        insert_unique(&mut second, &table, &key(5), "late"),
+        Err(EngineError::DuplicateKey)
+    ));
+}

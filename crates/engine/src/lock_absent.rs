@@ -1,0 +1,79 @@
+//! Locking a key that has no entry, so that nobody else inserts it.
+//!
+//! Who writes over a duplicate goes on from what the insertion found: of
+//! several unique keys those that were looked at first are free. They must stay
+//! so until the row is written.
+
+use crate::error::EngineResult;
+use crate::tables::TableHandle;
+use crate::transaction::{EngineTransaction, Parts};
+use crate::write::{Newest, index_at, newest};
+use std::sync::Arc;
+use teak_transactions::{LockMode, RowName};
+
+impl EngineTransaction {
+    /// Locks a key of a unique index until the transaction ends, provided that
+    /// it has no live entry. `false`: it has one, and is not locked.
+    ///
+    /// # Errors
+    /// `Wait`, `Storage`, `InvalidArgument`.
+    pub fn lock_absent(
+        &mut self,
+        table: &TableHandle,
+        index: u32,
+        key: &[u8],
+    ) -> EngineResult<bool> {
+        self.check_interrupt()?;
+        self.check_open()?;
+        let indexes = table.table.indexes.load();
+        let index = Arc::clone(index_at(&indexes, index)?);
+        let row = RowName::new(&index.ranges, key);
+        let mut parts = self.parts()?;
+        let mut held = false;
+        let absent = parts.lock_absent(&index, row, &mut held);
+        if held && !matches!(absent, Ok(true)) {
+            parts.inner.transactions.unlock(parts.core, row.lock);
+        }
+        absent
+    }
+}
+
+impl Parts<'_> {
+    fn lock_absent(
+        &mut self,
+        index: &crate::table::Index,
+        row: RowName<'_>,
+        held: &mut bool,
+    ) -> EngineResult<bool> {
+        let transactions = &self.inner.transactions;
+        let me = self.core.id();
+        let mut deadline = None;
+        loop {
+            let latch = transactions.latches().one(row.lock);
+            let found = newest(self.inner, index, row.key, me, &mut self.duplicate.value)?;
+            if let Newest::Foreign(id) = found {
+                drop(latch);
+                // In line before waiting, as writers of the key are.
+                let timeout = self.remaining(&mut deadline);
+                if !*held {
+                    transactions.lock(self.core, row, LockMode::Exclusive, timeout)?;
+                    *held = true;
+                }
+                let timeout = self.remaining(&mut deadline);
+                transactions.wait_for_write(self.core, id, row, timeout)?;
+                continue;
+            }
+            if matches!(found, Newest::Live(_)) {
+                return Ok(false);
+            }
+            if *held || transactions.try_lock(self.core, row, LockMode::Exclusive)? {
+                *held = true;
+                return Ok(true);
+            }
+            drop(latch);
+            let timeout = self.remaining(&mut deadline);
+            transactions.lock(self.core, row, LockMode::Exclusive, timeout)?;
+            *held = true;
+        }
+    }
+}

@@ -9,6 +9,7 @@
 
 use crate::engine::Inner;
 use crate::error::{EngineError, EngineResult};
+use crate::idle::Idle;
 use crate::options::Level;
 use crate::table::Index;
 use parking_lot::{Condvar, Mutex};
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use teak_base::{CommitSequence, Lsn, StorageError, StorageResult};
+use teak_base::{StorageError, StorageResult};
 use teak_tree::{FlushJob, JobKind};
 
 /// Tables opened before the housekeeper is called to close idle ones.
@@ -28,9 +29,6 @@ const OPENED_MAX: usize = 512;
 
 /// How often flushers look for work without being woken.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-
-/// How long nobody must have written before trees settle for its own sake.
-const IDLE_AFTER: Duration = Duration::from_secs(2);
 
 /// How often the housekeeper looks round.
 const HOUSE_PERIOD: Duration = Duration::from_millis(500);
@@ -183,46 +181,6 @@ fn flusher(inner: &Arc<Inner>, number: usize) {
             there.wait_for(&mut work, LOOK_AGAIN);
         }
         *work = false;
-    }
-}
-
-/// Notices that nobody has written for a while, and lets the trees settle.
-struct Idle {
-    end: Lsn,
-    since: Instant,
-    /// Nothing more can settle until somebody writes or a snapshot ends.
-    settled: Option<CommitSequence>,
-}
-
-impl Idle {
-    fn new() -> Self {
-        Self {
-            end: Lsn(0),
-            since: Instant::now(),
-            settled: None,
-        }
-    }
-
-    fn next_job(&mut self, inner: &Inner) -> Option<(Arc<Index>, FlushJob)> {
-        let end = inner.log.end();
-        if end != self.end {
-            *self = Self { end, ..Self::new() };
-        }
-        let oldest = inner.transactions.oldest_snapshot();
-        if self.since.elapsed() < IDLE_AFTER || self.settled == Some(oldest) {
-            return None;
-        }
-        let now = Instant::now();
-        let horizon = inner.transactions.horizon();
-        for index in inner.written_indexes() {
-            if index.may_try(now)
-                && let Some(job) = index.tree.next_idle_job(&horizon)
-            {
-                return Some((index, job));
-            }
-        }
-        self.settled = Some(oldest);
-        None
     }
 }
 

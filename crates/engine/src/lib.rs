@@ -42,6 +42,7 @@ mod counter_locks;
 mod cursor;
 mod engine;
 mod error;
+mod idle;
 mod inspect;
 mod lock_absent;
 mod locks;

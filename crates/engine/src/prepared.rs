@@ -12,6 +12,7 @@
 
 use crate::engine::{Engine, Inner};
 use crate::error::{EngineError, EngineResult};
+use crate::idle;
 use crate::transaction::EngineTransaction;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -235,7 +236,9 @@ impl EngineTransaction {
         log_end(&inner, self.shared(), &abort_record(&write_ids))?;
         self.hand_over();
         if let Some(core) = self.take_core() {
+            let rows = core.shared().rows_written();
             inner.transactions.abort(core);
+            idle::clear_rollback(&inner, rows, &write_ids);
         }
         self.forget_prepared();
         Ok(())

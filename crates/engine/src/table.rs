@@ -167,6 +167,8 @@ pub(crate) struct Index {
     pub listed: AtomicBool,
     /// Dropped or replaced: no more background work.
     pub gone: AtomicBool,
+    /// Much of it was rolled back: it settles without waiting for rest.
+    pub settles_soon: AtomicBool,
     /// Recovery skips what was logged before: the file holds it.
     pub replay_from: Lsn,
     /// The newest commit when the index came to be: whoever took a snapshot
@@ -189,6 +191,7 @@ impl Index {
             entry,
             listed: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            settles_soon: AtomicBool::new(false),
             replay_from: tree.flushed_lsn(),
             born: AtomicU64::new(0),
             durable_oldest: AtomicU64::new(oldest_of(&tree).0),

@@ -3,6 +3,7 @@
 
 use crate::engine::{Engine, Inner};
 use crate::error::{EngineError, EngineResult};
+use crate::idle;
 use crate::options::Level;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,6 +58,8 @@ pub struct EngineTransaction {
     pub(crate) lock_timeout: Duration,
     pub(crate) snapshot_isolation: bool,
     view: Option<Arc<View>>,
+    /// The last mark that was given out, and the rows written until then.
+    last_savepoint: (u64, u64),
     /// Changes whenever what the transaction sees changes.
     pub(crate) view_serial: u64,
     duplicate: Duplicate,
@@ -85,6 +88,7 @@ impl Engine {
             lock_timeout: self.inner.options.lock_timeout,
             snapshot_isolation: false,
             view: None,
+            last_savepoint: (0, 0),
             view_serial: 0,
             duplicate: Duplicate::default(),
             unreported_bytes: 0,
@@ -296,7 +300,11 @@ impl EngineTransaction {
     /// # Errors
     /// `Internal` after the end of the transaction.
     pub fn savepoint(&mut self) -> EngineResult<u64> {
-        Ok(self.core()?.savepoint().0)
+        let core = self.core()?;
+        let mark = core.savepoint().0;
+        let rows = core.shared().rows_written();
+        self.last_savepoint = (mark, rows);
+        Ok(mark)
     }
 
     /// Undoes every write since the mark.
@@ -306,10 +314,14 @@ impl EngineTransaction {
     pub fn rollback_to_savepoint(&mut self, mark: u64) -> EngineResult<()> {
         self.check_open()?;
         let core = self.core.as_mut().ok_or_else(ended)?;
+        let (last, before) = self.last_savepoint;
+        let before = if mark == last { before } else { 0 };
+        let rows = core.shared().rows_written().saturating_sub(before);
         let aborted = self.inner.transactions.rollback_to(core, Savepoint(mark));
         if !aborted.is_empty() {
             self.view_serial += 1;
             self.log_abort(&aborted);
+            idle::clear_rollback(&self.inner, rows, &aborted);
         }
         Ok(())
     }
@@ -407,9 +419,11 @@ impl EngineTransaction {
             self.inner.transactions.abandon(core);
             return;
         }
+        let rows = core.shared().rows_written();
         let aborted = self.inner.transactions.abort(core);
         if !aborted.is_empty() {
             self.log_abort(&aborted);
+            idle::clear_rollback(&self.inner, rows, &aborted);
         }
     }
 

@@ -123,6 +123,18 @@ impl teak_tree::Visibility for View {
         self.sees(id)
     }
 
+    /// A snapshot never sees what was undecided when it was taken.
+    fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
+        const ASKED_MAX: u64 = 16;
+        greatest.0.saturating_sub(least.0) < ASKED_MAX
+            && (least.0..=greatest.0).all(|id| match (self.ids.fate(WriteId(id)), self.reads) {
+                (WriteFate::Aborted, _) => true,
+                (WriteFate::Active(owner), Reads::Snapshot(_)) => owner != self.owner,
+                (WriteFate::Committed(at), Reads::Snapshot(sequence)) => at > sequence,
+                _ => false,
+            })
+    }
+
     fn is_interrupted(&self) -> bool {
         let by = self.interrupted_by.as_ref();
         by.is_some_and(|transaction| transaction.is_interrupted())

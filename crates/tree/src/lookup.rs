@@ -23,7 +23,7 @@ impl Tree {
         visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
     ) -> StorageResult<()> {
         let version = self.load_version();
-        visit_version(&version, key, visitor)
+        visit_version(&version, key, &|_, _| false, visitor)
     }
 
     /// The value of a key, as `visibility` sees it.
@@ -54,7 +54,9 @@ impl Tree {
         let mut found = false;
         // Updates seen on the way, newest first.
         let mut updates: Vec<Vec<u8>> = Vec::new();
-        self.visit(key, &mut |id, operation, bytes| {
+        let version = self.load_version();
+        let hides = |least, greatest| visibility.hides_all(least, greatest);
+        visit_version(&version, key, &hides, &mut |id, operation, bytes| {
             if !id.is_settled() && !visibility.is_visible(id) {
                 return Visit::Continue;
             }
@@ -103,6 +105,7 @@ pub(crate) fn fold(
 fn visit_version(
     version: &TreeVersion,
     key: &[u8],
+    hides: &dyn Fn(WriteId, WriteId) -> bool,
     visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
 ) -> StorageResult<()> {
     for slot in version.memtables() {
@@ -120,7 +123,7 @@ fn visit_version(
             return Ok(());
         };
         for run in &child.runs {
-            if visit_run(run, &key, visitor)? == Visit::Stop {
+            if visit_run(run, &key, hides, visitor)? == Visit::Stop {
                 return Ok(());
             }
         }
@@ -134,6 +137,7 @@ fn visit_version(
 fn visit_run(
     run: &RunRef,
     key: &LookupKey<'_>,
+    hides: &dyn Fn(WriteId, WriteId) -> bool,
     visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
 ) -> StorageResult<Visit> {
     if !run.may_contain(key.bytes()) {
@@ -143,6 +147,10 @@ fn visit_run(
         return run.handle.run.visit(key, &mut |_, operation, value| {
             visitor(WriteId::SETTLED, operation, value)
         });
+    }
+    let only = run.handle.description().only_write_ids();
+    if only.is_some_and(|(least, greatest)| hides(least, greatest)) {
+        return Ok(Visit::Continue);
     }
     run.handle.run.visit(key, visitor)
 }

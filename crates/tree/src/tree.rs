@@ -207,6 +207,29 @@ impl Tree {
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
+    /// Whether some memtable or run may hold writes from `least` to `greatest`.
+    #[must_use]
+    pub fn may_hold(&self, least: WriteId, greatest: WriteId) -> bool {
+        self.write_id_range()
+            .is_some_and(|(first, last)| first <= greatest && least <= last)
+    }
+
+    /// Points in memtables and runs, all versions counted.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        let version = self.load_version();
+        let memtables = version.memtables().map(|slot| slot.memtable.entries());
+        memtables.sum::<u64>() + version.root.summary.entries
+    }
+
+    /// Whether everything flushed lies in leaves, and nothing waits to be.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        let version = self.load_version();
+        let summary = &version.root.summary;
+        version.frozen.is_empty() && !summary.holds_buffered && !summary.holds_pending
+    }
+
     pub(crate) fn updates(&self) -> &dyn UpdateFunctions {
         &*self.updates
     }

@@ -12,6 +12,13 @@ pub trait Visibility {
     /// visible to everybody and never asked about.
     fn is_visible(&self, id: WriteId) -> bool;
 
+    /// Whether the reader sees no write from `least` to `greatest`, and never
+    /// will: then it is spared what they alone have written.
+    fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
+        let _ = (least, greatest);
+        false
+    }
+
     /// Whether the reader wants to stop. Asked now and then while a cursor
     /// passes entries that the reader does not see.
     fn is_interrupted(&self) -> bool {
@@ -24,6 +31,10 @@ impl<V: Visibility + ?Sized> Visibility for &V {
         (**self).is_visible(id)
     }
 
+    fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
+        (**self).hides_all(least, greatest)
+    }
+
     fn is_interrupted(&self) -> bool {
         (**self).is_interrupted()
     }
@@ -32,6 +43,10 @@ impl<V: Visibility + ?Sized> Visibility for &V {
 impl<V: Visibility + ?Sized> Visibility for Arc<V> {
     fn is_visible(&self, id: WriteId) -> bool {
         (**self).is_visible(id)
+    }
+
+    fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
+        (**self).hides_all(least, greatest)
     }
 
     fn is_interrupted(&self) -> bool {
@@ -62,6 +77,14 @@ pub trait Horizon: Send + Sync {
 
     /// The live snapshots, ascending; the last is the newest published commit.
     fn snapshots(&self) -> &[CommitSequence];
+
+    /// Whether all writes from `least` to `greatest` were rolled back, and they
+    /// are few enough to be asked about.
+    fn all_aborted(&self, least: WriteId, greatest: WriteId) -> bool {
+        const ASKED_MAX: u64 = 64;
+        greatest.0.saturating_sub(least.0) < ASKED_MAX
+            && (least.0..=greatest.0).all(|id| self.fate(WriteId(id)) == Fate::Aborted)
+    }
 
     /// What became of all writes from `least` to `greatest`. The default asks
     /// for each of a few and gives up on many.

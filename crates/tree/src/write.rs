@@ -122,6 +122,23 @@ impl Tree {
         self.version.load().active.memtable.bytes()
     }
 
+    /// Points in the active memtable.
+    #[must_use]
+    pub fn memtable_entries(&self) -> u64 {
+        self.version.load().active.memtable.entries()
+    }
+
+    /// Whether the active memtable is so much of the tree that merging it with
+    /// the rest is worth the faster reads: a few times its bytes are written.
+    #[must_use]
+    pub fn memtable_is_large_part(&self) -> bool {
+        const BYTES_MIN: u64 = 1 << 20;
+        const SHARE: u64 = 4;
+        let version = self.version.load();
+        let bytes = version.active.memtable.bytes();
+        bytes >= BYTES_MIN && bytes >= version.root.summary.raw_bytes / SHARE
+    }
+
     /// Bytes of frozen memtables that are not flushed yet.
     #[must_use]
     pub fn frozen_bytes(&self) -> u64 {

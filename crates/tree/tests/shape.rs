@@ -333,6 +333,96 @@ fn settled_rows_are_marked_and_not_rewritten() {
     assert_eq!(subject.tree.write_id_range(), None);
 }
 
+/// Write 1 is settled; the other is not, or was rolled back.
+struct Second(Fate, [CommitSequence; 1]);
+
+impl Horizon for Second {
+    fn fate(&self, id: WriteId) -> Fate {
+        match id {
+            WriteId(1) => Fate::Committed(CommitSequence(1)),
+            _ => self.0,
+        }
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.1
+    }
+}
+
+/// Sees write 1 alone, and counts how often it is asked about another.
+#[derive(Default)]
+struct SeesFirst(std::cell::Cell<usize>);
+
+impl Visibility for SeesFirst {
+    fn is_visible(&self, id: WriteId) -> bool {
+        let hidden = id != WriteId(1);
+        self.0.set(self.0.get() + usize::from(hidden));
+        !hidden
+    }
+    fn hides_all(&self, least: WriteId, _greatest: WriteId) -> bool {
+        least > WriteId(1)
+    }
+}
+
+#[test]
+fn what_was_rolled_back_is_passed_over_and_dropped_unread() {
+    let subject = subject();
+    for number in 0..2000 {
+        put(&subject, number, b"a value of some bytes");
+    }
+    settle(&subject);
+    let fill = |numbers: &mut dyn Iterator<Item = usize>| {
+        let guard = subject.tree.write_guard();
+        for number in numbers {
+            guard.insert(WriteId(2), Operation::Put, &key(number), b"undone");
+        }
+        guard.delete_range(WriteId(2), &key(100), &key(900));
+    };
+    let active = Second(Fate::Active, [CommitSequence(1)]);
+    let aborted = Second(Fate::Aborted, [CommitSequence(1)]);
+    fill(&mut (0..2000).step_by(97));
+    subject.tree.freeze(|| Lsn(1));
+    subject.tree.next_job().unwrap().run(&active).unwrap();
+    fill(&mut (0..2000).step_by(89));
+    subject.tree.freeze(|| Lsn(2));
+
+    let reader = SeesFirst::default();
+    let mut cursor = subject.tree.cursor(&reader);
+    let mut rows = usize::from(cursor.seek_first().unwrap());
+    while cursor.next().unwrap() {
+        rows += 1;
+    }
+    let got = subject.tree.get(&key(97), &reader).unwrap();
+    assert_eq!(
+        (rows, got.as_deref()),
+        (2000, Some(&b"a value of some bytes"[..]))
+    );
+    // The frozen memtable is asked for one key, the run for none.
+    assert!(reader.0.get() <= 2, "asked {} times", reader.0.get());
+    drop(cursor);
+
+    // Another reader of the same cursor may see what the first does not.
+    let reader = SeesFirst::default();
+    let mut cursor = subject.tree.cursor(&reader as &dyn Visibility);
+    assert!(cursor.seek(&key(0)).unwrap());
+    assert_eq!(cursor.value(), b"a value of some bytes");
+    cursor.set_visibility(&SeesAll);
+    assert!(cursor.seek(&key(0)).unwrap());
+    assert_eq!(cursor.value(), b"undone");
+    drop(cursor);
+
+    let written = subject.tree.statistics().stored_bytes_written;
+    while let Some(job) = subject.tree.next_idle_job(&aborted) {
+        let report = job.run(&aborted).unwrap();
+        assert_eq!((report.entries_read, report.runs_written), (0, 0));
+    }
+    let statistics = subject.tree.statistics();
+    assert_eq!(statistics.stored_bytes_written, written);
+    assert_eq!((statistics.entries, statistics.range_tombstones), (2000, 0));
+    assert_eq!(subject.tree.write_id_range(), None);
+    assert!(subject.tree.is_at_rest());
+    subject.tree.verify(&mut |_| true).unwrap();
+}
+
 #[test]
 fn estimates_are_near_the_truth() {
     let subject = subject();

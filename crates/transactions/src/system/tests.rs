@@ -38,7 +38,8 @@ fn try_lock(
 
 /// Waits until as many transactions wait for a row as the test has made wait.
 fn until_waits(system: &TransactionSystem, waits: u64) {
-    while system.counts().lock_waits < waits {
+    // Counted first, and a moment later among those that can close a circle.
+    while system.counts().lock_waits < waits || system.lock_waits().is_empty() {
         std::thread::yield_now();
     }
 }

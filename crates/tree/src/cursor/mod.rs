@@ -19,7 +19,7 @@ use crate::merge::heap::{Direction, KeyHeap};
 use crate::node::KeyRange;
 use crate::source::Source;
 use crate::tree::Tree;
-use crate::version::TreeVersion;
+use crate::version::{MemtableSlot, TreeVersion};
 use crate::visibility::Visibility;
 use crate::{RangeTombstone, VersionCursor};
 use std::sync::Arc;
@@ -59,6 +59,11 @@ pub struct TreeCursor<V> {
     active_insertions: u32,
     /// Newest first: memtables, then the runs on the path.
     sources: Vec<Source>,
+    /// The memtables among the sources.
+    memtables: Vec<Arc<MemtableSlot>>,
+    /// Whether memtables or runs were left out, for the visibility hides all
+    /// that they hold.
+    left_out: bool,
     /// Range tombstones by source.
     layers: Vec<(usize, Vec<RangeTombstone>)>,
     /// The leaf's range.
@@ -104,6 +109,8 @@ impl Tree {
             generation: 0,
             active_insertions: 0,
             sources: Vec::new(),
+            memtables: Vec::new(),
+            left_out: false,
             layers: Vec::new(),
             range: KeyRange::all(),
             bounded: Vec::new(),
@@ -134,6 +141,10 @@ impl<V: Visibility> TreeCursor<V> {
         self.visibility = visibility;
         self.last_answer = (WriteId::SETTLED, true);
         self.place = Place::Nowhere;
+        if self.left_out {
+            // This one may see it.
+            self.sources.clear();
+        }
     }
 
     /// Ends moves at `lower <= key < upper`. A visibility that keeps what it was
@@ -158,6 +169,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// nowhere until the next seek.
     pub fn release(&mut self) {
         self.sources.clear();
+        self.memtables.clear();
         self.layers.clear();
         self.bounded.clear();
         self.version = None;

@@ -8,7 +8,7 @@ use crate::visibility::Visibility;
 use crate::{ReadMode, VersionCursor};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::StorageResult;
+use teak_base::{StorageResult, WriteId};
 
 impl<V: Visibility> TreeCursor<V> {
     /// Takes up the current version, if it is another one.
@@ -48,13 +48,26 @@ impl<V: Visibility> TreeCursor<V> {
         };
         self.range = path.range.clone();
         self.sources.clear();
+        self.memtables.clear();
         self.layers.clear();
         self.bounded.clear();
+        self.left_out = false;
         for slot in version.memtables() {
+            // Nothing is added to a frozen one any more.
+            let is_frozen = !Arc::ptr_eq(slot, &version.active);
+            if is_frozen && self.hides(slot.memtable.only_write_ids()) {
+                self.left_out = true;
+                continue;
+            }
             self.sources.push(Source::memtable(slot));
+            self.memtables.push(Arc::clone(slot));
             self.bounded.push(true);
         }
         for run in &path.runs {
+            if !run.handle.is_settled() && self.hides(run.handle.description().only_write_ids()) {
+                self.left_out = true;
+                continue;
+            }
             let tombstones = run_tombstones(run);
             if !tombstones.is_empty() {
                 self.layers.push((self.sources.len(), tombstones));
@@ -64,6 +77,11 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
+    /// Whether the reader never sees any of these writes.
+    fn hides(&self, ids: Option<(WriteId, WriteId)>) -> bool {
+        ids.is_some_and(|(least, greatest)| self.visibility.hides_all(least, greatest))
+    }
+
     /// The range tombstones of memtables grow, so each positioning takes them
     /// anew.
     fn refresh_memtable_layers(&mut self) {
@@ -71,11 +89,11 @@ impl<V: Visibility> TreeCursor<V> {
             return;
         };
         self.active_insertions = version.active.memtable.insertions();
-        let memtables = version.frozen.len() + 1;
+        let memtables = self.memtables.len();
         let runs_from = self.layers.partition_point(|layer| layer.0 < memtables);
         self.layers.drain(..runs_from);
         let mut layers = Vec::new();
-        for (source, slot) in version.memtables().enumerate() {
+        for (source, slot) in self.memtables.iter().enumerate() {
             let tombstones = slot.memtable.range_tombstones();
             if !tombstones.is_empty() {
                 layers.push((source, tombstones));

@@ -86,6 +86,26 @@ pub(super) enum Work {
     Mark(Target),
 }
 
+impl Work {
+    /// Those runs of a merge in which everything was rolled back, if any.
+    fn aborted_runs(&self, horizon: &dyn Horizon) -> Option<Target> {
+        let target = match self {
+            Work::Child(target, _) | Work::Consolidate(target) | Work::Leaf(target) => target,
+            Work::Memtable(_) | Work::Mark(_) => return None,
+        };
+        let is_aborted = |run: &&RunRef| {
+            let only = run.handle.description().only_write_ids();
+            !run.handle.is_settled()
+                && only.is_some_and(|(least, greatest)| horizon.all_aborted(least, greatest))
+        };
+        let runs: Vec<RunRef> = target.runs.iter().filter(is_aborted).cloned().collect();
+        (!runs.is_empty()).then(|| Target {
+            runs,
+            ..target.clone()
+        })
+    }
+}
+
 /// The exclusive right to consume the runs of a child (or the memtables).
 #[derive(Debug)]
 pub(super) struct Claim {
@@ -214,6 +234,9 @@ impl FlushJob {
             horizon,
             claim: &self.claim,
         };
+        if let Some(aborted) = self.work.aborted_runs(horizon) {
+            return drop_runs(&run, aborted);
+        }
         let report = match &self.work {
             Work::Memtable(slot) => memtable::run(&run, slot),
             Work::Child(target, below) => child::push_down(&run, target, below),
@@ -224,6 +247,15 @@ impl FlushJob {
         tree.counters.count(self.kind(), &report);
         Ok(report)
     }
+}
+
+/// Drops runs that nobody sees. What else there is to do is offered again.
+fn drop_runs(job: &JobRun<'_>, aborted: Target) -> StorageResult<FlushReport> {
+    job.install(Outcome {
+        consumed: Some(aborted),
+        ..Outcome::default()
+    })?;
+    Ok(FlushReport::default())
 }
 
 /// Marks runs as settled that have turned out to be so.

@@ -14,6 +14,14 @@ use teak_base::StorageResult;
 /// Writes the memtable as one run per child of the root, and in-order tails
 /// as leaf data.
 pub(super) fn run(job: &JobRun<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<FlushReport> {
+    let only = slot.memtable.only_write_ids();
+    if only.is_some_and(|(least, greatest)| job.horizon.all_aborted(least, greatest)) {
+        job.install(Outcome {
+            flushed: Some(Arc::clone(slot)),
+            ..Outcome::default()
+        })?;
+        return Ok(FlushReport::default());
+    }
     let root = &job.version.root;
     let inputs = Inputs {
         sources: vec![Source::memtable(slot)],

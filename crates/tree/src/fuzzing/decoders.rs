@@ -154,6 +154,7 @@ pub(super) fn run_description_seeds() -> Vec<Vec<u8>> {
         raw_bytes: 1000,
         stored_bytes: 300,
         write_ids: Some((WriteId(4), WriteId(900))),
+        all_unsettled: true,
         range_tombstones: vec![tombstone(b"b", b"c"), tombstone(b"", b"")],
     };
     let tombstones = RunDescription {

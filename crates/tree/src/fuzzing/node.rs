@@ -83,6 +83,7 @@ fn other_run() -> Vec<u8> {
         raw_bytes: 100,
         stored_bytes: 256,
         write_ids: None,
+        all_unsettled: false,
         range_tombstones: Vec::new(),
     };
     let mut bytes = Vec::new();

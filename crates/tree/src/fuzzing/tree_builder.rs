@@ -186,7 +186,7 @@ impl Builder<'_, '_> {
             1 => u64::MAX - u64::from(self.input.u8()),
             _ => u64::MAX / 3,
         };
-        match self.input.below(9) {
+        match self.input.below(10) {
             0 => description.puts = number,
             1 => description.deletes = number,
             2 => description.updates = number,
@@ -195,6 +195,7 @@ impl Builder<'_, '_> {
             5 => description.raw_bytes = number,
             6 => description.stored_bytes = number,
             7 => description.write_ids = Some((WriteId(2), WriteId(number))),
+            8 => description.all_unsettled ^= true,
             _ => description.last_key.push(self.input.u8()),
         }
     }

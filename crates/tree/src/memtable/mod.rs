@@ -55,6 +55,8 @@ pub struct Memtable {
     /// Least and greatest unsettled write id; `u64::MAX` and 0 at first.
     write_id_least: AtomicU64,
     write_id_greatest: AtomicU64,
+    /// Whether something settled was inserted.
+    any_settled: AtomicBool,
     /// Whether `tombstones` has any, so that readers need not lock it.
     has_tombstones: AtomicBool,
     /// Newest first; replaced as a whole.
@@ -74,6 +76,7 @@ impl Memtable {
             rows_lacking: AtomicI64::new(0),
             write_id_least: AtomicU64::new(u64::MAX),
             write_id_greatest: AtomicU64::new(0),
+            any_settled: AtomicBool::new(false),
             has_tombstones: AtomicBool::new(false),
             tombstones: RwLock::new(Arc::default()),
             tombstone_bytes: AtomicU64::new(0),
@@ -156,6 +159,7 @@ impl Memtable {
     #[inline]
     fn note_write_id(&self, write_id: WriteId) {
         if write_id.is_settled() {
+            self.any_settled.store(true, Ordering::Relaxed);
             return;
         }
         if write_id.0 < self.write_id_least.load(Ordering::Relaxed) {
@@ -239,6 +243,14 @@ impl Memtable {
         let least = self.write_id_least.load(Ordering::Relaxed);
         let greatest = self.write_id_greatest.load(Ordering::Relaxed);
         (least <= greatest).then_some((WriteId(least), WriteId(greatest)))
+    }
+
+    /// The range of the ids of all that was inserted; `None` when something is
+    /// settled, or nothing was inserted.
+    #[must_use]
+    pub fn only_write_ids(&self) -> Option<(WriteId, WriteId)> {
+        let settled = self.any_settled.load(Ordering::Relaxed);
+        self.write_id_range().filter(|_| !settled)
     }
 
     /// Estimates the keys in a range, without walking it.

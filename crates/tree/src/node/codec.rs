@@ -334,6 +334,7 @@ mod tests {
                 raw_bytes: 25,
                 stored_bytes: 512,
                 write_ids: tombstone.as_ref().map(|t| (t.write_id, t.write_id)),
+                all_unsettled: false,
                 range_tombstones: tombstone.into_iter().collect(),
             };
         let leaf_data = run_of(description(0x2400, b"a", b"c", None), RunForm::Bottom);

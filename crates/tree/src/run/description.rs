@@ -31,12 +31,16 @@ pub struct RunDescription {
     pub stored_bytes: u64,
     /// The least and greatest id of unsettled writes, tombstones included.
     pub write_ids: Option<(WriteId, WriteId)>,
+    /// Whether nothing in the run was settled when it was written, so that
+    /// `write_ids` are the ids of all its entries and tombstones.
+    pub all_unsettled: bool,
     /// The base layer: newest first.
     pub range_tombstones: Vec<RangeTombstone>,
 }
 
 const HAS_INDEX: u8 = 1;
 const HAS_WRITE_IDS: u8 = 2;
+const ALL_UNSETTLED: u8 = 4;
 
 /// The greatest count of anything in a run that is believed. Runs are cut far
 /// below; so totals over a tree never overflow.
@@ -49,6 +53,13 @@ impl RunDescription {
         self.puts + self.deletes + self.updates
     }
 
+    /// The range of the ids of all that the run holds; `None` when something
+    /// in it is settled, or may be.
+    #[must_use]
+    pub fn only_write_ids(&self) -> Option<(WriteId, WriteId)> {
+        self.write_ids.filter(|_| self.all_unsettled)
+    }
+
     /// Appends the encoded form.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut flags = 0;
@@ -57,6 +68,9 @@ impl RunDescription {
         }
         if self.write_ids.is_some() {
             flags |= HAS_WRITE_IDS;
+        }
+        if self.all_unsettled {
+            flags |= ALL_UNSETTLED;
         }
         out.put_u8(flags);
         if let Some(index) = &self.index {
@@ -93,7 +107,10 @@ impl RunDescription {
     /// [`Malformed`].
     pub fn decode(take: &mut Take<'_>) -> Result<Self, Malformed> {
         let flags = take.u8()?;
-        if flags & !(HAS_INDEX | HAS_WRITE_IDS) != 0 {
+        let all_unsettled = flags & ALL_UNSETTLED != 0;
+        if flags & !(HAS_INDEX | HAS_WRITE_IDS | ALL_UNSETTLED) != 0
+            || (all_unsettled && flags & HAS_WRITE_IDS == 0)
+        {
             return Err(Malformed);
         }
         let index = if flags & HAS_INDEX != 0 {
@@ -149,6 +166,7 @@ impl RunDescription {
             raw_bytes,
             stored_bytes,
             write_ids,
+            all_unsettled,
             range_tombstones,
         })
     }
@@ -192,6 +210,7 @@ mod tests {
             raw_bytes: 1000,
             stored_bytes: 300,
             write_ids: Some((WriteId(4), WriteId(9))),
+            all_unsettled: true,
             range_tombstones: vec![RangeTombstone {
                 start: b"b".to_vec(),
                 end: Vec::new(),
@@ -205,6 +224,7 @@ mod tests {
             assert_eq!(RunDescription::decode(&mut take), Ok(description.clone()));
             assert!(take.is_empty());
             description.write_ids = None;
+            description.all_unsettled = false;
             description.range_tombstones.clear();
         }
     }

@@ -108,6 +108,9 @@ impl Walk {
                 Operation::Delete => self.deletes += 1,
                 Operation::Update => self.updates += 1,
             }
+            if id.is_settled() && description.all_unsettled {
+                return Some("an entry is settled where none is said to be");
+            }
             if !id.is_settled() && !covers(description.write_ids, id) {
                 return Some("a write id lies outside the run's range");
             }

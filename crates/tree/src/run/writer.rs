@@ -52,6 +52,8 @@ pub struct RunWriter<'a> {
     index: RunIndex,
     last_key: Vec<u8>,
     totals: RunDescription,
+    /// Whether anything of the run that is being written is settled.
+    any_settled: bool,
 }
 
 impl<'a> RunWriter<'a> {
@@ -70,6 +72,7 @@ impl<'a> RunWriter<'a> {
             index: RunIndex::default(),
             last_key: Vec::new(),
             totals: RunDescription::default(),
+            any_settled: false,
         }
     }
 
@@ -158,6 +161,7 @@ impl<'a> RunWriter<'a> {
             self.write_page()?;
         }
         let mut description = std::mem::take(&mut self.totals);
+        description.all_unsettled = !std::mem::take(&mut self.any_settled);
         let Some(mut blocks) = self.blocks.take() else {
             return Ok(Some(FinishedRun {
                 description,
@@ -190,6 +194,7 @@ impl<'a> RunWriter<'a> {
 
     fn note_write_id(&mut self, write_id: WriteId) {
         if write_id.is_settled() {
+            self.any_settled = true;
             return;
         }
         self.totals.write_ids = Some(match self.totals.write_ids {

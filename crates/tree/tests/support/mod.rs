@@ -84,6 +84,14 @@ impl Visibility for View {
             Fate::Aborted => false,
         }
     }
+    fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
+        greatest.0 - least.0 < 8
+            && (least.0..=greatest.0).all(|id| match self.fates.get(WriteId(id)) {
+                Fate::Committed(at) => at > self.snapshot,
+                Fate::Active => self.own != Some(WriteId(id)),
+                Fate::Aborted => true,
+            })
+    }
 }
 
 pub struct HorizonNow {

@@ -8,26 +8,25 @@
 //! - truncate: new files durable, the record, then the old files are removed.
 //! - rename: the record with the new paths, then the files are renamed.
 
+mod files;
 mod handle;
+mod state;
 
+pub(crate) use self::files::{make_directory, parents};
 pub use self::handle::TableHandle;
 pub(crate) use self::handle::no_such_index;
-use crate::catalogue::{
-    Catalogue, IndexEntry, TableEntry, VALUE_FIXED_BYTES_MAX, encode_indexes_changed, encode_paths,
-};
-use crate::engine::{Engine, Inner};
+pub(crate) use self::state::{Slot, Tables};
+use crate::catalogue::{TableEntry, encode_indexes_changed, encode_paths};
+use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use crate::name::TableName;
 use crate::options::Level;
-use crate::table::{Counters, Index, Table};
-use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use crate::table::{Index, Table};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{Codec, CommitSequence, FileId, StorageError, StorageResult, WriteId};
-use teak_disk::Disk;
-use teak_tree::{Tree, TreeOptions};
+use teak_base::{Codec, StorageError};
 use teak_write_ahead_log::Record;
 
 /// Most indexes of a table.
@@ -73,289 +72,9 @@ pub struct TableDefinition {
     pub metadata: Vec<u8>,
 }
 
-pub(crate) type Slot = Arc<Mutex<Option<Arc<Table>>>>;
-
-/// A table, open or not.
-pub(crate) struct TableState {
-    pub entry: TableEntry,
-    pub counters: Arc<Counters>,
-    pub slot: Slot,
-}
-
-/// All tables.
-pub(crate) struct Tables {
-    pub next_table: u64,
-    pub next_file: u64,
-    /// File ids below are never given out again, whatever a crash does.
-    pub reserved_files: u64,
-    pub by_id: BTreeMap<u64, TableState>,
-    /// The newest commit when a file came to be, of those made since the engine
-    /// was opened.
-    pub births: HashMap<FileId, CommitSequence>,
-    by_name: HashMap<String, u64>,
-}
-
-impl Tables {
-    pub(crate) fn restore(catalogue: &mut Catalogue) -> Self {
-        let mut tables = Self {
-            next_table: catalogue.next_table,
-            next_file: catalogue.next_file,
-            reserved_files: catalogue.next_file,
-            by_id: BTreeMap::new(),
-            births: HashMap::new(),
-            by_name: HashMap::new(),
-        };
-        for (_, entry) in std::mem::take(&mut catalogue.tables) {
-            tables.insert(entry);
-        }
-        tables
-    }
-
-    pub(crate) fn insert(&mut self, entry: TableEntry) {
-        self.next_table = self.next_table.max(entry.id + 1);
-        for index in &entry.indexes {
-            self.next_file = self.next_file.max(index.file.0 + 1);
-        }
-        self.by_name.insert(entry.name.clone(), entry.id);
-        let state = TableState {
-            counters: Arc::new(Counters::restore(&entry.counters)),
-            entry,
-            slot: Slot::default(),
-        };
-        self.by_id.insert(state.entry.id, state);
-    }
-
-    pub(crate) fn remove(&mut self, id: u64) -> Option<TableState> {
-        let state = self.by_id.remove(&id)?;
-        self.by_name.remove(&state.entry.name);
-        for index in &state.entry.indexes {
-            self.births.remove(&index.file);
-        }
-        Some(state)
-    }
-
-    pub(crate) fn rename(&mut self, id: u64, name: String, paths: Vec<PathBuf>) {
-        if let Some(state) = self.by_id.get_mut(&id) {
-            self.by_name.remove(&state.entry.name);
-            self.by_name.insert(name.clone(), id);
-            state.entry.name = name;
-            for (index, path) in state.entry.indexes.iter_mut().zip(paths) {
-                index.path = path;
-            }
-        }
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<&TableState> {
-        self.by_id.get(self.by_name.get(name)?)
-    }
-
-    fn require(&self, name: &TableName) -> EngineResult<&TableState> {
-        self.find(&name.name)
-            .ok_or_else(|| EngineError::NoSuchTable {
-                name: name.name.clone(),
-            })
-    }
-
-    fn take_file_ids(&mut self, count: usize) -> impl Iterator<Item = FileId> + use<> {
-        let first = self.next_file;
-        self.next_file += count as u64;
-        (first..self.next_file).map(FileId)
-    }
-}
-
 /// Whether a page may have so many raw bytes; zero stands for the default.
 pub(crate) fn page_bytes_fit(bytes: u32) -> bool {
     bytes == 0 || (1024..=8 << 20).contains(&bytes)
-}
-
-/// The parent directories of some paths.
-pub(crate) fn parents(root: &Path, paths: &[PathBuf]) -> BTreeSet<PathBuf> {
-    paths
-        .iter()
-        .filter_map(|path| root.join(path).parent().map(Path::to_path_buf))
-        .collect()
-}
-
-/// Creates a directory, durable with its name.
-pub(crate) fn make_directory(disk: &Arc<dyn Disk>, directory: &Path) -> StorageResult<()> {
-    if disk.exists(directory)? {
-        return Ok(());
-    }
-    disk.create_directories(directory)?;
-    match directory.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => disk.sync_directory(parent),
-        _ => Ok(()),
-    }
-}
-
-impl Inner {
-    fn tree_options(&self, entry: &IndexEntry) -> TreeOptions {
-        let mut options = self.options.tree.clone();
-        options.codec = entry.codec;
-        options.filters = entry.exact_lookups;
-        options.value_planes = entry.value_fixed_bytes;
-        if entry.page_bytes != 0 {
-            options.page_bytes = entry.page_bytes;
-        }
-        options
-    }
-
-    /// Creates empty index files, durable with their names. Removes them again
-    /// when one fails.
-    pub(crate) fn create_files(&self, indexes: &[IndexEntry]) -> StorageResult<Vec<Arc<Tree>>> {
-        let mut trees = Vec::with_capacity(indexes.len());
-        let paths: Vec<PathBuf> = indexes.iter().map(|index| index.path.clone()).collect();
-        let made = (|| {
-            for directory in parents(self.directory(), &paths) {
-                make_directory(&self.disk, &directory)?;
-            }
-            for index in indexes {
-                let path = self.directory().join(&index.path);
-                trees.push(Tree::create(
-                    &self.disk,
-                    &path,
-                    index.file,
-                    self.tree_options(index),
-                    &self.cache,
-                    &self.updates,
-                )?);
-            }
-            for directory in parents(self.directory(), &paths) {
-                self.disk.sync_directory(&directory)?;
-            }
-            Ok(())
-        })();
-        if let Err(error) = made {
-            let made = trees.len();
-            self.remove_files(paths.get(..made).unwrap_or_default());
-            return Err(error);
-        }
-        Ok(trees)
-    }
-
-    /// Removes index files that the catalogue no longer names. What cannot be
-    /// removed now is removed when the engine is opened next.
-    pub(crate) fn remove_files(&self, paths: &[PathBuf]) {
-        for path in paths {
-            match self.disk.remove(&self.directory().join(path)) {
-                Ok(()) | Err(StorageError::NotFound { .. }) => {}
-                Err(error) => {
-                    self.message(Level::Warning, &format!("an old file stays: {error}"));
-                }
-            }
-        }
-    }
-
-    /// Opens a table's trees.
-    pub(crate) fn open_table(
-        &self,
-        entry: &TableEntry,
-        counters: &Arc<Counters>,
-    ) -> StorageResult<Arc<Table>> {
-        if entry.incomplete {
-            let reason = format!(
-                "rows of table {} were lost: when they were recovered, its files were missing or damaged",
-                entry.name
-            );
-            return Err(StorageError::corrupt(self.directory(), 0, reason));
-        }
-        let table = Table::open(
-            &self.disk,
-            self.directory(),
-            entry,
-            counters,
-            &self.cache,
-            &self.updates,
-            &[],
-        )?;
-        let tables = self.tables.lock();
-        for index in table.indexes.load().iter() {
-            if let Some(born) = tables.births.get(&index.entry.file) {
-                index.born.store(born.0, Ordering::Release);
-            }
-        }
-        drop(tables);
-        for index in table.indexes.load().iter() {
-            if index.tree.pending_work_bytes() > 0 {
-                self.note_written(index);
-            }
-        }
-        Ok(Arc::new(table))
-    }
-
-    pub(crate) fn index_entries(
-        &self,
-        name: &TableName,
-        definitions: impl ExactSizeIterator<Item = IndexDefinition>,
-    ) -> StorageResult<Vec<IndexEntry>> {
-        let (files, short) = {
-            let mut tables = self.tables.lock();
-            let files = tables.take_file_ids(definitions.len());
-            (files, tables.next_file > tables.reserved_files)
-        };
-        if short {
-            self.reserve_file_ids()?;
-        }
-        Ok(definitions
-            .zip(files)
-            .map(|(index, file)| IndexEntry {
-                file,
-                path: name.index_path(&index.label, file),
-                label: index.label,
-                codec: index.codec,
-                page_bytes: index.page_bytes,
-                exact_lookups: index.exact_lookups,
-                value_fixed_bytes: index.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
-                oldest_write_id: WriteId::SETTLED,
-            })
-            .collect())
-    }
-
-    /// Makes it durable that some file ids are used. A file whose creation was
-    /// not logged may outlive a crash: its id must not be another file's then.
-    fn reserve_file_ids(&self) -> StorageResult<()> {
-        let value = self.tables.lock().next_file + FILE_IDS_RESERVED;
-        self.log_table_change(&Record::Counter {
-            table_id: NO_TABLE,
-            counter: FILE_ID_COUNTER,
-            value,
-        })?;
-        self.tables.lock().reserved_files = value;
-        Ok(())
-    }
-
-    /// Ends background work on indexes that are no longer the table's.
-    fn abandon(&self, table: &Table) {
-        for index in table.indexes.load().iter() {
-            index.gone.store(true, Ordering::Release);
-            self.counts.add_closed(index);
-        }
-        self.unlist_gone();
-        self.background.announce_room();
-    }
-
-    pub(crate) fn log_table_change(&self, record: &Record<'_>) -> StorageResult<()> {
-        let lsn = self.log.append(record)?;
-        self.log.sync_or_take_back(lsn)
-    }
-
-    /// After a table change that may not have been logged: new files must stay
-    /// when the log may promise them, and go when it does not.
-    fn remove_unlogged(&self, indexes: &[IndexEntry], error: &StorageError) {
-        if error.is_no_space() {
-            let paths: Vec<PathBuf> = indexes.iter().map(|index| index.path.clone()).collect();
-            self.remove_files(&paths);
-        }
-    }
-
-    /// Tables went, and their space with them.
-    fn space_freed(&self) {
-        for index in self.written_indexes() {
-            index.space_freed();
-        }
-        self.background.wake_flushers();
-        self.log.wake();
-    }
 }
 
 fn check(definition: &TableDefinition) -> EngineResult<()> {

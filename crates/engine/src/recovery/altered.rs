@@ -1,7 +1,8 @@
 //! Tables whose indexes change during the replay: opening them with the files
 //! that are there, and taking over what an alteration left.
 
-use super::{Replay, as_found};
+use super::Replay;
+use super::files::as_found;
 use crate::catalogue::AlteredTable;
 use crate::error::EngineResult;
 use crate::table::{Index, Table};

@@ -1,0 +1,101 @@
+//! The list of all tables.
+
+use crate::catalogue::{Catalogue, TableEntry};
+use crate::error::{EngineError, EngineResult};
+use crate::name::TableName;
+use crate::table::{Counters, Table};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use teak_base::{CommitSequence, FileId};
+
+pub(crate) type Slot = Arc<Mutex<Option<Arc<Table>>>>;
+
+/// A table, open or not.
+pub(crate) struct TableState {
+    pub entry: TableEntry,
+    pub counters: Arc<Counters>,
+    pub slot: Slot,
+}
+
+/// All tables.
+pub(crate) struct Tables {
+    pub next_table: u64,
+    pub next_file: u64,
+    /// File ids below are never given out again, whatever a crash does.
+    pub reserved_files: u64,
+    pub by_id: BTreeMap<u64, TableState>,
+    /// The newest commit when a file came to be, of those made since the engine
+    /// was opened.
+    pub births: HashMap<FileId, CommitSequence>,
+    by_name: HashMap<String, u64>,
+}
+
+impl Tables {
+    pub(crate) fn restore(catalogue: &mut Catalogue) -> Self {
+        let mut tables = Self {
+            next_table: catalogue.next_table,
+            next_file: catalogue.next_file,
+            reserved_files: catalogue.next_file,
+            by_id: BTreeMap::new(),
+            births: HashMap::new(),
+            by_name: HashMap::new(),
+        };
+        for (_, entry) in std::mem::take(&mut catalogue.tables) {
+            tables.insert(entry);
+        }
+        tables
+    }
+
+    pub(crate) fn insert(&mut self, entry: TableEntry) {
+        self.next_table = self.next_table.max(entry.id + 1);
+        for index in &entry.indexes {
+            self.next_file = self.next_file.max(index.file.0 + 1);
+        }
+        self.by_name.insert(entry.name.clone(), entry.id);
+        let state = TableState {
+            counters: Arc::new(Counters::restore(&entry.counters)),
+            entry,
+            slot: Slot::default(),
+        };
+        self.by_id.insert(state.entry.id, state);
+    }
+
+    pub(crate) fn remove(&mut self, id: u64) -> Option<TableState> {
+        let state = self.by_id.remove(&id)?;
+        self.by_name.remove(&state.entry.name);
+        for index in &state.entry.indexes {
+            self.births.remove(&index.file);
+        }
+        Some(state)
+    }
+
+    pub(crate) fn rename(&mut self, id: u64, name: String, paths: Vec<PathBuf>) {
+        if let Some(state) = self.by_id.get_mut(&id) {
+            self.by_name.remove(&state.entry.name);
+            self.by_name.insert(name.clone(), id);
+            state.entry.name = name;
+            for (index, path) in state.entry.indexes.iter_mut().zip(paths) {
+                index.path = path;
+            }
+        }
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&TableState> {
+        self.by_id.get(self.by_name.get(name)?)
+    }
+
+    pub(super) fn require(&self, name: &TableName) -> EngineResult<&TableState> {
+        self.find(&name.name)
+            .ok_or_else(|| EngineError::NoSuchTable {
+                name: name.name.clone(),
+            })
+    }
+
+    pub(super) fn take_file_ids(&mut self, count: usize) -> impl Iterator<Item = FileId> + use<> {
+        let first = self.next_file;
+        self.next_file += count as u64;
+        (first..self.next_file).map(FileId)
+    }
+}

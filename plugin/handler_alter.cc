@@ -6,13 +6,14 @@
 
 /* What ALTER TABLE can do without copying the table, and at what price:
 
-     INSTANT  what the engine stores stays as it is: names, defaults, comments, longer VARCHAR and TEXT, more values of an
-              ENUM, virtual columns, the codec of new pages
+     INSTANT  what the engine stores stays as it is: names, defaults, comments, longer VARCHAR, more values of an ENUM,
+              virtual columns, the codec of new pages; or it is read in another way, see handler_alter_rows.cc: columns are
+              added, dropped or moved, or may be NULL
      NOCOPY   secondary keys are added or dropped, see handler_alter_build.cc; writers go on unless a new key must be
               unique or is on a virtual column
 
-   Everything else copies, and the reason is said. Whether the stored form of the rows stays is not guessed from the clauses:
-   the codecs of both definitions are compared. */
+   Everything else copies, and the reason is said. Whether rows can be read under the new definition is not guessed from the
+   clauses: the codecs of both are compared. */
 
 #include "handler_alter.h"
 
@@ -36,7 +37,9 @@ constexpr alter_table_operations METADATA_OPERATIONS =
 constexpr alter_table_operations VIRTUAL_OPERATIONS =
     ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_VIRTUAL_COLUMN | ALTER_VIRTUAL_COLUMN_ORDER | ALTER_VIRTUAL_GCOL_EXPR;
 constexpr alter_table_operations WIDENING_OPERATIONS = ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_COLUMN_INDEX_LENGTH;
-constexpr alter_table_operations LAYOUT_OPERATIONS = VIRTUAL_OPERATIONS | WIDENING_OPERATIONS;
+constexpr alter_table_operations STORED_OPERATIONS =
+    ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN | ALTER_STORED_COLUMN_ORDER | ALTER_COLUMN_NULLABLE;
+constexpr alter_table_operations LAYOUT_OPERATIONS = VIRTUAL_OPERATIONS | WIDENING_OPERATIONS | STORED_OPERATIONS;
 
 constexpr alter_table_operations ADD_KEY_OPERATIONS = ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
 constexpr alter_table_operations DROP_KEY_OPERATIONS = ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
@@ -55,14 +58,10 @@ constexpr Reason REASONS[] = {
     {ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX, "rows are kept in the order of the primary key"},
     {ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY, "FOREIGN KEY"},
     {ALTER_ADD_CHECK_CONSTRAINT, "the rows have to be checked against the new constraint"},
-    {ALTER_ADD_STORED_BASE_COLUMN, "a stored column is added to every row"},
     {ALTER_ADD_STORED_GENERATED_COLUMN, "a stored generated column is computed for every row"},
-    {ALTER_DROP_STORED_COLUMN, "a stored column is taken out of every row"},
     {ALTER_STORED_COLUMN_TYPE, "Cannot change column type"},
     // Its values may not fit the new one, which a copy finds out.
     {ALTER_VIRTUAL_COLUMN_TYPE, "Cannot change column type"},
-    {ALTER_STORED_COLUMN_ORDER, "rows hold their columns in the order of the table"},
-    {ALTER_COLUMN_NULLABLE, "rows keep a bit for a column that may be NULL"},
     {ALTER_COLUMN_NOT_NULLABLE, "the rows have to be checked for NULL"},
     {ALTER_STORED_GCOL_EXPR | ALTER_COLUMN_VCOL, "values of a generated column are computed anew"},
     {ALTER_CONVERT_TO, "CONVERT TO CHARACTER SET"},
@@ -98,27 +97,6 @@ bool same_key(const KEY &old_key, const KEY &new_key) {
       return false;
   }
   return true;
-}
-
-/* Whether rows written under one definition are read right under the other. */
-bool same_rows(const TABLE *altered, const Alter_inplace_info *alter, const RowCodec &old_rows) {
-  std::string error;
-  std::shared_ptr<const KeyCodec> primary = primary_of(altered) == nullptr
-                                                ? KeyCodec::create_hidden()
-                                                : KeyCodec::create(altered, altered->s->primary_key, nullptr, &error);
-  if (primary == nullptr) return false;
-  std::unique_ptr<RowCodec> new_rows = RowCodec::create(altered, primary, old_rows.schema_version(), &error);
-  if (new_rows == nullptr) return false;
-  std::vector<uint32_t> old_columns(altered->s->fields, UINT32_MAX);
-  List_iterator_fast<Create_field> definitions(alter->alter_info->create_list);
-  for (uint column = 0; const Create_field *definition = definitions++; column++) {
-    if (definition->field == nullptr || column >= altered->s->fields) continue;
-    const Field *old_field = definition->field, *new_field = altered->field[column];
-    if (!old_field->stored_in_db() && !new_field->stored_in_db()) continue;
-    old_columns[column] = old_field->field_index;
-    if (old_field->real_type() != new_field->real_type() || old_field->charset() != new_field->charset()) return false;
-  }
-  return new_rows->same_form(old_rows, old_columns);
 }
 
 bool on_virtual_column(const KEY &key) {
@@ -161,8 +139,7 @@ enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *alter
   if (operations & ~possible) return copies(alter, reason_of(operations & ~possible));
   if (alter->create_info->sequence || (alter->create_info->used_fields & HA_CREATE_USED_SEQUENCE))
     return copies(alter, "SEQUENCE");
-  if (table->versioned() != altered->versioned() || (altered->versioned() && (operations & LAYOUT_OPERATIONS)))
-    return copies(alter, "system versioning");
+  if (table->versioned() != altered->versioned()) return copies(alter, "system versioning");
   if (alter->create_info->data_file_name != nullptr || alter->create_info->index_file_name != nullptr)
     return copies(alter, "DATA DIRECTORY and INDEX DIRECTORY");
 
@@ -193,9 +170,14 @@ enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *alter
     adds_on_virtual |= on_virtual_column(key);
   }
   for (uint i = 0; i < table->s->keys; i++)
-    if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH && (operations & KEY_OPERATIONS))
+    if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH && (operations & (KEY_OPERATIONS | STORED_OPERATIONS)))
       return copies(alter, "a unique key this long comes with a column of its own");
-  if (!same_rows(altered, alter, share_->rows())) return copies(alter, "the stored form of the rows changes");
+  if (operations & ALTER_ADD_STORED_BASE_COLUMN) {
+    if (alter->error_if_not_empty) return copies(alter, "a new column without a default may not be zero");
+    if (const char *reason = evaluate_added_columns(ha_thd(), altered, alter)) return copies(alter, reason);
+  }
+  AlteredRows rows;
+  if (const char *reason = rows.work_out(altered, alter, *share_)) return copies(alter, reason);
 
   if (!(operations & KEY_OPERATIONS)) return HA_ALTER_INPLACE_INSTANT;
   if (!(operations & ADD_KEY_OPERATIONS)) {

@@ -24,6 +24,21 @@ namespace teak {
 /* Which key of the table a key of the altered table is, or MAX_KEY when it is new. */
 uint old_key_of(const TABLE *table, const Alter_inplace_info *alter, uint new_key);
 
+/* What an ALTER TABLE makes of a table's rows. */
+struct AlteredRows {
+  std::shared_ptr<const KeyCodec> primary;  // of the altered table, like all here
+  std::unique_ptr<RowCodec> rows;           // reads those of before, too
+  RowHistory history;
+
+  /* The altered table's record holds what its new columns have in the rows that there are, see evaluate_added_columns().
+     nullptr, or why the rows would have to be written anew. */
+  const char *work_out(const TABLE *altered, const Alter_inplace_info *alter, const Share &share);
+};
+
+/* Puts into the altered table's record what its new stored columns have in the rows that there are. nullptr, or why it is not
+   one value for all rows. */
+const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace_info *alter);
+
 class ha_teak;
 
 struct AlterContext final : public inplace_alter_handler_ctx {
@@ -49,8 +64,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   ha_teak *const handler;  // of the table, or of the partition
   Share *share = nullptr;
   teak_alteration *alteration = nullptr;
-  std::shared_ptr<const KeyCodec> primary;  // of the altered table, like all below
-  std::unique_ptr<RowCodec> rows;
+  AlteredRows rows;
   std::vector<AddedKey> added;
   bool needs_virtual_columns = false;
   std::vector<teak_planned_index> indexes;

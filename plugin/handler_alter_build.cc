@@ -9,8 +9,8 @@
      prepare  (nobody uses the table) the engine makes the files of new keys; writers to come are told of them
      inplace  (writers go on, unless the lock says otherwise) the rows of one snapshot are read, their entries sorted and
               written
-     commit   (nobody uses the table) one record of the engine's log holds the new keys, the new version of the definition
-              and, of a partitioned table, all partitions
+     commit   (nobody uses the table) one record of the engine's log holds the new keys, the form of the rows, the new
+              version of the definition and, of a partitioned table, all partitions
 
    The version is what the server asks for after a crash, to know whether the old or the new .frm is the table's. */
 
@@ -97,18 +97,12 @@ bool ha_teak::raise_error(int error) {
 bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) {
   auto *context = new AlterContext(this);
   alter->handler_ctx = context;
-  std::string error;
-  context->primary = altered->s->primary_key == MAX_KEY
-                         ? KeyCodec::create_hidden()
-                         : KeyCodec::create(altered, altered->s->primary_key, nullptr, &error);
-  if (context->primary != nullptr)
-    context->rows = RowCodec::create(altered, context->primary, share_->rows().schema_version(), &error);
-  if (context->rows == nullptr) {
-    my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
+  if (const char *reason = context->rows.work_out(altered, alter, *share_)) {
+    my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
     return true;
   }
 
-  const uint32_t fixed_bytes = context->rows->fixed_bytes();
+  const uint32_t fixed_bytes = context->rows.rows->fixed_bytes();
   const uint hidden = altered->s->primary_key == MAX_KEY ? 1 : 0;
   std::vector<teak_added_index> added;
   auto building = std::make_unique<Share::Building>();
@@ -123,7 +117,8 @@ bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *al
     }
     const KEY &key = altered->key_info[i];
     AlterContext::AddedKey added_key;
-    added_key.codec = KeyCodec::create(altered, i, context->primary.get(), &error);
+    std::string error;
+    added_key.codec = KeyCodec::create(altered, i, context->rows.primary.get(), &error);
     if (added_key.codec == nullptr) {
       my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
       return true;
@@ -144,10 +139,10 @@ bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *al
   (void)hidden;
 
   TableMetadata metadata;
-  metadata.schema_version = share_->rows().schema_version();
+  metadata.schema_version = context->rows.rows->schema_version();
   metadata.set_version(altered->s->tabledef_version);
-  context->metadata.resize(TableMetadata::BYTES);
-  metadata.encode(context->metadata.data());
+  metadata.history = std::move(context->rows.history);
+  context->metadata = metadata.encode();
 
   teak_status status = teak_alteration_begin(engine, share_->table(), added.data(), added.size(), is_killed, ha_thd(),
                                              &context->alteration);
@@ -181,7 +176,7 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
   if (status != TEAK_OK) return raise_error(failure(status));
 
   auto decode = [&](const teak_row &row) {
-    return context->rows->decode(row.value.data, row.value.len, row.key.data, row.key.len, altered->record[0], nullptr,
+    return context->rows.rows->decode(row.value.data, row.value.len, row.key.data, row.key.len, altered->record[0], nullptr,
                                  nullptr);
   };
   ByteBuffer key, value;
@@ -290,7 +285,8 @@ int check_table_version(handlerton *, const char *path, const LEX_CUSTRING *vers
     const std::string rest = found.substr(search->name.size());
     if (!rest.empty() && strncasecmp(rest.c_str(), "#p#", 3) != 0) return;
     TableMetadata metadata;
-    search->found |= TableMetadata::decode(bytes, &metadata) && metadata.has_version(*search->version);
+    std::string error;
+    search->found |= TableMetadata::decode(bytes, &metadata, &error) && metadata.has_version(*search->version);
   };
   teak_status status = teak_tables_metadata(
       engine, {reinterpret_cast<const uint8_t *>(path), strlen(path)}, look, &search);

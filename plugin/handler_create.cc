@@ -67,7 +67,7 @@ bool can_encode(const TABLE *form, uint32_t *fixed_bytes, std::string *error) {
   if (primary == nullptr) return false;
   for (uint i = 0; i < form->s->keys; i++)
     if (i != form->s->primary_key && codec_of(form, i, primary.get(), error) == nullptr) return false;
-  std::unique_ptr<RowCodec> rows = RowCodec::create(form, primary, TableMetadata().schema_version, error);
+  std::unique_ptr<RowCodec> rows = RowCodec::create(form, primary, TableMetadata().schema_version, nullptr, error);
   if (rows == nullptr) return false;
   *fixed_bytes = rows->fixed_bytes();
   return true;
@@ -107,10 +107,9 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
 
   TableMetadata metadata;
   metadata.set_version(form->s->tabledef_version);
-  uint8_t bytes[TableMetadata::BYTES];
-  metadata.encode(bytes);
+  const std::vector<uint8_t> bytes = metadata.encode();
   const NameInEngine name_in_engine(name);
-  teak_table_definition definition = {name_in_engine, indexes.data(), indexes.size(), {bytes, sizeof(bytes)}};
+  teak_table_definition definition = {name_in_engine, indexes.data(), indexes.size(), {bytes.data(), bytes.size()}};
   teak_status status = teak_table_create(engine, &definition);
   if (status != TEAK_OK) return failure(status);
 

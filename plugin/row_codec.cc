@@ -16,152 +16,23 @@
 #include <algorithm>
 #include <new>
 
-#include "codec_bytes.h"
+#include "row_earlier.h"
 #include "row_plan.h"
+#include "row_values.h"
 
 namespace teak {
-
-namespace {
-
-constexpr size_t LENGTH_BYTES_MAX = 5;
-
-struct Slice {
-  const uint8_t *bytes;
-  size_t length;
-};
-
-inline uint8_t *put_length(uint8_t *to, size_t length) {
-  while (length >= 0x80) {
-    *to++ = static_cast<uint8_t>(length | 0x80);
-    length >>= 7;
-  }
-  *to++ = static_cast<uint8_t>(length);
-  return to;
-}
-
-inline bool take_length(const uint8_t **from, const uint8_t *end, uint32_t *length) {
-  if (*from == end) return false;
-  uint8_t byte = *(*from)++;
-  if (byte < 0x80) {
-    *length = byte;
-    return true;
-  }
-  uint64_t value = byte & 0x7F;
-  for (unsigned shift = 7; shift < 7 * LENGTH_BYTES_MAX; shift += 7) {
-    if (*from == end) return false;
-    byte = *(*from)++;
-    value |= static_cast<uint64_t>(byte & 0x7F) << shift;
-    if (byte < 0x80) {
-      *length = static_cast<uint32_t>(value);
-      return value <= UINT32_MAX;
-    }
-  }
-  return false;
-}
-
-inline void copy_fixed(uint8_t *to, const uint8_t *from, uint32_t width) {
-  switch (width) {
-    case 1:
-      *to = *from;
-      break;
-    case 2:
-      memcpy(to, from, 2);
-      break;
-    case 3:
-      memcpy(to, from, 3);
-      break;
-    case 4:
-      memcpy(to, from, 4);
-      break;
-    case 8:
-      memcpy(to, from, 8);
-      break;
-    default:
-      memcpy(to, from, width);
-      break;
-  }
-}
-
-size_t without_padding(const uchar *string, size_t length, uint8_t pad) {
-  const uint64_t pads = 0x0101010101010101ULL * pad;
-  while (length >= 8 && load_little(string + length - 8, 8) == pads) length -= 8;
-  while (length > 0 && string[length - 1] == pad) length--;
-  return length;
-}
-
-Slice slice_of(const RowPlan::Variable &column, const uchar *record) {
-  const uchar *value = record + column.offset;
-  switch (column.kind) {
-    case RowPlan::Kind::Varchar: {
-      size_t length = load_little(value, column.length_bytes);
-      return {value + column.length_bytes, length < column.bytes_max ? length : column.bytes_max};
-    }
-    case RowPlan::Kind::Blob: {
-      const uchar *blob;
-      memcpy(&blob, value + column.length_bytes, sizeof blob);
-      return {blob, blob == nullptr ? 0 : load_little(value, column.length_bytes)};
-    }
-    case RowPlan::Kind::Char:
-      return {value, without_padding(value, column.bytes_max, column.pad)};
-    default:
-      return {value, column.collation->lengthsp(reinterpret_cast<const char *>(value), column.bytes_max)};
-  }
-}
-
-/* The column is NULL: nothing of an earlier row may be left for code that looks before it asks. */
-void clear_variable(const RowPlan::Variable &column, uchar *record) {
-  uchar *value = record + column.offset;
-  switch (column.kind) {
-    case RowPlan::Kind::Varchar:
-      store_little(value, 0, column.length_bytes);
-      break;
-    case RowPlan::Kind::Blob:
-      memset(value, 0, column.length_bytes + sizeof(uchar *));
-      break;
-    default:
-      memset(value, 0, column.bytes_max);
-      break;
-  }
-}
-
-bool set_variable(const RowPlan::Variable &column, const uint8_t *bytes, uint32_t length, uchar *record,
-                  BlobArena *blobs) {
-  uchar *value = record + column.offset;
-  switch (column.kind) {
-    case RowPlan::Kind::Varchar:
-      store_little(value, length, column.length_bytes);
-      memcpy(value + column.length_bytes, bytes, length);
-      return true;
-    case RowPlan::Kind::Blob:
-      store_little(value, length, column.length_bytes);
-      if (blobs != nullptr && length != 0) bytes = blobs->copy(bytes, length);
-      memcpy(value + column.length_bytes, &bytes, sizeof bytes);
-      return bytes != nullptr;
-    case RowPlan::Kind::Char:
-      memcpy(value, bytes, length);
-      memset(value + length, column.pad, column.bytes_max - length);
-      return true;
-    default:
-      memcpy(value, bytes, length);
-      column.collation->fill(reinterpret_cast<char *>(value) + length, column.bytes_max - length, ' ');
-      return true;
-  }
-}
-
-inline bool is_null(const RowPlan::Variable &column, const uchar *record) {
-  return (record[column.null_offset] & column.null_bit) != 0;  // null_bit 0: never
-}
-
-}  // namespace
 
 RowCodec::RowCodec(std::unique_ptr<RowPlan> plan) : plan_(std::move(plan)) {}
 RowCodec::~RowCodec() = default;
 
 std::unique_ptr<RowCodec> RowCodec::create(const TABLE *table, std::shared_ptr<const KeyCodec> primary,
-                                           uint32_t schema_version, std::string *error) try {
+                                           uint32_t schema_version, const RowHistory *history, std::string *error) try {
   std::unique_ptr<RowPlan> plan = RowPlan::create(table, std::move(primary), schema_version, error);
   if (plan == nullptr) return nullptr;
-  return std::unique_ptr<RowCodec>(new RowCodec(std::move(plan)));
+  std::unique_ptr<RowCodec> codec(new RowCodec(std::move(plan)));
+  if (history == nullptr || history->empty()) return codec;
+  codec->earlier_ = EarlierRows::create(*codec->plan_, *history, error);
+  return codec->earlier_ == nullptr ? nullptr : std::move(codec);
 } catch (const std::bad_alloc &) {
   *error = "out of memory";
   return nullptr;
@@ -189,18 +60,9 @@ bool RowCodec::same_form(const RowCodec &other, const std::vector<uint32_t> &old
     const ColumnLayout::Column &left = mine.layout.columns[i], &right = theirs.layout.columns[i];
     if (!was(left.column, right.column) || left.width != right.width || left.null_bit != right.null_bit) return false;
   }
-  for (size_t i = 0; i < mine.variables.size(); i++) {
-    const RowPlan::Variable &left = mine.variables[i], &right = theirs.variables[i];
-    const bool padded = left.kind == RowPlan::Kind::Char || left.kind == RowPlan::Kind::WideChar;
-    if (left.kind != right.kind || left.pad != right.pad || left.bytes_max < right.bytes_max ||
-        (padded && left.bytes_max != right.bytes_max))
-      return false;
-  }
+  for (size_t i = 0; i < mine.variables.size(); i++)
+    if (!mine.variables[i].takes(theirs.variables[i])) return false;
   return true;
-}
-
-bool RowCodec::schema_version_of(const uint8_t *value, size_t length, uint32_t *version) {
-  return take_length(&value, value + length, version);
 }
 
 void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
@@ -246,9 +108,10 @@ bool RowCodec::decode(const uint8_t *value, size_t length, const uint8_t *key, s
 
   const uint8_t *from = value, *end = value + length;
   const size_t null_bytes = plan.null_mask.size();
+  if (length < plan.header_bytes || memcmp(from, plan.header, plan.header_bytes) != 0)
+    return earlier_ != nullptr && earlier_->decode(value, length, record, read_set, blobs);
   if (length < plan.header_bytes + null_bytes + plan.run_bytes) return false;
-  for (size_t i = 0; i < plan.header_bytes; i++)
-    if (*from++ != plan.header[i]) return false;
+  from += plan.header_bytes;
   for (size_t i = 0; i < null_bytes; i++, from++) {
     if ((*from & ~plan.null_mask[i]) != 0) return false;
     record[i] = static_cast<uchar>((record[i] & ~plan.null_mask[i]) | *from);

@@ -24,33 +24,23 @@
 
 #include "codec_buffer.h"
 #include "key_codec.h"
+#include "row_history.h"
 
 struct TABLE;
 
 namespace teak {
 
-/* How the columns of a value lie in it, for readers that know no SQL: fixed widths in stored order, then variable. */
-struct ColumnLayout {
-  static constexpr uint32_t VARIABLE = UINT32_MAX;
-  static constexpr uint32_t NEVER_NULL = UINT32_MAX;
-  struct Column {
-    uint32_t column;    // position in the table
-    uint32_t width;     // bytes, or VARIABLE
-    uint32_t null_bit;  // bit in the null area (byte = bit / 8, least significant first), or NEVER_NULL
-  };
-  uint32_t null_area_bytes = 0;
-  std::vector<Column> columns;  // fixed NOT NULL, fixed nullable, variable: the order of the value
-};
-
 struct RowPlan;
+class EarlierRows;
 
 class RowCodec {
  public:
   /* The codec of the table's rows as it is now. `primary` (nullptr or the hidden codec: no primary key) is read during
-     this call only for what it gives back; decode() needs the same codec again.
-     nullptr with a sentence in *error when a column has a form that cannot be served. */
+     this call only for what it gives back; decode() needs the same codec again. `history`: of rows of earlier schema
+     versions, which decode() then reads too; nullptr when there are none.
+     nullptr with a sentence in *error when a column has a form that cannot be served, or the history is not the table's. */
   static std::unique_ptr<RowCodec> create(const TABLE *table, std::shared_ptr<const KeyCodec> primary,
-                                          uint32_t schema_version, std::string *error);
+                                          uint32_t schema_version, const RowHistory *history, std::string *error);
 
   ~RowCodec();
   RowCodec(const RowCodec &) = delete;
@@ -66,15 +56,18 @@ class RowCodec {
   bool decode(const uint8_t *value, size_t length, const uint8_t *key, size_t key_length, uchar *record,
               const MY_BITMAP *read_set, BlobArena *blobs) const;
 
-  /* The schema version a value was written with, for choosing the codec; false when the bytes are malformed. */
-  static bool schema_version_of(const uint8_t *value, size_t length, uint32_t *version);
-
   uint32_t schema_version() const;
   const ColumnLayout &layout() const;
 
-  /* Whether values written by either are read right by the other. `old_columns` tells for each column of this codec's table
+  /* Whether values written by the other are read right by this one as they are. `old_columns` tells for each column of this codec's table
      which of the other's it was; UINT32_MAX: none. */
   bool same_form(const RowCodec &other, const std::vector<uint32_t> &old_columns) const;
+
+  /* Brings the history of rows of `other` into terms of this codec's table, and adds rows of `other` themselves, which has
+     the schema version before this one's. `record` holds what rows of before have in columns that are new; `old_columns` as
+     in same_form(). nullptr, or why rows of `other` cannot be read as this codec's. */
+  const char *inherit(const RowCodec &other, const std::vector<uint32_t> &old_columns, const uchar *record,
+                      RowHistory *history) const;
 
   /* Leading bytes that stand at the same place in every value: header, NULL area and columns of fixed width that are
      never NULL. */
@@ -84,6 +77,7 @@ class RowCodec {
   explicit RowCodec(std::unique_ptr<RowPlan> plan);
 
   std::unique_ptr<RowPlan> plan_;
+  std::unique_ptr<EarlierRows> earlier_;  // null when all rows are of this schema version
 };
 
 }  // namespace teak

@@ -34,6 +34,7 @@ struct Column {
     return null_offset * 8 + static_cast<uint32_t>(__builtin_ctz(null_bit));
   }
   ColumnLayout::Column layout() const { return {field->field_index, width, layout_null_bit()}; }
+  RowPlan::Place place() const { return {offset, width, null_offset, 0, null_bit}; }
 };
 
 uint32_t width_of(const Field *field) {
@@ -67,11 +68,12 @@ RowPlan::Variable variable(const Column &column) {
 }
 
 /* The bits that the column owns among the NULL bits: its own NULL bit, and a BIT column's uneven bits. */
-void claim_null_bits(const Column &column, const uchar *record, std::vector<uint8_t> *mask) {
+void claim_null_bits(const Column &column, const uchar *record, std::vector<uint8_t> *mask, bool *has_bits) {
   if (column.null_bit != 0) (*mask)[column.null_offset] |= column.null_bit;
   if (column.field->real_type() != MYSQL_TYPE_BIT) return;
   auto *bit = static_cast<const Field_bit *>(column.field);
   if (bit->bit_len == 0) return;
+  *has_bits = true;
   uint32_t bits = bits_mask(bit->bit_ofs, bit->bit_len);
   size_t at = static_cast<size_t>(bit->bit_ptr - record);
   (*mask)[at] = static_cast<uint8_t>((*mask)[at] | bits);
@@ -114,7 +116,7 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
       *error = "column " + std::string(field->field_name.str, field->field_name.length) + " keeps its NULL bit elsewhere";
       return nullptr;
     }
-    claim_null_bits(column, record, &plan->null_mask);
+    claim_null_bits(column, record, &plan->null_mask, &plan->bits_in_null_area);
     columns.push_back(column);
   }
   while (!plan->null_mask.empty() && plan->null_mask.back() == 0) plan->null_mask.pop_back();
@@ -127,6 +129,7 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
   for (const Column &column : columns) {
     if (column.width == ColumnLayout::VARIABLE || column.null_bit != 0) continue;
     plan->layout.columns.push_back(column.layout());
+    plan->places.push_back(column.place());
     if (column.width == 0) continue;
     if (!plan->runs.empty() && plan->runs.back().offset + plan->runs.back().length == column.offset)
       plan->runs.back().length += column.width;
@@ -138,12 +141,15 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
   for (const Column &column : columns) {
     if (column.width == ColumnLayout::VARIABLE || column.null_bit == 0) continue;
     plan->layout.columns.push_back(column.layout());
+    plan->places.push_back(column.place());
     plan->nullables.push_back({column.offset, column.width, column.null_offset, column.null_bit});
     plan->fixed_bytes_max += column.width;
   }
   for (const Column &column : columns) {
     if (column.width != ColumnLayout::VARIABLE) continue;
     plan->layout.columns.push_back(column.layout());
+    plan->places.push_back(column.place());
+    plan->places.back().variable = static_cast<uint32_t>(plan->variables.size());
     plan->variables.push_back(variable(column));
   }
   return plan;

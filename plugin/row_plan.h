@@ -48,6 +48,20 @@ struct RowPlan {
     uint32_t bytes_max;
     uint32_t column;
     CHARSET_INFO *collation;  // of a WideChar
+
+    /* Whether what is stored of the other can be read as this. */
+    bool takes(const Variable &other) const {
+      const bool padded = kind == Kind::Char || kind == Kind::WideChar;
+      return kind == other.kind && pad == other.pad &&
+             (padded ? bytes_max == other.bytes_max : bytes_max >= other.bytes_max);
+    }
+  };
+  struct Place {  // of a column in the record
+    uint32_t offset;
+    uint32_t width;  // or ColumnLayout::VARIABLE
+    uint32_t null_offset;
+    uint32_t variable;  // number among the variable ones
+    uint8_t null_bit;   // 0: NOT NULL
   };
 
   std::shared_ptr<const KeyCodec> primary;  // nullptr when it gives back no column
@@ -62,6 +76,8 @@ struct RowPlan {
   size_t run_bytes = 0;        // of all runs
   size_t fixed_bytes_max = 0;  // header, NULL area, runs, nullables
   ColumnLayout layout;
+  std::vector<Place> places;  // of the layout's columns
+  bool bits_in_null_area = false;
 
   static std::unique_ptr<RowPlan> create(const TABLE *table, std::shared_ptr<const KeyCodec> primary,
                                          uint32_t schema_version, std::string *error);

@@ -18,23 +18,8 @@ namespace teak {
 namespace {
 
 constexpr uint64_t ROW_IDS_AT_ONCE = 4096;
-constexpr uint8_t METADATA_FORMAT = 1;
 
 }  // namespace
-
-void TableMetadata::encode(uint8_t *bytes) const {
-  bzero(bytes, BYTES);
-  bytes[0] = METADATA_FORMAT;
-  int4store(bytes + 4, schema_version);
-  memcpy(bytes + 8, version, sizeof(version));
-}
-
-bool TableMetadata::decode(teak_slice bytes, TableMetadata *metadata) {
-  if (bytes.len < BYTES || bytes.data[0] != METADATA_FORMAT) return false;
-  metadata->schema_version = uint4korr(bytes.data + 4);
-  memcpy(metadata->version, bytes.data + 8, sizeof(metadata->version));
-  return true;
-}
 
 void Share::ColumnSet::init(uint columns) {
   words_.assign(bitmap_buffer_size(columns) / sizeof(my_bitmap_map), 0);
@@ -71,18 +56,19 @@ int Share::build_codecs(const TABLE *table, std::string *cause) {
 
   TableMetadata metadata;
   teak_slice bytes;
-  teak_status status = teak_table_metadata(table_, &bytes);
-  if (status != TEAK_OK || !TableMetadata::decode(bytes, &metadata))
-    return refuse("the table was written by another version of Teak");
-
   std::string error;
+  teak_status status = teak_table_metadata(table_, &bytes);
+  if (status != TEAK_OK) return refuse("the table's metadata cannot be read");
+  if (!TableMetadata::decode(bytes, &metadata, &error)) return refuse(error);
+  history_ = std::move(metadata.history);
+
   primary_key_ = table->s->primary_key;
   if (hidden_primary())
     primary_ = KeyCodec::create_hidden();
   else
     primary_ = KeyCodec::create(table, primary_key_, nullptr, &error);
   if (primary_ == nullptr) return refuse(error);
-  rows_ = RowCodec::create(table, primary_, metadata.schema_version, &error);
+  rows_ = RowCodec::create(table, primary_, metadata.schema_version, &history_, &error);
   if (rows_ == nullptr) return refuse(error);
 
   keys_ = std::vector<Key>(table->s->keys);

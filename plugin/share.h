@@ -24,6 +24,7 @@
 #include "key_codec.h"
 #include "key_originals.h"
 #include "row_codec.h"
+#include "table_metadata.h"
 
 namespace teak {
 
@@ -102,6 +103,8 @@ class Share final : public Handler_share {
   const KeyCodec &codec(uint key) const { return key == primary_key_ ? *primary_ : *keys_[key].codec; }
   const Key &key(uint key) const { return keys_[key]; }
   const RowCodec &rows() const { return *rows_; }
+  /* Of rows that were written before an ALTER TABLE changed their form. */
+  const RowHistory &history() const { return history_; }
   bool has_indexed_virtual_column() const { return has_indexed_virtual_column_; }
 
   /* Into each column that is NULL in the record, what Field::reset() leaves there, where that is not zeros. */
@@ -169,6 +172,7 @@ class Share final : public Handler_share {
   std::string name_;
   std::shared_ptr<const KeyCodec> primary_;
   std::unique_ptr<RowCodec> rows_;
+  RowHistory history_;
   std::vector<Key> keys_;
   uint primary_key_ = MAX_KEY;
   bool has_indexed_virtual_column_ = false;
@@ -191,24 +195,6 @@ class Share final : public Handler_share {
   std::vector<Density> densities_;
   std::atomic<uint64_t> statistics_rows_{0};
   std::atomic<bool> has_statistics_{false};
-};
-
-/* What a table's metadata in the engine says; written at CREATE and by each ALTER in place. */
-struct TableMetadata {
-  static constexpr size_t BYTES = 8 + MY_UUID_SIZE;
-  uint32_t schema_version = 1;
-  /* Which definition of the server's the table is of, zeros when unknown: each ALTER has another. */
-  uint8_t version[MY_UUID_SIZE] = {};
-
-  void set_version(const LEX_CUSTRING &wanted) {
-    if (wanted.length == sizeof(version)) memcpy(version, wanted.str, sizeof(version));
-  }
-  bool has_version(const LEX_CUSTRING &wanted) const {
-    return wanted.length == sizeof(version) && memcmp(version, wanted.str, sizeof(version)) == 0;
-  }
-
-  void encode(uint8_t *bytes) const;
-  static bool decode(teak_slice bytes, TableMetadata *metadata);
 };
 
 }  // namespace teak

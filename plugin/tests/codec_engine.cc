@@ -198,7 +198,7 @@ int ha_teakcodec::open(const char *name, int, uint) {
     codecs_.keys.resize(table->s->keys);
     for (uint i = 0; i < table->s->keys && error.empty(); i++)
       if (i != codecs_.primary_number) codecs_.keys[i] = teak::KeyCodec::create(table, i, codecs_.primary.get(), &error);
-    if (error.empty()) codecs_.row = teak::RowCodec::create(table, codecs_.primary, 300, &error);
+    if (error.empty()) codecs_.row = teak::RowCodec::create(table, codecs_.primary, 300, nullptr, &error);
   }
   if (!error.empty()) {
     my_printf_error(ER_UNKNOWN_ERROR, "TEAKCODEC: %s", MYF(0), error.c_str());

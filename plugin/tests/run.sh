@@ -41,7 +41,7 @@ FLAGS=(-std=gnu++17 -fPIC -O2 -g -Wall -Wextra -Werror -fno-strict-aliasing -DMY
 [ -z "$SANITIZE" ] || FLAGS+=(-fsanitize=address -fno-omit-frame-pointer)
 say "building the test engine"
 OBJECTS=()
-for source in "$HERE"/../codec_*.cc "$HERE"/../key_codec.cc "$HERE"/../key_originals.cc "$HERE"/../row_codec.cc "$HERE"/../row_plan.cc "$HERE"/*.cc; do
+for source in "$HERE"/../codec_*.cc "$HERE"/../key_codec.cc "$HERE"/../key_originals.cc "$HERE"/../row_*.cc "$HERE"/*.cc; do
     object=$WORK/objects${SANITIZE:+-asan}/$(basename "${source%.cc}").o
     OBJECTS+=("$object")
     if [ ! -e "$object" ] || [ -n "$(find "$HERE" "$HERE/.." -maxdepth 1 \( -name '*.h' -o -path "$source" \) -newer "$object")" ] ||

@@ -5,7 +5,8 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* ENGINE=TEAKCODEC (codec_engine.h). SHOW STATUS LIKE 'teakcodec%' counts the checks; SET GLOBAL
-   teakcodec_collation_pairs = N compares N pairs of strings per collation; OPTIMIZE TABLE measures. */
+   teakcodec_collation_pairs = N compares N pairs of strings per collation, teakcodec_history = BYTES checks how rows of
+   earlier versions are read; OPTIMIZE TABLE measures. */
 
 #include "codec_engine.h"
 
@@ -372,6 +373,18 @@ static void update_collation_pairs(MYSQL_THD, st_mysql_sys_var *, void *to, cons
   checks.start_reports();
 }
 
+static char *history;
+
+static void update_history(MYSQL_THD, st_mysql_sys_var *, void *to, const void *value) {
+  const char *text = *static_cast<char *const *>(value);
+  *static_cast<const char **>(to) = text;
+  std::vector<uint8_t> bytes;
+  for (unsigned byte; sscanf(text, "%2x", &byte) == 1; text += 2) bytes.push_back(static_cast<uint8_t>(byte));
+  std::lock_guard<std::mutex> guard(engine_mutex);
+  check_history(bytes, &checks);
+  checks.start_reports();
+}
+
 static int show_checks(MYSQL_THD, SHOW_VAR *variable, char *) {
   std::lock_guard<std::mutex> guard(engine_mutex);
   status_checks = checks.passed();
@@ -401,7 +414,10 @@ static MYSQL_SYSVAR_UINT(collation_pairs, collation_pairs, PLUGIN_VAR_RQCMDARG, 
                          nullptr, update_collation_pairs, 0, 0, 10000000, 0);
 static MYSQL_SYSVAR_BOOL(bit_fields, ha_teakcodec::bit_fields, PLUGIN_VAR_RQCMDARG, "Keep BIT bits among the NULL bits",
                          nullptr, nullptr, TRUE);
-static st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(collation_pairs), MYSQL_SYSVAR(bit_fields), nullptr};
+static MYSQL_SYSVAR_STR(history, history, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
+                        "Description of rows of earlier versions to check, in hexadecimal", nullptr, update_history, "");
+static st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(collation_pairs), MYSQL_SYSVAR(bit_fields), MYSQL_SYSVAR(history),
+                                        nullptr};
 static SHOW_VAR status_variables[] = {{"teakcodec_passed", reinterpret_cast<char *>(&show_checks), SHOW_FUNC},
                                       {"teakcodec_failed", reinterpret_cast<char *>(&show_failures), SHOW_FUNC},
                                       {"teakcodec_last_row", reinterpret_cast<char *>(&show_last_row), SHOW_FUNC},

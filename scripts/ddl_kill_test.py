@@ -6,7 +6,7 @@
 2. After a random while the server is killed, and started again; sometimes it is killed once more while it recovers.
    A partitioned table that the kill met half created, renamed, altered or dropped is beyond the server's log of DDL, with
    any engine: such rounds are counted apart, and begin anew. --no-partitions leaves them out.
-3. Databases, tables, columns, keys, partitions and rows (through every key) must be those before or after the statement in
+3. Databases, tables, columns in their order, keys, partitions and rows with all their columns (through every key) must be those before or after the statement in
    flight; CHECK TABLE must be clean; every file in every directory must belong to a table that is there.
 
 Seeded: the same seed makes the same statements; what the kill hits is the machine's choice.
@@ -80,16 +80,21 @@ def read_state(connection, names):
 
 def read_table(connection, place):
     name, table, faults = ddl_model.name_of(place), Table(), []
-    columns = [row[0].decode() for row in connection.run(f"SHOW COLUMNS FROM {name}")]
-    table.columns = columns[2:]
+    table.columns = [(column.decode(), nullable == b"YES", None if column in (b"id", b"v") or default in (None, b"NULL") else int(default))
+                     for column, _, nullable, _, default, *_ in connection.run(f"SHOW COLUMNS FROM {name}")]
     table.keys = [row[2].decode() for row in connection.run(f"SHOW KEYS FROM {name}") if row[2] != b"PRIMARY"]
     parts = connection.run("SELECT partition_name, partition_description FROM information_schema.partitions WHERE table_schema = "
                            f"'{place[0]}' AND table_name = '{place[1]}' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position")
     table.parts = [(part.decode(), None if bound == b"MAXVALUE" else int(bound)) for part, bound in parts] or None
-    table.rows = {int(row): text.decode() for row, text in connection.run(f"SELECT id, v FROM {name} FORCE INDEX (PRIMARY)")}
+    numbers = table.numbers()
+
+    def rows_by(key, condition):
+        rows = connection.run(f"SELECT {', '.join(['id', 'v', *numbers])} FROM {name} FORCE INDEX ({key}) WHERE {condition}")
+        return {int(row): {"v": text.decode(), **{number: None if value is None else int(value) for number, value in zip(numbers, values)}}
+                for row, text, *values in rows}
+    table.rows = rows_by("PRIMARY", "TRUE")
     for key in table.keys:
-        condition = f"{key} >= ''" if key == "v" else f"{key} >= -1"
-        rows = {int(row): text.decode() for row, text in connection.run(f"SELECT id, v FROM {name} FORCE INDEX ({key}) WHERE {condition}")}
+        rows = rows_by(key, f"{key} >= ''" if key == "v" else f"{key} >= -1 OR {key} IS NULL")
         if rows != table.rows:
             faults.append(f"{name}: {len(rows)} rows by key {key}, {len(table.rows)} by the primary key")
     for row in connection.run(f"CHECK TABLE {name} EXTENDED"):

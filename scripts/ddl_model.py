@@ -12,17 +12,28 @@ ROW_IDS = 20_000
 
 
 class Table:
-    """columns: names behind id and v. keys: names of secondary keys, each on the column of that name. parts: None, or list of
-    (name, bound or None for MAXVALUE). rows: id to v."""
+    """columns: (name, may be NULL, default), in order; id and v are among them, all others INT. keys: names of secondary keys,
+    each on the column of that name. parts: None, or list of (name, bound or None for MAXVALUE). rows: id to the other
+    columns' values by name."""
 
     def __init__(self):
-        self.columns, self.keys, self.parts, self.rows = [], ["v"], None, {}
+        self.columns, self.keys, self.parts, self.rows = [("id", False, None), ("v", True, None)], ["v"], None, {}
+
+    def names(self):
+        return [name for name, _, _ in self.columns]
+
+    def numbers(self):
+        """Names of the columns that are neither id nor v."""
+        return [name for name in self.names() if name not in ("id", "v")]
+
+    def row(self, text, given):
+        return {"v": text, **{name: default for name, _, default in self.columns if name not in ("id", "v")}, **given}
 
     def part_of(self, row):
         return next((name for name, bound in self.parts if bound is None or row < bound), None)
 
     def rows_of(self, part):
-        return {row: text for row, text in self.rows.items() if self.part_of(row) == part}
+        return {row: values for row, values in self.rows.items() if self.part_of(row) == part}
 
     def shape(self):
         return (tuple(self.columns), tuple(sorted(self.keys)), tuple(self.parts) if self.parts else None)
@@ -34,9 +45,18 @@ class Table:
         return f"{self.columns} {self.keys} {self.parts} {len(self.rows)} rows"
 
     def definition(self):
-        items = ["id INT NOT NULL PRIMARY KEY", "v VARCHAR(40)", *(f"{column} INT DEFAULT 7" for column in self.columns)]
+        items = [define(*column) for column in self.columns] + ["PRIMARY KEY (id)"]
         items += [f"KEY {key} ({key})" for key in self.keys]
         return f"({', '.join(items)}) ENGINE=TEAK" + (partition_by(self.parts) if self.parts else "")
+
+
+def define(name, nullable, default):
+    kind = "VARCHAR(40)" if name == "v" else "INT"
+    return f"{name} {kind} {'NULL' if nullable else 'NOT NULL'}" + ("" if name == "id" else f" DEFAULT {literal(default)}")
+
+
+def literal(value):
+    return "NULL" if value is None else str(value)
 
 
 def partition_by(parts):
@@ -76,7 +96,7 @@ class Change:
         # reverts that when it was interrupted: a rename in either direction needs the .par file, which moves last.
         changed = [place for place in {**before.tables(), **self.after.tables()}
                    if before.tables().get(place) != self.after.tables().get(place)]
-        self.fragile = not text.startswith(("INSERT", "DELETE", "TRUNCATE")) and any(
+        self.fragile = not text.startswith(("INSERT", "UPDATE", "DELETE", "TRUNCATE")) and any(
             state.tables()[place].parts for state in (before, self.after) for place in changed if place in state.tables()) or (
                 text.startswith("ALTER") and "PARTITION" not in text and any(
                     table.parts and f" {name_of(place)} " in text for place, table in before.tables().items())) or "PARTITION" in text
@@ -108,8 +128,8 @@ def choose(draw, state, counter, partitions):
         return create(draw, state, fresh, partitions)
     place = draw.choice(places)
     table = tables[place]
-    maker = draw.choices([insert, erase, drop, rename, truncate, alter, partition, replace, create_select, drop_database],
-                         [8, 2, 3, 5, 3, 12, 0 if not partitions else 10 if table.parts else 2, 2, 3, 0.7])[0]
+    maker = draw.choices([insert, erase, update, drop, rename, truncate, alter, partition, replace, create_select, drop_database],
+                         [8, 2, 3, 3, 5, 3, 14, 0 if not partitions else 10 if table.parts else 2, 2, 3, 0.7])[0]
     change = maker(draw, state, place, table, fresh, counter)
     return change if partitions or not change.fragile else create(draw, state, fresh, partitions)
 
@@ -130,9 +150,24 @@ def insert(draw, state, place, table, fresh, counter):
     ids = [row for row in ids if not table.parts or table.part_of(row)]
     if not ids:
         return truncate(draw, state, place, table, fresh, counter)
-    rows = {row: f"text {draw.randrange(10**6)}" for row in ids}
-    values = ", ".join(f"({row}, '{text}')" for row, text in rows.items())
-    return Change(f"INSERT INTO {name_of(place)} (id, v) VALUES {values}", state, lambda after: after.databases[place[0]][place[1]].rows.update(rows))
+    given = [name for name in table.numbers() if draw.random() < 0.5]
+    rows = {row: table.row(f"text {draw.randrange(10**6)}", {name: draw.randrange(1000) for name in given}) for row in ids}
+    values = ", ".join(f"({row}, '{made['v']}'" + "".join(f", {made[name]}" for name in given) + ")" for row, made in rows.items())
+    return Change(f"INSERT INTO {name_of(place)} ({', '.join(['id', 'v', *given])}) VALUES {values}", state,
+                  lambda after: after.databases[place[0]][place[1]].rows.update(rows))
+
+
+def update(draw, state, place, table, fresh, counter):
+    """Rows that were written under an earlier definition are written anew."""
+    if not table.numbers():
+        return insert(draw, state, place, table, fresh, counter)
+    name, bound = draw.choice(table.numbers()), draw.randrange(ROW_IDS)
+
+    def work(after):
+        for row, values in after.databases[place[0]][place[1]].rows.items():
+            if row >= bound and values[name] is not None:
+                values[name] += 1
+    return Change(f"UPDATE {name_of(place)} SET {name} = {name} + 1 WHERE id >= {bound}", state, work)
 
 
 def erase(draw, state, place, table, fresh, counter):
@@ -174,7 +209,7 @@ def rename(draw, state, place, table, fresh, counter):
 def emptied(state, place, parts):
     state = copy.deepcopy(state)
     table = state.databases[place[0]][place[1]]
-    table.rows = {row: text for row, text in table.rows.items() if table.part_of(row) not in parts}
+    table.rows = {row: values for row, values in table.rows.items() if table.part_of(row) not in parts}
     return state
 
 
@@ -187,44 +222,84 @@ def truncate(draw, state, place, table, fresh, counter):
 
 
 def alter(draw, state, place, table, fresh, counter):
+    """Columns are added, dropped, moved, renamed and made nullable, keys added and dropped: each column at most once."""
     changed = copy.deepcopy(table)
-    terms = []
-    for _ in range(draw.choice([1, 1, 2])):
-        kind = draw.choice(["add", "add", "drop", "key", "key", "unkey", "rename", "force", "default"])
-        touched = " ".join(terms)
+    terms, touched, kinds, placed = [], {"id", "v"}, set(), False
+
+    def column_at(name):
+        return changed.names().index(name)
+    for _ in range(draw.choice([1, 1, 2, 3])):
+        kind = draw.choice(["add", "add", "add", "drop", "drop", "move", "null", "key", "key", "unkey", "rename", "force", "default"])
+        free = [name for name in table.numbers() if name not in touched and name not in changed.keys]
+        anchors = [None, *(name for name in table.names() if name not in touched or name in ("id", "v"))]
         if kind == "add":
-            column = f"c{next(counter)}"
-            changed.columns.append(column)
-            terms.append(f"ADD COLUMN {column} INT DEFAULT 7")
-        elif kind in ("drop", "rename", "default", "key"):
-            free = [column for column in table.columns if column in changed.columns and column not in changed.keys and column not in touched]
+            nullable = draw.random() < 0.6
+            column = (f"c{next(counter)}", nullable, draw.choice([None, 7] if nullable else [7, 8]))
+            at = len(changed.columns)
+            where = ""
+            if not placed and draw.random() < 0.5:
+                anchor, placed = draw.choice(anchors), True
+                where, at = (" FIRST", 0) if anchor is None else (f" AFTER {anchor}", column_at(anchor) + 1)
+                touched.add(anchor)
+            changed.columns.insert(at, column)
+            for values in changed.rows.values():
+                values[column[0]] = column[2]
+            terms.append(f"ADD COLUMN {define(*column)}{where}")
+        elif kind == "move":
+            movable = [name for name in table.names() if name not in touched or name in ("id", "v")]
+            name, anchor = draw.choice(movable), draw.choice(anchors)
+            if placed or name == anchor:
+                continue
+            placed = True
+            touched |= {name, anchor}
+            column = changed.columns.pop(column_at(name))
+            changed.columns.insert(0 if anchor is None else column_at(anchor) + 1, column)
+            terms.append(f"MODIFY {define(*column)} " + ("FIRST" if anchor is None else f"AFTER {anchor}"))
+        elif kind in ("drop", "rename", "default", "key", "null"):
+            if kind == "null":
+                free = [name for name in free if not changed.columns[column_at(name)][1]]
             if not free:
                 continue
-            column = draw.choice(free)
+            name = draw.choice(free)
+            touched.add(name)
+            at = column_at(name)
+            column = changed.columns[at]
             if kind == "drop":
-                changed.columns.remove(column)
-                terms.append(f"DROP COLUMN {column}")
+                del changed.columns[at]
+                for values in changed.rows.values():
+                    del values[name]
+                terms.append(f"DROP COLUMN {name}")
             elif kind == "key":
-                changed.keys.append(column)
-                terms.append(f"ADD KEY {column} ({column})")
+                changed.keys.append(name)
+                terms.append(f"ADD KEY {name} ({name})")
             elif kind == "rename":
-                new = f"c{next(counter)}"
-                changed.columns[changed.columns.index(column)] = new
-                terms.append(f"RENAME COLUMN {column} TO {new}")
+                changed.columns[at] = (f"c{next(counter)}", *column[1:])
+                for values in changed.rows.values():
+                    values[changed.columns[at][0]] = values.pop(name)
+                terms.append(f"RENAME COLUMN {name} TO {changed.columns[at][0]}")
+            elif kind == "null":
+                changed.columns[at] = (name, True, column[2])
+                terms.append(f"MODIFY {define(*changed.columns[at])}")
             else:
-                terms.append(f"ALTER COLUMN {column} SET DEFAULT 7")
+                changed.columns[at] = (name, column[1], draw.randrange(100))
+                terms.append(f"ALTER COLUMN {name} SET DEFAULT {changed.columns[at][2]}")
         elif kind == "unkey":
-            free = [key for key in table.keys if key in changed.keys and key not in touched]
-            if free:
-                key = draw.choice(free)
-                changed.keys.remove(key)
-                terms.append(f"DROP KEY {key}")
+            keys = [key for key in table.keys if key in changed.keys and (key not in touched or key == "v" and not placed)]
+            if not keys:
+                continue
+            key = draw.choice(keys)
+            touched.add(key)
+            changed.keys.remove(key)
+            terms.append(f"DROP KEY {key}")
         elif not terms:
             terms.append("FORCE")
+        kinds.add(kind)
     if not terms:
         terms = ["COMMENT 'x'"]
-    if draw.random() < 0.5:
+    if draw.random() < 0.3:
         terms.append("ALGORITHM=COPY")
+    elif kinds <= {"add", "drop", "move", "null", "rename", "default"} and draw.random() < 0.5:
+        terms.append("ALGORITHM=INSTANT")
     return Change(f"ALTER TABLE {name_of(place)} {', '.join(terms)}", state, lambda after: put(after, place, changed))
 
 
@@ -244,7 +319,7 @@ def partition(draw, state, place, table, fresh, counter):
     kind = draw.choice(kinds)
     at = draw.randrange(len(table.parts))
     name, bound = table.parts[at]
-    rest = {row: text for row, text in table.rows.items() if table.part_of(row) != name}
+    rest = {row: values for row, values in table.rows.items() if table.part_of(row) != name}
     if kind == "remove":
         changed.parts = None
         text = "REMOVE PARTITIONING"
@@ -316,7 +391,7 @@ def replace(draw, state, place, table, fresh, counter):
 
 def create_select(draw, state, place, table, fresh, counter):
     made = Table()
-    made.rows = dict(table.rows)
+    made.rows = {row: {"v": values["v"]} for row, values in table.rows.items()}
     if draw.random() < 0.5:
         made.parts = [("p100", 100), ("pmax", None)]
     return Change(f"CREATE TABLE {name_of(fresh)} {made.definition()} SELECT id, v FROM {name_of(place)}", state,

@@ -57,6 +57,10 @@ def statement(operation, engine):
         return f"ALTER TABLE {table} DROP KEY IF EXISTS more, COMMENT='{rest[0]}', ALGORITHM=NOCOPY"
     if kind == "default":
         return f"ALTER TABLE {table} ALTER COLUMN text SET DEFAULT '{rest[0]}', ALGORITHM=INSTANT"
+    if kind == "add_column":
+        return f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS extra VARCHAR(20) NOT NULL DEFAULT '{rest[0]}' FIRST, COMMENT='{rest[0]}', ALGORITHM=INSTANT"
+    if kind == "drop_column":
+        return f"ALTER TABLE {table} DROP COLUMN IF EXISTS extra, COMMENT='{rest[0]}', ALGORITHM=INSTANT"
     return f"DROP TABLE {table}"
 
 
@@ -65,9 +69,9 @@ def choose(tables, draw):
     if not tables or (free and draw.random() < 0.25):
         return ["create", draw.choice(free)]
     name = draw.choice(list(tables))
-    kind = draw.choices(["insert", "truncate", "rename", "drop", "alter", "add_key", "drop_key", "default"],
-                        [6, 1, 2, 1, 1, 3, 2, 1])[0]
-    if kind in ("add_key", "drop_key", "default"):
+    kind = draw.choices(["insert", "truncate", "rename", "drop", "alter", "add_key", "drop_key", "default", "add_column", "drop_column"],
+                        [6, 1, 2, 1, 1, 3, 2, 1, 2, 2])[0]
+    if kind in ("add_key", "drop_key", "default", "add_column", "drop_column"):
         return [kind, name, f"n{draw.randrange(10**6)}"]
     if kind == "insert":
         first = max((key for key, _ in tables[name]), default=0) + 1

@@ -108,10 +108,10 @@ bool RowCodec::decode(const uint8_t *value, size_t length, const uint8_t *key, s
 
   const uint8_t *from = value, *end = value + length;
   const size_t null_bytes = plan.null_mask.size();
-  if (length < plan.header_bytes || memcmp(from, plan.header, plan.header_bytes) != 0)
-    return earlier_ != nullptr && earlier_->decode(value, length, record, read_set, blobs);
+  for (size_t i = 0; i < plan.header_bytes; i++, from++)
+    if (from == end || *from != plan.header[i])
+      return earlier_ != nullptr && earlier_->decode(value, length, record, read_set, blobs);
   if (length < plan.header_bytes + null_bytes + plan.run_bytes) return false;
-  from += plan.header_bytes;
   for (size_t i = 0; i < null_bytes; i++, from++) {
     if ((*from & ~plan.null_mask[i]) != 0) return false;
     record[i] = static_cast<uchar>((record[i] & ~plan.null_mask[i]) | *from);

@@ -3,7 +3,8 @@
 
 1. A private server with both engines, caches small enough that flushes happen, in memory where there is /dev/shm.
 2. Workers (processes) run worlds: a few tables and some hundred statements from a seed of the world's own.
-3. A difference is run again in fresh databases, shrunk, and printed as a script with its seed.
+3. A difference is run again in fresh databases: where InnoDB, asked once more, or a third engine gives Teak's answer (tests/sql/third.py),
+   that is told and counts as agreed. Else it is shrunk and printed as a script with its seed.
 
   scripts/compare_sql.py --statements=1000000 --seed=7     as many statements, compared one by one
   scripts/compare_sql.py --seconds=60                      for so long
@@ -18,6 +19,7 @@ import random
 import shutil
 import sys
 import time
+import traceback
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -27,6 +29,7 @@ from sql.interleaved import world_of  # noqa: E402
 from sql.kinds import Kinds  # noqa: E402
 from sql.schema import Collations  # noqa: E402
 from sql.shrink import Shrinker, script  # noqa: E402
+from sql.third import opinion  # noqa: E402
 from sql.wire import Lost, Session, fields  # noqa: E402
 from teak_server import Server  # noqa: E402
 
@@ -85,6 +88,28 @@ def took_back(options, socket, worker, difference, history, settings):
     return False
 
 
+def third_opinion(options, socket, worker, difference, history, settings):
+    """Who else gives Teak's answer for the same rows, as text, or None."""
+    if difference.second is None:
+        return None
+    pair = Pair(socket, worker, options.directory)
+    try:
+        pair.begin(settings)
+        pair.execute(history[:difference.number])
+        return opinion(pair, difference.statement, difference.second[0])
+    except Difference:
+        return None
+    finally:
+        pair.close()
+
+
+def verdict_of(options, socket, worker, difference, history, settings):
+    """Why Teak is not to blame for the difference, as text, or None."""
+    if took_back(options, socket, worker, difference, history, settings):
+        return "InnoDB took an answer back"
+    return third_opinion(options, socket, worker, difference, history, settings)
+
+
 def explain(options, socket, worker, seed, difference, history, settings):
     """The difference as text, with the shortest script found."""
     lines = [f"== difference in world {seed}", difference.why, f"in: {difference.statement.text[:3000]}"]
@@ -113,7 +138,13 @@ def explain(options, socket, worker, seed, difference, history, settings):
 
 
 def work(options, socket, worker, collations, results, deadline):
-    os.nice(0)
+    try:
+        run_worlds(options, socket, worker, collations, results, deadline)
+    except Exception:  # the generator's own fault, which must not leave the others waiting
+        results.put(("end", 0, 0, 0, [f"worker {worker}: {traceback.format_exc()}"], Kinds()))
+
+
+def run_worlds(options, socket, worker, collations, results, deadline):
     done, errors, worlds, number, differences, kinds = 0, 0, 0, 0, [], Kinds()
     while (time.monotonic() < deadline if options.seconds else done < options.statements // options.workers):
         seed = options.world or f"{options.seed}-{worker}-{number}"
@@ -129,8 +160,9 @@ def work(options, socket, worker, collations, results, deadline):
         done += statements
         errors += failed
         results.put(("step", statements, failed))
-        if found and took_back(options, socket, worker, *found, world.settings()):
-            print(f"-- in world {seed} InnoDB took an answer back: {found[0].statement.text[:200]}", flush=True)
+        verdict = found and verdict_of(options, socket, worker, *found, world.settings())
+        if verdict:
+            print(f"-- in world {seed} {verdict}: {found[0].statement.text[:200]}", flush=True)
             worlds += 1
         elif found:
             difference, history = found

@@ -1,7 +1,7 @@
 """Random INSERT, REPLACE, UPDATE, DELETE, LOAD DATA and what belongs to them.
 
-Left open by the manual, and so avoided: which row of several unique keys ON DUPLICATE KEY UPDATE meets (so it is used with
-one unique key at most); in which order rows are changed without ORDER BY (so one that matters is always there); the gaps of
+Left open by the manual, and so avoided: which row of several unique keys ON DUPLICATE KEY UPDATE meets (that of the first key, but
+InnoDB's order is another after an ALTER in place, so then it is used with one unique key at most); in which order rows are changed without ORDER BY (so one that matters is always there); the gaps of
 AUTO_INCREMENT (so the counter is set before values are generated, and rows get explicit values otherwise).
 """
 
@@ -36,7 +36,7 @@ def insert(draw, table, tables, rows=None):
     unique = len(table.unique_keys())
     verb = "REPLACE" if kind < 0.2 else "INSERT IGNORE" if kind < 0.5 else "INSERT"
     text = f"{verb} INTO {table.name} ({names}) VALUES {values}"
-    if verb == "INSERT" and kind > 0.7 and unique <= 1 and not any("ON UPDATE" in column.default for column in table.columns):
+    if verb == "INSERT" and kind > 0.7 and (unique <= 1 or table.fresh) and not any("ON UPDATE" in column.default for column in table.columns):
         text += " ON DUPLICATE KEY UPDATE " + ", ".join(upsert(draw, column) for column in draw.sample(columns, min(len(columns), draw.randint(1, 3))))
     if draw.random() < 0.1:
         text += " RETURNING " + ", ".join(column.name for column in queries.some_columns(draw, table))
@@ -281,7 +281,7 @@ def insert_forms(draw, table, tables):
            f"{queries.where(draw, source)} ORDER BY {total} LIMIT 3"
     if draw.random() < 0.5:
         return [Statement(f"{verb}{text} RETURNING {table.names()}", ordered=True)]
-    if len(table.unique_keys()) > 1 or any("ON UPDATE" in column.default for column in table.columns):
+    if len(table.unique_keys()) > 1 and not table.fresh or any("ON UPDATE" in column.default for column in table.columns):
         return [Statement(verb + text)]
     return [Statement(f"INSERT INTO{text} ON DUPLICATE KEY UPDATE {', '.join(upsert(draw, column) for column in draw.sample(columns, 1))}", counts=False, warnings=False)]
 

@@ -4,11 +4,15 @@ Their affected rows and line of information tell how many rows were copied: the 
 """
 
 import copy
+import re
 
-from . import queries, triggers
+from . import changes, queries, triggers
 from .columns import make_column, make_generated
 from .schema import make_hashed_key, make_key, make_partitions, storage
 from .statement import Statement
+
+
+NOT_BY_ALGORITHM = "1845, 1846"  # ER_ALTER_OPERATION_NOT_SUPPORTED and the same with a reason
 
 
 class Unusable(Exception):
@@ -281,6 +285,7 @@ def alter(draw, table, collations, copies=False):
         return []
 
     def then():
+        table.fresh = False
         for _, change in made:
             if change:
                 change()
@@ -288,8 +293,17 @@ def alter(draw, table, collations, copies=False):
     algorithm = ", ALGORITHM=COPY" if partition_change not in actions and repartition not in actions and (copies or draw.random() < 0.3) else ""
     # InnoDB loses the row that stays, too, when IGNORE meets a duplicate while it copies.
     ignore = "IGNORE " if draw.random() < 0.1 and not table.unique_keys() and not any("UNIQUE" in text or "PRIMARY" in text for text, _ in made) else ""
-    text = f"ALTER {ignore}TABLE {table.name} {', '.join(text for text, _ in made)}{algorithm}"
-    return [Statement(text, counts=False, warnings=False, then=then)]
+    text = f"ALTER {ignore}TABLE {table.name} {', '.join(text for text, _ in made)}"
+    if not algorithm and not alone and partition_change not in actions and draw.random() < 0.4:
+        return [Statement(by_algorithm(draw, text), counts=False, warnings=False, then=then)]
+    return [Statement(text + algorithm, counts=False, warnings=False, then=then)]
+
+
+def by_algorithm(draw, text):
+    """With an ALGORITHM and a LOCK; without them where the engine does not have these for the change."""
+    clauses = draw.choice(["", ", ALGORITHM=INSTANT", ", ALGORITHM=NOCOPY", ", ALGORITHM=INPLACE", ", ALGORITHM=COPY"])
+    clauses += draw.choice(["", ", LOCK=NONE", ", LOCK=SHARED", ", LOCK=EXCLUSIVE"])
+    return f"BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR {NOT_BY_ALGORITHM} {text}; {text}{clauses}; END"
 
 
 def other(draw, table, tables):
@@ -310,7 +324,7 @@ def other(draw, table, tables):
         return [Statement(f"CREATE TABLE made (KEY ({_pick_indexed(draw, table)})) SELECT {columns} FROM {table.name}{queries.where(draw, table)}{order}",
                           warnings=False),
                 Statement("SELECT * FROM made", warnings=False), Statement("CHECK TABLE made EXTENDED"),
-                Statement("CREATE OR REPLACE TABLE made AS SELECT COUNT(*) AS n FROM " + table.name), Statement("SELECT * FROM made"),
+                *unique_from(draw, table, order), Statement("CREATE OR REPLACE TABLE made AS SELECT COUNT(*) AS n FROM " + table.name), Statement("SELECT * FROM made"),
                 Statement("DROP TABLE IF EXISTS made", warnings=False)]
     base = ", ".join(column.name for column in table.base_columns())
     if kind == "like":
@@ -320,16 +334,36 @@ def other(draw, table, tables):
         if table.partition_kind not in ("RANGE", "LIST", "RANGE COLUMNS", "LIST COLUMNS") or not table.partition_names:
             return []
         name = draw.choice(table.partition_names)
+        made = copy.copy(table)
+        made.name, made.partitions, made.partition_kind, made.partition_names, made.partition_columns = "made", "", "", [], []
+        between = changes.change_of_text(draw, draw.choice([made, table]), tables) if draw.random() < 0.5 else []
+        seen = [Statement(f"SELECT {columns} FROM made", warnings=False), Statement("CHECK TABLE made EXTENDED")]
+        values = re.search(rf"PARTITION {name} (VALUES IN \([^()]*\))", table.partitions)
+        if values and draw.random() < 0.5:
+            # What was changed between may not fit the partition any more; then it stays a table.
+            return [Statement(f"ALTER TABLE {table.name} CONVERT PARTITION {name} TO TABLE made", counts=False), *between, *seen,
+                    Statement(f"ALTER TABLE {table.name} CONVERT TABLE made TO PARTITION {name} {values.group(1)}", counts=False, warnings=False),
+                    Statement("DROP TABLE IF EXISTS made", warnings=False)]
         return [Statement(f"CREATE TABLE made LIKE {table.name}"), Statement("ALTER TABLE made REMOVE PARTITIONING", counts=False),
-                Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False),
-                Statement(f"SELECT {columns} FROM made", warnings=False), Statement("CHECK TABLE made EXTENDED"),
-                Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False), Statement("DROP TABLE made")]
+                Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False), *seen, *between,
+                Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False), *seen, Statement("DROP TABLE made")]
     if kind == "temporary":
         # Temporary tables are another engine's (default_tmp_storage_engine); what goes there comes from ours and back.
         return [Statement(f"CREATE TEMPORARY TABLE kept SELECT {base} FROM {table.name}", counts=False, warnings=False),
                 Statement(f"SELECT {columns} FROM {table.name} WHERE ({base}) IN (SELECT {base} FROM kept)", warnings=False),
                 Statement(f"INSERT IGNORE INTO {table.name} ({base}) SELECT {base} FROM kept LIMIT 0"), Statement("DROP TEMPORARY TABLE kept")]
     return handler(draw, table)
+
+
+def unique_from(draw, table, order):
+    """CREATE ... SELECT of rows that may be equal by the new table's key."""
+    columns = [column for column in table.columns if column.key_bytes and column.key_bytes < 3000 and column.family not in ("geometry", "json")]
+    if not order or not columns:
+        return []
+    # Not IGNORE, see alter().
+    verb = draw.choice(["REPLACE ", "REPLACE ", ""])
+    return [Statement(f"CREATE OR REPLACE TABLE made (UNIQUE ({draw.choice(columns).name})) {verb}SELECT {table.names()} FROM {table.name}{order}", warnings=False),
+            Statement("SELECT * FROM made", warnings=False), Statement("CHECK TABLE made EXTENDED", warnings=False)]
 
 
 def _pick_indexed(draw, table):
@@ -352,6 +386,12 @@ def handler(draw, table):
         steps.append(Statement(f"HANDLER h READ {name} {draw.choice(['=', '>=', '<=', '<', '>'])} ({values})"
                                + queries.where(draw, table, "", 0.2) + f" LIMIT {draw.randint(1, 4)}", warnings=False, ordered=True))
     for start, move in draw.choice([[("FIRST", "NEXT")], [("LAST", "PREV")], [("FIRST", "NEXT"), ("LAST", "PREV")]]):
+        # Rows that come and go between the moves.
+        between = [] if table.versioned or draw.random() < 0.6 else changes.change_of_text(draw, table, [table])
+        if between:
+            steps += [Statement(f"HANDLER h READ {name} {start} LIMIT {draw.randint(1, 4)}", warnings=False, ordered=True), *between,
+                      Statement(f"HANDLER h READ {name} {move} LIMIT 3", warnings=False, ordered=True)]
+            continue
         steps += [Statement(f"HANDLER h READ {name} {each} LIMIT {draw.randint(1, 3)}", warnings=False, ordered=True)
                   for each in [start, *[move] * draw.randint(0, 3)]]
     if draw.random() < 0.3:

@@ -7,7 +7,7 @@ written by their keys.
 
 import random
 
-from . import changes, nested, parameters, queries
+from . import changes, nested, parameters, queries, rarer
 from .statement import Statement
 from .world import ISOLATION, World
 
@@ -15,11 +15,11 @@ from .world import ISOLATION, World
 class Interleaved(World):
     def __init__(self, seed, collations, statements):
         super().__init__(seed, collations, statements, alters=False, versioned=False)
-        self.open = [False, False]
+        self.open, self.levels = [False, False], ["", ""]
         self.turn = 0
 
     def settings(self):
-        return [*super().settings(), Statement("SET innodb_lock_wait_timeout = 0"), Statement("SET teak_lock_timeout = 0")]
+        return [*super().settings(), Statement("SET innodb_lock_wait_timeout = 0"), Statement("SET teak_lock_timeout = 0"), Statement("SET lock_wait_timeout = 0")]
 
     def _next(self):
         if self.draw.random() < 0.4:
@@ -28,6 +28,7 @@ class Interleaved(World):
         for statement in made:
             # How often a failed lock is told in the warnings is open.
             statement.session, statement.locks, statement.warnings = self.turn, True, False
+            statement.text = statement.text.replace(" SKIP LOCKED", "")  # with which InnoDB may fail with error 1180
         return made
 
     def _step(self):
@@ -40,8 +41,11 @@ class Interleaved(World):
         table = draw.choice(tables)
         if kind < 0.12:
             return self._boundary()
+        # A SERIALIZABLE reader of Teak locks and so is served what is newer than its snapshot, see DEFINITION_CHANGED.
+        if kind < 0.14 and not self.open[self.turn] and not (self.open[1 - self.turn] and self.levels[1 - self.turn] == "SERIALIZABLE"):
+            return self._definition(table)
         if kind < 0.5:
-            return [(nested if draw.random() < 0.2 else queries).query(draw, table, tables) if draw.random() < 0.8 else self._locking(table)]
+            return [draw.choices([queries, nested, rarer], [6, 2, 2])[0].query(draw, table, tables) if draw.random() < 0.8 else self._locking(table)]
         if not any(self.open) and kind < 0.8:
             return changes.change(draw, table, tables, True)
         columns = changes.writable(table)
@@ -56,15 +60,25 @@ class Interleaved(World):
         if key is None:
             return queries.plain(self.draw, table, [table])
         test = " AND ".join(f"{column.name} = {column.probe(self.draw)}" for column in key.columns())
-        lock = self.draw.choice(["FOR UPDATE", "LOCK IN SHARE MODE", "FOR UPDATE NOWAIT"])  # not SKIP LOCKED, with which InnoDB may fail with error 1180
+        lock = self.draw.choice(["FOR UPDATE", "LOCK IN SHARE MODE", "FOR UPDATE NOWAIT"])
         return Statement(f"SELECT {table.names()} FROM {table.name} WHERE {test} {lock}", warnings=False)
+
+    def _definition(self, table):
+        """A change of the table, where the other session may have looked at it or have a snapshot from before."""
+        key = self.draw.choice(table.columns)
+        return [Statement(text, counts=False, rows=False) for text in self.draw.choice([
+            [f"TRUNCATE TABLE {table.name}"], [f"ALTER TABLE {table.name} FORCE, ALGORITHM=COPY"], [f"ALTER TABLE {table.name} ENGINE={{engine}}, ALGORITHM=COPY"],
+            [f"RENAME TABLE {table.name} TO moved", f"RENAME TABLE moved TO {table.name}"], [f"ANALYZE TABLE {table.name}"],
+            [f"ALTER TABLE {table.name} ADD KEY kx ({key.name})"] if 0 < key.key_bytes < 3000 and key.family not in ("geometry", "json") else [],
+            [f"ALTER TABLE {table.name} DROP KEY kx"], [f"CREATE TABLE copied LIKE {table.name}", "DROP TABLE copied"]])]
 
     def _boundary(self):
         draw = self.draw
         if not self.open[self.turn]:
             begin = draw.choice(["START TRANSACTION", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "BEGIN", f"XA START '{{db}}{self.turn}'"])
             self.open[self.turn] = "XA" if begin.startswith("XA") else "plain"
-            return [Statement(f"SET TRANSACTION ISOLATION LEVEL {draw.choice(ISOLATION)}"), Statement(begin, warnings=False)]
+            self.levels[self.turn] = draw.choice(ISOLATION)
+            return [Statement(f"SET TRANSACTION ISOLATION LEVEL {self.levels[self.turn]}"), Statement(begin, warnings=False)]
         if draw.random() < 0.4:
             return [Statement(draw.choice(["SAVEPOINT ", "ROLLBACK TO SAVEPOINT ", "RELEASE SAVEPOINT "]) + draw.choice(["a", "b"]))]
         return self._end()

@@ -6,7 +6,7 @@ from collections import Counter
 # A statement is of the first kind that its beginning matches, and has every feature that stands in it.
 BEGINNINGS = [r"CREATE (OR REPLACE )?(TEMPORARY )?\w+", r"DROP (TEMPORARY )?\w+", r"ALTER (ONLINE |IGNORE )*\w+", r"XA \w+", r"HANDLER \w+ (READ \S+ (\S+)|\w+)",
               r"SELECT .* INTO OUTFILE", r"WITH RECURSIVE", r"SET \w+", r"LOCK TABLES", r"(INSERT|REPLACE|UPDATE)( IGNORE)?", r"DELETE HISTORY",
-              r"ROLLBACK TO", r"\w+"]
+              r"ROLLBACK TO", r"\(?\w+"]
 FEATURES = {
     "ON DUPLICATE": r" ON DUPLICATE KEY ", "RETURNING": r" RETURNING ", "INSERT SELECT": r"^(INSERT|REPLACE).*\) SELECT ", "parameters": r"^(?!SET).*\?",
     "joined change": r"^(UPDATE|DELETE).* JOIN ", "ordered change": r"^(UPDATE|DELETE).* ORDER BY ", "subquery": r"\(SELECT ", "GROUP BY": " GROUP BY ",
@@ -15,6 +15,7 @@ FEATURES = {
     "FOR SYSTEM_TIME": " FOR SYSTEM_TIME ", "FOR PORTION": " FOR PORTION OF ", "PARTITION (": r" PARTITION \(", "GROUP_CONCAT": "GROUP_CONCAT",
     "WITHOUT OVERLAPS": " WITHOUT OVERLAPS", "ADD COLUMN": "ADD COLUMN", "DROP COLUMN": "DROP COLUMN", "MODIFY": "MODIFY COLUMN", "CHANGE": "CHANGE COLUMN",
     "ADD key": r"ADD (KEY|UNIQUE|PRIMARY)", "DROP key": "DROP (KEY|PRIMARY)", "IGNORED": " IGNORED", "ALTER PARTITION": r"^ALTER.* PARTITION",
+    "ALGORITHM": "ALGORITHM=", "WITH TIES": " WITH TIES", "CONVERT PARTITION": "CONVERT (PARTITION|TABLE)", "SKIP LOCKED": " SKIP LOCKED", "SIGNAL": " SIGNAL ",
     "versioning": "SYSTEM VERSIONING", "CONVERT TO": "CONVERT TO", "ADD CHECK": "ADD CONSTRAINT",
 }
 FEATURES = {name: re.compile(pattern) for name, pattern in FEATURES.items()}

@@ -96,6 +96,8 @@ def change_of_row(draw, table, column, literal):
     rows = _rows(draw, table)
     change = f"DELETE FROM {table.name}"
     if column and draw.random() < 0.7:
-        change = f"UPDATE {table.name} SET {column.name} = " + _bind(draw, column, rows, lambda: literal(draw, column))
+        # ON UPDATE columns are given, see changes.assignments().
+        stamps = [f", {stamp.name} = {stamp.probe(draw)}" for stamp in table.columns if "ON UPDATE" in stamp.default and stamp is not column]
+        change = f"UPDATE {table.name} SET {column.name} = " + _bind(draw, column, rows, lambda: literal(draw, column)) + "".join(stamps)
     test = " AND ".join(f"{part.name} = " + _bind(draw, part, rows, lambda part=part: part.probe(draw)) for part in key.columns())
     return Statement(f"{change} WHERE {test}", warnings=False, parameters=rows)

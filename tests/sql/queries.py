@@ -5,6 +5,8 @@ GROUP BY, MIN and MAX give; sums of floats, which depend on the order of rows; w
 many rows the plan makes it see.
 """
 
+import re
+
 from .statement import Statement
 
 COMPARABLE = ("int", "decimal", "float", "bit", "text", "bytes", "temporal", "enum", "inet", "uuid")
@@ -170,7 +172,11 @@ def aggregate(draw, table, tables):
         return plain(draw, table, tables)
     groups = ", ".join(column.name for column in draw.sample(grouping, min(len(grouping), draw.randint(1, 2))))
     if kind < 0.8:
-        return Statement(f"SELECT DISTINCT {groups} FROM {table.name}{hint(draw, table)}{where(draw, table)}", warnings=False)
+        test = where(draw, table)
+        # Over ranges of several columns of its key the server's loose index scan loses rows, in MyISAM and Aria as well: an expression
+        # beside the columns is read by another plan.
+        more = ", 1" if len({word for word in re.findall(r"\w+", test)} & {column.name for column in table.columns}) > 1 else ""
+        return Statement(f"SELECT DISTINCT {groups}{more} FROM {table.name}{hint(draw, table)}{test}", warnings=False)
     other = draw.choice(exact)
     having = draw.choice(["", "", " HAVING n > 1"])
     return Statement(f"SELECT {groups}, COUNT(*) AS n, {extreme('MIN', other)}, {extreme('MAX', other)} FROM {table.name}{hint(draw, table)}"

@@ -80,6 +80,7 @@ class Table:
         self.virtual_keys = True  # whether virtual columns may be in keys
         self.divisible = True     # whether it may have partitions
         self.hints = True       # whether a hint may name its keys
+        self.fresh = True       # whether its keys are those of CREATE, in the same order on every engine
         self.next_number = 0
 
     def new_name(self, letter):
@@ -186,7 +187,14 @@ def make_key(draw, table, kind, columns=None, limit=None):
 
 def make_hashed_key(draw, table):
     columns = [column for column in table.columns if column.family in ("text", "bytes") and not column.key_bytes and not column.generated and not column.compressed]
-    return Key("UNIQUE", table.new_name("k"), [(draw.choice(columns), 0, False)], hashed=True) if columns else None
+    if not columns:
+        return None
+    chosen = draw.choice(columns)
+    others = [column for column in table.columns if column is not chosen and (column.key_bytes or column in columns) and column.family not in ("geometry", "json")
+              and not column.generated and not column.compressed]
+    parts = [chosen, *draw.sample(others, min(len(others), draw.choice([0, 0, 1, 2])))]
+    draw.shuffle(parts)
+    return Key("UNIQUE", table.new_name("k"), [(column, 0, False) for column in parts], hashed=True)
 
 
 def make_table(draw, name, collations, versioned=False, virtual_keys=True, divisible=True, compressible=True):

@@ -23,9 +23,11 @@ def scene(draw, table, tables):
     steps = [Statement("CREATE TABLE noted (event CHAR(2), image BIGINT, KEY (event, image))")]
     steps += [Statement(f"CREATE TRIGGER tr{number} {time} {event} ON {table.name} FOR EACH ROW {_body(draw, table, time, event)}")
               for number, (time, event) in enumerate(chosen)]
+    # LOAD DATA computes stored generated columns before the triggers, and only InnoDB leaves them as they are in the next UPDATE.
+    stale = any(column.generated and column.stored for column in table.columns)
     for _ in range(draw.randint(2, 6)):
         # Not joined changes: how often a row is met, and so how often its trigger runs, depends on the plan.
-        maker = draw.choices([changes.insert, changes.update, changes.delete, changes.insert_select, changes.load], [5, 4, 2, 1, 1])[0]
+        maker = draw.choices([changes.insert, changes.update, changes.delete, changes.insert_select, changes.load], [5, 4, 2, 1, 0 if stale else 1])[0]
         steps += maker(draw, table, tables)
     steps += [Statement("SELECT event, image FROM noted"), Statement("CHECK TABLE noted EXTENDED")]
     steps += [Statement(f"DROP TRIGGER tr{number}", warnings=False) for number in range(len(chosen))]

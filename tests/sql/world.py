@@ -2,7 +2,7 @@
 
 import random
 
-from . import changes, definitions, nested, periods, queries, scenes
+from . import changes, conflicts, definitions, failing, nested, periods, queries, rarer, scenes
 from .schema import make_table
 from .statement import Statement
 
@@ -58,6 +58,8 @@ class World:
         self.virtual_keys = not any("mrr=on" in text or "max_length_for_sort_data" in text for text in self.plans)
         self.clock = 0
         self.bulky = self.draw.random() < 0.1
+        # Some worlds change their tables often.
+        self.altering = alters and random.Random(seed + " alters").random() < 0.2
 
     def settings(self):
         return [Statement(text) for text in [*SETTINGS, *self.plans, f"SET sql_mode = '{self.first_mode}'"]]
@@ -102,12 +104,16 @@ class World:
             # Two changes of one row at the same instant are one to the history.
             self.clock += 1
             made.append(Statement(f"SET timestamp = {1700000000 + self.clock}.{draw.randrange(10**6):06}"))
+        if self.altering and not self.transaction and draw.random() < 0.15:
+            return [*made, *self._alter(table)]
         if self.bulky and draw.random() < 0.01:
             return changes.bulk(draw, table, self.tables)
         if kind < 0.39:
             return [*made, *changes.change(draw, table, self.tables, self.transaction)]
+        if kind < 0.825:
+            return [draw.choices([queries, nested, rarer], [10, 5, 5])[0].query(draw, table, self.tables)]
         if kind < 0.83:
-            return [(nested if draw.random() < 0.3 else queries).query(draw, table, self.tables)]
+            return rarer.by_every_key(draw, table, self.tables)
         if kind < 0.89:
             return self._transaction_step()
         if kind < 0.895:
@@ -119,15 +125,22 @@ class World:
             return definitions.other(draw, table, self.tables)
         if kind < 0.922:
             return periods.scene(draw, self.collations)
+        if kind < 0.928:
+            return conflicts.scene(draw, self.collations, self.virtual_keys)
+        if kind < 0.932:
+            return failing.scene(draw, table, self.tables)
         if kind < 0.945:
             return draw.choice([scenes.view, scenes.sequence, scenes.block, scenes.block, scenes.routine, scenes.temporary, scenes.locked])(draw, table, self.tables)
         if kind < 0.95:
             return scenes.upkeep(draw, table, self.tables)
         if kind < 0.99 and self.alters:
-            # A copy refuses old zero dates that the mode does not allow, a change in place does not look at them.
-            copies = "NO_ZERO" in self.mode or self.mode == "TRADITIONAL"
-            return [*made, *definitions.alter(draw, table, self.collations, copies)]
+            return [*made, *self._alter(table)]
         return [Statement("CHECK TABLE " + table.name)]
+
+    def _alter(self, table):
+        # A copy refuses old zero dates that the mode does not allow, a change in place does not look at them.
+        copies = "NO_ZERO" in self.mode or self.mode == "TRADITIONAL"
+        return definitions.alter(self.draw, table, self.collations, copies)
 
     def _transaction_step(self):
         draw = self.draw

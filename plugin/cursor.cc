@@ -18,6 +18,7 @@ void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock
     session_ = session, table_ = table, index_ = index, mode_ = mode, manner_ = manner;
   }
   positioned_ = has_last_ = false;
+  beyond_ = End::None;
   if (bounded_) set_bounds(UNBOUNDED, UNBOUNDED);
 }
 
@@ -73,7 +74,8 @@ teak_slice Cursor::last_key() {
   return slice(saved_);
 }
 
-teak_status Cursor::returned(teak_status status, teak_row *row, bool positioned) {
+teak_status Cursor::returned(teak_status status, teak_row *row, bool positioned, End beyond) {
+  beyond_ = status == TEAK_NOT_FOUND ? beyond : End::None;
   if (status == TEAK_OK) {
     last_ = row->key;
     has_last_ = true;
@@ -94,7 +96,8 @@ teak_status Cursor::get(teak_slice key, teak_row *row) {
 teak_status Cursor::seek(teak_slice key, teak_seek how, teak_row *row) {
   teak_status status = open();
   if (status != TEAK_OK) return status;
-  return returned(teak_cursor_seek(cursor_, key, how, row), row, true);
+  const bool forward = how == TEAK_SEEK_AT_OR_AFTER || how == TEAK_SEEK_AFTER_PREFIX;
+  return returned(teak_cursor_seek(cursor_, key, how, row), row, true, forward ? End::Last : End::First);
 }
 
 teak_status Cursor::first(teak_row *row) {
@@ -112,18 +115,20 @@ teak_status Cursor::last(teak_row *row) {
 teak_status Cursor::next(teak_row *row) {
   teak_status status = open();
   if (status != TEAK_OK) return status;
-  if (positioned_) return returned(teak_cursor_next(cursor_, row), row, true);
+  if (positioned_) return returned(teak_cursor_next(cursor_, row), row, true, End::Last);
+  if (beyond_ == End::First) return returned(teak_cursor_first(cursor_, row), row, true);
   if (!has_last_) return TEAK_NOT_FOUND;
   // No key is a proper prefix of another, so the keys after this prefix are the keys after this key.
-  return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_AFTER_PREFIX, row), row, true);
+  return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_AFTER_PREFIX, row), row, true, End::Last);
 }
 
 teak_status Cursor::previous(teak_row *row) {
   teak_status status = open();
   if (status != TEAK_OK) return status;
-  if (positioned_) return returned(teak_cursor_previous(cursor_, row), row, true);
+  if (positioned_) return returned(teak_cursor_previous(cursor_, row), row, true, End::First);
+  if (beyond_ == End::Last) return returned(teak_cursor_last(cursor_, row), row, true);
   if (!has_last_) return TEAK_NOT_FOUND;
-  return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_BEFORE, row), row, true);
+  return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_BEFORE, row), row, true, End::First);
 }
 
 void Cursor::unlock() {
@@ -141,6 +146,7 @@ void Cursor::detach() {
 
 void Cursor::close() {
   has_last_ = false;
+  beyond_ = End::None;
   detach();
   session_ = nullptr;
   table_ = nullptr;

@@ -49,7 +49,7 @@ class Cursor {
   teak_status seek(teak_slice key, teak_seek how, teak_row *row);
   teak_status first(teak_row *row);
   teak_status last(teak_row *row);
-  /* From the row returned last, by whatever call. */
+  /* From the row returned last, by whatever call; from behind an end that the last call met. */
   teak_status next(teak_row *row);
   teak_status previous(teak_row *row);
   void unlock();
@@ -63,7 +63,9 @@ class Cursor {
   friend class Session;
 
   teak_status open();
-  teak_status returned(teak_status status, teak_row *row, bool positioned);
+  enum class End { None, First, Last };
+  /* `beyond`: behind which end the position is when there was no row. */
+  teak_status returned(teak_status status, teak_row *row, bool positioned, End beyond = End::None);
   teak_slice last_key();
 
   Session *session_ = nullptr;
@@ -76,6 +78,7 @@ class Cursor {
   bool bounded_ = false;
   bool bounds_unset_ = false;   // the engine's cursor still has older bounds than ours
   bool positioned_ = false;     // the engine's cursor stands on the row returned last
+  End beyond_ = End::None;
   bool has_last_ = false;
   bool last_is_saved_ = false;  // the last key is in saved_, else in the engine's memory
   teak_slice last_ = {nullptr, 0};

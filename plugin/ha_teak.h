@@ -262,6 +262,7 @@ class ha_teak final : public handler {
   bool exact_ = false;                // the lookup was exact: all rows up to the bounds agree with it
   bool exact_bounds_ = false;         // the bounds are those of an exact lookup; index_next() may go beyond them
   bool exact_by_get_ = false;         // the lookup was of a unique key: there is no second row
+  bool exact_missed_ = false;         // ... and found no row; index_next() goes on from where it would be
   bool in_read_range_ = false;        // the server's read_range_first() calls us back
   bool has_range_ = false;            // prepare_range_scan() was called for the next lookup
   teak_slice range_lower_ = UNBOUNDED, range_upper_ = UNBOUNDED;

@@ -46,7 +46,7 @@ void ha_teak::bind_scan(uint key) {
 void ha_teak::bind_rows() { rows_.bind(session_, share_->table(), 0, lock_mode_, manner()); }
 
 void ha_teak::set_no_bounds() {
-  exact_ = exact_bounds_ = exact_by_get_ = false;
+  exact_ = exact_bounds_ = exact_by_get_ = exact_missed_ = false;
   in_read_range_ = has_range_ = false;
   in_range_check_pushed_down = false;
   range_lower_ = range_upper_ = UNBOUNDED;
@@ -189,8 +189,9 @@ int ha_teak::read_exact(uchar *record, const uchar *image, key_part_map parts, b
     const int attempts = !locking() && session_->is_past_snapshot() ? 1 : ATTEMPTS_MAX;
     for (int attempt = 0; error == SKIP && attempt < attempts; attempt++)
       error = scan(scan_.get(slice(prefix_), &entry), entry, Direction::None, record, HA_ERR_KEY_NOT_FOUND);
-    if (error != SKIP) return error;
-    return skip_locked_ || attempts == 1 ? HA_ERR_KEY_NOT_FOUND : corrupt("an entry of a unique key is not of its row");
+    if (error == SKIP && (skip_locked_ || attempts == 1)) error = HA_ERR_KEY_NOT_FOUND;
+    exact_missed_ = error == HA_ERR_KEY_NOT_FOUND;
+    return error != SKIP ? error : corrupt("an entry of a unique key is not of its row");
   }
   exact_bounds_ = true;
   prefix_end_.clear();
@@ -205,7 +206,7 @@ int ha_teak::read_exact(uchar *record, const uchar *image, key_part_map parts, b
 teak_status ha_teak::set_range_bounds() {
   if (!in_read_range_ && !has_range_) range_lower_ = range_upper_ = UNBOUNDED;
   has_range_ = false;
-  exact_ = exact_bounds_ = exact_by_get_ = false;
+  exact_ = exact_bounds_ = exact_by_get_ = exact_missed_ = false;
   if (!scan_.bounded() && range_lower_.data == nullptr && range_upper_.data == nullptr) return TEAK_OK;
   return scan_.set_bounds(range_lower_, range_upper_);
 }
@@ -256,11 +257,12 @@ int ha_teak::index_next_same(uchar *record, const uchar *image, uint length) {
   return scan(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
 }
 
-/* HANDLER ... READ NEXT may go on behind an exact lookup. */
+/* HANDLER ... READ NEXT may go on behind an exact lookup, and so does a loose index scan that looks for one row of each
+   group (QUICK_GROUP_MIN_MAX_SELECT), also where there is none. */
 int ha_teak::index_next(uchar *record) {
   teak_row entry;
-  if (exact_bounds_) {
-    int error = index_next_same(record, nullptr, 0);
+  if (exact_bounds_ || exact_missed_) {
+    int error = exact_missed_ ? HA_ERR_END_OF_FILE : index_next_same(record, nullptr, 0);
     if (error != HA_ERR_END_OF_FILE) return error;
     teak_status status = set_range_bounds();
     if (status == TEAK_OK) status = scan_.seek(slice(prefix_), TEAK_SEEK_AFTER_PREFIX, &entry);
@@ -272,9 +274,12 @@ int ha_teak::index_next(uchar *record) {
 
 int ha_teak::index_prev(uchar *record) {
   teak_row entry;
-  teak_status status = scan_.previous(&entry);
-  int error = scan(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
-  if (error != HA_ERR_END_OF_FILE || !exact_bounds_) return error;
+  teak_status status = TEAK_OK;
+  if (!exact_missed_) {
+    status = scan_.previous(&entry);
+    int error = scan(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
+    if (error != HA_ERR_END_OF_FILE || !exact_bounds_) return error;
+  }
   status = set_range_bounds();
   if (status == TEAK_OK) status = scan_.seek(slice(prefix_), TEAK_SEEK_BEFORE, &entry);
   return scan(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);

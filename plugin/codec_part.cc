@@ -41,8 +41,8 @@ inline uint32_t sortable_float(uint32_t bits) {
 
 }  // namespace
 
-void KeyPart::encode_string(const uchar *value, size_t length, bool from_record, ByteBuffer *out) const {
-  if (characters_max != 0 && (from_record || form == Form::Char)) {
+void KeyPart::encode_string(const uchar *value, size_t length, bool whole, ByteBuffer *out) const {
+  if (characters_max != 0 && (whole || form == Form::Char)) {
     /* A prefix is counted in characters, none of which is wider than its share of the part. */
     size_t bytes = length < width ? length : width;
     size_t cut = collation->mbmaxlen > 1 ? collation->charpos(value, value + bytes, characters_max) : characters_max;
@@ -134,7 +134,7 @@ void KeyPart::encode_image(const uchar *image, ByteBuffer *out) const {
     case Form::Varchar:
     case Form::Blob: {
       size_t length = load_little(image, IMAGE_LENGTH_BYTES);
-      encode_string(image + IMAGE_LENGTH_BYTES, length < width ? length : width, false, out);
+      encode_string(image + IMAGE_LENGTH_BYTES, length < width ? length : width, image_whole, out);
       break;
     }
     default:

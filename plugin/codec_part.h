@@ -41,6 +41,7 @@ struct KeyPart {
   bool nullable = false;
   bool decodable = false;
   bool prefix = false;          // of a longer column
+  bool image_whole = false;     // the server's image holds the whole column where this is a prefix
   uint8_t inverted = 0;         // 0xFF: descending
   uint8_t null_bit = 0;
   uint8_t length_bytes = 0;     // Varchar: in the record; Blob: in front of the pointer
@@ -79,7 +80,7 @@ struct KeyPart {
 
  private:
   void encode_value(const uchar *value, ByteBuffer *out) const;
-  void encode_string(const uchar *string, size_t length, bool from_record, ByteBuffer *out) const;
+  void encode_string(const uchar *string, size_t length, bool whole, ByteBuffer *out) const;
   bool decode_value(const uint8_t *key, uchar *record) const;
   bool decode_string(const uint8_t *key, size_t length, uchar *record, size_t *used) const;
 };

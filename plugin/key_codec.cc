@@ -66,9 +66,11 @@ void KeyCodec::place_suffix(const KEY &key, uint32_t image_offset, const KeyCode
   for (const KeyPart &primary_part : primary.parts_) {
     uint i = 0;
     while (i < key.ext_key_parts && key.key_part[i].fieldnr != primary_part.column + 1) i++;
-    /* The server extends neither keys on the beginning of a column, nor by such parts of the primary key. */
-    if (i == key.ext_key_parts || primary_part.prefix || (i < parts_.size() && parts_[i].prefix)) return;
+    /* The server does not extend keys on the beginning of a column. By such parts of the primary key it should not either, but does
+       where as many other parts of it are among the key's own. */
+    if (i == key.ext_key_parts || (i < parts_.size() && parts_[i].prefix)) return;
     KeyPart part = primary_part;
+    part.image_whole = part.prefix && i < parts_.size();
     part.image_offset = i == 0 ? 0 : image_ends_[i - 1];
     /* A column of the primary key is NOT NULL wherever it stands, so the image has no NULL byte either. */
     suffix_.push_back(std::move(part));

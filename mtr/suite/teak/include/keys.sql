@@ -155,3 +155,20 @@ select count(*), sum(b), sum(c) from many_keys where b = 3;
 select count(*) from many_keys where c = 5 and b > 2;
 check table many_keys extended;
 drop table many_keys;
+
+-- keys that the server extends by the beginning of a column of the primary key, or by what comes behind one
+create table beginnings (c1 varchar(20), c2 enum('b', 'c'), c3 int, primary key (c2, c1(3)), key k4 (c2)) character set utf8mb4;
+insert into beginnings values ('×', 'b', 1), ('×yzzy', 'b', 2), ('abc', 'b', 3), ('×', 'c', 4);
+select c1, c2, c3 from beginnings force index (k4) where c2 <=> 'b' and c1 in ('_中カ中', '×', '×yzzy', 'abcd') order by c3;
+select c1, c2, c3 from beginnings force index (k4) where c2 = 'b' and (c1 < 'abcd' or c1 = '×') order by c3;
+drop table beginnings;
+create table beginnings (c1 varchar(20), c2 char(10), c3 int, c4 int, primary key (c3, c1(3), c4), key k5 (c3, c1), key k6 (c1, c3)) character set utf8mb4;
+insert into beginnings values ('×××××', 'b', 1, 1), ('×××××', 'b', 1, 2), ('×××××', 'b', 1, 3), ('abcdef', 'b', 1, 1), ('abcxef', 'b', 1, 2), ('abcdef', 'c', 2, 4);
+select * from beginnings force index (k5) where c3 = 1 and c1 = '×××××' and c4 in (1, 3, 5) order by c4;
+select * from beginnings force index (k6) where c3 = 1 and c1 in ('×××××', 'abcdef') and c4 in (1, 3, 5) order by c1, c4;
+select * from beginnings force index (k5) where c3 = 1 and c1 = 'abcxef' and (c4 < 2 or c4 = 2 or c4 > 7) order by c4;
+drop table beginnings;
+create table beginnings (c1 char(20), c3 int, c4 int, primary key (c3, c1(3), c4), key k5 (c3, c1)) character set utf8mb4 collate utf8mb4_uca1400_ai_ci;
+insert into beginnings values ('×××××', 1, 1), ('×××××', 1, 2), ('×', 1, 3), ('abcdef', 1, 1), ('abcxef', 1, 2), ('abcdef', 2, 4);
+select * from beginnings force index (k5) where c3 = 1 and c1 in ('×××××', '×') and c4 in (1, 3, 5) order by c4;
+drop table beginnings;

@@ -11,6 +11,7 @@ DUPLICATE = 1062
 SHOW_WARNINGS = QUERY + b"SHOW WARNINGS"
 NOT_SUPPORTED = 1235
 LOCKED = "error", 1205
+LARGE_UNDO = "error", 1713  # InnoDB's limit: a row's old values must fit a page
 # InnoDB refuses a table that is newer than the snapshot; Teak does so to plain reads alone, for the others see the newest rows.
 DEFINITION_CHANGED = "error", 1412
 PLAIN_READ = re.compile(r"(?!.*(?: FOR UPDATE| LOCK IN SHARE MODE))[ (]*(?:SELECT|WITH|EXECUTE|HANDLER)\b", re.DOTALL)
@@ -39,7 +40,8 @@ def database_names(worker):
 
 class Open(Difference):
     """A difference that is none, after which the world ends: Teak refused by name what its documentation says it does not have, keys
-    whose values, in the order of their collation, may be longer than a key can be; or only one engine met a lock, or refused a write for its snapshot's age."""
+    whose values, in the order of their collation, may be longer than a key can be; or only one engine met a lock, or refused a write
+    for its snapshot's age or for what it has to undo."""
 
 
 def flat(answer):
@@ -164,7 +166,7 @@ class Pair:
                 why = self.difference(statement, *pair)
                 if why:
                     left, right = (flat(answer) for answer, _ in pair)
-                    refused = any(each[:2] == ("error", NOT_SUPPORTED) and REFUSED_KEY in bytes_of(each[2]) for each in right)
+                    refused = any(first[:2] == LARGE_UNDO for first in left) or any(each[:2] == ("error", NOT_SUPPORTED) and REFUSED_KEY in bytes_of(each[2]) for each in right)
                     alone = any((first[:2] == LOCKED) != (second[:2] == LOCKED) for first, second in zip(left, right))
                     newer = not PLAIN_READ.match(statement.text) and any(first[:2] == DEFINITION_CHANGED != second[:2] for first, second in zip(left, right))
                     left_open = refused or statement.locks and (alone or newer)

@@ -28,13 +28,18 @@ def scene(draw, collations):
     keys = [draw.choice(["PRIMARY KEY (who, p WITHOUT OVERLAPS)", "UNIQUE ku (who, p WITHOUT OVERLAPS)", "PRIMARY KEY (who, s, e)", "KEY kw (who)"])]
     keys += draw.sample(["KEY ks (s)", "KEY ke (e DESC, what)", "KEY kh (what, who)"], draw.randint(0, 2))
     overlapping = "OVERLAPS" not in keys[0]
-    steps = [Statement(f"CREATE TABLE per ({who.definition()}, s {kind} NOT NULL, e {kind} NOT NULL, {what.definition()}, {', '.join(keys)}, PERIOD FOR p (s, e))")]
+    parts = draw.choice([" PARTITION BY KEY (who) PARTITIONS 2", " PARTITION BY HASH (who) PARTITIONS 3" if who.family == "int" else ""]) if draw.random() < 0.15 else ""
+    steps = [Statement(f"CREATE TABLE per ({who.definition()}, s {kind} NOT NULL, e {kind} NOT NULL, {what.definition()}, {', '.join(keys)}, PERIOD FOR p (s, e)){parts}")]
     for _ in range(draw.randint(8, 25)):
         one = draw.choice(who.pool[:4])
         chance = draw.random()
-        if chance < 0.4:
+        if chance < 0.03:
+            steps.append(Statement(draw.choice(["START TRANSACTION", "SAVEPOINT a", "ROLLBACK TO SAVEPOINT a", "COMMIT", "ROLLBACK"]), warnings=False))
+        elif chance < 0.4:
             rows = ", ".join(f"({draw.choice(who.pool[:4])}, {draw.choice(bounds)}, {draw.choice(bounds)}, {draw.choice(what.pool)})" for _ in range(draw.randint(1, 4)))
-            steps.append(Statement(f"INSERT {draw.choice(['', 'IGNORE '])}INTO per VALUES {rows}"))
+            verb = draw.choice(["INSERT", "INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"])
+            more = f" ON DUPLICATE KEY UPDATE what = {draw.choice(what.pool)}" if verb == "INSERT" and draw.random() < 0.2 else ""
+            steps.append(Statement(f"{verb} INTO per VALUES {rows}{more}", counts=not more))
         elif chance < 0.6:
             steps.append(Statement(f"UPDATE per {_portion(draw, bounds)} SET what = {draw.choice(what.pool)} WHERE who = {one}"))
         elif chance < 0.75:
@@ -48,4 +53,5 @@ def scene(draw, collations):
             steps.append(Statement(f"SELECT who, s, e, what FROM per WHERE {draw.choice([f'who = {one}', f's >= {draw.choice(bounds)}', f'e < {draw.choice(bounds)}'])}", warnings=False))
     if draw.random() < 0.3:
         steps.append(Statement("ALTER TABLE per " + draw.choice(["FORCE", "DROP PERIOD FOR p", "ADD KEY kn (e, s)", "ADD UNIQUE kp (what, p WITHOUT OVERLAPS)"]), counts=False, warnings=False))
+    steps.append(Statement(draw.choice(["COMMIT", "ROLLBACK"])))
     return [*steps, Statement("SELECT who, s, e, what FROM per", warnings=False), Statement("CHECK TABLE per EXTENDED"), Statement("DROP TABLE per")]

@@ -2,7 +2,7 @@
 
 
 # After these, SHOW WARNINGS still tells of the statement before, whose warnings may not be compared.
-KEEPS_WARNINGS = ("SET ", "COMMIT", "ROLLBACK", "START ", "BEGIN", "SAVEPOINT ", "RELEASE ", "DEALLOCATE ")
+KEEPS_WARNINGS = ("SET ", "COMMIT", "ROLLBACK", "START ", "BEGIN", "SAVEPOINT ", "RELEASE ", "DEALLOCATE ", "XA ")
 
 
 class Statement:

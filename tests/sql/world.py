@@ -107,7 +107,7 @@ class World:
         if self.altering and not self.transaction and draw.random() < 0.15:
             return [*made, *self._alter(table)]
         if self.bulky and draw.random() < 0.01:
-            return changes.bulk(draw, table, self.tables)
+            return changes.bulk(draw, table, self.tables, deep=draw.random() < 0.1)
         if kind < 0.39:
             return [*made, *changes.change(draw, table, self.tables, self.transaction)]
         if kind < 0.825:
@@ -125,6 +125,8 @@ class World:
             return definitions.other(draw, table, self.tables)
         if kind < 0.922:
             return periods.scene(draw, self.collations)
+        if kind < 0.923:
+            return scenes.joined_view(draw, table, self.tables)
         if kind < 0.928:
             return conflicts.scene(draw, self.collations, self.virtual_keys)
         if kind < 0.932:

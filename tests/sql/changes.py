@@ -290,6 +290,7 @@ def bulk(draw, table, tables, deep=False):
     """Rows enough for a page, or for some."""
     if table.versioned:
         return insert(draw, table, tables)
+    table.large = table.large or deep
     columns = writable(table)
     terms = []
     for column in columns:
@@ -302,7 +303,7 @@ def bulk(draw, table, tables, deep=False):
         else:
             terms.append(f"ELT(1 + seq % 3, {', '.join(column.probe(draw) for _ in range(3))})" if column.family not in ("geometry", "bit") else column.probe(draw))
     verb = draw.choice(["INSERT IGNORE", "REPLACE"])
-    return [Statement(f"{verb} INTO {table.name} ({', '.join(column.name for column in columns)}) SELECT {', '.join(terms)} FROM seq_1_to_{2000 if deep else draw.choice([60, 120])} ORDER BY seq",
+    return [Statement(f"{verb} INTO {table.name} ({', '.join(column.name for column in columns)}) SELECT {', '.join(terms)} FROM seq_1_to_{1000 if deep else draw.choice([60, 120])} ORDER BY seq",
                       warnings=False)]
 
 

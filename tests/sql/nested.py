@@ -76,7 +76,7 @@ def triple(draw, table, tables):
     second, third = draw.choice(tables), draw.choice(tables)
     first_pair = pair(draw, table, second)
     second_pair = pair(draw, second, third)
-    if not first_pair or not second_pair:
+    if not first_pair or not second_pair or any(each.large for each in tables):
         return queries.joined(draw, table, tables)
     joins = [draw.choice(["JOIN", "JOIN", "LEFT JOIN"]) for _ in range(2)]
     return select(f"SELECT COUNT(*), COUNT(z.{second_pair[1].name}) FROM {table.name} x {joins[0]} {second.name} y ON x.{first_pair[0].name} = y.{first_pair[1].name}"

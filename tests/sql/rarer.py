@@ -60,7 +60,7 @@ def outer(draw, table, tables):
     """Outer joins whose right side is a join itself, and rows without partners."""
     second, third = draw.choice(tables), draw.choice(tables)
     first_pair, second_pair = pair(draw, table, second), pair(draw, second, third)
-    if not first_pair or not second_pair:
+    if not first_pair or not second_pair or any(each.large for each in tables):
         return queries.joined(draw, table, tables)
     on = f"x.{first_pair[0].name} = y.{first_pair[1].name}"
     kind = draw.random()

@@ -81,6 +81,7 @@ class Table:
         self.divisible = True     # whether it may have partitions
         self.hints = True       # whether a hint may name its keys
         self.fresh = True       # whether its keys are those of CREATE, in the same order on every engine
+        self.large = False      # whether it has too many rows for joins of three tables
         self.next_number = 0
 
     def new_name(self, letter):

@@ -8,6 +8,7 @@
 
 #include "cursor.h"
 
+#include "page_counting.h"
 #include "session.h"
 
 namespace teak {
@@ -17,8 +18,9 @@ void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock
     close();
     session_ = session, table_ = table, index_ = index, mode_ = mode, manner_ = manner;
   }
-  positioned_ = has_last_ = false;
+  positioned_ = has_last_ = unlocked_ = false;
   beyond_ = End::None;
+  set_semi_consistent(false);
   if (bounded_) set_bounds(UNBOUNDED, UNBOUNDED);
 }
 
@@ -48,6 +50,7 @@ teak_status Cursor::open() {
     if (manner_.skip_locked) teak_cursor_set_skip_locked(cursor_, true);
     if (manner_.marks_ranges) teak_cursor_mark_ranges(cursor_);
     if (manner_.keeps_rows) teak_cursor_set_keeps_rows(cursor_, true);
+    if (semi_consistent_) teak_cursor_set_semi_consistent(cursor_, true);
     positioned_ = false;
     bounds_unset_ = bounded_;
   }
@@ -81,19 +84,22 @@ teak_status Cursor::returned(teak_status status, teak_row *row, bool positioned,
     has_last_ = true;
     last_is_saved_ = false;
     positioned_ = positioned;
+    unlocked_ = semi_consistent_ && teak_cursor_is_unlocked(cursor_);
   } else {
-    positioned_ = has_last_ = false;
+    positioned_ = has_last_ = unlocked_ = false;
   }
   return status;
 }
 
 teak_status Cursor::get(teak_slice key, teak_row *row) {
+  const PageCounting counting(figures_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_get(cursor_, key, row), row, false);
 }
 
 teak_status Cursor::seek(teak_slice key, teak_seek how, teak_row *row) {
+  const PageCounting counting(figures_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   const bool forward = how == TEAK_SEEK_AT_OR_AFTER || how == TEAK_SEEK_AFTER_PREFIX;
@@ -101,20 +107,24 @@ teak_status Cursor::seek(teak_slice key, teak_seek how, teak_row *row) {
 }
 
 teak_status Cursor::first(teak_row *row) {
+  const PageCounting counting(figures_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_first(cursor_, row), row, true);
 }
 
 teak_status Cursor::last(teak_row *row) {
+  const PageCounting counting(figures_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_last(cursor_, row), row, true);
 }
 
 teak_status Cursor::next(teak_row *row) {
+  const PageCounting counting(figures_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
+  if (unlocked_) return again(TEAK_SEEK_AT_OR_AFTER, row);
   if (positioned_) return returned(teak_cursor_next(cursor_, row), row, true, End::Last);
   if (beyond_ == End::First) return returned(teak_cursor_first(cursor_, row), row, true);
   if (!has_last_) return TEAK_NOT_FOUND;
@@ -123,15 +133,33 @@ teak_status Cursor::next(teak_row *row) {
 }
 
 teak_status Cursor::previous(teak_row *row) {
+  const PageCounting counting(figures_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
+  if (unlocked_) return again(TEAK_SEEK_AT_OR_BEFORE_PREFIX, row);
   if (positioned_) return returned(teak_cursor_previous(cursor_, row), row, true, End::First);
   if (beyond_ == End::Last) return returned(teak_cursor_last(cursor_, row), row, true);
   if (!has_last_) return TEAK_NOT_FOUND;
   return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_BEFORE, row), row, true, End::First);
 }
 
+/* The row returned last, or the nearest if it is gone, waiting for its lock. */
+teak_status Cursor::again(teak_seek how, teak_row *row) {
+  teak_cursor_set_semi_consistent(cursor_, false);
+  const End beyond = how == TEAK_SEEK_AT_OR_AFTER ? End::Last : End::First;
+  teak_status status = returned(teak_cursor_seek(cursor_, last_key(), how, row), row, true, beyond);
+  teak_cursor_set_semi_consistent(cursor_, semi_consistent_);
+  return status;
+}
+
+void Cursor::set_semi_consistent(bool semi_consistent) {
+  if (semi_consistent == semi_consistent_) return;
+  semi_consistent_ = semi_consistent;
+  if (cursor_ != nullptr) teak_cursor_set_semi_consistent(cursor_, semi_consistent);
+}
+
 void Cursor::unlock() {
+  unlocked_ = false;
   if (cursor_ != nullptr && mode_ != TEAK_LOCK_NONE) teak_cursor_unlock(cursor_);
 }
 
@@ -145,11 +173,12 @@ void Cursor::detach() {
 }
 
 void Cursor::close() {
-  has_last_ = false;
+  has_last_ = unlocked_ = semi_consistent_ = false;
   beyond_ = End::None;
   detach();
   session_ = nullptr;
   table_ = nullptr;
+  figures_ = nullptr;
   bounded_ = has_lower_ = has_upper_ = false;
 }
 

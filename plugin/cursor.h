@@ -15,6 +15,8 @@
 #include "codec_buffer.h"
 #include "core.h"
 
+class ha_handler_stats;
+
 namespace teak {
 
 class Session;
@@ -40,6 +42,9 @@ class Cursor {
   };
   void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Manner manner);
 
+  /* Where the pages that are looked at are counted from now on; nullptr: nowhere. */
+  void count_into(ha_handler_stats *figures) { figures_ = figures; }
+
   /* lower <= key < upper from now on. The bytes are copied. */
   teak_status set_bounds(teak_slice lower, teak_slice upper);
   bool bounded() const { return bounded_; }
@@ -54,6 +59,12 @@ class Cursor {
   teak_status previous(teak_row *row);
   void unlock();
 
+  /* Whether rows that others have locked or are writing are returned as they were committed last, and unlocked. Until it is
+     bound again. After such a row next() and previous() return it again if it is still there, having waited for its lock,
+     unless unlock() said that it is not wanted. */
+  void set_semi_consistent(bool semi_consistent);
+  bool is_unlocked() const { return unlocked_; }
+
   /* Gives the engine's cursor back and remembers where it stood. */
   void detach();
   /* detach(), and forget everything. */
@@ -67,6 +78,7 @@ class Cursor {
   /* `beyond`: behind which end the position is when there was no row. */
   teak_status returned(teak_status status, teak_row *row, bool positioned, End beyond = End::None);
   teak_slice last_key();
+  teak_status again(teak_seek how, teak_row *row);
 
   Session *session_ = nullptr;
   teak_table *table_ = nullptr;
@@ -75,8 +87,11 @@ class Cursor {
   uint32_t index_ = 0;
   teak_lock_mode mode_ = TEAK_LOCK_NONE;
   Manner manner_;
+  ha_handler_stats *figures_ = nullptr;
   bool bounded_ = false;
   bool bounds_unset_ = false;   // the engine's cursor still has older bounds than ours
+  bool semi_consistent_ = false;
+  bool unlocked_ = false;       // the row returned last is a committed version that nobody has locked for us
   bool positioned_ = false;     // the engine's cursor stands on the row returned last
   End beyond_ = End::None;
   bool has_last_ = false;

@@ -119,7 +119,7 @@ int ha_teak::reset() {
   row_.clear();
   row_.shrink(KEEP_BYTES);
   let_go_of_auto_increment();
-  writes_over_duplicates_ = false;
+  writes_over_duplicates_ = semi_consistent_ = false;
   all_columns_ = positions_only_ = false;
   set_no_bounds();
   return 0;

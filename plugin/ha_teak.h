@@ -44,6 +44,9 @@ int drop_table_of_engine(const char *path);
 /* The handlerton's check_version. */
 int check_table_version(handlerton *hton, const char *path, const LEX_CUSTRING *version, ulonglong created);
 
+/* The ROW_FORMAT of a definition if Teak has none of that name, or nullptr. */
+const char *foreign_row_format(const HA_CREATE_INFO *info);
+
 struct AlterContext;
 
 /* Computes the virtual columns of a key in the first record, which holds the others; no more of them, for one that is in no
@@ -83,6 +86,8 @@ class ha_teak final : public handler {
   handler *clone(const char *name, MEM_ROOT *memory) override;
   int start_stmt(THD *thd, thr_lock_type type) override;
   void unlock_row() override;
+  void try_semi_consistent_read(bool yes) override;
+  bool was_semi_consistent_read() override;
 
   /* ---- definition ---- */
   int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
@@ -246,6 +251,7 @@ class ha_teak final : public handler {
   teak_lock_mode lock_mode_ = TEAK_LOCK_NONE;
   teak_lock_mode least_lock_mode_ = TEAK_LOCK_NONE;  // of a clone: its original's
   bool skip_locked_ = false;                         // SKIP LOCKED
+  bool semi_consistent_ = false;                     // an UPDATE waits for no row that it may not want
   bool decides_writes_ = false;        // what is read of the table decides what the statement writes
   bool clone_decides_writes_ = false;  // of a clone: its original's
   bool keeps_rows_ = false;           // what is read stays as it is, for the statement's replay

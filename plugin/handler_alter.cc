@@ -140,6 +140,9 @@ enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *alter
   if (alter->create_info->sequence || (alter->create_info->used_fields & HA_CREATE_USED_SEQUENCE))
     return copies(alter, "SEQUENCE");
   if (table->versioned() != altered->versioned()) return copies(alter, "system versioning");
+  // create() refuses it, or warns.
+  if ((alter->create_info->used_fields & HA_CREATE_USED_ROW_FORMAT) && foreign_row_format(alter->create_info) != nullptr)
+    return copies(alter, "a ROW_FORMAT that Teak does not have");
   if (alter->create_info->data_file_name != nullptr || alter->create_info->index_file_name != nullptr)
     return copies(alter, "DATA DIRECTORY and INDEX DIRECTORY");
 

@@ -46,6 +46,22 @@ const char *refused_clause(const TABLE *form, const HA_CREATE_INFO *info) {
   return nullptr;
 }
 
+}  // namespace
+
+/* InnoDB's names are taken for Teak's one format: definitions come with them. */
+const char *foreign_row_format(const HA_CREATE_INFO *info) {
+  switch (info->row_type) {
+    case ROW_TYPE_FIXED:
+      return "ROW_FORMAT=FIXED";
+    case ROW_TYPE_PAGE:
+      return "ROW_FORMAT=PAGE";
+    default:
+      return nullptr;
+  }
+}
+
+namespace {
+
 /* The codec of a key whose every entry, the primary key behind it included, is a key that the engine takes. */
 std::unique_ptr<KeyCodec> codec_of(const TABLE *form, uint number, const KeyCodec *primary, std::string *error) {
   std::unique_ptr<KeyCodec> codec = KeyCodec::create(form, number, primary, error);
@@ -78,6 +94,12 @@ bool can_encode(const TABLE *form, uint32_t *fixed_bytes, std::string *error) {
 int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   name_ = name;
   if (const char *clause = refused_clause(form, info)) return refuse(clause);
+  if (const char *format = foreign_row_format(info)) {
+    // Of a table that comes from another engine with it, nobody asked here for it.
+    if ((info->used_fields & HA_CREATE_USED_ROW_FORMAT) && ha_thd()->is_strict_mode()) return refuse(format);
+    push_warning_printf(ha_thd(), Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
+                        ER_THD(ha_thd(), ER_ILLEGAL_HA_CREATE_OPTION), "TEAK", format);
+  }
   std::string error;
   uint32_t fixed_bytes = 0;
   if (!can_encode(form, &fixed_bytes, &error)) {

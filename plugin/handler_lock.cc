@@ -126,8 +126,18 @@ int ha_teak::start_stmt(THD *thd, thr_lock_type type) {
   return use(thd, mode_for(thd, type, type >= TL_WRITE_ALLOW_WRITE));
 }
 
+/* From REPEATABLE READ on, what a locking read looked at stays as it is: a row that does not match must not come to match. */
 void ha_teak::unlock_row() {
-  if (locking() && row_cursor_ != nullptr) row_cursor_->unlock();
+  if (locking() && row_cursor_ != nullptr && thd_tx_isolation(ha_thd()) < ISO_REPEATABLE_READ) row_cursor_->unlock();
 }
+
+/* UPDATE at READ COMMITTED: a row that another transaction writes or has locked is looked at as it was committed last. Only
+   one that matches is read again, and waited for. */
+void ha_teak::try_semi_consistent_read(bool yes) {
+  semi_consistent_ = yes && lock_mode_ == TEAK_LOCK_EXCLUSIVE && !skip_locked_ && thd_tx_isolation(ha_thd()) < ISO_REPEATABLE_READ;
+  scan_.set_semi_consistent(semi_consistent_);
+}
+
+bool ha_teak::was_semi_consistent_read() { return row_cursor_ == &scan_ && scan_.is_unlocked(); }
 
 }  // namespace teak

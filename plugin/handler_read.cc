@@ -39,11 +39,16 @@ void ha_teak::bind_scan(uint key) {
   how.marks_ranges =
       key != MAX_KEY && lock_mode_ == TEAK_LOCK_EXCLUSIVE && is_checked_by_server(table->key_info[key]);
   scan_.bind(session_, share_->table(), key == MAX_KEY ? 0 : share_->index_of(key), lock_mode_, how);
+  scan_.set_semi_consistent(semi_consistent_);
+  scan_.count_into(handler_stats);
   scan_started_ = false;
   set_no_bounds();
 }
 
-void ha_teak::bind_rows() { rows_.bind(session_, share_->table(), 0, lock_mode_, manner()); }
+void ha_teak::bind_rows() {
+  rows_.bind(session_, share_->table(), 0, lock_mode_, manner());
+  rows_.count_into(handler_stats);
+}
 
 void ha_teak::set_no_bounds() {
   exact_ = exact_bounds_ = exact_by_get_ = exact_missed_ = false;

@@ -9,6 +9,8 @@
 
 #include "ha_teak.h"
 
+#include "page_counting.h"
+
 namespace teak {
 
 /* With the primary key's bytes in keys[0] already: the keys of all other indexes. An entry that need not be unique, or
@@ -149,6 +151,7 @@ int ha_teak::end_write(int error) {
 }
 
 int ha_teak::write_row(const uchar *record) {
+  const PageCounting counting(handler_stats);
   if (table->next_number_field != nullptr && record == table->record[0]) {
     auto_increment_error_ = 0;
     if (int error = update_auto_increment()) return auto_increment_error_ != 0 ? auto_increment_error_ : error;
@@ -199,6 +202,7 @@ int ha_teak::write_row(const uchar *record) {
 }
 
 int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
+  const PageCounting counting(handler_stats);
   if (int error = begin_write()) return error;
   row_.clear();
   share_->rows().encode(new_record, &row_);
@@ -259,6 +263,7 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
 }
 
 int ha_teak::delete_row(const uchar *record) {
+  const PageCounting counting(handler_stats);
   if (int error = begin_write()) return error;
   if (!encode_keys(record, &old_)) return out_of_memory();
   const uint32_t own = share_->indexes();

@@ -1,10 +1,12 @@
-"""What Teak refuses by name, cut out of the copies of the server's tests for both engines, for scripts/suites.py.
+"""What Teak refuses by name, and what is InnoDB's own (suites_own.py), cut out of the copies of the server's tests for both engines, for scripts/suites.py.
 
 So the rest of a test is still compared. Foreign keys, FULLTEXT and SPATIAL keys, DATA and INDEX DIRECTORY leave their lists with a
 comma, MATCH ... AGAINST becomes a constant, and columns of transaction-precise versioning become timestamps."""
 
 import re
 from pathlib import Path
+
+import suites_own
 
 NAME = r"""(?:`[^`\n]*`|"[^"\n]*"|[\w$@]+)"""
 TABLE = rf"{NAME}(?:\s*\.\s*{NAME})?"
@@ -44,7 +46,7 @@ RULES = [
 
 def cut(text: bytes) -> bytes:
     """The text of a test without what Teak refuses."""
-    if not WORDS.search(text):
+    if not WORDS.search(text) and not suites_own.WORDS.search(text):
         return text
     pieces = ASIDE.split(text.decode("latin-1"))
     return "".join(piece if ASIDE.fullmatch(piece) else without(piece) for piece in pieces).encode("latin-1")
@@ -53,7 +55,7 @@ def cut(text: bytes) -> bytes:
 def without(statements: str) -> str:
     for pattern, replacement in RULES:
         statements = pattern.sub(replacement, statements)
-    return statements
+    return suites_own.without(statements)
 
 
 def touched(tests: Path, changed: set[Path]) -> list[str]:

@@ -262,6 +262,14 @@ typedef struct teak_counters {
   uint64_t aborted_ids;
 } teak_counters;
 
+// Pages that the calling thread has looked at since it began.
+typedef struct teak_page_counts {
+  // Asked for, cached or not.
+  uint64_t accessed;
+  // Read from disk.
+  uint64_t read;
+} teak_page_counts;
+
 // One index of a table to create.
 typedef struct teak_index_definition {
   // Names the file; sanitised by the engine.
@@ -491,6 +499,9 @@ enum teak_status teak_engine_flush_log(struct teak_engine *engine);
 // Flushes every memtable to its file and checkpoints every index; waits until done.
 enum teak_status teak_engine_checkpoint(struct teak_engine *engine);
 
+// What the calling thread has looked at: a statement's share is the difference between two calls.
+struct teak_page_counts teak_thread_page_counts(void);
+
 // Counts and sizes for SHOW STATUS.
 enum teak_status teak_engine_counters(struct teak_engine *engine, struct teak_counters *counters);
 
@@ -704,6 +715,14 @@ void teak_cursor_close(struct teak_cursor *cursor);
 
 // Whether a locking cursor passes over rows that others have locked or are writing, instead of waiting; false at first.
 enum teak_status teak_cursor_set_skip_locked(struct teak_cursor *cursor, bool skip);
+
+// Whether a scan of index 0 with locks returns rows that others have locked or are writing as they were committed last, and
+// unlocked, instead of waiting; false at first, and always where reads mark ranges. Who wants such a row turns this off and
+// seeks it again.
+enum teak_status teak_cursor_set_semi_consistent(struct teak_cursor *cursor, bool semi_consistent);
+
+// Whether the row returned last is unlocked for that reason.
+bool teak_cursor_is_unlocked(const struct teak_cursor *cursor);
 
 // Lets a locking cursor mark what it looked at under any isolation, so that nobody inserts there until the transaction ends.
 // Without this it does from REPEATABLE READ on. To be called before the first read.

@@ -126,6 +126,35 @@ pub unsafe extern "C" fn teak_cursor_set_skip_locked(
     })
 }
 
+/// Whether a scan of index 0 with locks returns rows that others have locked or are writing as they were committed last, and
+/// unlocked, instead of waiting; false at first, and always where reads mark ranges. Who wants such a row turns this off and
+/// seeks it again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_set_semi_consistent(
+    cursor: *mut teak_cursor,
+    semi_consistent: bool,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        unsafe { exclusive(cursor, "cursor") }?
+            .cursor
+            .set_semi_consistent(semi_consistent);
+        Ok(TEAK_OK)
+    })
+}
+
+/// Whether the row returned last is unlocked for that reason.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_is_unlocked(cursor: *const teak_cursor) -> bool {
+    let mut is_unlocked = false;
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        is_unlocked = unsafe { reference(cursor, "cursor") }?.cursor.is_unlocked();
+        Ok(TEAK_OK)
+    });
+    is_unlocked
+}
+
 /// Lets a locking cursor mark what it looked at under any isolation, so that nobody inserts there until the transaction ends.
 /// Without this it does from REPEATABLE READ on. To be called before the first read.
 #[unsafe(no_mangle)]

@@ -3,7 +3,7 @@
 use crate::arguments::{Context, exclusive, out, reference, store, teak_slice};
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
-use ::teak_engine::{Engine, EngineOptions, Level, Owner, WaitReports};
+use ::teak_engine::{Engine, EngineOptions, Level, Owner, PageCounts, WaitReports};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
@@ -326,6 +326,26 @@ pub struct teak_counters {
     pub recovered_records: u64,
     /// Rolled-back writes still listed.
     pub aborted_ids: u64,
+}
+
+/// Pages that the calling thread has looked at since it began.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct teak_page_counts {
+    /// Asked for, cached or not.
+    pub accessed: u64,
+    /// Read from disk.
+    pub read: u64,
+}
+
+/// What the calling thread has looked at: a statement's share is the difference between two calls.
+#[unsafe(no_mangle)]
+pub extern "C" fn teak_thread_page_counts() -> teak_page_counts {
+    let counts = PageCounts::of_thread();
+    teak_page_counts {
+        accessed: counts.accessed,
+        read: counts.read,
+    }
 }
 
 /// Counts and sizes for SHOW STATUS.

@@ -16,6 +16,10 @@
 //! With SKIP LOCKED nothing is waited for: an entry whose writer is undecided
 //! is read in its last committed version, and a row that another transaction
 //! writes or has locked is passed over.
+//!
+//! A semi-consistent scan of the primary index does not wait either: it returns
+//! the last committed version of such a row, without its lock. Who wants the
+//! row seeks it again, waiting ([`Cursor::set_semi_consistent`]).
 
 mod marks;
 
@@ -84,6 +88,15 @@ enum Found {
     Buffer,
 }
 
+/// What a look for the newest version of a key, to lock it, came to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Live,
+    Gone,
+    /// Another transaction writes it, has locked it or keeps it as it is.
+    Busy,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Motion {
     Forward,
@@ -112,6 +125,11 @@ pub struct Cursor {
     locked: Option<LockId>,
     /// Rows that others have locked or are writing are passed over.
     skip_locked: bool,
+    /// Rows that others have locked or are writing are returned as they were
+    /// committed last.
+    semi_consistent: bool,
+    /// The row returned last is such a one.
+    unlocked: bool,
     /// What was seen stays as it is, also where it is unlocked.
     keeps_rows: bool,
     /// The row returned last was met by a scan, not looked for.
@@ -157,6 +175,8 @@ impl EngineTransaction {
             got: Vec::new(),
             locked: None,
             skip_locked: false,
+            semi_consistent: false,
+            unlocked: false,
             keeps_rows: false,
             scanned: false,
             marks: (mode != ReadMode::Snapshot && self.isolation >= Isolation::RepeatableRead)
@@ -184,6 +204,21 @@ impl Cursor {
     /// writing, instead of waiting for them (SKIP LOCKED). At first it waits.
     pub fn set_skip_locked(&mut self, skip: bool) {
         self.skip_locked = skip;
+    }
+
+    /// Whether a scan of the primary index returns rows that others have locked
+    /// or are writing as they were committed last, and unlocked, instead of
+    /// waiting for them. Not where reads mark ranges: there nothing may change
+    /// that was looked at.
+    pub fn set_semi_consistent(&mut self, semi_consistent: bool) {
+        self.semi_consistent = semi_consistent && self.place == 0 && self.marks.is_none();
+    }
+
+    /// Whether the row returned last is a last committed version, and not
+    /// locked. Whoever wants it seeks it again, not semi-consistently.
+    #[must_use]
+    pub fn is_unlocked(&self) -> bool {
+        self.unlocked
     }
 
     /// Lets a locking read mark what it looked at under any isolation. Without
@@ -214,6 +249,7 @@ impl Cursor {
         transaction.check_interrupt()?;
         self.refresh(transaction)?;
         self.locked = None;
+        self.unlocked = false;
         self.scanned = false;
         let bounds = (self.lower.as_deref(), self.upper.as_deref());
         if bounds.0.is_some_and(|lower| key < lower) || bounds.1.is_some_and(|upper| key >= upper) {
@@ -229,12 +265,12 @@ impl Cursor {
                 transaction.inner.checked(&self.index, got)?
             }
             Some(mode) => {
-                let live = self.read_locked(transaction, key, mode)?;
-                if !live && self.mark_absent(transaction, key)? {
-                    self.read_locked(transaction, key, mode)?
-                } else {
-                    live
+                let waits = !self.skip_locked;
+                let mut look = self.read_locked(transaction, key, mode, waits)?;
+                if look != Look::Live && self.mark_absent(transaction, key)? {
+                    look = self.read_locked(transaction, key, mode, waits)?;
                 }
+                look == Look::Live
             }
         };
         if !live {
@@ -395,6 +431,7 @@ impl Cursor {
         self.ensure_tree(transaction)?;
         self.found = Found::Nothing;
         self.locked = None;
+        self.unlocked = false;
         loop {
             let Some(tree) = &mut self.tree else {
                 return Err(no_tree());
@@ -458,6 +495,7 @@ impl Cursor {
         self.refresh(transaction)?;
         self.ensure_tree(transaction)?;
         self.locked = None;
+        self.unlocked = false;
         self.advance(transaction, motion)
     }
 
@@ -590,6 +628,13 @@ impl Cursor {
         if self.skip_locked {
             return Ok(false);
         }
+        if self.semi_consistent {
+            if let Some(tree) = &mut self.tree {
+                // What its writer wrote further on may be committed by then.
+                tree.forget_answer();
+            }
+            return Ok(false);
+        }
         let view = Arc::clone(view);
         let parts = transaction.parts()?;
         let timeout = parts.remaining(&mut None);
@@ -621,10 +666,17 @@ impl Cursor {
         }
         self.save_position();
         let key = std::mem::take(&mut self.position);
-        let live = self.read_locked(transaction, &key, mode);
+        let waits = !self.skip_locked && !self.semi_consistent;
+        let look = self.read_locked(transaction, &key, mode, waits);
         self.position = key;
-        if !live? {
-            return Ok(false);
+        match look? {
+            Look::Live => {}
+            Look::Busy if self.semi_consistent => {
+                // The tree's cursor has the last committed version.
+                self.unlocked = true;
+                return Ok(true);
+            }
+            Look::Gone | Look::Busy => return Ok(false),
         }
         self.found = Found::Buffer;
         if self.is_kept_by_range() {
@@ -634,21 +686,23 @@ impl Cursor {
     }
 
     /// Reads the newest committed version of a key into the buffer, waiting
-    /// for undecided writers; on the primary index with the row locked.
+    /// for undecided writers if it may; on the primary index with the row
+    /// locked.
     fn read_locked(
         &mut self,
         transaction: &mut EngineTransaction,
         key: &[u8],
         mode: LockMode,
-    ) -> EngineResult<bool> {
+        waits: bool,
+    ) -> EngineResult<Look> {
         let mut parts = transaction.parts()?;
         let index = Arc::clone(&self.index);
         let row = RowName::new(&index.ranges, key);
         let lock = row.lock;
         let mut held = false;
-        let outcome = self.read_newest(&mut parts, row, mode, &mut held);
+        let outcome = self.read_newest(&mut parts, row, mode, waits, &mut held);
         if held {
-            if matches!(outcome, Ok(true)) {
+            if matches!(outcome, Ok(Look::Live)) {
                 self.locked = Some(lock);
             } else {
                 parts.inner.transactions.unlock(parts.core, lock);
@@ -662,8 +716,9 @@ impl Cursor {
         parts: &mut Parts<'_>,
         row: RowName<'_>,
         mode: LockMode,
+        waits: bool,
         held: &mut bool,
-    ) -> EngineResult<bool> {
+    ) -> EngineResult<Look> {
         let inner = parts.inner;
         let me = parts.core.id();
         let primary = self.place == 0;
@@ -675,8 +730,8 @@ impl Cursor {
             let found = newest(inner, &self.index, row.key, me, &mut self.value)?;
             if let Newest::Foreign(id) = found {
                 drop(latch);
-                if self.skip_locked {
-                    return Ok(false);
+                if !waits {
+                    return Ok(Look::Busy);
                 }
                 if primary && !*held {
                     // In line before waiting, so that readers and writers of
@@ -699,8 +754,8 @@ impl Cursor {
             if primary && !mine && !owned && self.is_kept_by_another(row.key, mode, me) {
                 // A write would wait for it. Who reads to write does so now.
                 drop(latch);
-                if self.skip_locked {
-                    return Ok(false);
+                if !waits {
+                    return Ok(Look::Busy);
                 }
                 let timeout = parts.remaining(&mut deadline);
                 let ranges = &self.index.ranges;
@@ -714,8 +769,8 @@ impl Cursor {
                     if self.is_kept_by_another(row.key, mode, me) {
                         continue;
                     }
-                } else if self.skip_locked {
-                    return Ok(false);
+                } else if !waits {
+                    return Ok(Look::Busy);
                 } else {
                     drop(latch);
                     let timeout = parts.remaining(&mut deadline);
@@ -729,7 +784,10 @@ impl Cursor {
             {
                 parts.take_past_snapshot()?;
             }
-            return Ok(matches!(found, Newest::Live(_)));
+            return Ok(match found {
+                Newest::Live(_) => Look::Live,
+                _ => Look::Gone,
+            });
         }
     }
 }

@@ -73,6 +73,7 @@ pub use table::COUNTERS;
 pub use tables::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition, TableHandle};
 pub use teak_base::limits::KEY_BYTES_MAX;
 pub use teak_base::{Codec, FileId, StorageError};
+pub use teak_tree::PageCounts;
 pub use teak_transactions::TransactionShared as Interrupter;
 pub use teak_transactions::WaitError;
 pub use teak_transactions::report;

@@ -7,6 +7,7 @@
 //! that could lead to the old block is gone.
 
 use crate::Page;
+use crate::page_counts::count_access;
 use crate::run::RunIndex;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
@@ -104,6 +105,7 @@ impl PageCache {
     }
 
     pub(crate) fn get(&self, file: FileId, offset: u64) -> Option<Cached> {
+        count_access();
         let held = self.blocks.get(&(file, offset));
         if held.is_none() {
             self.misses.fetch_add(1, Ordering::Relaxed);
@@ -123,6 +125,7 @@ impl PageCache {
         offset: u64,
         load: impl FnOnce() -> StorageResult<Cached>,
     ) -> StorageResult<Cached> {
+        count_access();
         match self.blocks.get(&(file, offset)) {
             Some(held) => Ok(held),
             None => self.load(file, offset, load),

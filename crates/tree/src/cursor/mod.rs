@@ -147,6 +147,12 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
+    /// Asks the visibility anew about the next entry, also when it has answered
+    /// for the same write before.
+    pub fn forget_answer(&mut self) {
+        self.last_answer = (WriteId::SETTLED, true);
+    }
+
     /// Ends moves at `lower <= key < upper`. A visibility that keeps what it was
     /// asked about hears of no key beyond.
     pub fn set_limits(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {

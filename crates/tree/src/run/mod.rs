@@ -16,6 +16,7 @@ pub use writer::{FinishedRun, RunWriter, RunWriterOptions};
 
 use crate::cache::Cached;
 use crate::page::PAGE_LAYOUT_ROW;
+use crate::page_counts::count_read;
 use crate::{LookupKey, Page, PageCache, Visit};
 use index::{PageRecord, RUN_INDEX_LAYOUT};
 use std::ops::Bound;
@@ -159,6 +160,7 @@ impl Run {
 
     #[cold]
     fn read_index(&self, address: BlockAddress) -> StorageResult<Arc<RunIndex>> {
+        count_read();
         let block = self.file.read_block(address, BlockKind::RunIndex)?;
         if block.description.layout != RUN_INDEX_LAYOUT {
             return Err(self.corrupt(address, "the run index is of an unknown layout"));
@@ -196,6 +198,7 @@ impl Run {
         record: &PageRecord,
     ) -> StorageResult<Arc<Page>> {
         let address = record.address;
+        count_read();
         let block = self.file.read_block(address, BlockKind::Page)?;
         if block.description.layout != PAGE_LAYOUT_ROW {
             return Err(self.corrupt(address, "the page is of an unknown layout"));

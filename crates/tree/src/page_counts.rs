@@ -1,0 +1,39 @@
+//! How many pages a thread has looked at. A statement runs on one thread, so
+//! its share is the difference between two moments.
+
+use std::cell::Cell;
+
+/// Pages and run indexes since the thread began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PageCounts {
+    /// Asked for, cached or not.
+    pub accessed: u64,
+    /// Read from disk.
+    pub read: u64,
+}
+
+thread_local! {
+    static COUNTS: Cell<PageCounts> = const { Cell::new(PageCounts { accessed: 0, read: 0 }) };
+}
+
+impl PageCounts {
+    /// Of the calling thread.
+    #[must_use]
+    pub fn of_thread() -> Self {
+        COUNTS.get()
+    }
+}
+
+#[inline]
+pub(crate) fn count_access() {
+    let mut counts = COUNTS.get();
+    counts.accessed += 1;
+    COUNTS.set(counts);
+}
+
+pub(crate) fn count_read() {
+    let mut counts = COUNTS.get();
+    counts.read += 1;
+    COUNTS.set(counts);
+}

@@ -8,6 +8,8 @@ import datetime
 import difflib
 import re
 
+import suites_hunks
+
 # From the beginning of the path alone: tried from each letter of a long line, it takes minutes.
 TREE = re.compile(r"(?<!\S)\S*/tree-\w+/")
 VARDIR = re.compile(r"(?<!\S)\S*/var-\w+/(\d/)?")
@@ -108,18 +110,28 @@ def without_plans(text: list[str]) -> list[str]:
     return result
 
 
-def classify(reference: bytes, subject: bytes) -> tuple[str, str]:
-    """("same" | "estimates" | "plan" | "order" | "different", the difference)."""
+def plain(text: list[str]) -> list[str]:
+    return without_estimates(without_ways(text))
+
+
+def classify(reference: bytes, subject: bytes, again: bytes | None = None, recorded: bytes | None = None) -> tuple[str, str]:
+    """("same" | "estimates" | "unsteady" | "recorded" | "plan" | "order" | "different", the difference). `again` is what the reference
+    printed in another run, `recorded` what the test comes with (suites_hunks.py)."""
     if reference == subject:
         return "same", ""
     left, right = lines(reference), lines(subject)
     if left == right:
         return "same", ""
-    plain_left, plain_right = (without_estimates(without_ways(side)) for side in (left, right))
+    plain_left, plain_right = plain(left), plain(right)
     if plain_left == plain_right:
         return "estimates", difference(left, right)
+    others = [None if text is None else plain(lines(text)) for text in (again, recorded)]
+    if kind := suites_hunks.explained(plain_left, plain_right, *others):
+        return kind, difference(plain_left, plain_right)
     bare_left, bare_right = without_plans(plain_left), without_plans(plain_right)
     kind = "plan" if bare_left == bare_right else "order" if sorted(bare_left) == sorted(bare_right) else "different"
+    if kind == "different" and suites_hunks.explained(bare_left, bare_right, *(text and without_plans(text) for text in others)):
+        kind = "plan"
     return kind, difference(plain_left, plain_right)
 
 

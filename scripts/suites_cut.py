@@ -1,4 +1,5 @@
-"""What Teak refuses by name, and what is InnoDB's own (suites_own.py), cut out of the copies of the server's tests for both engines, for scripts/suites.py.
+"""What Teak refuses by name, and what is InnoDB's own (suites_own.py), cut out of the copies of the server's tests for both
+engines, for scripts/suites.py.
 
 So the rest of a test is still compared. Foreign keys, FULLTEXT and SPATIAL keys, DATA and INDEX DIRECTORY leave their lists with a
 comma, MATCH ... AGAINST becomes a constant, and columns of transaction-precise versioning become timestamps."""

@@ -4,12 +4,14 @@ A tree is laid out as the server's test runner wants it (mysql-test beside lib, 
 include are copied without their recorded results, and what names InnoDB as the engine of a table names the other engine in
 that engine's copy; the rest are links to the system's files."""
 
+import functools
 import os
 import re
 import shutil
 from pathlib import Path
 
 import suites_cut
+import suites_own
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
@@ -145,6 +147,18 @@ def make(engine: str) -> Path:
     runnable_again(tests / "plugin" / engine)
     CUT.write_text("\n".join(suites_cut.touched(tests, changed)) + "\n")
     return tree
+
+
+@functools.cache
+def is_about_innodb(test: str) -> bool:
+    """Whether a test, SUITE.NAME, is about what is InnoDB's own (suites_own.py)."""
+    suite, _, name = test.partition(".")
+    for folder in (suite, f"suite/{suite}", f"suite/{suite}/t"):
+        place = SYSTEM / folder / f"{name}.test"
+        if place.exists():
+            options = place.with_suffix(".opt")
+            return suites_own.is_about(place.read_text("latin-1"), options.read_text("latin-1") if options.exists() else "")
+    return False
 
 
 def tests_of(suite: str, engine: str) -> tuple[list[str], list[str]]:

@@ -331,6 +331,78 @@ fn skip_locked_passes_over_rows_that_others_write_or_have_locked() {
 }
 
 #[test]
+fn a_semi_consistent_scan_returns_what_was_committed_last_and_waits_when_asked_again() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| {
+        for key in ["a", "b", "c", "d"] {
+            insert(t, &table, key, "1").unwrap();
+        }
+    });
+    let mut other = begin(&engine);
+    update(&mut other, &table, "a", "1", "2").unwrap();
+    delete(&mut other, &table, "b", "1").unwrap();
+    insert(&mut other, &table, "bb", "1").unwrap();
+    let mut holder = other.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    holder.get(&mut other, b"d").unwrap().unwrap();
+
+    let mut reader = engine.begin(Isolation::ReadCommitted);
+    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    cursor.set_semi_consistent(true);
+    let mut seen = Vec::new();
+    let mut found = cursor.first(&mut reader).unwrap();
+    while let Some(row) = found {
+        let row = (row.key.to_vec(), row.value.to_vec());
+        seen.push((
+            String::from_utf8(row.0).unwrap(),
+            String::from_utf8(row.1).unwrap(),
+            cursor.is_unlocked(),
+        ));
+        found = cursor.next(&mut reader).unwrap();
+    }
+    let row = |key: &str, unlocked| (key.to_owned(), "1".to_owned(), unlocked);
+    assert_eq!(
+        seen,
+        [
+            row("a", true),
+            row("b", true),
+            row("c", false),
+            row("d", true)
+        ]
+    );
+    assert_eq!(reader.locks_held(), 1);
+    assert_eq!(engine.statistics().lock_waits, 0);
+    // A look-up waits whatever was set, and so does a seek once it is off.
+    assert!(matches!(
+        cursor.get(&mut reader, b"a"),
+        Err(EngineError::Wait(WaitError::Timeout))
+    ));
+    cursor.set_semi_consistent(false);
+    assert!(matches!(
+        cursor.seek(&mut reader, b"a", Seek::AtOrAfter),
+        Err(EngineError::Wait(WaitError::Timeout))
+    ));
+    other.commit().unwrap();
+    let row = cursor
+        .seek(&mut reader, b"a", Seek::AtOrAfter)
+        .unwrap()
+        .unwrap();
+    assert_eq!((row.key, row.value), (&b"a"[..], &b"2"[..]));
+    assert!(!cursor.is_unlocked());
+    // Where reads mark ranges nothing of it applies.
+    let mut holder = engine.begin(Isolation::ReadCommitted);
+    update(&mut holder, &table, "c", "1", "3").unwrap_err();
+    reader.rollback();
+    update(&mut holder, &table, "c", "1", "3").unwrap();
+    let mut strict = begin(&engine);
+    let mut cursor = strict.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    cursor.set_semi_consistent(true);
+    assert!(matches!(
+        cursor.seek(&mut strict, b"c", Seek::AtOrAfter),
+        Err(EngineError::Wait(WaitError::Timeout))
+    ));
+}
+
+#[test]
 fn locks_do_not_grow_with_the_rows_updated() {
     let (engine, table) = fresh();
     commit(&engine, |t| {

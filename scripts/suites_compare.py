@@ -34,10 +34,15 @@ COPIED = re.compile(r"^((?:alter|create|drop)\s[^;]*;\n)affected rows: \d+\n(inf
 # Timestamps of the hours of the run.
 CLOCK = re.compile(r"\b(20\d\d-\d\d-\d\d) \d\d:\d\d:\d\d(\.\d{1,6})?")
 # What says how a plan worked.
-STEPS = re.compile(r"^(Handler_|Last_query_cost|Select_|Sort_|Created_tmp)", re.IGNORECASE)
+STEPS = re.compile(r"^(Handler_|Feature_|Last_query_cost|Select_|Sort_|Created_tmp)", re.IGNORECASE)
 # Headings; parts of the optimiser's trace are asked for by JSON functions.
 PLAN_AS_JSON = re.compile(r"EXPLAIN$|ANALYZE$|JS$|QUERY\tTRACE|.*\bjson_(?:detailed|extract|value)\(.*\btrace\b", re.IGNORECASE)
 REWRITTEN = "Note\t1003\t"
+# A trace of the optimiser's follows its query on the same line.
+TRACE, TRACE_ENDS = "QUERY\tTRACE\tMISSING", re.compile(r"\t\d+\t[01]$")
+# Each engine has files of its own for a table's data: that there are any is compared.
+DATA = re.compile(r"^(\S+?)\.(?:[^\s.]+-[0-9a-f]{8}\.ENGINE|ibd)$", re.IGNORECASE)
+FILE = re.compile(r"^\S+\.(?:DATA|frm|par|isl|opt)$")
 
 
 def lines(text: bytes) -> list[str]:
@@ -91,8 +96,11 @@ def without_estimates(text: list[str]) -> list[str]:
 
 def without_plans(text: list[str]) -> list[str]:
     """The same without plans."""
-    result, width, in_json = [], 0, False
-    for line in text:
+    result, width, in_json, in_trace = [], 0, False, False
+    for at, line in enumerate(text):
+        if in_trace or (line.startswith(TRACE) and any(TRACE_ENDS.search(end) for end in text[at:])):
+            in_trace = not TRACE_ENDS.search(line)
+            continue
         if PLAN.match(line):
             width = line.count("\t")
             continue
@@ -110,8 +118,23 @@ def without_plans(text: list[str]) -> list[str]:
     return result
 
 
+def without_files(text: list[str]) -> list[str]:
+    """The same with one file of data for a table, whatever an engine calls them."""
+    result: list[str] = []
+    files: list[str] = []
+    for line in text:
+        line = DATA.sub(r"\1.DATA", line)
+        if FILE.match(line):
+            files.append(line)
+            continue
+        result += sorted(set(files))
+        files.clear()
+        result.append(line)
+    return result + sorted(set(files))
+
+
 def plain(text: list[str]) -> list[str]:
-    return without_estimates(without_ways(text))
+    return without_files(without_estimates(without_ways(text)))
 
 
 def classify(reference: bytes, subject: bytes, again: bytes | None = None, recorded: bytes | None = None) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """What is InnoDB's own, cut out of the copies of the server's tests for both engines, for scripts/suites.py.
 
 Row formats, options of page compression and encryption, tables in which InnoDB shows or keeps its inner figures, FLUSH
-TABLES ... FOR EXPORT, DISCARD and IMPORT TABLESPACE. A test of which a third of the statements ask for such things is about
-them: it is left out of the count, and so is one that starts the server with InnoDB read-only."""
+TABLES ... FOR EXPORT, DISCARD and IMPORT TABLESPACE, commands about .ibd files. A test of which a third of the statements ask
+for such things is about them: it is left out of the count, and so is one that starts the server with InnoDB read-only."""
 
 import re
 
@@ -11,7 +11,7 @@ VALUE = rf"(?:{STRING}|\"[^\"\n]*\"|`[^`\n]*`|\w+)"
 OPTION = (r"(?:\bROW_FORMAT\s*=?\s*(?:FIXED|PAGE|COMPACT|REDUNDANT)\b"
           rf"|`?\b(?:ENCRYPTED|ENCRYPTION_KEY_ID|PAGE_COMPRESSED|PAGE_COMPRESSION_LEVEL)\b`?\s*=\s*{VALUE})")
 TABLES = r"innodb_(?:sys_\w+|table_stats|index_stats)"
-WORDS = re.compile(rb"row_format|innodb_sys_|innodb_(?:table|index)_stats|tablespace|for\s+export|encrypt|page_compress",
+WORDS = re.compile(rb"row_format|innodb_sys_|innodb_(?:table|index)_stats|tablespace|\.ibd\b|for\s+export|encrypt|page_compress",
                    re.IGNORECASE)
 
 
@@ -22,6 +22,7 @@ def rule(pattern: str, replacement: str) -> tuple[re.Pattern[str], str]:
 RULES = [
     rule(rf",[ \t]*{OPTION}", ""),
     rule(rf"[ \t]*{OPTION}(?:[ \t]*,)?", ""),
+    rule(r"^[ \t]*(?:--[ \t]*)?(?:remove|copy|move)_file\b[^\n]*\.ibd\b[^\n]*\n", ""),
     rule(r"^([ \t]*(?:eval\s+)?)FLUSH\s+TABLES?\b[^;]*\bFOR\s+EXPORT\b", r"\1DO 0"),
     rule(r"^([ \t]*(?:eval\s+)?)ALTER\s+TABLE\b[^;]*\b(?:DISCARD|IMPORT)(?:\s+PARTITION\s+[\w, ]+)?\s+TABLESPACE\b", r"\1DO 0"),
     rule(rf"^([ \t]*(?:eval\s+|query_vertical\s+)?)(?:SELECT|INSERT|UPDATE|DELETE|CREATE\s+TABLE|ANALYZE)\b[^;]*\b{TABLES}\b[^;]*;", r"\1DO 0;"),

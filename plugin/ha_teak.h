@@ -157,7 +157,8 @@ class ha_teak final : public handler {
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
 
  private:
-  static constexpr size_t POSITION_LENGTH_BYTES = 2;  // in front of a primary key in a position
+  static constexpr size_t POSITION_LENGTH_BYTES = 2;     // in front of a primary key in a position
+  static constexpr size_t POSITION_OF_ROW_ID_BYTES = 6;  // the low bytes of a hidden row id: no table gives out 2^48
 
   /* The keys of one row, by index of the engine. */
   struct RowKeys {
@@ -237,6 +238,7 @@ class ha_teak final : public handler {
   bool locking() const { return lock_mode_ != TEAK_LOCK_NONE; }
   void remember_primary(teak_slice primary);
   void store_position(teak_slice primary, uchar *position) const;
+  teak_slice primary_of_position(const uchar *position, uint8_t *row_id) const;
 
   int sum_of_indexes(uint64_t free_bytes);
   int check_secondaries(THD *thd);

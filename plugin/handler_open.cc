@@ -37,7 +37,7 @@ int ha_teak::open(const char *name, int, uint) {
   old_.resize(share_->indexes());
   entries_.resize(share_->indexes());
   changes_.resize(share_->indexes());
-  ref_length = static_cast<uint>(share_->hidden_primary() ? KeyCodec::HIDDEN_ROW_ID_BYTES
+  ref_length = static_cast<uint>(share_->hidden_primary() ? POSITION_OF_ROW_ID_BYTES
                                                           : POSITION_LENGTH_BYTES + share_->primary().length_max());
   // With keyread the server computes no virtual columns, so such a key must not seem to cover any column.
   for (uint number = 0; number < share_->keys(); number++)

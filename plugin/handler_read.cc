@@ -118,7 +118,7 @@ int ha_teak::rnd_next(uchar *record) {
 
 void ha_teak::store_position(teak_slice primary, uchar *position) const {
   if (share_->hidden_primary()) {
-    memcpy(position, primary.data, KeyCodec::HIDDEN_ROW_ID_BYTES);
+    memcpy(position, primary.data + KeyCodec::HIDDEN_ROW_ID_BYTES - POSITION_OF_ROW_ID_BYTES, POSITION_OF_ROW_ID_BYTES);
     return;
   }
   // Positions are compared, hashed and stored whole: what lies behind the key must not vary.
@@ -140,23 +140,28 @@ void ha_teak::position(const uchar *record) {
     store_position(slice(position_key_), ref);
 }
 
-static teak_slice primary_of_position(const uchar *position, bool hidden) {
-  if (hidden) return {position, KeyCodec::HIDDEN_ROW_ID_BYTES};
-  return {position + 2, uint2korr(position)};
+/* A hidden row id is put together in `row_id`. */
+teak_slice ha_teak::primary_of_position(const uchar *position, uint8_t *row_id) const {
+  if (!share_->hidden_primary()) return {position + POSITION_LENGTH_BYTES, uint2korr(position)};
+  constexpr size_t high = KeyCodec::HIDDEN_ROW_ID_BYTES - POSITION_OF_ROW_ID_BYTES;
+  bzero(row_id, high);
+  memcpy(row_id + high, position, POSITION_OF_ROW_ID_BYTES);
+  return {row_id, KeyCodec::HIDDEN_ROW_ID_BYTES};
 }
 
 int ha_teak::rnd_pos(uchar *record, uchar *position) {
   teak_row row;
+  uint8_t row_id[KeyCodec::HIDDEN_ROW_ID_BYTES];
   row_cursor_ = &rows_;
-  teak_status status = rows_.get(primary_of_position(position, share_->hidden_primary()), &row);
+  teak_status status = rows_.get(primary_of_position(position, row_id), &row);
   if (status == TEAK_NOT_FOUND) return HA_ERR_KEY_NOT_FOUND;
   if (status != TEAK_OK) return failure(status);
   return decode_row(row.key, row.value, record, all_columns_) ? 0 : corrupt("a row is malformed");
 }
 
 int ha_teak::cmp_ref(const uchar *left, const uchar *right) {
-  teak_slice a = primary_of_position(left, share_->hidden_primary());
-  teak_slice b = primary_of_position(right, share_->hidden_primary());
+  if (share_->hidden_primary()) return memcmp(left, right, POSITION_OF_ROW_ID_BYTES);
+  teak_slice a = primary_of_position(left, nullptr), b = primary_of_position(right, nullptr);
   int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
   return order != 0 ? order : a.len < b.len ? -1 : a.len > b.len;
 }

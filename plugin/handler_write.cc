@@ -91,7 +91,8 @@ int ha_teak::refused(const teak_duplicate &duplicate) {
   in_the_way_.clear();
   in_the_way_.append(primary.data, primary.len);
   if (in_the_way_.failed()) return out_of_memory();
-  if (primary.len > ref_length) return corrupt("an entry of a unique key is malformed");
+  if (share_->hidden_primary() ? primary.len != KeyCodec::HIDDEN_ROW_ID_BYTES : primary.len + POSITION_LENGTH_BYTES > ref_length)
+    return corrupt("an entry of a unique key is malformed");
   store_position(slice(in_the_way_), dup_ref);
   errkey = session_->duplicate_key();
   return HA_ERR_FOUND_DUPP_KEY;
@@ -163,6 +164,7 @@ int ha_teak::write_row(const uchar *record) {
     uint64_t id;
     teak_status status = share_->next_row_id(&id);
     if (status != TEAK_OK) return failure(status);
+    if (id >> (8 * POSITION_OF_ROW_ID_BYTES) != 0) return HA_ERR_RECORD_FILE_FULL;
     mi_int8store(row_id_, id);
   }
   row_.clear();

@@ -127,6 +127,8 @@ def run_suite(run: Run, tree: Path, suite: str, patterns: list[str], options: ar
                "--nocheck-testcases", "--mysqld=--plugin-maturity=experimental", "--mysqld=--plugin-load-add=ha_teak",
                "--mysqld=--loose-teak-cache-size=256M", f"--mysqld=--default-storage-engine={run.engine}", "--mysqld=--innodb",
                f"--suite={','.join(suites)}"]
+    if left_out := suites_tree.about_innodb(suite):
+        command.append(f"--skip-test=^({'|'.join(map(re.escape, left_out))})$")
     expression = expressions(patterns)
     if tests:
         tests = [test for test in tests if not expression or any(re.fullmatch(e, test.split(".", 1)[1]) for e in expression)]

@@ -11,7 +11,7 @@ VALUE = rf"(?:{STRING}|\"[^\"\n]*\"|`[^`\n]*`|\w+)"
 OPTION = (r"(?:\bROW_FORMAT\s*=?\s*(?:FIXED|PAGE|COMPACT|REDUNDANT)\b"
           rf"|`?\b(?:ENCRYPTED|ENCRYPTION_KEY_ID|PAGE_COMPRESSED|PAGE_COMPRESSION_LEVEL)\b`?\s*=\s*{VALUE})")
 TABLES = r"innodb_(?:sys_\w+|table_stats|index_stats)"
-WORDS = re.compile(rb"row_format|innodb_sys_|innodb_(?:table|index)_stats|tablespace|\.ibd\b|for\s+export|encrypt|page_compress",
+WORDS = re.compile(rb"row_format|innodb_sys_|innodb_(?:table|index)_stats|tablespace|\.ibd\b|for\s+export|encrypt|page_compress|innodb_compression",
                    re.IGNORECASE)
 
 
@@ -22,12 +22,13 @@ def rule(pattern: str, replacement: str) -> tuple[re.Pattern[str], str]:
 RULES = [
     rule(rf",[ \t]*{OPTION}", ""),
     rule(rf"[ \t]*{OPTION}(?:[ \t]*,)?", ""),
+    rule(r"^[ \t]*SET\b[^;]*\binnodb_compression_default\b[^;]*;", "DO 0;"),
     rule(r"^[ \t]*(?:--[ \t]*)?(?:remove|copy|move)_file\b[^\n]*\.ibd\b[^\n]*\n", ""),
     rule(r"^([ \t]*(?:eval\s+)?)FLUSH\s+TABLES?\b[^;]*\bFOR\s+EXPORT\b", r"\1DO 0"),
     rule(r"^([ \t]*(?:eval\s+)?)ALTER\s+TABLE\b[^;]*\b(?:DISCARD|IMPORT)(?:\s+PARTITION\s+[\w, ]+)?\s+TABLESPACE\b", r"\1DO 0"),
     rule(rf"^([ \t]*(?:eval\s+|query_vertical\s+)?)(?:SELECT|INSERT|UPDATE|DELETE|CREATE\s+TABLE|ANALYZE)\b[^;]*\b{TABLES}\b[^;]*;", r"\1DO 0;"),
 ]
-READ_ONLY = re.compile(r"innodb[-_]read[-_]only", re.IGNORECASE)
+READ_ONLY = re.compile(r"--innodb[-_]read[-_]only\b", re.IGNORECASE)
 STATEMENT = re.compile(r";[ \t]*$", re.MULTILINE)
 HOLLOW = 1 / 3
 
@@ -40,7 +41,7 @@ def without(statements: str) -> str:
 
 def is_about(text: str, options: str) -> bool:
     """Whether a test is about such things."""
-    if READ_ONLY.search(options):
+    if READ_ONLY.search(options + text):
         return True
     statements = [part for part in STATEMENT.split(text) if part.strip()]
     asked = sum(without(part + ";") != part + ";" for part in statements)

@@ -161,6 +161,12 @@ def is_about_innodb(test: str) -> bool:
     return False
 
 
+def about_innodb(suite: str) -> list[str]:
+    """The names of such tests of a suite."""
+    folder = SYSTEM / suite if suite == "main" else SYSTEM / "suite" / suite
+    return sorted(path.stem for path in folder.rglob("*.test") if is_about_innodb(f"{suite}.{path.stem}"))
+
+
 def tests_of(suite: str, engine: str) -> tuple[list[str], list[str]]:
     """The runner's --suite and the names of tests for it (empty: all)."""
     if suite == "storage_engine":

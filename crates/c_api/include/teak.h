@@ -172,6 +172,14 @@ typedef struct teak_options {
   void (*wait_begins)(void *waiter, void *holder);
 } teak_options;
 
+// Pages that the calling thread has looked at since it began.
+typedef struct teak_page_counts {
+  // Asked for, cached or not.
+  uint64_t accessed;
+  // Read from disk.
+  uint64_t read;
+} teak_page_counts;
+
 // Counts since the engine was opened, and sizes at this moment.
 typedef struct teak_counters {
   // The memory budget.
@@ -261,14 +269,6 @@ typedef struct teak_counters {
   // Rolled-back writes still listed.
   uint64_t aborted_ids;
 } teak_counters;
-
-// Pages that the calling thread has looked at since it began.
-typedef struct teak_page_counts {
-  // Asked for, cached or not.
-  uint64_t accessed;
-  // Read from disk.
-  uint64_t read;
-} teak_page_counts;
 
 // One index of a table to create.
 typedef struct teak_index_definition {
@@ -719,7 +719,8 @@ enum teak_status teak_cursor_set_skip_locked(struct teak_cursor *cursor, bool sk
 // Whether a scan of index 0 with locks returns rows that others have locked or are writing as they were committed last, and
 // unlocked, instead of waiting; false at first, and always where reads mark ranges. Who wants such a row turns this off and
 // seeks it again.
-enum teak_status teak_cursor_set_semi_consistent(struct teak_cursor *cursor, bool semi_consistent);
+enum teak_status teak_cursor_set_semi_consistent(struct teak_cursor *cursor,
+                                                 bool semi_consistent);
 
 // Whether the row returned last is unlocked for that reason.
 bool teak_cursor_is_unlocked(const struct teak_cursor *cursor);

@@ -151,6 +151,8 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
 int drop_table_of_engine(const char *path) {
   statistics_store::forget(path);
   teak_status status = teak_table_drop(engine, NameInEngine(path));
+  // At its start the server drops all whose definitions are left in its directory for temporary files.
+  if (status == TEAK_INVALID_ARGUMENT) return HA_ERR_NO_SUCH_TABLE;
   std::string cause;
   return status == TEAK_OK ? 0 : convert(current_thd, status, path, &cause);
 }

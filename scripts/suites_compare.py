@@ -13,7 +13,7 @@ import suites_hunks
 # From the beginning of the path alone: tried from each letter of a long line, it takes minutes.
 TREE = re.compile(r"(?<!\S)\S*/tree-\w+/")
 VARDIR = re.compile(r"(?<!\S)\S*/var-\w+/(\d/)?")
-ENGINE = re.compile(r"\b(innodb|teak)\b", re.IGNORECASE)
+ENGINE = re.compile(r"\b(innodb|teak)(?:\b|(?=_(?:trx|lock_waits)\b))", re.IGNORECASE)
 # Tab-separated EXPLAIN by its heading, vertical EXPLAIN, EXPLAIN and ANALYZE FORMAT=JSON.
 PLAN = re.compile(r"^id\tselect_type\ttable\t")
 PLAN_FIGURES = {"rows", "filtered", "r_rows", "r_filtered"}
@@ -63,7 +63,7 @@ def figures_of(heading: list[str]) -> list[int]:
     if names[:3] == ["id", "select_type", "table"]:
         wanted = PLAN_FIGURES
     elif names[:6] == ["id", "user", "host", "db", "command", "time"]:
-        wanted = {"time"}
+        wanted = {"id", "time"}
     else:
         wanted = STATUS_FIGURES if "row_format" in names else FIGURES
     return [at for at, name in enumerate(names) if name in wanted]

@@ -95,6 +95,8 @@ def copy(source: Path, target: Path, engine: str) -> set[Path]:
             if entry.suffix in (".test", ".inc") and (rest := suites_cut.cut(text)) != text:
                 text = rest
                 changed.add(target / entry.name)
+            if entry.suffix == ".opt":
+                text = suites_own.SETTING.sub(b"", text)
             if entry.name.endswith("combinations"):
                 text = one_engine(text.decode()).encode()
             (target / entry.name).write_bytes(text)

@@ -40,8 +40,9 @@ PLAN_AS_JSON = re.compile(r"EXPLAIN$|ANALYZE$|JS$|QUERY\tTRACE|.*\bjson_(?:detai
 REWRITTEN = "Note\t1003\t"
 # A trace of the optimiser's follows its query on the same line.
 TRACE, TRACE_ENDS = "QUERY\tTRACE\tMISSING", re.compile(r"\t\d+\t[01]$")
-# Each engine has files of its own for a table's data: that there are any is compared.
+# Each engine has files of its own for a table's data: that there are any is compared. Long names are shortened to what a file may have.
 DATA = re.compile(r"^(\S+?)\.(?:[^\s.]+-[0-9a-f]{8}\.ENGINE|ibd)$", re.IGNORECASE)
+NAME_CHARACTERS = 200
 FILE = re.compile(r"^\S+\.(?:DATA|frm|par|isl|opt)$")
 
 
@@ -123,7 +124,8 @@ def without_files(text: list[str]) -> list[str]:
     result: list[str] = []
     files: list[str] = []
     for line in text:
-        line = DATA.sub(r"\1.DATA", line)
+        if data := DATA.match(line):
+            line = data[1][:NAME_CHARACTERS] + ".DATA"
         if FILE.match(line):
             files.append(line)
             continue

@@ -11,7 +11,7 @@ VALUE = rf"(?:{STRING}|\"[^\"\n]*\"|`[^`\n]*`|\w+)"
 OPTION = (r"(?:\bROW_FORMAT\s*=?\s*(?:FIXED|PAGE|COMPACT|REDUNDANT)\b"
           rf"|`?\b(?:ENCRYPTED|ENCRYPTION_KEY_ID|PAGE_COMPRESSED|PAGE_COMPRESSION_LEVEL)\b`?\s*=\s*{VALUE})")
 TABLES = r"innodb_(?:sys_\w+|table_stats|index_stats)"
-WORDS = re.compile(rb"row_format|innodb_sys_|innodb_(?:table|index)_stats|tablespace|\.ibd\b|for\s+export|encrypt|page_compress|innodb_compression|innodb_default_row",
+WORDS = re.compile(rb"row_format|innodb_sys_|innodb_(?:table|index)_stats|tablespace|\.ibd\b|for\s+export|encrypt|page_compress|innodb_compression|innodb_default_row|innodb_file_per",
                    re.IGNORECASE)
 
 
@@ -22,7 +22,7 @@ def rule(pattern: str, replacement: str) -> tuple[re.Pattern[str], str]:
 RULES = [
     rule(rf",[ \t]*{OPTION}", ""),
     rule(rf"[ \t]*{OPTION}(?:[ \t]*,)?", ""),
-    rule(r"^[ \t]*SET\b[^;]*\binnodb_(?:compression_default|default_row_format)\b[^;]*;", "DO 0;"),
+    rule(r"^[ \t]*SET\b[^;]*\binnodb_(?:compression_default|default_row_format|file_per_table)\b[^;]*;", "DO 0;"),
     rule(r"^[ \t]*(?:--[ \t]*)?(?:remove|copy|move)_file\b[^\n]*\.ibd\b[^\n]*\n", ""),
     rule(r"^([ \t]*(?:(?:--[ \t]*)?(?:eval|send)\s+)?)FLUSH\s+(?:LOCAL\s+|NO_WRITE_TO_BINLOG\s+)?TABLES?\b[^;]*\bFOR\s+EXPORT\b", r"\1DO 0"),
     rule(r"^([ \t]*(?:eval\s+)?)ALTER\s+TABLE\b[^;]*\b(?:DISCARD|IMPORT)(?:\s+PARTITION\s+[\w, ]+)?\s+TABLESPACE\b", r"\1DO 0"),

@@ -51,7 +51,7 @@ COPIED = {".test", ".inc", ".opt", ".cnf", ".combinations", ".pm", ".sh", ".def"
 # `ENGINE=InnoDB`, `engine_type= 'innodb'`, `default-storage-engine=innodb`, `if ($engine == "'InnoDB'")`, not SHOW ENGINE INNODB STATUS.
 NAMED = re.compile(rb"(engine\w*(?:['\"]?\s*(?:[!=]=|:?=)\s*['\"`]*|\s+['\"`]?))innodb\b(?!\s+(?:status|mutex)|_|/)", re.IGNORECASE)
 # What tests wait for.
-SHOWN = re.compile(rb"\binnodb_(trx|lock_waits)\b", re.IGNORECASE)
+SHOWN = re.compile(rb"(?<=information_schema\.)innodb_(trx|lock_waits)\b", re.IGNORECASE)
 STATE = re.compile(rb"\btrx_operation_state\s*=\s*'[^']*'\s+and\s+", re.IGNORECASE)
 # Statistics columns are answers, not requests.
 ANSWER = re.compile(rb"show\s+engine\s", re.IGNORECASE)

@@ -15,7 +15,7 @@ LARGE_UNDO = "error", 1713  # InnoDB's limit: a row's old values must fit a page
 # InnoDB refuses a table that is newer than the snapshot; Teak does so to plain reads alone, for the others see the newest rows.
 DEFINITION_CHANGED = "error", 1412
 PLAIN_READ = re.compile(r"(?!.*(?: FOR UPDATE| LOCK IN SHARE MODE))[ (]*(?:SELECT|WITH|EXECUTE|HANDLER)\b", re.DOTALL)
-ALTERS = re.compile(r"ALTER|BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR 1845")
+ALTERS = re.compile(r"ALTER|CREATE (OR REPLACE )?TABLE|BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR 1845")
 OF_TEAK = re.compile(r"\{teak:([^}]*)\}")
 REFUSED_KEY = b"a key of up to "
 BATCH_BYTES = 60_000  # well below the socket's buffer: all is sent before any answer is read
@@ -185,7 +185,7 @@ class Pair:
         elif first[0] != second[0] or first[0] == "many":
             return f"{ENGINES[0]}: {describe(first)}\n{ENGINES[1]}: {describe(second)}"
         elif first[0] == "error":
-            # InnoDB looks for duplicates when all rows are copied, and so after what is wrong with later rows.
+            # In ALTER and CREATE ... SELECT InnoDB looks for duplicates when all rows are copied, and so after what is wrong with later rows.
             if first[1] != second[1] and not (ALTERS.match(statement.text) and DUPLICATE in (first[1], second[1])):
                 return f"{ENGINES[0]}: {describe(first)}\n{ENGINES[1]}: {describe(second)}"
         elif not statement.rows:

@@ -1,5 +1,7 @@
 """Random SELECTs of more than one level: derived tables, WITH, subqueries that compare, rollups, lists, JSON, partitions by name."""
 
+import re
+
 from . import queries
 from .queries import COMPARABLE, condition, hint, merges_right, pair, some_columns, subquery_pair, where
 from .statement import Statement
@@ -60,7 +62,9 @@ def rollup(draw, table, tables):
     if not grouping:
         return queries.aggregate(draw, table, tables)
     groups = ", ".join(column.name for column in draw.sample(grouping, min(len(grouping), draw.randint(1, 2))))
-    return select(f"SELECT {groups}, COUNT(*) FROM {table.name}{hint(draw, table)}{where(draw, table)} GROUP BY {groups} WITH ROLLUP")
+    # With keys forced for the join alone the server crashes over groups of which one is constant, in MyISAM as well.
+    keys = re.sub(r" FOR (JOIN|ORDER BY|GROUP BY) ", " ", hint(draw, table))
+    return select(f"SELECT {groups}, COUNT(*) FROM {table.name}{keys}{where(draw, table)} GROUP BY {groups} WITH ROLLUP")
 
 
 def listing(draw, table, tables):

@@ -80,6 +80,10 @@ class World:
             done += len(batch)
             for statement in batch if self.hash_joins else ():
                 statement.text = statement.text.replace(" <=> y.", " = y.").replace(" <=> d.", " = d.")
+            for statement in batch:
+                # Sorting by keys that are kept from the join alone, the server crashes where a term is constant, in MyISAM as well.
+                if " INDEX FOR JOIN (" in statement.text and (" ORDER BY " in statement.text or " GROUP BY " in statement.text):
+                    statement.text = statement.text.replace(" INDEX FOR JOIN (", " INDEX (")
             yield batch
             if self.draw.random() < 0.12:
                 yield self.verify()

@@ -44,10 +44,14 @@ stage() { # NAME COMMAND...
     FAILED=$((FAILED + ${counted#* }))
     SUMMARY+=("$(printf '%-10s %5d passed, %d failed  (%d s)' "$name" "${counted% *}" "${counted#* }" $((SECONDS - began)))")
     printf '== %s: %d passed, %d failed\n' "$name" "${counted% *}" "${counted#* }"
-    # The first lines that tell what failed, again beside the sums: where a log is cut, its end is what is left.
+    # The first lines that tell what failed, with what is indented below them, again beside the sums: where a log is
+    # cut, its end is what is left.
     if [ "${counted#* }" != 0 ]; then
-        SUMMARY+=("$(grep -aiE 'fail|differ|error|panicked|lost|missing' "$RESULTS/$name.log" | grep -avE ' 0 failed| ok$' \
-            | head -"${TELL:-3}" | cut -c1-240 | sed 's/^/    /')")
+        SUMMARY+=("$(awk -v most="${TELL:-12}" '
+            told < most && /^[ \t]/ && below { print; told++; next }
+            { below = 0 }
+            told < most && tolower($0) ~ /fail|differ|error|panicked|lost|missing/ && !/ 0 failed| ok$/ { print; told++; below = 1 }' \
+            "$RESULTS/$name.log" | cut -c1-240 | sed 's/^/    /')")
     fi
 }
 

@@ -82,17 +82,17 @@ class Pair:
             for path in Path(self.run).glob(f"load-{name}-*"):
                 path.unlink()
         for session, name in zip(self.sessions, self.names):
-            self._drop_left(session, name)
-            for text in (f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name}"):
-                self._must(session, text)
+            self._drop(session, name)
+            self._must(session, f"CREATE DATABASE {name}")
         self._set_up(self.sessions)
 
-    @staticmethod
-    def _drop_left(session, name):
-        """The server may leave its copy of a trigger's file behind, which keeps the database's directory."""
-        if session.run(f"DROP DATABASE IF EXISTS {name}")[:2] == ("error", DIRECTORY_NOT_EMPTY):
+    def _drop(self, session, name):
+        text = f"DROP DATABASE IF EXISTS {name}"
+        if session.run(text)[:2] == ("error", DIRECTORY_NOT_EMPTY):
+            # The server may leave its copy of a trigger's file behind, which keeps the database's directory.
             for path in Path(fields(session.run("SELECT @@datadir")[2][0])[0].decode(), name).glob("*.TRG-"):
                 path.unlink()
+            self._must(session, text)
 
     @staticmethod
     def _must(session, text):

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Little-endian numbers and bit fields, as records hold them. */
+/* Little-endian numbers and bit fields, as records hold them, and varints (LEB128), as values do. */
 
 #ifndef TEAK_CODEC_BYTES_H
 #define TEAK_CODEC_BYTES_H
@@ -76,6 +76,40 @@ inline void store_bits(uint8_t *to, unsigned offset, unsigned length, uint8_t bi
   uint32_t mask = bits_mask(offset, length), value = static_cast<uint32_t>(bits) << offset;
   to[0] = static_cast<uint8_t>((to[0] & ~mask) | (value & mask & 0xFF));
   if (offset + length > 8) to[1] = static_cast<uint8_t>((to[1] & ~(mask >> 8)) | ((value & mask) >> 8));
+}
+
+/* Of a number of 32 bits. */
+constexpr size_t VARINT_BYTES_MAX = 5;
+
+/* Writes the number in its shortest form, and returns where it ends. */
+inline uint8_t *put_varint(uint8_t *to, size_t value) {
+  while (value >= 0x80) {
+    *to++ = static_cast<uint8_t>(value | 0x80);
+    value >>= 7;
+  }
+  *to++ = static_cast<uint8_t>(value);
+  return to;
+}
+
+/* False when the bytes end before the number does, or it has more than 32 bits. */
+inline bool take_varint(const uint8_t **from, const uint8_t *end, uint32_t *value) {
+  if (*from == end) return false;
+  uint8_t byte = *(*from)++;
+  if (byte < 0x80) {
+    *value = byte;
+    return true;
+  }
+  uint64_t wide = byte & 0x7F;
+  for (unsigned shift = 7; shift < 7 * VARINT_BYTES_MAX; shift += 7) {
+    if (*from == end) return false;
+    byte = *(*from)++;
+    wide |= static_cast<uint64_t>(byte & 0x7F) << shift;
+    if (byte < 0x80) {
+      *value = static_cast<uint32_t>(wide);
+      return wide <= UINT32_MAX;
+    }
+  }
+  return false;
 }
 
 }  // namespace teak

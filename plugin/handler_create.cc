@@ -148,21 +148,22 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   return failed;
 }
 
-int drop_table_of_engine(const char *path) {
-  statistics_store::forget(path);
-  teak_status status = teak_table_drop(engine, NameInEngine(path));
+static teak_status drop(const char *name) {
+  statistics_store::forget(name);
+  teak_status status = teak_table_drop(engine, NameInEngine(name));
   // At its start the server drops all whose definitions are left in its directory for temporary files.
-  if (status == TEAK_INVALID_ARGUMENT) return HA_ERR_NO_SUCH_TABLE;
+  return status == TEAK_INVALID_ARGUMENT ? TEAK_NO_SUCH_TABLE : status;
+}
+
+int drop_table_of_engine(const char *path) {
+  teak_status status = drop(path);
   std::string cause;
   return status == TEAK_OK ? 0 : convert(current_thd, status, path, &cause);
 }
 
 int ha_teak::delete_table(const char *name) {
   name_ = name;
-  statistics_store::forget(name);
-  teak_status status = teak_table_drop(engine, NameInEngine(name));
-  // At its start the server drops all whose definitions are left in its directory for temporary files.
-  if (status == TEAK_INVALID_ARGUMENT) return HA_ERR_NO_SUCH_TABLE;
+  teak_status status = drop(name);
   return status == TEAK_OK ? 0 : failure(status);
 }
 

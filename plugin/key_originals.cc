@@ -29,20 +29,18 @@ bool is_kept(const KeyPart &part) { return !part.decodable && !part.prefix && pa
 
 bool is_filled(const KeyPart &part) { return part.form == KeyPart::Form::Char && part.collation->mbminlen == 1; }
 
+constexpr ptrdiff_t LENGTH_BYTES_MAX = 4;
+
 bool put_length(size_t length, ByteBuffer *out) {
-  for (; length >= 0x80; length >>= 7)
-    if (!out->push(static_cast<uint8_t>(length | 0x80))) return false;
-  return out->push(static_cast<uint8_t>(length));
+  uint8_t *to = out->reserve(VARINT_BYTES_MAX);
+  if (to == nullptr) return false;
+  out->advance(static_cast<size_t>(put_varint(to, length) - to));
+  return true;
 }
 
-bool take_length(const uint8_t **from, const uint8_t *end, size_t *length) {
-  *length = 0;
-  for (unsigned shift = 0; *from != end && shift < 28; shift += 7) {
-    const uint8_t byte = *(*from)++;
-    *length |= static_cast<size_t>(byte & 0x7F) << shift;
-    if (byte < 0x80) return true;
-  }
-  return false;
+bool take_length(const uint8_t **from, const uint8_t *end, uint32_t *length) {
+  const uint8_t *start = *from;
+  return take_varint(from, end, length) && *from - start <= LENGTH_BYTES_MAX;
 }
 
 }  // namespace
@@ -102,7 +100,7 @@ void KeyOriginals::encode(const uchar *record, ByteBuffer *out) const {
 bool KeyOriginals::decode(const uint8_t *bytes, size_t length, uchar *record, const MY_BITMAP *columns) const {
   const uint8_t *const end = bytes + length;
   for (const KeyPart &part : parts_) {
-    size_t size;
+    uint32_t size;
     if (!take_length(&bytes, end, &size)) return false;
     const bool null = size == 0;
     if (null && !part.nullable) return false;

@@ -69,7 +69,7 @@ void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
   const RowPlan &plan = *plan_;
   const size_t variables = plan.variables.size();
   auto *slices = static_cast<Slice *>(alloca((variables + 1) * sizeof(Slice)));
-  size_t bytes_max = plan.fixed_bytes_max + variables * LENGTH_BYTES_MAX, present = 0;
+  size_t bytes_max = plan.fixed_bytes_max + variables * VARINT_BYTES_MAX, present = 0;
   for (const RowPlan::Variable &column : plan.variables) {
     if (is_null(column, record)) continue;
     slices[present] = slice_of(column, record);
@@ -89,7 +89,7 @@ void RowCodec::encode(const uchar *record, ByteBuffer *out) const {
     copy_fixed(to, record + column.offset, column.width);
     to += column.width;
   }
-  for (size_t i = 0; i < present; i++) to = put_length(to, slices[i].length);
+  for (size_t i = 0; i < present; i++) to = put_varint(to, slices[i].length);
   for (size_t i = 0; i < present; i++) {
     if (slices[i].length != 0) memcpy(to, slices[i].bytes, slices[i].length);
     to += slices[i].length;
@@ -138,7 +138,7 @@ bool RowCodec::decode(const uint8_t *value, size_t length, const uint8_t *key, s
     const RowPlan::Variable &column = plan.variables[i];
     lengths[i] = 0;
     if (is_null(column, record)) continue;
-    if (!take_length(&from, end, &lengths[i]) || lengths[i] > column.bytes_max) return false;
+    if (!take_varint(&from, end, &lengths[i]) || lengths[i] > column.bytes_max) return false;
     total += lengths[i];
   }
   if (total != static_cast<uint64_t>(end - from)) return false;

@@ -59,8 +59,8 @@ class RowCodec {
   uint32_t schema_version() const;
   const ColumnLayout &layout() const;
 
-  /* Whether values written by the other are read right by this one as they are. `old_columns` tells for each column of this codec's table
-     which of the other's it was; UINT32_MAX: none. */
+  /* Whether values written by the other are read right by this one as they are. `old_columns` tells for each column of
+     this codec's table which of the other's it was; UINT32_MAX: none. */
   bool same_form(const RowCodec &other, const std::vector<uint32_t> &old_columns) const;
 
   /* Brings the history of rows of `other` into terms of this codec's table, and adds rows of `other` themselves, which has

@@ -102,7 +102,7 @@ bool EarlierRows::decode(const uint8_t *value, size_t length, uchar *record, con
                          BlobArena *blobs) const {
   const uint8_t *from = value, *end = value + length;
   uint32_t version;
-  if (!take_length(&from, end, &version)) return false;
+  if (!take_varint(&from, end, &version)) return false;
   const Form *form = form_of(version);
   if (form == nullptr || static_cast<size_t>(end - from) < form->null_mask.size()) return false;
 
@@ -129,7 +129,7 @@ bool EarlierRows::decode(const uint8_t *value, size_t length, uchar *record, con
     const Column &column = form->variable[i];
     lengths[i] = 0;
     if (column.null_bit != 0 && stored_null(column)) continue;
-    if (!take_length(&from, end, &lengths[i])) return false;
+    if (!take_varint(&from, end, &lengths[i])) return false;
     total += lengths[i];
   }
   if (total != static_cast<uint64_t>(end - from)) return false;

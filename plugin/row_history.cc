@@ -8,52 +8,42 @@
 
 #include "row_history.h"
 
+#include "codec_bytes.h"
+
 namespace teak {
 
 namespace {
 
 /* More than the server's record and its definition can have; keeps what is read from growing without bound. */
-constexpr uint64_t COLUMNS_MAX = 1 << 16;
-constexpr uint64_t RECORD_BYTES_MAX = 1 << 16;
+constexpr uint32_t COLUMNS_MAX = 1 << 16;
+constexpr uint32_t RECORD_BYTES_MAX = 1 << 16;
 constexpr uint8_t FILL_NULL = 0;
 constexpr uint8_t FILL_BYTES = 1;
 
-void put(std::vector<uint8_t> *out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<uint8_t>(value | 0x80));
-  out->push_back(static_cast<uint8_t>(value));
+void put(std::vector<uint8_t> *out, size_t value) {
+  uint8_t bytes[VARINT_BYTES_MAX];
+  out->insert(out->end(), bytes, put_varint(bytes, value));
 }
 
 /* UINT32_MAX stands for none, and is written as 0. */
-void put_or_none(std::vector<uint8_t> *out, uint32_t value) { put(out, value == UINT32_MAX ? 0 : uint64_t{value} + 1); }
+void put_or_none(std::vector<uint8_t> *out, uint32_t value) { put(out, value == UINT32_MAX ? 0 : value + 1); }
 
 class Taker {
  public:
   Taker(const uint8_t *bytes, size_t length) : at_(bytes), end_(bytes + length) {}
 
   /* A number of at most `most`, in its shortest form. */
-  bool number(uint64_t most, uint64_t *value) {
-    *value = 0;
-    for (unsigned shift = 0; shift < 35 && at_ != end_; shift += 7) {
-      const uint8_t byte = *at_++;
-      *value |= static_cast<uint64_t>(byte & 0x7F) << shift;
-      if (byte < 0x80) return *value <= most && (byte != 0 || shift == 0);
-    }
-    return false;
+  bool number(uint32_t most, uint32_t *value) {
+    const uint8_t *start = at_;
+    return take_varint(&at_, end_, value) && *value <= most && (at_ - start == 1 || at_[-1] != 0);
   }
-  bool number(uint64_t most, uint32_t *value) {
-    uint64_t wide;
-    if (!number(most, &wide)) return false;
-    *value = static_cast<uint32_t>(wide);
+  bool number_or_none(uint32_t most, uint32_t *value) {
+    if (!number(most + 1, value)) return false;
+    *value = *value == 0 ? UINT32_MAX : *value - 1;
     return true;
   }
-  bool number_or_none(uint64_t most, uint32_t *value) {
-    uint64_t wide;
-    if (!number(most + 1, &wide)) return false;
-    *value = wide == 0 ? UINT32_MAX : static_cast<uint32_t>(wide - 1);
-    return true;
-  }
-  bool bytes(uint64_t length, std::vector<uint8_t> *out) {
-    if (length > static_cast<uint64_t>(end_ - at_)) return false;
+  bool bytes(uint32_t length, std::vector<uint8_t> *out) {
+    if (length > static_cast<size_t>(end_ - at_)) return false;
     out->assign(at_, at_ + length);
     at_ += length;
     return true;
@@ -66,8 +56,7 @@ class Taker {
 
 bool take_fill(Taker *take, RowHistory *history) {
   RowHistory::Fill fill;
-  uint32_t form;
-  uint64_t length;
+  uint32_t form, length;
   if (!take->number(COLUMNS_MAX, &fill.column) || !take->number(FILL_BYTES, &form)) return false;
   if (!history->fills.empty() && history->fills.back().column >= fill.column) return false;
   fill.null = form == FILL_NULL;
@@ -85,13 +74,13 @@ uint32_t group_of(const ColumnLayout::Column &column) {
 bool take_version(Taker *take, RowHistory *history) {
   RowHistory::Version version;
   ColumnLayout &layout = version.layout;
-  uint64_t count;
+  uint32_t count;
   if (!take->number(UINT32_MAX - 1, &version.version) || !take->number(RECORD_BYTES_MAX, &layout.null_area_bytes) ||
       !take->number(COLUMNS_MAX, &count))
     return false;
   if (!history->versions.empty() && history->versions.back().version >= version.version) return false;
   std::vector<bool> used_bits(layout.null_area_bytes * 8);
-  for (uint64_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < count; i++) {
     ColumnLayout::Column column;
     if (!take->number_or_none(COLUMNS_MAX, &column.column) || !take->number_or_none(RECORD_BYTES_MAX, &column.width) ||
         !take->number_or_none(RECORD_BYTES_MAX * 8, &column.null_bit))
@@ -139,17 +128,17 @@ void RowHistory::encode(std::vector<uint8_t> *out) const {
 
 bool RowHistory::decode(const uint8_t *bytes, size_t length, RowHistory *history, std::string *error) {
   Taker take(bytes, length);
-  uint64_t count;
+  uint32_t count;
   *history = RowHistory();
   auto refuse = [error](const char *what) {
     *error = std::string("the description of rows written before an ALTER TABLE is malformed: ") + what;
     return false;
   };
   if (!take.number(COLUMNS_MAX, &count)) return refuse("the number of added columns");
-  for (uint64_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < count; i++)
     if (!take_fill(&take, history)) return refuse("an added column");
   if (!take.number(VERSIONS_MAX, &count) || count == 0) return refuse("the number of earlier versions");
-  for (uint64_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < count; i++)
     if (!take_version(&take, history)) return refuse("an earlier version");
   return take.at_end() || refuse("its end");
 }

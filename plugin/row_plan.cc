@@ -81,12 +81,7 @@ void claim_null_bits(const Column &column, const uchar *record, std::vector<uint
 }
 
 void put_header(RowPlan *plan) {
-  uint32_t version = plan->schema_version;
-  while (version >= 0x80) {
-    plan->header[plan->header_bytes++] = static_cast<uint8_t>(version | 0x80);
-    version >>= 7;
-  }
-  plan->header[plan->header_bytes++] = static_cast<uint8_t>(version);
+  plan->header_bytes = static_cast<size_t>(put_varint(plan->header, plan->schema_version) - plan->header);
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include <m_ctype.h>
 
+#include "codec_bytes.h"
 #include "row_codec.h"
 
 struct TABLE;
@@ -24,7 +25,6 @@ struct TABLE;
 namespace teak {
 
 struct RowPlan {
-  static constexpr size_t SCHEMA_VERSION_BYTES_MAX = 5;
   static constexpr uint32_t CHAR_FIXED_BYTES_MAX = 8;  // longer CHAR and BINARY are stored without their padding
 
   struct Run {  // NOT NULL columns that are neighbours in the record
@@ -67,7 +67,7 @@ struct RowPlan {
   std::shared_ptr<const KeyCodec> primary;  // nullptr when it gives back no column
   std::vector<uint32_t> primary_columns;    // that it gives back
   uint32_t schema_version = 0;
-  uint8_t header[SCHEMA_VERSION_BYTES_MAX];
+  uint8_t header[VARINT_BYTES_MAX];
   size_t header_bytes = 0;
   std::vector<uint8_t> null_mask;  // bits of the record's NULL area that belong to stored columns
   std::vector<Run> runs;

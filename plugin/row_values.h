@@ -14,41 +14,10 @@
 
 namespace teak {
 
-constexpr size_t LENGTH_BYTES_MAX = 5;
-
 struct Slice {
   const uint8_t *bytes;
   size_t length;
 };
-
-inline uint8_t *put_length(uint8_t *to, size_t length) {
-  while (length >= 0x80) {
-    *to++ = static_cast<uint8_t>(length | 0x80);
-    length >>= 7;
-  }
-  *to++ = static_cast<uint8_t>(length);
-  return to;
-}
-
-inline bool take_length(const uint8_t **from, const uint8_t *end, uint32_t *length) {
-  if (*from == end) return false;
-  uint8_t byte = *(*from)++;
-  if (byte < 0x80) {
-    *length = byte;
-    return true;
-  }
-  uint64_t value = byte & 0x7F;
-  for (unsigned shift = 7; shift < 7 * LENGTH_BYTES_MAX; shift += 7) {
-    if (*from == end) return false;
-    byte = *(*from)++;
-    value |= static_cast<uint64_t>(byte & 0x7F) << shift;
-    if (byte < 0x80) {
-      *length = static_cast<uint32_t>(value);
-      return value <= UINT32_MAX;
-    }
-  }
-  return false;
-}
 
 inline void copy_fixed(uint8_t *to, const uint8_t *from, uint32_t width) {
   switch (width) {

@@ -88,6 +88,12 @@ static void rows(teak_engine *engine, teak_table *table) {
   teak_row theirs;
   OK(teak_cursor_open(other, table, 0, TEAK_LOCK_SHARED, &waiting));
   CHECK(teak_cursor_get(waiting, text("k3"), &theirs) == TEAK_LOCK_TIMEOUT);
+  OK(teak_cursor_set_semi_consistent(waiting, true));
+  OK(teak_cursor_last(waiting, &theirs));
+  CHECK(equal(theirs.key, "k3") && teak_cursor_is_unlocked(waiting));
+  OK(teak_cursor_previous(waiting, &theirs));
+  CHECK(equal(theirs.key, "k2") && !teak_cursor_is_unlocked(waiting));
+  OK(teak_cursor_set_semi_consistent(waiting, false));
   teak_interrupt(other);
   CHECK(teak_cursor_get(waiting, text("k3"), &theirs) == TEAK_INTERRUPTED);
   OK(teak_transaction_statement(other));
@@ -103,6 +109,12 @@ static void rows(teak_engine *engine, teak_table *table) {
   teak_entry gone[3] = { { 0, true, text("k1"), NONE }, { 1, true, text("ann"), NONE }, { 2, false, text("a1"), NONE } };
   OK(teak_delete(t, table, gone, 3));
   CHECK(teak_delete(t, table, gone, 3) == TEAK_NOT_FOUND);
+  CHECK(teak_lock_absent(t, table, 1, text("bob")) == TEAK_DUPLICATE_KEY);
+  OK(teak_lock_absent(t, table, 1, text("eve")));
+  OK(teak_transaction_begin(engine, TEAK_READ_COMMITTED, &other));
+  OK(teak_transaction_set_lock_timeout(other, 10));
+  CHECK(insert(other, table, "k8", "eve", "d8", NULL) == TEAK_LOCK_TIMEOUT);
+  OK(teak_rollback(other));
   teak_cursor_close(cursor);
   OK(teak_commit(t));
 }
@@ -139,6 +151,7 @@ static void counters(teak_engine *engine, teak_table *table) {
 }
 
 static void look(teak_engine *engine, teak_table *table) {
+  teak_page_counts pages = teak_thread_page_counts();
   teak_counters found;
   teak_index_statistics statistics;
   teak_slice metadata;
@@ -163,6 +176,8 @@ static void look(teak_engine *engine, teak_table *table) {
   written = 0;
   OK(teak_table_verify(table, never, on_text, &written));
   CHECK(written == 0);
+  expect_rows(engine, table);
+  CHECK(teak_thread_page_counts().accessed > pages.accessed);
   OK(teak_table_verify(table, NULL, on_text, &written));
   (void)teak_table_verify(table, at_once, on_text, &written);
   OK(teak_table_is_damaged(table, &damaged));
@@ -198,6 +213,9 @@ static void null_arguments(teak_engine *engine, teak_table *table) {
   CHECK(teak_commit(NULL) == refused);
   CHECK(teak_rollback(NULL) == refused);
   CHECK(!teak_transaction_has_writes(NULL));
+  CHECK(teak_lock_absent(NULL, table, 0, NONE) == refused);
+  CHECK(teak_cursor_set_semi_consistent(NULL, true) == refused);
+  CHECK(!teak_cursor_is_unlocked(NULL));
   teak_interrupt(NULL);
   teak_cursor_close(NULL);
   teak_table_close(NULL);

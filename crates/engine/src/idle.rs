@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, Lsn, WriteId};
+use teak_transactions::Transaction;
 use teak_tree::FlushJob;
 
 /// How long nobody must have written before trees settle for its own sake.
@@ -38,10 +39,14 @@ impl Idle {
         }
         let oldest = inner.transactions.oldest_snapshot();
         let is_time = self.since.elapsed() >= IDLE_AFTER && self.settled != Some(oldest);
+        let soon = |index: &Arc<Index>| index.settles_soon.load(Ordering::Relaxed);
+        if !is_time && !inner.written.read().iter().any(soon) {
+            return None;
+        }
         let now = Instant::now();
         let mut horizon = None;
         for index in inner.written_indexes() {
-            let soon = index.settles_soon.load(Ordering::Relaxed);
+            let soon = soon(&index);
             if !(is_time || soon) || !index.may_try(now) {
                 continue;
             }
@@ -70,6 +75,14 @@ const LARGE_ROLLBACK_ROWS: u64 = 10_000;
 /// Where fewer of the entries were rolled back, readers hardly notice, and
 /// rewriting the rest would not be worth it.
 const LARGE_SHARE: u64 = 8;
+
+/// Rolls a transaction back and ends it; returns its writes.
+pub(crate) fn abort(inner: &Inner, transaction: Transaction) -> Vec<WriteId> {
+    let rows = transaction.shared().rows_written();
+    let aborted = inner.transactions.abort(transaction);
+    clear_rollback(inner, rows, &aborted);
+    aborted
+}
 
 /// After writes were rolled back, of about so many rows: what is in memory of
 /// many goes to where it is dropped.

@@ -54,11 +54,7 @@ impl Parts<'_> {
             if let Newest::Foreign(id) = found {
                 drop(latch);
                 // In line before waiting, as writers of the key are.
-                let timeout = self.remaining(&mut deadline);
-                if !*held {
-                    transactions.lock(self.core, row, LockMode::Exclusive, timeout)?;
-                    *held = true;
-                }
+                self.hold(row, LockMode::Exclusive, held, &mut deadline)?;
                 let timeout = self.remaining(&mut deadline);
                 transactions.wait_for_write(self.core, id, row, timeout)?;
                 continue;
@@ -71,9 +67,7 @@ impl Parts<'_> {
                 return Ok(true);
             }
             drop(latch);
-            let timeout = self.remaining(&mut deadline);
-            transactions.lock(self.core, row, LockMode::Exclusive, timeout)?;
-            *held = true;
+            self.hold(row, LockMode::Exclusive, held, &mut deadline)?;
         }
     }
 }

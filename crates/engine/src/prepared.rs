@@ -232,13 +232,10 @@ impl EngineTransaction {
     pub(crate) fn roll_back_prepared(&mut self) -> EngineResult<()> {
         let inner = Arc::clone(&self.inner);
         let core = self.core()?;
-        let write_ids = core.write_ids().to_vec();
-        log_end(&inner, self.shared(), &abort_record(&write_ids))?;
+        log_end(&inner, core.shared(), &abort_record(core.write_ids()))?;
         self.hand_over();
         if let Some(core) = self.take_core() {
-            let rows = core.shared().rows_written();
-            inner.transactions.abort(core);
-            idle::clear_rollback(&inner, rows, &write_ids);
+            idle::abort(&inner, core);
         }
         self.forget_prepared();
         Ok(())
@@ -299,7 +296,7 @@ impl Engine {
         if commits {
             inner.transactions.publish(transaction);
         } else {
-            inner.transactions.abort(transaction);
+            idle::abort(inner, transaction);
         }
         inner.prepared.remove(xid);
         Ok(())

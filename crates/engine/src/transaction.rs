@@ -12,7 +12,7 @@ use teak_base::WriteId;
 use teak_transactions::report::FailedWait;
 use teak_transactions::view::Reads;
 use teak_transactions::{
-    Owner, Savepoint, Transaction, TransactionShared, View, WaitError, WriteFate,
+    LockMode, Owner, RowName, Savepoint, Transaction, TransactionShared, View, WaitError, WriteFate,
 };
 use teak_write_ahead_log::Record;
 
@@ -117,6 +117,23 @@ impl Parts<'_> {
         let now = Instant::now();
         let deadline = *deadline.get_or_insert_with(|| now + self.timeout);
         deadline.saturating_duration_since(now)
+    }
+
+    /// Locks a row unless it is `held` already, waiting for who has it.
+    pub(crate) fn hold(
+        &mut self,
+        row: RowName<'_>,
+        mode: LockMode,
+        held: &mut bool,
+        deadline: &mut Option<Instant>,
+    ) -> EngineResult<()> {
+        if !*held {
+            let timeout = self.remaining(deadline);
+            let transactions = &self.inner.transactions;
+            transactions.lock(self.core, row, mode, timeout)?;
+            *held = true;
+        }
+        Ok(())
     }
 
     /// Whether a row may be taken, to write it, that changed after the snapshot.
@@ -419,11 +436,9 @@ impl EngineTransaction {
             self.inner.transactions.abandon(core);
             return;
         }
-        let rows = core.shared().rows_written();
-        let aborted = self.inner.transactions.abort(core);
+        let aborted = idle::abort(&self.inner, core);
         if !aborted.is_empty() {
             self.log_abort(&aborted);
-            idle::clear_rollback(&self.inner, rows, &aborted);
         }
     }
 

@@ -141,12 +141,10 @@ impl Cursor {
                 if !waits {
                     return Ok(Look::Busy);
                 }
-                if primary && !*held {
+                if primary {
                     // In line before waiting, so that readers and writers of
                     // one row are served in turn.
-                    let timeout = parts.remaining(&mut deadline);
-                    inner.transactions.lock(parts.core, row, mode, timeout)?;
-                    *held = true;
+                    parts.hold(row, mode, held, &mut deadline)?;
                 }
                 let timeout = parts.remaining(&mut deadline);
                 inner
@@ -181,9 +179,7 @@ impl Cursor {
                     return Ok(Look::Busy);
                 } else {
                     drop(latch);
-                    let timeout = parts.remaining(&mut deadline);
-                    inner.transactions.lock(parts.core, row, mode, timeout)?;
-                    *held = true;
+                    parts.hold(row, mode, held, &mut deadline)?;
                     continue;
                 }
             }

@@ -217,15 +217,9 @@ impl WriteIdTable {
     ) -> Resolution {
         const ASKED_MAX: u64 = 4096;
         let directory = self.directory.load();
-        let mut resolution = Resolution::Settled;
-        let listed = directory.aborted.partition_point(|id| *id < least.0);
-        if directory
-            .aborted
-            .get(listed)
-            .is_some_and(|id| *id <= greatest.0)
-        {
-            resolution = Resolution::SettledOrAborted;
-        }
+        let listed_to = |end: u64| directory.aborted.partition_point(|id| *id < end);
+        let listed = listed_to(greatest.0.saturating_add(1)) - listed_to(least.0);
+        let mut aborted = listed as u64;
         let open = least.0.max(directory.below);
         if greatest.0.saturating_sub(open) >= ASKED_MAX && open <= greatest.0 {
             return Resolution::Unresolved;
@@ -233,11 +227,11 @@ impl WriteIdTable {
         for id in open..=greatest.0 {
             match directory.fate(id) {
                 WriteFate::Committed(at) if at <= oldest => {}
-                WriteFate::Aborted => resolution = Resolution::SettledOrAborted,
+                WriteFate::Aborted => aborted += 1,
                 _ => return Resolution::Unresolved,
             }
         }
-        resolution
+        Resolution::of(aborted, least, greatest)
     }
 
     /// The transaction that runs under `id`, if it is undecided.

@@ -148,7 +148,7 @@ fn visit_run(
             visitor(WriteId::SETTLED, operation, value)
         });
     }
-    let only = run.handle.description().only_write_ids();
+    let only = run.handle.only_write_ids();
     if only.is_some_and(|(least, greatest)| hides(least, greatest)) {
         return Ok(Visit::Continue);
     }

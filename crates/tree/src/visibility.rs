@@ -78,14 +78,6 @@ pub trait Horizon: Send + Sync {
     /// The live snapshots, ascending; the last is the newest published commit.
     fn snapshots(&self) -> &[CommitSequence];
 
-    /// Whether all writes from `least` to `greatest` were rolled back, and they
-    /// are few enough to be asked about.
-    fn all_aborted(&self, least: WriteId, greatest: WriteId) -> bool {
-        const ASKED_MAX: u64 = 64;
-        greatest.0.saturating_sub(least.0) < ASKED_MAX
-            && (least.0..=greatest.0).all(|id| self.fate(WriteId(id)) == Fate::Aborted)
-    }
-
     /// What became of all writes from `least` to `greatest`. The default asks
     /// for each of a few and gives up on many.
     fn resolution(&self, least: WriteId, greatest: WriteId) -> Resolution {
@@ -94,15 +86,15 @@ pub trait Horizon: Send + Sync {
             return Resolution::Unresolved;
         }
         let oldest = self.snapshots().first();
-        let mut resolution = Resolution::Settled;
+        let mut aborted = 0;
         for id in least.0..=greatest.0 {
             match self.fate(WriteId(id)) {
                 Fate::Committed(at) if oldest.is_some_and(|oldest| at <= *oldest) => {}
-                Fate::Aborted => resolution = Resolution::SettledOrAborted,
+                Fate::Aborted => aborted += 1,
                 Fate::Committed(_) | Fate::Active => return Resolution::Unresolved,
             }
         }
-        resolution
+        Resolution::of(aborted, least, greatest)
     }
 }
 
@@ -113,8 +105,22 @@ pub enum Resolution {
     Settled,
     /// As before, but some are aborted.
     SettledOrAborted,
+    /// All are aborted.
+    Aborted,
     /// Some are active, or not seen by every snapshot, or it is not known.
     Unresolved,
+}
+
+impl Resolution {
+    /// Of resolved writes from `least` to `greatest`, so many of them aborted.
+    #[must_use]
+    pub fn of(aborted: u64, least: WriteId, greatest: WriteId) -> Self {
+        match aborted {
+            0 => Self::Settled,
+            _ if aborted > greatest.0.saturating_sub(least.0) => Self::Aborted,
+            _ => Self::SettledOrAborted,
+        }
+    }
 }
 
 /// The functions that update messages name.

@@ -64,7 +64,7 @@ impl<V: Visibility> TreeCursor<V> {
             self.bounded.push(true);
         }
         for run in &path.runs {
-            if !run.handle.is_settled() && self.hides(run.handle.description().only_write_ids()) {
+            if self.hides(run.handle.only_write_ids()) {
                 self.left_out = true;
                 continue;
             }

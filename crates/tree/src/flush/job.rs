@@ -94,9 +94,10 @@ impl Work {
             Work::Memtable(_) | Work::Mark(_) => return None,
         };
         let is_aborted = |run: &&RunRef| {
-            let only = run.handle.description().only_write_ids();
-            !run.handle.is_settled()
-                && only.is_some_and(|(least, greatest)| horizon.all_aborted(least, greatest))
+            let only = run.handle.only_write_ids();
+            only.is_some_and(|(least, greatest)| {
+                horizon.resolution(least, greatest) == Resolution::Aborted
+            })
         };
         let runs: Vec<RunRef> = target.runs.iter().filter(is_aborted).cloned().collect();
         (!runs.is_empty()).then(|| Target {
@@ -234,15 +235,13 @@ impl FlushJob {
             horizon,
             claim: &self.claim,
         };
-        if let Some(aborted) = self.work.aborted_runs(horizon) {
-            return drop_runs(&run, aborted);
-        }
-        let report = match &self.work {
-            Work::Memtable(slot) => memtable::run(&run, slot),
-            Work::Child(target, below) => child::push_down(&run, target, below),
-            Work::Consolidate(target) => child::consolidate(&run, target),
-            Work::Leaf(target) => leaf::merge(&run, target),
-            Work::Mark(target) => mark(&run, target),
+        let report = match (self.work.aborted_runs(horizon), &self.work) {
+            (Some(aborted), _) => drop_runs(&run, aborted),
+            (None, Work::Memtable(slot)) => memtable::run(&run, slot),
+            (None, Work::Child(target, below)) => child::push_down(&run, target, below),
+            (None, Work::Consolidate(target)) => child::consolidate(&run, target),
+            (None, Work::Leaf(target)) => leaf::merge(&run, target),
+            (None, Work::Mark(target)) => mark(&run, target),
         }?;
         tree.counters.count(self.kind(), &report);
         Ok(report)

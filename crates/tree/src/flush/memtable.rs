@@ -8,6 +8,7 @@ use crate::VersionCursor;
 use crate::node::{ChildId, KeyRange};
 use crate::source::Source;
 use crate::version::MemtableSlot;
+use crate::visibility::Resolution;
 use std::sync::Arc;
 use teak_base::StorageResult;
 
@@ -15,7 +16,9 @@ use teak_base::StorageResult;
 /// as leaf data.
 pub(super) fn run(job: &JobRun<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<FlushReport> {
     let only = slot.memtable.only_write_ids();
-    if only.is_some_and(|(least, greatest)| job.horizon.all_aborted(least, greatest)) {
+    let aborted =
+        |(least, greatest)| job.horizon.resolution(least, greatest) == Resolution::Aborted;
+    if only.is_some_and(aborted) {
         job.install(Outcome {
             flushed: Some(Arc::clone(slot)),
             ..Outcome::default()

@@ -248,7 +248,9 @@ fn unsettled_kind(leaf: &Child, horizon: &dyn Horizon) -> Option<JobKind> {
             && description.range_tombstones.is_empty();
         match horizon.resolution(least, greatest) {
             Resolution::Settled if rows_alone => kind = kind.or(Some(JobKind::Mark)),
-            Resolution::Settled | Resolution::SettledOrAborted => return Some(JobKind::Leaf),
+            Resolution::Settled | Resolution::SettledOrAborted | Resolution::Aborted => {
+                return Some(JobKind::Leaf);
+            }
             Resolution::Unresolved => {}
         }
     }

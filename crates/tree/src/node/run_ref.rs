@@ -12,6 +12,7 @@ use super::key_range::{KeyRange, max_upper, min_upper, successor};
 use crate::{Run, RunDescription};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use teak_base::WriteId;
 
 /// What a run was written for. The numbers are on disk and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,13 @@ impl RunHandle {
     #[inline]
     pub(crate) fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Relaxed)
+    }
+
+    /// The range of the ids of all that the run holds; `None` when something
+    /// in it is settled, or may be.
+    pub(crate) fn only_write_ids(&self) -> Option<(WriteId, WriteId)> {
+        let only = self.description().only_write_ids();
+        only.filter(|_| !self.is_settled())
     }
 
     /// Says that every write of the run is seen by every snapshot there is or

@@ -101,8 +101,8 @@ class Test:
             process.start()
         pause = self.random.choice([0.05, 0.3, 1, 1, 2, self.options.pause]) * self.random.uniform(0.3, 1)
         time.sleep(pause)
+        faults = [] if self.server.pid() else ["the server ended by itself"]
         self.server.kill()
-        faults = []
         for process in processes:
             process.join(30)
             if process.is_alive():

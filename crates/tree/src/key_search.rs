@@ -63,6 +63,29 @@ pub(crate) fn order_after_prefix(a: &[u8], b: &[u8], skip: usize) -> Ordering {
     }
 }
 
+/// The order of two keys. Most differ early: then nothing is called.
+#[inline]
+pub(crate) fn key_order(a: &[u8], b: &[u8]) -> Ordering {
+    let first = prefix_at(a, 0).cmp(&prefix_at(b, 0));
+    first.then_with(|| order_after_prefix(a, b, 0))
+}
+
+/// Whether two keys are the same; of up to 16 bytes without a call.
+#[inline]
+pub(crate) fn is_same_key(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    // From both ends, which overlap in the middle.
+    match (a.first_chunk::<8>(), b.first_chunk::<8>()) {
+        (Some(a_start), Some(b_start)) if a.len() <= 16 => {
+            a_start == b_start && a.last_chunk::<8>() == b.last_chunk::<8>()
+        }
+        (None, None) => prefix_at(a, 0) == prefix_at(b, 0),
+        _ => a == b,
+    }
+}
+
 /// The number of bytes that two keys begin with.
 #[inline]
 pub(crate) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
@@ -177,6 +200,19 @@ mod tests {
                 .cmp(&prefix_at(&b, skip))
                 .then_with(|| order_after_prefix(&a, &b, skip));
             prop_assert_eq!(order, a.cmp(&b));
+        }
+
+        #[test]
+        fn keys_compare_like_their_bytes(
+            common in proptest::collection::vec(any::<u8>(), 0..20),
+            a in proptest::collection::vec(0u8..2, 0..4),
+            b in proptest::collection::vec(0u8..2, 0..4),
+            behind in proptest::collection::vec(any::<u8>(), 0..12),
+        ) {
+            let a = [&common[..], &a, &behind].concat();
+            let b = [&common[..], &b, &behind].concat();
+            prop_assert_eq!(key_order(&a, &b), a.cmp(&b));
+            prop_assert_eq!(is_same_key(&a, &b), a == b);
         }
 
         #[test]

@@ -2,6 +2,7 @@
 //! need no dynamic dispatch. Clips runs that a child refers to in part, and
 //! shows the ids of settled runs as settled.
 
+use crate::key_search::is_same_key;
 use crate::node::{KeyRange, RunHandle, RunRef};
 use crate::version::MemtableSlot;
 use crate::{MemtableCursor, RangeTombstone, ReadMode, RunCursor, VersionCursor};
@@ -39,12 +40,17 @@ impl Source {
         })
     }
 
-    /// Whether a settled put or delete is always the last version of its key
-    /// here: merges see to that (and runs are marked settled only when their
-    /// keys are distinct), memtables do not.
+    /// Moves past all versions of the key that it stands on. The buffer is for
+    /// the key.
     #[inline]
-    pub(crate) fn settled_is_last(&self) -> bool {
-        matches!(self, Self::Run(_))
+    pub(crate) fn leave_key(&mut self, buffer: &mut Vec<u8>) -> StorageResult<()> {
+        match self {
+            Self::Memtable(cursor) => {
+                cursor.next_key();
+                Ok(())
+            }
+            Self::Run(cursor) => cursor.leave_key(buffer),
+        }
     }
 }
 
@@ -67,6 +73,30 @@ pub(crate) fn run_tombstones(run: &RunRef) -> Vec<RangeTombstone> {
 }
 
 impl RunSource {
+    /// A settled put or delete is always the last version of its key: merges
+    /// see to that, and runs are marked settled only when their keys are
+    /// distinct.
+    #[inline]
+    fn stands_on_last_version(&self) -> bool {
+        self.write_id().is_settled() && self.operation() != Operation::Update
+    }
+
+    #[inline]
+    fn leave_key(&mut self, buffer: &mut Vec<u8>) -> StorageResult<()> {
+        if self.stands_on_last_version() {
+            return self.next_version();
+        }
+        buffer.clear();
+        buffer.extend_from_slice(self.key());
+        loop {
+            let is_last = self.stands_on_last_version();
+            self.next_version()?;
+            if is_last || !self.valid || !is_same_key(self.key(), buffer) {
+                return Ok(());
+            }
+        }
+    }
+
     fn check_forward(&mut self) {
         self.valid = self.cursor.valid();
         if let Some(clip) = &self.clip

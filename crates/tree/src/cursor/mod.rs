@@ -15,6 +15,7 @@ mod fold;
 mod open;
 mod step;
 
+use crate::key_search::key_order;
 use crate::merge::heap::{Direction, KeyHeap};
 use crate::node::KeyRange;
 use crate::source::Source;
@@ -162,13 +163,19 @@ impl<V: Visibility> TreeCursor<V> {
     /// Whether this key and all after it lie beyond the limit.
     #[inline]
     fn is_past_limit(&self, key: &[u8]) -> bool {
-        self.limits.1.as_deref().is_some_and(|upper| key >= upper)
+        self.limits
+            .1
+            .as_deref()
+            .is_some_and(|upper| key_order(key, upper).is_ge())
     }
 
     /// Whether this key and all before it lie beyond the limit.
     #[inline]
     fn is_before_limit(&self, key: &[u8]) -> bool {
-        self.limits.0.as_deref().is_some_and(|lower| key < lower)
+        self.limits
+            .0
+            .as_deref()
+            .is_some_and(|lower| key_order(key, lower).is_lt())
     }
 
     /// Lets go of the version, its memory and its space. The cursor stands

@@ -6,6 +6,7 @@
 
 use super::{Place, TreeCursor};
 use crate::VersionCursor;
+use crate::key_search::is_same_key;
 use crate::merge::heap::Direction;
 use crate::node::successor;
 use crate::visibility::Visibility;
@@ -70,18 +71,7 @@ impl<V: Visibility> TreeCursor<V> {
     pub(super) fn next_of_single(&mut self, index: usize) -> StorageResult<bool> {
         self.place = Place::Nowhere;
         let source = &mut self.sources[index];
-        if source.write_id().is_settled() && source.settled_is_last() {
-            source.next_version()?;
-        } else {
-            self.key.clear();
-            self.key.extend_from_slice(source.key());
-            loop {
-                source.next_version()?;
-                if !source.valid() || source.key() != self.key.as_slice() {
-                    break;
-                }
-            }
-        }
+        source.leave_key(&mut self.key)?;
         if !self.is_live(index) {
             self.heap.remove_top(&self.sources);
             return self.continue_forward();
@@ -170,20 +160,12 @@ impl<V: Visibility> TreeCursor<V> {
 
     /// Moves every source that stands on the kept key past it.
     fn leave_key_forward(&mut self) -> StorageResult<()> {
-        while let Some(top) = self.heap.top() {
-            if self.sources[top].key() != self.key.as_slice() {
+        while let Some(top) = self.heap.top_if_near(&self.key) {
+            let source = &mut self.sources[top];
+            if !is_same_key(source.key(), &self.key) {
                 return Ok(());
             }
-            loop {
-                let source = &mut self.sources[top];
-                let last = source.settled_is_last()
-                    && source.write_id().is_settled()
-                    && source.operation() != Operation::Update;
-                source.next_version()?;
-                if last || !source.valid() || source.key() != self.key.as_slice() {
-                    break;
-                }
-            }
+            source.leave_key(&mut self.key)?;
             self.top_moved(top);
         }
         Ok(())
@@ -191,8 +173,8 @@ impl<V: Visibility> TreeCursor<V> {
 
     /// Moves every source that stands on the kept key before it.
     fn leave_key_backward(&mut self) -> StorageResult<()> {
-        while let Some(top) = self.heap.top() {
-            if self.sources[top].key() != self.key.as_slice() {
+        while let Some(top) = self.heap.top_if_near(&self.key) {
+            if !is_same_key(self.sources[top].key(), &self.key) {
                 return Ok(());
             }
             self.sources[top].previous_key()?;
@@ -286,7 +268,7 @@ impl<V: Visibility> TreeCursor<V> {
                 Group::Passed => {}
             }
             match self.heap.top() {
-                Some(next) if self.sources[next].key() == self.key.as_slice() => top = next,
+                Some(next) if is_same_key(self.sources[next].key(), &self.key) => top = next,
                 _ => return self.fold(None),
             }
         }
@@ -333,7 +315,7 @@ impl<V: Visibility> TreeCursor<V> {
             }
             let source = &mut self.sources[top];
             source.next_version()?;
-            if source.valid() && source.key() == self.key.as_slice() {
+            if source.valid() && is_same_key(source.key(), &self.key) {
                 self.pass()?;
                 continue;
             }

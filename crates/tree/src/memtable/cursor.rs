@@ -96,8 +96,9 @@ impl MemtableCursor {
         }
     }
 
+    /// Moves past all versions of the key that it stands on.
     #[inline]
-    fn next_key(&mut self) {
+    pub(crate) fn next_key(&mut self) {
         let next = Tree::next(&self.position());
         self.enter(next);
     }

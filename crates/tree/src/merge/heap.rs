@@ -8,6 +8,7 @@
 #![allow(clippy::indexing_slicing)]
 
 use crate::VersionCursor;
+use crate::key_search::{order_after_prefix, prefix_at};
 use std::cmp::Ordering;
 
 /// The direction in which a heap orders keys.
@@ -33,14 +34,7 @@ pub(crate) struct KeyHeap {
 /// The first eight bytes of a key as a number that orders like the key.
 #[inline]
 pub(crate) fn key_prefix(key: &[u8]) -> u64 {
-    if let Some(chunk) = key.first_chunk::<8>() {
-        return u64::from_be_bytes(*chunk);
-    }
-    let mut bytes = [0u8; 8];
-    for (to, from) in bytes.iter_mut().zip(key) {
-        *to = *from;
-    }
-    u64::from_be_bytes(bytes)
+    prefix_at(key, 0)
 }
 
 impl KeyHeap {
@@ -77,6 +71,15 @@ impl KeyHeap {
         self.heads.first().map(|head| head.source)
     }
 
+    /// The source with the first key, if that may be `key`. Who steps through
+    /// the only source that is left need not tell the heap.
+    #[inline]
+    pub(crate) fn top_if_near(&self, key: &[u8]) -> Option<usize> {
+        let head = self.heads.first()?;
+        let is_near = self.heads.len() == 1 || head.prefix == self.oriented_prefix(key);
+        is_near.then_some(head.source)
+    }
+
     /// How many sources are left.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -110,7 +113,7 @@ impl KeyHeap {
         if a.prefix != b.prefix {
             return a.prefix < b.prefix;
         }
-        let order = sources[a.source].key().cmp(sources[b.source].key());
+        let order = order_after_prefix(sources[a.source].key(), sources[b.source].key(), 0);
         let order = match self.direction {
             Direction::Forward => order,
             Direction::Backward => order.reverse(),

@@ -2,6 +2,7 @@
 //! that does not. The empty key is the least, so a range without lower bound
 //! begins there; an upper bound may be missing.
 
+use crate::key_search::key_order;
 use std::sync::Arc;
 
 /// A key kept in nodes and shared by what refers to it.
@@ -44,7 +45,9 @@ impl KeyRange {
     /// Whether the range has nothing at `key` or above.
     #[inline]
     pub(crate) fn ends_at_or_before(&self, key: &[u8]) -> bool {
-        self.upper.as_deref().is_some_and(|upper| upper <= key)
+        self.upper
+            .as_deref()
+            .is_some_and(|upper| key_order(upper, key).is_le())
     }
 
     /// Whether all of `other` lies in the range.

@@ -6,8 +6,8 @@
 
 /* What ALTER TABLE can do without copying the table, and at what price:
 
-     INSTANT  what the engine stores stays as it is: names, defaults, comments, longer VARCHAR, more values of an ENUM,
-              virtual columns, the codec of new pages; or it is read in another way, see handler_alter_rows.cc: columns are
+     INSTANT  what the engine stores stays as it is: names, defaults, comments, longer VARCHAR, another collation, more
+              values of an ENUM, virtual columns, the codec of new pages; or it is read in another way, see handler_alter_rows.cc: columns are
               added, dropped or moved, or may be NULL
      NOCOPY   secondary keys are added or dropped, see handler_alter_build.cc; writers go on unless a new key must be
               unique or is on a virtual column
@@ -31,7 +31,9 @@ constexpr alter_table_operations METADATA_OPERATIONS =
     ALTER_COLUMN_NAME | ALTER_RENAME_COLUMN | ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_DEFAULT | ALTER_COLUMN_OPTION |
     ALTER_COLUMN_COLUMN_FORMAT | ALTER_COLUMN_STORAGE_TYPE | ALTER_COLUMN_ORDER | ALTER_CHANGE_CREATE_OPTION |
     ALTER_OPTIONS | ALTER_DROP_CHECK_CONSTRAINT | ALTER_PARTITIONED | ALTER_RENAME | ALTER_RENAME_INDEX |
-    ALTER_CHANGE_INDEX_COMMENT | ALTER_INDEX_IGNORABILITY | ALTER_INDEX_ORDER;
+    ALTER_CHANGE_INDEX_COMMENT | ALTER_INDEX_IGNORABILITY | ALTER_INDEX_ORDER |
+    // Columns whose bytes change are named besides.
+    ALTER_CONVERT_TO;
 
 /* The record changes, what is stored may not. */
 constexpr alter_table_operations VIRTUAL_OPERATIONS =
@@ -64,7 +66,6 @@ constexpr Reason REASONS[] = {
     {ALTER_VIRTUAL_COLUMN_TYPE, "Cannot change column type"},
     {ALTER_COLUMN_NOT_NULLABLE, "the rows have to be checked for NULL"},
     {ALTER_STORED_GCOL_EXPR | ALTER_COLUMN_VCOL, "values of a generated column are computed anew"},
-    {ALTER_CONVERT_TO, "CONVERT TO CHARACTER SET"},
     {ALTER_ADD_PERIOD | ALTER_DROP_PERIOD, "a period is added or dropped"},
 };
 
@@ -103,6 +104,23 @@ bool on_virtual_column(const KEY &key) {
   for (uint i = 0; i < key.user_defined_key_parts; i++)
     if (!key.key_part[i].field->stored_in_db()) return true;
   return false;
+}
+
+bool in_a_key(const Field &field) {
+  const TABLE_SHARE &share = *field.table->s;
+  for (uint i = 0; i < share.keys; i++)
+    for (uint part = 0; part < share.key_info[i].user_defined_key_parts; part++)
+      if (share.key_info[i].key_part[part].field->field_index == field.field_index) return true;
+  return false;
+}
+
+/* Whether a column may be of another character set or collation without a look at the rows: neither its bytes change, nor
+   an order, a partition, a generated value or a constraint that depends on how they compare. */
+bool may_be_read_in(const Field &field, const Column_definition &wanted) {
+  return wanted.type_handler() == field.type_handler() &&
+         Charset(field.charset()).encoding_allows_reinterpret_as(wanted.charset) && !in_a_key(field) &&
+         !(field.flags & FIELD_IN_PART_FUNC_FLAG) && field.table->vfield == nullptr &&
+         field.table->check_constraints == nullptr;
 }
 
 enum_alter_inplace_result copies(Alter_inplace_info *alter, const char *reason) {
@@ -199,14 +217,16 @@ enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *alter
   return lock_reason == nullptr ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_LOCK;
 }
 
-/* A longer VARCHAR or TEXT is stored like a shorter one: a length and its bytes. */
+/* A longer VARCHAR is stored like a shorter one: a length and its bytes. */
 bool ha_teak::can_convert_nocopy(const Field &field, const Column_definition &wanted) const {
   if (field.type_handler()->type_handler_for_implicit_upgrade() != field.type_handler()) return false;
-  if (wanted.charset != field.charset() || wanted.real_field_type() != field.real_type()) return false;
   if (!wanted.compression_method() != !field.compression_method() || field.compression_method()) return false;
-  if (field.flags & BLOB_FLAG) return false;
-  return field.real_type() == MYSQL_TYPE_VARCHAR && wanted.length >= field.field_length &&
-         wanted.char_length >= field.char_length();
+  const bool other_charset = wanted.charset != field.charset();
+  if (other_charset && !may_be_read_in(field, wanted)) return false;
+  if (field.flags & BLOB_FLAG) return other_charset && wanted.pack_length == field.pack_length();
+  if (wanted.real_field_type() != field.real_type() || wanted.length < field.field_length) return false;
+  if (field.real_type() == MYSQL_TYPE_STRING) return other_charset && wanted.char_length == field.char_length();
+  return field.real_type() == MYSQL_TYPE_VARCHAR && wanted.char_length >= field.char_length();
 }
 
 /* The entries of a key on a VARCHAR that becomes longer stay as they are: what a key encodes ends itself. */

@@ -59,7 +59,7 @@ const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter
     const Field *old_field = definition->field, *new_field = altered->field[column];
     if (!old_field->stored_in_db() && !new_field->stored_in_db()) continue;
     if (old_field->stored_in_db() != new_field->stored_in_db() || old_field->real_type() != new_field->real_type() ||
-        old_field->charset() != new_field->charset())
+        !Charset(old_field->charset()).encoding_allows_reinterpret_as(new_field->charset()))
       return "the stored form of a column changes";
     (*old_columns)[column] = old_field->field_index;
   }

@@ -51,9 +51,7 @@ struct RowPlan {
 
     /* Whether what is stored of the other can be read as this. */
     bool takes(const Variable &other) const {
-      const bool padded = kind == Kind::Char || kind == Kind::WideChar;
-      return kind == other.kind && pad == other.pad &&
-             (padded ? bytes_max == other.bytes_max : bytes_max >= other.bytes_max);
+      return kind == other.kind && pad == other.pad && bytes_max >= other.bytes_max;
     }
   };
   struct Place {  // of a column in the record

@@ -141,7 +141,7 @@ int ha_teak::begin_write() {
     if (new_.keys.size() < all) new_.resize(all);
     if (old_.keys.size() < all) old_.resize(all);
   }
-  teak_status status = session_->before_write();
+  teak_status status = session_->before_write(table_share->tmp_table != NO_TMP_TABLE);
   return status == TEAK_OK ? 0 : failure(status);
 }
 

@@ -46,6 +46,7 @@ teak_status Session::begin() {
   teak_transaction_set_thread(transaction, thd_get_thread_id(thd_));
   // What a replica applies was committed elsewhere: rather one of its own clients begins anew.
   if (thd_->slave_thread) teak_transaction_set_weight(transaction, 1);
+  writes_to_keep_ = false;
   std::lock_guard<std::mutex> guard(kill_mutex_);
   transaction_ = transaction;
   return TEAK_OK;
@@ -117,7 +118,8 @@ int Session::take_snapshot() {
   return 0;
 }
 
-teak_status Session::before_write() {
+teak_status Session::before_write(bool is_temporary) {
+  writes_to_keep_ |= !is_temporary;
   if (kind_ == Kind::WithoutRollback || has_statement_mark_ || !in_transaction_of_many_statements(thd_)) return TEAK_OK;
   teak_status status = teak_savepoint(transaction_, &statement_mark_);
   has_statement_mark_ = status == TEAK_OK;
@@ -127,6 +129,8 @@ teak_status Session::before_write() {
 int Session::prepare(bool all) {
   if (!ends_transaction(all) || transaction_ == nullptr) return 0;
   detach_cursors();
+  // Temporary tables are gone with the connection: then there is nothing to come back to.
+  if (!writes_to_keep_) return 0;
   teak_transaction_set_waits_for_disk(transaction_, session_commit_sync(thd_));
   teak_status status = teak_prepare(transaction_, XidBytes(*thd_->get_xid()).slice());
   if (status != TEAK_OK) return raise(thd_, status, "PREPARE");

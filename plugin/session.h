@@ -54,8 +54,9 @@ class Session {
   /* After a write: without_rollback() commits it, others do nothing. */
   teak_status write_done();
 
-  /* Before the first write of a statement of a longer transaction: sets the mark that the statement's rollback returns to. */
-  teak_status before_write();
+  /* Before each write. Before the first of a statement of a longer transaction it sets the mark that the statement's rollback
+     returns to. */
+  teak_status before_write(bool is_temporary);
 
   /* The server's commit and rollback hooks. `all`: of the transaction, else of the statement. */
   int commit(bool all);
@@ -120,6 +121,7 @@ class Session {
   bool in_statement_ = false;
   bool has_statement_mark_ = false;
   bool is_prepared_ = false;
+  bool writes_to_keep_ = false;  // the transaction has written more than temporary tables
 };
 
 }  // namespace teak

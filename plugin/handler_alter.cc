@@ -7,8 +7,8 @@
 /* What ALTER TABLE can do without copying the table, and at what price:
 
      INSTANT  what the engine stores stays as it is: names, defaults, comments, longer VARCHAR, another collation, more
-              values of an ENUM, virtual columns, the codec of new pages; or it is read in another way, see handler_alter_rows.cc: columns are
-              added, dropped or moved, or may be NULL
+              values of an ENUM, virtual columns, the codec of new pages; or it is read in another way, see
+              handler_alter_rows.cc: columns are added, dropped or moved, or may be NULL
      NOCOPY   secondary keys are added or dropped, see handler_alter_build.cc; writers go on unless a new key must be
               unique or is on a virtual column
 

@@ -39,14 +39,14 @@ impl Idle {
         }
         let oldest = inner.transactions.oldest_snapshot();
         let is_time = self.since.elapsed() >= IDLE_AFTER && self.settled != Some(oldest);
-        let soon = |index: &Arc<Index>| index.settles_soon.load(Ordering::Relaxed);
-        if !is_time && !inner.written.read().iter().any(soon) {
+        let settles_soon = |index: &Arc<Index>| index.settles_soon.load(Ordering::Relaxed);
+        if !is_time && !inner.written.read().iter().any(settles_soon) {
             return None;
         }
         let now = Instant::now();
         let mut horizon = None;
         for index in inner.written_indexes() {
-            let soon = soon(&index);
+            let soon = settles_soon(&index);
             if !(is_time || soon) || !index.may_try(now) {
                 continue;
             }

@@ -89,10 +89,12 @@ impl RunSource {
         buffer.clear();
         buffer.extend_from_slice(self.key());
         loop {
-            let is_last = self.stands_on_last_version();
             self.next_version()?;
-            if is_last || !self.valid || !is_same_key(self.key(), buffer) {
+            if !self.valid || !is_same_key(self.key(), buffer) {
                 return Ok(());
+            }
+            if self.stands_on_last_version() {
+                return self.next_version();
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::install::{InstallState, Outcome};
 use super::output::Written;
-use super::{child, leaf, memtable};
+use super::{child, is_aborted, leaf, memtable};
 use crate::TreeOptions;
 use crate::merge::MergeContext;
 use crate::node::{ChildId, KeyRange, Node, RunRef};
@@ -93,13 +93,9 @@ impl Work {
             Work::Child(target, _) | Work::Consolidate(target) | Work::Leaf(target) => target,
             Work::Memtable(_) | Work::Mark(_) => return None,
         };
-        let is_aborted = |run: &&RunRef| {
-            let only = run.handle.only_write_ids();
-            only.is_some_and(|(least, greatest)| {
-                horizon.resolution(least, greatest) == Resolution::Aborted
-            })
-        };
-        let runs: Vec<RunRef> = target.runs.iter().filter(is_aborted).cloned().collect();
+        let runs = target.runs.iter();
+        let runs = runs.filter(|run| is_aborted(horizon, run.handle.only_write_ids()));
+        let runs: Vec<RunRef> = runs.cloned().collect();
         (!runs.is_empty()).then(|| Target {
             runs,
             ..target.clone()

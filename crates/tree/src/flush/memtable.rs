@@ -1,24 +1,20 @@
 //! Flushing the oldest frozen memtable into the children of the root.
 
-use super::Inputs;
 use super::install::Outcome;
 use super::job::{FlushReport, JobRun};
 use super::partition::Partitioner;
+use super::{Inputs, is_aborted};
 use crate::VersionCursor;
 use crate::node::{ChildId, KeyRange};
 use crate::source::Source;
 use crate::version::MemtableSlot;
-use crate::visibility::Resolution;
 use std::sync::Arc;
 use teak_base::StorageResult;
 
 /// Writes the memtable as one run per child of the root, and in-order tails
 /// as leaf data.
 pub(super) fn run(job: &JobRun<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<FlushReport> {
-    let only = slot.memtable.only_write_ids();
-    let aborted =
-        |(least, greatest)| job.horizon.resolution(least, greatest) == Resolution::Aborted;
-    if only.is_some_and(aborted) {
+    if is_aborted(job.horizon, slot.memtable.only_write_ids()) {
         job.install(Outcome {
             flushed: Some(Arc::clone(slot)),
             ..Outcome::default()

@@ -32,9 +32,15 @@ pub use job::{FlushJob, FlushReport, JobKind};
 
 use crate::node::{KeyRange, RunRef};
 use crate::source::{Source, run_tombstones};
-use crate::visibility::{Fate, Horizon};
+use crate::visibility::{Fate, Horizon, Resolution};
 use crate::{RangeTombstone, ReadMode};
 use teak_base::WriteId;
+
+/// Whether everything with ids in such a range was rolled back; `None` stands
+/// for what has no such range.
+fn is_aborted(horizon: &dyn Horizon, only: Option<(WriteId, WriteId)>) -> bool {
+    only.is_some_and(|(least, greatest)| horizon.resolution(least, greatest) == Resolution::Aborted)
+}
 
 /// Sources of a merge, newest first, with their range tombstones.
 pub(crate) struct Inputs {

@@ -31,12 +31,6 @@ pub(crate) struct KeyHeap {
     direction: Direction,
 }
 
-/// The first eight bytes of a key as a number that orders like the key.
-#[inline]
-pub(crate) fn key_prefix(key: &[u8]) -> u64 {
-    prefix_at(key, 0)
-}
-
 impl KeyHeap {
     pub(crate) fn new() -> Self {
         Self {
@@ -103,8 +97,8 @@ impl KeyHeap {
     #[inline]
     fn oriented_prefix(&self, key: &[u8]) -> u64 {
         match self.direction {
-            Direction::Forward => key_prefix(key),
-            Direction::Backward => !key_prefix(key),
+            Direction::Forward => prefix_at(key, 0),
+            Direction::Backward => !prefix_at(key, 0),
         }
     }
 

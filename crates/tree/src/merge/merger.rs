@@ -17,10 +17,11 @@
 
 use super::collector::VersionCollector;
 use super::fates::FateCache;
-use super::heap::{Direction, KeyHeap, key_prefix};
+use super::heap::{Direction, KeyHeap};
 use super::sink::MergeSink;
 use super::tombstones::{TombstoneLayer, carried_tombstones};
 use super::{MergeContext, MergeLevel};
+use crate::key_search::is_same_key;
 use crate::{RangeTombstone, VersionCursor};
 use teak_base::{Operation, StorageResult};
 
@@ -132,7 +133,6 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         level: MergeLevel,
         sink: &mut S,
     ) -> StorageResult<()> {
-        let prefix = key_prefix(&self.key);
         let mut layer = 0;
         self.collector.start_key();
         loop {
@@ -159,14 +159,13 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
                     self.heap.remove_top(&self.sources);
                     break;
                 }
-                let next = source.key();
-                if key_prefix(next) != prefix || next != self.key.as_slice() {
+                if !is_same_key(source.key(), &self.key) {
                     self.heap.top_moved(&self.sources);
                     break;
                 }
             }
             match self.heap.top() {
-                Some(next) if self.sources[next].key() == self.key.as_slice() => top = next,
+                Some(next) if is_same_key(self.sources[next].key(), &self.key) => top = next,
                 _ => break,
             }
         }

@@ -13,6 +13,7 @@
      handler_create.cc          CREATE, DROP, RENAME, TRUNCATE
      handler_alter.cc           what ALTER can do in place
      handler_alter_build.cc     ALTER in place, building keys
+     handler_alter_rebuild.cc   ALTER in place, writing rows and keys anew
      handler_write.cc           INSERT, UPDATE, DELETE
      handler_auto_increment.cc  AUTO_INCREMENT
      handler_read.cc            index and table scans, lookups by position
@@ -185,7 +186,11 @@ class ha_teak final : public handler {
 
   /* ---- definition ---- */
   bool raise_error(int error);
+  const char *cannot_write_anew(TABLE *altered, const Alter_inplace_info *alter);
   bool read_rows(TABLE *altered, AlterContext *context);
+  bool read_rows_anew(TABLE *altered, Alter_inplace_info *alter);
+  bool report_duplicate_anew(TABLE *altered, Alter_inplace_info *alter, uint32_t index, const std::string &key);
+  bool add_entries(const TABLE *altered, AlterContext *context, teak_slice primary);
   bool set_altered_auto_increment(const Alter_inplace_info *alter);
 
   /* ---- writes ---- */

@@ -11,8 +11,9 @@
               handler_alter_rows.cc: columns are added, dropped or moved, or may be NULL
      NOCOPY   secondary keys are added or dropped, see handler_alter_build.cc; writers go on unless a new key must be
               unique or is on a virtual column
+     INPLACE  rows and keys are written anew, sorted and past the log, see handler_alter_rebuild.cc; nobody else writes
 
-   Everything else copies, and the reason is said. Whether rows can be read under the new definition is not guessed from the
+   Everything else is copied by the server, and the reason is said. Whether rows can be read under the new definition is not guessed from the
    clauses: the codecs of both are compared. */
 
 #include "handler_alter.h"
@@ -47,17 +48,24 @@ constexpr alter_table_operations ADD_KEY_OPERATIONS = ALTER_ADD_NON_UNIQUE_NON_P
 constexpr alter_table_operations DROP_KEY_OPERATIONS = ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
 constexpr alter_table_operations KEY_OPERATIONS = ADD_KEY_OPERATIONS | DROP_KEY_OPERATIONS;
 
+/* Rows are written anew. */
+constexpr alter_table_operations REBUILD_OPERATIONS = ALTER_RECREATE | ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX |
+                                                      ALTER_COLUMN_NOT_NULLABLE | ALTER_DROP_SYSTEM_VERSIONING;
+
 struct Reason {
   alter_table_operations operations;
   const char *text;
 };
 
-/* Why an operation copies; the first that fits is said. */
+constexpr const char *UNKNOWN_KEY_FORM = "a new key is of a kind that Teak does not have";
+constexpr const char *PRIMARY_ORDER = "rows are kept in the order of the primary key";
+
+/* Why an operation writes rows anew, or copies; the first that fits is said. */
 constexpr Reason REASONS[] = {
     {ALTER_RECREATE, "FORCE and ENGINE write the table anew"},
     {ALTER_ORDER, "ORDER BY writes the rows in another order"},
     {ALTER_ADD_SYSTEM_VERSIONING | ALTER_DROP_SYSTEM_VERSIONING | ALTER_COLUMN_UNVERSIONED, "system versioning"},
-    {ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX, "rows are kept in the order of the primary key"},
+    {ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX, PRIMARY_ORDER},
     {ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY, "FOREIGN KEY"},
     {ALTER_ADD_CHECK_CONSTRAINT, "the rows have to be checked against the new constraint"},
     {ALTER_ADD_STORED_GENERATED_COLUMN, "a stored generated column is computed for every row"},
@@ -77,27 +85,6 @@ const char *reason_of(alter_table_operations operations) {
 
 const KEY *primary_of(const TABLE *table) {
   return table->s->primary_key == MAX_KEY ? nullptr : &table->key_info[table->s->primary_key];
-}
-
-/* Whether an index of the engine has the same entries under both definitions of its key. */
-bool same_key(const KEY &old_key, const KEY &new_key) {
-  if (enforced_by_engine(old_key) != enforced_by_engine(new_key) ||
-      old_key.user_defined_key_parts != new_key.user_defined_key_parts)
-    return false;
-  for (uint i = 0; i < old_key.user_defined_key_parts; i++) {
-    const KEY_PART_INFO &old_part = old_key.key_part[i], &new_part = new_key.key_part[i];
-    const Field *old_field = old_part.field, *new_field = new_part.field;
-    if (old_field->real_type() != new_field->real_type() || old_field->charset() != new_field->charset() ||
-        (old_field->null_ptr == nullptr) != (new_field->null_ptr == nullptr) ||
-        (old_part.key_part_flag & HA_REVERSE_SORT) != (new_part.key_part_flag & HA_REVERSE_SORT) ||
-        (old_part.key_part_flag & HA_PART_KEY_SEG) != (new_part.key_part_flag & HA_PART_KEY_SEG) ||
-        old_field->stored_in_db() != new_field->stored_in_db())
-      return false;
-    if (old_field->pack_length() != new_field->pack_length() && !(old_field->flags & BLOB_FLAG) &&
-        old_field->real_type() != MYSQL_TYPE_VARCHAR)
-      return false;
-  }
-  return true;
 }
 
 bool on_virtual_column(const KEY &key) {
@@ -130,6 +117,26 @@ enum_alter_inplace_result copies(Alter_inplace_info *alter, const char *reason) 
 
 }  // namespace
 
+bool has_same_entries(const KEY &old_key, const KEY &new_key) {
+  if (enforced_by_engine(old_key) != enforced_by_engine(new_key) ||
+      old_key.user_defined_key_parts != new_key.user_defined_key_parts)
+    return false;
+  for (uint i = 0; i < old_key.user_defined_key_parts; i++) {
+    const KEY_PART_INFO &old_part = old_key.key_part[i], &new_part = new_key.key_part[i];
+    const Field *old_field = old_part.field, *new_field = new_part.field;
+    if (old_field->real_type() != new_field->real_type() || old_field->charset() != new_field->charset() ||
+        (old_field->null_ptr == nullptr) != (new_field->null_ptr == nullptr) ||
+        (old_part.key_part_flag & HA_REVERSE_SORT) != (new_part.key_part_flag & HA_REVERSE_SORT) ||
+        (old_part.key_part_flag & HA_PART_KEY_SEG) != (new_part.key_part_flag & HA_PART_KEY_SEG) ||
+        old_field->stored_in_db() != new_field->stored_in_db())
+      return false;
+    if (old_field->pack_length() != new_field->pack_length() && !(old_field->flags & BLOB_FLAG) &&
+        old_field->real_type() != MYSQL_TYPE_VARCHAR)
+      return false;
+  }
+  return true;
+}
+
 uint old_key_of(const TABLE *table, const Alter_inplace_info *alter, uint new_key) {
   for (uint i = 0; i < alter->index_add_count; i++)
     if (alter->index_add_buffer[i] == new_key) return MAX_KEY;
@@ -151,32 +158,35 @@ bool ha_teak::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_change
 
 enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *alter) {
   const alter_table_operations operations = alter->handler_flags;
-  alter_table_operations possible = METADATA_OPERATIONS | LAYOUT_OPERATIONS | KEY_OPERATIONS;
+  alter_table_operations possible = METADATA_OPERATIONS | LAYOUT_OPERATIONS | KEY_OPERATIONS | REBUILD_OPERATIONS;
   // Who turned the checks off asked for no look at the rows.
   if (ha_thd()->variables.option_bits & OPTION_NO_CHECK_CONSTRAINT_CHECKS) possible |= ALTER_ADD_CHECK_CONSTRAINT;
   if (operations & ~possible) return copies(alter, reason_of(operations & ~possible));
   if (alter->create_info->sequence || (alter->create_info->used_fields & HA_CREATE_USED_SEQUENCE))
     return copies(alter, "SEQUENCE");
-  if (table->versioned() != altered->versioned()) return copies(alter, "system versioning");
+  if (altered->versioned() && !table->versioned()) return copies(alter, "system versioning");
   // create() refuses it, or warns.
   if ((alter->create_info->used_fields & HA_CREATE_USED_ROW_FORMAT) && foreign_row_format(alter->create_info) != nullptr)
     return copies(alter, "a ROW_FORMAT that Teak does not have");
   if (alter->create_info->data_file_name != nullptr || alter->create_info->index_file_name != nullptr)
     return copies(alter, "DATA DIRECTORY and INDEX DIRECTORY");
 
+  const char *anew = reason_of(operations & REBUILD_OPERATIONS);  // why the rows are
   const KEY *old_primary = primary_of(table), *new_primary = primary_of(altered);
   if ((old_primary == nullptr) != (new_primary == nullptr) ||
       (new_primary != nullptr && old_key_of(table, alter, altered->s->primary_key) != table->s->primary_key))
-    return copies(alter, "rows are kept in the order of the primary key");
+    if (anew == nullptr) anew = PRIMARY_ORDER;
 
   const bool computes_anew = operations & ALTER_VIRTUAL_GCOL_EXPR;
   bool adds_unique = false, adds_on_virtual = false;
+  const std::shared_ptr<const KeyCodec> primary = primary_codec_of(altered);
+  if (primary == nullptr) return copies(alter, UNKNOWN_KEY_FORM);
   for (uint i = 0; i < altered->s->keys; i++) {
     const KEY &key = altered->key_info[i];
     const uint old_number = old_key_of(table, alter, i);
     if (old_number != MAX_KEY) {
-      if (!same_key(table->key_info[old_number], key)) return copies(alter, "a key changes with a column of it");
-      if (computes_anew && on_virtual_column(key)) return copies(alter, "a key is on a generated column that changes");
+      if (anew == nullptr && !has_same_entries(table->key_info[old_number], key)) anew = "a key changes with a column of it";
+      if (anew == nullptr && computes_anew && on_virtual_column(key)) anew = "a key is on a generated column that changes";
       continue;
     }
     if (key.flags & HA_FULLTEXT) return copies(alter, "FULLTEXT KEY");
@@ -185,20 +195,26 @@ enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *alter
     if ((key.flags & HA_NOSAME) && alter->ignore)
       return copies(alter, my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE));
     std::string error;
-    if (KeyCodec::create(altered, i, &share_->primary(), &error) == nullptr)
-      return copies(alter, "a new key is of a kind that Teak does not have");
+    if (i != altered->s->primary_key && fitting_codec(altered, i, primary.get(), &error) == nullptr)
+      return copies(alter, UNKNOWN_KEY_FORM);
     adds_unique |= enforced_by_engine(key);
     adds_on_virtual |= on_virtual_column(key);
   }
   for (uint i = 0; i < table->s->keys; i++)
-    if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH && (operations & (KEY_OPERATIONS | STORED_OPERATIONS)))
+    if (table->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH &&
+        (anew != nullptr || (operations & (KEY_OPERATIONS | STORED_OPERATIONS))))
       return copies(alter, "a unique key this long comes with a column of its own");
   if (operations & ALTER_ADD_STORED_BASE_COLUMN) {
     if (alter->error_if_not_empty) return copies(alter, "a new column without a default may not be zero");
     if (const char *reason = evaluate_added_columns(ha_thd(), altered, alter)) return copies(alter, reason);
   }
   AlteredRows rows;
-  if (const char *reason = rows.work_out(altered, alter, *share_)) return copies(alter, reason);
+  if (anew == nullptr) anew = rows.work_out(altered, alter, *share_);
+  if (anew != nullptr) {
+    if (const char *reason = cannot_write_anew(altered, alter)) return copies(alter, reason);
+    alter->unsupported_reason = anew;
+    return HA_ALTER_INPLACE_COPY_LOCK;
+  }
 
   if (!(operations & KEY_OPERATIONS)) return HA_ALTER_INPLACE_INSTANT;
   if (!(operations & ADD_KEY_OPERATIONS)) {
@@ -215,6 +231,17 @@ enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *alter
   const bool instant = alter->alter_info->algorithm(ha_thd()) == Alter_info::ALTER_TABLE_ALGORITHM_INSTANT;
   alter->unsupported_reason = instant || lock_reason == nullptr ? "ADD INDEX" : lock_reason;
   return lock_reason == nullptr ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_LOCK;
+}
+
+/* nullptr, or why the rows cannot be written anew but by the server. */
+const char *ha_teak::cannot_write_anew(TABLE *altered, const Alter_inplace_info *alter) {
+  if (alter->ignore) return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);
+  if (alter->handler_flags & ALTER_DROP_PK_INDEX && altered->s->primary_key == MAX_KEY)
+    return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_NOPK);
+  // A copy makes another value of NULL then, and warns.
+  if (alter->handler_flags & ALTER_COLUMN_NOT_NULLABLE && !ha_thd()->is_strict_mode())
+    return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_NOT_NULL);
+  return AlteredRows().work_out_anew(table, altered, alter);
 }
 
 /* A longer VARCHAR is stored like a shorter one: a length and its bytes. */

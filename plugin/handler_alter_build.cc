@@ -26,14 +26,15 @@ namespace teak {
 
 namespace {
 
-constexpr uint64_t LOOK_ROWS = 256;
-
 teak_slice slice_of(const LEX_CSTRING &text) { return {reinterpret_cast<const uint8_t *>(text.str), text.length}; }
 
-bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
-
-void report_progress(void *thd, uint64_t done, uint64_t total) {
-  thd_progress_report(static_cast<THD *>(thd), done, total == 0 ? 1 : total);
+/* Whether the altered table's rows stand in the order of the table's. */
+bool keeps_order(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
+  const uint key = altered->s->primary_key;
+  if (key == MAX_KEY) return true;  // row ids are kept, or given in the order of reading
+  const uint old_key = old_key_of(table, alter, key);
+  return old_key != MAX_KEY && old_key == table->s->primary_key &&
+         has_same_entries(table->key_info[old_key], altered->key_info[key]);
 }
 
 /* How an index of the altered table is written. */
@@ -49,42 +50,38 @@ teak_index_definition definition_of(const TABLE *altered, uint key, uint32_t fix
   return definition;
 }
 
-/* The rows of one snapshot, read beside the connection's own transaction. */
-class RowReader {
- public:
-  ~RowReader() {
-    if (cursor_ != nullptr) teak_cursor_close(cursor_);
-    if (transaction_ != nullptr) teak_rollback(transaction_);
-  }
-  teak_status open(teak_table *table) {
-    teak_status status = teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction_);
-    if (status == TEAK_OK) status = teak_transaction_snapshot(transaction_);
-    if (status == TEAK_OK) status = teak_cursor_open(transaction_, table, 0, TEAK_LOCK_NONE, &cursor_);
-    return status;
-  }
-  teak_status next(teak_row *row) {
-    if (started_) return teak_cursor_next(cursor_, row);
-    started_ = true;
-    return teak_cursor_first(cursor_, row);
-  }
-  teak_status get(teak_slice key, teak_row *row) { return teak_cursor_get(cursor_, key, row); }
+}  // namespace
 
- private:
-  teak_transaction *transaction_ = nullptr;
-  teak_cursor *cursor_ = nullptr;
-  bool started_ = false;
-};
+bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
 
-/* Computes the new keys' virtual columns of the record. Whether a bad value of these is an error, the server's strictness
-   decides. */
+void report_alter_progress(void *thd, uint64_t done, uint64_t total) {
+  thd_progress_report(static_cast<THD *>(thd), done, total == 0 ? 1 : total);
+}
+
+RowReader::~RowReader() {
+  if (cursor_ != nullptr) teak_cursor_close(cursor_);
+  if (transaction_ != nullptr) teak_rollback(transaction_);
+}
+
+teak_status RowReader::open(teak_table *table) {
+  teak_status status = teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction_);
+  if (status == TEAK_OK) status = teak_transaction_snapshot(transaction_);
+  if (status == TEAK_OK) status = teak_cursor_open(transaction_, table, 0, TEAK_LOCK_NONE, &cursor_);
+  return status;
+}
+
+teak_status RowReader::next(teak_row *row) {
+  if (started_) return teak_cursor_next(cursor_, row);
+  started_ = true;
+  return teak_cursor_first(cursor_, row);
+}
+
 bool compute_added(THD *thd, TABLE *altered, const AlterContext &context) {
   altered->in_use = thd;
   for (const AlterContext::AddedKey &added : context.added)
     if (compute_virtual_columns(altered, added.key, false)) return true;
   return false;
 }
-
-}  // namespace
 
 bool ha_teak::raise_error(int error) {
   if (error == HA_ERR_ABORTED_BY_USER && thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED)
@@ -97,21 +94,27 @@ bool ha_teak::raise_error(int error) {
 bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) {
   auto *context = new AlterContext(this);
   alter->handler_ctx = context;
-  if (const char *reason = context->rows.work_out(altered, alter, *share_)) {
+  // Of a partitioned table one partition may need it, and all have one definition.
+  context->anew = alter->inplace_supported == HA_ALTER_INPLACE_COPY_LOCK;
+  const char *reason = context->anew ? context->rows.work_out_anew(table, altered, alter)
+                                     : context->rows.work_out(altered, alter, *share_);
+  if (reason != nullptr) {
     my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
     return true;
   }
 
-  const uint32_t fixed_bytes = context->rows.rows->fixed_bytes();
+  const teak_index_definition rows =
+      definition_of(altered, altered->s->primary_key, context->rows.rows->fixed_bytes());
   const uint hidden = altered->s->primary_key == MAX_KEY ? 1 : 0;
   std::vector<teak_added_index> added;
   auto building = std::make_unique<Share::Building>();
-  context->indexes.push_back({false, 0, definition_of(altered, altered->s->primary_key, fixed_bytes)});
+  context->indexes.push_back({context->anew, 0, rows});
+  if (context->anew) added.push_back({rows, true, keeps_order(table, altered, alter)});
   for (uint i = 0; i < altered->s->keys; i++) {
     if (i == altered->s->primary_key) continue;
     const teak_index_definition definition = definition_of(altered, i, 0);
     const uint old_key = old_key_of(table, alter, i);
-    if (old_key != MAX_KEY) {
+    if (old_key != MAX_KEY && !context->anew) {
       context->indexes.push_back({false, share_->index_of(old_key), definition});
       continue;
     }
@@ -128,8 +131,9 @@ bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *al
     added_key.nullable = (key.flags & HA_NULL_PART_KEY) != 0;
     for (uint part = 0; part < key.user_defined_key_parts; part++)
       context->needs_virtual_columns |= !key.key_part[part].field->stored_in_db();
-    context->indexes.push_back({true, static_cast<uint32_t>(added.size()), definition});
-    added.push_back({definition, added_key.unique});
+    added_key.index = static_cast<uint32_t>(added.size());
+    context->indexes.push_back({true, added_key.index, definition});
+    added.push_back({definition, added_key.unique, false});
     added_key.originals = KeyOriginals::create(altered, i);
     building->codecs.push_back(added_key.codec);
     building->originals.push_back(added_key.originals);
@@ -158,12 +162,31 @@ bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *al
 
 bool ha_teak::inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) {
   auto *context = static_cast<AlterContext *>(alter->handler_ctx);
-  if (context == nullptr || context->added.empty()) return false;
+  if (context == nullptr || (context->added.empty() && !context->anew)) return false;
   THD *thd = ha_thd();
   thd_progress_init(thd, 2);
-  const bool failed = read_rows(altered, context);
+  const bool failed = context->anew ? read_rows_anew(altered, alter) : read_rows(altered, context);
   thd_progress_end(thd);
   return failed;
+}
+
+/* Gives the entries of the row in the altered table's record to the new keys. */
+bool ha_teak::add_entries(const TABLE *altered, AlterContext *context, teak_slice primary) {
+  ByteBuffer &key = context->key, &value = context->value;
+  for (const AlterContext::AddedKey &added : context->added) {
+    key.clear();
+    added.codec->encode_record(altered->record[0], &key);
+    const bool unique = added.unique && !(added.nullable && added.codec->has_null(altered->record[0]));
+    if (!unique) key.append(primary.data, primary.len);
+    value.clear();
+    if (unique) value.append(primary.data, primary.len);
+    if (added.originals != nullptr) added.originals->encode(altered->record[0], &value);
+    if (key.failed() || value.failed()) return raise_error(out_of_memory());
+    teak_status status = teak_alteration_add(context->alteration, added.index, slice(key),
+                                             value.empty() ? teak_slice{primary.data, 0} : slice(value));
+    if (status != TEAK_OK) return raise_error(failure(status));
+  }
+  return false;
 }
 
 bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
@@ -179,26 +202,12 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
     return context->rows.rows->decode(row.value.data, row.value.len, row.key.data, row.key.len, altered->record[0], nullptr,
                                  nullptr);
   };
-  ByteBuffer key, value;
   uint64_t rows = 0;
   teak_row row;
   for (status = reader.next(&row); status == TEAK_OK; status = reader.next(&row)) {
     if (!decode(row)) return raise_error(corrupt("a row is malformed"));
     if (context->needs_virtual_columns && compute_added(thd, altered, *context)) return true;
-    for (uint32_t i = 0; i < context->added.size(); i++) {
-      const AlterContext::AddedKey &added = context->added[i];
-      key.clear();
-      added.codec->encode_record(altered->record[0], &key);
-      const bool unique = added.unique && !(added.nullable && added.codec->has_null(altered->record[0]));
-      if (!unique) key.append(row.key.data, row.key.len);
-      value.clear();
-      if (unique) value.append(row.key.data, row.key.len);
-      if (added.originals != nullptr) added.originals->encode(altered->record[0], &value);
-      if (key.failed() || value.failed()) return raise_error(out_of_memory());
-      status = teak_alteration_add(context->alteration, i, slice(key),
-                                   value.empty() ? teak_slice{row.key.data, 0} : slice(value));
-      if (status != TEAK_OK) return raise_error(failure(status));
-    }
+    if (add_entries(altered, context, row.key)) return true;
     if (++rows % LOOK_ROWS == 0) {
       if (is_killed(thd)) return raise_error(HA_ERR_ABORTED_BY_USER);
       thd_progress_report(thd, rows, std::max<uint64_t>(rows, figures.entries));
@@ -208,7 +217,7 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
 
   thd_progress_next_stage(thd);
   teak_duplicate duplicate;
-  status = teak_alteration_build(context->alteration, report_progress, thd, &duplicate);
+  status = teak_alteration_build(context->alteration, report_alter_progress, thd, &duplicate);
   if (status == TEAK_OK) return false;
   if (status != TEAK_DUPLICATE_KEY) return raise_error(failure(status));
   // The value begins with the primary key of one of the rows; the message shows the key's columns.

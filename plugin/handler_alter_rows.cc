@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Columns that ALTER TABLE adds, drops, moves or lets be NULL without writing the rows anew: whether the rows that there are
-   can be read under the new definition, and what the table has to remember for that. */
+/* Columns that ALTER TABLE adds, drops, moves or lets be NULL: whether the rows that there are can be read under the new
+   definition without being written anew, and what the table has to remember for that; or how they get their new form. */
 
 #include "handler_alter.h"
 
@@ -17,6 +17,9 @@ namespace {
 
 /* What a table's metadata may take in the engine, but for a reserve. */
 constexpr size_t HISTORY_BYTES_MAX = 60 * 1024;
+
+constexpr const char *OTHER_FORM = "the stored form of a column changes";
+constexpr const char *CANNOT = "rows of the new definition cannot be stored";
 
 /* Whether an expression has one value for all rows of a statement. */
 bool is_one_value(const Virtual_column_info &value) {
@@ -60,13 +63,69 @@ const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter
     if (!old_field->stored_in_db() && !new_field->stored_in_db()) continue;
     if (old_field->stored_in_db() != new_field->stored_in_db() || old_field->real_type() != new_field->real_type() ||
         !Charset(old_field->charset()).encoding_allows_reinterpret_as(new_field->charset()))
-      return "the stored form of a column changes";
+      return OTHER_FORM;
     (*old_columns)[column] = old_field->field_index;
   }
   return nullptr;
 }
 
 }  // namespace
+
+std::shared_ptr<const KeyCodec> primary_codec_of(const TABLE *altered) {
+  std::string error;
+  if (altered->s->primary_key == MAX_KEY) return KeyCodec::create_hidden();
+  return fitting_codec(altered, altered->s->primary_key, nullptr, &error);
+}
+
+const char *RecordCopier::match(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
+  std::vector<uint32_t> old_columns;
+  if (const char *reason = old_columns_of(altered, alter, &old_columns)) return reason;
+  columns_.clear();
+  for (uint column = 0; column < altered->s->fields; column++) {
+    if (old_columns[column] == UINT32_MAX) continue;
+    Field *from = table->field[old_columns[column]], *to = altered->field[column];
+    const bool same_length =
+        from->real_type() == MYSQL_TYPE_VARCHAR ||
+        (from->pack_length() == to->pack_length() &&
+         (from->real_type() != MYSQL_TYPE_BIT || from->field_length == to->field_length));
+    if (!same_length || !from->compression_method() != !to->compression_method()) return OTHER_FORM;
+    columns_.push_back({from, to});
+  }
+  return nullptr;
+}
+
+Field *RecordCopier::copy() const {
+  for (const Column &column : columns_) {
+    Field *from = column.from, *to = column.to;
+    if (from->is_null()) {
+      if (!to->real_maybe_null()) return to;
+      to->reset();
+      to->set_null();
+      continue;
+    }
+    to->set_notnull();
+    switch (from->real_type()) {
+      case MYSQL_TYPE_VARCHAR:
+      case MYSQL_TYPE_VARCHAR_COMPRESSED: {
+        const uint from_bytes = static_cast<Field_varstring *>(from)->length_bytes;
+        const uint to_bytes = static_cast<Field_varstring *>(to)->length_bytes;
+        const uint length = from_bytes == 1 ? *from->ptr : uint2korr(from->ptr);
+        if (to_bytes == 1)
+          *to->ptr = static_cast<uchar>(length);
+        else
+          int2store(to->ptr, length);
+        memcpy(to->ptr + to_bytes, from->ptr + from_bytes, length);
+        break;
+      }
+      case MYSQL_TYPE_BIT:  // some of its bits may stand among the NULL bits
+        to->store(from->val_int(), true);
+        break;
+      default:
+        memcpy(to->ptr, from->ptr, from->pack_length());
+    }
+  }
+  return nullptr;
+}
 
 const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace_info *alter) {
   const bool checks = !(thd->variables.option_bits & OPTION_NO_CHECK_CONSTRAINT_CHECKS);
@@ -88,13 +147,20 @@ const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace
   return nullptr;
 }
 
-const char *AlteredRows::work_out(const TABLE *altered, const Alter_inplace_info *alter, const Share &share) {
-  constexpr const char *CANNOT = "rows of the new definition cannot be stored";
+const char *AlteredRows::work_out_anew(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
   std::string error;
-  if (altered->s->primary_key == MAX_KEY)
-    primary = KeyCodec::create_hidden();
-  else
-    primary = KeyCodec::create(altered, altered->s->primary_key, nullptr, &error);
+  primary = primary_codec_of(altered);
+  if (primary == nullptr) return CANNOT;
+  for (uint i = 0; i < altered->s->keys; i++)
+    if (i != altered->s->primary_key && fitting_codec(altered, i, primary.get(), &error) == nullptr) return CANNOT;
+  history = RowHistory();
+  rows = RowCodec::create(altered, primary, TableMetadata().schema_version, nullptr, &error);
+  return rows == nullptr ? CANNOT : RecordCopier().match(table, altered, alter);
+}
+
+const char *AlteredRows::work_out(const TABLE *altered, const Alter_inplace_info *alter, const Share &share) {
+  std::string error;
+  primary = primary_codec_of(altered);
   if (primary == nullptr) return CANNOT;
   const RowCodec &old_rows = share.rows();
   std::vector<uint32_t> old_columns;

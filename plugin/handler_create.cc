@@ -62,27 +62,14 @@ const char *foreign_row_format(const HA_CREATE_INFO *info) {
 
 namespace {
 
-/* The codec of a key whose every entry, the primary key behind it included, is a key that the engine takes. */
-std::unique_ptr<KeyCodec> codec_of(const TABLE *form, uint number, const KeyCodec *primary, std::string *error) {
-  std::unique_ptr<KeyCodec> codec = KeyCodec::create(form, number, primary, error);
-  if (codec == nullptr) return codec;
-  const size_t bytes = codec->length_max() + (primary == nullptr ? 0 : primary->length_max());
-  if (bytes <= TEAK_KEY_BYTES_MAX) return codec;
-  const KEY &key = form->key_info[number];
-  *error = "a key of up to " + std::to_string(bytes) + " bytes (" + std::string(key.name.str, key.name.length) +
-           (primary == nullptr ? "" : " with the primary key") + ", in the order of their collations; at most " + std::to_string(TEAK_KEY_BYTES_MAX) +
-           ")";
-  return nullptr;
-}
-
 /* Whether keys and rows can be encoded: said now, not at the first row. Gives RowCodec::fixed_bytes(). */
 bool can_encode(const TABLE *form, uint32_t *fixed_bytes, std::string *error) {
   std::shared_ptr<const KeyCodec> primary = form->s->primary_key == MAX_KEY
                                                 ? KeyCodec::create_hidden()
-                                                : codec_of(form, form->s->primary_key, nullptr, error);
+                                                : fitting_codec(form, form->s->primary_key, nullptr, error);
   if (primary == nullptr) return false;
   for (uint i = 0; i < form->s->keys; i++)
-    if (i != form->s->primary_key && codec_of(form, i, primary.get(), error) == nullptr) return false;
+    if (i != form->s->primary_key && fitting_codec(form, i, primary.get(), error) == nullptr) return false;
   std::unique_ptr<RowCodec> rows = RowCodec::create(form, primary, TableMetadata().schema_version, nullptr, error);
   if (rows == nullptr) return false;
   *fixed_bytes = rows->fixed_bytes();

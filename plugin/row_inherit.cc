@@ -64,7 +64,7 @@ const char *RowCodec::inherit(const RowCodec &other, const std::vector<uint32_t>
 
   if (plan.schema_version != old_plan.schema_version) {
     if (history->versions.size() == RowHistory::VERSIONS_MAX)
-      return "255 earlier forms of rows are remembered already, which a copy forgets";
+      return "255 earlier forms of rows are remembered already, which writing them anew forgets";
     RowHistory::Version version = {old_plan.schema_version, old_plan.layout};
     for (ColumnLayout::Column &column : version.layout.columns) column.column = new_of(column.column);
     history->versions.push_back(std::move(version));

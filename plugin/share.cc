@@ -256,4 +256,16 @@ teak_status Share::next_row_id(uint64_t *id) {
   return TEAK_OK;
 }
 
+std::unique_ptr<KeyCodec> fitting_codec(const TABLE *form, uint number, const KeyCodec *primary, std::string *error) {
+  std::unique_ptr<KeyCodec> codec = KeyCodec::create(form, number, primary, error);
+  if (codec == nullptr) return codec;
+  const size_t bytes = codec->length_max() + (primary == nullptr ? 0 : primary->length_max());
+  if (bytes <= TEAK_KEY_BYTES_MAX) return codec;
+  const KEY &key = form->key_info[number];
+  *error = "a key of up to " + std::to_string(bytes) + " bytes (" + std::string(key.name.str, key.name.length) +
+           (primary == nullptr ? "" : " with the primary key") + ", in the order of their collations; at most " +
+           std::to_string(TEAK_KEY_BYTES_MAX) + ")";
+  return nullptr;
+}
+
 }  // namespace teak

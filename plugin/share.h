@@ -40,6 +40,10 @@ inline bool enforced_by_engine(const KEY &key) {
   return (key.flags & HA_NOSAME) != 0 && key.algorithm != HA_KEY_ALG_LONG_HASH;
 }
 
+/* The codec of a key whose every entry, the primary key behind it included, is a key that the engine takes; nullptr with a
+   sentence in *error when there is none. */
+std::unique_ptr<KeyCodec> fitting_codec(const TABLE *form, uint number, const KeyCodec *primary, std::string *error);
+
 class Share final : public Handler_share {
  public:
   /* Opens the engine's table. 0, or the server's error with the cause. */

@@ -443,6 +443,8 @@ typedef struct teak_added_index {
   struct teak_index_definition definition;
   // Two entries of one key are refused.
   bool unique;
+  // Its entries are added in order of their keys, each key once: they need no sorting, and no space for it.
+  bool in_order;
 } teak_added_index;
 
 // An index of the altered table.
@@ -457,7 +459,7 @@ typedef struct teak_planned_index {
 
 // What a table is to be.
 typedef struct teak_alteration_plan {
-  // The indexes in their new order, the row index first; those left out are dropped.
+  // The indexes in their new order, that of the rows first, which may be an added one; those left out are dropped.
   const struct teak_planned_index *indexes;
   // How many.
   size_t index_count;
@@ -806,7 +808,7 @@ enum teak_status teak_alteration_begin(struct teak_engine *engine,
 // The number by which writers of rows reach an added index until the alteration ends.
 enum teak_status teak_alteration_index(struct teak_alteration *alteration, uint32_t added, uint32_t *index);
 
-// Adds the entry of a row, in any order of rows. The rows are those of one snapshot, taken after teak_alteration_begin.
+// Adds the entry of a row, in any order of rows unless the index was promised another. The rows are those of one snapshot, taken after teak_alteration_begin.
 enum teak_status teak_alteration_add(struct teak_alteration *alteration,
                                      uint32_t added,
                                      struct teak_slice key,

@@ -21,6 +21,8 @@ pub struct teak_added_index {
     pub definition: teak_index_definition,
     /// Two entries of one key are refused.
     pub unique: bool,
+    /// Its entries are added in order of their keys, each key once: they need no sorting, and no space for it.
+    pub in_order: bool,
 }
 
 /// An index of the altered table.
@@ -37,7 +39,7 @@ pub struct teak_planned_index {
 /// What a table is to be.
 #[repr(C)]
 pub struct teak_alteration_plan {
-    /// The indexes in their new order, the row index first; those left out are dropped.
+    /// The indexes in their new order, that of the rows first, which may be an added one; those left out are dropped.
     pub indexes: *const teak_planned_index,
     /// How many.
     pub index_count: usize,
@@ -74,6 +76,7 @@ pub unsafe extern "C" fn teak_alteration_begin(
                 // SAFETY: as above.
                 definition: unsafe { definition_of(&index.definition) }?,
                 unique: index.unique,
+                in_order: index.in_order,
             });
         }
         let context = Context(context);
@@ -124,7 +127,7 @@ pub unsafe extern "C" fn teak_alteration_index(
     })
 }
 
-/// Adds the entry of a row, in any order of rows. The rows are those of one snapshot, taken after teak_alteration_begin.
+/// Adds the entry of a row, in any order of rows unless the index was promised another. The rows are those of one snapshot, taken after teak_alteration_begin.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_add(
     alteration: *mut teak_alteration,

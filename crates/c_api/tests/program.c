@@ -288,7 +288,7 @@ static void find_metadata(void *context, teak_slice name, teak_slice metadata) {
 static void alter(teak_engine *engine, teak_table *table) {
   const teak_index_definition rows = { text("PRIMARY"), 2, 0, true, 0 }, names = { text("name"), 1, 0, true, 0 },
                               ends = { text("ends"), 2, 0, false, 0 };
-  teak_added_index added = { ends, true };
+  teak_added_index added = { ends, true, false };
   teak_alteration *alteration = NULL;
   teak_duplicate duplicate;
   OK(teak_alteration_begin(engine, table, &added, 1, never, NULL, &alteration));

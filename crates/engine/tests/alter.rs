@@ -31,6 +31,7 @@ fn added(label: &str, unique: bool) -> AddedIndex {
     AddedIndex {
         definition: index(label),
         unique,
+        in_order: false,
     }
 }
 
@@ -141,6 +142,104 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
         (2, b"three".as_slice())
     );
     rows(&engine, &table);
+}
+
+/// An alteration that writes everything anew, rows too.
+fn begin_rebuilding(engine: &Engine, table: &TableHandle) -> EngineResult<Alteration> {
+    let rows = AddedIndex {
+        in_order: true,
+        ..added("PRIMARY", true)
+    };
+    let list = [rows, added("by_value", false)];
+    engine.begin_alteration(table, &list, Box::new(|| false))
+}
+
+fn rebuild(engine: &Engine, table: &TableHandle) -> EngineResult<()> {
+    let mut alteration = begin_rebuilding(engine, table)?;
+    let mut transaction = begin(engine);
+    for (key, value) in try_scan(&mut transaction, table, 0, ReadMode::Snapshot)? {
+        alteration.add(0, key.as_bytes(), value.as_bytes())?;
+        alteration.add(1, format!("{value}\0{key}").as_bytes(), &[])?;
+    }
+    drop(transaction);
+    alteration.build(&mut |_, _| {})?;
+    let order = [PlannedIndex::Added(0), PlannedIndex::Added(1)];
+    Alteration::commit(vec![(alteration, plan("anew", &order))])
+}
+
+#[test]
+fn a_table_is_written_anew() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (engine, table) = with_table(&disk);
+    some_rows(&engine, &table, 3000);
+    let before = rows(&engine, &table);
+    let mut older = begin(&engine);
+    older.take_snapshot().unwrap();
+    commit(&engine, |t| insert(t, &table, "a", "later").unwrap());
+    commit(&engine, |t| delete(t, &table, "a", "later").unwrap());
+    let own = files(&*disk);
+    rebuild(&engine, &table).unwrap();
+    assert_eq!(table.index_count(), 2);
+    assert_eq!(rows(&engine, &table), before);
+    assert!(files(&*disk).iter().all(|file| !own.contains(file)));
+    assert_eq!(files(&*disk).len(), 2);
+    let refused = try_scan(&mut older, &table, 0, ReadMode::Snapshot);
+    assert!(matches!(refused, Err(EngineError::TableChanged)));
+    drop(older);
+    commit(&engine, |t| insert(t, &table, "b", "after").unwrap());
+    let after = rows(&engine, &table);
+    assert_eq!(after.len(), before.len() + 1);
+    table.verify(&mut || true, &mut |_| {}).unwrap();
+    drop((engine, table));
+    let engine = open(&disk);
+    let table = engine.open_table(TABLE).unwrap();
+    assert_eq!(table.metadata(), b"anew");
+    assert_eq!(rows(&engine, &table), after);
+    table.verify(&mut || true, &mut |_| {}).unwrap();
+}
+
+#[test]
+fn entries_out_of_the_promised_order_are_refused() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (engine, table) = with_table(&disk);
+    let mut alteration = begin_rebuilding(&engine, &table).unwrap();
+    alteration.add(0, b"k2", b"").unwrap();
+    for key in ["k1", "k2"] {
+        let refused = alteration.add(0, key.as_bytes(), b"");
+        assert!(matches!(refused, Err(EngineError::InvalidArgument(_))));
+    }
+    alteration.build(&mut |_, _| {}).unwrap();
+    let rows_last = [PlannedIndex::Added(1), PlannedIndex::Added(0), kept(0)];
+    let refused = Alteration::commit(vec![(alteration, plan("", &rows_last))]);
+    assert!(matches!(refused, Err(EngineError::InvalidArgument(_))));
+    assert_eq!(files(&*disk).len(), 2);
+}
+
+#[test]
+fn writing_a_table_anew_finds_no_space() {
+    let (mut failed, mut whole) = (0, false);
+    for after in 0.. {
+        let disk = Arc::new(FaultDisk::new(after));
+        let (engine, table) = with_table(&disk);
+        some_rows(&engine, &table, 500);
+        let before = rows(&engine, &table);
+        disk.fail_write(after, WriteFailure::NoSpace);
+        let outcome = rebuild(&engine, &table);
+        disk.clear_failures();
+        whole = outcome.is_ok();
+        failed += u32::from(!whole);
+        assert_eq!(rows(&engine, &table), before);
+        assert_eq!(files(&*disk).len(), 2);
+        drop((table, engine));
+        let engine = open(&Arc::new(disk.crash(after)));
+        let table = engine.open_table(TABLE).unwrap();
+        assert_eq!(table.metadata() == b"anew", whole, "write {after}");
+        assert_eq!(rows(&engine, &table), before);
+        if whole {
+            break;
+        }
+    }
+    assert!(whole && failed > 3);
 }
 
 #[test]

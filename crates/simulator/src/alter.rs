@@ -1,6 +1,7 @@
 //! Altering tables in place: indexes are added, dropped and put in another
-//! order. Between its beginning and its commit other steps go on, and writers
-//! write the entries of the indexes that are built.
+//! order, or all of them are written anew. Between its beginning and its commit
+//! other steps go on, and writers write the entries of the indexes that are
+//! built.
 
 use crate::rows::{Row, RowEntry, Shape};
 use crate::world::{Bug, Checked, Flow, World};
@@ -43,7 +44,13 @@ impl World {
                 kinds.insert(place, kind);
             }
         }
-        let added: Vec<u8> = kinds.iter().copied().filter(|k| !old.contains(k)).collect();
+        // Now and then everything is written anew, the rows too.
+        let anew = self.random.one_in(3);
+        let added: Vec<u8> = kinds
+            .iter()
+            .copied()
+            .filter(|kind| anew || !old.contains(kind))
+            .collect();
         if self.random.one_in(2) {
             shape.codec = self.mood.shape(&mut self.random).codec;
             self.shapes.insert(table, shape.clone());
@@ -53,7 +60,8 @@ impl World {
             .iter()
             .map(|kind| AddedIndex {
                 definition: shape.index(*kind),
-                unique: *kind == 1,
+                unique: *kind < 2,
+                in_order: *kind == 0,
             })
             .collect();
         let Some(handle) = self.handles.get(&table) else {
@@ -69,7 +77,7 @@ impl World {
             Err(error) => return self.fault("beginning to alter", &error),
         };
         // A unique index cannot be checked while rows are written.
-        let at_once = added.contains(&1) || self.random.one_in(2);
+        let at_once = added.iter().any(|kind| *kind < 2) || self.random.one_in(2);
         self.altering = Some(Altering {
             table,
             alteration,
@@ -179,7 +187,7 @@ impl World {
         let (mut sources, mut planned) = (Vec::new(), Vec::new());
         for kind in &altering.kinds {
             let place = old.kinds.iter().position(|before| before == kind);
-            if let Some(place) = place {
+            if let Some(place) = place.filter(|_| !altering.added.contains(kind)) {
                 let number = u32::try_from(place).unwrap_or(u32::MAX);
                 sources.push(IndexSource::Kept(place));
                 planned.push(PlannedIndex::Kept(number, new.index(*kind)));

@@ -36,7 +36,7 @@ pub mod fuzzing;
 pub use cache::{CacheStatistics, PageCache};
 pub use cursor::TreeCursor;
 pub use filter::LookupKey;
-pub use flush::{BulkLoad, FlushJob, FlushReport, JobKind};
+pub use flush::{BulkLoad, FlushJob, FlushReport, JobKind, PausedLoad};
 pub use memtable::{Memtable, MemtableCursor};
 pub use options::TreeOptions;
 pub use page::{Page, PageBuilder};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    Fate, Horizon, NoUpdates, PageCache, Tree, TreeOptions, UpdateFunctions, Visibility,
+    Fate, Horizon, NoUpdates, PageCache, PausedLoad, Tree, TreeOptions, UpdateFunctions, Visibility,
 };
 
 /// Odd writes are committed, even ones were rolled back.
@@ -86,7 +86,7 @@ impl Subject {
     }
 
     fn load(&self, numbers: impl Iterator<Item = usize>) {
-        let mut load = self.tree.bulk_load();
+        let mut load = self.tree.bulk_load(PausedLoad::default());
         for number in numbers {
             load.push(&key(number), b"base").unwrap();
         }
@@ -171,11 +171,30 @@ fn a_base_is_spread_over_leaves_of_even_size() {
 fn a_load_that_is_given_up_leaves_nothing() {
     let subject = Subject::new();
     {
-        let mut load = subject.tree.bulk_load();
+        let mut load = subject.tree.bulk_load(PausedLoad::default());
         for number in 0..5000 {
             load.push(&key(number), b"lost").unwrap();
         }
+        let paused = load.pause().unwrap();
+        let mut load = subject.tree.bulk_load(paused);
+        load.push(&key(5000), b"lost").unwrap();
     }
     subject.load(std::iter::once(7));
     subject.check(&BTreeMap::from([(7, b"base".as_slice())]));
+}
+
+#[test]
+fn a_load_goes_on_after_pauses() {
+    let subject = Subject::new();
+    let mut paused = PausedLoad::default();
+    for begin in (0..6000).step_by(500) {
+        let mut load = subject.tree.bulk_load(paused);
+        for number in begin..begin + 500 {
+            load.push(&key(number), b"base").unwrap();
+        }
+        paused = load.pause().unwrap();
+    }
+    subject.tree.bulk_load(paused).finish().unwrap();
+    subject.check(&(0..6000).map(|n| (n, b"base".as_slice())).collect());
+    assert_eq!(subject.tree.statistics().rows, 6000);
 }

@@ -1,6 +1,6 @@
 //! The commit of alterations: one log record for all of them.
 
-use super::{Alteration, AlterationPlan, PlannedIndex, make_durable};
+use super::{Added, Alteration, AlterationPlan, Filling, PlannedIndex, make_durable};
 use crate::catalogue::{AlteredTable, IndexEntry, encode_tables_altered};
 use crate::engine::Inner;
 use crate::error::{EngineError, EngineResult};
@@ -90,7 +90,8 @@ impl Alteration {
         if plan.metadata.len() > METADATA_BYTES_MAX {
             return refuse("the metadata is too long");
         }
-        if self.added.iter().any(|added| added.sorter.is_some()) {
+        let is_built = |added: &Added| matches!(added.filling, Filling::Built);
+        if !self.added.iter().all(is_built) {
             return refuse("an added index is not built");
         }
         let mut used = BTreeSet::new();
@@ -98,14 +99,17 @@ impl Alteration {
             let number = match index {
                 PlannedIndex::Kept(number, definition) => {
                     check_index(definition)?;
-                    if *number >= self.first || (*number == 0) != (place == 0) {
-                        return refuse("a kept index is not the table's, or the first is not");
+                    if *number >= self.first {
+                        return refuse("a kept index is not the table's");
+                    }
+                    if (*number == 0) != (place == 0) {
+                        return refuse("the rows stand in the first index, and nothing else does");
                     }
                     *number
                 }
                 PlannedIndex::Added(number) => {
                     let count = u32::try_from(self.added.len()).unwrap_or(u32::MAX);
-                    if *number >= count || place == 0 {
+                    if *number >= count {
                         return refuse("there is no such added index");
                     }
                     self.first + *number
@@ -118,7 +122,7 @@ impl Alteration {
         let all_added = (0..self.added.len()).all(|added| {
             u32::try_from(added).is_ok_and(|added| used.contains(&(self.first + added)))
         });
-        if !used.contains(&0) || !all_added {
+        if plan.indexes.is_empty() || !all_added {
             return refuse("the plan leaves out the first index, or an added one");
         }
         Ok(())

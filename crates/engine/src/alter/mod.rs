@@ -5,10 +5,12 @@
 //!    the indexes stand behind the table's own, where writers reach them. No
 //!    transaction that wrote the table may be open then.
 //! 2. *Fill*: the caller reads the rows at one snapshot, taken after step 1, and
-//!    adds their entries, in any order. Whoever writes rows meanwhile writes
-//!    the entries of the new indexes too; these are newer than what is added.
+//!    adds their entries, in any order, or in that of their keys to an index
+//!    that asked for it. Whoever writes rows meanwhile writes the entries of
+//!    the new indexes too; these are newer than what is added.
 //! 3. *Build*: the entries are sorted and written as leaf data behind those of
-//!    the writers, not through the log; then the file is made durable.
+//!    the writers, not through the log; then the file is made durable. What
+//!    came in order is written while it comes.
 //! 4. *Commit*: nobody writes any more. What the writers left in memory is
 //!    flushed and made durable, and one log record gives one or several tables
 //!    their new indexes and metadata. Then the dropped files are removed.
@@ -19,6 +21,7 @@
 //! was logged for them before it.
 
 mod commit;
+mod in_order;
 mod promised;
 mod segment;
 mod sorter;
@@ -33,10 +36,12 @@ use crate::table::Index;
 use crate::tables::{INDEXES_MAX, IndexDefinition, TableHandle, check_index};
 use crate::transaction::Duplicate;
 use crate::{background, checkpoint};
-use sorter::{Interrupted, Sorter, SpillPlace};
+use in_order::InOrder;
+use sorter::{Interrupted, Merge, Sorter, SpillPlace};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_transactions::WaitError;
+use teak_tree::PausedLoad;
 
 /// Most memory that sorting takes, in bytes.
 const SORT_BYTES_MAX: u64 = 256 << 20;
@@ -51,6 +56,9 @@ pub struct AddedIndex {
     pub definition: IndexDefinition,
     /// Whether two entries of one key are refused.
     pub unique: bool,
+    /// Whether its entries come in order of their keys, each key once: then
+    /// they need no sorting, and no space for it.
+    pub in_order: bool,
 }
 
 /// An index of the altered table.
@@ -67,17 +75,33 @@ pub enum PlannedIndex {
 #[derive(Clone, Debug)]
 pub struct AlterationPlan {
     /// The indexes in their new order; those that are left out are dropped. The
-    /// first is the table's first.
+    /// first holds the rows: the table's first, or an added one.
     pub indexes: Vec<PlannedIndex>,
     /// Replaces the table's metadata.
     pub metadata: Vec<u8>,
 }
 
+/// What takes the entries of an added index.
+enum Filling {
+    Sorted(Sorter),
+    InOrder(InOrder),
+    Built,
+}
+
+impl Filling {
+    fn entries(&self) -> u64 {
+        match self {
+            Self::Sorted(sorter) => sorter.entries(),
+            Self::InOrder(in_order) => in_order.entries(),
+            Self::Built => 0,
+        }
+    }
+}
+
 struct Added {
     index: Arc<Index>,
     unique: bool,
-    /// Gone once the index is built.
-    sorter: Option<Sorter>,
+    filling: Filling,
 }
 
 /// A change of one table under way; see the top of the file. Dropping it undoes
@@ -165,7 +189,11 @@ impl Engine {
             alteration.added.push(Added {
                 index: Arc::new(Index::new(entry, tree, &core.damaged)),
                 unique: wanted.unique,
-                sorter: Some(Sorter::new(place.clone(), budget)),
+                filling: if wanted.in_order {
+                    Filling::InOrder(InOrder::default())
+                } else {
+                    Filling::Sorted(Sorter::new(place.clone(), budget))
+                },
             });
         }
         let mut indexes = (**core.indexes.load()).clone();
@@ -198,17 +226,22 @@ impl Alteration {
     /// Adds the entry of a row to an added index.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such index, or it is built;
-    /// `Wait(Interrupted)`; those of writing spilled entries.
+    /// `InvalidArgument` when there is no such index, it is built, or the entry
+    /// comes out of the order that was promised; `Wait(Interrupted)`; those of
+    /// writing entries.
     pub fn add(&mut self, added: u32, key: &[u8], value: &[u8]) -> EngineResult<()> {
+        let inner = &self.handle.inner;
         let place = usize::try_from(added).unwrap_or(usize::MAX);
-        let sorter = self.added.get_mut(place).and_then(|a| a.sorter.as_mut());
-        let Some(sorter) = sorter else {
-            return Err(EngineError::InvalidArgument(format!(
-                "no added index {added} takes entries"
-            )));
+        let found = self.added.get_mut(place);
+        let (index, filling) = match found {
+            Some(found) => (&found.index, &mut found.filling),
+            None => return Err(takes_nothing(added)),
         };
-        sorter.add(key, value, &*self.interrupted)
+        match filling {
+            Filling::Sorted(sorter) => sorter.add(key, value, &*self.interrupted),
+            Filling::InOrder(in_order) => in_order.add(inner, index, key, value),
+            Filling::Built => Err(takes_nothing(added)),
+        }
     }
 
     /// Sorts what was added and writes it. `progress` hears now and then how
@@ -219,46 +252,41 @@ impl Alteration {
     /// `Wait(Interrupted)`, `Storage`. The alteration is then of no use.
     pub fn build(&mut self, progress: &mut dyn FnMut(u64, u64)) -> EngineResult<()> {
         let inner = Arc::clone(&self.handle.inner);
-        let sorters = self.added.iter().filter_map(|added| added.sorter.as_ref());
-        let total = sorters.map(Sorter::entries).sum();
+        let total = self.added.iter().map(|added| added.filling.entries()).sum();
         let mut done = 0;
         for (number, added) in (0u32..).zip(&mut self.added) {
-            let Some(sorter) = added.sorter.take() else {
-                continue;
-            };
-            let mut merge = sorter.finish(&*self.interrupted)?;
             let index = &added.index;
-            let mut load = index.tree.bulk_load();
-            let mut last: Option<Vec<u8>> = None;
-            while let Some((key, value)) = merge.entry(&*self.interrupted)? {
-                match &mut last {
-                    Some(last) if last.as_slice() == key => {
-                        if !added.unique {
-                            return Err(EngineError::InvalidArgument(
-                                "an index that is not unique was given a key twice".into(),
-                            ));
-                        }
+            match std::mem::replace(&mut added.filling, Filling::Built) {
+                Filling::Built => continue,
+                Filling::InOrder(in_order) => {
+                    done += in_order.entries();
+                    in_order.finish(&inner, index)?;
+                }
+                Filling::Sorted(sorter) => {
+                    let merge = sorter.finish(&*self.interrupted)?;
+                    let duplicate = load(
+                        &inner,
+                        index,
+                        added.unique,
+                        merge,
+                        &*self.interrupted,
+                        &mut || {
+                            done += 1;
+                            if done % PROGRESS_ENTRIES == 0 {
+                                progress(done, total);
+                            }
+                        },
+                    )?;
+                    if let Some((key, value)) = duplicate {
                         self.duplicate = Duplicate {
                             index: number,
-                            key: key.to_vec(),
-                            value: value.to_vec(),
+                            key,
+                            value,
                         };
                         return Err(EngineError::DuplicateKey);
                     }
-                    Some(last) => {
-                        last.clear();
-                        last.extend_from_slice(key);
-                    }
-                    None => last = Some(key.to_vec()),
-                }
-                inner.checked(index, load.push(key, value))?;
-                merge.advance()?;
-                done += 1;
-                if done % PROGRESS_ENTRIES == 0 {
-                    progress(done, total);
                 }
             }
-            inner.checked(index, load.finish())?;
             // Not for durability yet: what is written now need not be written
             // when writers wait.
             make_durable(&inner, index)?;
@@ -295,6 +323,46 @@ impl Alteration {
         }
         self.added.clear();
     }
+}
+
+fn takes_nothing(added: u32) -> EngineError {
+    EngineError::InvalidArgument(format!("no added index {added} takes entries"))
+}
+
+/// Writes sorted entries as an index's base. Returns the first key that comes
+/// twice, which `unique` forbids.
+fn load(
+    inner: &Inner,
+    index: &Index,
+    unique: bool,
+    mut merge: Merge,
+    interrupted: &Interrupted,
+    written: &mut dyn FnMut(),
+) -> EngineResult<Option<(Vec<u8>, Vec<u8>)>> {
+    let mut load = index.tree.bulk_load(PausedLoad::default());
+    let mut last: Option<Vec<u8>> = None;
+    while let Some((key, value)) = merge.entry(interrupted)? {
+        match &mut last {
+            Some(last) if last.as_slice() == key => {
+                if unique {
+                    return Ok(Some((key.to_vec(), value.to_vec())));
+                }
+                return Err(EngineError::InvalidArgument(
+                    "an index that is not unique was given a key twice".into(),
+                ));
+            }
+            Some(last) => {
+                last.clear();
+                last.extend_from_slice(key);
+            }
+            None => last = Some(key.to_vec()),
+        }
+        inner.checked(index, load.push(key, value))?;
+        merge.advance()?;
+        written();
+    }
+    inner.checked(index, load.finish())?;
+    Ok(None)
 }
 
 impl Drop for Alteration {

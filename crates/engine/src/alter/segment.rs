@@ -35,6 +35,12 @@ impl Segment {
         self.items.is_empty()
     }
 
+    /// Empties it, and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.items.clear();
+    }
+
     /// Adds an entry; false when the segment cannot hold it beside the others.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
         let (Ok(at), Ok(key_bytes), Ok(value_bytes)) = (
@@ -63,7 +69,8 @@ impl Segment {
         });
     }
 
-    /// The entry at a place of the order.
+    /// The entry at a place of the order: that of adding them, until they are
+    /// sorted.
     pub(crate) fn entry(&self, place: usize) -> Option<(&[u8], &[u8])> {
         let item = self.items.get(place)?;
         let at = item.at as usize + item.key_bytes as usize;

@@ -24,6 +24,14 @@ use teak_base::{Operation, StorageResult, WriteId};
 pub struct BulkLoad<'a> {
     tree: &'a Tree,
     output: RunOutput<'a>,
+    load: PausedLoad,
+}
+
+/// A load between two of its entries, which keeps no hold of the tree.
+/// Dropping it gives its space back.
+#[derive(Default)]
+pub struct PausedLoad {
+    runs: Vec<RunRef>,
     written: Written,
 }
 
@@ -50,12 +58,12 @@ impl Tree {
         }));
     }
 
-    /// Begins to write the base.
+    /// Begins to write the base, or goes on with it.
     ///
     /// # Panics
     /// When the tree does not await one.
     #[must_use]
-    pub fn bulk_load(&self) -> BulkLoad<'_> {
+    pub fn bulk_load(&self, begun: PausedLoad) -> BulkLoad<'_> {
         assert!(
             self.load_version().awaits_base,
             "a base is loaded where it is awaited"
@@ -65,7 +73,7 @@ impl Tree {
         BulkLoad {
             tree: self,
             output: RunOutput::new(self, &options, level, leaf, leaf),
-            written: Written::default(),
+            load: begun,
         }
     }
 }
@@ -82,9 +90,25 @@ impl BulkLoad<'_> {
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> StorageResult<()> {
         let mut sink = Sink {
             output: &mut self.output,
-            written: &mut self.written,
+            written: &mut self.load.written,
         };
         sink.push(key, WriteId::SETTLED, Operation::Put, value, true)
+    }
+
+    /// Ends the leaf at hand, so that the rest can come later.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`.
+    pub fn pause(mut self) -> StorageResult<PausedLoad> {
+        self.end_leaf()?;
+        Ok(self.load)
+    }
+
+    fn end_leaf(&mut self) -> StorageResult<()> {
+        let load = &mut self.load;
+        let runs = self.output.take(Vec::new(), &mut load.written)?;
+        load.runs.extend(runs);
+        Ok(())
     }
 
     /// Puts the base in its place. From now on the tree is like any other.
@@ -93,7 +117,8 @@ impl BulkLoad<'_> {
     /// # Errors
     /// `NoSpace`, `Io`.
     pub fn finish(mut self) -> StorageResult<()> {
-        let runs = self.output.take(Vec::new(), &mut self.written)?;
+        self.end_leaf()?;
+        let PausedLoad { runs, written } = self.load;
         let cuts: Vec<Key> = runs
             .windows(2)
             .filter_map(|pair| match pair {
@@ -126,7 +151,7 @@ impl BulkLoad<'_> {
             editor.release_own();
             root = editor.finish().0;
         }
-        tree.file.publish(self.written.blocks, &[]);
+        tree.file.publish(written.blocks, &[]);
         install.changed = true;
         tree.version.store(Arc::new(TreeVersion {
             active: Arc::clone(&version.active),

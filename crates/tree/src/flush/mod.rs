@@ -26,7 +26,7 @@ mod output;
 mod partition;
 mod plan;
 
-pub use bulk::BulkLoad;
+pub use bulk::{BulkLoad, PausedLoad};
 pub(crate) use install::InstallState;
 pub use job::{FlushJob, FlushReport, JobKind};
 

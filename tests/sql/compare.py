@@ -13,6 +13,7 @@ NOT_SUPPORTED = 1235
 LOCKED = "error", 1205
 DIRECTORY_NOT_EMPTY = 1010
 LARGE_UNDO = "error", 1713  # InnoDB's limit: a row's old values must fit a page
+ENGINE_FAILED = "error", 1030  # by EXCHANGE PARTITION to and fro, after which InnoDB cannot open the partition
 # InnoDB refuses a table that is newer than the snapshot; Teak does so to plain reads alone, for the others see the newest rows.
 DEFINITION_CHANGED = "error", 1412
 PLAIN_READ = re.compile(r"(?!.*(?: FOR UPDATE| LOCK IN SHARE MODE))[ (]*(?:SELECT|WITH|EXECUTE|HANDLER)\b", re.DOTALL)
@@ -176,6 +177,7 @@ class Pair:
                 if why:
                     left, right = (flat(answer) for answer, _ in pair)
                     refused = any(first[:2] == LARGE_UNDO for first in left) or any(each[:2] == ("error", NOT_SUPPORTED) and REFUSED_KEY in bytes_of(each[2]) for each in right)
+                    refused |= "EXCHANGE PARTITION" in statement.text and left[0][:2] == ENGINE_FAILED != right[0][:2]
                     alone = any((first[:2] == LOCKED) != (second[:2] == LOCKED) for first, second in zip(left, right))
                     newer = not PLAIN_READ.match(statement.text) and any(first[:2] == DEFINITION_CHANGED != second[:2] for first, second in zip(left, right))
                     left_open = refused or statement.locks and (alone or newer)

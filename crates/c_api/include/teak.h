@@ -623,6 +623,18 @@ enum teak_status teak_transaction_set_snapshot_isolation(struct teak_transaction
 // Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does.
 enum teak_status teak_transaction_snapshot(struct teak_transaction *transaction);
 
+// The newest commit that the transaction's snapshot shows; 0 while it has no snapshot.
+uint64_t teak_transaction_snapshot_commit(const struct teak_transaction *transaction);
+
+// The newest commit that is visible, as a number that each commit with writes raises; at least 1.
+uint64_t teak_engine_newest_commit(struct teak_engine *engine);
+
+// Transactions are numbered as they begin. `oldest`: the oldest that runs, prepared ones included; or else the next one.
+// `next`: all that began before the call are below it; one that is not sees what the caller had written before the call.
+enum teak_status teak_engine_running_transactions(struct teak_engine *engine,
+                                                  uint64_t *oldest,
+                                                  uint64_t *next);
+
 // A statement starts: READ COMMITTED takes a new snapshot; clears a pending interrupt.
 enum teak_status teak_transaction_statement(struct teak_transaction *transaction);
 

@@ -171,6 +171,58 @@ pub unsafe extern "C" fn teak_transaction_snapshot(
     })
 }
 
+/// The newest commit that the transaction's snapshot shows; 0 while it has no snapshot.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_snapshot_commit(
+    transaction: *const teak_transaction,
+) -> u64 {
+    let mut commit = 0;
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        let snapshot = unsafe { reference(transaction, "transaction")?.owned() }.snapshot();
+        commit = snapshot.map_or(0, |sequence| sequence.0);
+        Ok(TEAK_OK)
+    });
+    commit
+}
+
+/// The newest commit that is visible, as a number that each commit with writes raises; at least 1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_newest_commit(engine: *mut teak_engine) -> u64 {
+    let mut commit = 0;
+    call(|| {
+        // SAFETY: a handle.
+        commit = unsafe { reference(engine, "engine") }?
+            .engine
+            .newest_commit()
+            .0;
+        Ok(TEAK_OK)
+    });
+    commit
+}
+
+/// Transactions are numbered as they begin. `oldest`: the oldest that runs, prepared ones included; or else the next one.
+/// `next`: all that began before the call are below it; one that is not sees what the caller had written before the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_running_transactions(
+    engine: *mut teak_engine,
+    oldest: *mut u64,
+    next: *mut u64,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        let engine = unsafe { reference(engine, "engine") }?;
+        let (oldest, next) = (out(oldest, "oldest")?, out(next, "next")?);
+        let (first, end) = engine.engine.running_transactions();
+        // SAFETY: checked above.
+        unsafe {
+            store(oldest, first.0);
+            store(next, end.0);
+        }
+        Ok(TEAK_OK)
+    })
+}
+
 /// A statement starts: READ COMMITTED takes a new snapshot; clears a pending interrupt.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_statement(

@@ -50,7 +50,12 @@ static void rows(teak_engine *engine, teak_table *table) {
   OK(teak_transaction_begin(engine, TEAK_READ_COMMITTED, &t));
   OK(teak_transaction_set_lock_timeout(t, 10));
   OK(teak_transaction_statement(t));
+  uint64_t oldest = 0, next = 0;
+  OK(teak_engine_running_transactions(engine, &oldest, &next));
+  CHECK(oldest + 1 == next);
+  CHECK(teak_transaction_snapshot_commit(t) == 0);
   OK(teak_transaction_snapshot(t));
+  CHECK(teak_transaction_snapshot_commit(t) == teak_engine_newest_commit(engine));
   teak_cursor *cursor = NULL;
   teak_row row;
   OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));

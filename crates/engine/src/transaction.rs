@@ -8,11 +8,12 @@ use crate::options::Level;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use teak_base::WriteId;
+use teak_base::{CommitSequence, WriteId};
 use teak_transactions::report::FailedWait;
 use teak_transactions::view::Reads;
 use teak_transactions::{
-    LockMode, Owner, RowName, Savepoint, Transaction, TransactionShared, View, WaitError, WriteFate,
+    LockMode, Owner, RowName, Savepoint, Transaction, TransactionId, TransactionShared, View,
+    WaitError, WriteFate,
 };
 use teak_write_ahead_log::Record;
 
@@ -75,6 +76,23 @@ pub struct EngineTransaction {
 }
 
 impl Engine {
+    /// The newest commit that is visible.
+    #[must_use]
+    pub fn newest_commit(&self) -> CommitSequence {
+        self.inner.transactions.newest()
+    }
+
+    /// The oldest running transaction, prepared ones included, or else the next
+    /// one; and a number that every transaction begun before the call is below.
+    /// One that is not below it began after the call did, and sees what the
+    /// caller had written before.
+    #[must_use]
+    pub fn running_transactions(&self) -> (TransactionId, TransactionId) {
+        // In this order: who is listed after the scan has its number after it.
+        let oldest = self.inner.transactions.oldest_running();
+        (oldest, self.inner.transactions.next_transaction())
+    }
+
     /// Starts a transaction.
     #[must_use]
     pub fn begin(&self, isolation: Isolation) -> EngineTransaction {
@@ -264,6 +282,12 @@ impl EngineTransaction {
         self.core
             .as_ref()
             .is_some_and(Transaction::is_past_snapshot)
+    }
+
+    /// The newest commit that its snapshot shows, once it has one.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<CommitSequence> {
+        self.core.as_ref().and_then(Transaction::snapshot)
     }
 
     /// Takes the snapshot now.

@@ -52,6 +52,42 @@ fn a_snapshot_is_fixed_at_the_first_read() {
 }
 
 #[test]
+fn a_snapshot_shows_the_newest_commit_of_its_moment() {
+    let (engine, table) = fresh();
+    let before = engine.newest_commit();
+    let mut reader = begin(&engine);
+    assert_eq!(reader.snapshot(), None);
+    reader.take_snapshot().unwrap();
+    assert_eq!(reader.snapshot(), Some(before));
+    let mut writer = begin(&engine);
+    insert(&mut writer, &table, "a", "1").unwrap();
+    assert_eq!(engine.newest_commit(), before);
+    writer.commit().unwrap();
+    assert!(engine.newest_commit() > before);
+    assert_eq!(reader.snapshot(), Some(before));
+    reader.rollback();
+    assert_eq!(reader.snapshot(), None);
+}
+
+#[test]
+fn a_transaction_is_among_the_running_ones_until_it_has_ended_prepared_or_not() {
+    let (engine, table) = fresh();
+    let (oldest, next) = engine.running_transactions();
+    assert_eq!(oldest, next);
+    let mut first = begin(&engine);
+    insert(&mut first, &table, "a", "1").unwrap();
+    let mut second = begin(&engine);
+    let (oldest, next) = engine.running_transactions();
+    assert!(oldest < next);
+    first.prepare(b"x").unwrap();
+    first.detach();
+    second.rollback();
+    assert_eq!(engine.running_transactions(), (oldest, next));
+    engine.commit_prepared(b"x").unwrap();
+    assert_eq!(engine.running_transactions(), (next, next));
+}
+
+#[test]
 fn read_committed_sees_anew_with_each_statement() {
     let (engine, table) = fresh();
     let mut reader = engine.begin(Isolation::ReadCommitted);

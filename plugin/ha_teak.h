@@ -21,6 +21,7 @@
      handler_pushdown.cc        conditions and filters on entries, multi-range reads
      handler_info.cc            figures for the optimiser and for INFORMATION_SCHEMA
      handler_check.cc           CHECK, ANALYZE, OPTIMIZE TABLE
+     query_cache.cc             what the server's query cache may keep and give out
 
    Rows and keys become bytes in the codecs; the engine behind teak.h knows bytes only. */
 
@@ -70,7 +71,9 @@ class ha_teak final : public handler {
   const char *index_type(uint key) override;
   enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
   const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
-  uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+  uint8 table_cache_type() override { return HA_CACHE_TBL_ASKTRANSACT; }
+  my_bool register_query_cache_table(THD *thd, const char *path, uint path_bytes, qc_engine_callback *callback,
+                                     ulonglong *data) override;
   bool get_error_message(int error, String *text) override;
 
   /* ---- open ---- */

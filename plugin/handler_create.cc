@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "ha_teak.h"
 #include "handlerton.h"
+#include "query_cache.h"
 #include "statistics_store.h"
 #include "variables.h"
 
@@ -121,6 +122,7 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   teak_table_definition definition = {name_in_engine, indexes.data(), indexes.size(), {bytes.data(), bytes.size()}};
   teak_status status = teak_table_create(engine, &definition);
   if (status != TEAK_OK) return failure(status);
+  query_cache_use::table_changed(name);
 
   if (form->found_next_number_field == nullptr || info->auto_increment_value <= 1) return 0;
   teak_table *table = nullptr;
@@ -138,6 +140,7 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
 static teak_status drop(const char *name) {
   statistics_store::forget(name);
   teak_status status = teak_table_drop(engine, NameInEngine(name));
+  query_cache_use::table_changed(name);
   // At its start the server drops all whose definitions are left in its directory for temporary files.
   return status == TEAK_INVALID_ARGUMENT ? TEAK_NO_SUCH_TABLE : status;
 }
@@ -157,6 +160,8 @@ int ha_teak::delete_table(const char *name) {
 int ha_teak::rename_table(const char *from, const char *to) {
   name_ = from;
   teak_status status = teak_table_rename(engine, NameInEngine(from), NameInEngine(to));
+  query_cache_use::table_changed(from);
+  query_cache_use::table_changed(to);
   if (status == TEAK_NO_SUCH_TABLE && is_renamed_before_crash(to)) return 0;
   return status == TEAK_OK ? 0 : failure(status);
 }
@@ -165,6 +170,7 @@ int ha_teak::truncate() {
   reset();
   statistics_store::forget(name_.c_str());
   teak_status status = teak_table_truncate(engine, NameInEngine(name_.c_str()));
+  query_cache_use::table_changed(name_.c_str());
   share_->forget_counters();
   return status == TEAK_OK ? 0 : failure(status);
 }

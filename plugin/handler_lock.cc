@@ -88,6 +88,7 @@ int ha_teak::external_lock(THD *thd, int type) {
 }
 
 int ha_teak::use(THD *thd, teak_lock_mode mode) {
+  query_cache_use::notice_use();
   session_ = session_of(thd);
   if (session_ == nullptr) return out_of_memory();
   // The server's mutex keeps the users of a sequence apart.

@@ -141,7 +141,9 @@ int ha_teak::begin_write() {
     if (new_.keys.size() < all) new_.resize(all);
     if (old_.keys.size() < all) old_.resize(all);
   }
-  teak_status status = session_->before_write(table_share->tmp_table != NO_TMP_TABLE);
+  const bool is_temporary = table_share->tmp_table != NO_TMP_TABLE;
+  if (query_cache_use::is_counting() && !is_temporary && !without_rollback()) session_->note_write(share_->query_cache_slot());
+  teak_status status = session_->before_write(is_temporary);
   return status == TEAK_OK ? 0 : failure(status);
 }
 

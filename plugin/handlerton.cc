@@ -180,6 +180,7 @@ int init(void *plugin) {
 int deinit(void *) {
   if (engine == nullptr) return 0;
   statistics_store::close();
+  query_cache_use::forget_all();
   teak_status status = teak_engine_close(engine);
   engine = nullptr;
   if (status != TEAK_OK) sql_print_error("TEAK: shutdown: %s", last_error_text().c_str());

@@ -27,6 +27,7 @@
 #include "log.h"
 #include "rowid_filter.h"
 #include "sql_alter.h"
+#include "sql_cache.h"
 #include "sql_plugin.h"
 #include "sql_table.h"
 #include "table.h"
@@ -51,6 +52,9 @@ inline bool in_transaction_of_many_statements(THD *thd) {
 inline bool logged_as_text(THD *thd) {
   return mysql_bin_log.is_open() && thd->variables.sql_log_bin && !thd->is_current_stmt_binlog_format_row();
 }
+
+/* Whether the server's query cache keeps results of anybody. */
+inline bool query_cache_in_use() { return !query_cache.is_disabled(); }
 
 /* 10.11 counts a plan's cost in page reads; pages of 16 KiB are what its constants were chosen for. From 11.0 on the cost
    model is another. */

@@ -31,7 +31,9 @@ Session::~Session() {
   detach_cursors();
   if (!last_lock_timeout_.empty()) set_session_last_lock_timeout(thd_, nullptr);
   // A prepared XA transaction outlives its connection.
+  if (is_prepared_) writes_.leave_to(prepared_as_);
   if (teak_transaction *transaction = release()) is_prepared_ ? teak_detach(transaction) : teak_rollback(transaction);
+  writes_.end();
 }
 
 teak_status Session::begin() {
@@ -132,8 +134,11 @@ int Session::prepare(bool all) {
   // Temporary tables are gone with the connection: then there is nothing to come back to.
   if (!writes_to_keep_) return 0;
   teak_transaction_set_waits_for_disk(transaction_, session_commit_sync(thd_));
-  teak_status status = teak_prepare(transaction_, XidBytes(*thd_->get_xid()).slice());
+  const XidBytes xid(*thd_->get_xid());
+  teak_status status = teak_prepare(transaction_, xid.slice());
   if (status != TEAK_OK) return raise(thd_, status, "PREPARE");
+  prepared_as_.clear();
+  if (writes_.any()) prepared_as_ = xid.text();
   is_prepared_ = true;
   return 0;
 }
@@ -163,13 +168,20 @@ int Session::commit(bool all) {
   const bool was_prepared = is_prepared_;
   is_prepared_ = false;
   teak_transaction *transaction = release();
-  if (transaction == nullptr) return 0;
+  if (transaction == nullptr) {
+    writes_.end();  // of what commit_ordered() has committed
+    return 0;
+  }
   teak_transaction_set_waits_for_disk(transaction, session_commit_sync(thd_));
   teak_status status = teak_commit(transaction);
-  if (status == TEAK_OK) return 0;
-  int error = raise(thd_, status, "COMMIT");
-  // What was prepared is decided: it stays so until it can be logged, at the latest by recovery.
-  was_prepared ? teak_detach(transaction) : teak_rollback(transaction);
+  int error = 0;
+  if (status != TEAK_OK) {
+    error = raise(thd_, status, "COMMIT");
+    // What was prepared is decided: it stays so until it can be logged, at the latest by recovery.
+    if (was_prepared) writes_.leave_to(prepared_as_);
+    was_prepared ? teak_detach(transaction) : teak_rollback(transaction);
+  }
+  writes_.end();
   return error;
 }
 
@@ -185,8 +197,13 @@ int Session::rollback(bool all) {
     return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK of a statement");
   }
   detach_cursors();
+  const bool was_prepared = is_prepared_;
   is_prepared_ = false;
+  // When its end cannot be logged, it stays prepared, and anybody may end it.
+  if (was_prepared) writes_.leave_to(prepared_as_);
   teak_status status = teak_rollback(release());
+  if (was_prepared && status == TEAK_OK) query_cache_use::ended_by_xid(prepared_as_);
+  writes_.end();
   return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK");
 }
 

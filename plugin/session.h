@@ -18,6 +18,7 @@
 
 #include "core.h"
 #include "cursor.h"
+#include "query_cache.h"
 
 namespace teak {
 
@@ -57,6 +58,8 @@ class Session {
   /* Before each write. Before the first of a statement of a longer transaction it sets the mark that the statement's rollback
      returns to. */
   teak_status before_write(bool is_temporary);
+  /* Before each write of a table whose results may be kept in the query cache. */
+  void note_write(query_cache_use::SlotNumber slot) { writes_.enter(slot); }
 
   /* The server's commit and rollback hooks. `all`: of the transaction, else of the statement. */
   int commit(bool all);
@@ -121,6 +124,8 @@ class Session {
   bool in_statement_ = false;
   bool has_statement_mark_ = false;
   bool is_prepared_ = false;
+  query_cache_use::Writes writes_;
+  std::string prepared_as_;      // while writes_ has any
   bool writes_to_keep_ = false;  // the transaction has written more than temporary tables
 };
 

@@ -31,6 +31,7 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, 
   std::unique_ptr<Share> share(new (std::nothrow) Share);
   if (share == nullptr) return HA_ERR_OUT_OF_MEM;
   share->name_ = name;
+  share->query_cache_slot_ = query_cache_use::slot_of(name);
   teak_status status = teak_table_open(engine, NameInEngine(name), &share->table_);
   if (status != TEAK_OK) {
     share->table_ = nullptr;

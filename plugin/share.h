@@ -23,6 +23,7 @@
 #include "cursor.h"
 #include "key_codec.h"
 #include "key_originals.h"
+#include "query_cache.h"
 #include "row_codec.h"
 #include "table_metadata.h"
 
@@ -94,6 +95,7 @@ class Share final : public Handler_share {
 
   teak_table *table() const { return table_; }
   const std::string &name() const { return name_; }
+  query_cache_use::SlotNumber query_cache_slot() const { return query_cache_slot_; }
 
   /* The row index is number 0 of the engine's; the secondary indexes follow in the server's order. */
   uint primary_key() const { return primary_key_; }
@@ -174,6 +176,7 @@ class Share final : public Handler_share {
 
   teak_table *table_ = nullptr;
   std::string name_;
+  query_cache_use::SlotNumber query_cache_slot_ = 0;
   std::shared_ptr<const KeyCodec> primary_;
   std::unique_ptr<RowCodec> rows_;
   RowHistory history_;

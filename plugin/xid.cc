@@ -12,6 +12,7 @@
 
 #include "errors.h"
 #include "handlerton.h"
+#include "query_cache.h"
 
 namespace teak {
 
@@ -58,8 +59,10 @@ void want(void *context, teak_slice bytes) {
 constexpr int XA_OK = 0, XAER_NOTA = -4, XAER_RMFAIL = -7;
 
 int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice)) {
-  switch (end(engine, XidBytes(xid).slice())) {
+  const XidBytes bytes(xid);
+  switch (end(engine, bytes.slice())) {
     case TEAK_OK:
+      query_cache_use::ended_by_xid(bytes.text());
       return XA_OK;
     case TEAK_NOT_FOUND:
       return XAER_NOTA;

@@ -11,6 +11,8 @@
 
 #include "server_version.h"
 
+#include <string>
+
 #include "core.h"
 
 namespace teak {
@@ -20,6 +22,7 @@ class XidBytes {
  public:
   explicit XidBytes(const XID &xid);
   teak_slice slice() const { return {bytes_, length_}; }
+  std::string text() const { return {reinterpret_cast<const char *>(bytes_), length_}; }
 
   /* The other way. False: these bytes are no XID. */
   static bool parse(teak_slice bytes, XID *xid);

@@ -9,6 +9,7 @@
 
 mod field;
 mod format;
+mod groups;
 mod log;
 mod reader;
 mod record;

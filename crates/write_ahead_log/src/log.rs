@@ -6,11 +6,13 @@
 //! the mutex. Group commit:
 //!
 //! 1. A committer whose record is not durable becomes the leader if there is
-//!    none, and takes everything pending, its followers' records included.
-//! 2. Otherwise it waits: with the current group when the leader took its
-//!    record to sync it, else with the next group.
-//! 3. A leader that is done wakes its whole group, and one of the next group to
-//!    lead it.
+//!    none and a sync may begin, and takes everything pending, its followers'
+//!    records included.
+//! 2. Otherwise it waits: with the group of the leader that took its record to
+//!    sync it, else with the next group.
+//! 3. A leader that has written its group leaves the file to the next one, which
+//!    may be synced beside it: see `groups.rs`. Done with the sync, it wakes its
+//!    whole group, and one of the next group to lead it.
 //!
 //! A full disk refuses records, not batches: see `room.rs`. Should a batch find
 //! no space all the same, it stays in memory and is written later; a committer
@@ -20,6 +22,7 @@
 //! because nobody can know what of it is on disk.
 
 use crate::format::SegmentHeader;
+use crate::groups::{GROUPS, Group, Groups, place};
 use crate::reader::{Scanned, Tail, scan};
 use crate::record::{RECORD_BYTES_MAX, Record, make_void};
 use crate::room::{Room, RoomPolicy, record_claim};
@@ -34,7 +37,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{Lsn, StorageError, StorageResult};
-use teak_disk::Disk;
+use teak_disk::{Disk, DiskFile};
 
 /// How a log is kept.
 #[derive(Clone, Copy, Debug)]
@@ -108,8 +111,8 @@ pub struct WriteAheadLog {
     writer: Mutex<Writer>,
     /// Stream position before which everything is durable.
     durable: AtomicU64,
-    /// Groups of committers wait in turn, by generation.
-    groups: [Condvar; 2],
+    /// Groups of committers wait here.
+    groups: [Condvar; GROUPS],
     /// Appenders wait here while both buffers are full, or there is no room.
     room: Condvar,
     /// The caller of `wait_for_pending` waits here.
@@ -135,12 +138,9 @@ struct State {
     room: Room,
     /// Whether a batch waits for space.
     batch_waits: bool,
-    /// Whether somebody leads.
+    /// Whether somebody leads: writes to the file, or syncs alone.
     leading: bool,
-    /// Counts leaders.
-    generation: u64,
-    /// What will be durable when the current leader is done.
-    group_end: u64,
+    groups: Groups,
     /// Whether somebody waits in `filling`.
     awaited: bool,
     /// The first failure.
@@ -272,14 +272,13 @@ impl WriteAheadLog {
                 room,
                 batch_waits: false,
                 leading: false,
-                generation: 0,
-                group_end: 0,
+                groups: Groups::default(),
                 awaited: false,
                 failed: None,
             }),
             writer: Mutex::new(writer),
             durable: AtomicU64::new(header.first_lsn),
-            groups: [Condvar::new(), Condvar::new()],
+            groups: Default::default(),
             room: Condvar::new(),
             filling: Condvar::new(),
             segments: Mutex::new(segments),
@@ -405,16 +404,18 @@ impl WriteAheadLog {
         let wanted = lsn.0.saturating_add(1).min(state.end());
         while self.durable.load(Acquire) < wanted {
             state.check()?;
-            if !state.leading {
+            let group = state.groups.group_of(wanted);
+            let is_next = group == state.groups.next();
+            if is_next && !state.leading && state.groups.may_sync() {
                 match self.lead(state, true, 0) {
                     // What is behind the wanted record found no space.
                     Err(error) if self.durable.load(Acquire) < wanted => return Err(error),
                     _ => continue,
                 }
             }
-            let ahead = u64::from(wanted > state.group_end);
-            let group = self.group(state.generation + ahead);
-            group.wait(state);
+            state.groups.wait(group, true);
+            self.group(group).wait(state);
+            state.groups.wait(group, false);
         }
         Ok(())
     }
@@ -428,7 +429,7 @@ impl WriteAheadLog {
         let mut state = self.state.lock();
         state.check()?;
         while state.leading {
-            self.group(state.generation).wait(&mut state);
+            self.room.wait(&mut state);
             state.check()?;
         }
         if !state.has_work() {
@@ -502,7 +503,7 @@ impl WriteAheadLog {
     /// Leads one group: writes everything pending and, when `sync` is set,
     /// makes it durable; sees to it that there is room for `least` bytes behind
     /// it. A batch that waits for space goes first, alone. The state is unlocked
-    /// meanwhile. Nobody leads when this is called, nor, after an error, when it
+    /// meanwhile. Nobody leads when this is called, nor, after `NoSpace`, when it
     /// returns.
     fn lead(&self, state: &mut MutexGuard<'_, State>, sync: bool, least: u64) -> StorageResult<()> {
         assert!(!state.leading, "two leaders of one log");
@@ -513,31 +514,50 @@ impl WriteAheadLog {
             writer.claim = state.room.begin_batch();
         }
         state.leading = true;
-        state.generation += 1;
-        state.group_end = if sync {
-            writer.taken()
-        } else {
-            writer.durable()
-        };
+        let group = sync.then(|| state.groups.begin(writer.taken()));
         self.room.notify_all();
         let mut leader = Leader {
             log: self,
             state,
+            group,
+            leads: true,
+            durable: self.durable.load(Acquire),
             outcome: None,
         };
-        leader.outcome = Some(MutexGuard::unlocked(leader.state, || {
-            let written = self.write_out(&mut writer, sync, least);
-            written.map_err(|error| (writer.path(), error))
-        }));
+        let written = MutexGuard::unlocked(leader.state, || {
+            writer.learn_durable(self.durable.load(Acquire));
+            self.write_out(&mut writer, least)
+        });
         let (room, waiting) = (writer.room(), writer.claim);
         leader.state.room.end_batch(room, waiting);
         leader.state.batch_waits = !writer.raw.is_empty();
-        drop(writer);
+        let path = writer.path();
+        // What was written before a batch that found no space is synced too.
+        let synced = match group {
+            Some(group) if !matches!(written, Err(WriteError::Broken(_))) => {
+                // Nobody else may lead until a batch without space is taken back.
+                let beside = written.is_ok().then(|| writer.sync_handle(group.handle));
+                match beside.flatten() {
+                    Some(file) => {
+                        let end = writer.end();
+                        drop(writer);
+                        leader.sync_beside(group, &*file, end)
+                    }
+                    None => MutexGuard::unlocked(leader.state, || {
+                        let synced = writer.sync(&self.counters);
+                        self.durable.fetch_max(writer.durable(), Release);
+                        synced
+                    }),
+                }
+            }
+            _ => Ok(()),
+        };
+        leader.outcome = Some(synced.and(written).map_err(|error| (path, error)));
         leader.finish()
     }
 
-    /// The leader's work on the file.
-    fn write_out(&self, writer: &mut Writer, sync: bool, least: u64) -> Result<(), WriteError> {
+    /// The leader's work on the file, but for the sync.
+    fn write_out(&self, writer: &mut Writer, least: u64) -> Result<(), WriteError> {
         let written = writer.write(&self.counters);
         {
             let mut segments = self.segments.lock();
@@ -552,27 +572,26 @@ impl WriteAheadLog {
                 segment.bytes = writer.offset();
             }
         }
-        let written = written.and_then(|()| {
+        // A new segment comes behind one that is durable.
+        self.durable.fetch_max(writer.durable(), Release);
+        written.and_then(|()| {
             match writer.reserve(least, self.policy.wanted_bytes) {
                 // Nobody waits for it: whoever needs it is told.
                 Err(error) if least > 0 => Err(WriteError::Full(error)),
                 _ => Ok(()),
             }
-        });
-        // What was written before a batch that found no space is synced too.
-        if sync && !matches!(written, Err(WriteError::Broken(_))) {
-            writer.sync(&self.counters)?;
-        }
-        self.durable.store(writer.durable(), Release);
-        written
+        })
     }
 
-    fn group(&self, generation: u64) -> &Condvar {
-        let [even, odd] = &self.groups;
-        if generation.is_multiple_of(2) {
-            even
-        } else {
-            odd
+    #[allow(clippy::indexing_slicing, reason = "a place is below GROUPS")]
+    fn group(&self, number: u64) -> &Condvar {
+        &self.groups[place(number)]
+    }
+
+    /// Wakes one of those who wait for a leader, if there may be one.
+    fn wake_next(&self, state: &State) {
+        if !state.leading && state.groups.may_sync() && state.groups.is_awaited() {
+            self.group(state.groups.next()).notify_one();
         }
     }
 }
@@ -582,10 +601,42 @@ impl WriteAheadLog {
 struct Leader<'l, 'g, 's> {
     log: &'l WriteAheadLog,
     state: &'s mut MutexGuard<'g, State>,
+    /// The group that is made durable, if one is.
+    group: Option<Group>,
+    /// Whether it leads still, and does not merely sync beside others.
+    leads: bool,
+    /// What was durable before.
+    durable: u64,
     outcome: Option<Result<(), (PathBuf, WriteError)>>,
 }
 
 impl Leader<'_, '_, '_> {
+    /// Syncs what is written, up to `end`, while others write.
+    fn sync_beside(
+        &mut self,
+        group: Group,
+        file: &dyn DiskFile,
+        end: u64,
+    ) -> Result<(), WriteError> {
+        let log = self.log;
+        self.leads = false;
+        self.state.leading = false;
+        self.state.groups.begin_sync(group);
+        log.room.notify_all();
+        log.wake_next(self.state);
+        if log.durable.load(Acquire) >= end {
+            return Ok(());
+        }
+        let synced = MutexGuard::unlocked(self.state, || file.sync());
+        // After another's failure nobody can know what is on disk.
+        synced
+            .and_then(|()| self.state.check())
+            .map_err(WriteError::Broken)?;
+        log.counters.syncs.fetch_add(1, Relaxed);
+        log.durable.fetch_max(end, Release);
+        Ok(())
+    }
+
     fn finish(self) -> StorageResult<()> {
         match &self.outcome {
             Some(Err((_, WriteError::Full(error) | WriteError::Broken(error)))) => {
@@ -598,29 +649,41 @@ impl Leader<'_, '_, '_> {
 
 impl Drop for Leader<'_, '_, '_> {
     fn drop(&mut self) {
-        let generation = self.state.generation;
-        self.state.leading = false;
+        let log = self.log;
+        if self.leads {
+            self.state.leading = false;
+        }
         let failure = match self.outcome.take() {
             // Whoever needs the space asks for it anew, and is told.
             Some(Ok(()) | Err((_, WriteError::Full(_)))) => None,
             Some(Err((path, WriteError::Broken(error)))) => Some((path, error.to_string())),
-            None => Some((self.log.directory.clone(), "the writer panicked".into())),
+            None => Some((log.directory.clone(), "the writer panicked".into())),
         };
-        match failure {
-            None => {
-                // The next leader first: the others follow him one by one through the lock.
-                self.log.group(generation + 1).notify_one();
-                self.log.group(generation).notify_all();
-                // Appenders that found no room have some, or lead now.
-                self.log.room.notify_all();
+        // The next leader first: the others follow him one by one through the lock.
+        match self.group {
+            Some(group) => {
+                let over = self.state.groups.end(group);
+                log.wake_next(self.state);
+                over.for_each(|number| {
+                    log.group(number).notify_all();
+                });
             }
-            Some((path, reason)) => {
+            // A new segment has made durable what somebody may wait for.
+            None if log.durable.load(Acquire) > self.durable => {
+                log.group(self.state.groups.next()).notify_all();
+            }
+            None => log.wake_next(self.state),
+        }
+        // Appenders that found no room have some, or lead now.
+        log.room.notify_all();
+        if let Some((path, reason)) = failure {
+            if self.state.failed.is_none() {
                 self.state.failed = Some(Failure { path, reason });
-                self.log.group(generation).notify_all();
-                self.log.group(generation + 1).notify_all();
-                self.log.room.notify_all();
-                self.log.filling.notify_all();
             }
+            log.groups.iter().for_each(|group| {
+                group.notify_all();
+            });
+            log.filling.notify_all();
         }
     }
 }

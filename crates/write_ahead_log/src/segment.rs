@@ -1,6 +1,7 @@
 //! Segment files by name: listing, creating, opening and removing them.
 
 use crate::format::{HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::groups::SYNCS_MAX;
 use crate::writer::WriteError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +37,10 @@ pub(crate) fn list_segments(disk: &dyn Disk, directory: &Path) -> StorageResult<
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) file: Arc<dyn DiskFile>,
+    /// The same file opened anew, for syncs beside each other and beside the
+    /// writer: a system tells each handle once that a write failed. None where
+    /// it could not be opened.
+    pub(crate) sync_handles: Option<[Arc<dyn DiskFile>; SYNCS_MAX]>,
     pub(crate) header: SegmentHeader,
     /// The header's checksum.
     pub(crate) seed: u64,
@@ -77,7 +82,15 @@ impl Segment {
         file.sync()
             .and_then(|()| disk.sync_directory(directory))
             .map_err(WriteError::Broken)?;
-        Ok(Segment { file, header, seed })
+        let sync_handles = disk
+            .open(&path)
+            .and_then(|one| Ok([one, disk.open(&path)?]));
+        Ok(Segment {
+            file,
+            sync_handles: sync_handles.ok(),
+            header,
+            seed,
+        })
     }
 
     /// Opens a segment. `None` when the file is no longer than a header and
@@ -119,6 +132,11 @@ impl Segment {
         if instance.is_some_and(|instance| instance != header.instance) {
             return refuse("the segment belongs to the log of another instance");
         }
-        Ok(Some(Segment { file, header, seed }))
+        Ok(Some(Segment {
+            file,
+            sync_handles: None,
+            header,
+            seed,
+        }))
     }
 }

@@ -1,6 +1,6 @@
 //! The file end of the log: compresses a batch, writes it to the current
-//! segment, syncs, and begins the next segment when one is full. Used by one
-//! thread at a time; who that is, `log.rs` decides.
+//! segment, and begins the next segment when one is full. Used by one thread at
+//! a time; who that is, `log.rs` decides, as well as who syncs what is written.
 
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::log::Counters;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use teak_base::{Codec, StorageError, StorageResult};
-use teak_disk::Disk;
+use teak_disk::{Disk, DiskFile};
 
 /// A buffer that a large record made larger than this is given back.
 const BUFFER_KEPT_BYTES: usize = 24 << 20;
@@ -68,7 +68,7 @@ pub(crate) struct Writer {
     zeroed: u64,
     /// Stream position after the last batch written.
     end: u64,
-    /// Stream position before which everything is durable.
+    /// Stream position before which everything is durable, or an earlier one.
     durable: u64,
     /// Checksum of the last batch or segment header.
     chain: u64,
@@ -194,6 +194,22 @@ impl Writer {
         }
     }
 
+    /// Stream position after the last batch written.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// What is durable, learnt from who synced.
+    pub(crate) fn learn_durable(&mut self, durable: u64) {
+        self.durable = self.durable.max(durable);
+    }
+
+    /// A handle of the file for a sync beside others, if there are such.
+    pub(crate) fn sync_handle(&self, number: usize) -> Option<Arc<dyn DiskFile>> {
+        let handles = self.segment.sync_handles.as_ref()?;
+        handles.get(number).cloned()
+    }
+
     /// Makes everything written durable.
     pub(crate) fn sync(&mut self, counters: &Counters) -> Result<(), WriteError> {
         if self.durable == self.end {
@@ -280,7 +296,7 @@ impl Writer {
         self.offset
     }
 
-    /// Stream position before which everything is durable.
+    /// Stream position before which everything is known to be durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable
     }

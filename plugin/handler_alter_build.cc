@@ -20,6 +20,7 @@
 #include "ha_teak.h"
 #include "handler_alter.h"
 #include "handlerton.h"
+#include "query_cache.h"
 #include "variables.h"
 
 namespace teak {
@@ -256,7 +257,10 @@ bool ha_teak::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *alt
   }
   (void)altered;
   teak_status status = teak_alterations_commit(alterations.data(), plans.data(), plans.size());
-  for (AlterContext *context : contexts) context->end();
+  for (AlterContext *context : contexts) {
+    query_cache_use::table_changed(context->handler->name_.c_str());
+    context->end();
+  }
   return status == TEAK_OK ? false : raise_error(failure(status));
 }
 

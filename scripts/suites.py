@@ -127,7 +127,7 @@ def run_suite(run: Run, tree: Path, suite: str, patterns: list[str], options: ar
                "--nocheck-testcases", "--mysqld=--plugin-maturity=experimental", "--mysqld=--plugin-load-add=ha_teak",
                "--mysqld=--loose-teak-cache-size=256M", f"--mysqld=--default-storage-engine={run.engine}", "--mysqld=--innodb",
                f"--suite={','.join(suites)}"]
-    if left_out := suites_tree.about_innodb(suite):
+    if left_out := suites_tree.left_out(suite):
         command.append(f"--skip-test=^({'|'.join(map(re.escape, left_out))})$")
     expression = expressions(patterns)
     if tests:
@@ -192,6 +192,9 @@ def report(reference: Run, again: Run, subject: Run, listed: dict[str, str]) -> 
             continue
         if suites_tree.is_about_innodb(test.partition(",")[0]):
             counts["about InnoDB"] += 1
+            continue
+        if suites_tree.is_of_other_engines(test.partition(",")[0]):
+            counts["of other engines"] += 1
             continue
         kind, difference = judge(test, reference, again, subject)
         if difference:

@@ -67,7 +67,7 @@ def explained(left: list[str], right: list[str], again: list[str] | None, record
 def recorded_result(test: str) -> bytes | None:
     """What the server's tests come with for a test, whatever the combination."""
     suite, _, name = test.partition(",")[0].partition(".")
-    for folder in (suite, f"suite/{suite}"):
+    for folder in (suite, f"suite/{suite}", f"plugin/{suite}/{suite}"):
         for place in (SYSTEM / folder / f"{name}.result", SYSTEM / folder / "r" / f"{name}.result"):
             if place.exists():
                 return place.read_bytes()

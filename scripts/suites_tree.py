@@ -12,16 +12,20 @@ from pathlib import Path
 
 import suites_cut
 import suites_own
+import suites_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build"
 # Two runs at a time need two places.
 OUT = Path(os.environ.get("SUITES_DIR", BUILD / "suites"))
 CUT = OUT / "cut"  # the tests that something was cut out of
-SYSTEM = Path("/usr/share/mysql/mysql-test")
+SYSTEM = suites_tables.SYSTEM
 
-SUITES = ["storage_engine", "engines/iuds", "engines/funcs", "parts", "versioning", "period", "gcol", "vcol",
-          "sql_sequence", "main"]
+SUITES = ["storage_engine", "engines/iuds", "engines/funcs", "parts", "versioning", "period", "gcol", "vcol", "sql_sequence",
+          "compat/maxdb", "compat/mssql", "compat/oracle", "funcs_1", "funcs_2", "handler", "jp", "json", "optimizer_unfixed_bugs",
+          "stress", "sys_vars", "type_inet", "type_uuid", "main"]
+# Tests of plugins that the server is built with.
+PLUGINS = ["type_inet", "type_uuid"]
 # Run when they are named: of these the tests that ask for InnoDB; the others are about the binary log, whatever the engine.
 REPLICATION = ["rpl", "binlog"]
 NOT_HERE = re.compile(r"have_debug|debug_sync|big_test")
@@ -39,12 +43,20 @@ MAIN = re.compile(
     r"secondary|selectivity|sequence|signal|single|stat_tables|statistics|statement-expr|strict|str_to|strings|subst|sum_|"
     r"table_|table_value|temporal|timezone|tmp|trans|unique|unsafe|upgrade|user_var|variables|warnings|adddate|alias|"
     r"almost|analyze|ansi|assign|bulk|bench|brackets|bug|chained|commit|compound|cond|count|create|custom|deadlock|ddl|"
-    r"endspace|enforce|except|execution|flush|get|implicit|information_schema|innodb_|savepoint|xa|foreign|show_)")
+    r"endspace|enforce|except|execution|flush|get|implicit|information_schema|innodb_|savepoint|xa|foreign|show|"
+    r"backup_(interaction|lock|stages)|cache_temporal|client|compress|cset_|deprecated|dyncol|events_|function_defaults|gcc296|"
+    r"gis|json_|kill|lowercase_|mdev|mysql(check|dump|show)|mysql_(cp932|binary)|name_const|old-mode|outfile|pool_of_threads|"
+    r"progress|quick_select|read_|reopen|schema|set_|simultaneous|skip_log_bin|sql_|stack$|status|synchronization|tablelock|"
+    r"tablespace|timeout|udf|userstat|xml)")
 MAIN_NOT = re.compile(
-    r"(myisam|aria|archive|csv|blackhole|federated|ssl|merge$|_merge-|locale|debug|grant|roles|"
-    r"cache_innodb|innodb_mysql_lock2$|bootstrap|upgrade_|partition_open_files|win_big|_big|-big|profiling|plugin|"
-    r"query_cache|timezone[^_]*$|flush_ssl|shutdown|information_schema_(prepare|stats)|"
+    r"(myisam|(?<![vm])aria|archive|csv|blackhole|federated|ssl|(?<!index_)merge$|_merge-|locale|debug|grant|roles|"
+    r"cache_innodb|cache_notembedded|innodb_mysql_lock2$|bootstrap|upgrade_|partition_open_files|_big(?!5)|-big|profiling|plugin|"
+    r"query_cache|qcache|flush_ssl|shutdown|information_schema_(prepare|stats)|mysqldump-(header|max|system|timing)|events_slowlog|"
     r"select_host_cache|show_bad|password|user_limits)")
+# Tests of `sys_vars` about settings that statements, tables and transactions follow.
+SYS_VARS = re.compile(r"^(\w+_func\d?|explicit_defaults_for_timestamp_\w+|secure_timestamp_(no|super|yes)|max_statement_time_basic|old_mode_basic)$")
+SYS_VARS_NOT = re.compile(r"^(innodb_|myisam_|query_cache_|key_buffer_|delay_key_|delayed_|ft_|rpl_|log_|general_log_|slow_query_log_|"
+                          r"concurrent_insert_|interactive_timeout_)")
 
 COPIED = {".test", ".inc", ".opt", ".cnf", ".combinations", ".pm", ".sh", ".def", ".sql", ".pl"}
 
@@ -145,28 +157,49 @@ def make(engine: str) -> Path:
             link(entry, tests / "suite" / entry.name)
     overlays = {"innodb": SYSTEM / "plugin/innobase", "teak": ROOT / "mtr/overlay/teak"}
     copy(overlays[engine], tests / "plugin" / engine, engine)
+    for plugin in PLUGINS:
+        changed |= copy(SYSTEM / "plugin" / plugin, tests / "plugin" / plugin, engine)
     runnable_again(tests / "suite/storage_engine")
     runnable_again(tests / "plugin" / engine)
     CUT.write_text("\n".join(suites_cut.touched(tests, changed)) + "\n")
     return tree
 
 
+def folder_of(suite: str) -> Path:
+    """Where the server's tests have a suite."""
+    return SYSTEM / (suite if suite == "main" else f"plugin/{suite}/{suite}" if suite in PLUGINS else f"suite/{suite}")
+
+
+def place_of(test: str) -> Path | None:
+    """The file of a test, SUITE.NAME."""
+    suite, _, name = test.partition(".")
+    places = [folder / f"{name}.test" for folder in (folder_of(suite), folder_of(suite) / "t")]
+    return next((place for place in places if place.exists()), None)
+
+
 @functools.cache
 def is_about_innodb(test: str) -> bool:
     """Whether a test, SUITE.NAME, is about what is InnoDB's own (suites_own.py)."""
-    suite, _, name = test.partition(".")
-    for folder in (suite, f"suite/{suite}", f"suite/{suite}/t"):
-        place = SYSTEM / folder / f"{name}.test"
-        if place.exists():
-            options = place.with_suffix(".opt")
-            return suites_own.is_about(place.read_text("latin-1"), options.read_text("latin-1") if options.exists() else "")
-    return False
+    if (place := place_of(test)) is None:
+        return False
+    options = place.with_suffix(".opt")
+    return suites_own.is_about(place.read_text("latin-1"), options.read_text("latin-1") if options.exists() else "")
 
 
-def about_innodb(suite: str) -> list[str]:
-    """The names of such tests of a suite."""
-    folder = SYSTEM / suite if suite == "main" else SYSTEM / "suite" / suite
-    return sorted(path.stem for path in folder.rglob("*.test") if is_about_innodb(f"{suite}.{path.stem}"))
+@functools.cache
+def is_of_other_engines(test: str) -> bool:
+    """Whether a test, SUITE.NAME, makes no table of the engine under test (suites_tables.py). Those of storage_engine are written for
+    any engine, and replication's are chosen by what they ask for."""
+    suite = test.partition(".")[0]
+    if suite.startswith("storage_engine") or suite in REPLICATION or (place := place_of(test)) is None:
+        return False
+    return not suites_tables.makes_tables(place, folder_of(suite))
+
+
+def left_out(suite: str) -> list[str]:
+    """The names of the tests of a suite that are not counted."""
+    names = {path.stem for path in folder_of(suite).rglob("*.test")}
+    return sorted(name for name in names if is_about_innodb(f"{suite}.{name}") or is_of_other_engines(f"{suite}.{name}"))
 
 
 def tests_of(suite: str, engine: str) -> tuple[list[str], list[str]]:
@@ -176,7 +209,8 @@ def tests_of(suite: str, engine: str) -> tuple[list[str], list[str]]:
     if suite in REPLICATION:
         texts = {path.stem: path.read_text(errors="replace") for path in sorted((SYSTEM / f"suite/{suite}/t").glob("*.test"))}
         return [suite], [f"{suite}.{name}" for name, text in texts.items() if "have_innodb.inc" in text and not NOT_HERE.search(text)]
-    if suite != "main":
+    if suite not in ("main", "sys_vars"):
         return [suite], []
-    names = sorted(path.stem for path in (SYSTEM / "main").glob("*.test"))
-    return ["main"], [f"main.{name}" for name in names if MAIN.match(name) and not MAIN_NOT.search(name)]
+    wanted, unwanted = (MAIN, MAIN_NOT) if suite == "main" else (SYS_VARS, SYS_VARS_NOT)
+    names = sorted(path.stem for path in folder_of(suite).rglob("*.test"))
+    return [suite], [f"{suite}.{name}" for name in names if wanted.match(name) and not unwanted.search(name)]

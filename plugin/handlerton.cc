@@ -81,6 +81,12 @@ int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
   return session->rollback_to_savepoint(mark);
 }
 
+/* Whether others may change or drop the tables that were read since: what the transaction has locked or written stays guarded. */
+bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
+  Session *session = Session::find(thd);
+  return session != nullptr && !session->holds_locks();
+}
+
 int savepoint_release(handlerton *, THD *, void *) { return 0; }
 
 int start_consistent_snapshot(handlerton *, THD *thd) {
@@ -165,6 +171,7 @@ int init(void *plugin) {
   hton->savepoint_offset = sizeof(uint64_t);
   hton->savepoint_set = savepoint_set;
   hton->savepoint_rollback = savepoint_rollback;
+  hton->savepoint_rollback_can_release_mdl = savepoint_rollback_can_release_mdl;
   hton->savepoint_release = savepoint_release;
   hton->start_consistent_snapshot = start_consistent_snapshot;
   hton->close_connection = close_connection;

@@ -75,6 +75,7 @@ class Session {
 
   int set_savepoint(uint64_t *mark);
   int rollback_to_savepoint(uint64_t mark);
+  bool holds_locks() const { return transaction_ != nullptr && teak_transaction_holds_locks(transaction_); }
 
   /* KILL, from any thread. */
   void interrupt();

@@ -658,6 +658,9 @@ void teak_interrupt(struct teak_transaction *transaction);
 // Whether any write of the transaction counts (was not rolled back).
 bool teak_transaction_has_writes(const struct teak_transaction *transaction);
 
+// Whether others may have to wait for the transaction: it has locked rows or ranges, or has writes that count.
+bool teak_transaction_holds_locks(const struct teak_transaction *transaction);
+
 // Whether entries of secondary indexes that the transaction's snapshot sees must be compared with their rows: it may have
 // written rows whose newest versions were later than its snapshot.
 bool teak_transaction_is_past_snapshot(const struct teak_transaction *transaction);

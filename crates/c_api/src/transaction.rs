@@ -316,6 +316,20 @@ pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_tr
     has
 }
 
+/// Whether others may have to wait for the transaction: it has locked rows or ranges, or has writes that count.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_holds_locks(
+    transaction: *const teak_transaction,
+) -> bool {
+    let mut holds = true;
+    call(|| {
+        // SAFETY: a handle, used by its owner.
+        holds = unsafe { reference(transaction, "transaction")?.owned() }.holds_locks();
+        Ok(TEAK_OK)
+    });
+    holds
+}
+
 /// Whether entries of secondary indexes that the transaction's snapshot sees must be compared with their rows: it may have
 /// written rows whose newest versions were later than its snapshot.
 #[unsafe(no_mangle)]

@@ -251,6 +251,12 @@ impl EngineTransaction {
         self.core.as_ref().map_or(0, Transaction::locks_held)
     }
 
+    /// Whether others may have to wait for it.
+    #[must_use]
+    pub fn holds_locks(&self) -> bool {
+        self.core.as_ref().is_some_and(Transaction::holds_locks)
+    }
+
     /// Whether an interrupt is pending.
     ///
     /// # Errors

@@ -475,6 +475,22 @@ fn a_lock_taken_before_a_savepoint_outlives_its_rollback() {
 }
 
 #[test]
+fn rollback_to_a_savepoint_leaves_a_reader_without_locks_and_others_with_theirs() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let mut transaction = begin(&engine);
+    let mark = transaction.savepoint().unwrap();
+    assert_eq!(see(&mut transaction, &table), pairs(&[("a", "1")]));
+    insert(&mut transaction, &table, "b", "1").unwrap();
+    assert!(transaction.holds_locks());
+    transaction.rollback_to_savepoint(mark).unwrap();
+    assert!(!transaction.holds_locks());
+    try_scan(&mut transaction, &table, 0, ReadMode::Exclusive).unwrap();
+    transaction.rollback_to_savepoint(mark).unwrap();
+    assert!(transaction.holds_locks());
+}
+
+#[test]
 fn a_row_locked_and_then_deleted_by_oneself_is_gone() {
     let (engine, table) = fresh();
     commit(&engine, |t| insert(t, &table, "k", "1").unwrap());

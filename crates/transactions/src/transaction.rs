@@ -168,6 +168,16 @@ impl Transaction {
         self.held.len()
     }
 
+    /// Whether others may have to wait for it: it has locked rows or ranges, or
+    /// has writes that count, which lock their rows.
+    #[must_use]
+    pub fn holds_locks(&self) -> bool {
+        self.has_writes()
+            || !self.held.is_empty()
+            || !self.row_ranges.is_empty()
+            || !self.marked.is_empty()
+    }
+
     pub(crate) fn note_index(&mut self, index: &Arc<RangeLocks>) {
         let is_last = self.locked_in.last();
         if is_last.is_some_and(|last| Arc::ptr_eq(last, index))

@@ -19,6 +19,8 @@ PLAN = re.compile(r"^id\tselect_type\ttable\t")
 PLAN_FIGURES = {"rows", "filtered", "r_rows", "r_filtered"}
 VERTICAL = re.compile(r"^ *(rows|filtered): [0-9.]+$")
 JSON = re.compile(r'"(\w*rows\w*|filtered|\w*cost\w*|selectivity\w*|r_[a-z_]+)": [0-9.]+(?:e[-+]?[0-9]+)?')
+# mariadb-dump --xml.
+XML = re.compile(r'\b(Rows|Avg_row_length|(?:Max_data|Data|Index)_length|Data_free|Cardinality)="\d*"')
 # SHOW INDEX, SHOW TABLE STATUS, INFORMATION_SCHEMA.
 FIGURES = {"cardinality", "data_length", "index_length", "avg_row_length", "max_data_length", "data_free", "table_rows"}
 STATUS_FIGURES = FIGURES | {"rows"}
@@ -40,6 +42,8 @@ PLAN_AS_JSON = re.compile(r"EXPLAIN$|ANALYZE$|JS$|QUERY\tTRACE|.*\bjson_(?:detai
 REWRITTEN = "Note\t1003\t"
 # A trace of the optimiser's follows its query on the same line.
 TRACE, TRACE_ENDS = "QUERY\tTRACE\tMISSING", re.compile(r"\t\d+\t[01]$")
+# A thread of the server's writes these to the binary log in its own time.
+CHECKPOINT = re.compile(r"^[^\t]+\t#\tBinlog_checkpoint\t")
 # Each engine has files of its own for a table's data: that there are any is compared. Long names are shortened to what a file may have.
 DATA = re.compile(r"^(\S+?)\.(?:[^\s.]+-[0-9a-f]{8}\.ENGINE|ibd)$", re.IGNORECASE)
 NAME_CHARACTERS = 200
@@ -73,7 +77,8 @@ def figures_of(heading: list[str]) -> list[int]:
 def without_ways(text: list[str]) -> list[str]:
     """The same without how and when it was done."""
     whole = WRONG_REFUSAL.sub("", "\n".join(text))
-    return CLOCK.sub(of_these_days, COPIED.sub(r"\1\2#", REFUSED.sub(r"\1=\2 is not supported", whole))).split("\n")
+    text = CLOCK.sub(of_these_days, COPIED.sub(r"\1\2#", REFUSED.sub(r"\1=\2 is not supported", whole))).split("\n")
+    return [line for line in text if not CHECKPOINT.match(line)]
 
 
 def without_estimates(text: list[str]) -> list[str]:
@@ -90,7 +95,7 @@ def without_estimates(text: list[str]) -> list[str]:
             line = "\t".join(fields)
         else:
             columns = []
-            line = line.split(":")[0] + ": #" if VERTICAL.match(line) else JSON.sub(r'"\1": #', line)
+            line = line.split(":")[0] + ": #" if VERTICAL.match(line) else XML.sub(r'\1="#"', JSON.sub(r'"\1": #', line))
         result.append(line)
     return result
 

@@ -111,6 +111,8 @@ int ha_teak::extra(enum ha_extra_function operation) {
 
 int ha_teak::reset() {
   constexpr size_t KEEP_BYTES = 1 << 20;
+  if (wrote_) share_->set_written_at(time(nullptr));
+  wrote_ = false;
   multi_range_.dsmrr_close();
   scan_.close();
   rows_.close();

@@ -262,6 +262,7 @@ class ha_teak final : public handler {
   teak_lock_mode least_lock_mode_ = TEAK_LOCK_NONE;  // of a clone: its original's
   bool skip_locked_ = false;                         // SKIP LOCKED
   bool semi_consistent_ = false;                     // an UPDATE waits for no row that it may not want
+  bool wrote_ = false;                               // the statement has
   bool decides_writes_ = false;        // what is read of the table decides what the statement writes
   bool clone_decides_writes_ = false;  // of a clone: its original's
   bool keeps_rows_ = false;           // what is read stays as it is, for the statement's replay

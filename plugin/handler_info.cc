@@ -45,6 +45,7 @@ int ha_teak::info(uint what) {
     fn_format(frm, table_share->normalized_path.str, "", reg_ext, MY_UNPACK_FILENAME | MY_APPEND_EXT);
     if (::stat(frm, &about) == 0) stats.create_time = about.st_ctime;
   }
+  if (what & HA_STATUS_TIME) stats.update_time = share_->written_at();
   if (what & HA_STATUS_AUTO) {
     ulonglong next = 0;
     if (table->found_next_number_field != nullptr && table_share->next_number_keypart == 0) {

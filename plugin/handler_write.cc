@@ -141,6 +141,7 @@ int ha_teak::begin_write() {
     if (new_.keys.size() < all) new_.resize(all);
     if (old_.keys.size() < all) old_.resize(all);
   }
+  wrote_ = true;
   const bool is_temporary = table_share->tmp_table != NO_TMP_TABLE;
   if (query_cache_use::is_counting() && !is_temporary && !without_rollback()) session_->note_write(share_->query_cache_slot());
   teak_status status = session_->before_write(is_temporary);

@@ -148,6 +148,10 @@ class Share final : public Handler_share {
   /* After TRUNCATE both begin anew. */
   void forget_counters();
 
+  /* When the last statement that wrote ended, in seconds since 1970; 0: none has since the table was opened. */
+  time_t written_at() const { return written_at_.load(std::memory_order_relaxed); }
+  void set_written_at(time_t when) { written_at_.store(when, std::memory_order_relaxed); }
+
   /* ---- statistics ---- */
 
   /* Rows with equal values in the leading parts of each key, as the server's rec_per_key has them: one figure per part. */
@@ -196,6 +200,7 @@ class Share final : public Handler_share {
   std::mutex row_id_mutex_;
   uint64_t row_id_next_ = 0, row_id_end_ = 0;
 
+  std::atomic<time_t> written_at_{0};
   uint64_t id_ = 0;  // of the engine's table
   std::mutex statistics_mutex_;
   bool asked_store_ = false;

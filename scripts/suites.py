@@ -36,7 +36,7 @@ from suites_tree import BUILD, OUT, ROOT
 
 ACCEPTED = ROOT / "mtr/suites_accepted.txt"
 QUICK = ["storage_engine.%", "engines/iuds.insert%", "main.insert%", "main.null%", "main.type_d%", "main.key%",
-         "main.auto_increment%", "main.partition_mgm", "main.alter_table", "period.%"]
+         "main.auto_increment%", "main.partition_mgm", "main.alter_table", "period.%", "handler.%", "json.%"]
 KNOWN = suites_tree.SUITES + suites_tree.REPLICATION
 EQUAL = ("same", "estimates", "unsteady", "recorded")
 # A reason that begins so accepts nothing else: other plans, and without ORDER BY another order of the same lines.

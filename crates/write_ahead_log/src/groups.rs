@@ -6,8 +6,9 @@
 //! wait for the first one's to end. A sync makes everything durable that was
 //! written when it began, so when one ends the older ones are as good as over.
 //!
-//! A large group has nobody beside it: who comes while it is synced gathers to
-//! a large group again, which costs less processor time for each committer.
+//! Where many commit, groups are large, and one at a time is synced: who comes
+//! meanwhile gathers to a large group again, which costs less processor time
+//! for each committer than more syncs do.
 
 /// Groups that are told apart: one gathered, one written, two synced.
 pub(crate) const GROUPS: usize = 4;
@@ -15,8 +16,13 @@ pub(crate) const GROUPS: usize = 4;
 /// Syncs that go on at once.
 pub(crate) const SYNCS_MAX: usize = 2;
 
-/// Committers of a group beside which another may be synced.
+/// Committers of a group, on the average, up to which two are synced at once.
 const SMALL_GROUP: u32 = 2;
+
+/// Parts of a committer in which the average is kept, and how many groups it
+/// goes back, about.
+const PARTS: u32 = 16;
+const GROUPS_AVERAGED: u32 = 8;
 
 /// A group on its way to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +30,6 @@ pub(crate) struct Group {
     pub(crate) number: u64,
     /// Stream position before which everything is durable with it.
     pub(crate) end: u64,
-    members: u32,
     /// Which handle of the file it is synced through.
     pub(crate) handle: usize,
 }
@@ -38,6 +43,8 @@ pub(crate) struct Groups {
     syncing: Vec<Group>,
     /// Who waits, by group.
     waiting: [u32; GROUPS],
+    /// Committers of a group, on the average of the last ones, in parts.
+    average: u32,
 }
 
 /// Where the waiters of a group are found.
@@ -62,7 +69,7 @@ impl Groups {
     pub(crate) fn may_sync(&self) -> bool {
         match self.syncing.as_slice() {
             [] => true,
-            [one] => one.members <= SMALL_GROUP,
+            [_] => self.average <= SMALL_GROUP * PARTS,
             _ => false,
         }
     }
@@ -86,12 +93,14 @@ impl Groups {
     /// The gathered group has its leader, and will be durable up to `end`.
     pub(crate) fn begin(&mut self, end: u64) -> Group {
         self.number += 1;
-        let waiting = self.waiting.get(place(self.number));
+        let waiting = self.waiting.get(place(self.number)).copied();
+        let members = waiting.unwrap_or(0) + 1;
+        let others = self.average * (GROUPS_AVERAGED - 1);
+        self.average = (others + members * PARTS) / GROUPS_AVERAGED;
         let used = |handle: &usize| self.syncing.iter().all(|group| group.handle != *handle);
         let group = Group {
             number: self.number,
             end,
-            members: waiting.copied().unwrap_or(0) + 1,
             handle: (0..SYNCS_MAX).find(used).unwrap_or(0),
         };
         self.newest = Some(group);
@@ -147,22 +156,40 @@ mod tests {
         assert_eq!(groups.end(first).collect::<Vec<_>>(), [1]);
     }
 
-    #[test]
-    fn beside_a_large_group_others_gather() {
-        let mut groups = Groups::default();
-        for _ in 0..5 {
+    /// A group of so many, from its gathering to its end.
+    fn commit(groups: &mut Groups, members: u32) {
+        for _ in 1..members {
             groups.wait(groups.next(), true);
         }
-        assert!(groups.is_awaited());
-        let large = groups.begin(10);
+        assert_eq!(groups.is_awaited(), members > 1);
+        let group = groups.begin(10);
         assert!(!groups.is_awaited());
-        groups.begin_sync(large);
-        assert!(!groups.may_sync());
-        groups.wait(groups.next(), true);
-        assert_eq!(groups.end(large).count(), 1);
-        for _ in 0..5 {
-            groups.wait(large.number, false);
+        groups.begin_sync(group);
+        for _ in 1..members {
+            groups.wait(group.number, false);
         }
-        assert!(groups.may_sync() && groups.is_awaited());
+    }
+
+    fn end_all(groups: &mut Groups) {
+        while let Some(group) = groups.syncing.last().copied() {
+            assert_eq!(groups.end(group).last(), Some(group.number));
+        }
+    }
+
+    #[test]
+    fn large_groups_are_synced_one_at_a_time() {
+        let mut groups = Groups::default();
+        for _ in 0..20 {
+            commit(&mut groups, 6);
+            end_all(&mut groups);
+        }
+        commit(&mut groups, 1);
+        assert!(!groups.may_sync());
+        // Where fewer commit, two are synced at once again.
+        for _ in 0..20 {
+            end_all(&mut groups);
+            commit(&mut groups, 1);
+        }
+        assert!(groups.may_sync());
     }
 }

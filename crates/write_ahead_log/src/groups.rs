@@ -69,9 +69,14 @@ impl Groups {
     pub(crate) fn may_sync(&self) -> bool {
         match self.syncing.as_slice() {
             [] => true,
-            [_] => self.average <= SMALL_GROUP * PARTS,
+            [_] => !self.are_large(),
             _ => false,
         }
+    }
+
+    /// Whether many commit.
+    pub(crate) fn are_large(&self) -> bool {
+        self.average > SMALL_GROUP * PARTS
     }
 
     /// Whether anybody is gathered.

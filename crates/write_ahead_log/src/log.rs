@@ -402,11 +402,17 @@ impl WriteAheadLog {
     fn sync_to(&self, state: &mut MutexGuard<'_, State>, lsn: Lsn) -> StorageResult<()> {
         self.counters.sync_calls.fetch_add(1, Relaxed);
         let wanted = lsn.0.saturating_add(1).min(state.end());
+        let mut gathers = state.groups.are_large();
         while self.durable.load(Acquire) < wanted {
             state.check()?;
             let group = state.groups.group_of(wanted);
             let is_next = group == state.groups.next();
             if is_next && !state.leading && state.groups.may_sync() {
+                if std::mem::take(&mut gathers) {
+                    // Those just woken are about to come with their next records.
+                    MutexGuard::unlocked(state, std::thread::yield_now);
+                    continue;
+                }
                 match self.lead(state, true, 0) {
                     // What is behind the wanted record found no space.
                     Err(error) if self.durable.load(Acquire) < wanted => return Err(error),

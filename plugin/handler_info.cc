@@ -22,7 +22,8 @@ int ha_teak::info(uint what) {
     if (status != TEAK_OK) return failure(status);
     stats.records = figures.entries;
     stats.deleted = figures.tombstones;
-    stats.data_file_length = figures.disk_bytes;
+    // A small table may be in memory and the log alone.
+    stats.data_file_length = figures.disk_bytes + figures.memtable_bytes;
     raw_bytes_ = figures.raw_bytes + figures.memtable_bytes;
     // The count is an estimate: only a table scan may find that there is nothing.
     if (stats.records == 0 && !(what & (HA_STATUS_TIME | HA_STATUS_OPEN))) stats.records = 1;
@@ -65,7 +66,7 @@ int ha_teak::sum_of_indexes(uint64_t free_bytes) {
     teak_index_statistics figures;
     teak_status status = teak_index_statistics_get(share_->table(), index, &figures);
     if (status != TEAK_OK) return failure(status);
-    stats.index_file_length += figures.disk_bytes;
+    stats.index_file_length += figures.disk_bytes + figures.memtable_bytes;
     stats.delete_length += figures.free_bytes;
   }
   return 0;

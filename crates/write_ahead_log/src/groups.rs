@@ -10,8 +10,12 @@
 //! meanwhile gathers to a large group again, which costs less processor time
 //! for each committer than more syncs do.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Thread};
+
 /// Groups that are told apart: one gathered, one written, two synced.
-pub(crate) const GROUPS: usize = 4;
+const GROUPS: usize = 4;
 
 /// Syncs that go on at once.
 pub(crate) const SYNCS_MAX: usize = 2;
@@ -23,6 +27,40 @@ const SMALL_GROUP: u32 = 2;
 /// goes back, about.
 const PARTS: u32 = 16;
 const GROUPS_AVERAGED: u32 = 8;
+
+/// A committer that waits. Whoever takes it out of its group's list wakes it,
+/// so that nobody in a list has gone.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+thread_local! {
+    static WAITER: Arc<Waiter> = Arc::new(Waiter {
+        thread: thread::current(),
+        woken: AtomicBool::new(false),
+    });
+}
+
+impl Waiter {
+    /// The calling thread's.
+    fn own() -> Arc<Self> {
+        WAITER.with(Arc::clone)
+    }
+
+    /// Waits to be woken, once.
+    pub(crate) fn wait(&self) {
+        while !self.woken.swap(false, Ordering::Acquire) {
+            thread::park();
+        }
+    }
+
+    pub(crate) fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
 
 /// A group on its way to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +80,9 @@ pub(crate) struct Groups {
     /// Oldest first.
     syncing: Vec<Group>,
     /// Who waits, by group.
-    waiting: [u32; GROUPS],
+    waiting: [Vec<Arc<Waiter>>; GROUPS],
     /// Committers of a group, on the average of the last ones, in parts.
     average: u32,
-}
-
-/// Where the waiters of a group are found.
-pub(crate) fn place(number: u64) -> usize {
-    usize::try_from(number % GROUPS as u64).unwrap_or(0)
 }
 
 impl Groups {
@@ -79,27 +112,43 @@ impl Groups {
         self.average > SMALL_GROUP * PARTS
     }
 
-    /// Whether anybody is gathered.
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.waiting.get(place(self.next())).is_some_and(|n| *n > 0)
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "a remainder is less than the length"
+    )]
+    fn waiting(&mut self, number: u64) -> &mut Vec<Arc<Waiter>> {
+        let place = number % self.waiting.len() as u64;
+        &mut self.waiting[usize::try_from(place).unwrap_or(0)]
     }
 
-    /// Somebody begins to wait for a group, or has waited.
-    pub(crate) fn wait(&mut self, number: u64, begins: bool) {
-        if let Some(waiting) = self.waiting.get_mut(place(number)) {
-            *waiting = if begins {
-                *waiting + 1
-            } else {
-                waiting.saturating_sub(1)
-            };
-        }
+    /// The calling thread waits for a group from now on.
+    pub(crate) fn wait(&mut self, number: u64) -> Arc<Waiter> {
+        let waiter = Waiter::own();
+        self.waiting(number).push(Arc::clone(&waiter));
+        waiter
+    }
+
+    /// One of those gathered, for the caller to wake.
+    pub(crate) fn take_next(&mut self) -> Option<Arc<Waiter>> {
+        let next = self.next();
+        self.waiting(next).pop()
+    }
+
+    /// All that wait for a group, for the caller to wake.
+    pub(crate) fn take_all(&mut self, number: u64) -> Vec<Arc<Waiter>> {
+        std::mem::take(self.waiting(number))
+    }
+
+    /// All that wait, for the caller to wake.
+    pub(crate) fn take_everybody(&mut self) -> Vec<Arc<Waiter>> {
+        self.waiting.iter_mut().flat_map(std::mem::take).collect()
     }
 
     /// The gathered group has its leader, and will be durable up to `end`.
     pub(crate) fn begin(&mut self, end: u64) -> Group {
         self.number += 1;
-        let waiting = self.waiting.get(place(self.number)).copied();
-        let members = waiting.unwrap_or(0) + 1;
+        let members = self.waiting(self.number).len() + 1;
+        let members = u32::try_from(members).unwrap_or(u32::MAX / PARTS);
         let others = self.average * (GROUPS_AVERAGED - 1);
         self.average = (others + members * PARTS) / GROUPS_AVERAGED;
         let used = |handle: &usize| self.syncing.iter().all(|group| group.handle != *handle);
@@ -118,17 +167,20 @@ impl Groups {
         self.syncing.push(group);
     }
 
-    /// A group is over. Returns it and those that are as good as over.
-    pub(crate) fn end(&mut self, group: Group) -> impl Iterator<Item = u64> + use<> {
+    /// A group is over. Returns who waits for it, and for those that are as good
+    /// as over.
+    pub(crate) fn end(&mut self, group: Group) -> Vec<Arc<Waiter>> {
         if self.newest == Some(group) {
             self.newest = None;
         }
         self.syncing.retain(|other| other.number != group.number);
-        let older: Vec<u64> = self.syncing.iter().map(|other| other.number).collect();
-        older
-            .into_iter()
-            .filter(move |other| *other < group.number)
-            .chain(std::iter::once(group.number))
+        let mut waiters = self.take_all(group.number);
+        let older = |other: &Group| (other.number < group.number).then_some(other.number);
+        let older: Vec<u64> = self.syncing.iter().filter_map(older).collect();
+        for number in older {
+            waiters.extend(self.take_all(number));
+        }
+        waiters
     }
 }
 
@@ -151,33 +203,34 @@ mod tests {
             (groups.group_of(5), groups.group_of(11), groups.group_of(21)),
             (1, 2, 3)
         );
+        for number in [1, 1, 2, 3] {
+            groups.wait(number);
+        }
         // What was written before the second began is durable with it.
-        assert_eq!(groups.end(second).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(groups.end(second).len(), 3);
         assert_eq!(groups.group_of(20), 3);
         assert!(groups.may_sync());
         let third = groups.begin(30);
         assert_eq!(third.handle, second.handle);
         groups.begin_sync(third);
-        assert_eq!(groups.end(first).collect::<Vec<_>>(), [1]);
+        assert!(groups.end(first).is_empty());
+        assert_eq!(groups.take_everybody().len(), 1);
     }
 
-    /// A group of so many, from its gathering to its end.
-    fn commit(groups: &mut Groups, members: u32) {
+    /// A group of so many comes together and is synced.
+    fn commit(groups: &mut Groups, members: usize) {
         for _ in 1..members {
-            groups.wait(groups.next(), true);
+            groups.wait(groups.next());
         }
-        assert_eq!(groups.is_awaited(), members > 1);
         let group = groups.begin(10);
-        assert!(!groups.is_awaited());
+        assert!(groups.take_next().is_none());
         groups.begin_sync(group);
-        for _ in 1..members {
-            groups.wait(group.number, false);
-        }
+        assert_eq!(groups.waiting(group.number).len(), members - 1);
     }
 
     fn end_all(groups: &mut Groups) {
         while let Some(group) = groups.syncing.last().copied() {
-            assert_eq!(groups.end(group).last(), Some(group.number));
+            groups.end(group);
         }
     }
 

@@ -22,7 +22,7 @@
 //! because nobody can know what of it is on disk.
 
 use crate::format::SegmentHeader;
-use crate::groups::{GROUPS, Group, Groups, place};
+use crate::groups::{Group, Groups, Waiter};
 use crate::reader::{Scanned, Tail, scan};
 use crate::record::{RECORD_BYTES_MAX, Record, make_void};
 use crate::room::{Room, RoomPolicy, record_claim};
@@ -111,8 +111,6 @@ pub struct WriteAheadLog {
     writer: Mutex<Writer>,
     /// Stream position before which everything is durable.
     durable: AtomicU64,
-    /// Groups of committers wait here.
-    groups: [Condvar; GROUPS],
     /// Appenders wait here while both buffers are full, or there is no room.
     room: Condvar,
     /// The caller of `wait_for_pending` waits here.
@@ -278,7 +276,6 @@ impl WriteAheadLog {
             }),
             writer: Mutex::new(writer),
             durable: AtomicU64::new(header.first_lsn),
-            groups: Default::default(),
             room: Condvar::new(),
             filling: Condvar::new(),
             segments: Mutex::new(segments),
@@ -378,7 +375,7 @@ impl WriteAheadLog {
         if self.durable.load(Acquire) > lsn.0 {
             return Ok(());
         }
-        self.sync_to(&mut self.state.lock(), lsn)
+        self.sync_to(lsn).map_err(|(error, _)| error)
     }
 
     /// Like [`WriteAheadLog::sync`], for a record whose caller gives up what it
@@ -388,40 +385,54 @@ impl WriteAheadLog {
     /// As [`WriteAheadLog::sync`]. After `NoSpace` the record is void: nobody
     /// will ever read it.
     pub fn sync_or_take_back(&self, lsn: Lsn) -> StorageResult<()> {
-        let mut state = self.state.lock();
         // The state stays locked from a failed try to the taking back.
-        match self.sync_to(&mut state, lsn) {
-            Err(error) if error.is_no_space() && !self.take_back(&mut state, lsn) => {
+        match self.sync_to(lsn) {
+            Err((error, mut state)) if error.is_no_space() => {
+                if self.take_back(&mut state, lsn) {
+                    return Err(error);
+                }
+                drop(state);
                 // It is in the file, so a sync needs no more space for it.
-                self.sync_to(&mut state, lsn)
+                self.sync(lsn)
             }
-            outcome => outcome,
+            outcome => outcome.map_err(|(error, _)| error),
         }
     }
 
-    fn sync_to(&self, state: &mut MutexGuard<'_, State>, lsn: Lsn) -> StorageResult<()> {
+    /// An error comes with the state as it found it: nobody leads.
+    fn sync_to(&self, lsn: Lsn) -> Result<(), (StorageError, MutexGuard<'_, State>)> {
         self.counters.sync_calls.fetch_add(1, Relaxed);
+        let mut state = self.state.lock();
         let wanted = lsn.0.saturating_add(1).min(state.end());
         let mut gathers = state.groups.are_large();
         while self.durable.load(Acquire) < wanted {
-            state.check()?;
+            if let Err(error) = state.check() {
+                return Err((error, state));
+            }
             let group = state.groups.group_of(wanted);
             let is_next = group == state.groups.next();
             if is_next && !state.leading && state.groups.may_sync() {
                 if std::mem::take(&mut gathers) {
                     // Those just woken are about to come with their next records.
-                    MutexGuard::unlocked(state, std::thread::yield_now);
+                    MutexGuard::unlocked(&mut state, std::thread::yield_now);
                     continue;
                 }
-                match self.lead(state, true, 0) {
+                match self.lead(&mut state, true, 0) {
                     // What is behind the wanted record found no space.
-                    Err(error) if self.durable.load(Acquire) < wanted => return Err(error),
+                    Err(error) if self.durable.load(Acquire) < wanted => {
+                        return Err((error, state));
+                    }
                     _ => continue,
                 }
             }
-            state.groups.wait(group, true);
-            self.group(group).wait(state);
-            state.groups.wait(group, false);
+            let waiter = state.groups.wait(group);
+            drop(state);
+            waiter.wait();
+            // Most are done, and need not meet in the lock.
+            if self.durable.load(Acquire) >= wanted {
+                return Ok(());
+            }
+            state = self.state.lock();
         }
         Ok(())
     }
@@ -549,15 +560,23 @@ impl WriteAheadLog {
                         drop(writer);
                         leader.sync_beside(group, &*file, end)
                     }
-                    None => MutexGuard::unlocked(leader.state, || {
-                        let synced = writer.sync(&self.counters);
-                        self.durable.fetch_max(writer.durable(), Release);
+                    None => {
+                        let synced = MutexGuard::unlocked(leader.state, || {
+                            let synced = writer.sync(&self.counters);
+                            self.durable.fetch_max(writer.durable(), Release);
+                            synced
+                        });
+                        drop(writer);
                         synced
-                    }),
+                    }
                 }
             }
-            _ => Ok(()),
+            _ => {
+                drop(writer);
+                Ok(())
+            }
         };
+        // The writer is free by now: to wake others, the state is unlocked once more.
         leader.outcome = Some(synced.and(written).map_err(|error| (path, error)));
         leader.finish()
     }
@@ -589,16 +608,11 @@ impl WriteAheadLog {
         })
     }
 
-    #[allow(clippy::indexing_slicing, reason = "a place is below GROUPS")]
-    fn group(&self, number: u64) -> &Condvar {
-        &self.groups[place(number)]
-    }
-
-    /// Wakes one of those who wait for a leader, if there may be one.
-    fn wake_next(&self, state: &State) {
-        if !state.leading && state.groups.may_sync() && state.groups.is_awaited() {
-            self.group(state.groups.next()).notify_one();
-        }
+    /// One of those who wait for a leader, to be woken, if there may be one.
+    fn next_leader(state: &mut State) -> Option<Arc<Waiter>> {
+        (!state.leading && state.groups.may_sync())
+            .then(|| state.groups.take_next())
+            .flatten()
     }
 }
 
@@ -629,11 +643,11 @@ impl Leader<'_, '_, '_> {
         self.state.leading = false;
         self.state.groups.begin_sync(group);
         log.room.notify_all();
-        log.wake_next(self.state);
-        if log.durable.load(Acquire) >= end {
-            return Ok(());
-        }
-        let synced = MutexGuard::unlocked(self.state, || file.sync());
+        let next = WriteAheadLog::next_leader(self.state);
+        let synced = MutexGuard::unlocked(self.state, || {
+            next.iter().for_each(|waiter| waiter.wake());
+            file.sync()
+        });
         // After another's failure nobody can know what is on disk.
         synced
             .and_then(|()| self.state.check())
@@ -659,37 +673,40 @@ impl Drop for Leader<'_, '_, '_> {
         if self.leads {
             self.state.leading = false;
         }
+        let mut is_full = false;
         let failure = match self.outcome.take() {
+            Some(Ok(())) => None,
             // Whoever needs the space asks for it anew, and is told.
-            Some(Ok(()) | Err((_, WriteError::Full(_)))) => None,
+            Some(Err((_, WriteError::Full(_)))) => {
+                is_full = true;
+                None
+            }
             Some(Err((path, WriteError::Broken(error)))) => Some((path, error.to_string())),
             None => Some((log.directory.clone(), "the writer panicked".into())),
         };
-        // The next leader first: the others follow him one by one through the lock.
-        match self.group {
-            Some(group) => {
-                let over = self.state.groups.end(group);
-                log.wake_next(self.state);
-                over.for_each(|number| {
-                    log.group(number).notify_all();
-                });
-            }
+        let groups = &mut self.state.groups;
+        let mut woken = match self.group {
+            Some(group) => groups.end(group),
             // A new segment has made durable what somebody may wait for.
-            None if log.durable.load(Acquire) > self.durable => {
-                log.group(self.state.groups.next()).notify_all();
-            }
-            None => log.wake_next(self.state),
-        }
+            None if log.durable.load(Acquire) > self.durable => groups.take_all(groups.next()),
+            None => Vec::new(),
+        };
+        woken.extend(WriteAheadLog::next_leader(self.state));
         // Appenders that found no room have some, or lead now.
         log.room.notify_all();
         if let Some((path, reason)) = failure {
             if self.state.failed.is_none() {
                 self.state.failed = Some(Failure { path, reason });
             }
-            log.groups.iter().for_each(|group| {
-                group.notify_all();
-            });
+            woken.extend(self.state.groups.take_everybody());
             log.filling.notify_all();
+        }
+        let wake = || woken.iter().for_each(|waiter| waiter.wake());
+        // Nobody may lead before a batch without space is taken back.
+        if is_full || woken.is_empty() {
+            wake();
+        } else {
+            MutexGuard::unlocked(self.state, wake);
         }
     }
 }

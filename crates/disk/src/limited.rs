@@ -4,7 +4,8 @@
 //!    since it was last looked at goes first (the clock algorithm).
 //! 2. A file with writes that were not synced is synced before it is closed:
 //!    a system that fails to write them later must have somebody to tell. When
-//!    that sync fails the file stays open, and its owner's next sync fails.
+//!    that sync fails the file stays open, and its owner's next sync fails; so
+//!    does that of every other handle of the file.
 //! 3. The next use opens the file again, under the name it has then: renames
 //!    are followed, and a file that is removed while in use stays open.
 //!
@@ -231,12 +232,30 @@ impl LimitedFile {
             && let Err(error) = file.sync()
         {
             self.unsynced.store(true, Ordering::Release);
+            self.tell_handles(&slot.path, &error);
             self.failure.lock().get_or_insert(error);
             return false;
         }
         slot.file = None;
         self.files.open.fetch_sub(1, Ordering::AcqRel);
         true
+    }
+
+    /// A system tells of a failed write once, and not who opens the file
+    /// later: so every other handle of the file learns of it here.
+    fn tell_handles(&self, path: &Path, error: &StorageError) {
+        for other in self.files.named(path) {
+            if !std::ptr::eq(Arc::as_ptr(&other), self) {
+                other.failure.lock().get_or_insert(error.clone());
+            }
+        }
+    }
+
+    fn check(&self) -> StorageResult<()> {
+        match &*self.failure.lock() {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
     }
 
     fn file_to_write(&self) -> StorageResult<Arc<dyn DiskFile>> {
@@ -276,16 +295,17 @@ impl DiskFile for LimitedFile {
     }
 
     fn sync(&self) -> StorageResult<()> {
-        if let Some(error) = &*self.failure.lock() {
-            return Err(error.clone());
-        }
+        self.check()?;
         let file = self.file()?;
         self.unsynced.store(false, Ordering::Release);
-        let synced = file.sync();
-        if synced.is_err() {
+        if let Err(error) = file.sync() {
             self.unsynced.store(true, Ordering::Release);
+            let path = self.slot.read().path.clone();
+            self.tell_handles(&path, &error);
+            return Err(error);
         }
-        synced
+        // What failed through another handle meanwhile may be a part of this.
+        self.check()
     }
 
     fn len(&self) -> StorageResult<u64> {

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use teak_disk::{Disk, DiskFile, LimitedDisk, MemoryDisk, Random};
+use teak_disk::{Disk, DiskFile, FaultDisk, LimitedDisk, MemoryDisk, Random, SyncFailure};
 
 const LIMIT: usize = 4;
 const FILES: usize = 30;
@@ -67,4 +67,42 @@ fn closed_files_are_found_under_new_names_and_after_removal() {
     assert_eq!(byte_of(&*removed), 1);
     assert_eq!(byte_of(&*replaced), 2);
     assert_eq!(byte_of(&*disk.open(&path(2)).unwrap()), 0);
+}
+
+#[test]
+fn every_handle_of_a_file_learns_of_a_failed_sync() {
+    let faults = Arc::new(FaultDisk::new(1));
+    faults.create_directories(Path::new("/data")).unwrap();
+    let disk = LimitedDisk::new(Arc::clone(&faults) as Arc<dyn Disk>, LIMIT);
+    let one = disk.create(&path(0)).unwrap();
+    let handles = [disk.open(&path(0)).unwrap(), disk.open(&path(0)).unwrap()];
+    let other = disk.create(&path(1)).unwrap();
+    for file in [&one, &handles[0], &other] {
+        file.sync().unwrap();
+    }
+    one.write_all_at(&[1], 0).unwrap();
+    faults.fail_sync(0, SyncFailure::Dropped);
+    assert!(handles[0].sync().is_err());
+    // The byte is lost: nobody may take it for durable.
+    assert!(handles[1].sync().is_err());
+    assert!(one.sync().is_err());
+    other.sync().unwrap();
+}
+
+#[test]
+fn a_sync_that_fails_when_a_file_is_closed_is_told_to_all_its_handles() {
+    let faults = Arc::new(FaultDisk::new(1));
+    faults.create_directories(Path::new("/data")).unwrap();
+    let disk = LimitedDisk::new(Arc::clone(&faults) as Arc<dyn Disk>, LIMIT);
+    let writes = disk.create(&path(0)).unwrap();
+    let syncs = disk.open(&path(0)).unwrap();
+    syncs.sync().unwrap();
+    writes.write_all_at(&[1], 0).unwrap();
+    faults.fail_sync(0, SyncFailure::Dropped);
+    // Others need the room.
+    let others: Vec<_> = (1..10).map(|n| disk.create(&path(n)).unwrap()).collect();
+    faults.clear_failures();
+    assert!(writes.sync().is_err());
+    assert!(syncs.sync().is_err());
+    others.iter().for_each(|other| other.sync().unwrap());
 }

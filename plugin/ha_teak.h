@@ -200,6 +200,7 @@ class ha_teak final : public handler {
   bool encode_building_keys(const uchar *record, const Share::Building &building, RowKeys *row) const;
   bool building_changed(teak_status status, const Share::Building *building) const;
   int begin_write();
+  int give_row_id();
   bool encode_keys(const uchar *record, RowKeys *row) const;
   bool encode_secondary_keys(const uchar *record, RowKeys *row) const;
   teak_slice value_of(const RowKeys &row, uint32_t index) const;

@@ -13,8 +13,8 @@
               unique or is on a virtual column
      INPLACE  rows and keys are written anew, sorted and past the log, see handler_alter_rebuild.cc; nobody else writes
 
-   Everything else is copied by the server, and the reason is said. Whether rows can be read under the new definition is not guessed from the
-   clauses: the codecs of both are compared. */
+   Everything else is copied by the server, and the reason is said. Whether rows can be read under the new definition is not
+   guessed from the clauses: the codecs of both are compared. */
 
 #include "handler_alter.h"
 

@@ -37,7 +37,11 @@ class RowsAnew {
       *status = reader_.next(&row);
       if (*status == TEAK_NOT_FOUND) return Outcome::End;
       if (*status != TEAK_OK) return Outcome::Failed;
-      rows_++;
+      // Here, for history rows may be left out for long.
+      if (++rows_ % LOOK_ROWS == 0 && is_killed(thd_)) {
+        *status = TEAK_INTERRUPTED;
+        return Outcome::Failed;
+      }
       if (!share_.rows().decode(row.value.data, row.value.len, row.key.data, row.key.len, table_->record[0], nullptr, nullptr))
         return Outcome::Malformed;
       // What was is dropped with the versioning.
@@ -71,7 +75,11 @@ bool ha_teak::read_rows_anew(TABLE *altered, Alter_inplace_info *alter) {
   auto *context = static_cast<AlterContext *>(alter->handler_ctx);
   THD *thd = ha_thd();
   // One partition's rows leave nothing of theirs in the columns that are new.
-  if (alter->handler_flags & ALTER_ADD_STORED_BASE_COLUMN) evaluate_added_columns(thd, altered, alter);
+  if (alter->handler_flags & ALTER_ADD_STORED_BASE_COLUMN)
+    if (const char *reason = evaluate_added_columns(thd, altered, alter)) {
+      my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
+      return true;
+    }
   altered->in_use = thd;
   RowsAnew rows(thd, table, altered, *context, *share_);
   teak_status status = rows.open(alter);
@@ -95,10 +103,7 @@ bool ha_teak::read_rows_anew(TABLE *altered, Alter_inplace_info *alter) {
     } else if (keeps_row_ids) {
       primary.append(old_key.data, old_key.len);
     } else {
-      uint64_t id;
-      status = share_->next_row_id(&id);
-      if (status != TEAK_OK) return raise_error(failure(status));
-      mi_int8store(row_id_, id);
+      if (int error = give_row_id()) return raise_error(error);
       primary.append(row_id_, sizeof(row_id_));
     }
     row.clear();
@@ -107,10 +112,8 @@ bool ha_teak::read_rows_anew(TABLE *altered, Alter_inplace_info *alter) {
     status = teak_alteration_add(context->alteration, 0, slice(primary), slice(row));
     if (status != TEAK_OK) return raise_error(failure(status));
     if (add_entries(altered, context, slice(primary))) return true;
-    if (rows.rows() % LOOK_ROWS == 0) {
-      if (is_killed(thd)) return raise_error(HA_ERR_ABORTED_BY_USER);
+    if (rows.rows() % LOOK_ROWS == 0)
       thd_progress_report(thd, rows.rows(), std::max<uint64_t>(rows.rows(), figures.entries));
-    }
   }
 
   thd_progress_next_stage(thd);
@@ -135,8 +138,8 @@ bool ha_teak::report_duplicate_anew(TABLE *altered, Alter_inplace_info *alter, u
   for (;;) {
     const RowsAnew::Outcome outcome = rows.next(&old_key, &status);
     if (outcome == RowsAnew::Outcome::Raised) return true;
+    if (outcome == RowsAnew::Outcome::Failed) return raise_error(failure(status));
     if (outcome != RowsAnew::Outcome::Row) return raise_error(corrupt("no row has the key that was met twice"));
-    if (is_killed(ha_thd())) return raise_error(HA_ERR_ABORTED_BY_USER);
     context->key.clear();
     codec.encode_record(altered->record[0], &context->key);
     if (context->key.failed()) return raise_error(out_of_memory());

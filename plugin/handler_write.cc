@@ -154,6 +154,16 @@ int ha_teak::end_write(int error) {
   return status == TEAK_OK ? 0 : failure(status);
 }
 
+/* A new row's id, in a table without primary key. */
+int ha_teak::give_row_id() {
+  uint64_t id;
+  teak_status status = share_->next_row_id(&id);
+  if (status != TEAK_OK) return failure(status);
+  if (id >> (8 * POSITION_OF_ROW_ID_BYTES) != 0) return HA_ERR_RECORD_FILE_FULL;
+  mi_int8store(row_id_, id);
+  return 0;
+}
+
 int ha_teak::write_row(const uchar *record) {
   const PageCounting counting(handler_stats);
   if (table->next_number_field != nullptr && record == table->record[0]) {
@@ -163,13 +173,8 @@ int ha_teak::write_row(const uchar *record) {
   }
   if (int error = begin_write()) return error;
 
-  if (share_->hidden_primary()) {
-    uint64_t id;
-    teak_status status = share_->next_row_id(&id);
-    if (status != TEAK_OK) return failure(status);
-    if (id >> (8 * POSITION_OF_ROW_ID_BYTES) != 0) return HA_ERR_RECORD_FILE_FULL;
-    mi_int8store(row_id_, id);
-  }
+  if (share_->hidden_primary())
+    if (int error = give_row_id()) return error;
   row_.clear();
   share_->rows().encode(record, &row_);
   if (!encode_keys(record, &new_) || row_.failed()) return out_of_memory();

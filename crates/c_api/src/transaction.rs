@@ -171,19 +171,29 @@ pub unsafe extern "C" fn teak_transaction_snapshot(
     })
 }
 
+/// What a transaction answers, or what stands for the answer of a handle that is none.
+unsafe fn asked<T>(
+    transaction: *const teak_transaction,
+    otherwise: T,
+    question: fn(&EngineTransaction) -> T,
+) -> T {
+    let mut answer = otherwise;
+    call(|| {
+        // SAFETY: passed on.
+        answer = question(unsafe { reference(transaction, "transaction")?.owned() });
+        Ok(TEAK_OK)
+    });
+    answer
+}
+
 /// The newest commit that the transaction's snapshot shows; 0 while it has no snapshot.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_snapshot_commit(
     transaction: *const teak_transaction,
 ) -> u64 {
-    let mut commit = 0;
-    call(|| {
-        // SAFETY: a handle, used by its owner.
-        let snapshot = unsafe { reference(transaction, "transaction")?.owned() }.snapshot();
-        commit = snapshot.map_or(0, |sequence| sequence.0);
-        Ok(TEAK_OK)
-    });
-    commit
+    // SAFETY: a handle, used by its owner.
+    let snapshot = unsafe { asked(transaction, None, EngineTransaction::snapshot) };
+    snapshot.map_or(0, |sequence| sequence.0)
 }
 
 /// The newest commit that is visible, as a number that each commit with writes raises; at least 1.
@@ -307,13 +317,8 @@ pub unsafe extern "C" fn teak_interrupt(transaction: *mut teak_transaction) {
 /// Whether any write of the transaction counts (was not rolled back).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_transaction) -> bool {
-    let mut has = false;
-    call(|| {
-        // SAFETY: a handle, used by its owner.
-        has = unsafe { reference(transaction, "transaction")?.owned() }.has_writes();
-        Ok(TEAK_OK)
-    });
-    has
+    // SAFETY: a handle, used by its owner.
+    unsafe { asked(transaction, false, EngineTransaction::has_writes) }
 }
 
 /// Whether others may have to wait for the transaction: it has locked rows or ranges, or has writes that count.
@@ -321,13 +326,8 @@ pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_tr
 pub unsafe extern "C" fn teak_transaction_holds_locks(
     transaction: *const teak_transaction,
 ) -> bool {
-    let mut holds = true;
-    call(|| {
-        // SAFETY: a handle, used by its owner.
-        holds = unsafe { reference(transaction, "transaction")?.owned() }.holds_locks();
-        Ok(TEAK_OK)
-    });
-    holds
+    // SAFETY: a handle, used by its owner.
+    unsafe { asked(transaction, true, EngineTransaction::holds_locks) }
 }
 
 /// Whether entries of secondary indexes that the transaction's snapshot sees must be compared with their rows: it may have
@@ -336,13 +336,8 @@ pub unsafe extern "C" fn teak_transaction_holds_locks(
 pub unsafe extern "C" fn teak_transaction_is_past_snapshot(
     transaction: *const teak_transaction,
 ) -> bool {
-    let mut is_past = false;
-    call(|| {
-        // SAFETY: a handle, used by its owner.
-        is_past = unsafe { reference(transaction, "transaction")?.owned() }.is_past_snapshot();
-        Ok(TEAK_OK)
-    });
-    is_past
+    // SAFETY: a handle, used by its owner.
+    unsafe { asked(transaction, false, EngineTransaction::is_past_snapshot) }
 }
 
 /// The entry that refused a write.

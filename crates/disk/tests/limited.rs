@@ -15,6 +15,14 @@ fn disk() -> LimitedDisk {
     LimitedDisk::new(Arc::new(memory), LIMIT)
 }
 
+/// Over a disk that fails when it is told to.
+fn failing_disk() -> (Arc<FaultDisk>, LimitedDisk) {
+    let faults = Arc::new(FaultDisk::new(1));
+    faults.create_directories(Path::new("/data")).unwrap();
+    let disk = LimitedDisk::new(Arc::clone(&faults) as Arc<dyn Disk>, LIMIT);
+    (faults, disk)
+}
+
 fn path(number: usize) -> PathBuf {
     Path::new("/data").join(format!("f{number}"))
 }
@@ -71,9 +79,7 @@ fn closed_files_are_found_under_new_names_and_after_removal() {
 
 #[test]
 fn every_handle_of_a_file_learns_of_a_failed_sync() {
-    let faults = Arc::new(FaultDisk::new(1));
-    faults.create_directories(Path::new("/data")).unwrap();
-    let disk = LimitedDisk::new(Arc::clone(&faults) as Arc<dyn Disk>, LIMIT);
+    let (faults, disk) = failing_disk();
     let one = disk.create(&path(0)).unwrap();
     let handles = [disk.open(&path(0)).unwrap(), disk.open(&path(0)).unwrap()];
     let other = disk.create(&path(1)).unwrap();
@@ -91,9 +97,7 @@ fn every_handle_of_a_file_learns_of_a_failed_sync() {
 
 #[test]
 fn a_sync_that_fails_when_a_file_is_closed_is_told_to_all_its_handles() {
-    let faults = Arc::new(FaultDisk::new(1));
-    faults.create_directories(Path::new("/data")).unwrap();
-    let disk = LimitedDisk::new(Arc::clone(&faults) as Arc<dyn Disk>, LIMIT);
+    let (faults, disk) = failing_disk();
     let writes = disk.create(&path(0)).unwrap();
     let syncs = disk.open(&path(0)).unwrap();
     syncs.sync().unwrap();

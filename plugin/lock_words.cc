@@ -112,6 +112,8 @@ const char *kind_word(teak_lock_kind kind) {
       return "WRITES";
     case TEAK_KIND_WRITTEN:
       return "WRITTEN";
+    case TEAK_KIND_RANGE:
+      return "RANGE";
   }
   return "";
 }

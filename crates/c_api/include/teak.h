@@ -79,6 +79,8 @@ typedef enum teak_lock_kind {
   TEAK_KIND_WRITES = 4,
   // What a transaction has written: its undecided versions are its locks.
   TEAK_KIND_WRITTEN = 3,
+  // Of waits alone: somebody who waits to write where a range is to be locked.
+  TEAK_KIND_RANGE = 5,
 } teak_lock_kind;
 
 // How a cursor reads.

@@ -27,6 +27,8 @@ pub enum teak_lock_kind {
     TEAK_KIND_WRITES = 4,
     /// What a transaction has written: its undecided versions are its locks.
     TEAK_KIND_WRITTEN = 3,
+    /// Of waits alone: somebody who waits to write where a range is to be locked.
+    TEAK_KIND_RANGE = 5,
 }
 
 use teak_lock_kind::*;
@@ -151,6 +153,7 @@ fn wait_info(
         WaitKind::Lock(mode) => (TEAK_KIND_ROW, mode_of(mode)),
         WaitKind::Write => (TEAK_KIND_WRITTEN, TEAK_LOCK_NONE),
         WaitKind::Insertion => (TEAK_KIND_INSERTION, TEAK_LOCK_NONE),
+        WaitKind::Range => (TEAK_KIND_RANGE, TEAK_LOCK_NONE),
     };
     teak_wait_info {
         requester: requester.transaction.0,

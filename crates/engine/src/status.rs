@@ -163,6 +163,7 @@ fn wanted(out: &mut String, wanted: &Wanted, names: &IndexNames) -> fmt::Result 
         WaitKind::Lock(LockMode::Exclusive) => write!(out, "an exclusive lock of")?,
         WaitKind::Write => write!(out, "the writer of")?,
         WaitKind::Insertion => write!(out, "room to insert")?,
+        WaitKind::Range => write!(out, "a range, behind who waits to write there, from")?,
     }
     write!(out, " key {} in ", Hex(&wanted.key))?;
     match names.get(wanted.file) {

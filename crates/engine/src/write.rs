@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{FileId, Operation, StorageError, WriteId};
-use teak_transactions::{LockId, LockMode, RowName, TransactionId, WriteFate};
+use teak_transactions::{InLine, LockId, LockMode, RowName, TransactionId, WriteFate};
 use teak_tree::{Visit, WriteGuard};
 use teak_write_ahead_log::{Record, WriteOperation};
 
@@ -227,6 +227,8 @@ impl Parts<'_> {
         // Locks taken to wait in line, given up when the row is not written.
         let mut queued: SmallVec<[LockId; 2]> = SmallVec::new();
         let mut deadline = None;
+        // Places among those whom ranges stop, kept until the row is written or not.
+        let mut in_line = InLine::default();
         let outcome = loop {
             let latches = match checks {
                 [] => None,
@@ -243,7 +245,7 @@ impl Parts<'_> {
                     Ok(Applied::Stopped(place)) => {
                         drop(latches);
                         if let Err(error) =
-                            self.wait_for_range(indexes, steps, place, &mut deadline)
+                            self.wait_for_range(indexes, steps, place, &mut in_line, &mut deadline)
                         {
                             break Err(error);
                         }
@@ -286,6 +288,7 @@ impl Parts<'_> {
         indexes: &[Arc<Index>],
         steps: &[Step<'_>],
         place: usize,
+        in_line: &mut InLine,
         deadline: &mut Option<Instant>,
     ) -> EngineResult<()> {
         let Some(step) = steps.get(place) else {
@@ -296,7 +299,8 @@ impl Parts<'_> {
         };
         let timeout = self.remaining(deadline);
         let transactions = &self.inner.transactions;
-        transactions.wait_for_range(self.core, &index.ranges, step.key, step.comes, timeout)?;
+        let ranges = &index.ranges;
+        transactions.wait_for_range(self.core, in_line, ranges, step.key, step.comes, timeout)?;
         Ok(())
     }
 

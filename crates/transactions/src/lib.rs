@@ -6,6 +6,7 @@
 //! calls it around its log appends: allocate a write id before the first write,
 //! publish the ids after the commit record is durable.
 
+mod range_waits;
 mod ranges;
 mod sync;
 mod wait_graph;
@@ -29,6 +30,7 @@ pub use error::WaitError;
 pub use hash::LockId;
 pub use latches::{LatchGuard, Latches};
 pub use range_locks::{Keeps, RangeLocks};
+pub use range_waits::InLine;
 pub use row_locks::{LockMode, RowLocks, RowName};
 pub use shared::{TransactionId, TransactionShared};
 pub use snapshots::Snapshots;

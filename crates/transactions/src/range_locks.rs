@@ -3,9 +3,10 @@
 //! Marks: what locking reads have looked at. Nobody but their owner inserts
 //! there until the owner ends, so a repeated look finds no row that was not
 //! there before. A mark may also keep others from changing the rows within,
-//! which spares a long scan a lock for each. Owners do not stand in each other's
-//! way: only a writer meets a mark. An owner's marks are kept as few disjoint
-//! ranges, so a scan of any length costs one entry.
+//! which spares a long scan a lock for each. Marks do not stand in each other's
+//! way: only a writer meets a mark, and who wants to mark where a writer waits
+//! already goes behind it (see `range_waits`). An owner's marks are kept as few
+//! disjoint ranges, so a scan of any length costs one entry.
 //!
 //! A reader marks first, waits until the writes under way are done, and reads
 //! then; a writer looks for marks while the reader's wait covers it. So either
@@ -21,6 +22,7 @@
 //! ranges, then a transaction's bell.
 
 use crate::hash::LockId;
+use crate::range_waits::{RangeWaits, Wish};
 use crate::ranges::{Ranges, bytes_of};
 use crate::report::{LockExtent, LockReport};
 use crate::row_locks::LockMode;
@@ -58,12 +60,6 @@ impl Owned {
     }
 }
 
-struct Waiter {
-    transaction: Arc<TransactionShared>,
-    key: Box<[u8]>,
-    is_insertion: bool,
-}
-
 /// All rows `low <= key < high`.
 #[derive(Clone, Debug)]
 pub(crate) struct RowRange {
@@ -99,7 +95,7 @@ impl RowRange {
 #[derive(Default)]
 struct State {
     owners: HashMap<TransactionId, Owned>,
-    waiters: Vec<Waiter>,
+    waits: RangeWaits,
     /// At most one per transaction.
     rows: Vec<(TransactionId, RowRange)>,
     /// Row locks whose queues a range of rows stops.
@@ -215,8 +211,8 @@ impl RangeLocks {
                 .held_by_others(key, is_insertion, transaction)
     }
 
-    /// Marks `low <= key < high` for a transaction. True when it is the
-    /// transaction's first in this index.
+    /// Marks `low <= key < high` for a transaction, whoever waits there to
+    /// write. True when it is the transaction's first in this index.
     pub(crate) fn mark(
         &self,
         transaction: TransactionId,
@@ -224,7 +220,48 @@ impl RangeLocks {
         low: &[u8],
         high: Option<&[u8]>,
     ) -> (bool, Resized) {
+        self.add_mark(&mut self.state.lock(), transaction, keeps, low, high)
+    }
+
+    /// The same behind whoever waits there to write. `None` when somebody does:
+    /// the transaction's bell is armed then, and [`RangeLocks::withdraw`] must
+    /// follow unless it asks again.
+    pub(crate) fn mark_in_turn(
+        &self,
+        transaction: &Arc<TransactionShared>,
+        keeps: Keeps,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> Option<(bool, Resized)> {
         let mut state = self.state.lock();
+        let State { owners, waits, .. } = &mut *state;
+        let own = owners.get(&transaction.id());
+        let may_mark = waits.is_empty() || {
+            let wanted = Wish {
+                keeps,
+                low: low.into(),
+                high: high.map(Into::into),
+            };
+            waits.may_mark(transaction, wanted, |key, is_insertion| {
+                own.is_some_and(|own| own.covers(key, is_insertion))
+            })
+        };
+        may_mark.then(|| self.add_mark(&mut state, transaction.id(), keeps, low, high))
+    }
+
+    /// A transaction that was to mark in its turn does not.
+    pub(crate) fn withdraw(&self, transaction: TransactionId) {
+        self.state.lock().waits.withdraw(transaction);
+    }
+
+    fn add_mark(
+        &self,
+        state: &mut State,
+        transaction: TransactionId,
+        keeps: Keeps,
+        low: &[u8],
+        high: Option<&[u8]>,
+    ) -> (bool, Resized) {
         let owners = state.owners.len();
         let owned = state.owners.entry(transaction).or_default();
         let before = owned.bytes();
@@ -265,11 +302,8 @@ impl RangeLocks {
         if !owned.writes.is_empty() {
             self.keeping_writes.fetch_sub(1, Ordering::SeqCst);
         }
-        for waiter in &state.waiters {
-            if owned.covers(&waiter.key, waiter.is_insertion) {
-                waiter.transaction.ring();
-            }
-        }
+        let stopped = |key: &[u8], is_insertion| owned.covers(key, is_insertion);
+        state.waits.wake_writers(stopped);
         owned.bytes() as u64
     }
 
@@ -365,7 +399,8 @@ impl RangeLocks {
         (bytes, std::mem::take(&mut state.stopped))
     }
 
-    /// Lists the bell unless nothing covers the key by now. False then.
+    /// Puts a writer in line unless no mark covers the key by now. False then.
+    /// [`RangeLocks::leave`] must follow.
     pub(crate) fn enlist(
         &self,
         key: &[u8],
@@ -373,41 +408,40 @@ impl RangeLocks {
         transaction: &Arc<TransactionShared>,
     ) -> bool {
         let mut state = self.state.lock();
-        if !state.held_by_others(key, is_insertion, transaction.id()) {
-            return false;
+        let stopped = state.held_by_others(key, is_insertion, transaction.id());
+        if stopped {
+            state.waits.stop_writer(key, is_insertion, transaction);
         }
-        transaction.arm();
-        state.waiters.push(Waiter {
-            transaction: Arc::clone(transaction),
-            key: key.into(),
-            is_insertion,
-        });
-        true
+        stopped
     }
 
-    pub(crate) fn delist(&self, transaction: TransactionId) {
-        let mut state = self.state.lock();
-        state
-            .waiters
-            .retain(|waiter| waiter.transaction.id() != transaction);
+    /// A writer in line sleeps no more.
+    pub(crate) fn awake(&self, transaction: TransactionId) {
+        self.state.lock().waits.awake(transaction);
+    }
+
+    /// A writer has written or will not: its place in line is free.
+    pub(crate) fn leave(&self, transaction: TransactionId) {
+        self.state.lock().waits.leave(transaction);
     }
 
     /// Whom a waiting transaction waits for.
     pub(crate) fn blockers(&self, transaction: TransactionId) -> SmallVec<[TransactionId; 4]> {
         let state = self.state.lock();
-        let waiter = state
-            .waiters
-            .iter()
-            .find(|waiter| waiter.transaction.id() == transaction);
-        let Some(waiter) = waiter else {
-            return SmallVec::new();
-        };
-        let owners = state.owners.iter();
-        owners
-            .filter(|(owner, _)| **owner != transaction)
-            .filter(|(_, owned)| owned.covers(&waiter.key, waiter.is_insertion))
-            .map(|(owner, _)| *owner)
-            .collect()
+        if let Some((key, is_insertion)) = state.waits.asleep(transaction) {
+            let owners = state.owners.iter();
+            return owners
+                .filter(|(owner, owned)| **owner != transaction && owned.covers(key, is_insertion))
+                .map(|(owner, _)| *owner)
+                .collect();
+        }
+        let own = state.owners.get(&transaction);
+        let ahead = state
+            .waits
+            .ahead_of_marker(transaction, |key, is_insertion| {
+                own.is_some_and(|own| own.covers(key, is_insertion))
+            });
+        ahead.unwrap_or_default()
     }
 
     /// The ranges held, copied.
@@ -468,186 +502,4 @@ impl std::fmt::Debug for RangeLocks {
 
 #[cfg(test)]
 #[cfg(not(feature = "schedules"))]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const ME: TransactionId = TransactionId(1);
-    const OTHER: TransactionId = TransactionId(2);
-
-    #[test]
-    fn ranges_stop_others_and_not_their_owner() {
-        let locks = RangeLocks::new(FileId(1));
-        assert!(!locks.blocks(b"b", true, OTHER));
-        assert!(locks.mark(ME, Keeps::Insertions, b"b", Some(b"d")).0);
-        assert!(!locks.mark(ME, Keeps::Insertions, b"x", None).0);
-        for (key, blocked) in [
-            (&b"a"[..], false),
-            (b"b", true),
-            (b"c", true),
-            (b"d", false),
-        ] {
-            assert_eq!(locks.blocks(key, true, OTHER), blocked, "{key:?}");
-            assert!(!locks.blocks(key, true, ME));
-        }
-        assert!(locks.blocks(b"zzz", true, OTHER));
-        locks.release(ME);
-        assert!(!locks.any());
-        assert!(!locks.blocks(b"c", true, OTHER));
-        assert_eq!(locks.memory_bytes(), 0);
-    }
-
-    #[test]
-    fn a_growing_scan_stays_one_range() {
-        let locks = RangeLocks::new(FileId(1));
-        for n in 0u32..1000 {
-            let (low, high) = (n.to_be_bytes(), (n + 1).to_be_bytes());
-            locks.mark(ME, Keeps::Insertions, &low, Some(&high));
-        }
-        assert!(locks.memory_bytes() < 2 * crate::ranges::RANGE_BYTES);
-        assert!(locks.blocks(&999u32.to_be_bytes(), true, OTHER));
-        assert!(!locks.blocks(&1000u32.to_be_bytes(), true, OTHER));
-    }
-
-    #[test]
-    fn waiters_are_rung_when_what_stopped_them_goes() {
-        let locks = RangeLocks::new(FileId(1));
-        let waiter = Arc::new(TransactionShared::new(OTHER));
-        assert!(!locks.enlist(b"c", true, &waiter));
-        locks.mark(ME, Keeps::Insertions, b"a", Some(b"m"));
-        locks.mark(TransactionId(3), Keeps::Insertions, b"x", None);
-        assert!(locks.enlist(b"c", true, &waiter));
-        assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
-        locks.release(TransactionId(3));
-        assert!(!waiter.is_rung());
-        locks.release(ME);
-        assert!(waiter.is_rung());
-        locks.delist(OTHER);
-        assert!(locks.blockers(OTHER).is_empty());
-    }
-
-    fn rows(low: &[u8], high: &[u8], mode: LockMode) -> RowRange {
-        RowRange {
-            low: low.into(),
-            high: high.into(),
-            mode,
-        }
-    }
-
-    #[test]
-    fn row_ranges_stop_later_locks_of_others_by_their_mode() {
-        let locks = RangeLocks::new(FileId(1));
-        assert!(!locks.stops_row(b"c", OTHER, LockMode::Exclusive));
-        assert!(
-            locks
-                .widen(ME, rows(b"b", b"f", LockMode::Shared))
-                .is_some()
-        );
-        assert!(!locks.stops_row(b"c", OTHER, LockMode::Shared));
-        assert!(locks.stops_row(b"c", OTHER, LockMode::Exclusive));
-        assert!(!locks.stops_row(b"f", OTHER, LockMode::Exclusive));
-        assert!(!locks.stops_row(b"c", ME, LockMode::Exclusive));
-        // Shared ranges overlap, but none becomes exclusive then.
-        assert!(
-            locks
-                .widen(OTHER, rows(b"a", b"c", LockMode::Shared))
-                .is_some()
-        );
-        assert!(
-            locks
-                .widen(ME, rows(b"d", b"h", LockMode::Exclusive))
-                .is_none()
-        );
-        let (_, stopped) = locks.release_rows(OTHER);
-        assert!(stopped.is_empty());
-        let (joined, resized) = locks
-            .widen(ME, rows(b"d", b"h", LockMode::Exclusive))
-            .unwrap();
-        assert_eq!((&*joined.low, &*joined.high), (&b"b"[..], &b"h"[..]));
-        assert_eq!(resized.after, locks.memory_bytes() as u64);
-        assert!(locks.stops_queued(b"g", OTHER, LockMode::Shared, LockId(7)));
-        assert!(locks.stops_queued(b"g", OTHER, LockMode::Shared, LockId(7)));
-        assert_eq!(locks.release_rows(ME).1, [LockId(7)]);
-        assert_eq!(locks.memory_bytes(), 0);
-    }
-
-    #[test]
-    fn ranges_that_keep_writes_stop_changes_too() {
-        let locks = RangeLocks::new(FileId(1));
-        locks.mark(ME, Keeps::Insertions, b"a", Some(b"c"));
-        locks.mark(ME, Keeps::Writes, b"c", Some(b"e"));
-        for (key, changes, inserts) in [
-            (&b"b"[..], false, true),
-            (b"c", true, true),
-            (b"e", false, false),
-        ] {
-            assert_eq!(locks.blocks(key, false, OTHER), changes, "{key:?}");
-            assert_eq!(locks.blocks(key, true, OTHER), inserts, "{key:?}");
-            assert!(!locks.blocks(key, false, ME));
-        }
-        let waiter = Arc::new(TransactionShared::new(OTHER));
-        assert!(!locks.enlist(b"b", false, &waiter));
-        assert!(locks.enlist(b"d", false, &waiter));
-        assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
-        // Whoever holds rows by a range writes them without looking.
-        let exclusive = |low: &[u8], high: &[u8]| rows(low, high, LockMode::Exclusive);
-        assert!(locks.widen(OTHER, exclusive(b"b", b"d")).is_none());
-        assert!(locks.widen(OTHER, exclusive(b"d", b"x")).is_none());
-        assert!(
-            locks
-                .widen(OTHER, rows(b"b", b"d", LockMode::Shared))
-                .is_some()
-        );
-        locks.release_rows(OTHER);
-        assert!(locks.widen(OTHER, exclusive(b"a", b"c")).is_some());
-        locks.release_rows(OTHER);
-        locks.release(ME);
-        assert!(waiter.is_rung());
-        assert!(!locks.blocks(b"d", false, OTHER));
-        assert_eq!(locks.memory_bytes(), 0);
-    }
-
-    #[test]
-    fn joined_ranges_are_one_that_holds_them_all() {
-        let locks = RangeLocks::new(FileId(1));
-        locks.mark(ME, Keeps::Insertions, b"b", Some(b"c"));
-        assert_eq!(locks.join(ME), None);
-        locks.mark(ME, Keeps::Insertions, b"m", Some(b"o"));
-        let resized = locks.join(ME).unwrap();
-        assert!(resized.after < resized.before);
-        assert!(locks.blocks(b"f", true, OTHER) && locks.blocks(b"n", true, OTHER));
-        assert!(!locks.blocks(b"o", true, OTHER) && !locks.blocks(b"a", true, OTHER));
-        assert_eq!(locks.release(ME), resized.after);
-    }
-
-    proptest! {
-        #[test]
-        fn ranges_are_the_union_of_what_was_marked(
-            marks in prop::collection::vec((0u8..60, prop::option::of(0u8..60)), 1..30),
-        ) {
-            let locks = RangeLocks::new(FileId(1));
-            let mut covered = [false; 64];
-            for (low, high) in marks {
-                if high.is_some_and(|high| high <= low) {
-                    continue;
-                }
-                locks.mark(ME, Keeps::Insertions, &[low], high.as_ref().map(std::slice::from_ref));
-                for key in low..high.unwrap_or(64) {
-                    covered[usize::from(key)] = true;
-                }
-            }
-            let bytes: usize = locks
-                .list()
-                .iter()
-                .map(|lock| match &lock.extent {
-                    LockExtent::Range { low, high, .. } => bytes_of(low, high.as_deref()),
-                    _ => 0,
-                })
-                .sum();
-            prop_assert_eq!(locks.memory_bytes(), bytes);
-            for (key, covered) in covered.iter().enumerate() {
-                prop_assert_eq!(locks.blocks(&[u8::try_from(key).unwrap()], true, OTHER), *covered);
-            }
-        }
-    }
-}
+mod tests;

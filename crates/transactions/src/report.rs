@@ -16,6 +16,9 @@ pub enum WaitKind {
     Write,
     /// A range in which it wants to insert or write.
     Insertion,
+    /// Somebody who waits to insert or write in a range that it wants to lock,
+    /// from this key on.
+    Range,
 }
 
 /// A transaction, and who runs it in the caller's numbers (zero for nobody).

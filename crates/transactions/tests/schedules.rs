@@ -22,8 +22,8 @@ use std::time::Duration;
 use teak_base::{FileId, WriteId};
 use teak_transactions::view::Reads;
 use teak_transactions::{
-    LockMode, RangeLocks, RowName, Savepoint, Transaction, TransactionSystem, WaitError,
-    WriteIdTable,
+    InLine, Keeps, LockMode, RangeLocks, RowName, Savepoint, Transaction, TransactionSystem,
+    WaitError, WriteIdTable,
 };
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -273,6 +273,55 @@ fn a_range_in_place_of_rows_lets_nobody_in_and_wakes_everybody() {
         row.use_it(LockMode::Exclusive);
         world.system.publish(big);
         for thread in threads {
+            thread.join().unwrap();
+        }
+        world.is_clean();
+    });
+}
+
+#[test]
+fn writers_and_readers_of_a_range_take_turns_and_all_are_woken() {
+    explore(|| {
+        let world = world();
+        // A tree's writes: whoever writes holds the guard, whoever marks waits for it.
+        let written = Arc::new(Mutex::new(0));
+        let readers = [(); 3].map(|()| {
+            let (world, written) = (Arc::clone(&world), Arc::clone(&written));
+            thread::spawn(move || {
+                let mut mine = world.system.begin();
+                let range = (&b"a"[..], Some(&b"m"[..]));
+                let (system, index) = (&world.system, &world.index);
+                system
+                    .mark_range(&mut mine, index, Keeps::Insertions, range, LONG)
+                    .unwrap();
+                let looked_at = *written.lock().unwrap();
+                thread::yield_now();
+                assert_eq!(*written.lock().unwrap(), looked_at, "a phantom");
+                system.publish(mine);
+            })
+        });
+        let writers = [b"b", b"c"].map(|key| {
+            let (world, written) = (Arc::clone(&world), Arc::clone(&written));
+            thread::spawn(move || {
+                let mine = world.system.begin();
+                let (system, index) = (&world.system, &world.index);
+                let mut in_line = InLine::default();
+                loop {
+                    let mut guard = written.lock().unwrap();
+                    if !index.blocks(key, true, mine.id()) {
+                        *guard += 1;
+                        break;
+                    }
+                    drop(guard);
+                    system
+                        .wait_for_range(&mine, &mut in_line, index, key, true, LONG)
+                        .unwrap();
+                }
+                drop(in_line);
+                system.publish(mine);
+            })
+        });
+        for thread in readers.into_iter().chain(writers) {
             thread.join().unwrap();
         }
         world.is_clean();

@@ -6,7 +6,7 @@ use crate::error::EngineResult;
 use crate::transaction::{EngineTransaction, Parts};
 use crate::write::{Newest, newest};
 use std::sync::Arc;
-use teak_transactions::{LockMode, RowName};
+use teak_transactions::{InLine, LockMode, RowName};
 
 /// What a look for the newest version of a key, to lock it, came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,6 +133,7 @@ impl Cursor {
         // Whoever marked a range since waits for the lock.
         let owned = primary && parts.core.holds(row, mode);
         let mut deadline = None;
+        let mut in_line = InLine::default();
         loop {
             let latch = primary.then(|| inner.transactions.latches().one(row.lock));
             let found = newest(inner, &self.index, row.key, me, &mut self.value)?;
@@ -166,7 +167,14 @@ impl Cursor {
                 let timeout = parts.remaining(&mut deadline);
                 let ranges = &self.index.ranges;
                 let transactions = &inner.transactions;
-                transactions.wait_for_range(parts.core, ranges, row.key, false, timeout)?;
+                transactions.wait_for_range(
+                    parts.core,
+                    &mut in_line,
+                    ranges,
+                    row.key,
+                    false,
+                    timeout,
+                )?;
                 continue;
             }
             if primary && !*held && !mine {

@@ -193,7 +193,8 @@ impl Cursor {
             let parts = transaction.parts()?;
             let ranges = &self.index.ranges;
             let transactions = &parts.inner.transactions;
-            transactions.mark_range(parts.core, ranges, keeps, low, high)?;
+            let timeout = parts.remaining(&mut None);
+            transactions.mark_range(parts.core, ranges, keeps, (low, high), timeout)?;
             let alone = !transactions.locks().any_beside(parts.core.locks_held());
             // Ranges in place of rows come before the rows' locks go.
             marks.add(low, high, alone && !ranges.any_rows());
@@ -225,7 +226,8 @@ impl Cursor {
         let ranges = &self.index.ranges;
         let transactions = &parts.inner.transactions;
         let behind = after(key);
-        transactions.mark_range(parts.core, ranges, Keeps::Insertions, key, Some(&behind))?;
+        let (range, timeout) = ((key, Some(&*behind)), parts.remaining(&mut None));
+        transactions.mark_range(parts.core, ranges, Keeps::Insertions, range, timeout)?;
         self.index.tree.wait_for_writers();
         Ok(true)
     }

@@ -131,20 +131,27 @@ impl TransactionSystem {
 
     /// Keeps others from inserting at `low <= key < high` of an index, or from
     /// any write there, until the transaction ends. Writes that are under way
-    /// may still come.
+    /// may still come. Whoever waits to write there already goes first, unless
+    /// `timeout` is zero. Called without any latch.
     ///
     /// # Errors
-    /// [`WaitError::TooManyLocks`].
+    /// [`WaitError`] when the range is not marked.
     pub fn mark_range(
         &self,
         transaction: &mut Transaction,
         ranges: &Arc<RangeLocks>,
         keeps: Keeps,
-        low: &[u8],
-        high: Option<&[u8]>,
+        (low, high): (&[u8], Option<&[u8]>),
+        timeout: Duration,
     ) -> Result<(), WaitError> {
         self.admit_lock(transaction, LockId::new(ranges.file(), low))?;
-        let (is_first, resized) = ranges.mark(transaction.id(), keeps, low, high);
+        let (is_first, resized) = if timeout.is_zero() {
+            // Who will not wait does not fail for a mark that stops nobody but writers.
+            ranges.mark(transaction.id(), keeps, low, high)
+        } else {
+            let shared = transaction.shared();
+            self.mark_in_turn(shared, ranges, keeps, (low, high), timeout)?
+        };
         self.resize(transaction, resized);
         if is_first {
             transaction.marked.push(Arc::clone(ranges));

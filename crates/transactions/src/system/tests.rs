@@ -2,6 +2,7 @@
 
 mod deadlocks;
 mod escalation;
+mod ranges;
 mod reports;
 
 use super::*;

@@ -2,7 +2,8 @@
 
 use super::TransactionSystem;
 use crate::error::WaitError;
-use crate::range_locks::RangeLocks;
+use crate::range_locks::{Keeps, RangeLocks, Resized};
+use crate::range_waits::InLine;
 use crate::report::{DeadlockReport, FailedWait, Party, WaitKind, Wanted};
 use crate::row_locks::{LockMode, RowName};
 use crate::shared::{TransactionId, TransactionShared, Wake};
@@ -20,6 +21,24 @@ fn wanted(row: &RowName<'_>, kind: WaitKind) -> Wanted {
         file: row.index.file(),
         key: row.key.into(),
         kind,
+    }
+}
+
+fn range_wait(
+    shared: &Arc<TransactionShared>,
+    ranges: &Arc<RangeLocks>,
+    key: &[u8],
+    kind: WaitKind,
+) -> Waiting {
+    Waiting {
+        shared: Arc::clone(shared),
+        target: Target::Range(Arc::clone(ranges)),
+        wanted: Wanted {
+            file: ranges.file(),
+            key: key.into(),
+            kind,
+        },
+        since: Instant::now(),
     }
 }
 
@@ -75,13 +94,15 @@ impl TransactionSystem {
     }
 
     /// Waits until no range of another transaction keeps this one from the key,
-    /// or one that did is given up. Called without any latch.
+    /// or one that did is given up. Called without any latch. Until `in_line` is
+    /// dropped, nobody who comes later locks a range that would.
     ///
     /// # Errors
     /// [`WaitError`] when a range still does.
     pub fn wait_for_range(
         &self,
         transaction: &Transaction,
+        in_line: &mut InLine,
         ranges: &Arc<RangeLocks>,
         key: &[u8],
         is_insertion: bool,
@@ -91,19 +112,34 @@ impl TransactionSystem {
         if !ranges.enlist(key, is_insertion, shared) {
             return Ok(());
         }
-        let wait = Waiting {
-            shared: Arc::clone(shared),
-            target: Target::Range(Arc::clone(ranges)),
-            wanted: Wanted {
-                file: ranges.file(),
-                key: key.into(),
-                kind: WaitKind::Insertion,
-            },
-            since: Instant::now(),
-        };
+        in_line.note(ranges, shared.id());
+        let wait = range_wait(shared, ranges, key, WaitKind::Insertion);
         let outcome = self.sleep_on(wait, timeout);
-        ranges.delist(shared.id());
+        ranges.awake(shared.id());
         outcome.map_err(|error| self.count_failure(error))
+    }
+
+    /// Marks a range once whoever waited to write there before has.
+    pub(super) fn mark_in_turn(
+        &self,
+        shared: &Arc<TransactionShared>,
+        ranges: &Arc<RangeLocks>,
+        keeps: Keeps,
+        (low, high): (&[u8], Option<&[u8]>),
+        timeout: Duration,
+    ) -> Result<(bool, Resized), WaitError> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Some(marked) = ranges.mark_in_turn(shared, keeps, low, high) {
+                return Ok(marked);
+            }
+            let wait = range_wait(shared, ranges, low, WaitKind::Range);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if let Err(error) = self.sleep_on(wait, left) {
+                ranges.withdraw(shared.id());
+                return Err(self.count_failure(error));
+            }
+        }
     }
 
     /// Sleeps until woken, unless this transaction must fail for a circle that

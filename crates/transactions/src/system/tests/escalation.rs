@@ -163,8 +163,8 @@ fn insertion_ranges_become_one() {
                 &mut reader,
                 &index,
                 Keeps::Insertions,
-                low.as_bytes(),
-                Some(high.as_bytes()),
+                (low.as_bytes(), Some(high.as_bytes())),
+                LONG,
             )
             .unwrap();
     }

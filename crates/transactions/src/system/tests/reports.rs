@@ -1,6 +1,7 @@
 //! What whoever runs the transactions is told of their waits.
 
 use super::*;
+use crate::InLine;
 use crate::wait_reports::WaitReports;
 
 /// Keeps what it is told; while it is told, it looks whether `gate` is open.
@@ -75,14 +76,15 @@ fn every_wait_is_reported_with_everyone_ahead() {
             &mut scanner,
             &ranges,
             crate::range_locks::Keeps::Insertions,
-            b"a",
-            Some(b"c"),
+            (b"a", Some(b"c")),
+            timeout,
         )
         .unwrap();
-    let waited = system.wait_for_range(&reader, &ranges, b"b", true, timeout);
+    let mut in_line = InLine::default();
+    let waited = system.wait_for_range(&reader, &mut in_line, &ranges, b"b", true, timeout);
     assert_eq!(waited, Err(WaitError::Timeout));
     scanner.shared().forget_owner();
-    let waited = system.wait_for_range(&reader, &ranges, b"b", true, timeout);
+    let waited = system.wait_for_range(&reader, &mut in_line, &ranges, b"b", true, timeout);
     assert_eq!(waited, Err(WaitError::Timeout));
     assert_eq!(std::mem::take(&mut *heard.waits.lock()), [(2, 6)]);
 }

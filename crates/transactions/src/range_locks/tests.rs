@@ -1,0 +1,183 @@
+//! Tests of the ranges of one index.
+
+use super::*;
+use proptest::prelude::*;
+
+const ME: TransactionId = TransactionId(1);
+const OTHER: TransactionId = TransactionId(2);
+
+#[test]
+fn ranges_stop_others_and_not_their_owner() {
+    let locks = RangeLocks::new(FileId(1));
+    assert!(!locks.blocks(b"b", true, OTHER));
+    assert!(locks.mark(ME, Keeps::Insertions, b"b", Some(b"d")).0);
+    assert!(!locks.mark(ME, Keeps::Insertions, b"x", None).0);
+    for (key, blocked) in [
+        (&b"a"[..], false),
+        (b"b", true),
+        (b"c", true),
+        (b"d", false),
+    ] {
+        assert_eq!(locks.blocks(key, true, OTHER), blocked, "{key:?}");
+        assert!(!locks.blocks(key, true, ME));
+    }
+    assert!(locks.blocks(b"zzz", true, OTHER));
+    locks.release(ME);
+    assert!(!locks.any());
+    assert!(!locks.blocks(b"c", true, OTHER));
+    assert_eq!(locks.memory_bytes(), 0);
+}
+
+#[test]
+fn a_growing_scan_stays_one_range() {
+    let locks = RangeLocks::new(FileId(1));
+    for n in 0u32..1000 {
+        let (low, high) = (n.to_be_bytes(), (n + 1).to_be_bytes());
+        locks.mark(ME, Keeps::Insertions, &low, Some(&high));
+    }
+    assert!(locks.memory_bytes() < 2 * crate::ranges::RANGE_BYTES);
+    assert!(locks.blocks(&999u32.to_be_bytes(), true, OTHER));
+    assert!(!locks.blocks(&1000u32.to_be_bytes(), true, OTHER));
+}
+
+#[test]
+fn waiters_are_rung_when_what_stopped_them_goes() {
+    let locks = RangeLocks::new(FileId(1));
+    let waiter = Arc::new(TransactionShared::new(OTHER));
+    assert!(!locks.enlist(b"c", true, &waiter));
+    locks.mark(ME, Keeps::Insertions, b"a", Some(b"m"));
+    locks.mark(TransactionId(3), Keeps::Insertions, b"x", None);
+    assert!(locks.enlist(b"c", true, &waiter));
+    assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
+    locks.release(TransactionId(3));
+    assert!(!waiter.is_rung());
+    locks.release(ME);
+    assert!(waiter.is_rung());
+    locks.leave(OTHER);
+    assert!(locks.blockers(OTHER).is_empty());
+}
+
+fn rows(low: &[u8], high: &[u8], mode: LockMode) -> RowRange {
+    RowRange {
+        low: low.into(),
+        high: high.into(),
+        mode,
+    }
+}
+
+#[test]
+fn row_ranges_stop_later_locks_of_others_by_their_mode() {
+    let locks = RangeLocks::new(FileId(1));
+    assert!(!locks.stops_row(b"c", OTHER, LockMode::Exclusive));
+    assert!(
+        locks
+            .widen(ME, rows(b"b", b"f", LockMode::Shared))
+            .is_some()
+    );
+    assert!(!locks.stops_row(b"c", OTHER, LockMode::Shared));
+    assert!(locks.stops_row(b"c", OTHER, LockMode::Exclusive));
+    assert!(!locks.stops_row(b"f", OTHER, LockMode::Exclusive));
+    assert!(!locks.stops_row(b"c", ME, LockMode::Exclusive));
+    // Shared ranges overlap, but none becomes exclusive then.
+    assert!(
+        locks
+            .widen(OTHER, rows(b"a", b"c", LockMode::Shared))
+            .is_some()
+    );
+    assert!(
+        locks
+            .widen(ME, rows(b"d", b"h", LockMode::Exclusive))
+            .is_none()
+    );
+    let (_, stopped) = locks.release_rows(OTHER);
+    assert!(stopped.is_empty());
+    let (joined, resized) = locks
+        .widen(ME, rows(b"d", b"h", LockMode::Exclusive))
+        .unwrap();
+    assert_eq!((&*joined.low, &*joined.high), (&b"b"[..], &b"h"[..]));
+    assert_eq!(resized.after, locks.memory_bytes() as u64);
+    assert!(locks.stops_queued(b"g", OTHER, LockMode::Shared, LockId(7)));
+    assert!(locks.stops_queued(b"g", OTHER, LockMode::Shared, LockId(7)));
+    assert_eq!(locks.release_rows(ME).1, [LockId(7)]);
+    assert_eq!(locks.memory_bytes(), 0);
+}
+
+#[test]
+fn ranges_that_keep_writes_stop_changes_too() {
+    let locks = RangeLocks::new(FileId(1));
+    locks.mark(ME, Keeps::Insertions, b"a", Some(b"c"));
+    locks.mark(ME, Keeps::Writes, b"c", Some(b"e"));
+    for (key, changes, inserts) in [
+        (&b"b"[..], false, true),
+        (b"c", true, true),
+        (b"e", false, false),
+    ] {
+        assert_eq!(locks.blocks(key, false, OTHER), changes, "{key:?}");
+        assert_eq!(locks.blocks(key, true, OTHER), inserts, "{key:?}");
+        assert!(!locks.blocks(key, false, ME));
+    }
+    let waiter = Arc::new(TransactionShared::new(OTHER));
+    assert!(!locks.enlist(b"b", false, &waiter));
+    assert!(locks.enlist(b"d", false, &waiter));
+    assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
+    // Whoever holds rows by a range writes them without looking.
+    let exclusive = |low: &[u8], high: &[u8]| rows(low, high, LockMode::Exclusive);
+    assert!(locks.widen(OTHER, exclusive(b"b", b"d")).is_none());
+    assert!(locks.widen(OTHER, exclusive(b"d", b"x")).is_none());
+    assert!(
+        locks
+            .widen(OTHER, rows(b"b", b"d", LockMode::Shared))
+            .is_some()
+    );
+    locks.release_rows(OTHER);
+    assert!(locks.widen(OTHER, exclusive(b"a", b"c")).is_some());
+    locks.release_rows(OTHER);
+    locks.release(ME);
+    assert!(waiter.is_rung());
+    assert!(!locks.blocks(b"d", false, OTHER));
+    assert_eq!(locks.memory_bytes(), 0);
+}
+
+#[test]
+fn joined_ranges_are_one_that_holds_them_all() {
+    let locks = RangeLocks::new(FileId(1));
+    locks.mark(ME, Keeps::Insertions, b"b", Some(b"c"));
+    assert_eq!(locks.join(ME), None);
+    locks.mark(ME, Keeps::Insertions, b"m", Some(b"o"));
+    let resized = locks.join(ME).unwrap();
+    assert!(resized.after < resized.before);
+    assert!(locks.blocks(b"f", true, OTHER) && locks.blocks(b"n", true, OTHER));
+    assert!(!locks.blocks(b"o", true, OTHER) && !locks.blocks(b"a", true, OTHER));
+    assert_eq!(locks.release(ME), resized.after);
+}
+
+proptest! {
+    #[test]
+    fn ranges_are_the_union_of_what_was_marked(
+        marks in prop::collection::vec((0u8..60, prop::option::of(0u8..60)), 1..30),
+    ) {
+        let locks = RangeLocks::new(FileId(1));
+        let mut covered = [false; 64];
+        for (low, high) in marks {
+            if high.is_some_and(|high| high <= low) {
+                continue;
+            }
+            locks.mark(ME, Keeps::Insertions, &[low], high.as_ref().map(std::slice::from_ref));
+            for key in low..high.unwrap_or(64) {
+                covered[usize::from(key)] = true;
+            }
+        }
+        let bytes: usize = locks
+            .list()
+            .iter()
+            .map(|lock| match &lock.extent {
+                LockExtent::Range { low, high, .. } => bytes_of(low, high.as_deref()),
+                _ => 0,
+            })
+            .sum();
+        prop_assert_eq!(locks.memory_bytes(), bytes);
+        for (key, covered) in covered.iter().enumerate() {
+            prop_assert_eq!(locks.blocks(&[u8::try_from(key).unwrap()], true, OTHER), *covered);
+        }
+    }
+}

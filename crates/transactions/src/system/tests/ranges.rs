@@ -1,0 +1,159 @@
+//! The line of those who want to write in ranges, and to mark them.
+
+use super::*;
+use crate::InLine;
+use crate::range_locks::Keeps;
+use crate::report::WaitKind;
+use std::sync::mpsc;
+
+const NOW: Duration = Duration::ZERO;
+
+fn mark(
+    system: &TransactionSystem,
+    transaction: &mut Transaction,
+    index: &Arc<RangeLocks>,
+    (low, high): (&str, &str),
+    timeout: Duration,
+) -> Result<(), WaitError> {
+    let range = (low.as_bytes(), Some(high.as_bytes()));
+    system.mark_range(transaction, index, Keeps::Insertions, range, timeout)
+}
+
+fn wait_until_waiting(system: &TransactionSystem, count: u64) {
+    while system.counts().waiting < count {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn readers_that_come_later_mark_behind_a_writer_that_waits() {
+    let system = system();
+    let index = index();
+    let mut first = system.begin();
+    mark(&system, &mut first, &index, ("b", "f"), LONG).unwrap();
+    let (told, order) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let (system, index) = (&system, &index);
+        let write_told = told.clone();
+        scope.spawn(move || {
+            let writer = system.begin();
+            let mut in_line = InLine::default();
+            while index.blocks(b"d", true, writer.id()) {
+                system
+                    .wait_for_range(&writer, &mut in_line, index, b"d", true, LONG)
+                    .unwrap();
+            }
+            write_told.send("written").unwrap();
+            drop(in_line);
+            system.publish(writer);
+        });
+        wait_until_waiting(system, 1);
+
+        // Elsewhere, and for whom the writer waits anyway, nothing has changed; nor for who will not wait.
+        let mut beside = system.begin();
+        mark(system, &mut beside, index, ("d0", "z"), LONG).unwrap();
+        mark(system, &mut beside, index, ("a", "d"), LONG).unwrap();
+        mark(system, &mut first, index, ("a", "z"), LONG).unwrap();
+        let mut hasty = system.begin();
+        mark(system, &mut hasty, index, ("d", "e"), NOW).unwrap();
+        system.publish(hasty);
+        system.publish(beside);
+
+        let mark_told = told.clone();
+        scope.spawn(move || {
+            let mut later = system.begin();
+            mark(system, &mut later, index, ("a", "e"), LONG).unwrap();
+            mark_told.send("marked").unwrap();
+            system.publish(later);
+        });
+        wait_until_waiting(system, 2);
+        let waits = system.lock_waits();
+        let behind = waits
+            .iter()
+            .find(|wait| wait.wanted.kind == WaitKind::Range);
+        assert_eq!(&*behind.unwrap().wanted.key, b"a");
+        assert_eq!(behind.unwrap().blockers.len(), 1);
+        system.publish(first);
+    });
+    drop(told);
+    assert_eq!(order.iter().collect::<Vec<_>>(), ["written", "marked"]);
+    assert!(!index.in_use());
+    assert_eq!(system.lock_bytes(), 0);
+}
+
+#[test]
+fn a_writer_that_gives_up_lets_the_readers_behind_it_go_on() {
+    let system = system();
+    let index = index();
+    let mut first = system.begin();
+    mark(&system, &mut first, &index, ("b", "f"), LONG).unwrap();
+    std::thread::scope(|scope| {
+        let (system, index) = (&system, &index);
+        let writer = system.begin();
+        let interrupter = Arc::clone(writer.shared());
+        scope.spawn(move || {
+            let mut in_line = InLine::default();
+            let waited = system.wait_for_range(&writer, &mut in_line, index, b"d", true, LONG);
+            assert_eq!(waited, Err(WaitError::Interrupted));
+            drop(in_line);
+            system.abort(writer);
+        });
+        wait_until_waiting(system, 1);
+        let reader = scope.spawn(move || {
+            let mut later = system.begin();
+            mark(system, &mut later, index, ("a", "e"), LONG).unwrap();
+            system.publish(later);
+        });
+        wait_until_waiting(system, 2);
+        let mut third = system.begin();
+        let short = Duration::from_millis(1);
+        let waited = mark(system, &mut third, index, ("c", "e"), short);
+        assert_eq!(waited, Err(WaitError::Timeout));
+        system.abort(third);
+        interrupter.interrupt();
+        // Though the first mark is still there.
+        reader.join().unwrap();
+    });
+    system.publish(first);
+    assert!(!index.in_use());
+}
+
+#[test]
+fn a_reader_behind_a_writer_that_waits_for_it_is_a_deadlock() {
+    let system = system();
+    let (index, other) = (index(), Arc::new(RangeLocks::new(FileId(9))));
+    let mut first = system.begin();
+    mark(&system, &mut first, &index, ("b", "c"), LONG).unwrap();
+    std::thread::scope(|scope| {
+        let (system, index, other) = (&system, &index, &other);
+        let mut reader = system.begin();
+        mark(system, &mut reader, other, ("m", "n"), LONG).unwrap();
+        let writer = scope.spawn(move || {
+            let writer = system.begin();
+            writer.shared().note_row_written();
+            let mut in_line = InLine::default();
+            // A row's entries in two indexes: awake it keeps its place in the first.
+            for (index, key) in [(index, b"b"), (other, b"m")] {
+                system
+                    .wait_for_range(&writer, &mut in_line, index, key, true, LONG)
+                    .unwrap();
+            }
+            drop(in_line);
+            system.publish(writer);
+        });
+        wait_until_waiting(system, 1);
+        system.publish(first);
+        while !system
+            .lock_waits()
+            .iter()
+            .any(|wait| wait.wanted.file == other.file())
+        {
+            std::thread::yield_now();
+        }
+        let outcome = mark(system, &mut reader, index, ("a", "z"), LONG);
+        assert_eq!(outcome, Err(WaitError::Deadlock));
+        system.abort(reader);
+        writer.join().unwrap();
+    });
+    assert!(!index.in_use() && !other.in_use());
+}

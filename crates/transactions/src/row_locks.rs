@@ -372,9 +372,14 @@ impl RowLocks {
         }
     }
 
-    /// Whom a queued transaction waits for: conflicting holders, and the
-    /// request just ahead of it (which in turn waits for the one ahead).
-    pub(crate) fn blockers(&self, lock: LockId, transaction: TransactionId) -> Blockers {
+    /// Whom a queued transaction waits for: conflicting holders, and the next
+    /// ahead of it that `counts` (which in turn waits for those ahead of it).
+    pub(crate) fn blockers(
+        &self,
+        lock: LockId,
+        transaction: TransactionId,
+        counts: impl Fn(TransactionId) -> bool,
+    ) -> Blockers {
         let mut blockers = Blockers::new();
         let locks = self.shard(lock).locks.lock();
         let Some(found) = locks.get(&lock) else {
@@ -395,10 +400,9 @@ impl RowLocks {
         request
             .index
             .add_row_stoppers(&request.key, transaction, request.mode, &mut blockers);
-        let ahead = place.checked_sub(1);
-        if let Some(ahead) = ahead.and_then(|place| found.queue.get(place)) {
-            blockers.push(ahead.transaction.id());
-        }
+        let ahead = found.queue.iter().take(place).rev();
+        let mut ahead = ahead.map(|request| request.transaction.id());
+        blockers.extend(ahead.find(|id| counts(*id)));
         blockers
     }
 

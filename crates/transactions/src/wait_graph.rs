@@ -47,9 +47,19 @@ pub(crate) struct Waiting {
 impl Waiting {
     /// Whom it waits for at this moment.
     pub(crate) fn blockers(&self, locks: &RowLocks, ids: &WriteIdTable) -> Blockers {
+        self.blockers_but(locks, ids, |_| true)
+    }
+
+    /// The same. Of a queue, the one ahead is the first for whom `counts` holds.
+    fn blockers_but(
+        &self,
+        locks: &RowLocks,
+        ids: &WriteIdTable,
+        counts: impl Fn(TransactionId) -> bool,
+    ) -> Blockers {
         match &self.target {
             Target::Write(id) => ids.active_owner(*id).into_iter().collect(),
-            Target::Lock(lock) => locks.blockers(*lock, self.shared.id()),
+            Target::Lock(lock) => locks.blockers(*lock, self.shared.id(), counts),
             Target::Range(ranges) => ranges.blockers(self.shared.id()),
         }
     }
@@ -154,7 +164,10 @@ fn circle_through(
         let Some(wait) = waiting.get(&waiter) else {
             continue;
         };
-        for blocker in wait.blockers(locks, ids) {
+        // Who stands in a queue and does not wait is about to leave it, as the
+        // victim of another circle does, or to begin, and will look then.
+        let counts = |id| waiting.contains_key(&id);
+        for blocker in wait.blockers_but(locks, ids, counts) {
             if blocker == start {
                 let mut circle = vec![waiter];
                 let mut member = waiter;

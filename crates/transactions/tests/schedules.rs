@@ -153,6 +153,39 @@ fn every_circle_is_broken_and_no_more_fail_than_must() {
     });
 }
 
+/// A circle may go through a queue in which the victim of another circle
+/// stands, not awake yet to leave it.
+#[test]
+fn circles_through_one_queue_are_all_broken() {
+    const S: LockMode = LockMode::Shared;
+    const X: LockMode = LockMode::Exclusive;
+    explore(|| {
+        let world = world();
+        let plans: [&[(&str, LockMode)]; 5] = [
+            &[("k", S), ("l", X)],
+            &[("l", X), ("k", S)],
+            &[("k", X)],
+            &[("m", X), ("k", X)],
+            &[("k", S), ("m", X)],
+        ];
+        let threads = plans.map(|plan| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || {
+                let mut mine = world.system.begin();
+                let locks = plan.iter();
+                let _ = locks
+                    .map(|(key, mode)| world.lock(&mut mine, key, *mode))
+                    .find(Result::is_err);
+                world.system.abort(mine);
+            })
+        });
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        world.is_clean();
+    });
+}
+
 #[test]
 fn upgrades_meet_in_a_deadlock_that_one_survives() {
     explore(|| {

@@ -1,0 +1,140 @@
+//! Nanoseconds per read of a table whose rows were updated at random, each by
+//! a transaction of its own: `cargo bench -p teak-engine --bench ranges [-- rows]`.
+//! Read by a snapshot: single rows, and ranges of 100 rows, as OLTP does. On
+//! a settled table, then with updates of as many rows as a quarter, a half and
+//! all of the table that nothing has merged yet but the merges that writing
+//! calls for.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::time::Instant;
+use teak_disk::{MemoryDisk, Random};
+use teak_engine::{
+    Change, Codec, Engine, EngineOptions, Entry, IndexDefinition, Isolation, ReadMode, Seek,
+    TableDefinition, TableHandle,
+};
+
+const TABLE: &str = "./bench/ranges";
+const VALUE_BYTES: usize = 188;
+const RANGE_ROWS: u32 = 100;
+const READS: u64 = 20_000;
+
+fn value(random: &mut Random) -> [u8; VALUE_BYTES] {
+    let mut value = [0; VALUE_BYTES];
+    for digit in &mut value {
+        *digit = b"0123456789-"[usize::try_from(random.below(11)).unwrap()];
+    }
+    value
+}
+
+fn row<'a>(key: &'a [u8; 4], value: &'a [u8]) -> Entry<'a> {
+    Entry {
+        index: 0,
+        unique: true,
+        key,
+        value,
+    }
+}
+
+fn update(engine: &Engine, table: &TableHandle, rows: u32, count: u32, random: &mut Random) {
+    for _ in 0..count {
+        let n = u32::try_from(random.below(u64::from(rows))).unwrap();
+        let (key, value) = (n.to_be_bytes(), value(random));
+        let mut transaction = engine.begin(Isolation::RepeatableRead);
+        let change = Change {
+            index: 0,
+            unique: false,
+            old_key: Some(&key),
+            new_key: Some(&key),
+            new_value: &value,
+        };
+        transaction.update(table, &[change]).unwrap();
+        transaction.commit().unwrap();
+    }
+}
+
+fn read(engine: &Engine, table: &TableHandle, rows: u32, what: &str) {
+    let mut random = Random::new(5);
+    let mut best = [u128::MAX; 2];
+    for _ in 0..3 {
+        let mut reader = engine.begin(Isolation::RepeatableRead);
+        reader.take_snapshot().unwrap();
+        let started = Instant::now();
+        for _ in 0..READS {
+            let n = u32::try_from(random.below(u64::from(rows))).unwrap();
+            let mut cursor = reader.cursor(table, 0, ReadMode::Snapshot).unwrap();
+            let found = cursor.get(&mut reader, &n.to_be_bytes()).unwrap();
+            assert!(found.is_some());
+        }
+        best[0] = best[0].min(started.elapsed().as_nanos());
+        let mut bytes = 0;
+        let started = Instant::now();
+        for _ in 0..READS {
+            let n = u32::try_from(random.below(u64::from(rows - RANGE_ROWS))).unwrap();
+            let (low, high) = (n.to_be_bytes(), (n + RANGE_ROWS).to_be_bytes());
+            let mut cursor = reader.cursor(table, 0, ReadMode::Snapshot).unwrap();
+            cursor.set_bounds(Some(&low), Some(&high));
+            let mut row = cursor.seek(&mut reader, &low, Seek::AtOrAfter).unwrap();
+            let mut count = 0;
+            while let Some(found) = row {
+                bytes += found.value.iter().filter(|byte| **byte == b'-').count();
+                count += 1;
+                row = cursor.next(&mut reader).unwrap();
+            }
+            assert_eq!(count, RANGE_ROWS);
+        }
+        best[1] = best[1].min(started.elapsed().as_nanos());
+        assert!(bytes > 0);
+        reader.commit().unwrap();
+    }
+    let reads = u128::from(READS);
+    println!(
+        "{what:<24} one row {:6} ns; {RANGE_ROWS} rows {:7} ns, {} ns each",
+        best[0] / reads,
+        best[1] / reads,
+        best[1] / reads / u128::from(RANGE_ROWS),
+    );
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
+    let rows: u32 = arguments
+        .next()
+        .map_or(500_000, |text| text.parse().unwrap());
+    let mut options = EngineOptions::new("/data");
+    options.commit_sync = false;
+    options.cache_bytes = 256 << 20;
+    let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
+    engine
+        .create_table(&TableDefinition {
+            name: TABLE.into(),
+            indexes: vec![IndexDefinition {
+                label: "PRIMARY".into(),
+                codec: Codec::Zstd,
+                page_bytes: 0,
+                exact_lookups: true,
+                value_fixed_bytes: 0,
+            }],
+            metadata: Vec::new(),
+        })
+        .unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let mut random = Random::new(7);
+    let mut transaction = engine.begin(Isolation::ReadCommitted);
+    for n in 0..rows {
+        let (key, value) = (n.to_be_bytes(), value(&mut random));
+        transaction.insert(&table, &[row(&key, &value)]).unwrap();
+    }
+    transaction.commit().unwrap();
+    engine.settle().unwrap();
+    read(&engine, &table, rows, "settled");
+    for (count, what) in [
+        (rows / 4, "a quarter updated"),
+        (rows / 4, "a half updated"),
+        (rows / 2, "as many as all updated"),
+    ] {
+        update(&engine, &table, rows, count, &mut random);
+        read(&engine, &table, rows, what);
+    }
+}

@@ -20,23 +20,23 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from isolation.checker import FORBIDDEN, Anomalies, Checker  # noqa: E402
-from isolation.client import DATABASE, TABLES, Client, Unexpected, final_lists  # noqa: E402
+from isolation.client import CONFLICTS, DATABASE, LOCK_TIMEOUT, TABLES, Client, Unexpected, final_lists  # noqa: E402
 from isolation.history import COMMITTED  # noqa: E402
 from sql.wire import Lost, Session  # noqa: E402
 from teak_server import Server  # noqa: E402
 
 PER_ROUND = 20_000
 SETTINGS = {
-    "TEAK": ("teak_lock_timeout = 3000", "teak_snapshot_isolation = {}"),
+    "TEAK": ("teak_lock_timeout = 30000", "teak_snapshot_isolation = {}"),
     "INNODB": ("innodb_lock_wait_timeout = 3", "innodb_snapshot_isolation = {}"),
 }
 
 
 def work(arguments):
     """One client's part of a round: its transactions, or a text that says what went wrong."""
-    socket, number, level, settings, seed, count = arguments
+    socket, number, level, settings, seed, count, conflicts = arguments
     try:
-        client = Client(socket, number, level, settings, seed)
+        client = Client(socket, number, level, settings, seed, conflicts)
         done = [client.transaction(each) for each in range(count)]
         client.session.close()
         return done
@@ -58,8 +58,9 @@ def run_round(pool, server, options, level, number, count):
         if answer[0] == "error":
             raise SystemExit(f"{answer[2]} in: {statement}")
     real = "REPEATABLE READ" if level == "SNAPSHOT" else level
+    conflicts = CONFLICTS if options.engine == "TEAK" else CONFLICTS | {LOCK_TIMEOUT}
     jobs = [(server.socket, each, real, settings_of(options.engine, level, each), f"{options.seed}-{level}-{number}",
-             -(-count // options.clients)) for each in range(options.clients)]
+             -(-count // options.clients), conflicts) for each in range(options.clients)]
     found, transactions = Anomalies(), []
     for part in pool.map(work, jobs, chunksize=1):
         if isinstance(part, str):

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_transactions::view::Reads;
 use teak_transactions::{Keeps, LockId, LockMode, View};
-use teak_tree::TreeCursor;
+use teak_tree::{TreeCursor, key_order};
 
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -597,11 +597,14 @@ impl Cursor {
             return false;
         };
         match motion {
-            Motion::Forward => self.upper.as_deref().is_none_or(|upper| tree.key() < upper),
+            Motion::Forward => self
+                .upper
+                .as_deref()
+                .is_none_or(|upper| key_order(tree.key(), upper).is_lt()),
             Motion::Backward => self
                 .lower
                 .as_deref()
-                .is_none_or(|lower| tree.key() >= lower),
+                .is_none_or(|lower| key_order(tree.key(), lower).is_ge()),
         }
     }
 }

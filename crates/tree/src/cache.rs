@@ -11,7 +11,7 @@ use crate::page_counts::count_access;
 use crate::run::RunIndex;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use teak_base::{FileId, StorageResult};
 
 /// Counts of a [`PageCache`].
@@ -64,8 +64,26 @@ pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
     /// Look-ups that found nothing; the cache's own count has them twice.
     misses: AtomicU64,
-    filter_positives: AtomicU64,
-    filter_negatives: AtomicU64,
+    filters: [FilterCounts; STRIPES],
+}
+
+/// Threads that count side by side.
+const STRIPES: usize = 16;
+
+/// What filters answered to some of the threads, on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct FilterCounts {
+    positives: AtomicU64,
+    negatives: AtomicU64,
+}
+
+thread_local! {
+    /// The stripe of this thread.
+    static STRIPE: usize = {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES
+    };
 }
 
 /// Sizes the cache's table; a guess of the bytes of a block.
@@ -79,8 +97,7 @@ impl PageCache {
         Self {
             blocks: Cache::with_weighter(items.max(16), capacity_bytes, Weigher),
             misses: AtomicU64::new(0),
-            filter_positives: AtomicU64::new(0),
-            filter_negatives: AtomicU64::new(0),
+            filters: Default::default(),
         }
     }
 
@@ -92,14 +109,18 @@ impl PageCache {
     /// Counts and sizes.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {
-        let filter_negatives = self.filter_negatives.load(Ordering::Relaxed);
+        let sum = |count: fn(&FilterCounts) -> &AtomicU64| -> u64 {
+            let counts = self.filters.iter().map(count);
+            counts.map(|count| count.load(Ordering::Relaxed)).sum()
+        };
+        let filter_negatives = sum(|stripe| &stripe.negatives);
         CacheStatistics {
             hits: self.blocks.hits(),
             misses: self.misses.load(Ordering::Relaxed),
             bytes: self.blocks.weight(),
             capacity_bytes: self.blocks.capacity(),
             blocks: self.blocks.len() as u64,
-            filter_checks: self.filter_positives.load(Ordering::Relaxed) + filter_negatives,
+            filter_checks: sum(|stripe| &stripe.positives) + filter_negatives,
             filter_negatives,
         }
     }
@@ -149,9 +170,12 @@ impl PageCache {
 
     #[inline]
     pub(crate) fn count_filter(&self, negative: bool) {
+        let Some(stripe) = self.filters.get(STRIPE.with(|stripe| *stripe)) else {
+            return;
+        };
         let counter = match negative {
-            true => &self.filter_negatives,
-            false => &self.filter_positives,
+            true => &stripe.negatives,
+            false => &stripe.positives,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -65,7 +65,8 @@ pub(crate) fn order_after_prefix(a: &[u8], b: &[u8], skip: usize) -> Ordering {
 
 /// The order of two keys. Most differ early: then nothing is called.
 #[inline]
-pub(crate) fn key_order(a: &[u8], b: &[u8]) -> Ordering {
+#[must_use]
+pub fn key_order(a: &[u8], b: &[u8]) -> Ordering {
     let first = prefix_at(a, 0).cmp(&prefix_at(b, 0));
     first.then_with(|| order_after_prefix(a, b, 0))
 }

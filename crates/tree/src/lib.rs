@@ -37,6 +37,7 @@ pub use cache::{CacheStatistics, PageCache};
 pub use cursor::TreeCursor;
 pub use filter::LookupKey;
 pub use flush::{BulkLoad, FlushJob, FlushReport, JobKind, PausedLoad};
+pub use key_search::key_order;
 pub use memtable::{Memtable, MemtableCursor};
 pub use options::TreeOptions;
 pub use page::{Page, PageBuilder};

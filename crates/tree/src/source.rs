@@ -99,6 +99,7 @@ impl RunSource {
         }
     }
 
+    #[inline]
     fn check_forward(&mut self) {
         self.valid = self.cursor.valid();
         if let Some(clip) = &self.clip

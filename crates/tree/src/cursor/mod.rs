@@ -240,11 +240,13 @@ impl<V: Visibility> TreeCursor<V> {
     pub fn next(&mut self) -> StorageResult<bool> {
         if let Place::Source(source) = self.place
             && self.direction == Direction::Forward
-            && self.heap.len() == 1
             && self.layers.is_empty()
             && !self.must_follow()
         {
-            return self.next_of_single(source);
+            return match self.heap.len() {
+                1 => self.next_of_single(source),
+                _ => self.next_in_place(source),
+            };
         }
         self.next_of_many()
     }

@@ -86,6 +86,24 @@ impl<V: Visibility> TreeCursor<V> {
         self.continue_forward()
     }
 
+    /// The next key where steps along the sources lead to it.
+    #[inline]
+    pub(super) fn next_in_place(&mut self, index: usize) -> StorageResult<bool> {
+        self.place = Place::Nowhere;
+        debug_assert_eq!(self.heap.top(), Some(index), "the newest version is first");
+        // Older versions are left first, as long as the newest shows the key.
+        while let Some((place, other)) = self.heap.second_if_near(&self.sources)
+            && is_same_key(self.sources[other].key(), self.sources[index].key())
+        {
+            self.sources[other].leave_key(&mut self.key)?;
+            let is_live = self.is_live(other);
+            self.heap.moved_behind_top(place, is_live, &self.sources);
+        }
+        self.sources[index].leave_key(&mut self.key)?;
+        self.top_moved(index);
+        self.continue_forward()
+    }
+
     /// The next key, whatever the state.
     pub(super) fn next_of_many(&mut self) -> StorageResult<bool> {
         match self.place {

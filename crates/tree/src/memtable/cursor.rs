@@ -137,6 +137,9 @@ impl VersionCursor for MemtableCursor {
     fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
         // SAFETY: the cursor keeps the memtable alive beside its positions.
         let position = unsafe { detach(self.memtable.tree.lower_bound(key)) };
+        if let Some(position) = &position {
+            Tree::prefetch_following(position);
+        }
         self.enter(position);
         Ok(())
     }

@@ -31,6 +31,8 @@ use teak_base::Operation;
 const LEVELS: usize = 12;
 /// Hints per tree; threads share them when there are more.
 const HINTS: usize = 8;
+/// How many entries ahead of a step the processor is asked for.
+const AHEAD: usize = 4;
 
 #[repr(align(64))]
 #[derive(Debug)]
@@ -189,10 +191,17 @@ impl Tree {
         }
     }
 
+    /// Asks the processor for the entries that follow a position.
+    #[inline]
+    pub(super) fn prefetch_following(position: &Position<'_>) {
+        let slot = position.slot;
+        (slot + 1..=slot + AHEAD).for_each(|slot| position.leaf.prefetch_entry(slot));
+    }
+
     /// The first key of a leaf that is not the first: its low key.
     fn first_of(leaf: Node<'_>) -> Option<Position<'_>> {
         leaf.prefetch();
-        (1..4).for_each(|slot| leaf.prefetch_entry(slot));
+        (1..AHEAD).for_each(|slot| leaf.prefetch_entry(slot));
         loop {
             let version = leaf.begin();
             if let Some(found) = Self::at(leaf, version, 0) {
@@ -301,7 +310,6 @@ impl Tree {
     /// The key after a position.
     #[inline]
     pub(super) fn next<'a>(position: &Position<'a>) -> Option<Position<'a>> {
-        const AHEAD: usize = 4;
         let leaf = position.leaf;
         let slot = position.slot + 1;
         if slot < leaf.count()

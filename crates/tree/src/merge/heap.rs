@@ -74,6 +74,37 @@ impl KeyHeap {
         is_near.then_some(head.source)
     }
 
+    /// The place and the source of the first key but for the top's, if the two
+    /// may be the same.
+    #[inline]
+    pub(crate) fn second_if_near<C: VersionCursor>(&self, sources: &[C]) -> Option<(usize, usize)> {
+        let place = match *self.heads.as_slice() {
+            [] | [_] => return None,
+            [_, _] => 1,
+            [_, a, b, ..] => 1 + usize::from(self.precedes(b, a, sources)),
+        };
+        let second = self.heads[place];
+        (second.prefix == self.heads[0].prefix).then_some((place, second.source))
+    }
+
+    /// Restores the order after the cursor at a place moved on to another key,
+    /// or ended. The top stays the top.
+    #[inline]
+    pub(crate) fn moved_behind_top<C: VersionCursor>(
+        &mut self,
+        place: usize,
+        is_live: bool,
+        sources: &[C],
+    ) {
+        if is_live {
+            self.heads[place].prefix =
+                self.oriented_prefix(sources[self.heads[place].source].key());
+        } else {
+            self.heads.swap_remove(place);
+        }
+        self.sift_down(place, sources);
+    }
+
     /// How many sources are left.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -39,7 +39,7 @@ impl KeyRange {
     /// Whether the key lies in the range.
     #[inline]
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
-        *self.lower <= *key && !self.ends_at_or_before(key)
+        key_order(&self.lower, key).is_le() && !self.ends_at_or_before(key)
     }
 
     /// Whether the range has nothing at `key` or above.

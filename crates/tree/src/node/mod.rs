@@ -23,6 +23,7 @@ pub(crate) use run_ref::{RunForm, RunHandle, RunRef};
 pub(crate) use summary::{LeafShape, Summary};
 
 use crate::TreeOptions;
+use crate::key_search::key_order;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use teak_block_file::BlockAddress;
@@ -152,13 +153,15 @@ impl Node {
     /// The position of the child whose range has the key.
     #[inline]
     pub(crate) fn child_position(&self, key: &[u8]) -> usize {
-        self.pivots.partition_point(|pivot| &**pivot <= key)
+        self.pivots
+            .partition_point(|pivot| key_order(pivot, key).is_le())
     }
 
     /// The position of the last child whose range has keys below `key`; of the
     /// first child when there is none.
     pub(crate) fn child_position_before(&self, key: &[u8]) -> usize {
-        self.pivots.partition_point(|pivot| &**pivot < key)
+        self.pivots
+            .partition_point(|pivot| key_order(pivot, key).is_lt())
     }
 
     /// The range of a child, within the range of this node.

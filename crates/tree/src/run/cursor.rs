@@ -47,6 +47,7 @@ impl RunCursor {
         Ok(self.index.clone())
     }
 
+    #[inline]
     fn load(&mut self, index: &RunIndex, number: usize) -> StorageResult<Arc<Page>> {
         if let Some((held, page)) = &self.page
             && *held == number
@@ -58,6 +59,7 @@ impl RunCursor {
         Ok(page)
     }
 
+    #[inline]
     fn current(&self) -> (&Page, usize) {
         assert!(self.valid, "the cursor stands on no entry");
         let Some((_, page)) = &self.page else {
@@ -149,25 +151,30 @@ impl VersionCursor for RunCursor {
         self.stand_before(&index, number, end)
     }
 
+    #[inline]
     fn valid(&self) -> bool {
         self.valid
     }
 
+    #[inline]
     fn key(&self) -> &[u8] {
         let (page, entry) = self.current();
         page.key(entry)
     }
 
+    #[inline]
     fn write_id(&self) -> WriteId {
         let (page, entry) = self.current();
         page.write(entry).1
     }
 
+    #[inline]
     fn operation(&self) -> Operation {
         let (page, entry) = self.current();
         page.write(entry).0
     }
 
+    #[inline]
     fn value(&self) -> &[u8] {
         let (page, entry) = self.current();
         page.value(entry)

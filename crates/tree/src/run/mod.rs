@@ -15,6 +15,7 @@ pub use index::RunIndex;
 pub use writer::{FinishedRun, RunWriter, RunWriterOptions};
 
 use crate::cache::Cached;
+use crate::key_search::{is_same_key, key_order};
 use crate::page::PAGE_LAYOUT_ROW;
 use crate::page_counts::count_read;
 use crate::{LookupKey, Page, PageCache, Visit};
@@ -61,8 +62,8 @@ impl Run {
         key: &LookupKey<'_>,
         visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
     ) -> StorageResult<Visit> {
-        let inside = self.description.first_key.as_slice() <= key.bytes()
-            && key.bytes() <= self.description.last_key.as_slice();
+        let inside = key_order(&self.description.first_key, key.bytes()).is_le()
+            && key_order(key.bytes(), &self.description.last_key).is_le();
         if inside && self.visit_points(key, visitor)? == Visit::Stop {
             return Ok(Visit::Stop);
         }
@@ -98,7 +99,7 @@ impl Run {
             let page = self.page(&index, number, ReadMode::Cached)?;
             let mut entry = page.lower_bound(key.bytes());
             while entry < page.entries() {
-                if page.key(entry) != key.bytes() {
+                if !is_same_key(page.key(entry), key.bytes()) {
                     return Ok(Visit::Continue);
                 }
                 let (operation, write_id) = page.write(entry);

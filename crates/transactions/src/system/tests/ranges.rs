@@ -5,6 +5,7 @@ use crate::InLine;
 use crate::range_locks::Keeps;
 use crate::report::WaitKind;
 use std::sync::mpsc;
+use std::time::Instant;
 
 const NOW: Duration = Duration::ZERO;
 
@@ -20,7 +21,9 @@ fn mark(
 }
 
 fn wait_until_waiting(system: &TransactionSystem, count: u64) {
+    let began = Instant::now();
     while system.counts().waiting < count {
+        assert!(began.elapsed() < LONG, "nobody waits");
         std::thread::yield_now();
     }
 }

@@ -68,10 +68,11 @@ impl TableHandle {
     ) -> EngineResult<u64> {
         let index = self.index(index)?;
         // What is undecided counts: it may be committed by the time of the read.
-        let view = || {
-            let ids = Arc::clone(self.inner.transactions.ids());
-            View::new(ids, TransactionId::default(), Reads::Dirty)
-        };
+        let view = View::new(
+            Arc::clone(self.inner.transactions.ids()),
+            TransactionId::default(),
+            Reads::Dirty,
+        );
         let estimate = index.tree.estimate_range(
             lower.map_or(Bound::Unbounded, Bound::Included),
             upper.map_or(Bound::Unbounded, Bound::Excluded),

@@ -54,7 +54,7 @@ impl Tree {
         self: &Arc<Self>,
         lower: Bound<&[u8]>,
         upper: Bound<&[u8]>,
-        visibility: impl FnOnce() -> V,
+        visibility: V,
     ) -> StorageResult<u64> {
         let range = KeyRange {
             lower: match lower {
@@ -71,7 +71,7 @@ impl Tree {
         if range.is_empty() {
             return Ok(0);
         }
-        let version = self.version.load();
+        let version = self.version.load_full();
         let mut found = rows_in_node(&version.root, &KeyRange::all(), &range)?;
         for slot in version.memtables() {
             found.add(rows_in_memtable(&slot.memtable, lower, upper));
@@ -79,7 +79,7 @@ impl Tree {
         let Found { rows, above } = found;
         let rows = u64::try_from(rows).unwrap_or(0);
         if above > 0 && rows.saturating_add(above) <= WALKED_MAX {
-            return self.count_range(&range, visibility());
+            return self.count_range(&range, visibility);
         }
         Ok(rows)
     }

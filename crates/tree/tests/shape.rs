@@ -447,7 +447,7 @@ fn estimates_are_near_the_truth() {
             .estimate_range(
                 Bound::Included(&key(from)),
                 Bound::Excluded(&key(to)),
-                || SeesAll,
+                SeesAll,
             )
             .unwrap();
         let truth = (to - from) as u64 * 9 / 10;
@@ -458,7 +458,7 @@ fn estimates_are_near_the_truth() {
     }
     let all = subject
         .tree
-        .estimate_range(Bound::Unbounded, Bound::Unbounded, || SeesAll);
+        .estimate_range(Bound::Unbounded, Bound::Unbounded, SeesAll);
     assert_eq!(all.unwrap(), 4500);
 }
 
@@ -470,7 +470,7 @@ fn short_ranges_are_estimated_exactly_wherever_their_entries_are() {
         let estimate =
             subject
                 .tree
-                .estimate_range(Bound::Included(&from), Bound::Excluded(&to), || SeesAll);
+                .estimate_range(Bound::Included(&from), Bound::Excluded(&to), SeesAll);
         estimate.unwrap()
     };
     for number in 0..5000 {

@@ -18,84 +18,69 @@ pub(super) fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> S
     let Some(index) = run.index()? else {
         return Ok(0);
     };
-    let pages = index.pages().len();
-    let page_of = |bound, unbounded| match bound {
-        Bound::Unbounded => unbounded,
-        Bound::Included(key) | Bound::Excluded(key) => index.page_of(key),
+    let page_of = |bound| match bound {
+        Bound::Unbounded => None,
+        Bound::Included(key) | Bound::Excluded(key) => Some(index.page_of(key)),
     };
-    let (first, last) = (page_of(lower, 0), page_of(upper, pages));
+    let first = page_of(lower).unwrap_or(0);
+    let last = page_of(upper).unwrap_or(index.pages().len());
     let short = last.saturating_sub(first) <= PAGES_OF_SHORT_RANGE;
-    let first_page = page_for(run, &index, first, short)?;
-    let last_page = match &first_page {
-        Some(page) if last == first => Some(Arc::clone(page)),
-        _ => page_for(run, &index, last, short)?,
-    };
-    let before = |number, page: &Option<Arc<Page>>, key, through| {
-        entries_before(run, &index, number, page.as_deref(), key, through)
-    };
-    // Pages before the first count on neither side.
-    let end = match upper {
-        Bound::Unbounded => 0.0,
-        Bound::Included(key) => before(last, &last_page, key, true),
-        Bound::Excluded(key) => before(last, &last_page, key, false),
-    };
+    let before = |key, through| entries_before(run, &index, key, through, short);
     let start = match lower {
         Bound::Unbounded => 0.0,
-        Bound::Included(key) => before(first, &first_page, key, false),
-        Bound::Excluded(key) => before(first, &first_page, key, true),
+        Bound::Included(key) => before(key, false)?,
+        Bound::Excluded(key) => before(key, true)?,
     };
-    let between = index.pages().get(first..last).unwrap_or_default();
-    let between: f64 = between.iter().map(|page| f64::from(page.entries)).sum();
-    let entries = (between + end - start).max(0.0).round();
+    let end = match upper {
+        Bound::Unbounded => count(&index, index.pages().len()),
+        Bound::Included(key) => before(key, true)?,
+        Bound::Excluded(key) => before(key, false)?,
+    };
+    let entries = (end - start).max(0.0).round();
     // Entries of a run fit 53 bits.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Ok(entries as u64)
 }
 
-/// A page that a bound cuts. `read`: also one that is not in the cache.
-fn page_for(
-    run: &Run,
-    index: &RunIndex,
-    number: usize,
-    read: bool,
-) -> StorageResult<Option<Arc<Page>>> {
-    let Some(record) = index.pages().get(number) else {
-        return Ok(None);
-    };
-    if read {
-        return run.page(index, number, ReadMode::Cached).map(Some);
-    }
-    Ok(
-        match run.cache.get(run.file.file_id(), record.address.offset) {
-            Some(Cached::Page(page)) => Some(page),
-            _ => None,
-        },
-    )
+fn count(index: &RunIndex, pages: usize) -> f64 {
+    let pages = index.pages().iter().take(pages);
+    pages.map(|page| f64::from(page.entries)).sum()
 }
 
-/// Entries of page `number` before `key`, or, with `through`, before and at it.
+/// Entries before `key`, or, with `through`, before and at it. `read`: also from
+/// a page that is not in the cache.
 fn entries_before(
     run: &Run,
     index: &RunIndex,
-    number: usize,
-    page: Option<&Page>,
     key: &[u8],
     through: bool,
-) -> f64 {
+    read: bool,
+) -> StorageResult<f64> {
+    let number = index.page_of(key);
     let Some(record) = index.pages().get(number) else {
-        return 0.0;
+        return Ok(count(index, number));
+    };
+    let whole = count(index, number);
+    let page = if read {
+        Some(run.page(index, number, ReadMode::Cached)?)
+    } else {
+        match run.cache.get(run.file.file_id(), record.address.offset) {
+            Some(Cached::Page(page)) => Some(page),
+            _ => None,
+        }
     };
     if let Some(page) = page {
-        return f64::from(u32::try_from(before_in(page, key, through)).unwrap_or(0));
+        return Ok(whole + f64::from(u32::try_from(before_in(&page, key, through)).unwrap_or(0)));
     }
     let first = match number.checked_sub(1) {
         None => run.description.first_key.as_slice(),
         Some(before) => index.last_key(before),
     };
-    f64::from(record.entries) * fraction(first, key, index.last_key(number))
+    let part = fraction(first, key, index.last_key(number));
+    Ok(whole + f64::from(record.entries) * part)
 }
 
-fn before_in(page: &Page, key: &[u8], through: bool) -> usize {
+fn before_in(page: &Arc<Page>, key: &[u8], through: bool) -> usize {
     let mut entry = page.lower_bound(key);
     while through && entry < page.entries() && page.key(entry) == key {
         entry += 1;

@@ -13,6 +13,7 @@
 #include "errors.h"
 #include "handlerton.h"
 #include "query_cache.h"
+#include "variables.h"
 
 namespace teak {
 
@@ -56,20 +57,26 @@ void want(void *context, teak_slice bytes) {
 }
 
 /* X/Open's codes, which the server compares with 0 only. */
-constexpr int XA_OK = 0, XAER_NOTA = -4, XAER_RMFAIL = -7;
+constexpr int XA_OK = 0, XA_RETRY = 4, XAER_NOTA = -4, XAER_RMFAIL = -7;
 
-int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice)) {
+/* A connection that is closed lets others end what it has prepared before it tells the engines that it has gone: then its
+   transaction is waited for. Told that there is none, the server would report success and forget the name. */
+int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uint32_t)) {
   const XidBytes bytes(xid);
-  switch (end(engine, bytes.slice())) {
+  THD *thd = current_thd;
+  switch (end(engine, bytes.slice(), thd == nullptr ? 0 : session_lock_timeout(thd))) {
     case TEAK_OK:
       query_cache_use::ended_by_xid(bytes.text());
       return XA_OK;
     case TEAK_NOT_FOUND:
       return XAER_NOTA;
+    case TEAK_LOCK_TIMEOUT:
+      if (thd != nullptr) my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+      return XA_RETRY;
     default:
       sql_print_error("TEAK: a prepared transaction could not be ended: %s", last_error_text().c_str());
       // The server does not look at what XA COMMIT and XA ROLLBACK return here.
-      if (current_thd != nullptr) my_error(ER_XAER_RMERR, MYF(0));
+      if (thd != nullptr) my_error(ER_XAER_RMERR, MYF(0));
       return XAER_RMFAIL;
   }
 }

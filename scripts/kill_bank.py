@@ -165,7 +165,7 @@ def end(connection, verdict, name):
         try:
             return connection.run(f"XA {verdict} '{name}'")
         except SqlError as error:
-            if error.number != XAER_NOTA or time.monotonic() > deadline:
+            if error.number not in (XAER_NOTA, LOCK_TIMEOUT) or time.monotonic() > deadline:
                 raise
         time.sleep(0.01)
 

@@ -686,13 +686,15 @@ enum teak_status teak_prepared_list(struct teak_engine *engine,
                                     void (*sink)(void *context, struct teak_slice xid),
                                     void *context);
 
-// Commits a prepared transaction that no handle owns. TEAK_NOT_FOUND when there is none of this name. After another error
-// it stays prepared.
+// Commits a prepared transaction by its name. TEAK_NOT_FOUND when there is none of it. One that a handle owns is waited for,
+// up to `patience_ms` milliseconds; TEAK_LOCK_TIMEOUT when the handle was not given up by then. After an error it stays
+// prepared.
 enum teak_status teak_commit_prepared(struct teak_engine *engine,
-                                      struct teak_slice xid);
+                                      struct teak_slice xid,
+                                      uint32_t patience_ms);
 
-// Rolls a prepared transaction that no handle owns back; otherwise as teak_commit_prepared.
-enum teak_status teak_rollback_prepared(struct teak_engine *engine, struct teak_slice xid);
+// Rolls a prepared transaction back by its name; otherwise as teak_commit_prepared.
+enum teak_status teak_rollback_prepared(struct teak_engine *engine, struct teak_slice xid, uint32_t patience_ms);
 
 // One row. All or nothing: a duplicate leaves nothing of it. `duplicate` is written on TEAK_DUPLICATE_KEY; may be NULL.
 enum teak_status teak_insert(struct teak_transaction *transaction,

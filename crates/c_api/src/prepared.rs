@@ -6,6 +6,7 @@ use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
 use crate::transaction::teak_transaction;
 use std::ffi::c_void;
+use std::time::Duration;
 
 /// Promises that the transaction survives a crash until it is committed or rolled back, by its handle or by its name `xid`
 /// (at most 1024 bytes). It takes no further writes. A transaction without writes promises nothing and is not listed.
@@ -69,31 +70,36 @@ pub unsafe extern "C" fn teak_prepared_list(
     })
 }
 
-/// Commits a prepared transaction that no handle owns. TEAK_NOT_FOUND when there is none of this name. After another error
-/// it stays prepared.
+/// Commits a prepared transaction by its name. TEAK_NOT_FOUND when there is none of it. One that a handle owns is waited for,
+/// up to `patience_ms` milliseconds; TEAK_LOCK_TIMEOUT when the handle was not given up by then. After an error it stays
+/// prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_commit_prepared(
     engine: *mut teak_engine,
     xid: teak_slice,
+    patience_ms: u32,
 ) -> teak_status {
     call(|| {
         // SAFETY: a handle and the caller's bytes.
         let (engine, xid) = unsafe { (reference(engine, "engine")?, xid.bytes()?) };
-        engine.engine.commit_prepared(xid)?;
+        let patience = Duration::from_millis(patience_ms.into());
+        engine.engine.commit_prepared(xid, patience)?;
         Ok(TEAK_OK)
     })
 }
 
-/// Rolls a prepared transaction that no handle owns back; otherwise as teak_commit_prepared.
+/// Rolls a prepared transaction back by its name; otherwise as teak_commit_prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_rollback_prepared(
     engine: *mut teak_engine,
     xid: teak_slice,
+    patience_ms: u32,
 ) -> teak_status {
     call(|| {
         // SAFETY: a handle and the caller's bytes.
         let (engine, xid) = unsafe { (reference(engine, "engine")?, xid.bytes()?) };
-        engine.engine.rollback_prepared(xid)?;
+        let patience = Duration::from_millis(patience_ms.into());
+        engine.engine.rollback_prepared(xid, patience)?;
         Ok(TEAK_OK)
     })
 }

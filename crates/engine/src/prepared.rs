@@ -14,12 +14,13 @@ use crate::engine::{Engine, Inner};
 use crate::error::{EngineError, EngineResult};
 use crate::idle;
 use crate::transaction::EngineTransaction;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use teak_base::WriteId;
-use teak_transactions::{Transaction, TransactionShared, WriteFate};
+use teak_transactions::{Transaction, TransactionShared, WaitError, WriteFate};
 use teak_write_ahead_log::Record;
 
 /// Longest name of a prepared transaction, in bytes.
@@ -47,6 +48,8 @@ struct Listed {
 #[derive(Default)]
 pub(crate) struct PreparedList {
     by_xid: Mutex<BTreeMap<Vec<u8>, Listed>>,
+    /// A handle was given up, or an end has come or failed.
+    moved: Condvar,
 }
 
 impl PreparedList {
@@ -75,13 +78,24 @@ impl PreparedList {
 
     fn remove(&self, xid: &[u8]) {
         self.by_xid.lock().remove(xid);
+        self.moved.notify_all();
     }
 
-    /// Takes a detached transaction to end it; it stays listed.
-    fn take(&self, xid: &[u8]) -> EngineResult<Transaction> {
+    /// Takes a detached transaction to end it; it stays listed. One that a
+    /// handle owns is waited for: who gives a handle up may have told others
+    /// the name before.
+    fn take(&self, xid: &[u8], patience: Duration) -> EngineResult<Transaction> {
+        let deadline = Instant::now() + patience;
         let mut list = self.by_xid.lock();
-        let listed = list.get_mut(xid).ok_or(EngineError::NotFound)?;
-        listed.detached.take().ok_or(EngineError::NotFound)
+        loop {
+            let listed = list.get_mut(xid).ok_or(EngineError::NotFound)?;
+            if let Some(transaction) = listed.detached.take() {
+                return Ok(transaction);
+            }
+            if self.moved.wait_until(&mut list, deadline).timed_out() {
+                return Err(WaitError::Timeout.into());
+            }
+        }
     }
 
     fn put_back(&self, xid: &[u8], transaction: Transaction) {
@@ -89,6 +103,7 @@ impl PreparedList {
             listed.detached = Some(transaction);
             listed.is_orphan = true;
         }
+        self.moved.notify_all();
     }
 }
 
@@ -261,26 +276,27 @@ impl Engine {
             .collect()
     }
 
-    /// Commits a prepared transaction by its name.
+    /// Commits a prepared transaction by its name. One that a handle owns is
+    /// waited for, until its handle is given up.
     ///
     /// # Errors
-    /// `NotFound` when there is none; those of the log, after which it stays
-    /// prepared.
-    pub fn commit_prepared(&self, xid: &[u8]) -> EngineResult<()> {
-        self.end_prepared(xid, true)
+    /// `NotFound` when there is none; `Wait` when a handle still owned it when
+    /// `patience` was over; those of the log. It stays prepared.
+    pub fn commit_prepared(&self, xid: &[u8], patience: Duration) -> EngineResult<()> {
+        self.end_prepared(xid, patience, true)
     }
 
     /// Rolls a prepared transaction back by its name.
     ///
     /// # Errors
     /// As [`Engine::commit_prepared`].
-    pub fn rollback_prepared(&self, xid: &[u8]) -> EngineResult<()> {
-        self.end_prepared(xid, false)
+    pub fn rollback_prepared(&self, xid: &[u8], patience: Duration) -> EngineResult<()> {
+        self.end_prepared(xid, patience, false)
     }
 
-    fn end_prepared(&self, xid: &[u8], commits: bool) -> EngineResult<()> {
+    fn end_prepared(&self, xid: &[u8], patience: Duration, commits: bool) -> EngineResult<()> {
         let inner = &self.inner;
-        let transaction = inner.prepared.take(xid)?;
+        let transaction = inner.prepared.take(xid, patience)?;
         let record = if commits {
             Record::Commit {
                 transaction: transaction.id().0,

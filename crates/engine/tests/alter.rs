@@ -14,6 +14,7 @@ use common::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use teak_disk::{Disk, FaultDisk, MemoryDisk, WriteFailure};
 use teak_engine::*;
 
@@ -565,7 +566,7 @@ fn a_recovered_prepared_transaction_keeps_new_indexes_away() {
         refused.map(|_| ()),
         Err(EngineError::Wait(WaitError::Timeout))
     ));
-    engine.commit_prepared(b"x").unwrap();
+    engine.commit_prepared(b"x", Duration::ZERO).unwrap();
     let mut alteration = begin_alteration(&engine, &table, &wanted);
     fill(&engine, &table, &mut alteration);
     alteration.build(&mut |_, _| {}).unwrap();
@@ -607,7 +608,7 @@ fn a_prepared_transaction_keeps_new_indexes_away_from_its_own_tables_only() {
             refused.map(|_| ()),
             Err(EngineError::Wait(WaitError::Timeout))
         ));
-        engine.rollback_prepared(b"x").unwrap();
+        engine.rollback_prepared(b"x", Duration::ZERO).unwrap();
         drop(begin_alteration(&engine, &other, &wanted));
     }
 }

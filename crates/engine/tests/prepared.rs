@@ -13,6 +13,7 @@ mod common;
 use common::*;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use teak_disk::{Disk, FaultDisk, MemoryDisk, Random, WriteFailure};
 use teak_engine::*;
 
@@ -27,6 +28,8 @@ fn prepared_with_row(
     transaction.prepare(xid.as_bytes()).unwrap();
     transaction
 }
+
+const LONG: Duration = Duration::from_secs(60);
 
 fn names(engine: &Engine) -> Vec<String> {
     let names = engine.prepared().into_iter();
@@ -50,7 +53,7 @@ fn prepared_rows_are_invisible_and_locked_until_the_end() {
     transaction.commit().unwrap();
     assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]));
     assert!(matches!(
-        engine.commit_prepared(b"x"),
+        engine.commit_prepared(b"x", Duration::ZERO),
         Err(EngineError::NotFound)
     ));
 }
@@ -81,12 +84,40 @@ fn whoever_knows_the_name_ends_a_detached_transaction() {
     // A dropped handle breaks no promise either.
     drop(prepared_with_row(&engine, &table, "c", "z"));
     assert_eq!(names(&engine), ["x", "y", "z"]);
-    engine.commit_prepared(b"x").unwrap();
-    engine.rollback_prepared(b"y").unwrap();
-    engine.commit_prepared(b"z").unwrap();
+    engine.commit_prepared(b"x", Duration::ZERO).unwrap();
+    engine.rollback_prepared(b"y", Duration::ZERO).unwrap();
+    engine.commit_prepared(b"z", Duration::ZERO).unwrap();
     assert!(names(&engine).is_empty());
     let expected = pairs(&[("a", "1"), ("c", "1")]);
     assert_eq!(rows(&engine, &table), expected);
+}
+
+#[test]
+fn who_ends_a_transaction_by_its_name_waits_until_its_handle_is_given_up() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (engine, table) = with_table(&disk);
+    let mut owned = prepared_with_row(&engine, &table, "a", "x");
+    let refused = engine.commit_prepared(b"x", Duration::ZERO).unwrap_err();
+    assert!(matches!(refused, EngineError::Wait(_)), "{refused}");
+    std::thread::scope(|scope| {
+        let coordinator = scope.spawn(|| engine.commit_prepared(b"x", LONG));
+        std::thread::sleep(Duration::from_millis(10));
+        owned.detach();
+        coordinator.join().unwrap().unwrap();
+    });
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]));
+    assert!(names(&engine).is_empty());
+    // An end by the handle is none for who waits.
+    let owned = prepared_with_row(&engine, &table, "b", "y");
+    std::thread::scope(|scope| {
+        let coordinator = scope.spawn(|| engine.rollback_prepared(b"y", LONG));
+        std::thread::sleep(Duration::from_millis(10));
+        let mut owned = owned;
+        owned.commit().unwrap();
+        let refused = coordinator.join().unwrap().unwrap_err();
+        assert!(matches!(refused, EngineError::NotFound), "{refused}");
+    });
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "1"), ("b", "1")]));
 }
 
 #[test]
@@ -113,7 +144,7 @@ fn clean_shutdown_keeps_the_promise() {
     let mut other = begin(&engine);
     assert!(insert(&mut other, &table, "a", "2").is_err(), "locked");
     other.rollback();
-    engine.commit_prepared(b"x").unwrap();
+    engine.commit_prepared(b"x", Duration::ZERO).unwrap();
     assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]));
 }
 
@@ -142,7 +173,7 @@ fn forget_a_promise(try_to_end: bool) {
     prepared_with_row(&engine, &table, "a", "x").detach();
     if try_to_end {
         disk.fail_write(0, WriteFailure::NoSpace);
-        assert!(engine.commit_prepared(b"x").is_err());
+        assert!(engine.commit_prepared(b"x", Duration::ZERO).is_err());
     }
     for n in 0..3000 {
         commit(&engine, |t| {
@@ -156,7 +187,7 @@ fn forget_a_promise(try_to_end: bool) {
     drop((table, engine));
     let engine = open(&disk);
     assert_eq!(names(&engine), ["x"]);
-    engine.rollback_prepared(b"x").unwrap();
+    engine.rollback_prepared(b"x", Duration::ZERO).unwrap();
     let table = engine.open_table(TABLE).unwrap();
     assert_eq!(rows(&engine, &table).len(), 3000);
 }
@@ -195,10 +226,14 @@ fn crashes_keep_every_acknowledged_promise() {
                 5 if !waiting.is_empty() => {
                     let (key, xid) = waiting.swap_remove(0);
                     if random.below(2) == 0 {
-                        engine.commit_prepared(xid.as_bytes()).unwrap();
+                        engine
+                            .commit_prepared(xid.as_bytes(), Duration::ZERO)
+                            .unwrap();
                         committed.push(key);
                     } else {
-                        engine.rollback_prepared(xid.as_bytes()).unwrap();
+                        engine
+                            .rollback_prepared(xid.as_bytes(), Duration::ZERO)
+                            .unwrap();
                     }
                 }
                 _ => engine.checkpoint().unwrap(),
@@ -224,10 +259,14 @@ fn crashes_keep_every_acknowledged_promise() {
         let engine = open(&crashed);
         for (n, (key, xid)) in waiting.iter().enumerate() {
             if n % 2 == 0 {
-                engine.commit_prepared(xid.as_bytes()).unwrap();
+                engine
+                    .commit_prepared(xid.as_bytes(), Duration::ZERO)
+                    .unwrap();
                 committed.push(key.clone());
             } else {
-                engine.rollback_prepared(xid.as_bytes()).unwrap();
+                engine
+                    .rollback_prepared(xid.as_bytes(), Duration::ZERO)
+                    .unwrap();
             }
         }
         committed.sort();
@@ -253,7 +292,7 @@ fn commits_in_order_are_settled_by_the_coordinator_after_a_crash() {
     for seed in 0..10 {
         let engine = open(&Arc::new(disk.crash(seed)));
         if !names(&engine).is_empty() {
-            engine.commit_prepared(b"x").unwrap();
+            engine.commit_prepared(b"x", Duration::ZERO).unwrap();
         }
         let table = engine.open_table(TABLE).unwrap();
         assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]), "seed {seed}");

@@ -83,7 +83,7 @@ fn a_transaction_is_among_the_running_ones_until_it_has_ended_prepared_or_not() 
     first.detach();
     second.rollback();
     assert_eq!(engine.running_transactions(), (oldest, next));
-    engine.commit_prepared(b"x").unwrap();
+    engine.commit_prepared(b"x", Duration::ZERO).unwrap();
     assert_eq!(engine.running_transactions(), (next, next));
 }
 

@@ -4,6 +4,7 @@
 use crate::faults;
 use crate::world::{Bug, Checked, Flow, Session, World, is_full};
 use std::collections::BTreeSet;
+use std::time::Duration;
 use teak_engine::EngineResult;
 
 /// A prepared transaction.
@@ -111,9 +112,9 @@ impl World {
     fn end_by_name(&self, name: &str, commits: bool) -> Checked<EngineResult<()>> {
         let engine = self.engine()?;
         Ok(if commits {
-            engine.commit_prepared(name.as_bytes())
+            engine.commit_prepared(name.as_bytes(), Duration::ZERO)
         } else {
-            engine.rollback_prepared(name.as_bytes())
+            engine.rollback_prepared(name.as_bytes(), Duration::ZERO)
         })
     }
 

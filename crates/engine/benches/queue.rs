@@ -6,13 +6,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::sync::Arc;
+mod support;
+
 use std::time::{Duration, Instant};
-use teak_disk::MemoryDisk;
-use teak_engine::{
-    Codec, Engine, EngineOptions, EngineTransaction, Entry, IndexDefinition, Isolation, ReadMode,
-    TableDefinition, TableHandle,
-};
+use teak_engine::{Codec, EngineTransaction, Entry, Isolation, ReadMode, TableHandle};
 
 const TABLE: &str = "./bench/queue";
 
@@ -32,28 +29,8 @@ fn first(transaction: &mut EngineTransaction, table: &TableHandle) -> [u8; 8] {
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
-    let rows: u64 = arguments
-        .next()
-        .map_or(100_000, |text| text.parse().unwrap());
-    let mut options = EngineOptions::new("/data");
-    options.commit_sync = false;
-    options.background_threads = 2;
-    let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
-    engine
-        .create_table(&TableDefinition {
-            name: TABLE.into(),
-            indexes: vec![IndexDefinition {
-                label: "PRIMARY".into(),
-                codec: Codec::Lz4,
-                page_bytes: 0,
-                exact_lookups: true,
-                value_fixed_bytes: 0,
-            }],
-            metadata: Vec::new(),
-        })
-        .unwrap();
-    let table = engine.open_table(TABLE).unwrap();
+    let rows = u64::from(support::rows_wanted(100_000));
+    let (engine, table) = support::in_memory(TABLE, Codec::Lz4);
     let mut transaction = engine.begin(Isolation::ReadCommitted);
     for n in 0..rows {
         transaction.insert(&table, &row(&n.to_be_bytes())).unwrap();

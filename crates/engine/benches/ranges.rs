@@ -7,13 +7,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::sync::Arc;
+mod support;
+
 use std::time::Instant;
-use teak_disk::{MemoryDisk, Random};
-use teak_engine::{
-    Change, Codec, Engine, EngineOptions, Entry, IndexDefinition, Isolation, ReadMode, Seek,
-    TableDefinition, TableHandle,
-};
+use teak_disk::Random;
+use teak_engine::{Change, Codec, Engine, Entry, Isolation, ReadMode, Seek, TableHandle};
 
 const TABLE: &str = "./bench/ranges";
 const VALUE_BYTES: usize = 188;
@@ -106,28 +104,8 @@ fn read(engine: &Engine, table: &TableHandle, rows: u32, what: &str) {
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
-    let rows: u32 = arguments
-        .next()
-        .map_or(500_000, |text| text.parse().unwrap());
-    let mut options = EngineOptions::new("/data");
-    options.commit_sync = false;
-    options.cache_bytes = 256 << 20;
-    let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
-    engine
-        .create_table(&TableDefinition {
-            name: TABLE.into(),
-            indexes: vec![IndexDefinition {
-                label: "PRIMARY".into(),
-                codec: Codec::Zstd,
-                page_bytes: 0,
-                exact_lookups: true,
-                value_fixed_bytes: 0,
-            }],
-            metadata: Vec::new(),
-        })
-        .unwrap();
-    let table = engine.open_table(TABLE).unwrap();
+    let rows = support::rows_wanted(500_000);
+    let (engine, table) = support::in_memory(TABLE, Codec::Zstd);
     let mut random = Random::new(7);
     let mut transaction = engine.begin(Isolation::ReadCommitted);
     for n in 0..rows {

@@ -1,0 +1,40 @@
+//! What the benches of tables in memory have in common.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use teak_disk::MemoryDisk;
+use teak_engine::{Codec, Engine, EngineOptions, IndexDefinition, TableDefinition, TableHandle};
+
+/// The number of rows that the command line asks for.
+pub fn rows_wanted(otherwise: u32) -> u32 {
+    let mut arguments = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
+    arguments
+        .next()
+        .map_or(otherwise, |text| text.parse().unwrap())
+}
+
+/// An engine on a disk in memory whose commits wait for nothing, with an empty
+/// table of one key.
+pub fn in_memory(table: &str, codec: Codec) -> (Engine, TableHandle) {
+    let mut options = EngineOptions::new("/data");
+    options.commit_sync = false;
+    options.cache_bytes = 256 << 20;
+    options.background_threads = 2;
+    let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
+    engine
+        .create_table(&TableDefinition {
+            name: table.into(),
+            indexes: vec![IndexDefinition {
+                label: "PRIMARY".into(),
+                codec,
+                page_bytes: 0,
+                exact_lookups: true,
+                value_fixed_bytes: 0,
+            }],
+            metadata: Vec::new(),
+        })
+        .unwrap();
+    let table = engine.open_table(table).unwrap();
+    (engine, table)
+}

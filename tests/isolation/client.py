@@ -30,7 +30,7 @@ def elements(text):
 
 
 class Client:
-    def __init__(self, socket, number, level, settings, seed, conflicts=frozenset(CONFLICTS)):
+    def __init__(self, socket, number, level, settings, seed, conflicts):
         self.conflicts = conflicts
         self.session = Session(socket, DATABASE.encode())
         self.draw = random.Random(f"{seed}-{number}")

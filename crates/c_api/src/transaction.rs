@@ -172,6 +172,9 @@ pub unsafe extern "C" fn teak_transaction_snapshot(
 }
 
 /// What a transaction answers, or what stands for the answer of a handle that is none.
+///
+/// # Safety
+/// As for [`reference`]; the caller owns the transaction.
 unsafe fn asked<T>(
     transaction: *const teak_transaction,
     otherwise: T,

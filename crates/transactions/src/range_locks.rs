@@ -29,7 +29,7 @@ use crate::row_locks::LockMode;
 use crate::shared::{TransactionId, TransactionShared};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use smallvec::SmallVec;
+use crate::wait_reports::Blockers;
 use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::FileId;
@@ -58,6 +58,11 @@ impl Owned {
     fn bytes(&self) -> usize {
         self.insertions.bytes + self.writes.bytes
     }
+}
+
+/// Whether a transaction's own marks cover a key, against insertions or any write.
+fn covered_by(own: Option<&Owned>) -> impl Fn(&[u8], bool) -> bool {
+    move |key, is_insertion| own.is_some_and(|own| own.covers(key, is_insertion))
 }
 
 /// All rows `low <= key < high`.
@@ -103,9 +108,22 @@ struct State {
 }
 
 impl State {
+    /// Whose marks keep a transaction from a write.
+    fn stoppers(
+        &self,
+        key: &[u8],
+        is_insertion: bool,
+        transaction: TransactionId,
+    ) -> impl Iterator<Item = TransactionId> {
+        let owners = self.owners.iter();
+        owners
+            .filter(move |(owner, owned)| **owner != transaction && owned.covers(key, is_insertion))
+            .map(|(owner, _)| *owner)
+    }
+
     fn held_by_others(&self, key: &[u8], is_insertion: bool, transaction: TransactionId) -> bool {
-        let mut owners = self.owners.iter();
-        owners.any(|(owner, owned)| *owner != transaction && owned.covers(key, is_insertion))
+        let mut stoppers = self.stoppers(key, is_insertion, transaction);
+        stoppers.next().is_some()
     }
 
     /// Whether a row range may be there beside what others have.
@@ -242,9 +260,7 @@ impl RangeLocks {
                 low: low.into(),
                 high: high.map(Into::into),
             };
-            waits.may_mark(transaction, wanted, |key, is_insertion| {
-                own.is_some_and(|own| own.covers(key, is_insertion))
-            })
+            waits.may_mark(transaction, wanted, covered_by(own))
         };
         may_mark.then(|| self.add_mark(&mut state, transaction.id(), keeps, low, high))
     }
@@ -341,7 +357,7 @@ impl RangeLocks {
         key: &[u8],
         transaction: TransactionId,
         mode: LockMode,
-        blockers: &mut SmallVec<[TransactionId; 4]>,
+        blockers: &mut Blockers,
     ) {
         if self.row_ranges.load(Ordering::SeqCst) == 0 {
             return;
@@ -426,22 +442,13 @@ impl RangeLocks {
     }
 
     /// Whom a waiting transaction waits for.
-    pub(crate) fn blockers(&self, transaction: TransactionId) -> SmallVec<[TransactionId; 4]> {
+    pub(crate) fn blockers(&self, transaction: TransactionId) -> Blockers {
         let state = self.state.lock();
         if let Some((key, is_insertion)) = state.waits.asleep(transaction) {
-            let owners = state.owners.iter();
-            return owners
-                .filter(|(owner, owned)| **owner != transaction && owned.covers(key, is_insertion))
-                .map(|(owner, _)| *owner)
-                .collect();
+            return state.stoppers(key, is_insertion, transaction).collect();
         }
         let own = state.owners.get(&transaction);
-        let ahead = state
-            .waits
-            .ahead_of_marker(transaction, |key, is_insertion| {
-                own.is_some_and(|own| own.covers(key, is_insertion))
-            });
-        ahead.unwrap_or_default()
+        state.waits.ahead_of_marker(transaction, covered_by(own))
     }
 
     /// The ranges held, copied.

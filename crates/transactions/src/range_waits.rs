@@ -1,19 +1,22 @@
 //! The line of those who wait for the marks of one index (see `range_locks`).
 //!
 //! A writer that a mark stops keeps its place until its write is done or given
-//! up, also while it is awake to try again. Whoever comes later and wants to
-//! mark the key at which it stands waits behind it, unless a mark of his own
-//! stops the writer already. So readers that never end cannot keep a writer
-//! out, and readers wait only for writers that came before them.
+//! up, also while it is awake to try again, and one at each key of the index
+//! at which it was stopped. Whoever comes later and wants to mark the key at
+//! which it stands waits behind it, unless a mark of his own stops the writer
+//! already. So readers that never end cannot keep a writer out, and readers
+//! wait only for writers that came before them.
 
 use crate::range_locks::{Keeps, RangeLocks};
 use crate::shared::{TransactionId, TransactionShared};
+use crate::wait_reports::Blockers;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A number in the order of arrival.
 type Ticket = u64;
 
+/// Where a write is stopped.
 struct Writer {
     transaction: Arc<TransactionShared>,
     key: Box<[u8]>,
@@ -64,8 +67,8 @@ impl RangeWaits {
         self.issued
     }
 
-    /// Puts a writer in line and arms its bell. Whoever stands there keeps his
-    /// place.
+    /// Puts a writer in line at a key and arms its bell. Whoever stands there
+    /// keeps his place.
     pub(crate) fn stop_writer(
         &mut self,
         key: &[u8],
@@ -73,15 +76,16 @@ impl RangeWaits {
         transaction: &Arc<TransactionShared>,
     ) {
         transaction.arm();
-        let id = transaction.id();
-        let before = self
-            .writers
-            .iter()
-            .position(|one| one.transaction.id() == id);
-        let ticket = match before {
-            Some(place) => self.writers.swap_remove(place).ticket,
-            None => self.ticket(),
-        };
+        let before = self.writers.iter_mut().find(|writer| {
+            writer.transaction.id() == transaction.id()
+                && writer.is_insertion == is_insertion
+                && *writer.key == *key
+        });
+        if let Some(writer) = before {
+            writer.sleeps = true;
+            return;
+        }
+        let ticket = self.ticket();
         self.writers.push(Writer {
             transaction: Arc::clone(transaction),
             key: key.into(),
@@ -91,7 +95,7 @@ impl RangeWaits {
         });
     }
 
-    /// Nothing of this line wakes the writer any more. It keeps its place.
+    /// Nothing of this line wakes the writer any more. It keeps its places.
     pub(crate) fn awake(&mut self, transaction: TransactionId) {
         for writer in &mut self.writers {
             if writer.transaction.id() == transaction {
@@ -100,21 +104,19 @@ impl RangeWaits {
         }
     }
 
-    /// The writer gives up its place. Wakes whoever waited behind it.
+    /// The writer gives up its places. Wakes whoever waited behind it.
     pub(crate) fn leave(&mut self, transaction: TransactionId) {
-        let place = self
-            .writers
-            .iter()
-            .position(|writer| writer.transaction.id() == transaction);
-        let Some(place) = place else {
-            return;
-        };
-        let writer = self.writers.swap_remove(place);
-        for marker in &self.markers {
-            if marker.wanted.stops(&writer) {
-                marker.transaction.ring();
+        self.writers.retain(|writer| {
+            if writer.transaction.id() != transaction {
+                return true;
             }
-        }
+            for marker in &self.markers {
+                if marker.wanted.stops(writer) {
+                    marker.transaction.ring();
+                }
+            }
+            false
+        });
     }
 
     /// Wakes the writers for whose key, and whether it is an insertion,
@@ -172,16 +174,15 @@ impl RangeWaits {
             .retain(|marker| marker.transaction.id() != transaction);
     }
 
-    /// The writers behind whom a transaction waits to mark; `None` when it
-    /// does not.
+    /// The writers behind whom a transaction waits to mark.
     pub(crate) fn ahead_of_marker(
         &self,
         transaction: TransactionId,
         own: impl Fn(&[u8], bool) -> bool,
-    ) -> Option<SmallVec<[TransactionId; 4]>> {
+    ) -> Blockers {
         let mut markers = self.markers.iter();
-        let marker = markers.find(|marker| marker.transaction.id() == transaction)?;
-        Some(self.ahead_of(marker, own).collect())
+        let marker = markers.find(|marker| marker.transaction.id() == transaction);
+        marker.map_or_else(Blockers::new, |marker| self.ahead_of(marker, own).collect())
     }
 
     fn ahead_of<'a>(
@@ -200,25 +201,25 @@ impl RangeWaits {
     }
 }
 
-/// The places in line of one write, given up when this is dropped: once the
-/// write is done, or will not be.
+/// The indexes where one write stands in line. Its places are given up when
+/// this is dropped: once the write is done, or will not be.
 #[derive(Debug, Default)]
 pub struct InLine {
-    places: SmallVec<[(Arc<RangeLocks>, TransactionId); 1]>,
+    indexes: SmallVec<[(Arc<RangeLocks>, TransactionId); 1]>,
 }
 
 impl InLine {
     pub(crate) fn note(&mut self, ranges: &Arc<RangeLocks>, transaction: TransactionId) {
-        let mut places = self.places.iter();
-        if !places.any(|(of, _)| Arc::ptr_eq(of, ranges)) {
-            self.places.push((Arc::clone(ranges), transaction));
+        let mut indexes = self.indexes.iter();
+        if !indexes.any(|(of, _)| Arc::ptr_eq(of, ranges)) {
+            self.indexes.push((Arc::clone(ranges), transaction));
         }
     }
 }
 
 impl Drop for InLine {
     fn drop(&mut self) {
-        for (ranges, transaction) in &self.places {
+        for (ranges, transaction) in &self.indexes {
             ranges.leave(*transaction);
         }
     }

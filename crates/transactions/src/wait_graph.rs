@@ -45,6 +45,16 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    /// A wait that begins now.
+    pub(crate) fn new(shared: &Arc<TransactionShared>, target: Target, wanted: Wanted) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            target,
+            wanted,
+            since: Instant::now(),
+        }
+    }
+
     /// Whom it waits for at this moment.
     pub(crate) fn blockers(&self, locks: &RowLocks, ids: &WriteIdTable) -> Blockers {
         self.blockers_but(locks, ids, |_| true)

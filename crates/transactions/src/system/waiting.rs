@@ -30,16 +30,12 @@ fn range_wait(
     key: &[u8],
     kind: WaitKind,
 ) -> Waiting {
-    Waiting {
-        shared: Arc::clone(shared),
-        target: Target::Range(Arc::clone(ranges)),
-        wanted: Wanted {
-            file: ranges.file(),
-            key: key.into(),
-            kind,
-        },
-        since: Instant::now(),
-    }
+    let row = RowName::new(ranges, key);
+    Waiting::new(
+        shared,
+        Target::Range(Arc::clone(ranges)),
+        wanted(&row, kind),
+    )
 }
 
 impl TransactionSystem {
@@ -50,12 +46,8 @@ impl TransactionSystem {
         mode: LockMode,
         timeout: Duration,
     ) -> Result<(), WaitError> {
-        let wait = Waiting {
-            shared: Arc::clone(shared),
-            target: Target::Lock(row.lock),
-            wanted: wanted(&row, WaitKind::Lock(mode)),
-            since: Instant::now(),
-        };
+        let wanted = wanted(&row, WaitKind::Lock(mode));
+        let wait = Waiting::new(shared, Target::Lock(row.lock), wanted);
         let Err(error) = self.sleep_on(wait, timeout) else {
             return Ok(());
         };
@@ -82,12 +74,8 @@ impl TransactionSystem {
         if !self.write_waits.enlist(id, shared, &self.ids) {
             return Ok(());
         }
-        let wait = Waiting {
-            shared: Arc::clone(shared),
-            target: Target::Write(id),
-            wanted: wanted(&row, WaitKind::Write),
-            since: Instant::now(),
-        };
+        let wanted = wanted(&row, WaitKind::Write);
+        let wait = Waiting::new(shared, Target::Write(id), wanted);
         let outcome = self.sleep_on(wait, timeout);
         self.write_waits.delist(id, shared.id());
         outcome.map_err(|error| self.count_failure(error))

@@ -3,7 +3,7 @@
 use super::*;
 use crate::InLine;
 use crate::range_locks::Keeps;
-use crate::report::WaitKind;
+use crate::report::{WaitKind, Wanted};
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -20,12 +20,20 @@ fn mark(
     system.mark_range(transaction, index, Keeps::Insertions, range, timeout)
 }
 
-fn wait_until_waiting(system: &TransactionSystem, count: u64) {
+fn wait_until(it_is_so: impl Fn() -> bool) {
     let began = Instant::now();
-    while system.counts().waiting < count {
+    while !it_is_so() {
         assert!(began.elapsed() < LONG, "nobody waits");
         std::thread::yield_now();
     }
+}
+
+fn wait_until_waiting(system: &TransactionSystem, count: u64) {
+    wait_until(|| system.counts().waiting >= count);
+}
+
+fn wait_until_wanted(system: &TransactionSystem, is_it: impl Fn(&Wanted) -> bool) {
+    wait_until(|| system.lock_waits().iter().any(|wait| is_it(&wait.wanted)));
 }
 
 #[test]
@@ -122,6 +130,44 @@ fn a_writer_that_gives_up_lets_the_readers_behind_it_go_on() {
 }
 
 #[test]
+fn a_writer_that_was_stopped_at_two_keys_of_an_index_leaves_both() {
+    let system = system();
+    let index = index();
+    let marks = [("b", "c"), ("m", "n")].map(|range| {
+        let mut reader = system.begin();
+        mark(&system, &mut reader, &index, range, LONG).unwrap();
+        reader
+    });
+    std::thread::scope(|scope| {
+        let (system, index) = (&system, &index);
+        scope.spawn(move || {
+            let writer = system.begin();
+            let mut in_line = InLine::default();
+            // A row whose key changes: both keys are of one index.
+            for key in [b"b", b"m"] {
+                system
+                    .wait_for_range(&writer, &mut in_line, index, key, true, LONG)
+                    .unwrap();
+            }
+            drop(in_line);
+            system.publish(writer);
+        });
+        wait_until_waiting(system, 1);
+        scope.spawn(move || {
+            let mut later = system.begin();
+            mark(system, &mut later, index, ("a", "c"), LONG).unwrap();
+            system.publish(later);
+        });
+        wait_until_waiting(system, 2);
+        let [first, second] = marks;
+        system.publish(first);
+        wait_until_wanted(system, |wanted| *wanted.key == *b"m");
+        system.publish(second);
+    });
+    assert!(!index.in_use());
+}
+
+#[test]
 fn a_reader_behind_a_writer_that_waits_for_it_is_a_deadlock() {
     let system = system();
     let (index, other) = (index(), Arc::new(RangeLocks::new(FileId(9))));
@@ -146,13 +192,7 @@ fn a_reader_behind_a_writer_that_waits_for_it_is_a_deadlock() {
         });
         wait_until_waiting(system, 1);
         system.publish(first);
-        while !system
-            .lock_waits()
-            .iter()
-            .any(|wait| wait.wanted.file == other.file())
-        {
-            std::thread::yield_now();
-        }
+        wait_until_wanted(system, |wanted| wanted.file == other.file());
         let outcome = mark(system, &mut reader, index, ("a", "z"), LONG);
         assert_eq!(outcome, Err(WaitError::Deadlock));
         system.abort(reader);

@@ -13,6 +13,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "scripts"))
@@ -32,11 +33,11 @@ def say(text):
     print(f"-- {text}", flush=True)
 
 
-def sysbench(options, engine, server, test, command, threads):
+def sysbench(options, engine, server, test, command, threads, seed=None):
     done = subprocess.run(
         ["sysbench", test, "--db-driver=mysql", f"--mysql-socket={server.socket}", "--mysql-user=root", "--mysql-db=sbtest",
          f"--mysql-storage-engine={engine}", "--tables=1", f"--table-size={options.rows}", f"--threads={threads}",
-         f"--time={options.seconds}", f"--rand-type={options.distribution}", f"--rand-seed={options.seed}", command],
+         f"--time={options.seconds}", f"--rand-type={options.distribution}", f"--rand-seed={seed or options.seed}", command],
         check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"sysbench {test} {command} on {engine}: {(done.stdout + done.stderr)[-2000:]}")
@@ -48,7 +49,7 @@ def syncs(connection):
     return {name: int(found.get(name.encode(), 0)) for name in SYNCS}
 
 
-def repetition(options, engine, results):
+def repetition(options, engine, number, results):
     directory = DIRECTORY / "sysbench"
     arguments = [f"--cache={options.cache}", "--performance-schema=OFF", *options.server_option]
     if engine != "Teak":
@@ -67,7 +68,9 @@ def repetition(options, engine, results):
             for test in options.tests:
                 for threads in options.threads:
                     before = syncs(connection)
-                    text = sysbench(options, engine, server, test, "run", threads)
+                    # The same for each engine, and never twice: rows would be changed to what they are, or deleted again.
+                    seed = 1 + zlib.crc32(f"{options.seed} {number} {test} {threads}".encode()) % 1_000_000
+                    text = sysbench(options, engine, server, test, "run", threads, seed)
                     done, rate = RATE.search(text).groups()
                     rate, ignored = float(rate), int(IGNORED.search(text).group(1))
                     per_commit = [f"{(count - before[name]) / int(done):.2f} of {SYNCS[name]}"
@@ -96,9 +99,9 @@ def main():
     if shutil.which("sysbench") is None:
         sys.exit("error: There is no sysbench: run scripts/setup.sh.")
     results = {}
-    for _ in range(options.repeat):
+    for number in range(options.repeat):
         for engine in options.engines:
-            repetition(options, engine, results)
+            repetition(options, engine, number, results)
     DIRECTORY.mkdir(parents=True, exist_ok=True)
     (DIRECTORY / "sysbench.json").write_text(json.dumps(results, indent=1))
     base = options.engines[0]

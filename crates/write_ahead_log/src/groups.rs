@@ -2,17 +2,21 @@
 //!
 //! Groups are numbered. One is *gathered*: those who wait for the next leader.
 //! One may be *written*, by its leader. Up to two are *synced*: a device takes
-//! two small syncs in little more time than one, so a second committer need not
-//! wait for the first one's to end. A sync makes everything durable that was
-//! written when it began, so when one ends the older ones are as good as over.
+//! two small syncs in less time than one after the other. A sync makes
+//! everything durable that was written when it began, so when one ends the older
+//! ones are as good as over.
 //!
-//! Where many commit, groups are large, and one at a time is synced: who comes
+//! Two at once gain where the log is what committers wait for. Where it syncs
+//! seldom, they slow each other down when they happen to meet, and one at a
+//! time is synced. So it is where many commit: groups are large, and who comes
 //! meanwhile gathers to a large group again, which costs less processor time
 //! for each committer than more syncs do.
 
+use crate::load::Load;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, Thread};
+use std::time::Instant;
 
 /// Groups that are told apart: one gathered, one written, two synced.
 const GROUPS: usize = 4;
@@ -82,7 +86,8 @@ pub(crate) struct Groups {
     /// Who waits, by group.
     waiting: [Vec<Arc<Waiter>>; GROUPS],
     /// Committers of a group, on the average of the last ones, in parts.
-    average: u32,
+    members: u32,
+    load: Load,
 }
 
 impl Groups {
@@ -102,14 +107,14 @@ impl Groups {
     pub(crate) fn may_sync(&self) -> bool {
         match self.syncing.as_slice() {
             [] => true,
-            [_] => !self.are_large(),
+            [_] => self.load.is_high() && !self.are_large(),
             _ => false,
         }
     }
 
     /// Whether many commit.
     pub(crate) fn are_large(&self) -> bool {
-        self.average > SMALL_GROUP * PARTS
+        self.members > SMALL_GROUP * PARTS
     }
 
     #[allow(
@@ -149,8 +154,8 @@ impl Groups {
         self.number += 1;
         let members = self.waiting(self.number).len() + 1;
         let members = u32::try_from(members).unwrap_or(u32::MAX / PARTS);
-        let others = self.average * (GROUPS_AVERAGED - 1);
-        self.average = (others + members * PARTS) / GROUPS_AVERAGED;
+        let others = self.members * (GROUPS_AVERAGED - 1);
+        self.members = (others + members * PARTS) / GROUPS_AVERAGED;
         let used = |handle: &usize| self.syncing.iter().all(|group| group.handle != *handle);
         let group = Group {
             number: self.number,
@@ -162,18 +167,22 @@ impl Groups {
     }
 
     /// A written group is synced from now on.
-    pub(crate) fn begin_sync(&mut self, group: Group) {
+    pub(crate) fn begin_sync(&mut self, group: Group, now: Instant) {
+        self.load.begin(now);
         self.newest = None;
         self.syncing.push(group);
     }
 
     /// A group is over. Returns who waits for it, and for those that are as good
     /// as over.
-    pub(crate) fn end(&mut self, group: Group) -> Vec<Arc<Waiter>> {
+    pub(crate) fn end(&mut self, group: Group, now: Instant) -> Vec<Arc<Waiter>> {
         if self.newest == Some(group) {
             self.newest = None;
         }
         self.syncing.retain(|other| other.number != group.number);
+        if self.syncing.is_empty() {
+            self.load.end(now);
+        }
         let mut waiters = self.take_all(group.number);
         let older = |other: &Group| (other.number < group.number).then_some(other.number);
         let older: Vec<u64> = self.syncing.iter().filter_map(older).collect();
@@ -187,67 +196,111 @@ impl Groups {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    const SYNC: Duration = Duration::from_micros(200);
+
+    /// Groups, and a clock.
+    struct Log {
+        groups: Groups,
+        now: Instant,
+    }
+
+    impl Log {
+        fn new() -> Self {
+            Self {
+                groups: Groups::default(),
+                now: Instant::now(),
+            }
+        }
+
+        /// A group of so many comes together and is synced.
+        fn begin(&mut self, members: usize) -> Group {
+            let groups = &mut self.groups;
+            for _ in 1..members {
+                groups.wait(groups.next());
+            }
+            let group = groups.begin(groups.next() * 10);
+            assert!(groups.take_next().is_none());
+            groups.begin_sync(group, self.now);
+            assert_eq!(groups.waiting(group.number).len(), members - 1);
+            group
+        }
+
+        fn end_all(&mut self) {
+            while let Some(group) = self.groups.syncing.last().copied() {
+                self.groups.end(group, self.now);
+            }
+        }
+
+        /// Groups of so many, one after the other, that long apart.
+        fn commit(&mut self, members: usize, apart: Duration) {
+            for _ in 0..100 {
+                self.now += apart;
+                self.begin(members);
+                self.now += SYNC;
+                self.end_all();
+            }
+        }
+    }
 
     #[test]
     fn a_second_sync_begins_beside_a_small_group() {
-        let mut groups = Groups::default();
-        let first = groups.begin(10);
-        assert_eq!((groups.group_of(10), groups.group_of(11)), (1, 2));
-        groups.begin_sync(first);
-        assert!(groups.may_sync());
-        let second = groups.begin(20);
+        let mut log = Log::new();
+        log.commit(1, SYNC / 4);
+        let first = log.begin(1);
+        assert!(log.groups.may_sync());
+        assert_eq!(log.groups.group_of(first.end), first.number);
+        assert_eq!(log.groups.group_of(first.end + 1), first.number + 1);
+        let second = log.begin(1);
         assert_ne!(first.handle, second.handle);
-        groups.begin_sync(second);
+        let now = log.now;
+        let groups = &mut log.groups;
         assert!(!groups.may_sync());
-        assert_eq!(
-            (groups.group_of(5), groups.group_of(11), groups.group_of(21)),
-            (1, 2, 3)
-        );
-        for number in [1, 1, 2, 3] {
-            groups.wait(number);
+        assert_eq!(groups.group_of(first.end), first.number);
+        assert_eq!(groups.group_of(second.end), second.number);
+        assert_eq!(groups.group_of(second.end + 1), groups.next());
+        for group in [first.number, first.number, second.number, groups.next()] {
+            groups.wait(group);
         }
         // What was written before the second began is durable with it.
-        assert_eq!(groups.end(second).len(), 3);
-        assert_eq!(groups.group_of(20), 3);
+        assert_eq!(groups.end(second, now).len(), 3);
+        assert_eq!(groups.group_of(second.end), groups.next());
         assert!(groups.may_sync());
-        let third = groups.begin(30);
+        let third = groups.begin(second.end + 10);
         assert_eq!(third.handle, second.handle);
-        groups.begin_sync(third);
-        assert!(groups.end(first).is_empty());
+        groups.begin_sync(third, now);
+        assert!(groups.end(first, now).is_empty());
         assert_eq!(groups.take_everybody().len(), 1);
-    }
-
-    /// A group of so many comes together and is synced.
-    fn commit(groups: &mut Groups, members: usize) {
-        for _ in 1..members {
-            groups.wait(groups.next());
-        }
-        let group = groups.begin(10);
-        assert!(groups.take_next().is_none());
-        groups.begin_sync(group);
-        assert_eq!(groups.waiting(group.number).len(), members - 1);
-    }
-
-    fn end_all(groups: &mut Groups) {
-        while let Some(group) = groups.syncing.last().copied() {
-            groups.end(group);
-        }
     }
 
     #[test]
     fn large_groups_are_synced_one_at_a_time() {
-        let mut groups = Groups::default();
-        for _ in 0..20 {
-            commit(&mut groups, 6);
-            end_all(&mut groups);
-        }
-        commit(&mut groups, 1);
-        assert!(!groups.may_sync());
+        let mut log = Log::new();
+        log.commit(6, SYNC / 4);
+        log.begin(1);
+        assert!(!log.groups.may_sync());
         // Where fewer commit, two are synced at once again.
-        for _ in 0..20 {
-            end_all(&mut groups);
-            commit(&mut groups, 1);
+        log.end_all();
+        log.commit(1, SYNC / 4);
+        log.begin(1);
+        assert!(log.groups.may_sync());
+    }
+
+    #[test]
+    fn a_log_that_is_seldom_synced_takes_one_at_a_time() {
+        let mut log = Log::new();
+        log.begin(1);
+        assert!(log.groups.may_sync(), "nothing is known yet");
+        log.now += SYNC;
+        log.end_all();
+        for (apart, two) in [(SYNC * 4, false), (SYNC, true), (SYNC * 4, false)] {
+            log.commit(1, apart);
+            log.now += apart;
+            log.begin(1);
+            assert_eq!(log.groups.may_sync(), two, "{apart:?} apart");
+            log.now += SYNC;
+            log.end_all();
         }
-        assert!(groups.may_sync());
     }
 }

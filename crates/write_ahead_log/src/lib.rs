@@ -10,6 +10,7 @@
 mod field;
 mod format;
 mod groups;
+mod load;
 mod log;
 mod reader;
 mod record;

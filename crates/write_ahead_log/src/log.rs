@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{Lsn, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
@@ -641,7 +641,7 @@ impl Leader<'_, '_, '_> {
         let log = self.log;
         self.leads = false;
         self.state.leading = false;
-        self.state.groups.begin_sync(group);
+        self.state.groups.begin_sync(group, Instant::now());
         log.room.notify_all();
         let next = WriteAheadLog::next_leader(self.state);
         let synced = MutexGuard::unlocked(self.state, || {
@@ -686,7 +686,7 @@ impl Drop for Leader<'_, '_, '_> {
         };
         let groups = &mut self.state.groups;
         let mut woken = match self.group {
-            Some(group) => groups.end(group),
+            Some(group) => groups.end(group, Instant::now()),
             // A new segment has made durable what somebody may wait for.
             None if log.durable.load(Acquire) > self.durable => groups.take_all(groups.next()),
             None => Vec::new(),

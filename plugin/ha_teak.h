@@ -249,7 +249,7 @@ class ha_teak final : public handler {
   void store_position(teak_slice primary, uchar *position) const;
   teak_slice primary_of_position(const uchar *position, uint8_t *row_id) const;
 
-  int sum_of_indexes(uint64_t free_bytes);
+  int sum_of_indexes();
   int check_secondaries(THD *thd);
   bool is_value_of(const RowKeys &row, uint32_t index, teak_slice found) const;
   std::string key_name(uint32_t index) const;

@@ -30,7 +30,7 @@ int ha_teak::info(uint what) {
     stats.mean_rec_length =
         stats.records == 0 ? 0 : static_cast<ulong>(std::max(figures.disk_bytes, raw_bytes_) / stats.records);
     if (what & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA))
-      if (int error = sum_of_indexes(figures.free_bytes)) return error;
+      if (int error = sum_of_indexes()) return error;
   }
   // Not for lists of tables: sampling reads pages. Without figures the optimiser guesses, so a failure fails nothing.
   if ((what & (HA_STATUS_CONST | HA_STATUS_VARIABLE)) && !(what & (HA_STATUS_OPEN | HA_STATUS_VARIABLE_EXTRA)))
@@ -59,15 +59,19 @@ int ha_teak::info(uint what) {
 }
 
 /* What only INFORMATION_SCHEMA and SHOW ask for. */
-int ha_teak::sum_of_indexes(uint64_t free_bytes) {
+int ha_teak::sum_of_indexes() {
   stats.index_file_length = 0;
-  stats.delete_length = free_bytes;
-  for (uint32_t index = 1; index < share_->indexes(); index++) {
+  stats.delete_length = 0;
+  for (uint32_t index = 0; index < share_->indexes(); index++) {
+    uint64_t free_bytes;
+    teak_status status = teak_index_free_bytes(share_->table(), index, &free_bytes);
+    if (status != TEAK_OK) return failure(status);
+    stats.delete_length += free_bytes;
+    if (index == 0) continue;  // the rows themselves
     teak_index_statistics figures;
-    teak_status status = teak_index_statistics_get(share_->table(), index, &figures);
+    status = teak_index_statistics_get(share_->table(), index, &figures);
     if (status != TEAK_OK) return failure(status);
     stats.index_file_length += figures.disk_bytes + figures.memtable_bytes;
-    stats.delete_length += figures.free_bytes;
   }
   return 0;
 }

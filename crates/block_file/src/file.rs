@@ -387,6 +387,12 @@ impl BlockFile {
         cut_tail(&self.inner, &self.inner.state(), 1);
     }
 
+    /// Length of the file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.inner.file_bytes.load(Ordering::Relaxed)
+    }
+
     /// Sizes and counts.
     #[must_use]
     pub fn statistics(&self) -> Statistics {

@@ -305,8 +305,6 @@ typedef struct teak_index_statistics {
   uint64_t entries;
   // Bytes of the file on disk.
   uint64_t disk_bytes;
-  // Of which reusable.
-  uint64_t free_bytes;
   // Uncompressed bytes of the entries on disk.
   uint64_t raw_bytes;
   // Bytes in memory, not flushed yet.
@@ -558,6 +556,9 @@ enum teak_status teak_table_index_count(struct teak_table *table, size_t *count)
 // Says that one session alone uses the table, as a temporary one: snapshots that are older than the table may read it.
 // Holds while it is open and not truncated.
 enum teak_status teak_table_serve_older_snapshots(struct teak_table *table);
+
+// Bytes of an index's file that may be used again.
+enum teak_status teak_index_free_bytes(struct teak_table *table, uint32_t index, uint64_t *bytes);
 
 // Sizes of one index, without reading its data.
 enum teak_status teak_index_statistics_get(struct teak_table *table,

@@ -302,8 +302,6 @@ pub struct teak_index_statistics {
     pub entries: u64,
     /// Bytes of the file on disk.
     pub disk_bytes: u64,
-    /// Of which reusable.
-    pub free_bytes: u64,
     /// Uncompressed bytes of the entries on disk.
     pub raw_bytes: u64,
     /// Bytes in memory, not flushed yet.
@@ -316,6 +314,24 @@ pub struct teak_index_statistics {
     pub codec: u32,
     /// Deletes on disk.
     pub tombstones: u64,
+}
+
+/// Bytes of an index's file that may be used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_index_free_bytes(
+    table: *mut teak_table,
+    index: u32,
+    bytes: *mut u64,
+) -> teak_status {
+    call(|| {
+        // SAFETY: pointers as promised in `arguments`.
+        let table = unsafe { reference(table, "table") }?;
+        let bytes = out(bytes, "bytes")?;
+        let found = table.handle.free_bytes(index)?;
+        // SAFETY: checked above.
+        unsafe { store(bytes, found) };
+        Ok(TEAK_OK)
+    })
 }
 
 /// Sizes of one index, without reading its data.
@@ -333,7 +349,6 @@ pub unsafe extern "C" fn teak_index_statistics_get(
         let translated = teak_index_statistics {
             entries: found.entries,
             disk_bytes: found.disk_bytes,
-            free_bytes: found.free_bytes,
             raw_bytes: found.raw_bytes,
             memtable_bytes: found.memtable_bytes,
             height: u32::try_from(found.height).unwrap_or(u32::MAX),

@@ -175,6 +175,10 @@ static void look(teak_engine *engine, teak_table *table) {
   OK(teak_index_statistics_get(table, 0, &statistics));
   CHECK(statistics.codec == 2);
   CHECK(teak_index_statistics_get(table, 7, &statistics) == TEAK_NO_SUCH_INDEX);
+  uint64_t free_bytes = UINT64_MAX;
+  OK(teak_index_free_bytes(table, 0, &free_bytes));
+  CHECK(free_bytes <= statistics.disk_bytes);
+  CHECK(teak_index_free_bytes(table, 7, &free_bytes) == TEAK_NO_SUCH_INDEX);
   OK(teak_records_in_range(table, 0, NONE, NONE, &entries));
   CHECK(entries > 0);
   OK(teak_engine_checkpoint(engine));

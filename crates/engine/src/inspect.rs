@@ -17,8 +17,6 @@ pub struct IndexStatistics {
     pub entries: u64,
     /// Bytes of the file.
     pub disk_bytes: u64,
-    /// Of which may be used again.
-    pub free_bytes: u64,
     /// Uncompressed bytes of the entries on disk.
     pub raw_bytes: u64,
     /// Bytes in memtables.
@@ -34,18 +32,16 @@ pub struct IndexStatistics {
 }
 
 impl TableHandle {
-    /// Sizes of one index.
+    /// Sizes of one index, at once: every statement asks for them.
     ///
     /// # Errors
     /// `InvalidArgument` when there is no such index.
     pub fn index_statistics(&self, index: u32) -> EngineResult<IndexStatistics> {
         let index = self.index(index)?;
         let tree = index.tree.statistics();
-        let file = index.tree.file_statistics();
         Ok(IndexStatistics {
             entries: tree.rows,
-            disk_bytes: file.file_bytes,
-            free_bytes: file.free_bytes,
+            disk_bytes: index.tree.file_bytes(),
             raw_bytes: tree.raw_bytes,
             memtable_bytes: tree.memtable_bytes + tree.frozen_bytes,
             height: tree.height,
@@ -53,6 +49,14 @@ impl TableHandle {
             tombstones: tree.deletes + tree.range_tombstones,
             codec: index.tree.options().codec,
         })
+    }
+
+    /// Bytes of an index's file that may be used again.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when there is no such index.
+    pub fn free_bytes(&self, index: u32) -> EngineResult<u64> {
+        Ok(self.index(index)?.tree.file_statistics().free_bytes)
     }
 
     /// Entries with `lower <= key < upper`, about, and exactly when they are

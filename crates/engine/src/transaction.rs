@@ -406,33 +406,39 @@ impl EngineTransaction {
     /// Commits; `waits` is absent where somebody else, the binary log, tells of
     /// the commit after a crash.
     pub(crate) fn commit_logged(&mut self, waits: Option<bool>) -> EngineResult<()> {
-        let inner = Arc::clone(&self.inner);
-        let is_prepared = self.prepared.is_some();
-        let core = self.core.as_mut().ok_or_else(ended)?;
+        let core = self.core.as_ref().ok_or_else(ended)?;
         if self.in_doubt {
             return Err(EngineError::Internal("the commit is in doubt".into()));
         }
         if core.has_writes() {
-            inner.log_counters()?;
-            self.shared.set_commit_floor(inner.log.end());
-            let lsn = inner.log.append(&Record::Commit {
-                transaction: if is_prepared { core.id().0 } else { 0 },
-                write_ids: core.write_ids().into(),
-            })?;
-            inner.counts.log_commits.fetch_add(1, Ordering::Relaxed);
-            if let Some(waits) = waits
-                && let Err(error) = inner.sync_or_owe(lsn, waits)
-            {
-                // On a full disk the record is void: nothing was committed.
-                self.in_doubt = !error.is_no_space();
-                return Err(error.into());
-            }
+            self.log_commit(waits)?;
         }
         self.hand_over();
         if let Some(core) = self.core.take() {
-            inner.transactions.publish(core);
+            self.inner.transactions.publish(core);
         }
         self.forget_prepared();
+        Ok(())
+    }
+
+    fn log_commit(&mut self, waits: Option<bool>) -> EngineResult<()> {
+        let inner = &self.inner;
+        let core = self.core.as_ref().ok_or_else(ended)?;
+        inner.log_counters()?;
+        self.shared.set_commit_floor(inner.log.end());
+        let is_prepared = self.prepared.is_some();
+        let lsn = inner.log.append(&Record::Commit {
+            transaction: if is_prepared { core.id().0 } else { 0 },
+            write_ids: core.write_ids().into(),
+        })?;
+        inner.counts.log_commits.fetch_add(1, Ordering::Relaxed);
+        if let Some(waits) = waits
+            && let Err(error) = inner.sync_or_owe(lsn, waits)
+        {
+            // On a full disk the record is void: nothing was committed.
+            self.in_doubt = !error.is_no_space();
+            return Err(error.into());
+        }
         Ok(())
     }
 

@@ -19,6 +19,7 @@ pub mod report;
 pub mod row_locks;
 pub mod shared;
 pub mod snapshots;
+mod stripes;
 pub mod system;
 pub mod transaction;
 pub mod view;

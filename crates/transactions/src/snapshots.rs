@@ -1,7 +1,13 @@
 //! The commit sequences that live readers look at. Merges keep what any of
 //! them can see. Acquiring is O(1): published sequences only grow, so the
 //! newest reader always belongs at the end.
+//!
+//! Each thread registers its readers in a part of its own. Whoever looks at all
+//! parts, one by one, learns the newest published sequence first: a reader that
+//! he misses registered later in its part, so it sees that sequence or a newer
+//! one.
 
+use crate::stripes::{Stripe, Striped};
 use crate::sync::Mutex;
 use std::collections::VecDeque;
 use teak_base::CommitSequence;
@@ -16,14 +22,22 @@ struct Live {
 /// Registry of live snapshots.
 #[derive(Default)]
 pub struct Snapshots {
-    live: Mutex<Live>,
+    live: Striped<Mutex<Live>>,
+}
+
+/// A registration.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldSnapshot {
+    pub(crate) sequence: CommitSequence,
+    stripe: Stripe,
 }
 
 impl Snapshots {
     /// Registers a reader of the newest published sequence, which `newest`
     /// yields. Every sequence acquired later is at least as new.
-    pub fn acquire(&self, newest: impl FnOnce() -> CommitSequence) -> CommitSequence {
-        let mut live = self.live.lock();
+    pub(crate) fn acquire(&self, newest: impl FnOnce() -> CommitSequence) -> HeldSnapshot {
+        let stripe = Stripe::own();
+        let mut live = self.live.get(stripe).lock();
         let sequence = newest();
         match live.counts.back_mut() {
             Some((last, count)) if *last == sequence => {
@@ -35,18 +49,15 @@ impl Snapshots {
             }
             _ => live.counts.push_back((sequence, 1)),
         }
-        sequence
+        HeldSnapshot { sequence, stripe }
     }
 
-    /// Gives up one registration of `sequence`.
-    ///
-    /// # Panics
-    /// When the sequence is not registered.
-    pub fn release(&self, sequence: CommitSequence) {
-        let mut live = self.live.lock();
+    /// Gives a registration up.
+    pub(crate) fn release(&self, held: HeldSnapshot) {
+        let mut live = self.live.get(held.stripe).lock();
         let place = live
             .counts
-            .binary_search_by_key(&sequence, |(sequence, _)| *sequence);
+            .binary_search_by_key(&held.sequence, |(sequence, _)| *sequence);
         let slot = place.ok().and_then(|place| live.counts.get_mut(place));
         let became_empty = match slot {
             Some((_, count)) if *count > 0 => {
@@ -73,35 +84,42 @@ impl Snapshots {
     }
 
     /// The live snapshots, ascending, and the newest published sequence last
-    /// (once, even when it is held as well).
+    /// (once, even when it is held as well). Those acquired meanwhile may be
+    /// missing: each is the last one or newer.
     pub fn list(&self, newest: impl FnOnce() -> CommitSequence) -> Vec<CommitSequence> {
-        let live = self.live.lock();
         let newest = newest();
-        let mut list: Vec<CommitSequence> = live
-            .counts
-            .iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(sequence, _)| *sequence)
-            .collect();
-        if list.last() != Some(&newest) {
-            list.push(newest);
+        let mut list = Vec::new();
+        for live in self.live.iter() {
+            let live = live.lock();
+            let held = live.counts.iter().filter(|(_, count)| *count > 0);
+            list.extend(held.map(|(sequence, _)| *sequence));
         }
+        list.retain(|sequence| *sequence < newest);
+        list.push(newest);
+        list.sort_unstable();
+        list.dedup();
         list
     }
 
     /// The oldest live snapshot, or the newest published sequence.
     pub fn oldest(&self, newest: impl FnOnce() -> CommitSequence) -> CommitSequence {
-        let live = self.live.lock();
         let newest = newest();
-        // The front is never empty: release sweeps it.
-        live.counts
-            .front()
-            .map_or(newest, |(sequence, _)| *sequence)
+        // A front is never empty: release sweeps it.
+        let oldest = |live: &Mutex<Live>| live.lock().counts.front().map(|(held, _)| *held);
+        let oldest = self.live.iter().filter_map(oldest).min();
+        oldest.map_or(newest, |oldest| oldest.min(newest))
     }
 
     /// How many readers are registered.
     pub fn count(&self) -> u64 {
-        self.live.lock().counts.iter().map(|(_, count)| count).sum()
+        let count = |live: &Mutex<Live>| {
+            live.lock()
+                .counts
+                .iter()
+                .map(|(_, count)| count)
+                .sum::<u64>()
+        };
+        self.live.iter().map(count).sum()
     }
 }
 
@@ -134,23 +152,45 @@ mod tests {
         assert_eq!(snapshots.oldest(|| CommitSequence(9)), CommitSequence(9));
     }
 
+    #[test]
+    fn readers_of_all_threads_are_listed() {
+        let snapshots = Snapshots::default();
+        let acquire = |newest| snapshots.acquire(|| CommitSequence(newest));
+        let held: Vec<HeldSnapshot> = std::thread::scope(|scope| {
+            let threads = [5, 3, 4, 3].map(|newest| scope.spawn(move || acquire(newest)));
+            threads.map(|thread| thread.join().unwrap()).into()
+        });
+        let list = |newest| snapshots.list(|| CommitSequence(newest));
+        assert_eq!(list(6), [3, 4, 5, 6].map(CommitSequence));
+        // Readers newer than the list come with those still to come.
+        assert_eq!(list(4), [3, 4].map(CommitSequence));
+        assert_eq!(snapshots.oldest(|| CommitSequence(6)), CommitSequence(3));
+        assert_eq!(snapshots.oldest(|| CommitSequence(2)), CommitSequence(2));
+        assert_eq!(snapshots.count(), 4);
+        for held in held {
+            snapshots.release(held);
+        }
+        assert_eq!(list(6), [CommitSequence(6)]);
+        assert_eq!(snapshots.count(), 0);
+    }
+
     proptest! {
         #[test]
         fn oldest_is_the_smallest_held(steps in proptest::collection::vec((any::<bool>(), 0usize..8), 1..400)) {
             let snapshots = Snapshots::default();
-            let mut held: Vec<u64> = Vec::new();
+            let mut held = Vec::new();
             let mut newest = 0;
             for (acquire, place) in steps {
                 if acquire {
                     newest += place as u64;
-                    held.push(snapshots.acquire(|| CommitSequence(newest)).0);
+                    held.push(snapshots.acquire(|| CommitSequence(newest)));
                 } else if !held.is_empty() {
-                    let sequence = held.swap_remove(place % held.len());
-                    snapshots.release(CommitSequence(sequence));
+                    snapshots.release(held.swap_remove(place % held.len()));
                 }
-                let oldest = held.iter().copied().min().unwrap_or(newest);
+                let sequences = held.iter().map(|held| held.sequence.0);
+                let oldest = sequences.clone().min().unwrap_or(newest);
                 prop_assert_eq!(snapshots.oldest(|| CommitSequence(newest)).0, oldest);
-                let mut expected = held.clone();
+                let mut expected: Vec<u64> = sequences.collect();
                 expected.push(newest);
                 expected.sort_unstable();
                 expected.dedup();

@@ -11,6 +11,22 @@ pub(crate) use explored::{Condvar, Mutex, MutexGuard};
 #[cfg(feature = "schedules")]
 pub(crate) use shuttle::sync::atomic;
 
+/// A number of the calling thread, of which there are not many more than threads.
+#[cfg(not(feature = "schedules"))]
+pub(crate) fn thread_number() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
+
+#[cfg(feature = "schedules")]
+pub(crate) fn thread_number() -> usize {
+    usize::from(shuttle::current::me())
+}
+
 /// The explorer's primitives with the faces of the ordinary ones. Deadlines
 /// never come: a schedule in which nobody can go on is an error.
 #[cfg(feature = "schedules")]

@@ -18,6 +18,7 @@ use crate::report::DeadlockReport;
 use crate::row_locks::RowLocks;
 use crate::shared::{TransactionId, TransactionShared};
 use crate::snapshots::Snapshots;
+use crate::stripes::{Alone, Stripe, Striped};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::transaction::{Savepoint, Transaction};
@@ -31,8 +32,7 @@ use std::sync::{Arc, OnceLock};
 use teak_base::{CommitSequence, Lsn, WriteId};
 use teak_tree::{Fate, Horizon, Resolution};
 
-const SHARDS: usize = 16;
-
+/// By id. Each thread lists what it begins.
 type Running = BTreeMap<u64, Arc<TransactionShared>>;
 
 /// Counts since the engine was opened.
@@ -82,8 +82,8 @@ pub struct TransactionSystem {
     write_waits: WriteWaits,
     graph: WaitGraph,
     wait_reports: OnceLock<Arc<dyn WaitReports>>,
-    running: [Mutex<Running>; SHARDS],
-    next_transaction: AtomicU64,
+    running: Striped<Mutex<Running>>,
+    next_transaction: Alone<AtomicU64>,
     publishing: Mutex<()>,
     published: AtomicU64,
     lock_memory: LockMemory,
@@ -129,8 +129,8 @@ impl TransactionSystem {
             write_waits: WriteWaits::default(),
             graph: WaitGraph::default(),
             wait_reports: OnceLock::new(),
-            running: Default::default(),
-            next_transaction: AtomicU64::new(next_transaction.max(1)),
+            running: Striped::default(),
+            next_transaction: Alone(AtomicU64::new(next_transaction.max(1))),
             publishing: Mutex::new(()),
             published: AtomicU64::new(1),
             lock_memory: LockMemory::default(),
@@ -172,12 +172,7 @@ impl TransactionSystem {
     /// The number of the next transaction.
     #[must_use]
     pub fn next_transaction(&self) -> TransactionId {
-        TransactionId(self.next_transaction.load(Ordering::Acquire))
-    }
-
-    fn shard(&self, id: TransactionId) -> Option<&Mutex<Running>> {
-        self.running
-            .get(usize::try_from(id.0 % SHARDS as u64).unwrap_or(0))
+        TransactionId(self.next_transaction.0.load(Ordering::Acquire))
     }
 
     /// Has the waits of transactions with owners reported. Only the first call
@@ -188,12 +183,14 @@ impl TransactionSystem {
 
     /// Starts a transaction.
     pub fn begin(&self) -> Transaction {
-        let id = TransactionId(self.next_transaction.fetch_add(1, Ordering::AcqRel));
+        let stripe = Stripe::own();
+        // Numbered where it is listed: nobody finds its number taken and it missing.
+        let mut running = self.running.get(stripe).lock();
+        let id = TransactionId(self.next_transaction.0.fetch_add(1, Ordering::AcqRel));
         let shared = Arc::new(TransactionShared::new(id));
-        if let Some(shard) = self.shard(id) {
-            shard.lock().insert(id.0, Arc::clone(&shared));
-        }
-        Transaction::new(shared)
+        running.insert(id.0, Arc::clone(&shared));
+        drop(running);
+        Transaction::new(shared, stripe)
     }
 
     /// The oldest running transaction, or the next one.
@@ -247,12 +244,12 @@ impl TransactionSystem {
     /// Takes a snapshot unless the transaction has one.
     pub fn take_snapshot(&self, transaction: &mut Transaction) -> CommitSequence {
         match transaction.snapshot {
-            Some(snapshot) => snapshot,
+            Some(held) => held.sequence,
             None => {
-                let snapshot = self.snapshots.acquire(|| self.newest());
-                transaction.snapshot = Some(snapshot);
-                transaction.shared().set_snapshot(snapshot.0);
-                snapshot
+                let held = self.snapshots.acquire(|| self.newest());
+                transaction.snapshot = Some(held);
+                transaction.shared().set_snapshot(held.sequence.0);
+                held.sequence
             }
         }
     }
@@ -360,14 +357,13 @@ impl TransactionSystem {
 
     fn end(&self, mut transaction: Transaction) {
         self.release_all(&mut transaction);
-        if let Some(shard) = self.shard(transaction.id()) {
-            shard.lock().remove(&transaction.id().0);
-        }
+        let mut running = self.running.get(transaction.stripe).lock();
+        running.remove(&transaction.id().0);
     }
 
     /// Ends every wait: the engine is shutting down.
     pub fn interrupt_all(&self) {
-        for shard in &self.running {
+        for shard in self.running.iter() {
             for transaction in shard.lock().values() {
                 transaction.interrupt();
             }

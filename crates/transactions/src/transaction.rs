@@ -5,6 +5,8 @@ use crate::hash::{LockId, PassBuild};
 use crate::range_locks::{RangeLocks, RowRange};
 use crate::row_locks::{LockMode, RowName};
 use crate::shared::{TransactionId, TransactionShared};
+use crate::snapshots::HeldSnapshot;
+use crate::stripes::Stripe;
 use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::{CommitSequence, WriteId};
@@ -40,13 +42,15 @@ pub struct Transaction {
     pub(crate) row_ranges: Vec<(Arc<RangeLocks>, RowRange)>,
     /// Indexes in which it has marked ranges.
     pub(crate) marked: Vec<Arc<RangeLocks>>,
-    pub(crate) snapshot: Option<CommitSequence>,
+    pub(crate) snapshot: Option<HeldSnapshot>,
+    /// Where it is listed as running.
+    pub(crate) stripe: Stripe,
     /// Whether it took rows that were committed after its snapshot, to write.
     pub(crate) is_past_snapshot: bool,
 }
 
 impl Transaction {
-    pub(crate) fn new(shared: Arc<TransactionShared>) -> Self {
+    pub(crate) fn new(shared: Arc<TransactionShared>, stripe: Stripe) -> Self {
         Self {
             shared,
             ids: Vec::new(),
@@ -57,6 +61,7 @@ impl Transaction {
             row_ranges: Vec::new(),
             marked: Vec::new(),
             snapshot: None,
+            stripe,
             is_past_snapshot: false,
         }
     }
@@ -122,7 +127,7 @@ impl Transaction {
     /// The snapshot held, if one was taken.
     #[must_use]
     pub fn snapshot(&self) -> Option<CommitSequence> {
-        self.snapshot
+        self.snapshot.map(|held| held.sequence)
     }
 
     /// Notes that a row was locked or written whose newest version is later

@@ -97,6 +97,12 @@ impl Tree {
         self.file.statistics()
     }
 
+    /// Length of the file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.file.file_bytes()
+    }
+
     /// Shape, sizes and counts.
     #[must_use]
     pub fn statistics(&self) -> TreeStatistics {

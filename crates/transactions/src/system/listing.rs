@@ -11,14 +11,15 @@ impl TransactionSystem {
     /// The running transaction of an id.
     #[must_use]
     pub fn find(&self, id: TransactionId) -> Option<Arc<TransactionShared>> {
-        self.shard(id)?.lock().get(&id.0).cloned()
+        let mut shards = self.running.iter();
+        shards.find_map(|shard| shard.lock().get(&id.0).cloned())
     }
 
     /// The running transactions, prepared ones included, by id.
     #[must_use]
     pub fn running(&self) -> Vec<Arc<TransactionShared>> {
         let mut list = Vec::new();
-        for shard in &self.running {
+        for shard in self.running.iter() {
             list.extend(shard.lock().values().cloned());
         }
         list.sort_unstable_by_key(|transaction| transaction.id());

@@ -11,6 +11,7 @@ pub mod fuzzing;
 pub mod ids;
 pub mod limits;
 pub mod operation;
+pub mod stripes;
 
 pub use codec::Codec;
 pub use error::{StorageError, StorageResult};

@@ -19,7 +19,6 @@ pub mod report;
 pub mod row_locks;
 pub mod shared;
 pub mod snapshots;
-mod stripes;
 pub mod system;
 pub mod transaction;
 pub mod view;

@@ -7,10 +7,10 @@
 //! he misses registered later in its part, so it sees that sequence or a newer
 //! one.
 
-use crate::stripes::{Stripe, Striped};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, own_stripe};
 use std::collections::VecDeque;
 use teak_base::CommitSequence;
+use teak_base::stripes::{Stripe, Striped};
 
 #[derive(Default)]
 struct Live {
@@ -36,7 +36,7 @@ impl Snapshots {
     /// Registers a reader of the newest published sequence, which `newest`
     /// yields. Every sequence acquired later is at least as new.
     pub(crate) fn acquire(&self, newest: impl FnOnce() -> CommitSequence) -> HeldSnapshot {
-        let stripe = Stripe::own();
+        let stripe = own_stripe();
         let mut live = self.live.get(stripe).lock();
         let sequence = newest();
         match live.counts.back_mut() {

@@ -1,6 +1,8 @@
 //! Mutexes, condition variables and atomics of this crate, in one place: with
 //! the feature `schedules` those of the explorer of interleavings.
 
+use teak_base::stripes::Stripe;
+
 #[cfg(not(feature = "schedules"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 #[cfg(not(feature = "schedules"))]
@@ -11,20 +13,15 @@ pub(crate) use explored::{Condvar, Mutex, MutexGuard};
 #[cfg(feature = "schedules")]
 pub(crate) use shuttle::sync::atomic;
 
-/// A number of the calling thread, of which there are not many more than threads.
+/// The calling thread's part of striped state.
 #[cfg(not(feature = "schedules"))]
-pub(crate) fn thread_number() -> usize {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    NUMBER.with(|number| *number)
+pub(crate) fn own_stripe() -> Stripe {
+    Stripe::own()
 }
 
 #[cfg(feature = "schedules")]
-pub(crate) fn thread_number() -> usize {
-    usize::from(shuttle::current::me())
+pub(crate) fn own_stripe() -> Stripe {
+    Stripe::of(usize::from(shuttle::current::me()))
 }
 
 /// The explorer's primitives with the faces of the ordinary ones. Deadlines

@@ -18,9 +18,8 @@ use crate::report::DeadlockReport;
 use crate::row_locks::RowLocks;
 use crate::shared::{TransactionId, TransactionShared};
 use crate::snapshots::Snapshots;
-use crate::stripes::{Alone, Stripe, Striped};
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, own_stripe};
 use crate::transaction::{Savepoint, Transaction};
 use crate::view::{Reads, View};
 use crate::wait_graph::WaitGraph;
@@ -29,6 +28,7 @@ use crate::waits::WriteWaits;
 use crate::write_ids::{WriteFate, WriteIdTable};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use teak_base::stripes::{Alone, Striped};
 use teak_base::{CommitSequence, Lsn, WriteId};
 use teak_tree::{Fate, Horizon, Resolution};
 
@@ -183,7 +183,7 @@ impl TransactionSystem {
 
     /// Starts a transaction.
     pub fn begin(&self) -> Transaction {
-        let stripe = Stripe::own();
+        let stripe = own_stripe();
         // Numbered where it is listed: nobody finds its number taken and it missing.
         let mut running = self.running.get(stripe).lock();
         let id = TransactionId(self.next_transaction.0.fetch_add(1, Ordering::AcqRel));

@@ -6,9 +6,9 @@ use crate::range_locks::{RangeLocks, RowRange};
 use crate::row_locks::{LockMode, RowName};
 use crate::shared::{TransactionId, TransactionShared};
 use crate::snapshots::HeldSnapshot;
-use crate::stripes::Stripe;
 use std::collections::HashMap;
 use std::sync::Arc;
+use teak_base::stripes::Stripe;
 use teak_base::{CommitSequence, WriteId};
 
 /// A mark in a transaction's writes to which it can return.

@@ -11,7 +11,8 @@ use crate::page_counts::count_access;
 use crate::run::RunIndex;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::stripes::{Stripe, Striped};
 use teak_base::{FileId, StorageResult};
 
 /// Counts of a [`PageCache`].
@@ -64,26 +65,15 @@ pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
     /// Look-ups that found nothing; the cache's own count has them twice.
     misses: AtomicU64,
-    filters: [FilterCounts; STRIPES],
+    /// Each look-up counts here.
+    filters: Striped<FilterCounts>,
 }
 
-/// Threads that count side by side.
-const STRIPES: usize = 16;
-
-/// What filters answered to some of the threads, on a cache line of its own.
+/// What filters answered to some of the threads.
 #[derive(Debug, Default)]
-#[repr(align(128))]
 struct FilterCounts {
     positives: AtomicU64,
     negatives: AtomicU64,
-}
-
-thread_local! {
-    /// The stripe of this thread.
-    static STRIPE: usize = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES
-    };
 }
 
 /// Sizes the cache's table; a guess of the bytes of a block.
@@ -97,7 +87,7 @@ impl PageCache {
         Self {
             blocks: Cache::with_weighter(items.max(16), capacity_bytes, Weigher),
             misses: AtomicU64::new(0),
-            filters: Default::default(),
+            filters: Striped::default(),
         }
     }
 
@@ -170,12 +160,10 @@ impl PageCache {
 
     #[inline]
     pub(crate) fn count_filter(&self, negative: bool) {
-        let Some(stripe) = self.filters.get(STRIPE.with(|stripe| *stripe)) else {
-            return;
-        };
+        let counts = self.filters.get(Stripe::own());
         let counter = match negative {
-            true => &stripe.negatives,
-            false => &stripe.positives,
+            true => &counts.negatives,
+            false => &counts.positives,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -8,9 +8,10 @@
 //!
 //! Two at once gain where the log is what committers wait for. Where it syncs
 //! seldom, they slow each other down when they happen to meet, and one at a
-//! time is synced. So it is where many commit: groups are large, and who comes
-//! meanwhile gathers to a large group again, which costs less processor time
-//! for each committer than more syncs do.
+//! time is synced. So it is where many commit: who comes meanwhile gathers to a
+//! large group, which costs less processor time for each committer than more
+//! syncs do. They are counted over all groups on their way, as two small groups
+//! at once may be one large one.
 
 use crate::load::Load;
 use std::sync::Arc;
@@ -24,13 +25,17 @@ const GROUPS: usize = 4;
 /// Syncs that go on at once.
 pub(crate) const SYNCS_MAX: usize = 2;
 
-/// Committers of a group, on the average, up to which two are synced at once.
-const SMALL_GROUP: u32 = 2;
+/// Committers on the average, of a group and of those synced when it begins, up
+/// to which two groups are synced at once.
+const FEW: u32 = 2;
 
 /// Parts of a committer in which the average is kept, and how many groups it
 /// goes back, about.
 const PARTS: u32 = 16;
 const GROUPS_AVERAGED: u32 = 8;
+
+/// More committers of one group are not told apart.
+const MEMBERS_MAX: u32 = 1 << 16;
 
 /// A committer that waits. Whoever takes it out of its group's list wakes it,
 /// so that nobody in a list has gone.
@@ -74,6 +79,7 @@ pub(crate) struct Group {
     pub(crate) end: u64,
     /// Which handle of the file it is synced through.
     pub(crate) handle: usize,
+    members: u32,
 }
 
 #[derive(Debug, Default)]
@@ -85,8 +91,9 @@ pub(crate) struct Groups {
     syncing: Vec<Group>,
     /// Who waits, by group.
     waiting: [Vec<Arc<Waiter>>; GROUPS],
-    /// Committers of a group, on the average of the last ones, in parts.
-    members: u32,
+    /// Committers of a group and of those synced when it begins, on the average
+    /// of the last ones, in parts.
+    committers: u32,
     load: Load,
 }
 
@@ -107,14 +114,14 @@ impl Groups {
     pub(crate) fn may_sync(&self) -> bool {
         match self.syncing.as_slice() {
             [] => true,
-            [_] => self.load.is_high() && !self.are_large(),
+            [_] => self.load.is_high() && !self.are_many(),
             _ => false,
         }
     }
 
     /// Whether many commit.
-    pub(crate) fn are_large(&self) -> bool {
-        self.members > SMALL_GROUP * PARTS
+    pub(crate) fn are_many(&self) -> bool {
+        self.committers > FEW * PARTS
     }
 
     #[allow(
@@ -153,14 +160,18 @@ impl Groups {
     pub(crate) fn begin(&mut self, end: u64) -> Group {
         self.number += 1;
         let members = self.waiting(self.number).len() + 1;
-        let members = u32::try_from(members).unwrap_or(u32::MAX / PARTS);
-        let others = self.members * (GROUPS_AVERAGED - 1);
-        self.members = (others + members * PARTS) / GROUPS_AVERAGED;
+        let members = u32::try_from(members)
+            .unwrap_or(MEMBERS_MAX)
+            .min(MEMBERS_MAX);
+        let others: u32 = self.syncing.iter().map(|group| group.members).sum();
+        let before = self.committers * (GROUPS_AVERAGED - 1);
+        self.committers = (before + (members + others) * PARTS) / GROUPS_AVERAGED;
         let used = |handle: &usize| self.syncing.iter().all(|group| group.handle != *handle);
         let group = Group {
             number: self.number,
             end,
             handle: (0..SYNCS_MAX).find(used).unwrap_or(0),
+            members,
         };
         self.newest = Some(group);
         group
@@ -285,6 +296,23 @@ mod tests {
         log.commit(1, SYNC / 4);
         log.begin(1);
         assert!(log.groups.may_sync());
+    }
+
+    #[test]
+    fn many_committers_are_not_split_over_two_syncs_for_long() {
+        let mut log = Log::new();
+        log.commit(1, SYNC / 4);
+        // Four commit without end, two of them with each of two syncs.
+        let mut older = log.begin(2);
+        let mut syncs_at_once = 0;
+        while log.groups.may_sync() {
+            syncs_at_once += 1;
+            assert!(syncs_at_once < 20, "four are many");
+            let newer = log.begin(2);
+            log.now += SYNC / 2;
+            log.groups.end(older, log.now);
+            older = newer;
+        }
     }
 
     #[test]

@@ -404,7 +404,7 @@ impl WriteAheadLog {
         self.counters.sync_calls.fetch_add(1, Relaxed);
         let mut state = self.state.lock();
         let wanted = lsn.0.saturating_add(1).min(state.end());
-        let mut gathers = state.groups.are_large();
+        let mut gathers = state.groups.are_many();
         while self.durable.load(Acquire) < wanted {
             if let Err(error) = state.check() {
                 return Err((error, state));

@@ -25,14 +25,16 @@ const GROUPS: usize = 4;
 /// Syncs that go on at once.
 pub(crate) const SYNCS_MAX: usize = 2;
 
-/// Committers on the average, of a group and of those synced when it begins, up
-/// to which two groups are synced at once.
-const FEW: u32 = 2;
+/// Parts of a committer in which they are counted.
+const PARTS: u32 = 64;
 
-/// Parts of a committer in which the average is kept, and how many groups it
-/// goes back, about.
-const PARTS: u32 = 16;
-const GROUPS_AVERAGED: u32 = 8;
+/// Committers up to which two groups are synced at once: two, and no third of
+/// late.
+const FEW: u32 = 2 * PARTS + PARTS / 2;
+
+/// A large number of committers counts for less with each group behind it, by
+/// one in so many.
+const GROUPS_REMEMBERED: u32 = 32;
 
 /// More committers of one group are not told apart.
 const MEMBERS_MAX: u32 = 1 << 16;
@@ -91,8 +93,8 @@ pub(crate) struct Groups {
     syncing: Vec<Group>,
     /// Who waits, by group.
     waiting: [Vec<Arc<Waiter>>; GROUPS],
-    /// Committers of a group and of those synced when it begins, on the average
-    /// of the last ones, in parts.
+    /// Committers of a group and of those synced when it begins, in parts; the
+    /// most of late.
     committers: u32,
     load: Load,
 }
@@ -121,7 +123,7 @@ impl Groups {
 
     /// Whether many commit.
     pub(crate) fn are_many(&self) -> bool {
-        self.committers > FEW * PARTS
+        self.committers > FEW
     }
 
     #[allow(
@@ -164,8 +166,8 @@ impl Groups {
             .unwrap_or(MEMBERS_MAX)
             .min(MEMBERS_MAX);
         let others: u32 = self.syncing.iter().map(|group| group.members).sum();
-        let before = self.committers * (GROUPS_AVERAGED - 1);
-        self.committers = (before + (members + others) * PARTS) / GROUPS_AVERAGED;
+        let before = self.committers - self.committers / GROUPS_REMEMBERED;
+        self.committers = before.max((members + others) * PARTS);
         let used = |handle: &usize| self.syncing.iter().all(|group| group.handle != *handle);
         let group = Group {
             number: self.number,

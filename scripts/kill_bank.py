@@ -217,8 +217,8 @@ class Coordinator:
             return faults + self.compare(connection)
 
     def end_again(self, connection, teller, ledger, found):
-        """Of an XA transaction in both engines InnoDB's end does not always wait for the disk: after a kill it alone may hold
-        prepared again what was acknowledged as ended, by ROLLBACK often, by COMMIT seldom. Teak must not."""
+        """InnoDB alone may hold prepared again what was acknowledged as ended: its rollback does not wait for the disk, and it
+        misses an end while the connection that has prepared is being closed (docs/transactions.md). Teak must not."""
         faults = []
         for number, verdict in ledger.ended.items():
             name = name_of(teller, number)

@@ -33,11 +33,11 @@ def say(text):
     print(f"-- {text}", flush=True)
 
 
-def sysbench(options, engine, server, test, command, threads, seed=None):
+def sysbench(options, engine, server, test, command, threads, seed):
     done = subprocess.run(
         ["sysbench", test, "--db-driver=mysql", f"--mysql-socket={server.socket}", "--mysql-user=root", "--mysql-db=sbtest",
          f"--mysql-storage-engine={engine}", "--tables=1", f"--table-size={options.rows}", f"--threads={threads}",
-         f"--time={options.seconds}", f"--rand-type={options.distribution}", f"--rand-seed={seed or options.seed}", command],
+         f"--time={options.seconds}", f"--rand-type={options.distribution}", f"--rand-seed={seed}", command],
         check=False, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"sysbench {test} {command} on {engine}: {(done.stdout + done.stderr)[-2000:]}")
@@ -61,7 +61,7 @@ def repetition(options, engine, number, results):
     try:
         with server.connect() as connection:
             connection.run("CREATE DATABASE sbtest")
-            sysbench(options, engine, server, TESTS[0], "prepare", 1)
+            sysbench(options, engine, server, TESTS[0], "prepare", 1, options.seed)
             settle(server, connection, engine)
             connection.run("ANALYZE TABLE sbtest.sbtest1")
             connection.run("SELECT SUM(LENGTH(c)) FROM sbtest.sbtest1")

@@ -15,15 +15,23 @@ pub struct Alone<T>(pub T);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripe(usize);
 
+/// The calling thread's number, always the same. Threads that began one after
+/// the other have numbers that follow each other.
+#[inline]
+#[must_use]
+pub fn thread_number() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.with(|number| *number)
+}
+
 impl Stripe {
     /// The calling thread's, always the same.
     #[must_use]
     pub fn own() -> Self {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local! {
-            static OWN: Stripe = Stripe::of(THREADS.fetch_add(1, Ordering::Relaxed));
-        }
-        OWN.with(|own| *own)
+        Self::of(thread_number())
     }
 
     /// That of a thread by its number.
@@ -60,12 +68,11 @@ mod tests {
     use std::sync::Mutex;
 
     #[test]
-    fn a_thread_keeps_its_part_and_sixteen_have_one_each() {
+    fn a_thread_keeps_its_part() {
         let counts: Striped<Mutex<u32>> = Striped::default();
         let count = || *counts.get(Stripe::own()).lock().unwrap() += 1;
         std::thread::scope(|scope| {
             for _ in 0..STRIPES {
-                // Threads of other tests may begin between these.
                 scope.spawn(|| {
                     count();
                     count();

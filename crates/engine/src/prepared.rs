@@ -18,7 +18,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use teak_base::WriteId;
 use teak_transactions::{Transaction, TransactionShared, WaitError, WriteFate};
 use teak_write_ahead_log::Record;
@@ -85,17 +85,15 @@ impl PreparedList {
     /// handle owns is waited for: who gives a handle up may have told others
     /// the name before.
     fn take(&self, xid: &[u8], patience: Duration) -> EngineResult<Transaction> {
-        let deadline = Instant::now() + patience;
         let mut list = self.by_xid.lock();
-        loop {
-            let listed = list.get_mut(xid).ok_or(EngineError::NotFound)?;
-            if let Some(transaction) = listed.detached.take() {
-                return Ok(transaction);
-            }
-            if self.moved.wait_until(&mut list, deadline).timed_out() {
-                return Err(WaitError::Timeout.into());
-            }
-        }
+        let is_owned = |list: &mut BTreeMap<Vec<u8>, Listed>| {
+            list.get(xid)
+                .is_some_and(|listed| listed.detached.is_none())
+        };
+        self.moved.wait_while_for(&mut list, is_owned, patience);
+        let listed = list.get_mut(xid).ok_or(EngineError::NotFound)?;
+        let transaction = listed.detached.take();
+        Ok(transaction.ok_or(WaitError::Timeout)?)
     }
 
     fn put_back(&self, xid: &[u8], transaction: Transaction) {

@@ -6,16 +6,13 @@
 use crate::hash::LockId;
 use crate::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
+use teak_base::stripes::Alone;
 
 const STRIPES: usize = 512;
 
-/// A mutex on a cache line of its own.
-#[repr(align(64))]
-struct Stripe(Mutex<()>);
-
 /// The stripes of one engine.
 pub struct Latches {
-    stripes: Box<[Stripe]>,
+    stripes: Box<[Alone<Mutex<()>>]>,
 }
 
 /// Latches held; dropped together.
@@ -26,7 +23,7 @@ pub struct LatchGuard<'a> {
 impl Default for Latches {
     fn default() -> Self {
         Self {
-            stripes: (0..STRIPES).map(|_| Stripe(Mutex::new(()))).collect(),
+            stripes: (0..STRIPES).map(|_| Alone(Mutex::new(()))).collect(),
         }
     }
 }

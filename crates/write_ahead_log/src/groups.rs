@@ -81,6 +81,7 @@ pub(crate) struct Group {
     pub(crate) end: u64,
     /// Which handle of the file it is synced through.
     pub(crate) handle: usize,
+    /// Committers.
     members: u32,
 }
 

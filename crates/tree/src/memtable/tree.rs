@@ -24,8 +24,9 @@ use super::node::{CAPACITY, Fields, Locked, Node, ReadVersion, Slot};
 use parking_lot::Mutex;
 use std::cmp::Ordering as KeyOrder;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use teak_base::Operation;
+use teak_base::stripes::thread_number;
 
 /// Levels above the leaves; half-full nodes make this many for 30^12 entries.
 const LEVELS: usize = 12;
@@ -86,13 +87,6 @@ enum Side {
     At,
     /// The one that covers what comes directly before the key.
     Before,
-}
-
-thread_local! {
-    static HINT: usize = {
-        static THREADS: AtomicUsize = AtomicUsize::new(0);
-        THREADS.fetch_add(1, Ordering::Relaxed) % HINTS
-    };
 }
 
 impl Tree {
@@ -391,9 +385,8 @@ impl Tree {
 
     #[inline]
     fn hint(&self) -> &AtomicPtr<Fields> {
-        let number = HINT.with(|hint| *hint);
         let [first, ..] = &self.hints;
-        &self.hints.get(number).unwrap_or(first).0
+        &self.hints.get(thread_number() % HINTS).unwrap_or(first).0
     }
 
     /// Step 1, by the hint.

@@ -36,6 +36,21 @@ fn wait_until_wanted(system: &TransactionSystem, is_it: impl Fn(&Wanted) -> bool
     wait_until(|| system.lock_waits().iter().any(|wait| is_it(&wait.wanted)));
 }
 
+/// A write that is stopped at one place after the other, and keeps them all
+/// until it is done.
+fn write_through(system: &TransactionSystem, places: [(&Arc<RangeLocks>, &[u8]); 2]) {
+    let writer = system.begin();
+    writer.shared().note_row_written();
+    let mut in_line = InLine::default();
+    for (index, key) in places {
+        system
+            .wait_for_range(&writer, &mut in_line, index, key, true, LONG)
+            .unwrap();
+    }
+    drop(in_line);
+    system.publish(writer);
+}
+
 #[test]
 fn readers_that_come_later_mark_behind_a_writer_that_waits() {
     let system = system();
@@ -140,18 +155,8 @@ fn a_writer_that_was_stopped_at_two_keys_of_an_index_leaves_both() {
     });
     std::thread::scope(|scope| {
         let (system, index) = (&system, &index);
-        scope.spawn(move || {
-            let writer = system.begin();
-            let mut in_line = InLine::default();
-            // A row whose key changes: both keys are of one index.
-            for key in [b"b", b"m"] {
-                system
-                    .wait_for_range(&writer, &mut in_line, index, key, true, LONG)
-                    .unwrap();
-            }
-            drop(in_line);
-            system.publish(writer);
-        });
+        // A row whose key changes: both keys are of one index.
+        scope.spawn(move || write_through(system, [(index, b"b"), (index, b"m")]));
         wait_until_waiting(system, 1);
         scope.spawn(move || {
             let mut later = system.begin();
@@ -177,19 +182,8 @@ fn a_reader_behind_a_writer_that_waits_for_it_is_a_deadlock() {
         let (system, index, other) = (&system, &index, &other);
         let mut reader = system.begin();
         mark(system, &mut reader, other, ("m", "n"), LONG).unwrap();
-        let writer = scope.spawn(move || {
-            let writer = system.begin();
-            writer.shared().note_row_written();
-            let mut in_line = InLine::default();
-            // A row's entries in two indexes: awake it keeps its place in the first.
-            for (index, key) in [(index, b"b"), (other, b"m")] {
-                system
-                    .wait_for_range(&writer, &mut in_line, index, key, true, LONG)
-                    .unwrap();
-            }
-            drop(in_line);
-            system.publish(writer);
-        });
+        // A row's entries in two indexes: awake it keeps its place in the first.
+        let writer = scope.spawn(move || write_through(system, [(index, b"b"), (other, b"m")]));
         wait_until_waiting(system, 1);
         system.publish(first);
         wait_until_wanted(system, |wanted| wanted.file == other.file());

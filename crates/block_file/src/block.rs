@@ -1,5 +1,5 @@
-//! The block codec: a 40-byte header that names the block's own place, then
-//! the stored (usually compressed) payload.
+//! The block codec: a 36-byte header that contains the block's own address,
+//! then the stored (usually compressed) payload.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -11,8 +11,7 @@
 //! | 25 | 1 | layout |
 //! | 26 | 1 | codec |
 //! | 27 | 1 | header version |
-//! | 28 | 4 | schema version |
-//! | 32 | 8 | checksum of bytes 0..32 and the stored payload |
+//! | 28 | 8 | checksum of bytes 0..28 and the stored payload |
 
 use crate::address::BlockAddress;
 use std::path::Path;
@@ -22,8 +21,8 @@ use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{Codec, FileId, StorageError, StorageResult};
 
 /// Length of a block header.
-pub const BLOCK_HEADER_BYTES: usize = 40;
-const CHECKED_BYTES: usize = 32;
+pub const BLOCK_HEADER_BYTES: usize = 36;
+const CHECKED_BYTES: usize = 28;
 const _: () = assert!(CHECKED_BYTES + 8 == BLOCK_HEADER_BYTES);
 
 /// Version 1 is the first.
@@ -70,8 +69,6 @@ pub struct BlockDescription {
     /// When writing, the codec to try; when read, the codec that was used
     /// ([`Codec::None`] where compression gained nothing).
     pub codec: Codec,
-    /// Version of the table's schema that the raw bytes follow.
-    pub schema_version: u32,
 }
 
 /// A block as read: described, verified, decompressed.
@@ -93,7 +90,7 @@ pub(crate) fn encode_header(
 ) -> [u8; BLOCK_HEADER_BYTES] {
     let mut header = [0u8; BLOCK_HEADER_BYTES];
     let stored_bytes = u32::try_from(stored.len()).unwrap_or(u32::MAX);
-    let fields: [&[u8]; 6] = [
+    let fields: [&[u8]; 5] = [
         &file.0.to_le_bytes(),
         &offset.to_le_bytes(),
         &raw_bytes.to_le_bytes(),
@@ -104,7 +101,6 @@ pub(crate) fn encode_header(
             description.codec.number(),
             HEADER_VERSION,
         ],
-        &description.schema_version.to_le_bytes(),
     ];
     let (checked, sum) = header.split_at_mut(CHECKED_BYTES);
     let bytes = fields.into_iter().flatten();
@@ -182,7 +178,6 @@ pub(crate) fn decode(
             kind,
             layout: fields.layout,
             codec,
-            schema_version: fields.schema_version,
         },
         raw,
     })
@@ -197,7 +192,6 @@ struct Fields {
     layout: u8,
     codec: u8,
     header_version: u8,
-    schema_version: u32,
     checksum: u64,
 }
 
@@ -213,7 +207,6 @@ impl Fields {
             layout: take.u8()?,
             codec: take.u8()?,
             header_version: take.u8()?,
-            schema_version: take.u32()?,
             checksum: take.u64()?,
         })
     }

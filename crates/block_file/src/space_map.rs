@@ -95,7 +95,6 @@ pub(crate) fn encode(
             kind: BlockKind::SpaceMap,
             layout: 0,
             codec: Codec::None,
-            schema_version: 0,
         };
         let length = u32::try_from(raw.len()).unwrap_or(u32::MAX);
         let mut bytes = encode_header(file, place.offset, description, length, &raw).to_vec();

@@ -62,7 +62,6 @@ fn description(number: u64) -> BlockDescription {
         kind: BlockKind::ALL[usize::try_from(number % 3).unwrap()],
         layout: u8::try_from(number % 7).unwrap(),
         codec: codecs[usize::try_from(number % 4).unwrap()],
-        schema_version: u32::try_from(number).unwrap(),
     }
 }
 
@@ -78,7 +77,6 @@ fn read_all(file: &BlockFile, root: &Root) {
         let block = file.read_block(address, wanted.kind).unwrap();
         assert_eq!(block.raw, contents(number));
         assert_eq!(block.description.layout, wanted.layout);
-        assert_eq!(block.description.schema_version, wanted.schema_version);
     }
 }
 

@@ -15,7 +15,6 @@ const BLOCK: BlockDescription = BlockDescription {
     kind: BlockKind::Page,
     layout: 1,
     codec: Codec::None,
-    schema_version: 3,
 };
 
 /// The dump in the section, as a file; lines left out are zeros.
@@ -60,7 +59,7 @@ fn the_example_opens() {
     assert_eq!(statistics.live_bytes, 128);
     let address = BlockAddress {
         offset: 8320,
-        bytes: 44,
+        bytes: 40,
     };
     let block = file.read_block(address, BlockKind::Page).unwrap();
     assert_eq!(block.raw, b"leaf");

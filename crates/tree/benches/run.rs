@@ -97,7 +97,6 @@ impl Shape {
         let options = RunWriterOptions {
             page_bytes: PAGE_BYTES,
             codec,
-            schema_version: 0,
             expected_bytes: RUN_BYTES as u64,
             filters,
             value_planes: 0,

@@ -137,7 +137,6 @@ pub(super) fn block_seeds() -> Vec<Vec<u8>> {
                 kind,
                 layout: 1,
                 codec,
-                schema_version: 2,
             };
             let raw_bytes = u32::try_from(raw.len()).unwrap_or(0);
             let header = block::encode_header(FILE, BLOCKS_START, description, raw_bytes, &stored);

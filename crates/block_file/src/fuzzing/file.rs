@@ -16,7 +16,6 @@ const PAGE: BlockDescription = BlockDescription {
     kind: BlockKind::Page,
     layout: 1,
     codec: Codec::Lz4,
-    schema_version: 0,
 };
 
 /// The file's length, then two superblocks, then blocks of space maps, all
@@ -99,7 +98,6 @@ fn map_block(input: &mut Input<'_>) -> (u64, Vec<u8>) {
         kind: BlockKind::SpaceMap,
         layout: 0,
         codec: Codec::None,
-        schema_version: 0,
     };
     let raw_bytes = u32::try_from(raw.len()).unwrap_or(0);
     let header = encode_header(FILE, offset, description, raw_bytes, &raw);

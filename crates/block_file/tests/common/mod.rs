@@ -15,7 +15,6 @@ pub const PAGE: BlockDescription = BlockDescription {
     kind: BlockKind::Page,
     layout: 3,
     codec: Codec::None,
-    schema_version: 7,
 };
 
 /// A new file whose name is durable.

@@ -46,7 +46,6 @@ impl<'a> RunOutput<'a> {
         let writer_options = RunWriterOptions {
             page_bytes: options.page_bytes as usize,
             codec,
-            schema_version: options.schema_version,
             // Compressed, about.
             expected_bytes: expected_bytes.min(cut_bytes) / 2,
             filters: options.filters,

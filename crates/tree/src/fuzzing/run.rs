@@ -24,7 +24,6 @@ pub(super) fn run(bytes: &[u8]) {
             _ => page_bytes,
         },
         codec,
-        schema_version: 0,
         expected_bytes: u64::from(input.u16()),
         filters: input.below(2) == 1,
         value_planes: u32::from(input.below(5)),

@@ -284,7 +284,6 @@ impl Builder<'_, '_> {
             kind,
             layout: layout ^ u8::from(self.input.rarely()),
             codec: codec(self.input),
-            schema_version: 0,
         };
         self.writer.write(description, raw)
     }

@@ -23,7 +23,6 @@ pub(crate) fn node_block_description() -> BlockDescription {
         kind: BlockKind::Node,
         layout: NODE_LAYOUT,
         codec: Codec::Lz4,
-        schema_version: 0,
     }
 }
 

@@ -16,7 +16,6 @@ fn write(entries: &[Entry], page_bytes: usize) -> (BlockFile, Arc<Run>) {
     let options = RunWriterOptions {
         page_bytes,
         codec: Codec::Lz4,
-        schema_version: 0,
         expected_bytes: 0,
         filters: true,
         value_planes: 0,
@@ -122,7 +121,6 @@ fn a_damaged_page_is_an_error_with_its_place() {
     let options = RunWriterOptions {
         page_bytes: 100,
         codec: Codec::None,
-        schema_version: 0,
         expected_bytes: 0,
         filters: false,
         value_planes: 1,
@@ -150,7 +148,6 @@ fn options(filters: bool) -> RunWriterOptions {
     RunWriterOptions {
         page_bytes: 200,
         codec: Codec::None,
-        schema_version: 0,
         expected_bytes: 0,
         filters,
         value_planes: 0,

@@ -19,8 +19,6 @@ pub struct RunWriterOptions {
     pub page_bytes: usize,
     /// Codec of the pages.
     pub codec: Codec,
-    /// Version of the table's schema that the values follow.
-    pub schema_version: u32,
     /// Stored bytes to come, about, for choosing space.
     pub expected_bytes: u64,
     /// Whether to build filters: worth their bytes where exact keys are looked
@@ -175,7 +173,6 @@ impl<'a> RunWriter<'a> {
                 kind: BlockKind::RunIndex,
                 layout: RUN_INDEX_LAYOUT,
                 codec: Codec::Lz4,
-                schema_version: self.options.schema_version,
             },
             &self.raw,
         )?;
@@ -214,7 +211,6 @@ impl<'a> RunWriter<'a> {
                 kind: BlockKind::Page,
                 layout: PAGE_LAYOUT_ROW,
                 codec: self.options.codec,
-                schema_version: self.options.schema_version,
             },
             &self.raw,
         )?;

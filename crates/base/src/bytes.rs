@@ -167,6 +167,27 @@ impl<'a> Take<'a> {
     }
 }
 
+/// The first key after `key`: `key` with a zero byte appended.
+#[must_use]
+pub fn key_successor(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
+}
+
+/// The first key after all keys that begin with `prefix`; `None` when no key
+/// is greater.
+#[must_use]
+pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let keep = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut next = prefix.get(..=keep)?.to_vec();
+    if let Some(last) = next.last_mut() {
+        *last += 1;
+    }
+    Some(next)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,5 +216,13 @@ mod tests {
         assert_eq!(take.varint(), Err(Malformed));
         let mut take = Take::new(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02]);
         assert_eq!(take.varint(), Err(Malformed));
+    }
+
+    #[test]
+    fn prefix_successor_skips_every_extension() {
+        assert_eq!(prefix_successor(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_successor(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(prefix_successor(b"\xff"), None);
+        assert_eq!(prefix_successor(b""), None);
     }
 }

@@ -40,6 +40,10 @@ id! {
     /// last sequence it may see.
     CommitSequence
 }
+id! {
+    /// Names a transaction while the engine is open.
+    TransactionId
+}
 
 impl WriteId {
     /// The id of entries that every snapshot sees.

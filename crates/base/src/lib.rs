@@ -12,8 +12,10 @@ pub mod ids;
 pub mod limits;
 pub mod operation;
 pub mod stripes;
+pub mod visibility;
 
 pub use codec::Codec;
 pub use error::{StorageError, StorageResult};
-pub use ids::{CommitSequence, FileId, Lsn, WriteId};
+pub use ids::{CommitSequence, FileId, Lsn, TransactionId, WriteId};
 pub use operation::Operation;
+pub use visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};

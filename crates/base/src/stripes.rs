@@ -9,7 +9,7 @@ const STRIPES: usize = 16;
 /// A value on cache lines of its own; processors fetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Alone<T>(pub T);
+pub struct CachePadded<T>(pub T);
 
 /// Names a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Stripe {
 
 /// State in parts.
 #[derive(Debug, Default)]
-pub struct Striped<T>([Alone<T>; STRIPES]);
+pub struct Striped<T>([CachePadded<T>; STRIPES]);
 
 impl<T> Striped<T> {
     /// One part.

@@ -32,6 +32,7 @@ use crate::tables::TableHandle;
 use crate::transaction::{EngineTransaction, Isolation};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use teak_base::bytes::prefix_successor;
 use teak_transactions::view::Reads;
 use teak_transactions::{Keeps, LockId, LockMode, View};
 use teak_tree::{TreeCursor, key_order};
@@ -128,16 +129,6 @@ pub struct Cursor {
     scanned: bool,
     /// For locking reads that no row may slip into: what they looked at.
     marks: Option<Marks>,
-}
-
-/// The first key after all that start with `prefix`; `None` when there is none.
-fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
-    let keep = prefix.iter().rposition(|byte| *byte != 0xff)?;
-    let mut next = prefix.get(..=keep)?.to_vec();
-    if let Some(last) = next.last_mut() {
-        *last += 1;
-    }
-    Some(next)
 }
 
 impl EngineTransaction {
@@ -305,7 +296,7 @@ impl Cursor {
         match seek {
             Seek::AtOrAfter => self.position(transaction, Motion::Forward, Some(key)),
             Seek::Before => self.position(transaction, Motion::Backward, Some(key)),
-            Seek::AfterPrefix => match successor(key) {
+            Seek::AfterPrefix => match prefix_successor(key) {
                 Some(next) => self.position(transaction, Motion::Forward, Some(&next)),
                 None => {
                     self.found = Found::Nothing;
@@ -313,7 +304,7 @@ impl Cursor {
                 }
             },
             Seek::AtOrBeforePrefix => {
-                let next = successor(key);
+                let next = prefix_successor(key);
                 self.position(transaction, Motion::Backward, next.as_deref())
             }
         }
@@ -632,17 +623,4 @@ fn earlier<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {
 
 fn no_tree() -> EngineError {
     EngineError::Internal("the cursor has no tree".into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn successor_skips_every_extension() {
-        assert_eq!(successor(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(successor(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(successor(b"\xff"), None);
-        assert_eq!(successor(b""), None);
-    }
 }

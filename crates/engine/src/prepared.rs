@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use teak_base::WriteId;
-use teak_transactions::{Transaction, TransactionShared, WaitError, WriteFate};
+use teak_base::{WriteId, WriteStatus};
+use teak_transactions::{Transaction, TransactionShared, WaitError};
 use teak_write_ahead_log::Record;
 
 /// Longest name of a prepared transaction, in bytes.
@@ -110,7 +110,7 @@ pub(crate) fn restore(inner: &Inner, found: Vec<PreparedEntry>) -> usize {
     let ids = inner.transactions.ids();
     let mut list = inner.prepared.by_xid.lock();
     for entry in found {
-        let undecided = |id: &WriteId| matches!(ids.fate(*id), WriteFate::Active(_));
+        let undecided = |id: &WriteId| matches!(ids.status(*id), WriteStatus::Active(_));
         if !entry.write_ids.iter().any(undecided) {
             continue;
         }

@@ -8,12 +8,12 @@ use crate::options::Level;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use teak_base::{CommitSequence, WriteId};
+use teak_base::{CommitSequence, WriteId, WriteStatus};
 use teak_transactions::report::FailedWait;
 use teak_transactions::view::Reads;
 use teak_transactions::{
     LockMode, Owner, RowName, Savepoint, Transaction, TransactionId, TransactionShared, View,
-    WaitError, WriteFate,
+    WaitError,
 };
 use teak_write_ahead_log::Record;
 
@@ -175,8 +175,8 @@ impl Parts<'_> {
         let Some(snapshot) = self.core.snapshot() else {
             return false;
         };
-        match self.inner.transactions.ids().fate(id) {
-            WriteFate::Committed(sequence) => sequence > snapshot,
+        match self.inner.transactions.ids().status(id) {
+            WriteStatus::Committed(sequence) => sequence > snapshot,
             _ => false,
         }
     }

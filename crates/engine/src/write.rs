@@ -25,8 +25,8 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Instant;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use teak_base::{FileId, Operation, StorageError, WriteId};
-use teak_transactions::{InLine, LockId, LockMode, RowName, TransactionId, WriteFate};
+use teak_base::{FileId, Operation, StorageError, WriteId, WriteStatus};
+use teak_transactions::{InLine, LockId, LockMode, RowName, TransactionId};
 use teak_tree::{Visit, WriteGuard};
 use teak_write_ahead_log::{Record, WriteOperation};
 
@@ -422,9 +422,9 @@ pub(crate) fn newest(
     let mut folded = false;
     let visited = index.tree.visit(key, &mut |id, operation, bytes| {
         if !id.is_settled() {
-            match ids.fate(id) {
-                WriteFate::Aborted => return Visit::Continue,
-                WriteFate::Active(owner) if owner != me => {
+            match ids.status(id) {
+                WriteStatus::Aborted => return Visit::Continue,
+                WriteStatus::Active(owner) if owner != me => {
                     found = Newest::Foreign(id);
                     return Visit::Stop;
                 }

@@ -58,7 +58,7 @@ impl Marks {
 }
 
 /// The first key behind the given one.
-pub(crate) fn after(key: &[u8]) -> Key {
+pub(crate) fn key_successor(key: &[u8]) -> Key {
     let mut after = key.to_vec();
     after.push(0);
     after

@@ -1,6 +1,6 @@
 //! What a transaction sees.
 
-use crate::marks::after;
+use crate::marks::key_successor;
 use crate::model::{LockMode, Model, Place, TableId, TransactionId};
 use crate::writes::Outcome;
 use crate::{Key, Value};
@@ -73,7 +73,7 @@ impl Model {
         self.touch(id, place.table);
         if found == Ok(None) {
             // A key that was looked for in vain stays away.
-            self.mark(id, place, Some(after(&place.key)));
+            self.mark(id, place, Some(key_successor(&place.key)));
         }
         found
     }
@@ -177,7 +177,7 @@ impl Model {
         };
         match (forward, last) {
             (true, _) if at_end => self.mark(id, from, None),
-            (true, Some(last)) => self.mark(id, from, Some(after(last))),
+            (true, Some(last)) => self.mark(id, from, Some(key_successor(last))),
             (false, _) if at_end => self.mark(id, &low(Key::new()), Some(from.key.clone())),
             (false, Some(last)) => self.mark(id, &low(last.clone()), Some(from.key.clone())),
             (_, None) => {}

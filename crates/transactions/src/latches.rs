@@ -6,13 +6,13 @@
 use crate::hash::LockId;
 use crate::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use teak_base::stripes::Alone;
+use teak_base::stripes::CachePadded;
 
 const STRIPES: usize = 512;
 
 /// The stripes of one engine.
 pub struct Latches {
-    stripes: Box<[Alone<Mutex<()>>]>,
+    stripes: Box<[CachePadded<Mutex<()>>]>,
 }
 
 /// Latches held; dropped together.
@@ -23,7 +23,7 @@ pub struct LatchGuard<'a> {
 impl Default for Latches {
     fn default() -> Self {
         Self {
-            stripes: (0..STRIPES).map(|_| Alone(Mutex::new(()))).collect(),
+            stripes: (0..STRIPES).map(|_| CachePadded(Mutex::new(()))).collect(),
         }
     }
 }

@@ -26,13 +26,14 @@ use crate::range_waits::{RangeWaits, Wish};
 use crate::ranges::{Ranges, bytes_of};
 use crate::report::{LockExtent, LockReport};
 use crate::row_locks::LockMode;
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::wait_reports::Blockers;
 use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::FileId;
+use teak_base::TransactionId;
 
 /// What a mark keeps others from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,11 @@
 //! wait only for writers that came before them.
 
 use crate::range_locks::{Keeps, RangeLocks};
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use crate::wait_reports::Blockers;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use teak_base::TransactionId;
 
 /// A number in the order of arrival.
 type Ticket = u64;

@@ -3,9 +3,9 @@
 
 use crate::range_locks::Keeps;
 use crate::row_locks::LockMode;
-use crate::shared::TransactionId;
 use std::time::{Duration, SystemTime};
 use teak_base::FileId;
+use teak_base::TransactionId;
 
 /// What stops a waiting transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@
 use crate::hash::{LockId, PassBuild};
 use crate::range_locks::RangeLocks;
 use crate::report::{LockExtent, LockReport};
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::transaction::HeldLock;
@@ -26,6 +26,7 @@ use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use teak_base::FileId;
+use teak_base::TransactionId;
 
 const SHARDS: usize = 64;
 

@@ -6,11 +6,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 use crate::wait_reports::Owner;
 use std::time::{Instant, SystemTime};
-use teak_base::Lsn;
-
-/// Names a transaction while the engine is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct TransactionId(pub u64);
+use teak_base::{Lsn, TransactionId};
 
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

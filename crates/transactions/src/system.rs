@@ -16,7 +16,7 @@ use self::memory::LockMemory;
 use crate::latches::Latches;
 use crate::report::DeadlockReport;
 use crate::row_locks::RowLocks;
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use crate::snapshots::Snapshots;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, own_stripe};
@@ -25,12 +25,14 @@ use crate::view::{Reads, View};
 use crate::wait_graph::WaitGraph;
 use crate::wait_reports::WaitReports;
 use crate::waits::WriteWaits;
-use crate::write_ids::{WriteFate, WriteIdTable};
+use crate::write_ids::WriteIdTable;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use teak_base::stripes::{Alone, Striped};
+use teak_base::TransactionId;
+use teak_base::WriteStatus;
+use teak_base::stripes::{CachePadded, Striped};
 use teak_base::{CommitSequence, Lsn, WriteId};
-use teak_tree::{Fate, Horizon, Resolution};
+use teak_base::{Horizon, WriteRangeStatus};
 
 /// By id. Each thread lists what it begins.
 type Running = BTreeMap<u64, Arc<TransactionShared>>;
@@ -83,7 +85,7 @@ pub struct TransactionSystem {
     graph: WaitGraph,
     wait_reports: OnceLock<Arc<dyn WaitReports>>,
     running: Striped<Mutex<Running>>,
-    next_transaction: Alone<AtomicU64>,
+    next_transaction: CachePadded<AtomicU64>,
     publishing: Mutex<()>,
     published: AtomicU64,
     lock_memory: LockMemory,
@@ -98,21 +100,17 @@ pub struct HorizonValue {
 }
 
 impl Horizon for HorizonValue {
-    fn fate(&self, id: WriteId) -> Fate {
-        match self.ids.fate(id) {
-            WriteFate::Active(_) => Fate::Active,
-            WriteFate::Committed(sequence) => Fate::Committed(sequence),
-            WriteFate::Aborted => Fate::Aborted,
-        }
+    fn status(&self, id: WriteId) -> WriteStatus {
+        self.ids.status(id)
     }
 
     fn snapshots(&self) -> &[CommitSequence] {
         &self.snapshots
     }
 
-    fn resolution(&self, least: WriteId, greatest: WriteId) -> Resolution {
+    fn range_status(&self, least: WriteId, greatest: WriteId) -> WriteRangeStatus {
         let oldest = self.snapshots.first().copied().unwrap_or_default();
-        self.ids.resolution(least, greatest, oldest)
+        self.ids.range_status(least, greatest, oldest)
     }
 }
 
@@ -130,7 +128,7 @@ impl TransactionSystem {
             graph: WaitGraph::default(),
             wait_reports: OnceLock::new(),
             running: Striped::default(),
-            next_transaction: Alone(AtomicU64::new(next_transaction.max(1))),
+            next_transaction: CachePadded(AtomicU64::new(next_transaction.max(1))),
             publishing: Mutex::new(()),
             published: AtomicU64::new(1),
             lock_memory: LockMemory::default(),

@@ -4,10 +4,11 @@
 use crate::hash::{LockId, PassBuild};
 use crate::range_locks::{RangeLocks, RowRange};
 use crate::row_locks::{LockMode, RowName};
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use crate::snapshots::HeldSnapshot;
 use std::collections::HashMap;
 use std::sync::Arc;
+use teak_base::TransactionId;
 use teak_base::stripes::Stripe;
 use teak_base::{CommitSequence, WriteId};
 

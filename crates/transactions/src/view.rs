@@ -7,10 +7,12 @@
 //! Readers without a snapshot (dirty reads, newest-committed reads) do not keep
 //! answers about undecided writes.
 
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::write_ids::{WriteFate, WriteIdTable};
+use crate::write_ids::WriteIdTable;
 use std::sync::Arc;
+use teak_base::TransactionId;
+use teak_base::WriteStatus;
 use teak_base::{CommitSequence, WriteId};
 
 const SLOTS: usize = 64;
@@ -85,19 +87,19 @@ impl View {
 
     #[cold]
     fn ask(&self, id: WriteId, place: usize) -> bool {
-        let (visible, lasting) = match (self.ids.fate(id), self.reads) {
-            (WriteFate::Active(owner), _) if owner == self.owner => (true, false),
-            (WriteFate::Active(_), Reads::Snapshot(_)) => (false, true),
-            (WriteFate::Active(_), Reads::Dirty) => (true, false),
-            (WriteFate::Active(_), Reads::Newest) => {
+        let (visible, lasting) = match (self.ids.status(id), self.reads) {
+            (WriteStatus::Active(owner), _) if owner == self.owner => (true, false),
+            (WriteStatus::Active(_), Reads::Snapshot(_)) => (false, true),
+            (WriteStatus::Active(_), Reads::Dirty) => (true, false),
+            (WriteStatus::Active(_), Reads::Newest) => {
                 let _ = self
                     .met
                     .compare_exchange(0, id.0, Ordering::Relaxed, Ordering::Relaxed);
                 (false, false)
             }
-            (WriteFate::Aborted, _) => (false, true),
-            (WriteFate::Committed(at), Reads::Snapshot(sequence)) => (at <= sequence, true),
-            (WriteFate::Committed(_), _) => (true, true),
+            (WriteStatus::Aborted, _) => (false, true),
+            (WriteStatus::Committed(at), Reads::Snapshot(sequence)) => (at <= sequence, true),
+            (WriteStatus::Committed(_), _) => (true, true),
         };
         if lasting && let Some(slot) = self.cache.get(place) {
             slot.store((id.0 << 1) | u64::from(visible), Ordering::Relaxed);
@@ -117,7 +119,7 @@ impl View {
     }
 }
 
-impl teak_tree::Visibility for View {
+impl teak_base::Visibility for View {
     #[inline]
     fn is_visible(&self, id: WriteId) -> bool {
         self.sees(id)
@@ -127,10 +129,10 @@ impl teak_tree::Visibility for View {
     fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
         const ASKED_MAX: u64 = 16;
         greatest.0.saturating_sub(least.0) < ASKED_MAX
-            && (least.0..=greatest.0).all(|id| match (self.ids.fate(WriteId(id)), self.reads) {
-                (WriteFate::Aborted, _) => true,
-                (WriteFate::Active(owner), Reads::Snapshot(_)) => owner != self.owner,
-                (WriteFate::Committed(at), Reads::Snapshot(sequence)) => at > sequence,
+            && (least.0..=greatest.0).all(|id| match (self.ids.status(WriteId(id)), self.reads) {
+                (WriteStatus::Aborted, _) => true,
+                (WriteStatus::Active(owner), Reads::Snapshot(_)) => owner != self.owner,
+                (WriteStatus::Committed(at), Reads::Snapshot(sequence)) => at > sequence,
                 _ => false,
             })
     }
@@ -182,7 +184,7 @@ mod tests {
         let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
         let transaction = Arc::new(TransactionShared::new(ME));
         let view = View::new(ids, ME, Reads::Newest).interrupted_by(&transaction);
-        let asked = || teak_tree::Visibility::is_interrupted(&&view);
+        let asked = || teak_base::Visibility::is_interrupted(&&view);
         assert!(!asked());
         transaction.interrupt();
         assert!(asked());

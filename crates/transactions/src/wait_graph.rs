@@ -15,7 +15,7 @@ use crate::hash::LockId;
 use crate::range_locks::RangeLocks;
 use crate::report::{DeadlockMember, DeadlockReport, Party, Wanted};
 use crate::row_locks::RowLocks;
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use crate::sync::Mutex;
 use crate::wait_reports::Blockers;
 use crate::write_ids::WriteIdTable;
@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
+use teak_base::TransactionId;
 use teak_base::WriteId;
 
 /// What a transaction waits for.

@@ -9,8 +9,9 @@
 //! not forgotten while it is being reported. Transactions forget their owners
 //! before they decide their writes and release their locks.
 
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use smallvec::SmallVec;
+use teak_base::TransactionId;
 
 /// Who runs a transaction, as the receiver of reports knows it. Means nothing
 /// here.

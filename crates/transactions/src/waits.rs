@@ -6,12 +6,13 @@
 //! always sees the other, and a finisher without waiters pays one load.
 
 use crate::hash::PassBuild;
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::write_ids::WriteIdTable;
 use std::collections::HashMap;
 use std::sync::Arc;
+use teak_base::TransactionId;
 use teak_base::WriteId;
 
 const SHARDS: usize = 16;

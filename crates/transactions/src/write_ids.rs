@@ -6,13 +6,13 @@
 //! settled, and which of those ids are aborted, so a lookup always sees both
 //! halves from one moment. Ids are handed out once, in ascending order.
 
-use crate::shared::TransactionId;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
+use teak_base::TransactionId;
 use teak_base::{CommitSequence, WriteId};
-use teak_tree::Resolution;
+use teak_base::{WriteRangeStatus, WriteStatus};
 
 const SEGMENT_IDS: u64 = 4096;
 
@@ -21,18 +21,6 @@ const UNKNOWN: u64 = 0;
 const ACTIVE: u64 = 1;
 const COMMITTED: u64 = 2;
 const ABORTED: u64 = 3;
-
-/// What became of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteFate {
-    /// Its transaction runs.
-    Active(TransactionId),
-    /// Visible to snapshots at or after the sequence. Zero when every snapshot
-    /// sees it.
-    Committed(CommitSequence),
-    /// Visible to nobody.
-    Aborted,
-}
 
 type Segment = Arc<[AtomicU64]>;
 
@@ -53,22 +41,22 @@ impl Directory {
         segment.get(usize::try_from(id % SEGMENT_IDS).ok()?)
     }
 
-    fn fate(&self, id: u64) -> WriteFate {
+    fn status(&self, id: u64) -> WriteStatus {
         if id < self.below {
             return if self.aborted.binary_search(&id).is_ok() {
-                WriteFate::Aborted
+                WriteStatus::Aborted
             } else {
-                WriteFate::Committed(CommitSequence(0))
+                WriteStatus::Committed(CommitSequence(0))
             };
         }
         let slot = self
             .slot(id)
             .map_or(UNKNOWN, |slot| slot.load(Ordering::Acquire));
         match slot & ((1 << TAG_BITS) - 1) {
-            COMMITTED => WriteFate::Committed(CommitSequence(slot >> TAG_BITS)),
-            ABORTED => WriteFate::Aborted,
+            COMMITTED => WriteStatus::Committed(CommitSequence(slot >> TAG_BITS)),
+            ABORTED => WriteStatus::Aborted,
             // An id that was handed out an instant ago is not stored yet.
-            _ => WriteFate::Active(TransactionId(slot >> TAG_BITS)),
+            _ => WriteStatus::Active(TransactionId(slot >> TAG_BITS)),
         }
     }
 }
@@ -202,19 +190,19 @@ impl WriteIdTable {
 
     /// What became of `id`. Settled (zero) ids are committed.
     #[must_use]
-    pub fn fate(&self, id: WriteId) -> WriteFate {
-        self.directory.load().fate(id.0)
+    pub fn status(&self, id: WriteId) -> WriteStatus {
+        self.directory.load().status(id.0)
     }
 
     /// What became of all ids from `least` to `greatest`, for readers at or
     /// after `oldest`. Gives up on many that are not settled.
     #[must_use]
-    pub fn resolution(
+    pub fn range_status(
         &self,
         least: WriteId,
         greatest: WriteId,
         oldest: CommitSequence,
-    ) -> Resolution {
+    ) -> WriteRangeStatus {
         const ASKED_MAX: u64 = 4096;
         let directory = self.directory.load();
         let listed_to = |end: u64| directory.aborted.partition_point(|id| *id < end);
@@ -222,23 +210,23 @@ impl WriteIdTable {
         let mut aborted = listed as u64;
         let open = least.0.max(directory.below);
         if greatest.0.saturating_sub(open) >= ASKED_MAX && open <= greatest.0 {
-            return Resolution::Unresolved;
+            return WriteRangeStatus::Unsettled;
         }
         for id in open..=greatest.0 {
-            match directory.fate(id) {
-                WriteFate::Committed(at) if at <= oldest => {}
-                WriteFate::Aborted => aborted += 1,
-                _ => return Resolution::Unresolved,
+            match directory.status(id) {
+                WriteStatus::Committed(at) if at <= oldest => {}
+                WriteStatus::Aborted => aborted += 1,
+                _ => return WriteRangeStatus::Unsettled,
             }
         }
-        Resolution::of(aborted, least, greatest)
+        WriteRangeStatus::of(aborted, least, greatest)
     }
 
     /// The transaction that runs under `id`, if it is undecided.
     #[must_use]
     pub fn active_owner(&self, id: WriteId) -> Option<TransactionId> {
-        match self.fate(id) {
-            WriteFate::Active(owner) => Some(owner),
+        match self.status(id) {
+            WriteStatus::Active(owner) => Some(owner),
             _ => None,
         }
     }
@@ -260,7 +248,7 @@ impl WriteIdTable {
     pub fn active_below(&self, next: WriteId) -> Vec<WriteId> {
         let directory = self.directory.load();
         (directory.below..next.0)
-            .filter(|id| matches!(directory.fate(*id), WriteFate::Active(_)))
+            .filter(|id| matches!(directory.status(*id), WriteStatus::Active(_)))
             .map(WriteId)
             .collect()
     }
@@ -269,7 +257,8 @@ impl WriteIdTable {
     #[must_use]
     pub fn aborted_below(&self, next: WriteId) -> Vec<WriteId> {
         let directory = self.directory.load();
-        let open = (directory.below..next.0).filter(|id| directory.fate(*id) == WriteFate::Aborted);
+        let open =
+            (directory.below..next.0).filter(|id| directory.status(*id) == WriteStatus::Aborted);
         directory
             .aborted
             .iter()
@@ -294,9 +283,9 @@ impl WriteIdTable {
         let mut below = old.below;
         let mut newly_aborted = Vec::new();
         while below < next {
-            match old.fate(below) {
-                WriteFate::Committed(sequence) if sequence <= oldest => {}
-                WriteFate::Aborted => newly_aborted.push(below),
+            match old.status(below) {
+                WriteStatus::Committed(sequence) if sequence <= oldest => {}
+                WriteStatus::Aborted => newly_aborted.push(below),
                 _ => break,
             }
             below += 1;
@@ -370,10 +359,10 @@ mod tests {
         }
         assert_eq!(table.prune(CommitSequence(9000)), WriteId(9002));
         for (n, id) in ids.iter().enumerate() {
-            match (n % 3, table.fate(*id)) {
-                (0, fate) => assert_eq!(fate, WriteFate::Aborted),
-                (_, WriteFate::Committed(CommitSequence(0))) => assert!(id.0 < 9002),
-                (_, fate) => assert_eq!(fate, WriteFate::Committed(CommitSequence(n as u64 + 1))),
+            match (n % 3, table.status(*id)) {
+                (0, fate) => assert_eq!(fate, WriteStatus::Aborted),
+                (_, WriteStatus::Committed(CommitSequence(0))) => assert!(id.0 < 9002),
+                (_, fate) => assert_eq!(fate, WriteStatus::Committed(CommitSequence(n as u64 + 1))),
             }
         }
         assert_eq!(table.aborted_below(table.next()).len(), 3334);
@@ -400,8 +389,8 @@ mod tests {
         table.abort(&[id, kept]);
         table.prune(CommitSequence(0));
         table.forget_aborted(kept);
-        assert_eq!(table.fate(id), WriteFate::Committed(CommitSequence(0)));
-        assert_eq!(table.fate(kept), WriteFate::Aborted);
+        assert_eq!(table.status(id), WriteStatus::Committed(CommitSequence(0)));
+        assert_eq!(table.status(kept), WriteStatus::Aborted);
     }
 
     #[test]
@@ -410,14 +399,14 @@ mod tests {
         table.reactivate(WriteId(7), OWNER);
         table.adopt(WriteId(6), OWNER);
         table.adopt(WriteId(50_000), OWNER);
-        assert_eq!(table.fate(WriteId(2)), WriteFate::Aborted);
-        assert_eq!(table.fate(WriteId(6)), WriteFate::Aborted);
-        assert_eq!(table.fate(WriteId(7)), WriteFate::Active(OWNER));
+        assert_eq!(table.status(WriteId(2)), WriteStatus::Aborted);
+        assert_eq!(table.status(WriteId(6)), WriteStatus::Aborted);
+        assert_eq!(table.status(WriteId(7)), WriteStatus::Active(OWNER));
         assert_eq!(
-            table.fate(WriteId(8)),
-            WriteFate::Committed(CommitSequence(0))
+            table.status(WriteId(8)),
+            WriteStatus::Committed(CommitSequence(0))
         );
-        assert_eq!(table.fate(WriteId(50_000)), WriteFate::Active(OWNER));
+        assert_eq!(table.status(WriteId(50_000)), WriteStatus::Active(OWNER));
         assert_eq!(table.next(), WriteId(50_001));
     }
 
@@ -441,7 +430,7 @@ mod tests {
             while !writer.is_finished() {
                 let next = table.next().0;
                 for id in next.saturating_sub(9000).max(1)..next {
-                    let aborted = table.fate(WriteId(id)) == WriteFate::Aborted;
+                    let aborted = table.status(WriteId(id)) == WriteStatus::Aborted;
                     if aborted {
                         assert_eq!(id % 7, 0);
                     } else if id + 1 < next {
@@ -456,30 +445,30 @@ mod tests {
         #[test]
         fn table_agrees_with_a_plain_map(steps in proptest::collection::vec(0u8..4, 1..300)) {
             let table = fresh();
-            let mut model: Vec<(WriteId, WriteFate)> = Vec::new();
+            let mut model: Vec<(WriteId, WriteStatus)> = Vec::new();
             let mut sequence = 0;
             for step in steps {
                 match step {
-                    0 | 1 => model.push((table.allocate(OWNER), WriteFate::Active(OWNER))),
+                    0 | 1 => model.push((table.allocate(OWNER), WriteStatus::Active(OWNER))),
                     2 => {
-                        if let Some(open) = model.iter_mut().find(|(_, fate)| matches!(fate, WriteFate::Active(_))) {
+                        if let Some(open) = model.iter_mut().find(|(_, fate)| matches!(fate, WriteStatus::Active(_))) {
                             sequence += 1;
                             table.commit(&[open.0], CommitSequence(sequence));
-                            open.1 = WriteFate::Committed(CommitSequence(sequence));
+                            open.1 = WriteStatus::Committed(CommitSequence(sequence));
                         }
                     }
                     _ => {
-                        if let Some(open) = model.iter_mut().rev().find(|(_, fate)| matches!(fate, WriteFate::Active(_))) {
+                        if let Some(open) = model.iter_mut().rev().find(|(_, fate)| matches!(fate, WriteStatus::Active(_))) {
                             table.abort(&[open.0]);
-                            open.1 = WriteFate::Aborted;
+                            open.1 = WriteStatus::Aborted;
                         }
                         table.prune(CommitSequence(sequence / 2));
                     }
                 }
                 for (id, fate) in &model {
-                    let found = table.fate(*id);
-                    let settled = found == WriteFate::Committed(CommitSequence(0))
-                        && matches!(fate, WriteFate::Committed(s) if s.0 <= sequence / 2);
+                    let found = table.status(*id);
+                    let settled = found == WriteStatus::Committed(CommitSequence(0))
+                        && matches!(fate, WriteStatus::Committed(s) if s.0 <= sequence / 2);
                     prop_assert!(found == *fate || settled);
                 }
             }

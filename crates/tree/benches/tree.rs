@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, RealDisk};
 use teak_tree::{
-    Fate, FlushReport, Horizon, JobKind, NoUpdates, PageCache, Tree, TreeOptions, UpdateFunctions,
-    Visibility,
+    FlushReport, Horizon, JobKind, NoUpdates, PageCache, Tree, TreeOptions, UpdateFunctions,
+    Visibility, WriteStatus,
 };
 
 const MEMTABLE_BYTES: u64 = 32 << 20;
@@ -28,8 +28,8 @@ const CACHE_BYTES: u64 = 1 << 30;
 struct AllCommitted([CommitSequence; 1]);
 
 impl Horizon for AllCommitted {
-    fn fate(&self, _id: WriteId) -> Fate {
-        Fate::Committed(CommitSequence(1))
+    fn status(&self, _id: WriteId) -> WriteStatus {
+        WriteStatus::Committed(CommitSequence(1))
     }
     fn snapshots(&self) -> &[CommitSequence] {
         &self.0

@@ -9,12 +9,13 @@
 //! flushes are.
 
 use crate::memtable::Memtable;
-use crate::node::{Child, KeyRange, Node, RunForm, RunRef, successor};
+use crate::node::{Child, KeyRange, Node, RunForm, RunRef};
 use crate::tree::Tree;
-use crate::visibility::Visibility;
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::StorageResult;
+use teak_base::bytes::key_successor;
+use teak_base::visibility::Visibility;
 
 /// Entries that a range may have to be walked.
 const WALKED_MAX: u64 = 64;
@@ -59,11 +60,11 @@ impl Tree {
         let range = KeyRange {
             lower: match lower {
                 Bound::Included(key) => key.into(),
-                Bound::Excluded(key) => successor(key).into(),
+                Bound::Excluded(key) => key_successor(key).into(),
                 Bound::Unbounded => KeyRange::all().lower,
             },
             upper: match upper {
-                Bound::Included(key) => Some(successor(key).into()),
+                Bound::Included(key) => Some(key_successor(key).into()),
                 Bound::Excluded(key) => Some(key.into()),
                 Bound::Unbounded => None,
             },

@@ -46,10 +46,9 @@ pub use payload::USER_PAYLOAD_BYTES_MAX;
 pub use range_tombstone::RangeTombstone;
 pub use run::{FinishedRun, ReadMode, Run, RunCursor, RunDescription, RunWriter, RunWriterOptions};
 pub use statistics::TreeStatistics;
+pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};
 pub use tree::Tree;
 pub use verify::VerifyReport;
 pub use version_cursor::{VersionCursor, Visit};
-pub use visibility::{
-    Fate, Horizon, NoUpdates, Resolution, UpdateFunctions, Visibility, encode_update,
-};
+pub use visibility::{NoUpdates, UpdateFunctions, encode_update};
 pub use write::WriteGuard;

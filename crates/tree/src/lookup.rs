@@ -7,8 +7,9 @@
 use crate::node::{Node, RunRef};
 use crate::tree::Tree;
 use crate::version::TreeVersion;
-use crate::visibility::{Visibility, apply_update};
+use crate::visibility::apply_update;
 use crate::{LookupKey, Visit};
+use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageResult, WriteId};
 
 impl Tree {

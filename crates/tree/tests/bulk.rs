@@ -13,18 +13,19 @@ use std::sync::Arc;
 use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    Fate, Horizon, NoUpdates, PageCache, PausedLoad, Tree, TreeOptions, UpdateFunctions, Visibility,
+    Horizon, NoUpdates, PageCache, PausedLoad, Tree, TreeOptions, UpdateFunctions, Visibility,
+    WriteStatus,
 };
 
 /// Odd writes are committed, even ones were rolled back.
 struct OddOnes([CommitSequence; 1]);
 
 impl Horizon for OddOnes {
-    fn fate(&self, id: WriteId) -> Fate {
+    fn status(&self, id: WriteId) -> WriteStatus {
         if id.0 % 2 == 1 {
-            Fate::Committed(CommitSequence(1))
+            WriteStatus::Committed(CommitSequence(1))
         } else {
-            Fate::Aborted
+            WriteStatus::Aborted
         }
     }
     fn snapshots(&self) -> &[CommitSequence] {

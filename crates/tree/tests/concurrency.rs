@@ -16,10 +16,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use support::Random;
-use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
+use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    Fate, Horizon, NoUpdates, PageCache, Tree, TreeOptions, UpdateFunctions, Visibility,
+    Horizon, NoUpdates, PageCache, Tree, TreeOptions, UpdateFunctions, Visibility, WriteStatus,
 };
 
 const BATCHES: u64 = 3000;
@@ -76,11 +76,11 @@ impl Commits {
 struct Now(Vec<CommitSequence>, Arc<Commits>);
 
 impl Horizon for Now {
-    fn fate(&self, id: WriteId) -> Fate {
+    fn status(&self, id: WriteId) -> WriteStatus {
         if id.0 <= self.1.published.load(Ordering::SeqCst) {
-            Fate::Committed(CommitSequence(id.0))
+            WriteStatus::Committed(CommitSequence(id.0))
         } else {
-            Fate::Active
+            WriteStatus::Active(TransactionId(1))
         }
     }
     fn snapshots(&self) -> &[CommitSequence] {

@@ -14,17 +14,17 @@ mod support;
 use std::ops::Bound;
 use std::sync::Arc;
 use support::{Append, Subject};
-use teak_base::{CommitSequence, Lsn, Operation, StorageError, WriteId};
+use teak_base::{CommitSequence, Lsn, Operation, StorageError, TransactionId, WriteId};
 use teak_disk::MemoryDisk;
 use teak_tree::{
-    Fate, Horizon, JobKind, TreeOptions, UpdateFunctions, Visibility, Visit, encode_update,
+    Horizon, JobKind, TreeOptions, UpdateFunctions, Visibility, Visit, WriteStatus, encode_update,
 };
 
 struct AllSettled([CommitSequence; 1]);
 
 impl Horizon for AllSettled {
-    fn fate(&self, _id: WriteId) -> Fate {
-        Fate::Committed(CommitSequence(1))
+    fn status(&self, _id: WriteId) -> WriteStatus {
+        WriteStatus::Committed(CommitSequence(1))
     }
     fn snapshots(&self) -> &[CommitSequence] {
         &self.0
@@ -37,8 +37,8 @@ const SETTLED: AllSettled = AllSettled([CommitSequence(1)]);
 struct KeepsAll(Vec<CommitSequence>);
 
 impl Horizon for KeepsAll {
-    fn fate(&self, id: WriteId) -> Fate {
-        Fate::Committed(CommitSequence(id.0))
+    fn status(&self, id: WriteId) -> WriteStatus {
+        WriteStatus::Committed(CommitSequence(id.0))
     }
     fn snapshots(&self) -> &[CommitSequence] {
         &self.0
@@ -309,8 +309,8 @@ fn settled_rows_are_marked_and_not_rewritten() {
     // Flushed while the write was active.
     struct Active([CommitSequence; 1]);
     impl Horizon for Active {
-        fn fate(&self, _id: WriteId) -> Fate {
-            Fate::Active
+        fn status(&self, _id: WriteId) -> WriteStatus {
+            WriteStatus::Active(TransactionId(1))
         }
         fn snapshots(&self) -> &[CommitSequence] {
             &self.0
@@ -334,12 +334,12 @@ fn settled_rows_are_marked_and_not_rewritten() {
 }
 
 /// Write 1 is settled; the other is not, or was rolled back.
-struct Second(Fate, [CommitSequence; 1]);
+struct Second(WriteStatus, [CommitSequence; 1]);
 
 impl Horizon for Second {
-    fn fate(&self, id: WriteId) -> Fate {
+    fn status(&self, id: WriteId) -> WriteStatus {
         match id {
-            WriteId(1) => Fate::Committed(CommitSequence(1)),
+            WriteId(1) => WriteStatus::Committed(CommitSequence(1)),
             _ => self.0,
         }
     }
@@ -377,8 +377,8 @@ fn what_was_rolled_back_is_passed_over_and_dropped_unread() {
         }
         guard.delete_range(WriteId(2), &key(100), &key(900));
     };
-    let active = Second(Fate::Active, [CommitSequence(1)]);
-    let aborted = Second(Fate::Aborted, [CommitSequence(1)]);
+    let active = Second(WriteStatus::Active(TransactionId(1)), [CommitSequence(1)]);
+    let aborted = Second(WriteStatus::Aborted, [CommitSequence(1)]);
     fill(&mut (0..2000).step_by(97));
     subject.tree.freeze(|| Lsn(1));
     subject.tree.next_job().unwrap().run(&active).unwrap();

@@ -10,8 +10,7 @@ use crate::error::EngineResult;
 use crate::table::Index;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use teak_base::WriteId;
-use teak_tree::Visibility;
+use teak_base::{Visibility, WriteId};
 
 /// Sees nothing but these writes, and notes when it meets one.
 struct Search<'a> {

@@ -15,6 +15,7 @@ use super::{Cursor, Motion, ReadMode, earlier, later, no_tree};
 use crate::error::EngineResult;
 use crate::transaction::EngineTransaction;
 use std::sync::Arc;
+use teak_base::bytes::key_successor;
 use teak_transactions::{Keeps, LockMode, TransactionId};
 
 /// Rows that a scan marks ahead at most.
@@ -146,7 +147,7 @@ impl Cursor {
             Motion::Backward => earlier(from, upper).unwrap_or_default(),
         };
         let covered = match motion {
-            Motion::Forward if stands => marks.cover(edge, Some(&after(tree.key()))),
+            Motion::Forward if stands => marks.cover(edge, Some(&key_successor(tree.key()))),
             Motion::Forward => marks.cover(edge, upper),
             Motion::Backward => {
                 let low = if stands {
@@ -177,7 +178,7 @@ impl Cursor {
                     Motion::Backward => lower.is_none_or(|lower| tree.key() >= lower),
                 };
         }
-        let behind = stands.then(|| after(tree.key()));
+        let behind = stands.then(|| key_successor(tree.key()));
         let (low, high) = match motion {
             Motion::Forward => (edge, behind.as_deref().or(upper)),
             Motion::Backward => {
@@ -225,20 +226,12 @@ impl Cursor {
         let parts = transaction.parts()?;
         let ranges = &self.index.ranges;
         let transactions = &parts.inner.transactions;
-        let behind = after(key);
+        let behind = key_successor(key);
         let (range, timeout) = ((key, Some(&*behind)), parts.remaining(&mut None));
         transactions.mark_range(parts.core, ranges, Keeps::Insertions, range, timeout)?;
         self.index.tree.wait_for_writers();
         Ok(true)
     }
-}
-
-/// The first key behind the given one.
-fn after(key: &[u8]) -> Vec<u8> {
-    let mut after = Vec::with_capacity(key.len() + 1);
-    after.extend_from_slice(key);
-    after.push(0);
-    after
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 
 use super::TransactionSystem;
 use crate::report::{DeadlockReport, Party, WaitReport};
-use crate::shared::{TransactionId, TransactionShared};
+use crate::shared::TransactionShared;
 use std::sync::Arc;
+use teak_base::TransactionId;
 
 impl TransactionSystem {
     /// The running transaction of an id.

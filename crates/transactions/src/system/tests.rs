@@ -78,8 +78,11 @@ fn savepoint_rollback_aborts_only_later_writes() {
     let again = system.write_id(&mut a);
     assert_eq!(a.write_ids(), [kept, again]);
     system.publish(a);
-    assert_eq!(system.ids().fate(gone), WriteFate::Aborted);
-    assert!(matches!(system.ids().fate(kept), WriteFate::Committed(_)));
+    assert_eq!(system.ids().status(gone), WriteStatus::Aborted);
+    assert!(matches!(
+        system.ids().status(kept),
+        WriteStatus::Committed(_)
+    ));
 }
 
 #[test]

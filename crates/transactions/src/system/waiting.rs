@@ -6,7 +6,7 @@ use crate::range_locks::{Keeps, RangeLocks, Resized};
 use crate::range_waits::InLine;
 use crate::report::{DeadlockReport, FailedWait, Party, WaitKind, Wanted};
 use crate::row_locks::{LockMode, RowName};
-use crate::shared::{TransactionId, TransactionShared, Wake};
+use crate::shared::{TransactionShared, Wake};
 use crate::sync::atomic::Ordering;
 use crate::transaction::Transaction;
 use crate::wait_graph::{Target, Waiting};
@@ -14,6 +14,7 @@ use crate::wait_reports::report;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use teak_base::TransactionId;
 use teak_base::WriteId;
 
 fn wanted(row: &RowName<'_>, kind: WaitKind) -> Wanted {

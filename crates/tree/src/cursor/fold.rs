@@ -2,8 +2,8 @@
 
 use super::{Place, TreeCursor};
 use crate::lookup;
-use crate::visibility::Visibility;
 use teak_base::StorageResult;
+use teak_base::visibility::Visibility;
 
 impl<V: Visibility> TreeCursor<V> {
     /// Ends a key that has no visible put on top: applies its visible updates,

@@ -21,9 +21,9 @@ use crate::node::KeyRange;
 use crate::source::Source;
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
-use crate::visibility::Visibility;
 use crate::{RangeTombstone, VersionCursor};
 use std::sync::Arc;
+use teak_base::visibility::Visibility;
 use teak_base::{StorageResult, WriteId};
 
 /// Where a cursor stands.

@@ -4,10 +4,10 @@ use super::{Place, TreeCursor};
 use crate::merge::heap::Direction;
 use crate::node::{KeyRange, LeafPath};
 use crate::source::{Source, run_tombstones};
-use crate::visibility::Visibility;
 use crate::{ReadMode, VersionCursor};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use teak_base::visibility::Visibility;
 use teak_base::{StorageResult, WriteId};
 
 impl<V: Visibility> TreeCursor<V> {

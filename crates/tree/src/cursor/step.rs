@@ -8,9 +8,9 @@ use super::{Place, TreeCursor};
 use crate::VersionCursor;
 use crate::key_search::is_same_key;
 use crate::merge::heap::Direction;
-use crate::node::successor;
-use crate::visibility::Visibility;
 use std::sync::atomic::Ordering;
+use teak_base::bytes::key_successor;
+use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 
 /// Entries passed between two looks for an interrupt: well under a
@@ -116,7 +116,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.place = Place::Nowhere;
         if follow || self.direction == Direction::Backward {
             self.refresh();
-            let after = successor(&self.key);
+            let after = key_successor(&self.key);
             return self.seek_forward(&after);
         }
         self.leave_key_forward()?;

@@ -8,10 +8,10 @@ use crate::merge::MergeContext;
 use crate::node::{ChildId, KeyRange, Node, RunRef};
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
-use crate::visibility::{Horizon, Resolution};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use teak_base::StorageResult;
+use teak_base::visibility::{Horizon, WriteRangeStatus};
 
 /// What a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -260,7 +260,7 @@ fn mark(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushReport> {
         if let Some((least, greatest)) = description.write_ids
             && description.puts == description.keys
             && description.entries() == description.keys
-            && job.horizon.resolution(least, greatest) == Resolution::Settled
+            && job.horizon.range_status(least, greatest) == WriteRangeStatus::Settled
         {
             run.handle.mark_settled();
         }

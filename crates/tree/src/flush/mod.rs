@@ -32,14 +32,16 @@ pub use job::{FlushJob, FlushReport, JobKind};
 
 use crate::node::{KeyRange, RunRef};
 use crate::source::{Source, run_tombstones};
-use crate::visibility::{Fate, Horizon, Resolution};
 use crate::{RangeTombstone, ReadMode};
 use teak_base::WriteId;
+use teak_base::visibility::{Horizon, WriteRangeStatus, WriteStatus};
 
 /// Whether everything with ids in such a range was rolled back; `None` stands
 /// for what has no such range.
 fn is_aborted(horizon: &dyn Horizon, only: Option<(WriteId, WriteId)>) -> bool {
-    only.is_some_and(|(least, greatest)| horizon.resolution(least, greatest) == Resolution::Aborted)
+    only.is_some_and(|(least, greatest)| {
+        horizon.range_status(least, greatest) == WriteRangeStatus::Aborted
+    })
 }
 
 /// Sources of a merge, newest first, with their range tombstones.
@@ -55,9 +57,9 @@ impl Inputs {
         let oldest = horizon.snapshots().first().copied();
         let is_settled = |id: WriteId| {
             id.is_settled()
-                || match horizon.fate(id) {
-                    Fate::Committed(at) => oldest.is_some_and(|oldest| at <= oldest),
-                    Fate::Active | Fate::Aborted => false,
+                || match horizon.status(id) {
+                    WriteStatus::Committed(at) => oldest.is_some_and(|oldest| at <= oldest),
+                    WriteStatus::Active(_) | WriteStatus::Aborted => false,
                 }
         };
         let mut inputs = Self {

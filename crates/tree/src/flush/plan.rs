@@ -6,9 +6,9 @@ use crate::TreeOptions;
 use crate::node::{Child, ChildId, KeyRange, LeafShape, Node, RunForm, RunRef};
 use crate::tree::Tree;
 use crate::version::TreeVersion;
-use crate::visibility::{Horizon, Resolution};
 use std::collections::HashSet;
 use std::sync::Arc;
+use teak_base::visibility::{Horizon, WriteRangeStatus};
 
 /// Memtables come before all else: writers may wait for them.
 const MEMTABLE_PRIORITY: f64 = 1000.0;
@@ -246,12 +246,14 @@ fn unsettled_kind(leaf: &Child, horizon: &dyn Horizon) -> Option<JobKind> {
         let rows_alone = description.puts == description.keys
             && description.entries() == description.keys
             && description.range_tombstones.is_empty();
-        match horizon.resolution(least, greatest) {
-            Resolution::Settled if rows_alone => kind = kind.or(Some(JobKind::Mark)),
-            Resolution::Settled | Resolution::SettledOrAborted | Resolution::Aborted => {
+        match horizon.range_status(least, greatest) {
+            WriteRangeStatus::Settled if rows_alone => kind = kind.or(Some(JobKind::Mark)),
+            WriteRangeStatus::Settled
+            | WriteRangeStatus::SettledOrAborted
+            | WriteRangeStatus::Aborted => {
                 return Some(JobKind::Leaf);
             }
-            Resolution::Unresolved => {}
+            WriteRangeStatus::Unsettled => {}
         }
     }
     kind

@@ -3,7 +3,7 @@
 //! that `verify` finds sound must do them all and keep what it holds.
 
 use super::tree_builder::build;
-use crate::{Fate, Horizon, NoUpdates, PageCache, Tree, UpdateFunctions, Visibility};
+use crate::{Horizon, NoUpdates, PageCache, Tree, UpdateFunctions, Visibility, WriteStatus};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ impl Visibility for All {
 }
 
 impl Horizon for All {
-    fn fate(&self, _id: WriteId) -> Fate {
-        Fate::Committed(CommitSequence(1))
+    fn status(&self, _id: WriteId) -> WriteStatus {
+        WriteStatus::Committed(CommitSequence(1))
     }
 
     fn snapshots(&self) -> &[CommitSequence] {

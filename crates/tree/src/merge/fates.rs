@@ -2,8 +2,8 @@
 //! snapshots once per write, remembered in a small direct-mapped table, since
 //! neighbouring entries often come from the same few writes.
 
-use crate::visibility::{Fate, Horizon};
 use teak_base::WriteId;
+use teak_base::visibility::{Horizon, WriteStatus};
 
 /// A write's fate, against the oldest snapshot of the merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +58,10 @@ impl<'a> FateCache<'a> {
         match self.slots.get_mut(slot) {
             Some(entry) if entry.0 == id => *entry,
             Some(entry) => {
-                let class = match self.horizon.fate(id) {
-                    Fate::Active => FateClass::Active,
-                    Fate::Aborted => FateClass::Aborted,
-                    Fate::Committed(at) => match self.oldest_snapshot {
+                let class = match self.horizon.status(id) {
+                    WriteStatus::Active(_) => FateClass::Active,
+                    WriteStatus::Aborted => FateClass::Aborted,
+                    WriteStatus::Committed(at) => match self.oldest_snapshot {
                         Some(oldest) if at.0 <= oldest => FateClass::Settled,
                         _ => FateClass::Committed(at.0),
                     },

@@ -17,8 +17,9 @@ pub(crate) mod vec_cursor;
 pub(crate) use merger::Merger;
 pub(crate) use sink::MergeSink;
 
-use crate::visibility::{Horizon, UpdateFunctions};
+use crate::visibility::UpdateFunctions;
 use std::path::Path;
+use teak_base::visibility::Horizon;
 
 /// Where the result of a merge will lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,18 +7,19 @@
 use super::vec_cursor::{Entry, VecCursor};
 use super::*;
 use crate::RangeTombstone;
-use crate::visibility::{Fate, apply_update, encode_update};
+use crate::visibility::{apply_update, encode_update};
 use proptest::prelude::*;
 use std::path::Path;
-use teak_base::{CommitSequence, Operation, StorageResult, WriteId};
+use teak_base::visibility::WriteStatus;
+use teak_base::{CommitSequence, Operation, StorageResult, TransactionId, WriteId};
 
 struct Fates {
-    fates: Vec<Fate>,
+    fates: Vec<WriteStatus>,
     snapshots: Vec<CommitSequence>,
 }
 
 impl Horizon for Fates {
-    fn fate(&self, id: WriteId) -> Fate {
+    fn status(&self, id: WriteId) -> WriteStatus {
         self.fates[id.0 as usize - 1]
     }
     fn snapshots(&self) -> &[CommitSequence] {
@@ -169,13 +170,13 @@ fn step() -> impl Strategy<Value = Step> {
 /// Builds containers, newest first, from steps in time order. Like the lock
 /// rules, it lets a write touch a key only in the order of its fate: first the
 /// settled and committed in commit order, then the active; aborted any time.
-fn build(steps: &[Step], fates: &[Fate]) -> Vec<Container> {
+fn build(steps: &[Step], fates: &[WriteStatus]) -> Vec<Container> {
     let mut containers = vec![Container::default()];
     let mut newest = [0u64; KEYS as usize];
     let order = |write: usize| match fates[write] {
-        Fate::Committed(at) => at.0,
-        Fate::Active => 1_000 + write as u64,
-        Fate::Aborted => 0,
+        WriteStatus::Committed(at) => at.0,
+        WriteStatus::Active(_) => 1_000 + write as u64,
+        WriteStatus::Aborted => 0,
     };
     for (number, step) in steps.iter().enumerate() {
         match step {
@@ -242,11 +243,11 @@ fn build(steps: &[Step], fates: &[Fate]) -> Vec<Container> {
     containers
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+fn fate() -> impl Strategy<Value = WriteStatus> {
     prop_oneof![
-        6 => (1..40u64).prop_map(|at| Fate::Committed(CommitSequence(at))),
-        1 => Just(Fate::Active),
-        1 => Just(Fate::Aborted),
+        6 => (1..40u64).prop_map(|at| WriteStatus::Committed(CommitSequence(at))),
+        1 => Just(WriteStatus::Active(TransactionId(1))),
+        1 => Just(WriteStatus::Aborted),
     ]
 }
 
@@ -292,9 +293,9 @@ proptest! {
                 let sees = |id: WriteId| {
                     let index = id.0 as usize - 1;
                     match fates[index] {
-                        Fate::Committed(at) => at.0 <= snapshot,
-                        Fate::Active => own == Some(index),
-                        Fate::Aborted => false,
+                        WriteStatus::Committed(at) => at.0 <= snapshot,
+                        WriteStatus::Active(_) => own == Some(index),
+                        WriteStatus::Aborted => false,
                     }
                 };
                 for k in 0..KEYS {
@@ -311,7 +312,7 @@ proptest! {
 
 fn settled_horizon() -> Fates {
     Fates {
-        fates: vec![Fate::Committed(CommitSequence(1)); 8],
+        fates: vec![WriteStatus::Committed(CommitSequence(1)); 8],
         snapshots: vec![CommitSequence(10)],
     }
 }

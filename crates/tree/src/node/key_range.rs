@@ -97,14 +97,6 @@ pub(crate) fn min_upper<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<
     }
 }
 
-/// The first key above `key`.
-pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
-    let mut next = Vec::with_capacity(key.len() + 1);
-    next.extend_from_slice(key);
-    next.push(0);
-    next
-}
-
 /// The shortest key at or above `end` and at or below `start`: a pivot between
 /// what ends before `end` and what begins at `start`.
 pub(crate) fn separator(end: &[u8], start: &[u8]) -> Key {

@@ -17,7 +17,7 @@ mod summary;
 pub(crate) use codec::{NodeLoader, encode_node, node_block_description};
 pub(crate) use edit::{Depth, Editor, Replacement};
 
-pub(crate) use key_range::{Key, KeyRange, separator, successor};
+pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
 pub(crate) use run_ref::{RunForm, RunHandle, RunRef};
 pub(crate) use summary::{LeafShape, Summary};

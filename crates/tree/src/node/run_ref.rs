@@ -8,11 +8,12 @@
 //! Invariant: an unclipped reference's run lies wholly in its child's range.
 //! So a range may grow (a neighbour was dropped) without uncovering anything.
 
-use super::key_range::{KeyRange, max_upper, min_upper, successor};
+use super::key_range::{KeyRange, max_upper, min_upper};
 use crate::{Run, RunDescription};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use teak_base::WriteId;
+use teak_base::bytes::key_successor;
 
 /// What a run was written for. The numbers are on disk and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ fn extent(description: &RunDescription) -> KeyRange {
     let above_last;
     if description.entries() > 0 {
         lower = Some(&description.first_key);
-        above_last = successor(&description.last_key);
+        above_last = key_successor(&description.last_key);
         upper = Some(&above_last);
     }
     for tombstone in &description.range_tombstones {

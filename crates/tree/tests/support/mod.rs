@@ -9,10 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
+use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId};
 use teak_disk::Disk;
 use teak_tree::{
-    Fate, Horizon, PageCache, Tree, TreeOptions, UpdateFunctions, Visibility, encode_update,
+    Horizon, PageCache, Tree, TreeOptions, UpdateFunctions, Visibility, WriteStatus, encode_update,
 };
 
 /// A small generator of random numbers (SplitMix64).
@@ -51,19 +51,19 @@ impl UpdateFunctions for Append {
 /// The fates of all writes, shared with views and horizons.
 #[derive(Debug, Default)]
 pub struct Fates {
-    by_id: Mutex<Vec<Fate>>,
+    by_id: Mutex<Vec<WriteStatus>>,
 }
 
 impl Fates {
-    pub fn get(&self, id: WriteId) -> Fate {
+    pub fn get(&self, id: WriteId) -> WriteStatus {
         self.by_id.lock().unwrap()[id.0 as usize - 1]
     }
     pub fn begin(&self) -> WriteId {
         let mut fates = self.by_id.lock().unwrap();
-        fates.push(Fate::Active);
+        fates.push(WriteStatus::Active(TransactionId(1)));
         WriteId(fates.len() as u64)
     }
-    pub fn set(&self, id: WriteId, fate: Fate) {
+    pub fn set(&self, id: WriteId, fate: WriteStatus) {
         self.by_id.lock().unwrap()[id.0 as usize - 1] = fate;
     }
 }
@@ -79,17 +79,17 @@ pub struct View {
 impl Visibility for View {
     fn is_visible(&self, id: WriteId) -> bool {
         match self.fates.get(id) {
-            Fate::Committed(at) => at <= self.snapshot,
-            Fate::Active => self.own == Some(id),
-            Fate::Aborted => false,
+            WriteStatus::Committed(at) => at <= self.snapshot,
+            WriteStatus::Active(_) => self.own == Some(id),
+            WriteStatus::Aborted => false,
         }
     }
     fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
         greatest.0 - least.0 < 8
             && (least.0..=greatest.0).all(|id| match self.fates.get(WriteId(id)) {
-                Fate::Committed(at) => at > self.snapshot,
-                Fate::Active => self.own != Some(WriteId(id)),
-                Fate::Aborted => true,
+                WriteStatus::Committed(at) => at > self.snapshot,
+                WriteStatus::Active(_) => self.own != Some(WriteId(id)),
+                WriteStatus::Aborted => true,
             })
     }
 }
@@ -100,7 +100,7 @@ pub struct HorizonNow {
 }
 
 impl Horizon for HorizonNow {
-    fn fate(&self, id: WriteId) -> Fate {
+    fn status(&self, id: WriteId) -> WriteStatus {
         self.fates.get(id)
     }
     fn snapshots(&self) -> &[CommitSequence] {
@@ -216,9 +216,9 @@ impl Model {
         if commit {
             self.published += 1;
             let at = CommitSequence(self.published);
-            self.fates.set(id, Fate::Committed(at));
+            self.fates.set(id, WriteStatus::Committed(at));
         } else {
-            self.fates.set(id, Fate::Aborted);
+            self.fates.set(id, WriteStatus::Aborted);
         }
     }
 
@@ -272,7 +272,7 @@ impl Model {
         let fates = self.fates.by_id.lock().unwrap();
         (1..=fates.len() as u64)
             .map(WriteId)
-            .filter(|id| !matches!(fates[id.0 as usize - 1], Fate::Committed(_)))
+            .filter(|id| !matches!(fates[id.0 as usize - 1], WriteStatus::Committed(_)))
             .collect()
     }
 }

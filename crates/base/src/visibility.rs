@@ -1,0 +1,130 @@
+//! Transaction state as the tree sees it: the status of a write, the writes
+//! that a reader sees, and the versions that a merge may drop.
+//!
+//! The tree knows no transactions. It asks these traits; `teak-transactions`
+//! implements them.
+
+use crate::ids::{CommitSequence, TransactionId, WriteId};
+use std::sync::Arc;
+
+/// The status of one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteStatus {
+    /// The transaction that wrote it has neither committed nor aborted.
+    Active(TransactionId),
+    /// Visible to snapshots at or after the sequence. Zero when every snapshot
+    /// sees it.
+    Committed(CommitSequence),
+    /// Rolled back: no reader ever sees it.
+    Aborted,
+}
+
+/// The status of all writes of a range of ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteRangeStatus {
+    /// All are committed, and every snapshot sees them.
+    Settled,
+    /// Some are aborted; the others are committed, and every snapshot sees them.
+    SettledOrAborted,
+    /// All are aborted.
+    Aborted,
+    /// Some are active, or some snapshot does not see them, or the status was
+    /// not computed because the range has too many ids.
+    Unsettled,
+}
+
+impl WriteRangeStatus {
+    /// The status of the ids from `min` to `max`, both included, when `aborted`
+    /// of them are aborted and the others are settled.
+    #[must_use]
+    pub fn of(aborted: u64, min: WriteId, max: WriteId) -> Self {
+        match aborted {
+            0 => Self::Settled,
+            _ if aborted > max.0.saturating_sub(min.0) => Self::Aborted,
+            _ => Self::SettledOrAborted,
+        }
+    }
+}
+
+/// The writes that one reader sees.
+pub trait Visibility {
+    /// Whether the reader sees the versions of this write. Never called with
+    /// [`WriteId::SETTLED`]: every reader sees settled entries.
+    fn is_visible(&self, id: WriteId) -> bool;
+
+    /// Whether the reader sees no write from `min` to `max`, both included, now
+    /// or later. Then the tree skips data that only these writes have written.
+    fn hides_all(&self, min: WriteId, max: WriteId) -> bool {
+        let _ = (min, max);
+        false
+    }
+
+    /// Whether the reader wants to stop. Called periodically while a cursor
+    /// skips entries that the reader does not see.
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+}
+
+impl<V: Visibility + ?Sized> Visibility for &V {
+    fn is_visible(&self, id: WriteId) -> bool {
+        (**self).is_visible(id)
+    }
+
+    fn hides_all(&self, min: WriteId, max: WriteId) -> bool {
+        (**self).hides_all(min, max)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        (**self).is_interrupted()
+    }
+}
+
+impl<V: Visibility + ?Sized> Visibility for Arc<V> {
+    fn is_visible(&self, id: WriteId) -> bool {
+        (**self).is_visible(id)
+    }
+
+    fn hides_all(&self, min: WriteId, max: WriteId) -> bool {
+        (**self).hides_all(min, max)
+    }
+
+    fn is_interrupted(&self) -> bool {
+        (**self).is_interrupted()
+    }
+}
+
+/// The versions that a merge may drop: the status of all writes, and the
+/// snapshots that live while the merge runs.
+///
+/// The value is taken before the merge starts and may become outdated: a
+/// snapshot taken later must see at least the newest sequence of
+/// [`Horizon::snapshots`], and an active write may commit or abort at any time.
+pub trait Horizon: Send + Sync {
+    /// The status of a write. Never called with [`WriteId::SETTLED`].
+    fn status(&self, id: WriteId) -> WriteStatus;
+
+    /// The live snapshots, ascending; the last is the newest published commit.
+    fn snapshots(&self) -> &[CommitSequence];
+
+    /// The status of all writes from `min` to `max`, both included. The default
+    /// checks each id, and returns `Unsettled` when there are too many.
+    fn range_status(&self, min: WriteId, max: WriteId) -> WriteRangeStatus {
+        const CHECKED_IDS_MAX: u64 = 4096;
+        if max.0.saturating_sub(min.0) >= CHECKED_IDS_MAX {
+            return WriteRangeStatus::Unsettled;
+        }
+        let oldest = self.snapshots().first();
+        let mut aborted = 0;
+        for id in min.0..=max.0 {
+            match self.status(WriteId(id)) {
+                WriteStatus::Committed(at) if oldest.is_some_and(|oldest| at <= *oldest) => {}
+                WriteStatus::Aborted => aborted += 1,
+                WriteStatus::Committed(_) | WriteStatus::Active(_) => {
+                    return WriteRangeStatus::Unsettled;
+                }
+            }
+        }
+        WriteRangeStatus::of(aborted, min, max)
+    }
+}

@@ -165,7 +165,7 @@ lint: ## formatting, clippy, licences (with cargo-deny, where it is installed), 
 	@scripts/lint.sh
 
 tidy:
-	@scripts/tidy.py
+	@python3 -m scripts.tidy
 
 clean: ## remove what was built (not the downloaded MariaDB source)
 	@printf -- '-- removing the plugin, the cargo target directories and the results of runs\n'

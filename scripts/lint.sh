@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Formatting, clippy, licences, tidiness: each is a check that passes or fails; the last line counts them.
+# Formatting, clippy, licences and tidiness. Each is a check that passes or fails; the last line counts them.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 PASSED=0 FAILED=0
 check() { # NAME COMMAND...
-    local name=$1 log
+    local name=$1 log status
     shift
     log=$(mktemp)
-    if "$@" >"$log" 2>&1; then
+    "$@" >"$log" 2>&1
+    status=$?
+    cat "$log"
+    if [ "$status" = 0 ]; then
         say "$name: passed"
         PASSED=$((PASSED + 1))
     else
-        cat "$log"
         say "$name: FAILED"
         FAILED=$((FAILED + 1))
     fi
@@ -22,12 +24,13 @@ check() { # NAME COMMAND...
 cd "$ROOT"
 check "cargo fmt" cargo fmt --all --check
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
-check "tidy" scripts/tidy.py
+check "tidy" python3 -m scripts.tidy
+check "the tests of tidy" python3 -m unittest -q scripts.tidy.test_tidy
 if cargo deny --version >/dev/null 2>&1; then
-    # Without --offline: crates of other systems are not here, and their licences count too.
+    # Not --offline: the licences of crates for other systems count too, and those are not downloaded yet.
     check "licences (cargo deny)" cargo deny --locked check bans licenses sources
 else
-    say "licences: left out, cargo-deny is not installed (cargo install --locked cargo-deny)"
+    say "licences: skipped, cargo-deny is not installed (cargo install --locked cargo-deny)"
 fi
 echo "$PASSED passed, $FAILED failed"
 [ "$FAILED" = 0 ]

@@ -1,23 +1,35 @@
 #!/usr/bin/env python3
-"""Checks of the repository that no compiler makes. Prints one line per fault; the exit status says whether there is one.
+"""Checks of the repository that no compiler makes: `python3 -m scripts.tidy`. Prints one line per fault; the exit status says
+whether there is one.
 
-- A source file has at most 800 lines; a Rust file opens with what it is (`//!`), a plugin file with its licence.
-- No file names a place that is only on this machine: the directory above the checkout, the home directory, the machine,
-  or an archive, index or registry that apt, pip or cargo is configured to use here.
-- No whitespace at line ends, no tabs in Rust, C++ and Python, no debugging left behind.
+- A product file has at most 600 lines, any other source file 800; a function has at most 100; the median product file has at
+  most 180.
+- No cycle between the modules of a crate, between crates, between the plugin's folders or files (`module_cycles`).
+- A Rust file opens with a `//!` comment that says what it is, a plugin file with its licence.
+- No file contains the name of something that exists only on this machine: the directory above the checkout, the home
+  directory, the host name, or an archive, index or registry that apt, pip or cargo is configured to use.
+- No whitespace at line ends, no tabs in Rust, C++ and Python, no debugging code.
 """
 
 import os
 import re
 import socket
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from . import module_cycles, source_text
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT_LINES_MAX = 600
 LINES_MAX = 800
+FUNCTION_LINES_MAX = 100
+MEDIAN_LINES_MAX = 180
 SOURCES = {".rs", ".cc", ".h", ".py", ".sh", ".c"}
-# Generated files are as long as they come out.
+PRODUCT = re.compile(r"crates/[^/]+/src/.*\.rs$|plugin/(?!tests/).*\.(?:cc|h)$")
+TEST = re.compile(r"/tests(?:/|\.rs$)")
+# Generated files have no limit.
 GENERATED = {"Cargo.lock", "crates/c_api/include/teak.h"}
 PUBLIC_HOSTS = {"github.com", "crates.io", "docs.rs", "localhost", "127.0.0.1", "static.crates.io", "pypi.org"}
 LEFT_BEHIND = re.compile(r"\bdbg!\(|\btodo!\(|\bunimplemented!\(|\bFIXME\b|\bXXX\b")
@@ -34,7 +46,7 @@ def hosts_of(text):
 
 
 def local_names():
-    """What must stand in no file: strings, each with what it is."""
+    """Strings that no file may contain, each with a description."""
     names = {}
     above = ROOT.parent
     if len(above.parts) > 1 and str(above) != "/tmp":
@@ -58,6 +70,23 @@ def local_names():
     return names
 
 
+def is_product(name):
+    return bool(PRODUCT.match(name)) and not TEST.search(name) and name not in GENERATED
+
+
+def check_sizes(files):
+    lengths = [len((ROOT / name).read_text().splitlines()) for name in files if is_product(name)]
+    median = statistics.median_high(lengths)
+    print(f"{len(lengths)} product files, median {median} lines, longest {max(lengths)}")
+    if median > MEDIAN_LINES_MAX:
+        yield f"the median product file has {median} lines, more than {MEDIAN_LINES_MAX}"
+
+
+def check_cycles():
+    known = module_cycles.KNOWN.read_text() if module_cycles.KNOWN.exists() else ""
+    yield from module_cycles.faults(module_cycles.all_edges(), known)
+
+
 def check_file(name, names):
     path = ROOT / name
     data = path.read_bytes()
@@ -72,14 +101,19 @@ def check_file(name, names):
     for secret, what in names.items():
         for number, line in enumerate(text.splitlines(), 1):
             if secret in line:
-                yield f"{name}:{number}: names {what}: {secret}"
+                yield f"{name}:{number}: contains {what}: {secret}"
     if path.suffix not in SOURCES or name in GENERATED:
         return
     lines = text.splitlines()
-    if len(lines) > LINES_MAX:
-        yield f"{name}: {len(lines)} lines, {LINES_MAX} is the most"
+    limit = PRODUCT_LINES_MAX if is_product(name) else LINES_MAX
+    if len(lines) > limit:
+        yield f"{name}: {len(lines)} lines, more than {limit}"
+    functions = {".rs": source_text.rust_functions, ".cc": source_text.cpp_functions, ".h": source_text.cpp_functions}
+    for function, line, length in functions.get(path.suffix, lambda _: ())(text):
+        if length > FUNCTION_LINES_MAX:
+            yield f"{name}:{line}: the function {function} has {length} lines, more than {FUNCTION_LINES_MAX}"
     if path.suffix == ".rs" and not text.startswith("//!"):
-        yield f"{name}: does not open with //! and what it is"
+        yield f"{name}: does not open with a //! comment"
     licensed = any("GPL-2.0" in line or "General Public License" in line for line in lines[:25])
     if name.startswith("plugin/") and path.suffix in (".cc", ".h") and not licensed:
         yield f"{name}: does not open with its licence"
@@ -88,13 +122,15 @@ def check_file(name, names):
             yield f"{name}:{number}: whitespace at the end"
         if "\t" in line and path.suffix != ".sh":
             yield f"{name}:{number}: a tab"
-        if name != "scripts/tidy.py" and LEFT_BEHIND.search(line):
-            yield f"{name}:{number}: left behind: {LEFT_BEHIND.search(line).group()}"
+        if name != "scripts/tidy/__main__.py" and LEFT_BEHIND.search(line):
+            yield f"{name}:{number}: debugging code: {LEFT_BEHIND.search(line).group()}"
 
 
 def main():
     names = local_names()
-    faults = [fault for name in tracked_files() for fault in check_file(name, names)]
+    files = tracked_files()
+    faults = [fault for name in files for fault in check_file(name, names)]
+    faults += [*check_sizes(files), *check_cycles()]
     for fault in faults:
         print(fault)
     return 1 if faults else 0

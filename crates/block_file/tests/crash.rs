@@ -11,7 +11,8 @@ use teak_block_file::{
     BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress, BlockDescription, BlockFile, BlockKind, Pin,
     PreparedCheckpoint, WrittenBlocks, all_superblock_info,
 };
-use teak_disk::{Disk, FaultDisk, Random, SyncFailure, WriteFailure};
+use teak_disk::Disk;
+use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
 
 const PATH: &str = "/d/t.teak";
 const FILE: FileId = FileId(77);

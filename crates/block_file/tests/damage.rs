@@ -14,7 +14,8 @@ use teak_block_file::{
     BLOCK_HEADER_BYTES, BLOCKS_START, BlockAddress, BlockDescription, BlockFile, BlockKind,
     all_superblock_info,
 };
-use teak_disk::{Disk, MemoryDisk, Random};
+use teak_disk::{Disk, MemoryDisk};
+use teak_testing::Random;
 
 const SUPERBLOCK_BYTES: usize = 4096;
 

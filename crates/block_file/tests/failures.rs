@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
 use teak_block_file::{BlockFile, all_superblock_info};
-use teak_disk::{Disk, FaultDisk, SyncFailure, WriteFailure};
+use teak_disk::Disk;
+use teak_testing::{FaultDisk, SyncFailure, WriteFailure};
 
 fn faulty() -> (FaultDisk, Arc<dyn Disk>) {
     let disk = FaultDisk::new(1);

@@ -13,7 +13,8 @@ use teak_base::{Codec, FileId, StorageError};
 use teak_block_file::{
     BLOCKS_START, BlockAddress, BlockDescription, BlockFile, BlockKind, PAYLOAD_BYTES_MAX,
 };
-use teak_disk::{Disk, MemoryDisk, Random};
+use teak_disk::{Disk, MemoryDisk};
+use teak_testing::Random;
 
 const MIB: usize = 1024 * 1024;
 

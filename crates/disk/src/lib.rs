@@ -2,20 +2,17 @@
 //! functions. Everything above speaks to a [`Disk`], so that the simulator can
 //! put a faulty one beneath the whole engine.
 
-mod fault;
 mod limited;
+mod locks;
 mod memory;
-mod random;
 mod real;
 mod system;
 
-pub use fault::{FaultDisk, SyncFailure, WriteFailure};
 pub use limited::LimitedDisk;
+pub use locks::{DiskLock, LockTable};
 pub use memory::MemoryDisk;
-pub use random::Random;
 pub use real::RealDisk;
 
-use std::any::Any;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -81,26 +78,6 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// `InUse` when somebody holds the lock; `Io`, `NoSpace`.
     fn lock(&self, path: &Path) -> StorageResult<DiskLock>;
-}
-
-/// A lock on a file; dropping it unlocks.
-#[must_use]
-pub struct DiskLock {
-    _held: Box<dyn Any + Send + Sync>,
-}
-
-impl DiskLock {
-    fn new(held: impl Any + Send + Sync) -> Self {
-        Self {
-            _held: Box::new(held),
-        }
-    }
-}
-
-impl Debug for DiskLock {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("DiskLock")
-    }
 }
 
 #[allow(clippy::len_without_is_empty)] // A fallible length has no useful is_empty.

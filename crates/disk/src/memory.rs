@@ -1,6 +1,6 @@
 //! Files in memory, for tests that need no faults.
 
-use crate::{Disk, DiskFile, DiskLock};
+use crate::{Disk, DiskFile, DiskLock, LockTable};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,35 +13,6 @@ pub struct MemoryDisk {
     names: Mutex<BTreeMap<PathBuf, Arc<RwLock<Vec<u8>>>>>,
     directories: Mutex<BTreeSet<PathBuf>>,
     locks: Arc<LockTable>,
-}
-
-/// The files locked on a disk in memory.
-#[derive(Debug, Default)]
-pub(crate) struct LockTable(Mutex<BTreeSet<PathBuf>>);
-
-struct Held {
-    table: Arc<LockTable>,
-    path: PathBuf,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.table.0.lock().remove(&self.path);
-    }
-}
-
-impl LockTable {
-    pub(crate) fn lock(self: &Arc<Self>, path: &Path) -> StorageResult<DiskLock> {
-        if !self.0.lock().insert(path.to_path_buf()) {
-            return Err(StorageError::InUse {
-                path: path.to_path_buf(),
-            });
-        }
-        Ok(DiskLock::new(Held {
-            table: Arc::clone(self),
-            path: path.to_path_buf(),
-        }))
-    }
 }
 
 #[derive(Debug)]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use teak_base::StorageError;
-use teak_disk::{Disk, FaultDisk, LimitedDisk, MemoryDisk, RealDisk};
+use teak_disk::{Disk, LimitedDisk, MemoryDisk, RealDisk};
+use teak_testing::FaultDisk;
 
 /// A directory that goes when the value does.
 struct Scratch(PathBuf);

@@ -4,7 +4,8 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use teak_disk::{Disk, DiskFile, FaultDisk, LimitedDisk, MemoryDisk, Random, SyncFailure};
+use teak_disk::{Disk, DiskFile, LimitedDisk, MemoryDisk};
+use teak_testing::{FaultDisk, Random, SyncFailure};
 
 const LIMIT: usize = 4;
 const FILES: usize = 30;

@@ -10,8 +10,8 @@
 mod support;
 
 use std::time::Instant;
-use teak_disk::Random;
 use teak_engine::{Change, Codec, Engine, Entry, Isolation, ReadMode, Seek, TableHandle};
+use teak_testing::Random;
 
 const TABLE: &str = "./bench/ranges";
 const VALUE_BYTES: usize = 188;

@@ -8,8 +8,8 @@
 mod support;
 
 use std::time::Instant;
-use teak_disk::Random;
 use teak_engine::{Codec, Engine, Entry, Isolation, ReadMode, TableHandle};
+use teak_testing::Random;
 
 const READS: u64 = 400_000;
 const ROUNDS: u32 = 5;

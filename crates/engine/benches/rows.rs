@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 use std::time::Instant;
-use teak_disk::{Random, RealDisk};
+use teak_disk::RealDisk;
 use teak_engine::*;
+use teak_testing::Random;
 
 const BATCH: u64 = 1000;
 const VALUE_BYTES: usize = 96;

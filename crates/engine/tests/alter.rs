@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use teak_disk::{Disk, FaultDisk, MemoryDisk, WriteFailure};
+use teak_disk::{Disk, MemoryDisk};
 use teak_engine::*;
+use teak_testing::{FaultDisk, WriteFailure};
 
 fn index(label: &str) -> IndexDefinition {
     IndexDefinition {

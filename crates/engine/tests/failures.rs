@@ -13,8 +13,9 @@ use common::*;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use teak_disk::{Disk, FaultDisk, MemoryDisk, SyncFailure};
+use teak_disk::{Disk, MemoryDisk};
 use teak_engine::*;
+use teak_testing::{FaultDisk, SyncFailure};
 
 fn files(disk: &FaultDisk, name: &str) -> Vec<PathBuf> {
     let all = disk.list("/data/db".as_ref()).unwrap();

@@ -13,8 +13,9 @@ mod common;
 use common::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use teak_disk::{Disk, FaultDisk, Random, SyncFailure, WriteFailure};
+use teak_disk::Disk;
 use teak_engine::*;
+use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
 
 /// A value that no codec makes much shorter.
 fn value(seed: u64) -> String {

@@ -14,8 +14,9 @@ use common::*;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use teak_disk::{Disk, FaultDisk, MemoryDisk, Random, WriteFailure};
+use teak_disk::{Disk, MemoryDisk};
 use teak_engine::*;
+use teak_testing::{FaultDisk, Random, WriteFailure};
 
 fn prepared_with_row(
     engine: &Engine,

@@ -13,8 +13,9 @@ use common::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use teak_disk::{MemoryDisk, Random};
+use teak_disk::MemoryDisk;
 use teak_engine::*;
+use teak_testing::Random;
 
 fn filled(keys: &[&str]) -> (Arc<MemoryDisk>, Engine, TableHandle) {
     let disk = Arc::new(MemoryDisk::new());

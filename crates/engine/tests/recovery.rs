@@ -13,8 +13,9 @@ use common::*;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use teak_disk::{Disk, FaultDisk, Random};
+use teak_disk::Disk;
 use teak_engine::*;
+use teak_testing::{FaultDisk, Random};
 
 fn key(n: u64) -> String {
     format!("{n:05}")

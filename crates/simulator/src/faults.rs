@@ -2,7 +2,8 @@
 
 use crate::mood::DIRECTORY;
 use std::path::Path;
-use teak_disk::{Disk, FaultDisk, Random, SyncFailure, WriteFailure};
+use teak_disk::Disk;
+use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
 
 /// A planned fault.
 pub(crate) struct Planned {

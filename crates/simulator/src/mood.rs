@@ -2,8 +2,8 @@
 
 use crate::rows::Shape;
 use std::time::Duration;
-use teak_disk::Random;
 use teak_engine::{Codec, EngineOptions};
+use teak_testing::Random;
 use teak_tree::TreeOptions;
 
 /// The directory of the engine on the simulated disk.

@@ -3,9 +3,9 @@
 //! and ends with the primary key, and so does 3, which orders the groups by the
 //! unique column backwards.
 
-use teak_disk::Random;
 use teak_engine::{Codec, IndexDefinition};
 use teak_model::{Key, TableId, Value};
+use teak_testing::Random;
 
 /// What the rows of a table look like.
 #[derive(Clone, Debug)]

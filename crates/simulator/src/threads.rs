@@ -18,11 +18,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use teak_disk::{Disk, FaultDisk, Random};
+use teak_disk::Disk;
 use teak_engine::{
     Change, Codec, Engine, EngineError, EngineOptions, EngineResult, EngineTransaction, Entry,
     IndexDefinition, Isolation, ReadMode, TableDefinition, TableHandle, WaitError,
 };
+use teak_testing::{FaultDisk, Random};
 use teak_tree::TreeOptions;
 
 const TABLE: &str = "./d/threads";

@@ -8,9 +8,9 @@ use crate::mood::Mood;
 use crate::prepared::Prepared;
 use crate::rows::Shape;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use teak_disk::{FaultDisk, Random};
 use teak_engine::{Cursor, Engine, EngineError, EngineTransaction, TableHandle};
 use teak_model::{Key, Mark, Model, TableId, TransactionId, Value};
+use teak_testing::{FaultDisk, Random};
 
 /// Steps that a failure shows.
 const TRACE_LINES: usize = 60;

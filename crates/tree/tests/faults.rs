@@ -15,7 +15,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use support::{Model, Random, Subject, View, compare_all, random_write};
 use teak_base::{CommitSequence, Lsn};
-use teak_disk::{Disk, FaultDisk, SyncFailure, WriteFailure};
+use teak_disk::Disk;
+use teak_testing::{FaultDisk, SyncFailure, WriteFailure};
 use teak_tree::TreeOptions;
 
 const KEYS: usize = 200;

@@ -8,7 +8,8 @@ mod common;
 use common::*;
 use std::sync::Arc;
 use teak_base::{Lsn, StorageResult};
-use teak_disk::{Disk, FaultDisk, Random, SyncFailure, WriteFailure};
+use teak_disk::Disk;
+use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
 use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog};
 
 /// What the log should hold.

@@ -7,7 +7,8 @@ mod common;
 use common::*;
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult, WriteId};
-use teak_disk::{Disk, FaultDisk, WriteFailure};
+use teak_disk::Disk;
+use teak_testing::{FaultDisk, WriteFailure};
 use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog};
 
 fn disk() -> (FaultDisk, Arc<dyn Disk>) {
@@ -179,7 +180,7 @@ fn a_full_disk_during_a_sync_poisons_the_log() {
     let (disk, shared) = disk();
     let log = open(&shared, small());
     append_row(&log, 1);
-    disk.fail_sync(0, teak_disk::SyncFailure::NoSpace);
+    disk.fail_sync(0, teak_testing::SyncFailure::NoSpace);
     assert!(is_full(&log.sync(log.end())));
     assert!(matches!(
         log.sync(log.end()),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::extents::coalesce;
 use std::collections::BTreeSet;
-use teak_disk::Random;
+use teak_testing::Random;
 
 const UNIT: u64 = crate::address::BLOCK_UNIT_BYTES;
 

@@ -22,8 +22,7 @@ mod plan;
 
 pub use plan::{SyncFailure, WriteFailure};
 
-use crate::memory::LockTable;
-use crate::{Disk, DiskFile, DiskLock, Random};
+use crate::Random;
 use content::Content;
 use file::FaultFile;
 use names::Names;
@@ -34,6 +33,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
+use teak_disk::{Disk, DiskFile, DiskLock, LockTable};
 
 /// Names a file's contents, whatever the file is called.
 type ContentId = u64;

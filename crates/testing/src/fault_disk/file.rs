@@ -2,11 +2,11 @@
 
 use super::plan::{SyncFailure, WriteFailure};
 use super::{ContentId, State, injected, no_space, not_found};
-use crate::DiskFile;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
+use teak_disk::DiskFile;
 
 #[derive(Debug)]
 pub(super) struct FaultFile {

@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use teak_base::{StorageError, StorageResult};
-use teak_disk::{Disk, DiskFile, FaultDisk, SyncFailure, WriteFailure};
+use teak_disk::{Disk, DiskFile};
+use teak_testing::{FaultDisk, SyncFailure, WriteFailure};
 
 const DIRECTORY: &str = "/d";
 const FILE: &str = "/d/f";

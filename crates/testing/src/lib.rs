@@ -1,0 +1,9 @@
+//! Test support that several crates share: a disk with planned faults and a
+//! seeded random number generator. No product crate depends on this one except
+//! as a dev-dependency.
+
+mod fault_disk;
+mod random;
+
+pub use fault_disk::{FaultDisk, SyncFailure, WriteFailure};
+pub use random::Random;

@@ -48,8 +48,8 @@ teak_status Cursor::open() {
     }
     session_->add(this);
     if (manner_.skip_locked) teak_cursor_set_skip_locked(cursor_, true);
-    if (manner_.marks_ranges) teak_cursor_mark_ranges(cursor_);
-    if (manner_.keeps_rows) teak_cursor_set_keeps_rows(cursor_, true);
+    if (manner_.marks_ranges) teak_cursor_lock_ranges(cursor_);
+    if (manner_.keeps_rows) teak_cursor_set_retain_locks(cursor_, true);
     if (semi_consistent_) teak_cursor_set_semi_consistent(cursor_, true);
     positioned_ = false;
     bounds_unset_ = bounded_;

@@ -34,8 +34,8 @@ class Cursor {
   /* Says what the next call reads; keeps what is open when it is the same. Forgets position and bounds. */
   struct Manner {
     bool skip_locked = false;
-    bool keeps_rows = false;    // teak_cursor_set_keeps_rows()
-    bool marks_ranges = false;  // teak_cursor_mark_ranges()
+    bool keeps_rows = false;    // teak_cursor_set_retain_locks()
+    bool marks_ranges = false;  // teak_cursor_lock_ranges()
     bool operator==(const Manner &other) const {
       return skip_locked == other.skip_locked && keeps_rows == other.keeps_rows && marks_ranges == other.marks_ranges;
     }

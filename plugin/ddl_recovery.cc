@@ -48,7 +48,7 @@ int finish_ddl_recovery(handlerton *) {
   auto collect = [](void *context, teak_slice name) {
     static_cast<std::vector<std::string> *>(context)->emplace_back(reinterpret_cast<const char *>(name.data), name.len);
   };
-  teak_status status = teak_table_names(engine, collect, &names);
+  teak_status status = teak_table_list(engine, collect, &names);
   for (const std::string &name : names) {
     if (status != TEAK_OK || !is_left_by_alter(name)) continue;
     sql_print_information("TEAK: dropping %s, which an unfinished ALTER TABLE left", name.c_str());

@@ -293,8 +293,8 @@ class ha_teak final : public handler {
   /* Writes. */
   RowKeys new_, old_;
   ByteBuffer row_, old_row_;
-  std::vector<teak_entry> entries_;
-  std::vector<teak_change> changes_;
+  std::vector<teak_row_entry> entries_;
+  std::vector<teak_row_change> changes_;
   ByteBuffer in_the_way_;              // primary key of the row that refused the last one
   bool holds_auto_increment_ = false;
   int auto_increment_error_ = 0;

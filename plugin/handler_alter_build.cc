@@ -61,12 +61,12 @@ void report_alter_progress(void *thd, uint64_t done, uint64_t total) {
 
 RowReader::~RowReader() {
   if (cursor_ != nullptr) teak_cursor_close(cursor_);
-  if (transaction_ != nullptr) teak_rollback(transaction_);
+  if (transaction_ != nullptr) teak_transaction_rollback(transaction_);
 }
 
 teak_status RowReader::open(teak_table *table) {
   teak_status status = teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction_);
-  if (status == TEAK_OK) status = teak_transaction_snapshot(transaction_);
+  if (status == TEAK_OK) status = teak_transaction_take_snapshot(transaction_);
   if (status == TEAK_OK) status = teak_cursor_open(transaction_, table, 0, TEAK_LOCK_NONE, &cursor_);
   return status;
 }
@@ -152,7 +152,7 @@ bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *al
   teak_status status = teak_alteration_begin(engine, share_->table(), added.data(), added.size(), is_killed, ha_thd(),
                                              &context->alteration);
   if (status == TEAK_OK && !added.empty())
-    status = teak_alteration_index(context->alteration, 0, &building->first_index);
+    status = teak_alteration_get_index(context->alteration, 0, &building->first_index);
   if (status != TEAK_OK) return raise_error(failure(status));
   if (!added.empty() && alter->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK) {
     context->share = share_;
@@ -183,7 +183,7 @@ bool ha_teak::add_entries(const TABLE *altered, AlterContext *context, teak_slic
     if (unique) value.append(primary.data, primary.len);
     if (added.originals != nullptr) added.originals->encode(altered->record[0], &value);
     if (key.failed() || value.failed()) return raise_error(out_of_memory());
-    teak_status status = teak_alteration_add(context->alteration, added.index, slice(key),
+    teak_status status = teak_alteration_add_entry(context->alteration, added.index, slice(key),
                                              value.empty() ? teak_slice{primary.data, 0} : slice(value));
     if (status != TEAK_OK) return raise_error(failure(status));
   }
@@ -196,7 +196,7 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
   teak_status status = reader.open(share_->table());
   if (status != TEAK_OK) return raise_error(failure(status));
   teak_index_statistics figures;
-  status = teak_index_statistics_get(share_->table(), 0, &figures);
+  status = teak_index_get_statistics(share_->table(), 0, &figures);
   if (status != TEAK_OK) return raise_error(failure(status));
 
   auto decode = [&](const teak_row &row) {
@@ -256,7 +256,7 @@ bool ha_teak::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *alt
                      {context->metadata.data(), context->metadata.size()}});
   }
   (void)altered;
-  teak_status status = teak_alterations_commit(alterations.data(), plans.data(), plans.size());
+  teak_status status = teak_alteration_commit(alterations.data(), plans.data(), plans.size());
   for (AlterContext *context : contexts) {
     query_cache_use::table_changed(context->handler->name_.c_str());
     context->end();
@@ -301,7 +301,7 @@ int check_table_version(handlerton *, const char *path, const LEX_CUSTRING *vers
     std::string error;
     search->found |= TableMetadata::decode(bytes, &metadata, &error) && metadata.has_version(*search->version);
   };
-  teak_status status = teak_tables_metadata(
+  teak_status status = teak_table_list_metadata(
       engine, {reinterpret_cast<const uint8_t *>(path), strlen(path)}, look, &search);
   return status == TEAK_OK && search.found ? 0 : 1;
 }

@@ -85,7 +85,7 @@ bool ha_teak::read_rows_anew(TABLE *altered, Alter_inplace_info *alter) {
   teak_status status = rows.open(alter);
   if (status != TEAK_OK) return raise_error(failure(status));
   teak_index_statistics figures;
-  status = teak_index_statistics_get(share_->table(), 0, &figures);
+  status = teak_index_get_statistics(share_->table(), 0, &figures);
   if (status != TEAK_OK) return raise_error(failure(status));
 
   const bool keeps_row_ids = share_->hidden_primary(), gives_row_ids = context->rows.primary->hidden();
@@ -109,7 +109,7 @@ bool ha_teak::read_rows_anew(TABLE *altered, Alter_inplace_info *alter) {
     row.clear();
     context->rows.rows->encode(altered->record[0], &row);
     if (primary.failed() || row.failed()) return raise_error(out_of_memory());
-    status = teak_alteration_add(context->alteration, 0, slice(primary), slice(row));
+    status = teak_alteration_add_entry(context->alteration, 0, slice(primary), slice(row));
     if (status != TEAK_OK) return raise_error(failure(status));
     if (add_entries(altered, context, slice(primary))) return true;
     if (rows.rows() % LOOK_ROWS == 0)

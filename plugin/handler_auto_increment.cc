@@ -60,7 +60,7 @@ int ha_teak::hold_auto_increment() {
   if (holds_auto_increment_) return 0;
   if (int error = begin_write()) return error;
   share_->add_auto_increment_holder();
-  teak_status status = teak_counter_lock(session_->transaction(), share_->table(), AUTO_INCREMENT_COUNTER);
+  teak_status status = teak_table_counter_lock(session_->transaction(), share_->table(), AUTO_INCREMENT_COUNTER);
   holds_auto_increment_ = status == TEAK_OK;
   if (holds_auto_increment_) return 0;
   share_->remove_auto_increment_holder();
@@ -73,7 +73,7 @@ void ha_teak::let_go_of_auto_increment() {
   share_->remove_auto_increment_holder();
   // A deadlock may have ended the transaction, and its locks.
   if (session_ != nullptr && session_->transaction() != nullptr)
-    teak_counter_unlock(session_->transaction(), share_->table(), AUTO_INCREMENT_COUNTER);
+    teak_table_counter_unlock(session_->transaction(), share_->table(), AUTO_INCREMENT_COUNTER);
 }
 
 int ha_teak::take_interval(ulonglong offset, ulonglong increment, ulonglong *first, ulonglong *reserved) {

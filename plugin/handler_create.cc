@@ -128,7 +128,7 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   teak_table *table = nullptr;
   status = teak_table_open(engine, NameInEngine(name), &table);
   if (status == TEAK_OK) {
-    status = teak_counter_set(table, AUTO_INCREMENT_COUNTER, info->auto_increment_value);
+    status = teak_table_counter_set(table, AUTO_INCREMENT_COUNTER, info->auto_increment_value);
     teak_table_close(table);
   }
   if (status == TEAK_OK) return 0;

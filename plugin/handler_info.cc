@@ -18,7 +18,7 @@ int ha_teak::info(uint what) {
   if (what & HA_STATUS_ERRKEY) errkey = session_ == nullptr ? MAX_KEY : session_->duplicate_key();
   if (what & HA_STATUS_VARIABLE) {
     teak_index_statistics figures;
-    teak_status status = teak_index_statistics_get(share_->table(), 0, &figures);
+    teak_status status = teak_index_get_statistics(share_->table(), 0, &figures);
     if (status != TEAK_OK) return failure(status);
     stats.records = figures.entries;
     stats.deleted = figures.tombstones;
@@ -64,12 +64,12 @@ int ha_teak::sum_of_indexes() {
   stats.delete_length = 0;
   for (uint32_t index = 0; index < share_->indexes(); index++) {
     uint64_t free_bytes;
-    teak_status status = teak_index_free_bytes(share_->table(), index, &free_bytes);
+    teak_status status = teak_index_get_free_bytes(share_->table(), index, &free_bytes);
     if (status != TEAK_OK) return failure(status);
     stats.delete_length += free_bytes;
     if (index == 0) continue;  // the rows themselves
     teak_index_statistics figures;
-    status = teak_index_statistics_get(share_->table(), index, &figures);
+    status = teak_index_get_statistics(share_->table(), index, &figures);
     if (status != TEAK_OK) return failure(status);
     stats.index_file_length += figures.disk_bytes + figures.memtable_bytes;
   }
@@ -81,7 +81,7 @@ ha_rows ha_teak::records_in_range(uint key, const key_range *least, const key_ra
   teak_slice lower = least == nullptr ? UNBOUNDED : encode_bound(key, *least, true, &from);
   teak_slice upper = greatest == nullptr ? UNBOUNDED : encode_bound(key, *greatest, false, &to);
   uint64_t entries = 0;
-  teak_status status = teak_records_in_range(share_->table(), share_->index_of(key), lower, upper, &entries);
+  teak_status status = teak_index_estimate_entries(share_->table(), share_->index_of(key), lower, upper, &entries);
   if (status != TEAK_OK) return HA_POS_ERROR;
   return entries == 0 ? 1 : entries;  // 0 would be taken for a proof
 }

@@ -123,7 +123,7 @@ teak_status ha_teak::lock_free_keys(uint32_t duplicate, bool generated_number) {
     // Nobody else is given the same number.
     if (generated_number && share_->key_of(index) == table->s->next_number_index && table->s->next_number_keypart == 0)
       continue;
-    teak_status status = teak_lock_absent(session_->transaction(), share_->table(), index, slice(new_.keys[index]));
+    teak_status status = teak_transaction_lock_absent(session_->transaction(), share_->table(), index, slice(new_.keys[index]));
     if (status != TEAK_OK) return status;
   }
   return TEAK_OK;
@@ -195,7 +195,7 @@ int ha_teak::write_row(const uchar *record) {
     }
     teak_duplicate duplicate;
     teak_status status =
-        teak_insert(session_->transaction(), share_->table(), entries_.data(), entries_.size(), &duplicate);
+        teak_transaction_insert(session_->transaction(), share_->table(), entries_.data(), entries_.size(), &duplicate);
     if (status == TEAK_OK) break;
     if (building_changed(status, building)) continue;
     if (status != TEAK_DUPLICATE_KEY) return failure(status);
@@ -257,7 +257,7 @@ int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
     }
     teak_duplicate duplicate;
     teak_status status =
-        teak_update(session_->transaction(), share_->table(), changes_.data(), changes_.size(), &duplicate);
+        teak_transaction_update(session_->transaction(), share_->table(), changes_.data(), changes_.size(), &duplicate);
     if (status == TEAK_OK) break;
     if (building_changed(status, building)) continue;
     if (status != TEAK_DUPLICATE_KEY) return failure(status);
@@ -289,7 +289,7 @@ int ha_teak::delete_row(const uchar *record) {
       for (uint32_t i = 0; i < building->codecs.size(); i++)
         entries_.push_back({building->first_index + i, false, slice(old_.keys[own + i]), UNBOUNDED});
     }
-    status = teak_delete(session_->transaction(), share_->table(), entries_.data(), entries_.size());
+    status = teak_transaction_delete(session_->transaction(), share_->table(), entries_.data(), entries_.size());
   } while (building_changed(status, building));
   return status == TEAK_OK ? 0 : failure(status);
 }

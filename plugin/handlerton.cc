@@ -106,7 +106,7 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type
   auto keep = [](void *context, const char *bytes, size_t length) {
     static_cast<std::string *>(context)->append(bytes, length);
   };
-  teak_status status = teak_engine_status_text(engine, keep, &text);
+  teak_status status = teak_engine_get_status_text(engine, keep, &text);
   if (status != TEAK_OK) {
     raise(thd, status, "SHOW ENGINE TEAK STATUS");
     return true;
@@ -136,7 +136,7 @@ void wait_begins(void *waiter, void *holder) {
 int init(void *plugin) {
   auto *hton = static_cast<handlerton *>(plugin);
 
-  teak_options options;
+  teak_engine_options options;
   bzero(&options, sizeof(options));
   options.directory = {reinterpret_cast<const uint8_t *>(mysql_real_data_home), strlen(mysql_real_data_home)};
   options.log_message = log_message;

@@ -163,7 +163,7 @@ void add_lock(void *context, const teak_lock_info *info) {
   add_place(&row, info->table, info->index);
   row.text_or_null(hexadecimal(info->low), info->low.data == nullptr);
   row.text_or_null(hexadecimal(info->high), info->high.data == nullptr);
-  row.number_or_null(info->rows, info->kind != TEAK_KIND_WRITTEN);
+  row.number_or_null(info->rows, info->kind != TEAK_LOCK_KIND_WRITTEN);
   filling->failed = row.store();
 }
 

@@ -102,17 +102,17 @@ std::string hexadecimal(teak_slice bytes) {
 
 const char *kind_word(teak_lock_kind kind) {
   switch (kind) {
-    case TEAK_KIND_ROW:
+    case TEAK_LOCK_KIND_ROW:
       return "ROW";
-    case TEAK_KIND_ROWS:
+    case TEAK_LOCK_KIND_ROW_RANGE:
       return "ROWS";
-    case TEAK_KIND_INSERTION:
+    case TEAK_LOCK_KIND_GAP:
       return "INSERTION";
-    case TEAK_KIND_WRITES:
+    case TEAK_LOCK_KIND_WRITE_RANGE:
       return "WRITES";
-    case TEAK_KIND_WRITTEN:
+    case TEAK_LOCK_KIND_WRITTEN:
       return "WRITTEN";
-    case TEAK_KIND_RANGE:
+    case TEAK_LOCK_KIND_RANGE_REQUEST:
       return "RANGE";
   }
   return "";
@@ -132,7 +132,7 @@ bool may_see_others(THD *thd) { return !check_global_access(thd, PROCESS_ACL, tr
 
 std::string describe_failed_wait(THD *thd, teak_transaction *transaction) {
   FailedWait failed = {may_see_others(thd), {}, {}};
-  if (teak_transaction_failed_wait(engine, transaction, add_blocker, &failed) != TEAK_OK) return std::string();
+  if (teak_transaction_take_failed_wait(engine, transaction, add_blocker, &failed) != TEAK_OK) return std::string();
   return failed.head + ",\"blocking\":[" + failed.blockers + "]}";
 }
 

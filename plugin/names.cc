@@ -39,7 +39,7 @@ teak_status drop_left_temporary_tables() {
     const char *text = reinterpret_cast<const char *>(name.data);
     if (begins(text, name.len, PREFIX)) static_cast<std::vector<std::string> *>(context)->emplace_back(text, name.len);
   };
-  teak_status status = teak_table_names(engine, keep, &left);
+  teak_status status = teak_table_list(engine, keep, &left);
   for (size_t i = 0; status == TEAK_OK && i < left.size(); i++)
     status = teak_table_drop(engine, {reinterpret_cast<const uint8_t *>(left[i].data()), left[i].size()});
   return status;

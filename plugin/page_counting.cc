@@ -22,12 +22,12 @@ static ulonglong now() {
 }
 
 void PageCounting::begin() {
-  before_ = teak_thread_page_counts();
+  before_ = teak_thread_get_page_counts();
   began_ = now();
 }
 
 void PageCounting::end() {
-  const teak_page_counts after = teak_thread_page_counts();
+  const teak_page_counts after = teak_thread_get_page_counts();
   figures_->pages_accessed += after.accessed - before_.accessed;
   if (after.read == before_.read) return;
   figures_->pages_read_count += after.read - before_.read;

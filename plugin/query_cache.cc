@@ -32,7 +32,7 @@ struct alignas(CACHE_LINE_BYTES) Slot {
   std::atomic<uint32_t> writers{0};
 
   void change() {
-    const uint64_t newest = teak_engine_newest_commit(engine);
+    const uint64_t newest = teak_engine_get_newest_commit(engine);
     uint64_t known = newest_commit.load(std::memory_order_relaxed);
     while (known < newest && !newest_commit.compare_exchange_weak(known, newest, std::memory_order_relaxed)) {
     }
@@ -75,7 +75,7 @@ bool is_settled() {
   if (settled.load(std::memory_order_acquire)) return true;
   std::lock_guard<std::mutex> guard(settling);
   uint64_t oldest = 0, next = 0;
-  if (!knows_first || teak_engine_running_transactions(engine, &oldest, &next) != TEAK_OK || oldest < first_counted)
+  if (!knows_first || teak_engine_get_running_transactions(engine, &oldest, &next) != TEAK_OK || oldest < first_counted)
     return false;
   // What those wrote who did not enter slots is committed by now.
   for (Slot &slot : slots) slot.change();
@@ -97,7 +97,7 @@ void begin_counting() {
   if (knows_first) return;
   counts_writes.store(true);
   uint64_t oldest = 0;
-  knows_first = teak_engine_running_transactions(engine, &oldest, &first_counted) == TEAK_OK;
+  knows_first = teak_engine_get_running_transactions(engine, &oldest, &first_counted) == TEAK_OK;
 }
 
 void forget_all() {
@@ -154,7 +154,7 @@ bool may_keep(const teak_transaction *reader, SlotNumber slot, ulonglong *data) 
   if (!is_settled()) return false;
   const Look now = look(slot);
   *data = now.data;
-  const uint64_t snapshot = reader == nullptr ? 0 : teak_transaction_snapshot_commit(reader);
+  const uint64_t snapshot = reader == nullptr ? 0 : teak_transaction_get_snapshot_commit(reader);
   return !now.is_written && (snapshot == 0 || snapshot >= now.newest_commit);
 }
 
@@ -164,8 +164,8 @@ my_bool still_valid(THD *thd, const char *, uint, ulonglong *data) {
   if (in_transaction_of_many_statements(thd)) {
     // What it reads next must fit what it is given now.
     Session *session = Session::find_or_create(thd);
-    if (session == nullptr || session->use() != 0 || teak_transaction_snapshot(session->transaction()) != TEAK_OK) return false;
-    snapshot = teak_transaction_snapshot_commit(session->transaction());
+    if (session == nullptr || session->use() != 0 || teak_transaction_take_snapshot(session->transaction()) != TEAK_OK) return false;
+    snapshot = teak_transaction_get_snapshot_commit(session->transaction());
   }
   const Look now = look(slot_of_data(*data));
   if (now.data != *data) {

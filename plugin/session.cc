@@ -32,7 +32,7 @@ Session::~Session() {
   if (!last_lock_timeout_.empty()) set_session_last_lock_timeout(thd_, nullptr);
   // A prepared XA transaction outlives its connection.
   if (is_prepared_) writes_.leave_to(prepared_as_);
-  if (teak_transaction *transaction = release()) is_prepared_ ? teak_detach(transaction) : teak_rollback(transaction);
+  if (teak_transaction *transaction = release()) is_prepared_ ? teak_transaction_detach(transaction) : teak_transaction_rollback(transaction);
   writes_.end();
 }
 
@@ -62,7 +62,7 @@ int Session::use_without_rollback() {
   if (int error = announced->use()) return error;
   teak_status status = transaction_ == nullptr ? begin() : TEAK_OK;
   detach_cursors();
-  if (status == TEAK_OK) status = teak_transaction_statement(transaction_);
+  if (status == TEAK_OK) status = teak_transaction_begin_statement(transaction_);
   return status == TEAK_OK ? 0 : raise(thd_, status, "a transaction could not begin");
 }
 
@@ -70,9 +70,9 @@ teak_status Session::write_done() {
   if (kind_ == Kind::Transactional) return TEAK_OK;
   detach_cursors();
   teak_transaction *transaction = release();
-  teak_transaction_set_waits_for_disk(transaction, session_commit_sync(thd_));
-  teak_status status = teak_commit(transaction);
-  if (status != TEAK_OK) teak_rollback(transaction);
+  teak_transaction_set_commit_sync(transaction, session_commit_sync(thd_));
+  teak_status status = teak_transaction_commit(transaction);
+  if (status != TEAK_OK) teak_transaction_rollback(transaction);
   return status;
 }
 
@@ -91,12 +91,12 @@ int Session::use() {
       teak_transaction_set_lock_timeout(transaction_, lock_timeout);
     }
     teak_transaction_set_snapshot_isolation(transaction_, session_snapshot_isolation(thd_));
-    teak_status status = teak_transaction_statement(transaction_);
+    teak_status status = teak_transaction_begin_statement(transaction_);
     if (status != TEAK_OK) return raise(thd_, status, "a statement could not begin");
     in_statement_ = true;
     has_statement_mark_ = false;
     // A KILL that came before the statement was announced would be forgotten by it.
-    if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) teak_interrupt(transaction_);
+    if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction_);
   }
   trans_register_ha(thd_, false, engine_handlerton, 0);
   if (in_transaction_of_many_statements(thd_)) trans_register_ha(thd_, true, engine_handlerton, 0);
@@ -109,7 +109,7 @@ int Session::take_snapshot() {
     if (status != TEAK_OK) return raise(thd_, status, "a transaction could not begin");
   }
   if (thd_tx_isolation(thd_) == ISO_REPEATABLE_READ || thd_tx_isolation(thd_) == ISO_SERIALIZABLE) {
-    teak_status status = teak_transaction_snapshot(transaction_);
+    teak_status status = teak_transaction_take_snapshot(transaction_);
     if (status != TEAK_OK) return raise(thd_, status, "a snapshot could not be taken");
   } else {
     push_warning_printf(thd_, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
@@ -123,7 +123,7 @@ int Session::take_snapshot() {
 teak_status Session::before_write(bool is_temporary) {
   writes_to_keep_ |= !is_temporary;
   if (kind_ == Kind::WithoutRollback || has_statement_mark_ || !in_transaction_of_many_statements(thd_)) return TEAK_OK;
-  teak_status status = teak_savepoint(transaction_, &statement_mark_);
+  teak_status status = teak_transaction_savepoint(transaction_, &statement_mark_);
   has_statement_mark_ = status == TEAK_OK;
   return status;
 }
@@ -133,9 +133,9 @@ int Session::prepare(bool all) {
   detach_cursors();
   // Temporary tables are gone with the connection: then there is nothing to come back to.
   if (!writes_to_keep_) return 0;
-  teak_transaction_set_waits_for_disk(transaction_, session_commit_sync(thd_));
+  teak_transaction_set_commit_sync(transaction_, session_commit_sync(thd_));
   const XidBytes xid(*thd_->get_xid());
-  teak_status status = teak_prepare(transaction_, xid.slice());
+  teak_status status = teak_transaction_prepare(transaction_, xid.slice());
   if (status != TEAK_OK) return raise(thd_, status, "PREPARE");
   prepared_as_.clear();
   if (writes_.any()) prepared_as_ = xid.text();
@@ -151,7 +151,7 @@ void Session::commit_ordered(bool all) {
   if (!opt_bin_log) return;
   teak_transaction *transaction = release();
   if (transaction == nullptr) return;
-  if (teak_commit_ordered(transaction) == TEAK_OK) {
+  if (teak_transaction_commit_ordered(transaction) == TEAK_OK) {
     is_prepared_ = false;
     return;
   }
@@ -172,14 +172,14 @@ int Session::commit(bool all) {
     writes_.end();  // of what commit_ordered() has committed
     return 0;
   }
-  teak_transaction_set_waits_for_disk(transaction, session_commit_sync(thd_));
-  teak_status status = teak_commit(transaction);
+  teak_transaction_set_commit_sync(transaction, session_commit_sync(thd_));
+  teak_status status = teak_transaction_commit(transaction);
   int error = 0;
   if (status != TEAK_OK) {
     error = raise(thd_, status, "COMMIT");
     // What was prepared is decided: it stays so until it can be logged, at the latest by recovery.
     if (was_prepared) writes_.leave_to(prepared_as_);
-    was_prepared ? teak_detach(transaction) : teak_rollback(transaction);
+    was_prepared ? teak_transaction_detach(transaction) : teak_transaction_rollback(transaction);
   }
   writes_.end();
   return error;
@@ -193,7 +193,7 @@ int Session::rollback(bool all) {
   if (!ends_transaction(all)) {
     // Without a mark the statement has written nothing.
     if (!had_mark) return 0;
-    teak_status status = teak_rollback_to_savepoint(transaction_, statement_mark_);
+    teak_status status = teak_transaction_rollback_to_savepoint(transaction_, statement_mark_);
     return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK of a statement");
   }
   detach_cursors();
@@ -201,7 +201,7 @@ int Session::rollback(bool all) {
   is_prepared_ = false;
   // When its end cannot be logged, it stays prepared, and anybody may end it.
   if (was_prepared) writes_.leave_to(prepared_as_);
-  teak_status status = teak_rollback(release());
+  teak_status status = teak_transaction_rollback(release());
   if (was_prepared && status == TEAK_OK) query_cache_use::ended_by_xid(prepared_as_);
   writes_.end();
   return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK");
@@ -219,7 +219,7 @@ void Session::note_failed_wait() {
 
 int Session::set_savepoint(uint64_t *mark) {
   if (transaction_ == nullptr) return HA_ERR_NO_SAVEPOINT;
-  teak_status status = teak_savepoint(transaction_, mark);
+  teak_status status = teak_transaction_savepoint(transaction_, mark);
   return status == TEAK_OK ? 0 : raise(thd_, status, "SAVEPOINT");
 }
 
@@ -227,21 +227,21 @@ int Session::rollback_to_savepoint(uint64_t mark) {
   if (transaction_ == nullptr) return HA_ERR_NO_SAVEPOINT;
   // Within a function or trigger the statement that called it began before the savepoint.
   if (!thd_->in_sub_stmt) has_statement_mark_ = false;
-  teak_status status = teak_rollback_to_savepoint(transaction_, mark);
+  teak_status status = teak_transaction_rollback_to_savepoint(transaction_, mark);
   return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK TO SAVEPOINT");
 }
 
 void Session::interrupt() {
   std::lock_guard<std::mutex> guard(kill_mutex_);
-  if (transaction_ != nullptr) teak_interrupt(transaction_);
-  if (errand_ != nullptr) teak_interrupt(errand_);
+  if (transaction_ != nullptr) teak_transaction_interrupt(transaction_);
+  if (errand_ != nullptr) teak_transaction_interrupt(errand_);
 }
 
 Session::Errand::Errand(Session *session, teak_transaction *transaction) : session_(session) {
   std::lock_guard<std::mutex> guard(session_->kill_mutex_);
   session_->errand_ = transaction;
   // A KILL that came before found nothing to end.
-  if (thd_kill_level(session_->thd_) != THD_IS_NOT_KILLED) teak_interrupt(transaction);
+  if (thd_kill_level(session_->thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction);
 }
 
 Session::Errand::~Errand() {

@@ -37,7 +37,7 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, 
     share->table_ = nullptr;
     return convert(thd, status, name, cause);
   }
-  status = teak_table_id(engine, NameInEngine(name), &share->id_);
+  status = teak_table_get_id(engine, NameInEngine(name), &share->id_);
   if (status != TEAK_OK) return convert(thd, status, name, cause);
   int error = share->build_codecs(table, cause);
   if (error == 0) *result = share.release();
@@ -58,7 +58,7 @@ int Share::build_codecs(const TABLE *table, std::string *cause) {
   TableMetadata metadata;
   teak_slice bytes;
   std::string error;
-  teak_status status = teak_table_metadata(table_, &bytes);
+  teak_status status = teak_table_get_metadata(table_, &bytes);
   if (status != TEAK_OK) return refuse("the table's metadata cannot be read");
   if (!TableMetadata::decode(bytes, &metadata, &error)) return refuse(error);
   history_ = std::move(metadata.history);
@@ -104,7 +104,7 @@ int Share::build_codecs(const TABLE *table, std::string *cause) {
   build_null_images(table);
 
   size_t count = 0;
-  if (teak_table_index_count(table_, &count) != TEAK_OK || count != indexes())
+  if (teak_table_get_index_count(table_, &count) != TEAK_OK || count != indexes())
     return refuse("the table has other indexes in the engine than in its definition");
   return 0;
 }
@@ -165,7 +165,7 @@ teak_status Share::next_auto_increment(ulonglong *value) {
   std::lock_guard<std::mutex> guard(auto_increment_mutex_);
   if (auto_increment_next_ == 0) {
     uint64_t stored = 0;
-    teak_status status = teak_counter_get(table_, AUTO_INCREMENT_COUNTER, &stored);
+    teak_status status = teak_table_counter_get(table_, AUTO_INCREMENT_COUNTER, &stored);
     if (status != TEAK_OK) return status;
     auto_increment_next_ = stored == 0 ? 1 : stored;
   }
@@ -196,7 +196,7 @@ teak_status Share::reserve_auto_increment(ulonglong offset, ulonglong step, ulon
   if (*reserved == 0) return TEAK_OK;  // the server sees that the first is beyond the column
   next = *first + (*reserved - 1) * step + 1;
   // Kept before the rows are: after a crash no value that may have been used is given again.
-  status = teak_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
+  status = teak_table_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
   if (status == TEAK_OK) auto_increment_next_ = next;
   return status;
 }
@@ -223,14 +223,14 @@ teak_status Share::note_auto_increment(ulonglong value, bool is_holder, Counter 
     return TEAK_OK;
   }
   next = value == ULONGLONG_MAX ? value : value + 1;
-  status = teak_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
+  status = teak_table_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
   if (status == TEAK_OK) auto_increment_next_ = next;
   return status;
 }
 
 teak_status Share::set_auto_increment(ulonglong next) {
   std::lock_guard<std::mutex> guard(auto_increment_mutex_);
-  teak_status status = teak_counter_set(table_, AUTO_INCREMENT_COUNTER, next);
+  teak_status status = teak_table_counter_set(table_, AUTO_INCREMENT_COUNTER, next);
   if (status == TEAK_OK) auto_increment_next_ = next;
   return status;
 }
@@ -248,7 +248,7 @@ teak_status Share::next_row_id(uint64_t *id) {
   std::lock_guard<std::mutex> guard(row_id_mutex_);
   if (row_id_next_ == row_id_end_) {
     uint64_t first = 0;
-    teak_status status = teak_row_ids_reserve(table_, ROW_IDS_AT_ONCE, &first);
+    teak_status status = teak_table_reserve_row_ids(table_, ROW_IDS_AT_ONCE, &first);
     if (status != TEAK_OK) return status;
     row_id_next_ = first;
     row_id_end_ = first + ROW_IDS_AT_ONCE;

@@ -36,7 +36,7 @@ class Sampler {
   ~Sampler() {
     errand_.reset();
     if (cursor_ != nullptr) teak_cursor_close(cursor_);
-    if (transaction_ != nullptr) teak_rollback(transaction_);
+    if (transaction_ != nullptr) teak_transaction_rollback(transaction_);
   }
   teak_status open(THD *thd) {
     teak_status status = teak_transaction_begin(engine, TEAK_READ_UNCOMMITTED, &transaction_);
@@ -68,7 +68,7 @@ class Sampler {
     prefix.clear();
     if (!prefix.append(row.key.data, row.key.len)) return TEAK_OUT_OF_MEMORY;
     uint64_t entries = 0;
-    status = teak_records_in_range(table_, index_, forward ? UNBOUNDED : slice(prefix),
+    status = teak_index_estimate_entries(table_, index_, forward ? UNBOUNDED : slice(prefix),
                                    forward ? slice(prefix) : UNBOUNDED, &entries);
     *passed += entries;
     return status;

@@ -54,7 +54,7 @@ class Row {
   explicit Row(uint64_t id) { mi_int8store(id_, id); }  // ascending
   ~Row() {
     if (cursor_ != nullptr) teak_cursor_close(cursor_);
-    if (transaction_ != nullptr) teak_rollback(transaction_);
+    if (transaction_ != nullptr) teak_transaction_rollback(transaction_);
   }
   Row(const Row &) = delete;
   Row &operator=(const Row &) = delete;
@@ -73,23 +73,23 @@ class Row {
   teak_status write(const std::string &bytes) {
     const teak_slice value = {reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size()};
     if (found_) {
-      const teak_change change = {0, true, key(), key(), value};
-      return teak_update(transaction_, table_, &change, 1, nullptr);
+      const teak_row_change change = {0, true, key(), key(), value};
+      return teak_transaction_update(transaction_, table_, &change, 1, nullptr);
     }
-    const teak_entry entry = {0, true, key(), value};
-    return teak_insert(transaction_, table_, &entry, 1, nullptr);
+    const teak_row_entry entry = {0, true, key(), value};
+    return teak_transaction_insert(transaction_, table_, &entry, 1, nullptr);
   }
 
   teak_status remove() {
-    const teak_entry entry = {0, true, key(), {nullptr, 0}};
-    return found_ ? teak_delete(transaction_, table_, &entry, 1) : TEAK_OK;
+    const teak_row_entry entry = {0, true, key(), {nullptr, 0}};
+    return found_ ? teak_transaction_delete(transaction_, table_, &entry, 1) : TEAK_OK;
   }
 
   teak_status commit(bool durable) {
     teak_cursor_close(cursor_);
     cursor_ = nullptr;
-    teak_status status = teak_transaction_set_waits_for_disk(transaction_, durable);
-    if (status == TEAK_OK) status = teak_commit(transaction_);
+    teak_status status = teak_transaction_set_commit_sync(transaction_, durable);
+    if (status == TEAK_OK) status = teak_transaction_commit(transaction_);
     if (status == TEAK_OK) transaction_ = nullptr;
     return status;
   }
@@ -128,7 +128,7 @@ void save(uint64_t table_id, const std::string &bytes, bool durable) {
 
 void forget(const char *table_name) {
   uint64_t table_id = 0;
-  if (teak_table_id(engine, slice_of(table_name), &table_id) != TEAK_OK) return;
+  if (teak_table_get_id(engine, slice_of(table_name), &table_id) != TEAK_OK) return;
   Row row(table_id);
   teak_row found;
   teak_status status = row.find(TEAK_LOCK_EXCLUSIVE, false, &found);

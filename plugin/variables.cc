@@ -159,7 +159,7 @@ bool session_commit_sync(THD *thd) { return THDVAR(thd, commit_sync); }
 
 bool session_snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 
-void fill_options(teak_options *options) {
+void fill_options(teak_engine_options *options) {
   cache_size = cache_bytes(cache_size);
   options->cache_bytes = cache_size;
   options->log_bytes_max = log_size_max;
@@ -183,58 +183,58 @@ namespace {
 
 struct Counter {
   const char *name;
-  uint64_t teak_counters::*value;
+  uint64_t teak_engine_statistics::*value;
 };
 
 constexpr Counter counters[] = {
-    {"cache_bytes_limit", &teak_counters::cache_bytes_limit},
-    {"cache_bytes_used", &teak_counters::cache_bytes_used},
-    {"memtable_bytes", &teak_counters::memtable_bytes},
-    {"cache_hits", &teak_counters::cache_hits},
-    {"cache_misses", &teak_counters::cache_misses},
-    {"blocks_read", &teak_counters::blocks_read},
-    {"blocks_written", &teak_counters::blocks_written},
-    {"bytes_read", &teak_counters::bytes_read},
-    {"bytes_written", &teak_counters::bytes_written},
-    {"data_fsyncs", &teak_counters::data_syncs},
-    {"log_bytes_appended", &teak_counters::log_bytes_appended},
-    {"log_bytes_written", &teak_counters::log_bytes_written},
-    {"log_fsyncs", &teak_counters::log_syncs},
-    {"log_commits", &teak_counters::log_commits},
-    {"flushes", &teak_counters::flushes},
-    {"flush_bytes_in", &teak_counters::flush_bytes_in},
-    {"flush_bytes_out", &teak_counters::flush_bytes_out},
-    {"checkpoints", &teak_counters::checkpoints},
-    {"pending_flush_bytes", &teak_counters::pending_flush_bytes},
-    {"filter_checks", &teak_counters::filter_checks},
-    {"filter_negatives", &teak_counters::filter_negatives},
-    {"writer_stalls", &teak_counters::writer_stalls},
-    {"writer_stall_microseconds", &teak_counters::writer_stall_microseconds},
-    {"lock_waits", &teak_counters::lock_waits},
-    {"lock_timeouts", &teak_counters::lock_timeouts},
-    {"deadlocks", &teak_counters::deadlocks},
-    {"snapshot_conflicts", &teak_counters::snapshot_conflicts},
-    {"row_locks", &teak_counters::row_locks},
-    {"lock_memory_bytes", &teak_counters::lock_bytes},
-    {"lock_memory_bytes_limit", &teak_counters::lock_bytes_limit},
-    {"lock_escalations", &teak_counters::lock_escalations},
-    {"lock_refusals", &teak_counters::lock_refusals},
-    {"transactions_waiting", &teak_counters::transactions_waiting},
-    {"transactions_active", &teak_counters::transactions_active},
-    {"transactions_committed", &teak_counters::transactions_committed},
-    {"transactions_rolled_back", &teak_counters::transactions_rolled_back},
-    {"rows_inserted", &teak_counters::rows_inserted},
-    {"rows_updated", &teak_counters::rows_updated},
-    {"rows_deleted", &teak_counters::rows_deleted},
-    {"open_tables", &teak_counters::open_tables},
-    {"indexes", &teak_counters::indexes},
-    {"recovered_records", &teak_counters::recovered_records},
-    {"aborted_ids", &teak_counters::aborted_ids},
+    {"cache_bytes_limit", &teak_engine_statistics::cache_bytes_limit},
+    {"cache_bytes_used", &teak_engine_statistics::cache_bytes_used},
+    {"memtable_bytes", &teak_engine_statistics::memtable_bytes},
+    {"cache_hits", &teak_engine_statistics::cache_hits},
+    {"cache_misses", &teak_engine_statistics::cache_misses},
+    {"blocks_read", &teak_engine_statistics::blocks_read},
+    {"blocks_written", &teak_engine_statistics::blocks_written},
+    {"bytes_read", &teak_engine_statistics::bytes_read},
+    {"bytes_written", &teak_engine_statistics::bytes_written},
+    {"data_fsyncs", &teak_engine_statistics::data_syncs},
+    {"log_bytes_appended", &teak_engine_statistics::log_bytes_appended},
+    {"log_bytes_written", &teak_engine_statistics::log_bytes_written},
+    {"log_fsyncs", &teak_engine_statistics::log_syncs},
+    {"log_commits", &teak_engine_statistics::log_commits},
+    {"flushes", &teak_engine_statistics::flushes},
+    {"flush_bytes_in", &teak_engine_statistics::flush_bytes_in},
+    {"flush_bytes_out", &teak_engine_statistics::flush_bytes_out},
+    {"checkpoints", &teak_engine_statistics::checkpoints},
+    {"pending_flush_bytes", &teak_engine_statistics::pending_flush_bytes},
+    {"filter_checks", &teak_engine_statistics::filter_checks},
+    {"filter_negatives", &teak_engine_statistics::filter_negatives},
+    {"writer_stalls", &teak_engine_statistics::writer_stalls},
+    {"writer_stall_microseconds", &teak_engine_statistics::writer_stall_microseconds},
+    {"lock_waits", &teak_engine_statistics::lock_waits},
+    {"lock_timeouts", &teak_engine_statistics::lock_timeouts},
+    {"deadlocks", &teak_engine_statistics::deadlocks},
+    {"snapshot_conflicts", &teak_engine_statistics::snapshot_conflicts},
+    {"row_locks", &teak_engine_statistics::row_locks},
+    {"lock_memory_bytes", &teak_engine_statistics::lock_bytes},
+    {"lock_memory_bytes_limit", &teak_engine_statistics::lock_bytes_limit},
+    {"lock_escalations", &teak_engine_statistics::lock_escalations},
+    {"lock_refusals", &teak_engine_statistics::lock_refusals},
+    {"transactions_waiting", &teak_engine_statistics::transactions_waiting},
+    {"transactions_active", &teak_engine_statistics::transactions_active},
+    {"transactions_committed", &teak_engine_statistics::transactions_committed},
+    {"transactions_rolled_back", &teak_engine_statistics::transactions_rolled_back},
+    {"rows_inserted", &teak_engine_statistics::rows_inserted},
+    {"rows_updated", &teak_engine_statistics::rows_updated},
+    {"rows_deleted", &teak_engine_statistics::rows_deleted},
+    {"open_tables", &teak_engine_statistics::open_tables},
+    {"indexes", &teak_engine_statistics::indexes},
+    {"recovered_records", &teak_engine_statistics::recovered_records},
+    {"aborted_ids", &teak_engine_statistics::aborted_ids},
 };
 
 // The array that the server asks for, in the buffer that it gives: no statement sees another one's values.
 struct StatusBuffer {
-  teak_counters values;
+  teak_engine_statistics values;
   st_mysql_show_var variables[array_elements(counters) + 1];
 };
 static_assert(sizeof(StatusBuffer) <= SHOW_VAR_FUNC_BUFF_SIZE, "the server's buffer is too small for the counters");
@@ -242,7 +242,7 @@ static_assert(sizeof(StatusBuffer) <= SHOW_VAR_FUNC_BUFF_SIZE, "the server's buf
 int show_counters(THD *, st_mysql_show_var *variable, void *buffer, system_status_var *, enum_var_type) {
   auto *status = static_cast<StatusBuffer *>(buffer);
   bzero(status, sizeof(*status));
-  if (engine != nullptr && teak_engine_counters(engine, &status->values) != TEAK_OK)
+  if (engine != nullptr && teak_engine_get_statistics(engine, &status->values) != TEAK_OK)
     bzero(&status->values, sizeof(status->values));
   for (size_t i = 0; i < array_elements(counters); i++)
     status->variables[i] = {counters[i].name, &(status->values.*counters[i].value), SHOW_ULONGLONG};

@@ -33,7 +33,7 @@ bool session_commit_sync(THD *thd);
 void set_session_last_lock_timeout(THD *thd, char *text);
 
 /* What the server was started with, completed with defaults that depend on the machine. Strings are the caller's. */
-void fill_options(teak_options *options);
+void fill_options(teak_engine_options *options);
 
 }  // namespace teak
 

@@ -93,8 +93,8 @@ int recover_prepared(handlerton *, XID *list, uint length) {
   return static_cast<int>(wanted.found);
 }
 
-int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_commit_prepared); }
-int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_rollback_prepared); }
+int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_commit); }
+int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_rollback); }
 
 /* The binary log wants to forget its older files: what they hold must be durable here without them. */
 void commit_checkpoint_request(void *cookie) {

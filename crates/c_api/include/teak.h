@@ -33,7 +33,7 @@ typedef enum teak_status {
   TEAK_DEADLOCK = 4,
   // The row changed after the snapshot was taken, and was not locked.
   TEAK_CONFLICT = 5,
-  // teak_interrupt, or the caller's own interrupt callback, ended the call.
+  // teak_transaction_interrupt, or the caller's own interrupt callback, ended the call.
   TEAK_INTERRUPTED = 6,
   // The disk or quota is full.
   TEAK_NO_SPACE = 7,
@@ -55,14 +55,14 @@ typedef enum teak_status {
   TEAK_UNSUPPORTED_FORMAT = 15,
   // Memory could not be had.
   TEAK_OUT_OF_MEMORY = 16,
-  // Row locks have reached their share of the memory.
-  TEAK_TOO_MANY_LOCKS = 20,
   // A bug, or a call on a handle that has ended.
   TEAK_INTERNAL = 17,
   // Another process, or another engine of this one, has the data directory open.
   TEAK_IN_USE = 18,
   // The table or index came to be after the transaction's snapshot was taken.
   TEAK_TABLE_CHANGED = 19,
+  // Row locks have reached their share of the memory.
+  TEAK_TOO_MANY_LOCKS = 20,
   // The table has no index of this number, or has it no more.
   TEAK_NO_SUCH_INDEX = 21,
 } teak_status;
@@ -70,17 +70,17 @@ typedef enum teak_status {
 // What a lock covers.
 typedef enum teak_lock_kind {
   // One row.
-  TEAK_KIND_ROW = 0,
+  TEAK_LOCK_KIND_ROW = 0,
   // All rows between two keys, in place of many single ones.
-  TEAK_KIND_ROWS = 1,
+  TEAK_LOCK_KIND_ROW_RANGE = 1,
   // Insertions between two keys.
-  TEAK_KIND_INSERTION = 2,
+  TEAK_LOCK_KIND_GAP = 2,
   // All writes between two keys.
-  TEAK_KIND_WRITES = 4,
+  TEAK_LOCK_KIND_WRITE_RANGE = 3,
   // What a transaction has written: its undecided versions are its locks.
-  TEAK_KIND_WRITTEN = 3,
+  TEAK_LOCK_KIND_WRITTEN = 4,
   // Of waits alone: somebody who waits to write where a range is to be locked.
-  TEAK_KIND_RANGE = 5,
+  TEAK_LOCK_KIND_RANGE_REQUEST = 5,
 } teak_lock_kind;
 
 // How a cursor reads.
@@ -129,7 +129,7 @@ typedef struct teak_engine teak_engine;
 // An open table. Its calls may come from any thread.
 typedef struct teak_table teak_table;
 
-// A running transaction. Belongs to one thread at a time, but for teak_interrupt.
+// A running transaction. Belongs to one thread at a time, but for teak_transaction_interrupt.
 typedef struct teak_transaction teak_transaction;
 
 // Bytes borrowed for the duration of a call, or until the next call on the handle that returned them.
@@ -141,7 +141,7 @@ typedef struct teak_slice {
 } teak_slice;
 
 // How an engine is opened.
-typedef struct teak_options {
+typedef struct teak_engine_options {
   // The data directory: catalogue and log live here.
   struct teak_slice directory;
   // The whole memory budget, at least 1 MiB.
@@ -172,7 +172,7 @@ typedef struct teak_options {
   // Called when a transaction begins to wait for another, with their owners (see teak_transaction_set_owner), in the waiter's
   // thread; may be NULL. The holder does not end before the call returns: it must neither wait for that nor call the engine.
   void (*wait_begins)(void *waiter, void *holder);
-} teak_options;
+} teak_engine_options;
 
 // Pages that the calling thread has looked at since it began.
 typedef struct teak_page_counts {
@@ -183,7 +183,7 @@ typedef struct teak_page_counts {
 } teak_page_counts;
 
 // Counts since the engine was opened, and sizes at this moment.
-typedef struct teak_counters {
+typedef struct teak_engine_statistics {
   // The memory budget.
   uint64_t cache_bytes_limit;
   // Of which in use.
@@ -270,7 +270,7 @@ typedef struct teak_counters {
   uint64_t recovered_records;
   // Rolled-back writes still listed.
   uint64_t aborted_ids;
-} teak_counters;
+} teak_engine_statistics;
 
 // One index of a table to create.
 typedef struct teak_index_definition {
@@ -320,7 +320,7 @@ typedef struct teak_index_statistics {
 } teak_index_statistics;
 
 // One index's entry of a row.
-typedef struct teak_entry {
+typedef struct teak_row_entry {
   // Which index.
   uint32_t index;
   // A live entry of the same key is a duplicate.
@@ -329,7 +329,7 @@ typedef struct teak_entry {
   struct teak_slice key;
   // The value; not looked at when deleting.
   struct teak_slice value;
-} teak_entry;
+} teak_row_entry;
 
 // The entry that refused a write.
 typedef struct teak_duplicate {
@@ -342,7 +342,7 @@ typedef struct teak_duplicate {
 } teak_duplicate;
 
 // One index's part of a row update. Unchanged indexes are not passed. key equality old==new means only the value changes.
-typedef struct teak_change {
+typedef struct teak_row_change {
   // Which index.
   uint32_t index;
   // A live entry of the new key is a duplicate.
@@ -353,7 +353,7 @@ typedef struct teak_change {
   struct teak_slice new_key;
   // The new entry's value.
   struct teak_slice new_value;
-} teak_change;
+} teak_row_change;
 
 // A row; valid until the next call on the cursor.
 typedef struct teak_row {
@@ -375,7 +375,7 @@ typedef struct teak_wait_info {
   uint64_t blocker_thread;
   // What stops it.
   enum teak_lock_kind kind;
-  // How it wants the row; TEAK_LOCK_NONE but for TEAK_KIND_ROW.
+  // How it wants the row; TEAK_LOCK_NONE but for TEAK_LOCK_KIND_ROW.
   enum teak_lock_mode mode;
   // The table; NULL when it is gone or being opened.
   struct teak_slice table;
@@ -425,7 +425,7 @@ typedef struct teak_lock_info {
   enum teak_lock_kind kind;
   // How.
   enum teak_lock_mode mode;
-  // The table; NULL for TEAK_KIND_WRITTEN, and when it is gone or being opened.
+  // The table; NULL for TEAK_LOCK_KIND_WRITTEN, and when it is gone or being opened.
   struct teak_slice table;
   // The label of the index; NULL as the table.
   struct teak_slice index;
@@ -433,7 +433,7 @@ typedef struct teak_lock_info {
   struct teak_slice low;
   // The first key behind; NULL for a row, and at the end of the index.
   struct teak_slice high;
-  // Rows written, for TEAK_KIND_WRITTEN; else 0.
+  // Rows written, for TEAK_LOCK_KIND_WRITTEN; else 0.
   uint64_t rows;
 } teak_lock_info;
 
@@ -476,7 +476,7 @@ extern "C" {
 size_t teak_last_error(char *buffer, size_t capacity);
 
 // Opens the engine of a data directory, recovering what a crash left.
-enum teak_status teak_engine_open(const struct teak_options *options, struct teak_engine **engine);
+enum teak_status teak_engine_open(const struct teak_engine_options *options, struct teak_engine **engine);
 
 // Flushes, checkpoints and closes. All tables and transactions must be closed. Frees the handle even on error.
 enum teak_status teak_engine_close(struct teak_engine *engine);
@@ -502,15 +502,15 @@ enum teak_status teak_engine_flush_log(struct teak_engine *engine);
 enum teak_status teak_engine_checkpoint(struct teak_engine *engine);
 
 // What the calling thread has looked at: a statement's share is the difference between two calls.
-struct teak_page_counts teak_thread_page_counts(void);
+struct teak_page_counts teak_thread_get_page_counts(void);
 
 // Counts and sizes for SHOW STATUS.
-enum teak_status teak_engine_counters(struct teak_engine *engine, struct teak_counters *counters);
+enum teak_status teak_engine_get_statistics(struct teak_engine *engine, struct teak_engine_statistics *counters);
 
 // Human-readable report for SHOW ENGINE TEAK STATUS, through the callback (once).
-enum teak_status teak_engine_status_text(struct teak_engine *engine, void (*sink)(void *context,
-                                                                                  const char *text,
-                                                                                  size_t len), void *context);
+enum teak_status teak_engine_get_status_text(struct teak_engine *engine, void (*sink)(void *context,
+                                                                                      const char *text,
+                                                                                      size_t len), void *context);
 
 // Creates a table. Durable on return, like every change of tables.
 enum teak_status teak_table_create(struct teak_engine *engine, const struct teak_table_definition *definition);
@@ -534,43 +534,43 @@ enum teak_status teak_table_truncate(struct teak_engine *engine, struct teak_sli
 enum teak_status teak_table_exists(struct teak_engine *engine, struct teak_slice name, bool *exists);
 
 // The table's id, which no other table of this data directory ever has; TRUNCATE and RENAME keep it.
-enum teak_status teak_table_id(struct teak_engine *engine, struct teak_slice name, uint64_t *id);
+enum teak_status teak_table_get_id(struct teak_engine *engine, struct teak_slice name, uint64_t *id);
 
 // Hands the names and the metadata of all tables whose names begin so to the sink. No table is opened.
-enum teak_status teak_tables_metadata(struct teak_engine *engine,
-                                      struct teak_slice prefix,
-                                      void (*sink)(void *context, struct teak_slice name, struct teak_slice metadata),
-                                      void *context);
+enum teak_status teak_table_list_metadata(struct teak_engine *engine,
+                                          struct teak_slice prefix,
+                                          void (*sink)(void *context, struct teak_slice name, struct teak_slice metadata),
+                                          void *context);
 
 // The name of every table, one call of the callback for each, in no order. Names have no leading `./`.
-enum teak_status teak_table_names(struct teak_engine *engine,
-                                  void (*sink)(void *context, struct teak_slice name),
-                                  void *context);
+enum teak_status teak_table_list(struct teak_engine *engine,
+                                 void (*sink)(void *context, struct teak_slice name),
+                                 void *context);
 
 // The bytes given at creation or by the last alteration before the table was opened, valid while it is open.
-enum teak_status teak_table_metadata(struct teak_table *table, struct teak_slice *metadata);
+enum teak_status teak_table_get_metadata(struct teak_table *table, struct teak_slice *metadata);
 
 // How many indexes it has.
-enum teak_status teak_table_index_count(struct teak_table *table, size_t *count);
+enum teak_status teak_table_get_index_count(struct teak_table *table, size_t *count);
 
 // Says that one session alone uses the table, as a temporary one: snapshots that are older than the table may read it.
 // Holds while it is open and not truncated.
 enum teak_status teak_table_serve_older_snapshots(struct teak_table *table);
 
 // Bytes of an index's file that may be used again.
-enum teak_status teak_index_free_bytes(struct teak_table *table, uint32_t index, uint64_t *bytes);
+enum teak_status teak_index_get_free_bytes(struct teak_table *table, uint32_t index, uint64_t *bytes);
 
 // Sizes of one index, without reading its data.
-enum teak_status teak_index_statistics_get(struct teak_table *table,
+enum teak_status teak_index_get_statistics(struct teak_table *table,
                                            uint32_t index,
                                            struct teak_index_statistics *statistics);
 
 // Estimated entries with lower <= key < upper, exact when they are few; a slice with data NULL is unbounded.
-enum teak_status teak_records_in_range(struct teak_table *table,
-                                       uint32_t index,
-                                       struct teak_slice lower,
-                                       struct teak_slice upper,
-                                       uint64_t *entries);
+enum teak_status teak_index_estimate_entries(struct teak_table *table,
+                                             uint32_t index,
+                                             struct teak_slice lower,
+                                             struct teak_slice upper,
+                                             uint64_t *entries);
 
 // Walks every block of every index; TEAK_CORRUPT with the text in the sink when damaged. interrupt may be NULL.
 enum teak_status teak_table_verify(struct teak_table *table,
@@ -582,25 +582,27 @@ enum teak_status teak_table_verify(struct teak_table *table,
 enum teak_status teak_table_is_damaged(struct teak_table *table, bool *damaged);
 
 // Durable counters 0 to 7: 0 = AUTO_INCREMENT next value; never move back through advance.
-enum teak_status teak_counter_get(struct teak_table *table, uint32_t counter, uint64_t *value);
+enum teak_status teak_table_counter_get(struct teak_table *table, uint32_t counter, uint64_t *value);
 
 // Raises a counter to max(current, value). Durable with the next commit.
-enum teak_status teak_counter_advance(struct teak_table *table, uint32_t counter, uint64_t value);
+enum teak_status teak_table_counter_advance(struct teak_table *table, uint32_t counter, uint64_t value);
 
 // Sets a counter, up or down.
-enum teak_status teak_counter_set(struct teak_table *table, uint32_t counter, uint64_t value);
+enum teak_status teak_table_counter_set(struct teak_table *table, uint32_t counter, uint64_t value);
 
 // Locks a counter until it is unlocked as often, or the transaction ends. Waits as for a row. The other calls on counters do
 // not look for this lock: it is between those who take it.
-enum teak_status teak_counter_lock(struct teak_transaction *transaction,
-                                   struct teak_table *table,
-                                   uint32_t counter);
+enum teak_status teak_table_counter_lock(struct teak_transaction *transaction,
+                                         struct teak_table *table,
+                                         uint32_t counter);
 
 // Gives a counter up; nothing happens when the transaction does not hold it.
-enum teak_status teak_counter_unlock(struct teak_transaction *transaction, struct teak_table *table, uint32_t counter);
+enum teak_status teak_table_counter_unlock(struct teak_transaction *transaction,
+                                           struct teak_table *table,
+                                           uint32_t counter);
 
 // Reserves `count` hidden row ids; never given twice, also after a crash.
-enum teak_status teak_row_ids_reserve(struct teak_table *table, uint64_t count, uint64_t *first);
+enum teak_status teak_table_reserve_row_ids(struct teak_table *table, uint64_t count, uint64_t *first);
 
 // Starts a transaction.
 enum teak_status teak_transaction_begin(struct teak_engine *engine,
@@ -616,7 +618,7 @@ enum teak_status teak_transaction_set_owner(struct teak_transaction *transaction
 enum teak_status teak_transaction_set_lock_timeout(struct teak_transaction *transaction, uint32_t milliseconds);
 
 // Whether the commit waits until it is durable, where the engine's commits do; true at first.
-enum teak_status teak_transaction_set_waits_for_disk(struct teak_transaction *transaction, bool waits);
+enum teak_status teak_transaction_set_commit_sync(struct teak_transaction *transaction, bool waits);
 
 // Whether a locking read of a row that changed after the transaction's snapshot ends in TEAK_CONFLICT; by default it reads the
 // newest committed version.
@@ -624,39 +626,39 @@ enum teak_status teak_transaction_set_snapshot_isolation(struct teak_transaction
                                                          bool on);
 
 // Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does.
-enum teak_status teak_transaction_snapshot(struct teak_transaction *transaction);
+enum teak_status teak_transaction_take_snapshot(struct teak_transaction *transaction);
 
 // The newest commit that the transaction's snapshot shows; 0 while it has no snapshot.
-uint64_t teak_transaction_snapshot_commit(const struct teak_transaction *transaction);
+uint64_t teak_transaction_get_snapshot_commit(const struct teak_transaction *transaction);
 
 // The newest commit that is visible, as a number that each commit with writes raises; at least 1.
-uint64_t teak_engine_newest_commit(struct teak_engine *engine);
+uint64_t teak_engine_get_newest_commit(struct teak_engine *engine);
 
 // Transactions are numbered as they begin. `oldest`: the oldest that runs, prepared ones included; or else the next one.
 // `next`: all that began before the call are below it; one that is not sees what the caller had written before the call.
-enum teak_status teak_engine_running_transactions(struct teak_engine *engine,
-                                                  uint64_t *oldest,
-                                                  uint64_t *next);
+enum teak_status teak_engine_get_running_transactions(struct teak_engine *engine,
+                                                      uint64_t *oldest,
+                                                      uint64_t *next);
 
 // A statement starts: READ COMMITTED takes a new snapshot; clears a pending interrupt.
-enum teak_status teak_transaction_statement(struct teak_transaction *transaction);
+enum teak_status teak_transaction_begin_statement(struct teak_transaction *transaction);
 
 // A mark to return to: statements and savepoints alike.
-enum teak_status teak_savepoint(struct teak_transaction *transaction, uint64_t *mark);
+enum teak_status teak_transaction_savepoint(struct teak_transaction *transaction, uint64_t *mark);
 
 // Undoes every write since the mark, at once whatever their number.
-enum teak_status teak_rollback_to_savepoint(struct teak_transaction *transaction, uint64_t mark);
+enum teak_status teak_transaction_rollback_to_savepoint(struct teak_transaction *transaction, uint64_t mark);
 
 // Frees the handle on TEAK_OK. On an error nothing is committed, and the handle must be rolled back.
 // One exception: TEAK_POISONED/TEAK_IO from the log sync leaves the outcome to recovery; the handle is then freed by rollback too.
-enum teak_status teak_commit(struct teak_transaction *transaction);
+enum teak_status teak_transaction_commit(struct teak_transaction *transaction);
 
 // Undoes everything, at once whatever it wrote. Always frees the handle. Fails only for a prepared transaction, which then
 // stays prepared.
-enum teak_status teak_rollback(struct teak_transaction *transaction);
+enum teak_status teak_transaction_rollback(struct teak_transaction *transaction);
 
 // From any thread while the transaction lives: pending waits and loops end with TEAK_INTERRUPTED.
-void teak_interrupt(struct teak_transaction *transaction);
+void teak_transaction_interrupt(struct teak_transaction *transaction);
 
 // Whether any write of the transaction counts (was not rolled back).
 bool teak_transaction_has_writes(const struct teak_transaction *transaction);
@@ -671,15 +673,15 @@ bool teak_transaction_is_past_snapshot(const struct teak_transaction *transactio
 // Promises that the transaction survives a crash until it is committed or rolled back, by its handle or by its name `xid`
 // (at most 1024 bytes). It takes no further writes. A transaction without writes promises nothing and is not listed.
 // On an error the handle must be rolled back.
-enum teak_status teak_prepare(struct teak_transaction *transaction,
-                              struct teak_slice xid);
+enum teak_status teak_transaction_prepare(struct teak_transaction *transaction,
+                                          struct teak_slice xid);
 
 // Commits a prepared transaction without waiting for the disk: after a crash the coordinator knows its outcome.
 // Transactions become visible in the order of these calls. Frees the handle on TEAK_OK; on an error it stays prepared.
-enum teak_status teak_commit_ordered(struct teak_transaction *transaction);
+enum teak_status teak_transaction_commit_ordered(struct teak_transaction *transaction);
 
 // Frees the handle and leaves a prepared transaction to whoever knows its name; one that was not prepared is rolled back.
-enum teak_status teak_detach(struct teak_transaction *transaction);
+enum teak_status teak_transaction_detach(struct teak_transaction *transaction);
 
 // Calls `sink` with the name of each prepared transaction that no handle owns: those found when the engine was opened, and
 // those detached since.
@@ -690,39 +692,39 @@ enum teak_status teak_prepared_list(struct teak_engine *engine,
 // Commits a prepared transaction by its name. TEAK_NOT_FOUND when there is none of it. One that a handle owns is waited for,
 // up to `patience_ms` milliseconds; TEAK_LOCK_TIMEOUT when the handle was not given up by then. After an error it stays
 // prepared.
-enum teak_status teak_commit_prepared(struct teak_engine *engine,
+enum teak_status teak_prepared_commit(struct teak_engine *engine,
                                       struct teak_slice xid,
                                       uint32_t patience_ms);
 
-// Rolls a prepared transaction back by its name; otherwise as teak_commit_prepared.
-enum teak_status teak_rollback_prepared(struct teak_engine *engine, struct teak_slice xid, uint32_t patience_ms);
+// Rolls a prepared transaction back by its name; otherwise as teak_prepared_commit.
+enum teak_status teak_prepared_rollback(struct teak_engine *engine, struct teak_slice xid, uint32_t patience_ms);
 
 // One row. All or nothing: a duplicate leaves nothing of it. `duplicate` is written on TEAK_DUPLICATE_KEY; may be NULL.
-enum teak_status teak_insert(struct teak_transaction *transaction,
-                             struct teak_table *table,
-                             const struct teak_entry *entries,
-                             size_t count,
-                             struct teak_duplicate *duplicate);
+enum teak_status teak_transaction_insert(struct teak_transaction *transaction,
+                                         struct teak_table *table,
+                                         const struct teak_row_entry *entries,
+                                         size_t count,
+                                         struct teak_duplicate *duplicate);
 
 // One row, given the entries that change. TEAK_NOT_FOUND when the row is gone.
-enum teak_status teak_update(struct teak_transaction *transaction,
-                             struct teak_table *table,
-                             const struct teak_change *changes,
-                             size_t count,
-                             struct teak_duplicate *duplicate);
+enum teak_status teak_transaction_update(struct teak_transaction *transaction,
+                                         struct teak_table *table,
+                                         const struct teak_row_change *changes,
+                                         size_t count,
+                                         struct teak_duplicate *duplicate);
 
 // One row, given all its entries. TEAK_NOT_FOUND when the row is gone.
-enum teak_status teak_delete(struct teak_transaction *transaction,
-                             struct teak_table *table,
-                             const struct teak_entry *entries,
-                             size_t count);
+enum teak_status teak_transaction_delete(struct teak_transaction *transaction,
+                                         struct teak_table *table,
+                                         const struct teak_row_entry *entries,
+                                         size_t count);
 
 // Locks a key of a unique index that has no live entry, until the transaction ends: nobody else inserts it.
 // TEAK_DUPLICATE_KEY when it has one; nothing is locked then.
-enum teak_status teak_lock_absent(struct teak_transaction *transaction,
-                                  struct teak_table *table,
-                                  uint32_t index,
-                                  struct teak_slice key);
+enum teak_status teak_transaction_lock_absent(struct teak_transaction *transaction,
+                                              struct teak_table *table,
+                                              uint32_t index,
+                                              struct teak_slice key);
 
 // The transaction and table outlive the cursor. On a secondary index a locking cursor waits for uncommitted
 // entries and returns the newest committed ones, without locking them: the row itself is locked by teak_cursor_get on index 0.
@@ -749,11 +751,11 @@ bool teak_cursor_is_unlocked(const struct teak_cursor *cursor);
 
 // Lets a locking cursor mark what it looked at under any isolation, so that nobody inserts there until the transaction ends.
 // Without this it does from REPEATABLE READ on. To be called before the first read.
-enum teak_status teak_cursor_mark_ranges(struct teak_cursor *cursor);
+enum teak_status teak_cursor_lock_ranges(struct teak_cursor *cursor);
 
 // Whether nobody may change what a locking cursor looked at until its transaction ends, also what it unlocked; false at
 // first, and always below repeatable read. To be set before the first row is read.
-enum teak_status teak_cursor_set_keeps_rows(struct teak_cursor *cursor, bool keeps);
+enum teak_status teak_cursor_set_retain_locks(struct teak_cursor *cursor, bool keeps);
 
 // lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
 // middle of a scan the next step goes to the nearest key within the bounds.
@@ -793,17 +795,17 @@ enum teak_status teak_transaction_set_weight(struct teak_transaction *transactio
 
 // Calls `sink` for each transaction that stood in the way when the last call of this one ended in TEAK_LOCK_TIMEOUT or
 // TEAK_DEADLOCK, and once with none if all have ended. TEAK_NOT_FOUND when that was told already, or there was none.
-enum teak_status teak_transaction_failed_wait(struct teak_engine *engine,
-                                              struct teak_transaction *transaction,
-                                              void (*sink)(void *context, const struct teak_wait_info *wait),
-                                              void *context);
+enum teak_status teak_transaction_take_failed_wait(struct teak_engine *engine,
+                                                   struct teak_transaction *transaction,
+                                                   void (*sink)(void *context, const struct teak_wait_info *wait),
+                                                   void *context);
 
 // Calls `sink` for each running transaction, prepared ones included, by number.
 enum teak_status teak_transaction_list(struct teak_engine *engine,
                                        void (*sink)(void *context, const struct teak_transaction_info *transaction),
                                        void *context);
 
-// Calls `sink` for each lock, and for each transaction that has written with TEAK_KIND_WRITTEN. Locks come and go
+// Calls `sink` for each lock, and for each transaction that has written with TEAK_LOCK_KIND_WRITTEN. Locks come and go
 // meanwhile: the list is of several moments.
 enum teak_status teak_lock_list(struct teak_engine *engine,
                                 void (*sink)(void *context, const struct teak_lock_info *lock),
@@ -815,7 +817,7 @@ enum teak_status teak_lock_wait_list(struct teak_engine *engine,
                                      void *context);
 
 // Begins to alter a table: makes the files of the indexes to add. No transaction that wrote the table may be open. Whoever
-// writes its rows from now on must write the entries of the added indexes too, see teak_alteration_index. `interrupt` may
+// writes its rows from now on must write the entries of the added indexes too, see teak_alteration_get_index. `interrupt` may
 // be NULL; it is asked now and then by what takes long, on the calling thread, and ends it when it returns true.
 enum teak_status teak_alteration_begin(struct teak_engine *engine,
                                        struct teak_table *table,
@@ -826,13 +828,13 @@ enum teak_status teak_alteration_begin(struct teak_engine *engine,
                                        struct teak_alteration **alteration);
 
 // The number by which writers of rows reach an added index until the alteration ends.
-enum teak_status teak_alteration_index(struct teak_alteration *alteration, uint32_t added, uint32_t *index);
+enum teak_status teak_alteration_get_index(struct teak_alteration *alteration, uint32_t added, uint32_t *index);
 
 // Adds the entry of a row, in any order of rows unless the index was promised another. The rows are those of one snapshot, taken after teak_alteration_begin.
-enum teak_status teak_alteration_add(struct teak_alteration *alteration,
-                                     uint32_t added,
-                                     struct teak_slice key,
-                                     struct teak_slice value);
+enum teak_status teak_alteration_add_entry(struct teak_alteration *alteration,
+                                           uint32_t added,
+                                           struct teak_slice key,
+                                           struct teak_slice value);
 
 // Sorts and writes what was added. `progress` may be NULL; it hears now and then how many entries of how many are written.
 // On TEAK_DUPLICATE_KEY `duplicate` names the key that a unique index has twice, and the number of the added index; it is
@@ -845,9 +847,9 @@ enum teak_status teak_alteration_build(struct teak_alteration *alteration,
 // Commits alterations of several tables of one engine together. Nobody may write the tables meanwhile. Durable on return.
 // The alterations have ended then, whatever is returned, and must be freed. On an error the tables are as before, but for
 // TEAK_POISONED and TEAK_IO of the log, which leave the outcome to recovery.
-enum teak_status teak_alterations_commit(struct teak_alteration *const *alterations,
-                                         const struct teak_alteration_plan *plans,
-                                         size_t count);
+enum teak_status teak_alteration_commit(struct teak_alteration *const *alterations,
+                                        const struct teak_alteration_plan *plans,
+                                        size_t count);
 
 // Frees an alteration; NULL is allowed. One that was not committed is undone.
 void teak_alteration_end(struct teak_alteration *alteration);

@@ -48,7 +48,7 @@ pub struct teak_alteration_plan {
 }
 
 /// Begins to alter a table: makes the files of the indexes to add. No transaction that wrote the table may be open. Whoever
-/// writes its rows from now on must write the entries of the added indexes too, see teak_alteration_index. `interrupt` may
+/// writes its rows from now on must write the entries of the added indexes too, see teak_alteration_get_index. `interrupt` may
 /// be NULL; it is asked now and then by what takes long, on the calling thread, and ends it when it returns true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_begin(
@@ -107,7 +107,7 @@ fn ended() -> Failure {
 
 /// The number by which writers of rows reach an added index until the alteration ends.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_alteration_index(
+pub unsafe extern "C" fn teak_alteration_get_index(
     alteration: *mut teak_alteration,
     added: u32,
     index: *mut u32,
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn teak_alteration_index(
 
 /// Adds the entry of a row, in any order of rows unless the index was promised another. The rows are those of one snapshot, taken after teak_alteration_begin.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_alteration_add(
+pub unsafe extern "C" fn teak_alteration_add_entry(
     alteration: *mut teak_alteration,
     added: u32,
     key: teak_slice,
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn teak_alteration_build(
 /// The alterations have ended then, whatever is returned, and must be freed. On an error the tables are as before, but for
 /// TEAK_POISONED and TEAK_IO of the log, which leave the outcome to recovery.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_alterations_commit(
+pub unsafe extern "C" fn teak_alteration_commit(
     alterations: *const *mut teak_alteration,
     plans: *const teak_alteration_plan,
     count: usize,

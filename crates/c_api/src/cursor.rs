@@ -158,7 +158,7 @@ pub unsafe extern "C" fn teak_cursor_is_unlocked(cursor: *const teak_cursor) -> 
 /// Lets a locking cursor mark what it looked at under any isolation, so that nobody inserts there until the transaction ends.
 /// Without this it does from REPEATABLE READ on. To be called before the first read.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_cursor_mark_ranges(cursor: *mut teak_cursor) -> teak_status {
+pub unsafe extern "C" fn teak_cursor_lock_ranges(cursor: *mut teak_cursor) -> teak_status {
     call(|| {
         // SAFETY: pointers as promised in `arguments`.
         unsafe { exclusive(cursor, "cursor") }?.cursor.mark_ranges();
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn teak_cursor_mark_ranges(cursor: *mut teak_cursor) -> te
 /// Whether nobody may change what a locking cursor looked at until its transaction ends, also what it unlocked; false at
 /// first, and always below repeatable read. To be set before the first row is read.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_cursor_set_keeps_rows(
+pub unsafe extern "C" fn teak_cursor_set_retain_locks(
     cursor: *mut teak_cursor,
     keeps: bool,
 ) -> teak_status {

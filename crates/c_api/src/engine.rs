@@ -16,7 +16,7 @@ pub struct teak_engine {
 
 /// How an engine is opened.
 #[repr(C)]
-pub struct teak_options {
+pub struct teak_engine_options {
     /// The data directory: catalogue and log live here.
     pub directory: teak_slice,
     /// The whole memory budget, at least 1 MiB.
@@ -73,7 +73,7 @@ fn log_sync_period(milliseconds: u32) -> Duration {
     }
 }
 
-unsafe fn options_of(options: &teak_options) -> Result<EngineOptions, Failure> {
+unsafe fn options_of(options: &teak_engine_options) -> Result<EngineOptions, Failure> {
     // SAFETY: the struct's slices are the caller's promise.
     let directory = unsafe { options.directory.text("the directory") }?;
     if directory.is_empty() {
@@ -121,7 +121,7 @@ unsafe fn options_of(options: &teak_options) -> Result<EngineOptions, Failure> {
 /// Opens the engine of a data directory, recovering what a crash left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_open(
-    options: *const teak_options,
+    options: *const teak_engine_options,
     engine: *mut *mut teak_engine,
 ) -> teak_status {
     call(|| {
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn teak_engine_checkpoint(engine: *mut teak_engine) -> tea
 /// Counts since the engine was opened, and sizes at this moment.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct teak_counters {
+pub struct teak_engine_statistics {
     /// The memory budget.
     pub cache_bytes_limit: u64,
     /// Of which in use.
@@ -340,7 +340,7 @@ pub struct teak_page_counts {
 
 /// What the calling thread has looked at: a statement's share is the difference between two calls.
 #[unsafe(no_mangle)]
-pub extern "C" fn teak_thread_page_counts() -> teak_page_counts {
+pub extern "C" fn teak_thread_get_page_counts() -> teak_page_counts {
     let counts = PageCounts::of_thread();
     teak_page_counts {
         accessed: counts.accessed,
@@ -350,15 +350,15 @@ pub extern "C" fn teak_thread_page_counts() -> teak_page_counts {
 
 /// Counts and sizes for SHOW STATUS.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_engine_counters(
+pub unsafe extern "C" fn teak_engine_get_statistics(
     engine: *mut teak_engine,
-    counters: *mut teak_counters,
+    counters: *mut teak_engine_statistics,
 ) -> teak_status {
     call(|| {
         // SAFETY: a handle.
         let found = unsafe { reference(engine, "engine") }?.engine.statistics();
         let counters = out(counters, "counters")?;
-        let translated = teak_counters {
+        let translated = teak_engine_statistics {
             cache_bytes_limit: found.cache_bytes_limit,
             cache_bytes_used: found.cache_bytes_used,
             memtable_bytes: found.memtable_bytes,
@@ -411,7 +411,7 @@ pub unsafe extern "C" fn teak_engine_counters(
 
 /// Human-readable report for SHOW ENGINE TEAK STATUS, through the callback (once).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_engine_status_text(
+pub unsafe extern "C" fn teak_engine_get_status_text(
     engine: *mut teak_engine,
     sink: Option<unsafe extern "C" fn(context: *mut c_void, text: *const c_char, len: usize)>,
     context: *mut c_void,

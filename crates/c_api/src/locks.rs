@@ -18,17 +18,17 @@ use std::time::{Duration, UNIX_EPOCH};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_lock_kind {
     /// One row.
-    TEAK_KIND_ROW = 0,
+    TEAK_LOCK_KIND_ROW = 0,
     /// All rows between two keys, in place of many single ones.
-    TEAK_KIND_ROWS = 1,
+    TEAK_LOCK_KIND_ROW_RANGE = 1,
     /// Insertions between two keys.
-    TEAK_KIND_INSERTION = 2,
+    TEAK_LOCK_KIND_GAP = 2,
     /// All writes between two keys.
-    TEAK_KIND_WRITES = 4,
+    TEAK_LOCK_KIND_WRITE_RANGE = 3,
     /// What a transaction has written: its undecided versions are its locks.
-    TEAK_KIND_WRITTEN = 3,
+    TEAK_LOCK_KIND_WRITTEN = 4,
     /// Of waits alone: somebody who waits to write where a range is to be locked.
-    TEAK_KIND_RANGE = 5,
+    TEAK_LOCK_KIND_RANGE_REQUEST = 5,
 }
 
 use teak_lock_kind::*;
@@ -73,7 +73,7 @@ pub struct teak_lock_info {
     pub kind: teak_lock_kind,
     /// How.
     pub mode: teak_lock_mode,
-    /// The table; NULL for TEAK_KIND_WRITTEN, and when it is gone or being opened.
+    /// The table; NULL for TEAK_LOCK_KIND_WRITTEN, and when it is gone or being opened.
     pub table: teak_slice,
     /// The label of the index; NULL as the table.
     pub index: teak_slice,
@@ -81,7 +81,7 @@ pub struct teak_lock_info {
     pub low: teak_slice,
     /// The first key behind; NULL for a row, and at the end of the index.
     pub high: teak_slice,
-    /// Rows written, for TEAK_KIND_WRITTEN; else 0.
+    /// Rows written, for TEAK_LOCK_KIND_WRITTEN; else 0.
     pub rows: u64,
 }
 
@@ -98,7 +98,7 @@ pub struct teak_wait_info {
     pub blocker_thread: u64,
     /// What stops it.
     pub kind: teak_lock_kind,
-    /// How it wants the row; TEAK_LOCK_NONE but for TEAK_KIND_ROW.
+    /// How it wants the row; TEAK_LOCK_NONE but for TEAK_LOCK_KIND_ROW.
     pub mode: teak_lock_mode,
     /// The table; NULL when it is gone or being opened.
     pub table: teak_slice,
@@ -150,10 +150,10 @@ fn wait_info(
 ) -> teak_wait_info {
     let (table, index) = names_of(names, wanted.file);
     let (kind, mode) = match wanted.kind {
-        WaitKind::Lock(mode) => (TEAK_KIND_ROW, mode_of(mode)),
-        WaitKind::Write => (TEAK_KIND_WRITTEN, TEAK_LOCK_NONE),
-        WaitKind::Insertion => (TEAK_KIND_INSERTION, TEAK_LOCK_NONE),
-        WaitKind::Range => (TEAK_KIND_RANGE, TEAK_LOCK_NONE),
+        WaitKind::Lock(mode) => (TEAK_LOCK_KIND_ROW, mode_of(mode)),
+        WaitKind::Write => (TEAK_LOCK_KIND_WRITTEN, TEAK_LOCK_NONE),
+        WaitKind::Insertion => (TEAK_LOCK_KIND_GAP, TEAK_LOCK_NONE),
+        WaitKind::Range => (TEAK_LOCK_KIND_RANGE_REQUEST, TEAK_LOCK_NONE),
     };
     teak_wait_info {
         requester: requester.transaction.0,
@@ -209,7 +209,7 @@ fn list_locks(engine: &Engine, give: &mut dyn FnMut(&teak_lock_info)) {
             give(&teak_lock_info {
                 transaction: transaction.id().0,
                 thread: transaction.thread(),
-                kind: TEAK_KIND_WRITTEN,
+                kind: TEAK_LOCK_KIND_WRITTEN,
                 mode: TEAK_LOCK_EXCLUSIVE,
                 table: NO_BYTES,
                 index: NO_BYTES,
@@ -222,14 +222,16 @@ fn list_locks(engine: &Engine, give: &mut dyn FnMut(&teak_lock_info)) {
     engine.for_each_lock(&mut |lock| {
         let (table, index) = names_of(&names, lock.file);
         let (kind, low, high) = match &lock.extent {
-            LockExtent::Row(key) => (TEAK_KIND_ROW, present(key.as_deref()), NO_BYTES),
-            LockExtent::Rows { low, high } => {
-                (TEAK_KIND_ROWS, teak_slice::of(low), teak_slice::of(high))
-            }
+            LockExtent::Row(key) => (TEAK_LOCK_KIND_ROW, present(key.as_deref()), NO_BYTES),
+            LockExtent::Rows { low, high } => (
+                TEAK_LOCK_KIND_ROW_RANGE,
+                teak_slice::of(low),
+                teak_slice::of(high),
+            ),
             LockExtent::Range { low, high, keeps } => (
                 match keeps {
-                    Keeps::Insertions => TEAK_KIND_INSERTION,
-                    Keeps::Writes => TEAK_KIND_WRITES,
+                    Keeps::Insertions => TEAK_LOCK_KIND_GAP,
+                    Keeps::Writes => TEAK_LOCK_KIND_WRITE_RANGE,
                 },
                 teak_slice::of(low),
                 present(high.as_deref()),
@@ -282,7 +284,7 @@ pub unsafe extern "C" fn teak_transaction_set_weight(
 /// Calls `sink` for each transaction that stood in the way when the last call of this one ended in TEAK_LOCK_TIMEOUT or
 /// TEAK_DEADLOCK, and once with none if all have ended. TEAK_NOT_FOUND when that was told already, or there was none.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_transaction_failed_wait(
+pub unsafe extern "C" fn teak_transaction_take_failed_wait(
     engine: *mut teak_engine,
     transaction: *mut teak_transaction,
     sink: Option<unsafe extern "C" fn(context: *mut c_void, wait: *const teak_wait_info)>,
@@ -340,7 +342,7 @@ pub unsafe extern "C" fn teak_transaction_list(
     })
 }
 
-/// Calls `sink` for each lock, and for each transaction that has written with TEAK_KIND_WRITTEN. Locks come and go
+/// Calls `sink` for each lock, and for each transaction that has written with TEAK_LOCK_KIND_WRITTEN. Locks come and go
 /// meanwhile: the list is of several moments.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_lock_list(

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// (at most 1024 bytes). It takes no further writes. A transaction without writes promises nothing and is not listed.
 /// On an error the handle must be rolled back.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_prepare(
+pub unsafe extern "C" fn teak_transaction_prepare(
     transaction: *mut teak_transaction,
     xid: teak_slice,
 ) -> teak_status {
@@ -28,7 +28,9 @@ pub unsafe extern "C" fn teak_prepare(
 /// Commits a prepared transaction without waiting for the disk: after a crash the coordinator knows its outcome.
 /// Transactions become visible in the order of these calls. Frees the handle on TEAK_OK; on an error it stays prepared.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_commit_ordered(transaction: *mut teak_transaction) -> teak_status {
+pub unsafe extern "C" fn teak_transaction_commit_ordered(
+    transaction: *mut teak_transaction,
+) -> teak_status {
     call(|| {
         // SAFETY: a handle, used by its owner.
         unsafe { reference(transaction, "transaction")?.owned() }.commit_ordered()?;
@@ -40,7 +42,9 @@ pub unsafe extern "C" fn teak_commit_ordered(transaction: *mut teak_transaction)
 
 /// Frees the handle and leaves a prepared transaction to whoever knows its name; one that was not prepared is rolled back.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_detach(transaction: *mut teak_transaction) -> teak_status {
+pub unsafe extern "C" fn teak_transaction_detach(
+    transaction: *mut teak_transaction,
+) -> teak_status {
     call(|| {
         // SAFETY: a handle, used by its owner.
         let owned = unsafe { reference(transaction, "transaction")?.owned() };
@@ -74,7 +78,7 @@ pub unsafe extern "C" fn teak_prepared_list(
 /// up to `patience_ms` milliseconds; TEAK_LOCK_TIMEOUT when the handle was not given up by then. After an error it stays
 /// prepared.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_commit_prepared(
+pub unsafe extern "C" fn teak_prepared_commit(
     engine: *mut teak_engine,
     xid: teak_slice,
     patience_ms: u32,
@@ -88,9 +92,9 @@ pub unsafe extern "C" fn teak_commit_prepared(
     })
 }
 
-/// Rolls a prepared transaction back by its name; otherwise as teak_commit_prepared.
+/// Rolls a prepared transaction back by its name; otherwise as teak_prepared_commit.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_rollback_prepared(
+pub unsafe extern "C" fn teak_prepared_rollback(
     engine: *mut teak_engine,
     xid: teak_slice,
     patience_ms: u32,

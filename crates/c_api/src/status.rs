@@ -24,7 +24,7 @@ pub enum teak_status {
     TEAK_DEADLOCK = 4,
     /// The row changed after the snapshot was taken, and was not locked.
     TEAK_CONFLICT = 5,
-    /// teak_interrupt, or the caller's own interrupt callback, ended the call.
+    /// teak_transaction_interrupt, or the caller's own interrupt callback, ended the call.
     TEAK_INTERRUPTED = 6,
     /// The disk or quota is full.
     TEAK_NO_SPACE = 7,
@@ -46,14 +46,14 @@ pub enum teak_status {
     TEAK_UNSUPPORTED_FORMAT = 15,
     /// Memory could not be had.
     TEAK_OUT_OF_MEMORY = 16,
-    /// Row locks have reached their share of the memory.
-    TEAK_TOO_MANY_LOCKS = 20,
     /// A bug, or a call on a handle that has ended.
     TEAK_INTERNAL = 17,
     /// Another process, or another engine of this one, has the data directory open.
     TEAK_IN_USE = 18,
     /// The table or index came to be after the transaction's snapshot was taken.
     TEAK_TABLE_CHANGED = 19,
+    /// Row locks have reached their share of the memory.
+    TEAK_TOO_MANY_LOCKS = 20,
     /// The table has no index of this number, or has it no more.
     TEAK_NO_SUCH_INDEX = 21,
 }

@@ -187,7 +187,7 @@ pub unsafe extern "C" fn teak_table_exists(
 
 /// The table's id, which no other table of this data directory ever has; TRUNCATE and RENAME keep it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_table_id(
+pub unsafe extern "C" fn teak_table_get_id(
     engine: *mut teak_engine,
     name: teak_slice,
     id: *mut u64,
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn teak_table_id(
 
 /// Hands the names and the metadata of all tables whose names begin so to the sink. No table is opened.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_tables_metadata(
+pub unsafe extern "C" fn teak_table_list_metadata(
     engine: *mut teak_engine,
     prefix: teak_slice,
     sink: Option<
@@ -233,7 +233,7 @@ pub unsafe extern "C" fn teak_tables_metadata(
 
 /// The name of every table, one call of the callback for each, in no order. Names have no leading `./`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_table_names(
+pub unsafe extern "C" fn teak_table_list(
     engine: *mut teak_engine,
     sink: Option<unsafe extern "C" fn(context: *mut c_void, name: teak_slice)>,
     context: *mut c_void,
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn teak_table_names(
 
 /// The bytes given at creation or by the last alteration before the table was opened, valid while it is open.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_table_metadata(
+pub unsafe extern "C" fn teak_table_get_metadata(
     table: *mut teak_table,
     metadata: *mut teak_slice,
 ) -> teak_status {
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn teak_table_metadata(
 
 /// How many indexes it has.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_table_index_count(
+pub unsafe extern "C" fn teak_table_get_index_count(
     table: *mut teak_table,
     count: *mut usize,
 ) -> teak_status {
@@ -318,7 +318,7 @@ pub struct teak_index_statistics {
 
 /// Bytes of an index's file that may be used again.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_index_free_bytes(
+pub unsafe extern "C" fn teak_index_get_free_bytes(
     table: *mut teak_table,
     index: u32,
     bytes: *mut u64,
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn teak_index_free_bytes(
 
 /// Sizes of one index, without reading its data.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_index_statistics_get(
+pub unsafe extern "C" fn teak_index_get_statistics(
     table: *mut teak_table,
     index: u32,
     statistics: *mut teak_index_statistics,
@@ -364,7 +364,7 @@ pub unsafe extern "C" fn teak_index_statistics_get(
 
 /// Estimated entries with lower <= key < upper, exact when they are few; a slice with data NULL is unbounded.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_records_in_range(
+pub unsafe extern "C" fn teak_index_estimate_entries(
     table: *mut teak_table,
     index: u32,
     lower: teak_slice,
@@ -430,7 +430,7 @@ fn counter_number(counter: u32) -> Result<u8, Failure> {
 
 /// Durable counters 0 to 7: 0 = AUTO_INCREMENT next value; never move back through advance.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_counter_get(
+pub unsafe extern "C" fn teak_table_counter_get(
     table: *mut teak_table,
     counter: u32,
     value: *mut u64,
@@ -448,7 +448,7 @@ pub unsafe extern "C" fn teak_counter_get(
 
 /// Raises a counter to max(current, value). Durable with the next commit.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_counter_advance(
+pub unsafe extern "C" fn teak_table_counter_advance(
     table: *mut teak_table,
     counter: u32,
     value: u64,
@@ -465,7 +465,7 @@ pub unsafe extern "C" fn teak_counter_advance(
 
 /// Sets a counter, up or down.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_counter_set(
+pub unsafe extern "C" fn teak_table_counter_set(
     table: *mut teak_table,
     counter: u32,
     value: u64,
@@ -481,7 +481,7 @@ pub unsafe extern "C" fn teak_counter_set(
 /// Locks a counter until it is unlocked as often, or the transaction ends. Waits as for a row. The other calls on counters do
 /// not look for this lock: it is between those who take it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_counter_lock(
+pub unsafe extern "C" fn teak_table_counter_lock(
     transaction: *mut teak_transaction,
     table: *mut teak_table,
     counter: u32,
@@ -496,7 +496,7 @@ pub unsafe extern "C" fn teak_counter_lock(
 
 /// Gives a counter up; nothing happens when the transaction does not hold it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_counter_unlock(
+pub unsafe extern "C" fn teak_table_counter_unlock(
     transaction: *mut teak_transaction,
     table: *mut teak_table,
     counter: u32,
@@ -511,7 +511,7 @@ pub unsafe extern "C" fn teak_counter_unlock(
 
 /// Reserves `count` hidden row ids; never given twice, also after a crash.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_row_ids_reserve(
+pub unsafe extern "C" fn teak_table_reserve_row_ids(
     table: *mut teak_table,
     count: u64,
     first: *mut u64,

@@ -32,7 +32,7 @@ pub enum teak_isolation {
 /// The number of a `teak_isolation`, as C passes it.
 pub type teak_isolation_number = u32;
 
-/// A running transaction. Belongs to one thread at a time, but for teak_interrupt.
+/// A running transaction. Belongs to one thread at a time, but for teak_transaction_interrupt.
 pub struct teak_transaction {
     owned: UnsafeCell<EngineTransaction>,
     interrupter: Arc<Interrupter>,
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn teak_transaction_set_lock_timeout(
 
 /// Whether the commit waits until it is durable, where the engine's commits do; true at first.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_transaction_set_waits_for_disk(
+pub unsafe extern "C" fn teak_transaction_set_commit_sync(
     transaction: *mut teak_transaction,
     waits: bool,
 ) -> teak_status {
@@ -161,7 +161,7 @@ pub unsafe extern "C" fn teak_transaction_set_snapshot_isolation(
 
 /// Takes the snapshot now (START TRANSACTION WITH CONSISTENT SNAPSHOT); else the first read does.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_transaction_snapshot(
+pub unsafe extern "C" fn teak_transaction_take_snapshot(
     transaction: *mut teak_transaction,
 ) -> teak_status {
     call(|| {
@@ -191,7 +191,7 @@ unsafe fn asked<T>(
 
 /// The newest commit that the transaction's snapshot shows; 0 while it has no snapshot.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_transaction_snapshot_commit(
+pub unsafe extern "C" fn teak_transaction_get_snapshot_commit(
     transaction: *const teak_transaction,
 ) -> u64 {
     // SAFETY: a handle, used by its owner.
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn teak_transaction_snapshot_commit(
 
 /// The newest commit that is visible, as a number that each commit with writes raises; at least 1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_engine_newest_commit(engine: *mut teak_engine) -> u64 {
+pub unsafe extern "C" fn teak_engine_get_newest_commit(engine: *mut teak_engine) -> u64 {
     let mut commit = 0;
     call(|| {
         // SAFETY: a handle.
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn teak_engine_newest_commit(engine: *mut teak_engine) -> 
 /// Transactions are numbered as they begin. `oldest`: the oldest that runs, prepared ones included; or else the next one.
 /// `next`: all that began before the call are below it; one that is not sees what the caller had written before the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_engine_running_transactions(
+pub unsafe extern "C" fn teak_engine_get_running_transactions(
     engine: *mut teak_engine,
     oldest: *mut u64,
     next: *mut u64,
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn teak_engine_running_transactions(
 
 /// A statement starts: READ COMMITTED takes a new snapshot; clears a pending interrupt.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_transaction_statement(
+pub unsafe extern "C" fn teak_transaction_begin_statement(
     transaction: *mut teak_transaction,
 ) -> teak_status {
     call(|| {
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn teak_transaction_statement(
 
 /// A mark to return to: statements and savepoints alike.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_savepoint(
+pub unsafe extern "C" fn teak_transaction_savepoint(
     transaction: *mut teak_transaction,
     mark: *mut u64,
 ) -> teak_status {
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn teak_savepoint(
 
 /// Undoes every write since the mark, at once whatever their number.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_rollback_to_savepoint(
+pub unsafe extern "C" fn teak_transaction_rollback_to_savepoint(
     transaction: *mut teak_transaction,
     mark: u64,
 ) -> teak_status {
@@ -281,7 +281,9 @@ pub unsafe extern "C" fn teak_rollback_to_savepoint(
 /// Frees the handle on TEAK_OK. On an error nothing is committed, and the handle must be rolled back.
 /// One exception: TEAK_POISONED/TEAK_IO from the log sync leaves the outcome to recovery; the handle is then freed by rollback too.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_commit(transaction: *mut teak_transaction) -> teak_status {
+pub unsafe extern "C" fn teak_transaction_commit(
+    transaction: *mut teak_transaction,
+) -> teak_status {
     call(|| {
         // SAFETY: a handle, used by its owner.
         unsafe { reference(transaction, "transaction")?.owned() }.commit()?;
@@ -294,7 +296,9 @@ pub unsafe extern "C" fn teak_commit(transaction: *mut teak_transaction) -> teak
 /// Undoes everything, at once whatever it wrote. Always frees the handle. Fails only for a prepared transaction, which then
 /// stays prepared.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_rollback(transaction: *mut teak_transaction) -> teak_status {
+pub unsafe extern "C" fn teak_transaction_rollback(
+    transaction: *mut teak_transaction,
+) -> teak_status {
     call(|| {
         // SAFETY: a handle, used by its owner.
         let owned = unsafe { reference(transaction, "transaction")?.owned() };
@@ -307,7 +311,7 @@ pub unsafe extern "C" fn teak_rollback(transaction: *mut teak_transaction) -> te
 
 /// From any thread while the transaction lives: pending waits and loops end with TEAK_INTERRUPTED.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_interrupt(transaction: *mut teak_transaction) {
+pub unsafe extern "C" fn teak_transaction_interrupt(transaction: *mut teak_transaction) {
     call(|| {
         // SAFETY: a living handle; only its shared half is touched.
         unsafe { reference(transaction, "transaction") }?

@@ -14,7 +14,7 @@ const _: () = assert!(TEAK_KEY_BYTES_MAX == ::teak_engine::KEY_BYTES_MAX);
 /// One index's entry of a row.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct teak_entry {
+pub struct teak_row_entry {
     /// Which index.
     pub index: u32,
     /// A live entry of the same key is a duplicate.
@@ -28,7 +28,7 @@ pub struct teak_entry {
 /// One index's part of a row update. Unchanged indexes are not passed. key equality old==new means only the value changes.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct teak_change {
+pub struct teak_row_change {
     /// Which index.
     pub index: u32,
     /// A live entry of the new key is a duplicate.
@@ -85,7 +85,7 @@ const NO_CHANGE: Change<'static> = Change {
     new_value: &[],
 };
 
-unsafe fn entry<'a>(given: &teak_entry) -> Result<Entry<'a>, Failure> {
+unsafe fn entry<'a>(given: &teak_row_entry) -> Result<Entry<'a>, Failure> {
     Ok(Entry {
         index: given.index,
         unique: given.unique,
@@ -96,7 +96,7 @@ unsafe fn entry<'a>(given: &teak_entry) -> Result<Entry<'a>, Failure> {
     })
 }
 
-unsafe fn change<'a>(given: &teak_change) -> Result<Change<'a>, Failure> {
+unsafe fn change<'a>(given: &teak_row_change) -> Result<Change<'a>, Failure> {
     Ok(Change {
         index: given.index,
         unique: given.unique,
@@ -136,10 +136,10 @@ unsafe fn finish(
 
 /// One row. All or nothing: a duplicate leaves nothing of it. `duplicate` is written on TEAK_DUPLICATE_KEY; may be NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_insert(
+pub unsafe extern "C" fn teak_transaction_insert(
     transaction: *mut teak_transaction,
     table: *mut teak_table,
-    entries: *const teak_entry,
+    entries: *const teak_row_entry,
     count: usize,
     duplicate: *mut teak_duplicate,
 ) -> teak_status {
@@ -162,10 +162,10 @@ pub unsafe extern "C" fn teak_insert(
 
 /// One row, given the entries that change. TEAK_NOT_FOUND when the row is gone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_update(
+pub unsafe extern "C" fn teak_transaction_update(
     transaction: *mut teak_transaction,
     table: *mut teak_table,
-    changes: *const teak_change,
+    changes: *const teak_row_change,
     count: usize,
     duplicate: *mut teak_duplicate,
 ) -> teak_status {
@@ -188,10 +188,10 @@ pub unsafe extern "C" fn teak_update(
 
 /// One row, given all its entries. TEAK_NOT_FOUND when the row is gone.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_delete(
+pub unsafe extern "C" fn teak_transaction_delete(
     transaction: *mut teak_transaction,
     table: *mut teak_table,
-    entries: *const teak_entry,
+    entries: *const teak_row_entry,
     count: usize,
 ) -> teak_status {
     call(|| {
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn teak_delete(
 /// Locks a key of a unique index that has no live entry, until the transaction ends: nobody else inserts it.
 /// TEAK_DUPLICATE_KEY when it has one; nothing is locked then.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_lock_absent(
+pub unsafe extern "C" fn teak_transaction_lock_absent(
     transaction: *mut teak_transaction,
     table: *mut teak_table,
     index: u32,

@@ -65,8 +65,8 @@ fn sparing(what: &str, mut each: impl FnMut(u32)) {
     );
 }
 
-fn entries(key: &[u8; 8]) -> [teak_entry; 3] {
-    [0, 1, 2].map(|index| teak_entry {
+fn entries(key: &[u8; 8]) -> [teak_row_entry; 3] {
+    [0, 1, 2].map(|index| teak_row_entry {
         index,
         unique: index < 2,
         key: slice(key),
@@ -80,7 +80,7 @@ fn calls_made_per_row_do_not_allocate() {
         .join(format!("allocations-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();
-    let options = teak_options {
+    let options = teak_engine_options {
         directory: slice(directory.to_str().unwrap().as_bytes()),
         cache_bytes: 128 << 20,
         log_segment_bytes: 0,
@@ -128,7 +128,7 @@ fn calls_made_per_row_do_not_allocate() {
             let key = u64::from(n).to_be_bytes();
             let row = entries(&key);
             assert_eq!(
-                teak_insert(transaction, table, row.as_ptr(), 3, null_mut()),
+                teak_transaction_insert(transaction, table, row.as_ptr(), 3, null_mut()),
                 TEAK_OK
             );
         });
@@ -140,10 +140,11 @@ fn calls_made_per_row_do_not_allocate() {
         sparing("duplicate", |n| {
             let key = u64::from(n).to_be_bytes();
             let row = entries(&key);
-            let status = teak_insert(transaction, table, row.as_ptr(), 3, &mut duplicate);
+            let status =
+                teak_transaction_insert(transaction, table, row.as_ptr(), 3, &mut duplicate);
             assert_eq!(status, TEAK_DUPLICATE_KEY);
         });
-        assert_eq!(teak_commit(transaction), TEAK_OK);
+        assert_eq!(teak_transaction_commit(transaction), TEAK_OK);
 
         assert_eq!(teak_transaction_begin(engine, 2, &mut transaction), TEAK_OK);
         assert_eq!(
@@ -176,9 +177,12 @@ fn calls_made_per_row_do_not_allocate() {
         sparing("delete", |n| {
             let key = u64::from(n).to_be_bytes();
             let row = entries(&key);
-            assert_eq!(teak_delete(transaction, table, row.as_ptr(), 3), TEAK_OK);
+            assert_eq!(
+                teak_transaction_delete(transaction, table, row.as_ptr(), 3),
+                TEAK_OK
+            );
         });
-        assert_eq!(teak_rollback(transaction), TEAK_OK);
+        assert_eq!(teak_transaction_rollback(transaction), TEAK_OK);
         teak_table_close(table);
         assert_eq!(teak_engine_close(engine), TEAK_OK);
     }

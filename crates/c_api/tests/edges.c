@@ -31,13 +31,13 @@ static teak_transaction *begin(teak_engine *engine, teak_isolation isolation) {
 }
 
 static teak_status put(teak_transaction *t, teak_table *table, const char *key, const char *value) {
-  teak_entry entry = { 0, true, text(key), text(value) };
-  return teak_insert(t, table, &entry, 1, NULL);
+  teak_row_entry entry = { 0, true, text(key), text(value) };
+  return teak_transaction_insert(t, table, &entry, 1, NULL);
 }
 
 static teak_status change(teak_transaction *t, teak_table *table, const char *key, const char *value) {
-  teak_change changed = { 0, true, text(key), text(key), text(value) };
-  return teak_update(t, table, &changed, 1, NULL);
+  teak_row_change changed = { 0, true, text(key), text(key), text(value) };
+  return teak_transaction_update(t, table, &changed, 1, NULL);
 }
 
 static bool reads(teak_transaction *t, teak_table *table, const char *key, const char *value) {
@@ -104,7 +104,7 @@ static void all_seeks(teak_engine *engine, teak_table *table, teak_lock_mode mod
           seek_and_walk(cursor, PROBES[probe], (teak_seek)seek, lower < 0 ? NULL : KEYS[lower],
                         upper < 0 ? NULL : KEYS[upper]);
   teak_cursor_close(cursor);
-  OK(teak_commit(t));
+  OK(teak_transaction_commit(t));
 }
 
 static void seeks(teak_engine *engine) {
@@ -112,23 +112,23 @@ static void seeks(teak_engine *engine) {
   teak_transaction *t = begin(engine, TEAK_REPEATABLE_READ);
   for (int n = 0; n < KEYS_COUNT; n += 2) OK(put(t, table, KEYS[n], KEYS[n]));
   OK(put(t, table, "aa", "to be deleted"));
-  OK(teak_commit(t));
+  OK(teak_transaction_commit(t));
   OK(teak_engine_checkpoint(engine));
   /* The other half stays in memory, over a deleted row below. */
   t = begin(engine, TEAK_REPEATABLE_READ);
   for (int n = 1; n < KEYS_COUNT; n += 2) OK(put(t, table, KEYS[n], KEYS[n]));
-  teak_entry gone = { 0, true, text("aa"), NONE };
-  OK(teak_delete(t, table, &gone, 1));
-  OK(teak_commit(t));
+  teak_row_entry gone = { 0, true, text("aa"), NONE };
+  OK(teak_transaction_delete(t, table, &gone, 1));
+  OK(teak_transaction_commit(t));
   all_seeks(engine, table, TEAK_LOCK_NONE);
   all_seeks(engine, table, TEAK_LOCK_SHARED);
   OK(teak_engine_checkpoint(engine));
   all_seeks(engine, table, TEAK_LOCK_NONE);
 
   uint64_t entries = 99;
-  OK(teak_records_in_range(table, 0, text("b"), text("a"), &entries));
+  OK(teak_index_estimate_entries(table, 0, text("b"), text("a"), &entries));
   CHECK(entries == 0);
-  OK(teak_records_in_range(table, 0, text("ab"), NONE, &entries));
+  OK(teak_index_estimate_entries(table, 0, text("ab"), NONE, &entries));
   CHECK(entries > 0 && entries <= KEYS_COUNT + 2);
   teak_table_close(table);
 }
@@ -139,14 +139,14 @@ enum { WIDE = 12 };
 
 static teak_status put_wide(teak_transaction *t, teak_table *table, const char *key, const char *last,
                             teak_duplicate *duplicate) {
-  teak_entry entries[WIDE];
+  teak_row_entry entries[WIDE];
   for (uint32_t n = 0; n < WIDE; n++) {
     entries[n].index = n;
     entries[n].unique = n == 0 || n == WIDE - 1;
     entries[n].key = text(n == WIDE - 1 ? last : key);
     entries[n].value = text("v");
   }
-  return teak_insert(t, table, entries, WIDE, duplicate);
+  return teak_transaction_insert(t, table, entries, WIDE, duplicate);
 }
 
 static int entries_of(teak_transaction *t, teak_table *table, uint32_t index) {
@@ -172,13 +172,13 @@ static void wide_rows(teak_engine *engine) {
   CHECK(put_wide(t, table, "two", "x", NULL) == TEAK_DUPLICATE_KEY);
   CHECK(teak_last_error(said, sizeof said) > 0 && strstr(said, "unique") != NULL);
   for (uint32_t n = 0; n < WIDE; n++) CHECK(entries_of(t, table, n) == 1);
-  teak_change changes[WIDE];
+  teak_row_change changes[WIDE];
   for (uint32_t n = 0; n < WIDE; n++) {
-    teak_change one = { n, n == 0, n == WIDE - 1 ? NONE : text("one"), n == WIDE - 1 ? NONE : text("eins"), text("w") };
+    teak_row_change one = { n, n == 0, n == WIDE - 1 ? NONE : text("one"), n == WIDE - 1 ? NONE : text("eins"), text("w") };
     changes[n] = one;
   }
-  OK(teak_update(t, table, changes, WIDE, NULL));
-  OK(teak_commit(t));
+  OK(teak_transaction_update(t, table, changes, WIDE, NULL));
+  OK(teak_transaction_commit(t));
   t = begin(engine, TEAK_READ_COMMITTED);
   for (uint32_t n = 0; n < WIDE; n++) {
     teak_cursor *cursor = NULL;
@@ -189,7 +189,7 @@ static void wide_rows(teak_engine *engine) {
     CHECK(teak_cursor_previous(cursor, &row) == TEAK_NOT_FOUND);
     teak_cursor_close(cursor);
   }
-  OK(teak_commit(t));
+  OK(teak_transaction_commit(t));
   teak_table_close(table);
 }
 
@@ -205,29 +205,29 @@ static void wrong_slices(teak_engine *engine) {
   uint64_t entries = 0;
   bool exists = false;
   OK(put(t, table, "k", "v"));
-  teak_entry good = { 0, true, text("n"), text("v") };
-  teak_entry row_of_two[2] = { good, { 1, false, broken, NONE } };
-  REFUSED(teak_insert(t, table, row_of_two, 2, NULL));
+  teak_row_entry good = { 0, true, text("n"), text("v") };
+  teak_row_entry row_of_two[2] = { good, { 1, false, broken, NONE } };
+  REFUSED(teak_transaction_insert(t, table, row_of_two, 2, NULL));
   row_of_two[1].key = endless;
-  REFUSED(teak_insert(t, table, row_of_two, 2, NULL));
+  REFUSED(teak_transaction_insert(t, table, row_of_two, 2, NULL));
   row_of_two[1].key = text("n");
   row_of_two[1].index = 2;
-  CHECK(teak_insert(t, table, row_of_two, 2, NULL) == TEAK_NO_SUCH_INDEX);
-  REFUSED(teak_insert(t, table, &good, 0, NULL));
-  REFUSED(teak_insert(t, table, &good, SIZE_MAX / 2, NULL));
-  teak_change changed = { 0, true, text("k"), text("k"), broken };
-  REFUSED(teak_update(t, table, &changed, 1, NULL));
-  REFUSED(teak_update(t, table, &changed, 0, NULL));
-  teak_entry gone = { 0, true, broken, NONE };
-  REFUSED(teak_delete(t, table, &gone, 1));
-  REFUSED(teak_delete(t, table, &gone, 0));
+  CHECK(teak_transaction_insert(t, table, row_of_two, 2, NULL) == TEAK_NO_SUCH_INDEX);
+  REFUSED(teak_transaction_insert(t, table, &good, 0, NULL));
+  REFUSED(teak_transaction_insert(t, table, &good, SIZE_MAX / 2, NULL));
+  teak_row_change changed = { 0, true, text("k"), text("k"), broken };
+  REFUSED(teak_transaction_update(t, table, &changed, 1, NULL));
+  REFUSED(teak_transaction_update(t, table, &changed, 0, NULL));
+  teak_row_entry gone = { 0, true, broken, NONE };
+  REFUSED(teak_transaction_delete(t, table, &gone, 1));
+  REFUSED(teak_transaction_delete(t, table, &gone, 0));
   OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
   REFUSED(teak_cursor_get(cursor, broken, &row));
   REFUSED(teak_cursor_get(cursor, endless, &row));
   REFUSED(teak_cursor_seek(cursor, broken, TEAK_SEEK_AT_OR_AFTER, &row));
   REFUSED(teak_cursor_set_bounds(cursor, broken, NONE));
   REFUSED(teak_cursor_set_bounds(cursor, NONE, broken));
-  REFUSED(teak_records_in_range(table, 0, broken, NONE, &entries));
+  REFUSED(teak_index_estimate_entries(table, 0, broken, NONE, &entries));
   REFUSED(teak_table_exists(engine, broken, &exists));
   const teak_slice not_utf8 = { (const uint8_t *)"\xc3(", 2 };
   REFUSED(teak_table_exists(engine, not_utf8, &exists));
@@ -245,14 +245,14 @@ static void wrong_slices(teak_engine *engine) {
   size_t size = 64 << 20;
   uint8_t *large = calloc(size, 1);
   CHECK(large != NULL);
-  teak_entry heavy = { 0, true, { large, size }, NONE };
-  CHECK(teak_insert(t, table, &heavy, 1, NULL) == TEAK_TOO_LARGE);
+  teak_row_entry heavy = { 0, true, { large, size }, NONE };
+  CHECK(teak_transaction_insert(t, table, &heavy, 1, NULL) == TEAK_TOO_LARGE);
   heavy.key = text("heavy");
   heavy.value.data = large;
   heavy.value.len = size;
-  CHECK(teak_insert(t, table, &heavy, 1, NULL) == TEAK_TOO_LARGE);
+  CHECK(teak_transaction_insert(t, table, &heavy, 1, NULL) == TEAK_TOO_LARGE);
   free(large);
-  OK(teak_commit(t));
+  OK(teak_transaction_commit(t));
   teak_table_close(table);
 }
 
@@ -279,10 +279,10 @@ static void isolation(teak_engine *engine) {
   teak_table *table = make_table(engine, "./db/isolation", 1, 1);
   teak_transaction *writer = begin(engine, TEAK_REPEATABLE_READ);
   OK(put(writer, table, "k", "old"));
-  OK(teak_commit(writer));
+  OK(teak_transaction_commit(writer));
   teak_transaction *repeatable = begin(engine, TEAK_REPEATABLE_READ), *late = begin(engine, TEAK_REPEATABLE_READ);
   teak_transaction *committed = begin(engine, TEAK_READ_COMMITTED), *dirty = begin(engine, TEAK_READ_UNCOMMITTED);
-  OK(teak_transaction_snapshot(repeatable));
+  OK(teak_transaction_take_snapshot(repeatable));
   writer = begin(engine, TEAK_REPEATABLE_READ);
   OK(change(writer, table, "k", "new"));
   CHECK(reads(writer, table, "k", "new") && reads(repeatable, table, "k", "old"));
@@ -295,25 +295,25 @@ static void isolation(teak_engine *engine) {
   OK(teak_transaction_set_owner(writer, &other));
   CHECK(put(repeatable, table, "k", "mine") == TEAK_LOCK_TIMEOUT);
   CHECK(waits_reported == reported + 1 && last_waiter == &one && last_holder == &other);
-  OK(teak_commit(writer));
+  OK(teak_transaction_commit(writer));
   CHECK(reads(repeatable, table, "k", "old") && reads(late, table, "k", "new"));
   CHECK(reads(committed, table, "k", "old"));
-  OK(teak_transaction_statement(committed));
+  OK(teak_transaction_begin_statement(committed));
   CHECK(reads(committed, table, "k", "new"));
   CHECK(change(repeatable, table, "k", "mine") == TEAK_CONFLICT);
   OK(change(late, table, "k", "late"));
   uint64_t mark = 0;
-  OK(teak_savepoint(late, &mark));
+  OK(teak_transaction_savepoint(late, &mark));
   OK(change(late, table, "k", "later"));
   OK(put(late, table, "m", "later"));
-  OK(teak_rollback_to_savepoint(late, mark));
+  OK(teak_transaction_rollback_to_savepoint(late, mark));
   CHECK(reads(late, table, "k", "late") && reads(late, table, "m", NULL));
-  OK(teak_rollback(late));
-  OK(teak_rollback(repeatable));
-  OK(teak_rollback(dirty));
-  OK(teak_transaction_statement(committed));
+  OK(teak_transaction_rollback(late));
+  OK(teak_transaction_rollback(repeatable));
+  OK(teak_transaction_rollback(dirty));
+  OK(teak_transaction_begin_statement(committed));
   CHECK(reads(committed, table, "k", "new"));
-  OK(teak_commit(committed));
+  OK(teak_transaction_commit(committed));
   teak_table_close(table);
 }
 
@@ -337,7 +337,7 @@ static void waits(teak_engine *engine) {
   teak_transaction *t = begin(engine, TEAK_READ_COMMITTED);
   OK(put(t, table, "a", "1"));
   OK(put(t, table, "b", "1"));
-  OK(teak_commit(t));
+  OK(teak_transaction_commit(t));
   pthread_t thread;
 
   /* Who waits for an inserter finds a duplicate when it commits, a free key when it does not. */
@@ -348,10 +348,10 @@ static void waits(teak_engine *engine) {
     OK(teak_transaction_set_lock_timeout(other.transaction, 60000));
     CHECK(pthread_create(&thread, NULL, write_elsewhere, &other) == 0);
     usleep(20000); /* most likely it waits by now; the outcome is the same when it does not */
-    OK(commits ? teak_commit(t) : teak_rollback(t));
+    OK(commits ? teak_transaction_commit(t) : teak_transaction_rollback(t));
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(other.status == (commits ? TEAK_DUPLICATE_KEY : TEAK_OK));
-    OK(teak_rollback(other.transaction));
+    OK(teak_transaction_rollback(other.transaction));
   }
 
   /* An interrupt from here ends a wait there. */
@@ -361,10 +361,10 @@ static void waits(teak_engine *engine) {
   OK(teak_transaction_set_lock_timeout(stuck.transaction, 60000));
   CHECK(pthread_create(&thread, NULL, write_elsewhere, &stuck) == 0);
   usleep(20000);
-  teak_interrupt(stuck.transaction);
+  teak_transaction_interrupt(stuck.transaction);
   CHECK(pthread_join(thread, NULL) == 0);
   CHECK(stuck.status == TEAK_INTERRUPTED);
-  OK(teak_rollback(stuck.transaction));
+  OK(teak_transaction_rollback(stuck.transaction));
 
   /* Two that wait for each other: one is told, and the other goes on when it has rolled back. */
   write_of_other theirs = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
@@ -374,13 +374,13 @@ static void waits(teak_engine *engine) {
   CHECK(pthread_create(&thread, NULL, write_elsewhere, &theirs) == 0);
   usleep(20000);
   teak_status ours = change(t, table, "b", "ours");
-  if (ours != TEAK_OK) OK(teak_rollback(t));
+  if (ours != TEAK_OK) OK(teak_transaction_rollback(t));
   CHECK(pthread_join(thread, NULL) == 0);
-  if (ours == TEAK_OK) OK(teak_commit(t));
+  if (ours == TEAK_OK) OK(teak_transaction_commit(t));
   /* We close the circle unless the other thread was slow: then it does, and we run out of time. */
   CHECK((ours == TEAK_DEADLOCK && theirs.status == TEAK_OK) ||
         (ours == TEAK_LOCK_TIMEOUT && (theirs.status == TEAK_DEADLOCK || theirs.status == TEAK_OK)));
-  OK(theirs.status == TEAK_OK ? teak_commit(theirs.transaction) : teak_rollback(theirs.transaction));
+  OK(theirs.status == TEAK_OK ? teak_transaction_commit(theirs.transaction) : teak_transaction_rollback(theirs.transaction));
   teak_table_close(table);
 }
 
@@ -396,12 +396,12 @@ static uint64_t reserved_before_crash(const char *directory, uint64_t *counter) 
     teak_engine *engine = open_engine(directory);
     teak_table *table = make_table(engine, "./db/ids", 1, 1);
     teak_transaction *t = begin(engine, TEAK_READ_COMMITTED);
-    OK(teak_row_ids_reserve(table, 7, &told[0]));
-    OK(teak_counter_advance(table, 0, 41));
+    OK(teak_table_reserve_row_ids(table, 7, &told[0]));
+    OK(teak_table_counter_advance(table, 0, 41));
     OK(put(t, table, "k", "v"));
-    OK(teak_commit(t));
-    OK(teak_row_ids_reserve(table, 7, &told[0]));
-    OK(teak_counter_get(table, 0, &told[1]));
+    OK(teak_transaction_commit(t));
+    OK(teak_table_reserve_row_ids(table, 7, &told[0]));
+    OK(teak_table_counter_get(table, 0, &told[1]));
     CHECK(write(channel[1], told, sizeof told) == (ssize_t)sizeof told);
     _exit(0);
   }
@@ -418,13 +418,13 @@ static void ids_after_crash(const char *directory) {
   uint64_t counter = 0, last = reserved_before_crash(directory, &counter), first = 0, value = 0;
   teak_engine *engine = open_engine(directory);
   teak_table *table = NULL;
-  teak_counters found;
+  teak_engine_statistics found;
   OK(teak_table_open(engine, text("./db/ids"), &table));
-  OK(teak_row_ids_reserve(table, 1, &first));
+  OK(teak_table_reserve_row_ids(table, 1, &first));
   CHECK(first >= last);
-  OK(teak_counter_get(table, 0, &value));
+  OK(teak_table_counter_get(table, 0, &value));
   CHECK(counter == 41 && value == 41);
-  OK(teak_engine_counters(engine, &found));
+  OK(teak_engine_get_statistics(engine, &found));
   CHECK(found.recovered_records > 0);
   teak_table_close(table);
   OK(teak_engine_close(engine));
@@ -460,13 +460,13 @@ static void damage(const char *directory) {
     snprintf(key, sizeof key, "k%03d", n);
     OK(put(t, table, key, "a value of some length"));
   }
-  OK(teak_commit(t));
+  OK(teak_transaction_commit(t));
   OK(teak_engine_checkpoint(engine));
-  OK(teak_index_statistics_get(table, 0, &statistics));
+  OK(teak_index_get_statistics(table, 0, &statistics));
   CHECK(statistics.entries == 500 && statistics.disk_bytes > 8192 && statistics.raw_bytes > 500 * 20);
   CHECK(statistics.runs > 0 && statistics.memtable_bytes < 500 * 20 && statistics.codec == 0);
   uint64_t entries = 0;
-  OK(teak_records_in_range(table, 0, text("k100"), text("k200"), &entries));
+  OK(teak_index_estimate_entries(table, 0, text("k100"), text("k200"), &entries));
   CHECK(entries > 50 && entries < 200);
   teak_table_close(table);
   OK(teak_engine_close(engine));
@@ -490,7 +490,7 @@ static void damage(const char *directory) {
   OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
   CHECK(teak_cursor_first(cursor, &row) == TEAK_CORRUPT);
   teak_cursor_close(cursor);
-  OK(teak_rollback(t));
+  OK(teak_transaction_rollback(t));
   teak_table_close(table);
   OK(teak_table_drop(engine, text("./db/hurt")));
   OK(teak_engine_close(engine));
@@ -498,7 +498,7 @@ static void damage(const char *directory) {
 
 /* A directory is open once at a time, in this process as in any other. */
 static void open_once(const char *directory) {
-  teak_options options;
+  teak_engine_options options;
   memset(&options, 0, sizeof options);
   options.directory = text(directory);
   options.cache_bytes = 16 << 20;

@@ -23,9 +23,9 @@ static void create(teak_engine *engine) {
 
 static teak_status insert(teak_transaction *t, teak_table *table, const char *key, const char *name,
                           const char *group, teak_duplicate *duplicate) {
-  teak_entry entries[3] = { { 0, true, text(key), text(name) }, { 1, true, text(name), text(key) },
+  teak_row_entry entries[3] = { { 0, true, text(key), text(name) }, { 1, true, text(name), text(key) },
                             { 2, false, text(group), NONE } };
-  return teak_insert(t, table, entries, 3, duplicate);
+  return teak_transaction_insert(t, table, entries, 3, duplicate);
 }
 
 static void rows(teak_engine *engine, teak_table *table) {
@@ -42,20 +42,20 @@ static void rows(teak_engine *engine, teak_table *table) {
   CHECK(duplicate.index == 1 && equal(duplicate.key, "bob") && equal(duplicate.value, "k2"));
   CHECK(insert(t, table, "k1", "zed", "a9", &duplicate) == TEAK_DUPLICATE_KEY);
   CHECK(duplicate.index == 0 && equal(duplicate.key, "k1") && equal(duplicate.value, "ann"));
-  OK(teak_savepoint(t, &mark));
+  OK(teak_transaction_savepoint(t, &mark));
   OK(insert(t, table, "k4", "dan", "c4", NULL));
-  OK(teak_rollback_to_savepoint(t, mark));
-  OK(teak_commit(t));
+  OK(teak_transaction_rollback_to_savepoint(t, mark));
+  OK(teak_transaction_commit(t));
 
   OK(teak_transaction_begin(engine, TEAK_READ_COMMITTED, &t));
   OK(teak_transaction_set_lock_timeout(t, 10));
-  OK(teak_transaction_statement(t));
+  OK(teak_transaction_begin_statement(t));
   uint64_t oldest = 0, next = 0;
-  OK(teak_engine_running_transactions(engine, &oldest, &next));
+  OK(teak_engine_get_running_transactions(engine, &oldest, &next));
   CHECK(oldest + 1 == next);
-  CHECK(teak_transaction_snapshot_commit(t) == 0);
-  OK(teak_transaction_snapshot(t));
-  CHECK(teak_transaction_snapshot_commit(t) == teak_engine_newest_commit(engine));
+  CHECK(teak_transaction_get_snapshot_commit(t) == 0);
+  OK(teak_transaction_take_snapshot(t));
+  CHECK(teak_transaction_get_snapshot_commit(t) == teak_engine_get_newest_commit(engine));
   teak_cursor *cursor = NULL;
   teak_row row;
   OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
@@ -99,29 +99,29 @@ static void rows(teak_engine *engine, teak_table *table) {
   OK(teak_cursor_previous(waiting, &theirs));
   CHECK(equal(theirs.key, "k2") && !teak_cursor_is_unlocked(waiting));
   OK(teak_cursor_set_semi_consistent(waiting, false));
-  teak_interrupt(other);
+  teak_transaction_interrupt(other);
   CHECK(teak_cursor_get(waiting, text("k3"), &theirs) == TEAK_INTERRUPTED);
-  OK(teak_transaction_statement(other));
+  OK(teak_transaction_begin_statement(other));
   OK(teak_cursor_get(waiting, text("k1"), &theirs));
   OK(teak_cursor_unlock(waiting));
   teak_cursor_close(waiting);
-  OK(teak_rollback(other));
-  teak_change changes[3] = { { 0, true, text("k3"), text("k7"), text("cyd") },
+  OK(teak_transaction_rollback(other));
+  teak_row_change changes[3] = { { 0, true, text("k3"), text("k7"), text("cyd") },
                              { 1, true, text("cid"), text("cyd"), text("k7") },
                              { 2, false, text("b3"), NONE, NONE } };
-  OK(teak_update(t, table, changes, 3, &duplicate));
+  OK(teak_transaction_update(t, table, changes, 3, &duplicate));
   OK(teak_cursor_get(cursor, text("k1"), &row));
-  teak_entry gone[3] = { { 0, true, text("k1"), NONE }, { 1, true, text("ann"), NONE }, { 2, false, text("a1"), NONE } };
-  OK(teak_delete(t, table, gone, 3));
-  CHECK(teak_delete(t, table, gone, 3) == TEAK_NOT_FOUND);
-  CHECK(teak_lock_absent(t, table, 1, text("bob")) == TEAK_DUPLICATE_KEY);
-  OK(teak_lock_absent(t, table, 1, text("eve")));
+  teak_row_entry gone[3] = { { 0, true, text("k1"), NONE }, { 1, true, text("ann"), NONE }, { 2, false, text("a1"), NONE } };
+  OK(teak_transaction_delete(t, table, gone, 3));
+  CHECK(teak_transaction_delete(t, table, gone, 3) == TEAK_NOT_FOUND);
+  CHECK(teak_transaction_lock_absent(t, table, 1, text("bob")) == TEAK_DUPLICATE_KEY);
+  OK(teak_transaction_lock_absent(t, table, 1, text("eve")));
   OK(teak_transaction_begin(engine, TEAK_READ_COMMITTED, &other));
   OK(teak_transaction_set_lock_timeout(other, 10));
   CHECK(insert(other, table, "k8", "eve", "d8", NULL) == TEAK_LOCK_TIMEOUT);
-  OK(teak_rollback(other));
+  OK(teak_transaction_rollback(other));
   teak_cursor_close(cursor);
-  OK(teak_commit(t));
+  OK(teak_transaction_commit(t));
 }
 
 static void expect_rows(teak_engine *engine, teak_table *table) {
@@ -138,55 +138,55 @@ static void expect_rows(teak_engine *engine, teak_table *table) {
   }
   CHECK(status == TEAK_NOT_FOUND);
   teak_cursor_close(cursor);
-  OK(teak_commit(t));
+  OK(teak_transaction_commit(t));
 }
 
 static void counters(teak_engine *engine, teak_table *table) {
   uint64_t value = 0, first = 0, next = 0;
-  OK(teak_counter_advance(table, 0, 8));
-  OK(teak_counter_advance(table, 0, 5));
-  OK(teak_counter_get(table, 0, &value));
+  OK(teak_table_counter_advance(table, 0, 8));
+  OK(teak_table_counter_advance(table, 0, 5));
+  OK(teak_table_counter_get(table, 0, &value));
   CHECK(value == 8);
-  OK(teak_counter_set(table, 0, 100));
-  CHECK(teak_counter_set(table, 1000, 1) == TEAK_INVALID_ARGUMENT);
-  OK(teak_row_ids_reserve(table, 10, &first));
-  OK(teak_row_ids_reserve(table, 1, &next));
+  OK(teak_table_counter_set(table, 0, 100));
+  CHECK(teak_table_counter_set(table, 1000, 1) == TEAK_INVALID_ARGUMENT);
+  OK(teak_table_reserve_row_ids(table, 10, &first));
+  OK(teak_table_reserve_row_ids(table, 1, &next));
   CHECK(next == first + 10);
   OK(teak_engine_flush_log(engine));
 }
 
 static void look(teak_engine *engine, teak_table *table) {
-  teak_page_counts pages = teak_thread_page_counts();
-  teak_counters found;
+  teak_page_counts pages = teak_thread_get_page_counts();
+  teak_engine_statistics found;
   teak_index_statistics statistics;
   teak_slice metadata;
   size_t count = 0, written = 0;
   uint64_t entries = 0;
   bool damaged = true;
-  OK(teak_engine_counters(engine, &found));
+  OK(teak_engine_get_statistics(engine, &found));
   CHECK(found.rows_inserted >= 3 && found.open_tables == 1 && found.indexes == 3);
-  OK(teak_engine_status_text(engine, on_text, &written));
+  OK(teak_engine_get_status_text(engine, on_text, &written));
   CHECK(written > 100);
-  OK(teak_table_metadata(table, &metadata));
+  OK(teak_table_get_metadata(table, &metadata));
   CHECK(equal(metadata, "layout"));
-  OK(teak_table_index_count(table, &count));
+  OK(teak_table_get_index_count(table, &count));
   CHECK(count == 3);
   OK(teak_table_serve_older_snapshots(table));
-  OK(teak_index_statistics_get(table, 0, &statistics));
+  OK(teak_index_get_statistics(table, 0, &statistics));
   CHECK(statistics.codec == 2);
-  CHECK(teak_index_statistics_get(table, 7, &statistics) == TEAK_NO_SUCH_INDEX);
+  CHECK(teak_index_get_statistics(table, 7, &statistics) == TEAK_NO_SUCH_INDEX);
   uint64_t free_bytes = UINT64_MAX;
-  OK(teak_index_free_bytes(table, 0, &free_bytes));
+  OK(teak_index_get_free_bytes(table, 0, &free_bytes));
   CHECK(free_bytes <= statistics.disk_bytes);
-  CHECK(teak_index_free_bytes(table, 7, &free_bytes) == TEAK_NO_SUCH_INDEX);
-  OK(teak_records_in_range(table, 0, NONE, NONE, &entries));
+  CHECK(teak_index_get_free_bytes(table, 7, &free_bytes) == TEAK_NO_SUCH_INDEX);
+  OK(teak_index_estimate_entries(table, 0, NONE, NONE, &entries));
   CHECK(entries > 0);
   OK(teak_engine_checkpoint(engine));
   written = 0;
   OK(teak_table_verify(table, never, on_text, &written));
   CHECK(written == 0);
   expect_rows(engine, table);
-  CHECK(teak_thread_page_counts().accessed > pages.accessed);
+  CHECK(teak_thread_get_page_counts().accessed > pages.accessed);
   OK(teak_table_verify(table, NULL, on_text, &written));
   (void)teak_table_verify(table, at_once, on_text, &written);
   OK(teak_table_is_damaged(table, &damaged));
@@ -206,31 +206,31 @@ static void null_arguments(teak_engine *engine, teak_table *table) {
   const teak_status refused = TEAK_INVALID_ARGUMENT;
   CHECK(teak_engine_open(NULL, &engine) == refused);
   CHECK(teak_engine_close(NULL) == refused);
-  CHECK(teak_engine_counters(engine, NULL) == refused);
-  CHECK(teak_engine_status_text(engine, NULL, NULL) == refused);
+  CHECK(teak_engine_get_statistics(engine, NULL) == refused);
+  CHECK(teak_engine_get_status_text(engine, NULL, NULL) == refused);
   CHECK(teak_table_create(engine, NULL) == refused);
   CHECK(teak_table_open(NULL, text("x"), &table) == refused);
   CHECK(teak_table_exists(engine, NONE, &exists) == refused);
-  CHECK(teak_table_metadata(table, NULL) == refused);
-  CHECK(teak_counter_get(NULL, 0, NULL) == refused);
+  CHECK(teak_table_get_metadata(table, NULL) == refused);
+  CHECK(teak_table_counter_get(NULL, 0, NULL) == refused);
   CHECK(teak_transaction_begin(engine, (teak_isolation)44, &t) == refused);
-  CHECK(teak_transaction_statement(NULL) == refused);
-  CHECK(teak_insert(t, table, NULL, 1, NULL) == refused);
-  CHECK(teak_insert(NULL, table, NULL, 0, NULL) == refused);
+  CHECK(teak_transaction_begin_statement(NULL) == refused);
+  CHECK(teak_transaction_insert(t, table, NULL, 1, NULL) == refused);
+  CHECK(teak_transaction_insert(NULL, table, NULL, 0, NULL) == refused);
   CHECK(teak_cursor_first(cursor, NULL) == refused);
   CHECK(teak_cursor_first(NULL, &row) == refused);
-  CHECK(teak_commit(NULL) == refused);
-  CHECK(teak_rollback(NULL) == refused);
+  CHECK(teak_transaction_commit(NULL) == refused);
+  CHECK(teak_transaction_rollback(NULL) == refused);
   CHECK(!teak_transaction_has_writes(NULL));
-  CHECK(teak_lock_absent(NULL, table, 0, NONE) == refused);
+  CHECK(teak_transaction_lock_absent(NULL, table, 0, NONE) == refused);
   CHECK(teak_cursor_set_semi_consistent(NULL, true) == refused);
   CHECK(!teak_cursor_is_unlocked(NULL));
-  teak_interrupt(NULL);
+  teak_transaction_interrupt(NULL);
   teak_cursor_close(NULL);
   teak_table_close(NULL);
   CHECK(teak_last_error(NULL, 0) > 0);
   teak_cursor_close(cursor);
-  OK(teak_rollback(t));
+  OK(teak_transaction_rollback(t));
 }
 
 /* Writes and dies without closing: half committed, half not. */
@@ -244,7 +244,7 @@ static void die_writing(const char *directory) {
     OK(teak_table_open(engine, text("./db/people"), &table));
     OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &t));
     OK(insert(t, table, "x1", "xan", "x1", NULL));
-    OK(teak_commit(t));
+    OK(teak_transaction_commit(t));
     OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &lost));
     OK(insert(lost, table, "x2", "xob", "x2", NULL));
     OK(teak_engine_flush_log(engine));
@@ -266,7 +266,7 @@ static void tables(teak_engine *engine) {
   CHECK(exists);
   CHECK(teak_table_open(engine, text("./db/people"), &table) == TEAK_NO_SUCH_TABLE);
   OK(teak_table_open(engine, text("./db2/folk"), &table));
-  OK(teak_counter_get(table, 0, &value));
+  OK(teak_table_counter_get(table, 0, &value));
   CHECK(value == 100);
   OK(teak_transaction_begin(engine, TEAK_READ_UNCOMMITTED, &t));
   OK(teak_cursor_open(t, table, 0, TEAK_LOCK_NONE, &cursor));
@@ -275,8 +275,8 @@ static void tables(teak_engine *engine) {
   OK(teak_table_truncate(engine, text("./db2/folk")));
   CHECK(teak_cursor_first(cursor, &row) == TEAK_NOT_FOUND);
   teak_cursor_close(cursor);
-  OK(teak_commit(t));
-  OK(teak_counter_get(table, 0, &value));
+  OK(teak_transaction_commit(t));
+  OK(teak_table_counter_get(table, 0, &value));
   CHECK(value == 0);
   teak_table_close(table);
   OK(teak_table_drop(engine, text("./db2/folk")));
@@ -301,8 +301,8 @@ static void alter(teak_engine *engine, teak_table *table) {
   teak_alteration *alteration = NULL;
   teak_duplicate duplicate;
   OK(teak_alteration_begin(engine, table, &added, 1, never, NULL, &alteration));
-  OK(teak_alteration_add(alteration, 0, text("x"), text("k1")));
-  OK(teak_alteration_add(alteration, 0, text("x"), text("k2")));
+  OK(teak_alteration_add_entry(alteration, 0, text("x"), text("k1")));
+  OK(teak_alteration_add_entry(alteration, 0, text("x"), text("k2")));
   CHECK(teak_alteration_build(alteration, NULL, NULL, &duplicate) == TEAK_DUPLICATE_KEY);
   CHECK(duplicate.index == 0 && equal(duplicate.key, "x") && duplicate.value.len == 2);
   teak_alteration_end(alteration);
@@ -312,23 +312,23 @@ static void alter(teak_engine *engine, teak_table *table) {
   uint64_t done = 0;
   OK(teak_alteration_begin(engine, table, &added, 1, NULL, NULL, &alteration));
   CHECK(teak_table_drop(engine, text("./db/people")) == TEAK_INVALID_ARGUMENT);
-  OK(teak_alteration_index(alteration, 0, &number));
+  OK(teak_alteration_get_index(alteration, 0, &number));
   CHECK(number == 3);
-  teak_entry written[4] = { { 0, true, text("k8"), text("hal") }, { 1, true, text("hal"), text("k8") },
+  teak_row_entry written[4] = { { 0, true, text("k8"), text("hal") }, { 1, true, text("hal"), text("k8") },
                             { 2, false, text("h8"), NONE }, { number, false, text("l8"), NONE } };
   teak_transaction *t = NULL;
   OK(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &t));
-  OK(teak_insert(t, table, written, 4, NULL));
-  OK(teak_commit(t));
-  OK(teak_alteration_add(alteration, 0, text("n1"), NONE));
-  OK(teak_alteration_add(alteration, 0, text("b2"), NONE));
+  OK(teak_transaction_insert(t, table, written, 4, NULL));
+  OK(teak_transaction_commit(t));
+  OK(teak_alteration_add_entry(alteration, 0, text("n1"), NONE));
+  OK(teak_alteration_add_entry(alteration, 0, text("b2"), NONE));
   OK(teak_alteration_build(alteration, count_entries, &done, NULL));
   CHECK(done == 2);
-  CHECK(teak_alteration_add(alteration, 0, text("z"), NONE) == TEAK_INVALID_ARGUMENT);
+  CHECK(teak_alteration_add_entry(alteration, 0, text("z"), NONE) == TEAK_INVALID_ARGUMENT);
   const teak_planned_index indexes[] = { { false, 0, rows }, { true, 0, ends }, { false, 1, names } };
   const teak_alteration_plan plan = { indexes, 3, text("altered") };
-  OK(teak_alterations_commit(&alteration, &plan, 1));
-  CHECK(teak_alterations_commit(&alteration, &plan, 1) == TEAK_INVALID_ARGUMENT);
+  OK(teak_alteration_commit(&alteration, &plan, 1));
+  CHECK(teak_alteration_commit(&alteration, &plan, 1) == TEAK_INVALID_ARGUMENT);
   teak_alteration_end(alteration);
   teak_alteration_end(NULL);
 
@@ -345,9 +345,9 @@ static void alter(teak_engine *engine, teak_table *table) {
   OK(teak_cursor_get(cursor, text("hal"), &row));
   CHECK(equal(row.value, "k8"));
   teak_cursor_close(cursor);
-  OK(teak_rollback(t));
+  OK(teak_transaction_rollback(t));
   bool found = false;
-  OK(teak_tables_metadata(engine, text("./db/peo"), find_metadata, &found));
+  OK(teak_table_list_metadata(engine, text("./db/peo"), find_metadata, &found));
   CHECK(found);
 }
 

@@ -53,7 +53,7 @@ static inline void on_wait(void *waiter, void *holder) {
 }
 
 static inline teak_engine *open_engine(const char *directory) {
-  teak_options options;
+  teak_engine_options options;
   memset(&options, 0, sizeof options);
   options.directory = text(directory);
   options.cache_bytes = 16 << 20;

@@ -6,6 +6,7 @@ pub mod bytes;
 pub mod checksum;
 pub mod codec;
 pub mod error;
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod ids;

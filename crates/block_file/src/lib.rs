@@ -30,6 +30,7 @@ mod space_map;
 mod superblock;
 mod writer;
 
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 

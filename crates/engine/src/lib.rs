@@ -57,6 +57,7 @@ mod tables;
 mod transaction;
 mod write;
 
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 

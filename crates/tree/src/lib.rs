@@ -30,6 +30,7 @@ mod version_cursor;
 mod visibility;
 mod write;
 
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 

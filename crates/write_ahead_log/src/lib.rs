@@ -18,6 +18,7 @@ mod room;
 mod segment;
 mod writer;
 
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 

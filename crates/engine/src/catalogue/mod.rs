@@ -12,8 +12,10 @@ pub(crate) use codec::{
     AlteredTable, ID_MAX, UNNAMED_IDS_MAX, decode_indexes_changed, decode_paths,
     decode_tables_altered, encode_indexes_changed, encode_paths, encode_tables_altered,
 };
+#[cfg(feature = "fuzzing")]
+pub(crate) use file::encode_catalogue;
 pub use file::{CATALOGUE_FILE, CATALOGUE_VERSION, decode_catalogue};
-pub(crate) use file::{encode_catalogue, read_catalogue, write_catalogue};
+pub(crate) use file::{read_catalogue, write_catalogue};
 
 pub use crate::prepared::PreparedEntry;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use crate::arguments::{Context, exclusive, out, reference, store, teak_slice};
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
-use ::teak_engine::{Engine, EngineOptions, Level, Owner, PageCounts, WaitReports};
+use ::teak_engine::{Engine, EngineOptions, Level, Owner, PageCounts, WaitListener};
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ pub struct teak_engine_options {
 /// Hands reports of waits to C.
 struct Reports(unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void));
 
-impl WaitReports for Reports {
+impl WaitListener for Reports {
     fn wait_begins(&self, waiter: Owner, holder: Owner) {
         let pointer = std::ptr::with_exposed_provenance_mut;
         // SAFETY: the callback lives as long as the engine; owners are what
@@ -113,7 +113,7 @@ unsafe fn options_of(options: &teak_engine_options) -> Result<EngineOptions, Fai
         }));
     }
     if let Some(wait_begins) = options.wait_begins {
-        chosen.wait_reports = Some(Arc::new(Reports(wait_begins)));
+        chosen.wait_listener = Some(Arc::new(Reports(wait_begins)));
     }
     Ok(chosen)
 }

@@ -7,8 +7,8 @@ use crate::engine::teak_engine;
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
 use crate::transaction::teak_transaction;
-use ::teak_engine::report::{LockExtent, Party, WaitKind, Wanted};
-use ::teak_engine::{Engine, IndexNames, Interrupter, Keeps, LockMode};
+use ::teak_engine::report::{LockExtent, LockRequest, Party, WaitKind};
+use ::teak_engine::{Engine, IndexNames, LockMode, RangeLockKind, TransactionHandle};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::time::{Duration, UNIX_EPOCH};
@@ -144,7 +144,7 @@ fn names_of(names: &IndexNames, file: ::teak_engine::FileId) -> (teak_slice, tea
 fn wait_info(
     requester: Party,
     blocker: Option<&Party>,
-    wanted: &Wanted,
+    wanted: &LockRequest,
     waited: Duration,
     names: &IndexNames,
 ) -> teak_wait_info {
@@ -152,8 +152,8 @@ fn wait_info(
     let (kind, mode) = match wanted.kind {
         WaitKind::Lock(mode) => (TEAK_LOCK_KIND_ROW, mode_of(mode)),
         WaitKind::Write => (TEAK_LOCK_KIND_WRITTEN, TEAK_LOCK_NONE),
-        WaitKind::Insertion => (TEAK_LOCK_KIND_GAP, TEAK_LOCK_NONE),
-        WaitKind::Range => (TEAK_LOCK_KIND_RANGE_REQUEST, TEAK_LOCK_NONE),
+        WaitKind::RangeLock => (TEAK_LOCK_KIND_GAP, TEAK_LOCK_NONE),
+        WaitKind::RangeRequest => (TEAK_LOCK_KIND_RANGE_REQUEST, TEAK_LOCK_NONE),
     };
     teak_wait_info {
         requester: requester.transaction.0,
@@ -223,15 +223,15 @@ fn list_locks(engine: &Engine, give: &mut dyn FnMut(&teak_lock_info)) {
         let (table, index) = names_of(&names, lock.file);
         let (kind, low, high) = match &lock.extent {
             LockExtent::Row(key) => (TEAK_LOCK_KIND_ROW, present(key.as_deref()), NO_BYTES),
-            LockExtent::Rows { low, high } => (
+            LockExtent::RowRange { low, high } => (
                 TEAK_LOCK_KIND_ROW_RANGE,
                 teak_slice::of(low),
                 teak_slice::of(high),
             ),
-            LockExtent::Range { low, high, keeps } => (
-                match keeps {
-                    Keeps::Insertions => TEAK_LOCK_KIND_GAP,
-                    Keeps::Writes => TEAK_LOCK_KIND_WRITE_RANGE,
+            LockExtent::Range { low, high, kind } => (
+                match kind {
+                    RangeLockKind::Gap => TEAK_LOCK_KIND_GAP,
+                    RangeLockKind::Write => TEAK_LOCK_KIND_WRITE_RANGE,
                 },
                 teak_slice::of(low),
                 present(high.as_deref()),
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn teak_transaction_set_thread(
 ) -> teak_status {
     call(|| {
         // SAFETY: a living handle; only its shared half is touched.
-        let shared: &Interrupter = unsafe { reference(transaction, "transaction") }?.shared();
+        let shared: &TransactionHandle = unsafe { reference(transaction, "transaction") }?.handle();
         shared.set_thread(thread);
         Ok(TEAK_OK)
     })
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn teak_transaction_set_weight(
 ) -> teak_status {
     call(|| {
         // SAFETY: a living handle; only its shared half is touched.
-        let shared: &Interrupter = unsafe { reference(transaction, "transaction") }?.shared();
+        let shared: &TransactionHandle = unsafe { reference(transaction, "transaction") }?.handle();
         shared.set_weight(weight);
         Ok(TEAK_OK)
     })
@@ -295,7 +295,7 @@ pub unsafe extern "C" fn teak_transaction_take_failed_wait(
         // SAFETY: handles; only the transaction's shared half is touched.
         let (engine, shared) = unsafe {
             let transaction = reference(transaction, "transaction")?;
-            (reference(engine, "engine")?, transaction.shared())
+            (reference(engine, "engine")?, transaction.handle())
         };
         let Some(failed) = shared.take_failed_wait() else {
             return Ok(teak_status::TEAK_NOT_FOUND);
@@ -306,7 +306,7 @@ pub unsafe extern "C" fn teak_transaction_take_failed_wait(
             thread: shared.thread(),
         };
         let give = |blocker: Option<&Party>| {
-            let info = wait_info(requester, blocker, &failed.wanted, failed.waited, &names);
+            let info = wait_info(requester, blocker, &failed.request, failed.waited, &names);
             // SAFETY: the caller's callback, with the caller's context.
             unsafe { sink(context, &raw const info) };
         };
@@ -378,7 +378,7 @@ pub unsafe extern "C" fn teak_lock_wait_list(
         for wait in &waits {
             for blocker in &wait.blockers {
                 let blocker = Some(blocker);
-                let info = wait_info(wait.requester, blocker, &wait.wanted, wait.waited, &names);
+                let info = wait_info(wait.requester, blocker, &wait.request, wait.waited, &names);
                 // SAFETY: the caller's callback, with the caller's context.
                 unsafe { sink(context, &raw const info) };
             }

@@ -9,7 +9,7 @@ use crate::engine::teak_engine;
 use crate::status::teak_status::{self, TEAK_OK};
 use crate::status::{Failure, call};
 use crate::table::teak_table;
-use ::teak_engine::{EngineTransaction, Interrupter, Isolation, Owner};
+use ::teak_engine::{EngineTransaction, Isolation, Owner, TransactionHandle};
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -35,12 +35,12 @@ pub type teak_isolation_number = u32;
 /// A running transaction. Belongs to one thread at a time, but for teak_transaction_interrupt.
 pub struct teak_transaction {
     owned: UnsafeCell<EngineTransaction>,
-    interrupter: Arc<Interrupter>,
+    interrupter: Arc<TransactionHandle>,
 }
 
 impl teak_transaction {
     /// The half that any thread may use.
-    pub(crate) fn shared(&self) -> &Interrupter {
+    pub(crate) fn handle(&self) -> &TransactionHandle {
         &self.interrupter
     }
 
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn teak_transaction_begin(
         let transaction = out(transaction, "transaction")?;
         let begun = engine.engine.begin(isolation_of(isolation)?);
         let handle = Box::new(teak_transaction {
-            interrupter: Arc::clone(begun.shared()),
+            interrupter: Arc::clone(begun.handle()),
             owned: UnsafeCell::new(begun),
         });
         // SAFETY: checked above.

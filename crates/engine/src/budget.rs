@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use teak_base::StorageError;
-use teak_transactions::TransactionShared;
+use teak_transactions::TransactionHandle;
 
 const MIB: u64 = 1 << 20;
 
@@ -204,7 +204,7 @@ pub(crate) fn make_room(inner: &Inner) -> MemtableUse {
 }
 
 /// Called by a writer that has written some bytes: makes room, slows it down.
-pub(crate) fn admit(inner: &Inner, transaction: &TransactionShared) -> EngineResult<()> {
+pub(crate) fn admit(inner: &Inner, transaction: &TransactionHandle) -> EngineResult<()> {
     inner.budget.unreported.store(0, Ordering::Relaxed);
     let used = make_room(inner);
     let quota = inner.budget.memtable_quota();
@@ -251,7 +251,7 @@ fn slow_for_debt(inner: &Inner, debt: u64) {
     }
 }
 
-fn wait(inner: &Inner, transaction: &TransactionShared, quota: u64) -> EngineResult<()> {
+fn wait(inner: &Inner, transaction: &TransactionHandle, quota: u64) -> EngineResult<()> {
     loop {
         inner.background.wake_flushers();
         inner.background.wait_for_room(LOOK_AGAIN);

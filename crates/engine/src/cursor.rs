@@ -33,8 +33,8 @@ use crate::transaction::{EngineTransaction, Isolation};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::bytes::prefix_successor;
-use teak_transactions::view::Reads;
-use teak_transactions::{Keeps, LockId, LockMode, View};
+use teak_transactions::ViewKind;
+use teak_transactions::{LockId, LockMode, RangeLockKind, ReadView};
 use teak_tree::{TreeCursor, key_order};
 
 /// How a cursor reads.
@@ -102,9 +102,9 @@ pub struct Cursor {
     table: Arc<crate::table::Table>,
     place: u32,
     mode: ReadMode,
-    view: Option<Arc<View>>,
+    view: Option<Arc<ReadView>>,
     view_serial: u64,
-    tree: Option<TreeCursor<Arc<View>>>,
+    tree: Option<TreeCursor<Arc<ReadView>>>,
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
     /// The last key that the tree's cursor stood on, for locking reads and
@@ -336,7 +336,7 @@ impl Cursor {
     /// `Internal` after the end of the transaction.
     pub fn unlock(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
         if let Some(lock) = self.locked.take() {
-            if self.keeps_rows && !(self.scanned && self.keeps() == Keeps::Writes) {
+            if self.keeps_rows && !(self.scanned && self.keeps() == RangeLockKind::Write) {
                 return Ok(());
             }
             let parts = transaction.parts()?;
@@ -373,7 +373,7 @@ impl Cursor {
             self.view_serial = transaction.view_serial;
         }
         if let Some(view) = &self.view
-            && let Reads::Snapshot(snapshot) = view.reads()
+            && let ViewKind::Snapshot(snapshot) = view.kind()
             && snapshot.0 < self.index.born.load(Ordering::Relaxed)
         {
             return Err(EngineError::TableChanged);

@@ -78,7 +78,7 @@ const LARGE_SHARE: u64 = 8;
 
 /// Rolls a transaction back and ends it; returns its writes.
 pub(crate) fn abort(inner: &Inner, transaction: Transaction) -> Vec<WriteId> {
-    let rows = transaction.shared().rows_written();
+    let rows = transaction.handle().rows_written();
     let aborted = inner.transactions.abort(transaction);
     clear_rollback(inner, rows, &aborted);
     aborted

@@ -6,8 +6,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::Codec;
 use teak_base::StorageError;
-use teak_transactions::view::Reads;
-use teak_transactions::{TransactionId, View};
+use teak_transactions::ViewKind;
+use teak_transactions::{ReadView, TransactionId};
 
 /// Sizes of one index.
 #[derive(Clone, Copy, Debug)]
@@ -72,10 +72,10 @@ impl TableHandle {
     ) -> EngineResult<u64> {
         let index = self.index(index)?;
         // What is undecided counts: it may be committed by the time of the read.
-        let view = View::new(
+        let view = ReadView::new(
             Arc::clone(self.inner.transactions.ids()),
             TransactionId::default(),
-            Reads::Dirty,
+            ViewKind::Uncommitted,
         );
         let estimate = index.tree.estimate_range(
             lower.map_or(Bound::Unbounded, Bound::Included),

@@ -6,7 +6,7 @@ use crate::statistics::open_indexes;
 use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::FileId;
-use teak_transactions::TransactionShared;
+use teak_transactions::TransactionHandle;
 use teak_transactions::report::{DeadlockReport, LockReport, WaitReport};
 
 /// An index by name.
@@ -33,7 +33,7 @@ impl IndexNames {
 impl Engine {
     /// The running transactions, prepared ones included, by id.
     #[must_use]
-    pub fn transactions(&self) -> Vec<Arc<TransactionShared>> {
+    pub fn transactions(&self) -> Vec<Arc<TransactionHandle>> {
         self.inner.transactions.running()
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use teak_transactions::WaitReports;
+use teak_transactions::WaitListener;
 use teak_tree::TreeOptions;
 
 /// How much a log message matters.
@@ -52,7 +52,7 @@ pub struct EngineOptions {
     pub messages: Option<MessageSink>,
     /// Who hears that a transaction begins to wait for another, both having
     /// owners.
-    pub wait_reports: Option<Arc<dyn WaitReports>>,
+    pub wait_listener: Option<Arc<dyn WaitListener>>,
     /// Names a new instance; drawn from the clock when absent.
     pub instance: Option<u64>,
     /// The shape of new and opened trees; codec and page size come from the
@@ -87,7 +87,7 @@ impl EngineOptions {
             log_sync_period: Duration::from_secs(1),
             lock_timeout: Duration::from_secs(4),
             messages: None,
-            wait_reports: None,
+            wait_listener: None,
             instance: None,
             tree: TreeOptions::default(),
             memtable_bytes_min: MIB,

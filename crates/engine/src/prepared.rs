@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use teak_base::{WriteId, WriteStatus};
-use teak_transactions::{Transaction, TransactionShared, WaitError};
+use teak_transactions::{Transaction, TransactionHandle, WaitError};
 use teak_write_ahead_log::Record;
 
 /// Longest name of a prepared transaction, in bytes.
@@ -116,7 +116,7 @@ pub(crate) fn restore(inner: &Inner, found: Vec<PreparedEntry>) -> usize {
         }
         let mut transaction = inner.transactions.begin();
         inner.transactions.adopt(&mut transaction, &entry.write_ids);
-        transaction.shared().set_prepared_as(&entry.xid);
+        transaction.handle().set_prepared_as(&entry.xid);
         let listed = Listed {
             write_ids: entry.write_ids,
             detached: Some(transaction),
@@ -129,7 +129,7 @@ pub(crate) fn restore(inner: &Inner, found: Vec<PreparedEntry>) -> usize {
 
 /// Logs the end of a prepared transaction, durably if commits are. A full disk
 /// takes nothing, and then nothing holds the log back.
-fn log_end(inner: &Inner, shared: &TransactionShared, record: &Record<'_>) -> EngineResult<()> {
+fn log_end(inner: &Inner, shared: &TransactionHandle, record: &Record<'_>) -> EngineResult<()> {
     shared.set_commit_floor(inner.log.end());
     let waits = inner.commit_sync.load(Ordering::Acquire);
     let appended = inner.log.append(record);
@@ -186,7 +186,7 @@ impl EngineTransaction {
             list.insert(xid.to_vec(), listed);
         }
         let waits = self.waits_for_disk();
-        self.shared().set_commit_floor(inner.log.end());
+        self.handle().set_commit_floor(inner.log.end());
         let logged = inner
             .log
             .append(&Record::Prepare {
@@ -202,8 +202,8 @@ impl EngineTransaction {
         if let Some(listed) = inner.prepared.by_xid.lock().get_mut(xid) {
             listed.write_ids = write_ids;
         }
-        self.shared().clear_commit_floor();
-        self.shared().set_prepared_as(xid);
+        self.handle().clear_commit_floor();
+        self.handle().set_prepared_as(xid);
         self.prepared = Some(xid.into());
         Ok(())
     }
@@ -230,10 +230,10 @@ impl EngineTransaction {
             self.rollback();
             return;
         };
-        self.shared().forget_owner();
+        self.handle().forget_owner();
         self.hand_over();
         if let Some(core) = self.take_core() {
-            core.shared().set_thread(0);
+            core.handle().set_thread(0);
             self.inner.prepared.put_back(&xid, core);
         }
     }
@@ -245,7 +245,7 @@ impl EngineTransaction {
     pub(crate) fn roll_back_prepared(&mut self) -> EngineResult<()> {
         let inner = Arc::clone(&self.inner);
         let core = self.core()?;
-        log_end(&inner, core.shared(), &abort_record(core.write_ids()))?;
+        log_end(&inner, core.handle(), &abort_record(core.write_ids()))?;
         self.hand_over();
         if let Some(core) = self.take_core() {
             idle::abort(&inner, core);
@@ -303,7 +303,7 @@ impl Engine {
         } else {
             abort_record(transaction.write_ids())
         };
-        if let Err(error) = log_end(inner, transaction.shared(), &record) {
+        if let Err(error) = log_end(inner, transaction.handle(), &record) {
             inner.prepared.put_back(xid, transaction);
             return Err(error);
         }

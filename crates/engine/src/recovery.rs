@@ -197,8 +197,8 @@ pub(crate) fn open(
     inner
         .transactions
         .set_lock_bytes_max(inner.budget.lock_bytes());
-    if let Some(reports) = &inner.options.wait_reports {
-        inner.transactions.set_wait_reports(Arc::clone(reports));
+    if let Some(reports) = &inner.options.wait_listener {
+        inner.transactions.set_wait_listener(Arc::clone(reports));
     }
     let found = replay.prepared.into_iter();
     let found = found.map(|(xid, write_ids)| PreparedEntry { xid, write_ids });

@@ -5,7 +5,7 @@ use crate::locks::IndexNames;
 use crate::statistics::{Statistics, open_indexes};
 use std::fmt::{self, Write};
 use teak_transactions::LockMode;
-use teak_transactions::report::{DeadlockReport, WaitKind, Wanted};
+use teak_transactions::report::{DeadlockReport, LockRequest, WaitKind};
 
 /// Indexes listed by name, the largest first.
 const INDEXES_LISTED: usize = 20;
@@ -157,13 +157,13 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-fn wanted(out: &mut String, wanted: &Wanted, names: &IndexNames) -> fmt::Result {
+fn wanted(out: &mut String, wanted: &LockRequest, names: &IndexNames) -> fmt::Result {
     match wanted.kind {
         WaitKind::Lock(LockMode::Shared) => write!(out, "a shared lock of")?,
         WaitKind::Lock(LockMode::Exclusive) => write!(out, "an exclusive lock of")?,
         WaitKind::Write => write!(out, "the writer of")?,
-        WaitKind::Insertion => write!(out, "room to insert")?,
-        WaitKind::Range => write!(out, "a range, behind who waits to write there, from")?,
+        WaitKind::RangeLock => write!(out, "room to insert")?,
+        WaitKind::RangeRequest => write!(out, "a range, behind who waits to write there, from")?,
     }
     write!(out, " key {} in ", Hex(&wanted.key))?;
     match names.get(wanted.file) {
@@ -188,7 +188,7 @@ fn deadlock(out: &mut String, deadlock: &DeadlockReport, names: &IndexNames) -> 
             member.row_locks,
             member.waited.as_millis()
         )?;
-        wanted(out, &member.wanted, names)?;
+        wanted(out, &member.request, names)?;
         let victim = if party.transaction == deadlock.victim {
             ": FAILED"
         } else {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, WriteId, WriteStatus};
+use teak_transactions::ViewKind;
 use teak_transactions::report::FailedWait;
-use teak_transactions::view::Reads;
 use teak_transactions::{
-    LockMode, Owner, RowName, Savepoint, Transaction, TransactionId, TransactionShared, View,
+    LockMode, Owner, ReadView, RowName, Savepoint, Transaction, TransactionHandle, TransactionId,
     WaitError,
 };
 use teak_write_ahead_log::Record;
@@ -54,11 +54,11 @@ pub struct EngineTransaction {
     pub(crate) inner: Arc<Inner>,
     /// Gone once committed or rolled back.
     core: Option<Transaction>,
-    shared: Arc<TransactionShared>,
+    shared: Arc<TransactionHandle>,
     pub(crate) isolation: Isolation,
     pub(crate) lock_timeout: Duration,
     pub(crate) snapshot_isolation: bool,
-    view: Option<Arc<View>>,
+    view: Option<Arc<ReadView>>,
     /// The last mark that was given out, and the rows written until then.
     last_savepoint: (u64, u64),
     /// Changes whenever what the transaction sees changes.
@@ -97,10 +97,10 @@ impl Engine {
     #[must_use]
     pub fn begin(&self, isolation: Isolation) -> EngineTransaction {
         let core = self.inner.transactions.begin();
-        core.shared().set_isolation(isolation as u8);
+        core.handle().set_isolation(isolation as u8);
         EngineTransaction {
             inner: Arc::clone(&self.inner),
-            shared: Arc::clone(core.shared()),
+            shared: Arc::clone(core.handle()),
             core: Some(core),
             isolation,
             lock_timeout: self.inner.options.lock_timeout,
@@ -200,7 +200,7 @@ impl EngineTransaction {
 
     /// The half that other threads may use, to interrupt it.
     #[must_use]
-    pub fn shared(&self) -> &Arc<TransactionShared> {
+    pub fn handle(&self) -> &Arc<TransactionHandle> {
         &self.shared
     }
 
@@ -320,7 +320,7 @@ impl EngineTransaction {
     }
 
     /// What the transaction sees without locks.
-    pub(crate) fn view(&mut self) -> EngineResult<Arc<View>> {
+    pub(crate) fn view(&mut self) -> EngineResult<Arc<ReadView>> {
         if let Some(view) = &self.view {
             return Ok(Arc::clone(view));
         }
@@ -328,8 +328,8 @@ impl EngineTransaction {
         // A dirty reader registers a snapshot too: merges keep what it reads.
         let snapshot = self.inner.transactions.take_snapshot(core);
         let reads = match self.isolation {
-            Isolation::ReadUncommitted => Reads::Dirty,
-            _ => Reads::Snapshot(snapshot),
+            Isolation::ReadUncommitted => ViewKind::Uncommitted,
+            _ => ViewKind::Snapshot(snapshot),
         };
         let view = Arc::new(self.inner.transactions.view(core, reads));
         self.view = Some(Arc::clone(&view));
@@ -337,9 +337,11 @@ impl EngineTransaction {
     }
 
     /// What a locking read sees: the newest committed rows.
-    pub(crate) fn newest_view(&mut self) -> EngineResult<Arc<View>> {
+    pub(crate) fn newest_view(&mut self) -> EngineResult<Arc<ReadView>> {
         let core = self.core.as_ref().ok_or_else(ended)?;
-        Ok(Arc::new(self.inner.transactions.view(core, Reads::Newest)))
+        Ok(Arc::new(
+            self.inner.transactions.view(core, ViewKind::Committed),
+        ))
     }
 
     /// A mark to return to.
@@ -349,7 +351,7 @@ impl EngineTransaction {
     pub fn savepoint(&mut self) -> EngineResult<u64> {
         let core = self.core()?;
         let mark = core.savepoint().0;
-        let rows = core.shared().rows_written();
+        let rows = core.handle().rows_written();
         self.last_savepoint = (mark, rows);
         Ok(mark)
     }
@@ -363,7 +365,7 @@ impl EngineTransaction {
         let core = self.core.as_mut().ok_or_else(ended)?;
         let (last, before) = self.last_savepoint;
         let before = if mark == last { before } else { 0 };
-        let rows = core.shared().rows_written().saturating_sub(before);
+        let rows = core.handle().rows_written().saturating_sub(before);
         let aborted = self.inner.transactions.rollback_to(core, Savepoint(mark));
         if !aborted.is_empty() {
             self.view_serial += 1;

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{FileId, Operation, StorageError, WriteId, WriteStatus};
-use teak_transactions::{InLine, LockId, LockMode, RowName, TransactionId};
+use teak_transactions::{LockId, LockMode, RangeQueuePositions, RowName, TransactionId};
 use teak_tree::{Visit, WriteGuard};
 use teak_write_ahead_log::{Record, WriteOperation};
 
@@ -211,7 +211,7 @@ impl EngineTransaction {
     fn report_bytes(&mut self) -> EngineResult<()> {
         self.unreported_bytes = 0;
         self.flush_rows();
-        budget::admit(&self.inner, self.shared())
+        budget::admit(&self.inner, self.handle())
     }
 }
 
@@ -228,7 +228,7 @@ impl Parts<'_> {
         let mut queued: SmallVec<[LockId; 2]> = SmallVec::new();
         let mut deadline = None;
         // Places among those whom ranges stop, kept until the row is written or not.
-        let mut in_line = InLine::default();
+        let mut queue_positions = RangeQueuePositions::default();
         let outcome = loop {
             let latches = match checks {
                 [] => None,
@@ -244,9 +244,13 @@ impl Parts<'_> {
                     Ok(Applied::Done) => break Ok(()),
                     Ok(Applied::Stopped(place)) => {
                         drop(latches);
-                        if let Err(error) =
-                            self.wait_for_range(indexes, steps, place, &mut in_line, &mut deadline)
-                        {
+                        if let Err(error) = self.wait_for_range(
+                            indexes,
+                            steps,
+                            place,
+                            &mut queue_positions,
+                            &mut deadline,
+                        ) {
                             break Err(error);
                         }
                     }
@@ -265,7 +269,7 @@ impl Parts<'_> {
         };
         match outcome {
             Ok(()) => {
-                self.core.shared().note_row_written();
+                self.core.handle().note_row_written();
                 // The newest versions say now whose the rows are.
                 if self.core.locks_held() > 0 {
                     for check in checks {
@@ -288,7 +292,7 @@ impl Parts<'_> {
         indexes: &[Arc<Index>],
         steps: &[Step<'_>],
         place: usize,
-        in_line: &mut InLine,
+        queue_positions: &mut RangeQueuePositions,
         deadline: &mut Option<Instant>,
     ) -> EngineResult<()> {
         let Some(step) = steps.get(place) else {
@@ -300,7 +304,14 @@ impl Parts<'_> {
         let timeout = self.remaining(deadline);
         let transactions = &self.inner.transactions;
         let ranges = &index.ranges;
-        transactions.wait_for_range(self.core, in_line, ranges, step.key, step.comes, timeout)?;
+        transactions.wait_for_range_lock(
+            self.core,
+            queue_positions,
+            ranges,
+            step.key,
+            step.comes,
+            timeout,
+        )?;
         Ok(())
     }
 
@@ -338,7 +349,7 @@ impl Parts<'_> {
                 Newest::Foreign(_) | Newest::Gone(None) => false,
             };
             // What was one's own before another got a range there stays so.
-            if !locked && !mine && index.ranges.stops_row(check.key, me, exclusive) {
+            if !locked && !mine && index.ranges.blocks_row(check.key, me, exclusive) {
                 return Ok(Some(Obstacle::Lock(place)));
             }
             match found {
@@ -447,10 +458,10 @@ pub(crate) fn newest(
     });
     inner.checked(index, visited)?;
     if folded {
-        let view = teak_transactions::View::new(
+        let view = teak_transactions::ReadView::new(
             Arc::clone(ids),
             me,
-            teak_transactions::view::Reads::Newest,
+            teak_transactions::ViewKind::Committed,
         );
         let live = inner.checked(index, index.tree.get_into(key, &view, value))?;
         if !live {

@@ -99,7 +99,7 @@ fn a_long_locking_scan_gets_a_range_and_others_go_on_outside_of_it() {
     engine.for_each_lock(&mut |lock| locks.push(lock));
     let names = engine.index_names();
     let ranges = locks.iter().filter(|lock| match &lock.extent {
-        LockExtent::Rows { low, .. } => {
+        LockExtent::RowRange { low, .. } => {
             assert_eq!(&**low, key(0).as_bytes());
             true
         }
@@ -149,7 +149,7 @@ fn locks_that_ranges_cannot_replace_are_refused_beyond_the_bound() {
 fn waits_for_written_rows_and_unique_keys_are_shown_and_served_in_order() {
     let (engine, table) = filled(3);
     let mut writer = begin(&engine);
-    writer.shared().set_thread(1);
+    writer.handle().set_thread(1);
     insert_unique(&mut writer, &table, "new", "unique").unwrap();
     let order = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -157,7 +157,7 @@ fn waits_for_written_rows_and_unique_keys_are_shown_and_served_in_order() {
             let (engine, table, order) = (&engine, &table, &order);
             scope.spawn(move || {
                 let mut mine = begin(engine);
-                mine.shared().set_thread(n.into());
+                mine.handle().set_thread(n.into());
                 mine.set_lock_timeout(LONG);
                 let outcome = insert_unique(&mut mine, table, &format!("other{n}"), "unique");
                 order.lock().unwrap().push((n, outcome.is_ok()));
@@ -168,11 +168,15 @@ fn waits_for_written_rows_and_unique_keys_are_shown_and_served_in_order() {
         let waits = engine.lock_waits();
         let names = engine.index_names();
         for wait in &waits {
-            assert_eq!(&*names.get(wait.wanted.file).unwrap().index, "by_value");
+            assert_eq!(&*names.get(wait.request.file).unwrap().index, "by_value");
             let ahead = wait.blockers.iter().map(|party| party.thread).max();
             assert_eq!(ahead, Some(wait.requester.thread - 1));
         }
-        assert!(waits.iter().any(|wait| wait.wanted.kind == WaitKind::Write));
+        assert!(
+            waits
+                .iter()
+                .any(|wait| wait.request.kind == WaitKind::Write)
+        );
         let shown = engine.transactions();
         let found = shown.iter().find(|shown| shown.thread() == 1).unwrap();
         assert_eq!((found.rows_written(), found.write_ids()), (1, 1));

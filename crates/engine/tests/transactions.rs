@@ -579,7 +579,7 @@ fn unlock_gives_the_row_back() {
 fn an_interrupt_ends_what_runs_until_the_next_statement() {
     let (engine, table) = fresh();
     let mut writer = begin(&engine);
-    writer.shared().interrupt();
+    writer.handle().interrupt();
     assert!(matches!(
         insert(&mut writer, &table, "a", "1"),
         Err(EngineError::Wait(WaitError::Interrupted))

@@ -26,10 +26,10 @@ use crate::range_waits::{RangeWaits, Wish};
 use crate::ranges::{Ranges, bytes_of};
 use crate::report::{LockExtent, LockReport};
 use crate::row_locks::LockMode;
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::wait_reports::Blockers;
+use crate::wait_listener::Blockers;
 use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::FileId;
@@ -37,11 +37,11 @@ use teak_base::TransactionId;
 
 /// What a mark keeps others from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeps {
+pub enum RangeLockKind {
     /// Inserting a key. What is there is locked row by row.
-    Insertions,
+    Gap,
     /// Also changing or deleting what is there.
-    Writes,
+    Write,
 }
 
 /// The marks of one owner.
@@ -141,7 +141,7 @@ impl State {
         !rows_conflict && !marks_conflict
     }
 
-    fn stops_row(&self, key: &[u8], transaction: TransactionId, mode: LockMode) -> bool {
+    fn blocks_row(&self, key: &[u8], transaction: TransactionId, mode: LockMode) -> bool {
         self.rows.iter().any(|(owner, range)| {
             *owner != transaction && range.mode.conflicts(mode) && range.covers(key)
         })
@@ -205,12 +205,12 @@ impl RangeLocks {
     /// Whether anybody holds a range of either kind.
     #[must_use]
     pub fn in_use(&self) -> bool {
-        self.any() || self.any_rows()
+        self.any() || self.has_row_ranges()
     }
 
     /// Whether anybody holds a range in place of rows.
     #[must_use]
-    pub fn any_rows(&self) -> bool {
+    pub fn has_row_ranges(&self) -> bool {
         self.row_ranges.load(Ordering::SeqCst) != 0
     }
 
@@ -235,7 +235,7 @@ impl RangeLocks {
     pub(crate) fn mark(
         &self,
         transaction: TransactionId,
-        keeps: Keeps,
+        keeps: RangeLockKind,
         low: &[u8],
         high: Option<&[u8]>,
     ) -> (bool, Resized) {
@@ -247,8 +247,8 @@ impl RangeLocks {
     /// follow unless it asks again.
     pub(crate) fn mark_in_turn(
         &self,
-        transaction: &Arc<TransactionShared>,
-        keeps: Keeps,
+        transaction: &Arc<TransactionHandle>,
+        keeps: RangeLockKind,
         low: &[u8],
         high: Option<&[u8]>,
     ) -> Option<(bool, Resized)> {
@@ -275,7 +275,7 @@ impl RangeLocks {
         &self,
         state: &mut State,
         transaction: TransactionId,
-        keeps: Keeps,
+        keeps: RangeLockKind,
         low: &[u8],
         high: Option<&[u8]>,
     ) -> (bool, Resized) {
@@ -283,8 +283,8 @@ impl RangeLocks {
         let owned = state.owners.entry(transaction).or_default();
         let before = owned.bytes();
         match keeps {
-            Keeps::Insertions => owned.insertions.add(low, high),
-            Keeps::Writes => {
+            RangeLockKind::Gap => owned.insertions.add(low, high),
+            RangeLockKind::Write => {
                 if owned.writes.is_empty() {
                     self.keeping_writes.fetch_add(1, Ordering::SeqCst);
                 }
@@ -327,9 +327,9 @@ impl RangeLocks {
     /// Whether a row range of another transaction stops a lock of the row.
     #[inline]
     #[must_use]
-    pub fn stops_row(&self, key: &[u8], transaction: TransactionId, mode: LockMode) -> bool {
+    pub fn blocks_row(&self, key: &[u8], transaction: TransactionId, mode: LockMode) -> bool {
         self.row_ranges.load(Ordering::SeqCst) != 0
-            && self.state.lock().stops_row(key, transaction, mode)
+            && self.state.lock().blocks_row(key, transaction, mode)
     }
 
     /// The same for the first of a lock's queue; lists the lock if so, to be
@@ -345,7 +345,7 @@ impl RangeLocks {
             return false;
         }
         let mut state = self.state.lock();
-        let stopped = state.stops_row(key, transaction, mode);
+        let stopped = state.blocks_row(key, transaction, mode);
         if stopped && !state.stopped.contains(&lock) {
             state.stopped.push(lock);
         }
@@ -422,7 +422,7 @@ impl RangeLocks {
         &self,
         key: &[u8],
         is_insertion: bool,
-        transaction: &Arc<TransactionShared>,
+        transaction: &Arc<TransactionHandle>,
     ) -> bool {
         let mut state = self.state.lock();
         let stopped = state.held_by_others(key, is_insertion, transaction.id());
@@ -467,20 +467,24 @@ impl RangeLocks {
         };
         let mut list = Vec::new();
         for (owner, owned) in &state.owners {
-            for (ranges, keeps) in [
-                (&owned.insertions, Keeps::Insertions),
-                (&owned.writes, Keeps::Writes),
+            for (ranges, kind) in [
+                (&owned.insertions, RangeLockKind::Gap),
+                (&owned.writes, RangeLockKind::Write),
             ] {
                 for (low, high) in &ranges.by_low {
                     let (low, high) = (low.clone(), high.clone());
-                    let extent = LockExtent::Range { low, high, keeps };
+                    let extent = LockExtent::Range { low, high, kind };
                     list.push(report(*owner, extent, LockMode::Shared));
                 }
             }
         }
         for (owner, range) in &state.rows {
             let (low, high) = (range.low.clone(), range.high.clone());
-            list.push(report(*owner, LockExtent::Rows { low, high }, range.mode));
+            list.push(report(
+                *owner,
+                LockExtent::RowRange { low, high },
+                range.mode,
+            ));
         }
         list
     }

@@ -7,9 +7,9 @@
 //! already. So readers that never end cannot keep a writer out, and readers
 //! wait only for writers that came before them.
 
-use crate::range_locks::{Keeps, RangeLocks};
-use crate::shared::TransactionShared;
-use crate::wait_reports::Blockers;
+use crate::range_locks::{RangeLockKind, RangeLocks};
+use crate::shared::TransactionHandle;
+use crate::wait_listener::Blockers;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use teak_base::TransactionId;
@@ -19,7 +19,7 @@ type Ticket = u64;
 
 /// Where a write is stopped.
 struct Writer {
-    transaction: Arc<TransactionShared>,
+    transaction: Arc<TransactionHandle>,
     key: Box<[u8]>,
     is_insertion: bool,
     ticket: Ticket,
@@ -29,14 +29,14 @@ struct Writer {
 
 /// Who wants to mark a range.
 struct Marker {
-    transaction: Arc<TransactionShared>,
+    transaction: Arc<TransactionHandle>,
     wanted: Wish,
     ticket: Ticket,
 }
 
 /// A mark that is wished for.
 pub(crate) struct Wish {
-    pub(crate) keeps: Keeps,
+    pub(crate) keeps: RangeLockKind,
     pub(crate) low: Box<[u8]>,
     pub(crate) high: Option<Box<[u8]>>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Wish {
 impl Wish {
     /// Whether the mark would keep the writer off.
     fn stops(&self, writer: &Writer) -> bool {
-        (writer.is_insertion || self.keeps == Keeps::Writes)
+        (writer.is_insertion || self.keeps == RangeLockKind::Write)
             && *self.low <= *writer.key
             && self.high.as_deref().is_none_or(|high| *writer.key < *high)
     }
@@ -74,7 +74,7 @@ impl RangeWaits {
         &mut self,
         key: &[u8],
         is_insertion: bool,
-        transaction: &Arc<TransactionShared>,
+        transaction: &Arc<TransactionHandle>,
     ) {
         transaction.arm();
         let before = self.writers.iter_mut().find(|writer| {
@@ -143,7 +143,7 @@ impl RangeWaits {
     /// If not, the transaction is in line afterwards, and its bell is armed.
     pub(crate) fn may_mark(
         &mut self,
-        transaction: &Arc<TransactionShared>,
+        transaction: &Arc<TransactionHandle>,
         wanted: Wish,
         own: impl Fn(&[u8], bool) -> bool,
     ) -> bool {
@@ -205,11 +205,11 @@ impl RangeWaits {
 /// The indexes where one write stands in line. Its places are given up when
 /// this is dropped: once the write is done, or will not be.
 #[derive(Debug, Default)]
-pub struct InLine {
+pub struct RangeQueuePositions {
     indexes: SmallVec<[(Arc<RangeLocks>, TransactionId); 1]>,
 }
 
-impl InLine {
+impl RangeQueuePositions {
     pub(crate) fn note(&mut self, ranges: &Arc<RangeLocks>, transaction: TransactionId) {
         let mut indexes = self.indexes.iter();
         if !indexes.any(|(of, _)| Arc::ptr_eq(of, ranges)) {
@@ -218,7 +218,7 @@ impl InLine {
     }
 }
 
-impl Drop for InLine {
+impl Drop for RangeQueuePositions {
     fn drop(&mut self) {
         for (ranges, transaction) in &self.indexes {
             ranges.leave(*transaction);

@@ -1,7 +1,7 @@
 //! What transactions hold and wait for, as people want to see it. Everything
 //! here is a copy: nothing is locked while it is looked at.
 
-use crate::range_locks::Keeps;
+use crate::range_locks::RangeLockKind;
 use crate::row_locks::LockMode;
 use std::time::{Duration, SystemTime};
 use teak_base::FileId;
@@ -15,10 +15,10 @@ pub enum WaitKind {
     /// The row's newest version, whose writer is undecided.
     Write,
     /// A range in which it wants to insert or write.
-    Insertion,
+    RangeLock,
     /// Somebody who waits to insert or write in a range that it wants to lock,
     /// from this key on.
-    Range,
+    RangeRequest,
 }
 
 /// A transaction, and who runs it in the caller's numbers (zero for nobody).
@@ -32,7 +32,7 @@ pub struct Party {
 
 /// What a transaction wants and does not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct LockRequest {
     /// The index.
     pub file: FileId,
     /// The key.
@@ -47,7 +47,7 @@ pub struct WaitReport {
     /// Who waits.
     pub requester: Party,
     /// For what.
-    pub wanted: Wanted,
+    pub request: LockRequest,
     /// For how long by now.
     pub waited: Duration,
     /// For whom: whoever stands in the way, and the one ahead in the queue.
@@ -58,7 +58,7 @@ pub struct WaitReport {
 #[derive(Clone, Debug)]
 pub struct FailedWait {
     /// For what.
-    pub wanted: Wanted,
+    pub request: LockRequest,
     /// For how long.
     pub waited: Duration,
     /// For whom.
@@ -77,10 +77,10 @@ pub enum LockExtent {
         /// The first key behind; `None` at the end of the index.
         high: Option<Box<[u8]>>,
         /// What it keeps others from.
-        keeps: Keeps,
+        kind: RangeLockKind,
     },
     /// All rows `low <= key < high`, in place of single ones.
-    Rows {
+    RowRange {
         /// The first key.
         low: Box<[u8]>,
         /// The first key behind.
@@ -107,7 +107,7 @@ pub struct DeadlockMember {
     /// Which.
     pub party: Party,
     /// What it waits for; the next member has it.
-    pub wanted: Wanted,
+    pub request: LockRequest,
     /// How long it had waited.
     pub waited: Duration,
     /// Rows it had written.

@@ -17,11 +17,11 @@
 use crate::hash::{LockId, PassBuild};
 use crate::range_locks::RangeLocks;
 use crate::report::{LockExtent, LockReport};
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::transaction::HeldLock;
-use crate::wait_reports::Blockers;
+use crate::wait_listener::Blockers;
 use smallvec::SmallVec;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ fn bytes_with(key_bytes: usize) -> u64 {
 }
 
 struct Request {
-    transaction: Arc<TransactionShared>,
+    transaction: Arc<TransactionHandle>,
     mode: LockMode,
     index: Arc<RangeLocks>,
     key: Box<[u8]>,
@@ -227,7 +227,7 @@ impl RowLocks {
     pub fn conflicts(&self, row: RowName<'_>, transaction: TransactionId, mode: LockMode) -> bool {
         // Ranges behind the look at the rows: see the top of the file.
         self.row_conflicts(row.lock, transaction, mode)
-            || row.index.stops_row(row.key, transaction, mode)
+            || row.index.blocks_row(row.key, transaction, mode)
     }
 
     /// The same without ranges. Those do not stop whoever had locked the row
@@ -249,7 +249,7 @@ impl RowLocks {
     pub(crate) fn request(
         &self,
         row: RowName<'_>,
-        transaction: &Arc<TransactionShared>,
+        transaction: &Arc<TransactionHandle>,
         asked: Asked,
     ) -> Requested {
         let shard = self.shard(row.lock);
@@ -269,7 +269,7 @@ impl RowLocks {
         let is_holder = found.is_held_by(me);
         let holds = is_holder || asked.covered;
         let in_line = !found.blocked(me, asked.mode) && (holds || found.queue.is_empty());
-        if in_line && !row.index.stops_row(row.key, me, asked.mode) {
+        if in_line && !row.index.blocks_row(row.key, me, asked.mode) {
             if asked.covered && !is_holder {
                 Self::sweep(shard, &mut locks, row.lock);
                 return Requested::Covered;
@@ -432,7 +432,7 @@ impl RowLocks {
     /// range and asks then knows that whoever locks a row later sees the mark.
     /// Ranges in place of rows are to be asked for after this.
     #[must_use]
-    pub fn any_beside(&self, held: usize) -> bool {
+    pub fn any_held_by_others(&self, held: usize) -> bool {
         let counts = self.shards.iter().map(|shard| &shard.count);
         let all: u64 = counts.map(|count| count.load(Ordering::SeqCst)).sum();
         all > held as u64

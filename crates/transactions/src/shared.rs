@@ -4,7 +4,7 @@
 use crate::report::FailedWait;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
-use crate::wait_reports::Owner;
+use crate::wait_listener::Owner;
 use std::time::{Instant, SystemTime};
 use teak_base::{Lsn, TransactionId};
 
@@ -36,7 +36,7 @@ struct Work {
 
 /// The half of a transaction that other threads touch.
 #[derive(Debug)]
-pub struct TransactionShared {
+pub struct TransactionHandle {
     id: TransactionId,
     started: SystemTime,
     /// The caller's number of whoever runs it; zero for nobody.
@@ -69,7 +69,7 @@ fn take(counter: &AtomicU64, amount: u64) {
     counter.store(before.saturating_sub(amount), Ordering::Relaxed);
 }
 
-impl TransactionShared {
+impl TransactionHandle {
     pub(crate) fn new(id: TransactionId) -> Self {
         Self {
             id,

@@ -16,14 +16,14 @@ use self::memory::LockMemory;
 use crate::latches::Latches;
 use crate::report::DeadlockReport;
 use crate::row_locks::RowLocks;
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use crate::snapshots::Snapshots;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, own_stripe};
 use crate::transaction::{Savepoint, Transaction};
-use crate::view::{Reads, View};
+use crate::view::{ReadView, ViewKind};
 use crate::wait_graph::WaitGraph;
-use crate::wait_reports::WaitReports;
+use crate::wait_listener::WaitListener;
 use crate::waits::WriteWaits;
 use crate::write_ids::WriteIdTable;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ use teak_base::{CommitSequence, Lsn, WriteId};
 use teak_base::{Horizon, WriteRangeStatus};
 
 /// By id. Each thread lists what it begins.
-type Running = BTreeMap<u64, Arc<TransactionShared>>;
+type Running = BTreeMap<u64, Arc<TransactionHandle>>;
 
 /// Counts since the engine was opened.
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,7 +83,7 @@ pub struct TransactionSystem {
     locks: RowLocks,
     write_waits: WriteWaits,
     graph: WaitGraph,
-    wait_reports: OnceLock<Arc<dyn WaitReports>>,
+    wait_listener: OnceLock<Arc<dyn WaitListener>>,
     running: Striped<Mutex<Running>>,
     next_transaction: CachePadded<AtomicU64>,
     publishing: Mutex<()>,
@@ -94,12 +94,12 @@ pub struct TransactionSystem {
 }
 
 /// What merges may take away, at one moment.
-pub struct HorizonValue {
+pub struct MergeHorizon {
     ids: Arc<WriteIdTable>,
     snapshots: Vec<CommitSequence>,
 }
 
-impl Horizon for HorizonValue {
+impl Horizon for MergeHorizon {
     fn status(&self, id: WriteId) -> WriteStatus {
         self.ids.status(id)
     }
@@ -126,7 +126,7 @@ impl TransactionSystem {
             locks: RowLocks::default(),
             write_waits: WriteWaits::default(),
             graph: WaitGraph::default(),
-            wait_reports: OnceLock::new(),
+            wait_listener: OnceLock::new(),
             running: Striped::default(),
             next_transaction: CachePadded(AtomicU64::new(next_transaction.max(1))),
             publishing: Mutex::new(()),
@@ -175,8 +175,8 @@ impl TransactionSystem {
 
     /// Has the waits of transactions with owners reported. Only the first call
     /// counts.
-    pub fn set_wait_reports(&self, reports: Arc<dyn WaitReports>) {
-        self.wait_reports.get_or_init(|| reports);
+    pub fn set_wait_listener(&self, reports: Arc<dyn WaitListener>) {
+        self.wait_listener.get_or_init(|| reports);
     }
 
     /// Starts a transaction.
@@ -185,7 +185,7 @@ impl TransactionSystem {
         // Numbered where it is listed: nobody finds its number taken and it missing.
         let mut running = self.running.get(stripe).lock();
         let id = TransactionId(self.next_transaction.0.fetch_add(1, Ordering::AcqRel));
-        let shared = Arc::new(TransactionShared::new(id));
+        let shared = Arc::new(TransactionHandle::new(id));
         running.insert(id.0, Arc::clone(&shared));
         drop(running);
         Transaction::new(shared, stripe)
@@ -246,7 +246,7 @@ impl TransactionSystem {
             None => {
                 let held = self.snapshots.acquire(|| self.newest());
                 transaction.snapshot = Some(held);
-                transaction.shared().set_snapshot(held.sequence.0);
+                transaction.handle().set_snapshot(held.sequence.0);
                 held.sequence
             }
         }
@@ -255,7 +255,7 @@ impl TransactionSystem {
     /// Gives the snapshot up.
     pub fn drop_snapshot(&self, transaction: &mut Transaction) {
         if let Some(snapshot) = transaction.snapshot.take() {
-            transaction.shared().set_snapshot(0);
+            transaction.handle().set_snapshot(0);
             self.snapshots.release(snapshot);
             transaction.is_past_snapshot = false;
         }
@@ -263,15 +263,15 @@ impl TransactionSystem {
 
     /// A view for the transaction.
     #[must_use]
-    pub fn view(&self, transaction: &Transaction, reads: Reads) -> View {
-        View::new(Arc::clone(&self.ids), transaction.id(), reads)
-            .interrupted_by(transaction.shared())
+    pub fn view(&self, transaction: &Transaction, reads: ViewKind) -> ReadView {
+        ReadView::new(Arc::clone(&self.ids), transaction.id(), reads)
+            .interrupted_by(transaction.handle())
     }
 
     /// What merges may take away now.
     #[must_use]
-    pub fn horizon(&self) -> HorizonValue {
-        HorizonValue {
+    pub fn horizon(&self) -> MergeHorizon {
+        MergeHorizon {
             ids: Arc::clone(&self.ids),
             snapshots: self.snapshots.list(|| self.newest()),
         }
@@ -300,7 +300,7 @@ impl TransactionSystem {
     /// Makes the transaction's writes visible, in commit order, and ends it.
     /// The commit record must be as durable as the caller wants it.
     pub fn publish(&self, mut transaction: Transaction) {
-        transaction.shared().forget_owner();
+        transaction.handle().forget_owner();
         let ids = std::mem::take(&mut transaction.ids);
         if !ids.is_empty() {
             let publishing = self.publishing.lock();
@@ -316,7 +316,7 @@ impl TransactionSystem {
 
     /// Undoes everything and ends the transaction. Returns the aborted ids.
     pub fn abort(&self, mut transaction: Transaction) -> Vec<WriteId> {
-        transaction.shared().forget_owner();
+        transaction.handle().forget_owner();
         let aborted = self.rollback_to(&mut transaction, Savepoint(0));
         if !aborted.is_empty() {
             self.counts.rolled_back.fetch_add(1, Ordering::Relaxed);
@@ -329,7 +329,7 @@ impl TransactionSystem {
     /// record may or may not be durable): its writes stay undecided, locked and
     /// invisible until the engine is opened again.
     pub fn abandon(&self, mut transaction: Transaction) {
-        transaction.shared().forget_owner();
+        transaction.handle().forget_owner();
         transaction.ids.clear();
         // It stays listed as running, so that its floor keeps the log.
         self.release_all(&mut transaction);

@@ -4,7 +4,7 @@
 use crate::hash::{LockId, PassBuild};
 use crate::range_locks::{RangeLocks, RowRange};
 use crate::row_locks::{LockMode, RowName};
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use crate::snapshots::HeldSnapshot;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct HeldLock {
 /// The half of a transaction that its owner uses.
 #[derive(Debug)]
 pub struct Transaction {
-    shared: Arc<TransactionShared>,
+    shared: Arc<TransactionHandle>,
     /// Ids of writes that count, oldest first.
     pub(crate) ids: Vec<WriteId>,
     /// Whether the newest id may take further writes.
@@ -51,7 +51,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(shared: Arc<TransactionShared>, stripe: Stripe) -> Self {
+    pub(crate) fn new(shared: Arc<TransactionHandle>, stripe: Stripe) -> Self {
         Self {
             shared,
             ids: Vec::new(),
@@ -75,7 +75,7 @@ impl Transaction {
 
     /// The half that other threads may use.
     #[must_use]
-    pub fn shared(&self) -> &Arc<TransactionShared> {
+    pub fn handle(&self) -> &Arc<TransactionHandle> {
         &self.shared
     }
 

@@ -7,7 +7,7 @@
 //! Readers without a snapshot (dirty reads, newest-committed reads) do not keep
 //! answers about undecided writes.
 
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::write_ids::WriteIdTable;
 use std::sync::Arc;
@@ -19,36 +19,36 @@ const SLOTS: usize = 64;
 
 /// Which foreign writes a reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
+pub enum ViewKind {
     /// Committed at or before the sequence.
     Snapshot(CommitSequence),
     /// Committed by now. Notes undecided writes that were met.
-    Newest,
+    Committed,
     /// Committed or undecided.
-    Dirty,
+    Uncommitted,
 }
 
 /// The eyes of one reader. Shared by its cursors; cheap to ask.
-pub struct View {
+pub struct ReadView {
     ids: Arc<WriteIdTable>,
     owner: TransactionId,
-    reads: Reads,
+    kind: ViewKind,
     /// `id << 1 | visible`, or zero.
     cache: [AtomicU64; SLOTS],
     /// The first undecided foreign write met since it was last taken.
     met: AtomicU64,
     /// Whose interrupt ends a read, if anybody's.
-    interrupted_by: Option<Arc<TransactionShared>>,
+    interrupted_by: Option<Arc<TransactionHandle>>,
 }
 
-impl View {
+impl ReadView {
     /// A view of `owner`'s own undecided writes and of `reads`.
     #[must_use]
-    pub fn new(ids: Arc<WriteIdTable>, owner: TransactionId, reads: Reads) -> Self {
+    pub fn new(ids: Arc<WriteIdTable>, owner: TransactionId, kind: ViewKind) -> Self {
         Self {
             ids,
             owner,
-            reads,
+            kind,
             cache: [const { AtomicU64::new(0) }; SLOTS],
             met: AtomicU64::new(0),
             interrupted_by: None,
@@ -57,15 +57,15 @@ impl View {
 
     /// The same view, whose reads end when the transaction is interrupted.
     #[must_use]
-    pub fn interrupted_by(mut self, transaction: &Arc<TransactionShared>) -> Self {
+    pub fn interrupted_by(mut self, transaction: &Arc<TransactionHandle>) -> Self {
         self.interrupted_by = Some(Arc::clone(transaction));
         self
     }
 
     /// What the view sees of others.
     #[must_use]
-    pub fn reads(&self) -> Reads {
-        self.reads
+    pub fn kind(&self) -> ViewKind {
+        self.kind
     }
 
     /// Whether versions of `id` are visible.
@@ -87,18 +87,18 @@ impl View {
 
     #[cold]
     fn ask(&self, id: WriteId, place: usize) -> bool {
-        let (visible, lasting) = match (self.ids.status(id), self.reads) {
+        let (visible, lasting) = match (self.ids.status(id), self.kind) {
             (WriteStatus::Active(owner), _) if owner == self.owner => (true, false),
-            (WriteStatus::Active(_), Reads::Snapshot(_)) => (false, true),
-            (WriteStatus::Active(_), Reads::Dirty) => (true, false),
-            (WriteStatus::Active(_), Reads::Newest) => {
+            (WriteStatus::Active(_), ViewKind::Snapshot(_)) => (false, true),
+            (WriteStatus::Active(_), ViewKind::Uncommitted) => (true, false),
+            (WriteStatus::Active(_), ViewKind::Committed) => {
                 let _ = self
                     .met
                     .compare_exchange(0, id.0, Ordering::Relaxed, Ordering::Relaxed);
                 (false, false)
             }
             (WriteStatus::Aborted, _) => (false, true),
-            (WriteStatus::Committed(at), Reads::Snapshot(sequence)) => (at <= sequence, true),
+            (WriteStatus::Committed(at), ViewKind::Snapshot(sequence)) => (at <= sequence, true),
             (WriteStatus::Committed(_), _) => (true, true),
         };
         if lasting && let Some(slot) = self.cache.get(place) {
@@ -108,7 +108,7 @@ impl View {
     }
 
     /// Takes the first undecided foreign write met by a newest-committed read.
-    pub fn take_met(&self) -> Option<WriteId> {
+    pub fn take_conflicting_write(&self) -> Option<WriteId> {
         match self.met.load(Ordering::Relaxed) {
             0 => None,
             id => {
@@ -119,7 +119,7 @@ impl View {
     }
 }
 
-impl teak_base::Visibility for View {
+impl teak_base::Visibility for ReadView {
     #[inline]
     fn is_visible(&self, id: WriteId) -> bool {
         self.sees(id)
@@ -129,10 +129,10 @@ impl teak_base::Visibility for View {
     fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
         const ASKED_MAX: u64 = 16;
         greatest.0.saturating_sub(least.0) < ASKED_MAX
-            && (least.0..=greatest.0).all(|id| match (self.ids.status(WriteId(id)), self.reads) {
+            && (least.0..=greatest.0).all(|id| match (self.ids.status(WriteId(id)), self.kind) {
                 (WriteStatus::Aborted, _) => true,
-                (WriteStatus::Active(owner), Reads::Snapshot(_)) => owner != self.owner,
-                (WriteStatus::Committed(at), Reads::Snapshot(sequence)) => at > sequence,
+                (WriteStatus::Active(owner), ViewKind::Snapshot(_)) => owner != self.owner,
+                (WriteStatus::Committed(at), ViewKind::Snapshot(sequence)) => at > sequence,
                 _ => false,
             })
     }
@@ -158,7 +158,7 @@ mod tests {
         let early = ids.allocate(OTHER);
         let late = ids.allocate(OTHER);
         ids.commit(&[early], CommitSequence(1));
-        let view = View::new(Arc::clone(&ids), ME, Reads::Snapshot(CommitSequence(1)));
+        let view = ReadView::new(Arc::clone(&ids), ME, ViewKind::Snapshot(CommitSequence(1)));
         let answers = || [mine, early, late].map(|id| view.sees(id));
         assert_eq!(answers(), [true, true, false]);
         ids.commit(&[late], CommitSequence(2));
@@ -171,10 +171,10 @@ mod tests {
     fn newest_read_notes_the_undecided_writer() {
         let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
         let other = ids.allocate(OTHER);
-        let view = View::new(Arc::clone(&ids), ME, Reads::Newest);
+        let view = ReadView::new(Arc::clone(&ids), ME, ViewKind::Committed);
         assert!(!view.sees(other));
-        assert_eq!(view.take_met(), Some(other));
-        assert_eq!(view.take_met(), None);
+        assert_eq!(view.take_conflicting_write(), Some(other));
+        assert_eq!(view.take_conflicting_write(), None);
         ids.commit(&[other], CommitSequence(1));
         assert!(view.sees(other));
     }
@@ -182,8 +182,8 @@ mod tests {
     #[test]
     fn an_interrupt_of_its_transaction_reaches_the_reader() {
         let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
-        let transaction = Arc::new(TransactionShared::new(ME));
-        let view = View::new(ids, ME, Reads::Newest).interrupted_by(&transaction);
+        let transaction = Arc::new(TransactionHandle::new(ME));
+        let view = ReadView::new(ids, ME, ViewKind::Committed).interrupted_by(&transaction);
         let asked = || teak_base::Visibility::is_interrupted(&&view);
         assert!(!asked());
         transaction.interrupt();
@@ -196,7 +196,7 @@ mod tests {
     fn dirty_read_sees_what_is_undecided() {
         let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
         let other = ids.allocate(OTHER);
-        let view = View::new(Arc::clone(&ids), ME, Reads::Dirty);
+        let view = ReadView::new(Arc::clone(&ids), ME, ViewKind::Uncommitted);
         assert!(view.sees(other));
         ids.abort(&[other]);
         assert!(!view.sees(other));

@@ -13,11 +13,11 @@
 
 use crate::hash::LockId;
 use crate::range_locks::RangeLocks;
-use crate::report::{DeadlockMember, DeadlockReport, Party, Wanted};
+use crate::report::{DeadlockMember, DeadlockReport, LockRequest, Party};
 use crate::row_locks::RowLocks;
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use crate::sync::Mutex;
-use crate::wait_reports::Blockers;
+use crate::wait_listener::Blockers;
 use crate::write_ids::WriteIdTable;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -39,19 +39,23 @@ pub(crate) enum Target {
 /// One wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
-    pub shared: Arc<TransactionShared>,
+    pub shared: Arc<TransactionHandle>,
     pub target: Target,
-    pub wanted: Wanted,
+    pub request: LockRequest,
     pub since: Instant,
 }
 
 impl Waiting {
     /// A wait that begins now.
-    pub(crate) fn new(shared: &Arc<TransactionShared>, target: Target, wanted: Wanted) -> Self {
+    pub(crate) fn new(
+        shared: &Arc<TransactionHandle>,
+        target: Target,
+        request: LockRequest,
+    ) -> Self {
         Self {
             shared: Arc::clone(shared),
             target,
-            wanted,
+            request,
             since: Instant::now(),
         }
     }
@@ -81,7 +85,7 @@ impl Waiting {
                 transaction: self.shared.id(),
                 thread: self.shared.thread(),
             },
-            wanted: self.wanted.clone(),
+            request: self.request.clone(),
             waited: self.since.elapsed(),
             rows_written: self.shared.rows_written(),
             row_locks: self.shared.row_locks(),
@@ -91,7 +95,7 @@ impl Waiting {
 
 /// What fails first when a circle must be broken that `closing` has closed.
 fn cost(
-    transaction: &TransactionShared,
+    transaction: &TransactionHandle,
     closing: TransactionId,
 ) -> (u32, u64, u64, bool, Reverse<TransactionId>) {
     (

@@ -6,7 +6,7 @@
 //! always sees the other, and a finisher without waiters pays one load.
 
 use crate::hash::PassBuild;
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::write_ids::WriteIdTable;
@@ -17,7 +17,7 @@ use teak_base::WriteId;
 
 const SHARDS: usize = 16;
 
-type Bells = HashMap<u64, Vec<Arc<TransactionShared>>, PassBuild>;
+type Bells = HashMap<u64, Vec<Arc<TransactionHandle>>, PassBuild>;
 
 /// Bells of transactions that wait for a write id to be decided.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl WriteWaits {
     pub(crate) fn enlist(
         &self,
         id: WriteId,
-        transaction: &Arc<TransactionShared>,
+        transaction: &Arc<TransactionHandle>,
         ids: &WriteIdTable,
     ) -> bool {
         let Some(shard) = self.shard(id) else {

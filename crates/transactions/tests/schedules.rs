@@ -20,10 +20,10 @@ use shuttle::thread;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_base::{FileId, WriteId};
-use teak_transactions::view::Reads;
+use teak_transactions::ViewKind;
 use teak_transactions::{
-    InLine, Keeps, LockMode, RangeLocks, RowName, Savepoint, Transaction, TransactionSystem,
-    WaitError, WriteIdTable,
+    LockMode, RangeLockKind, RangeLocks, RangeQueuePositions, RowName, Savepoint, Transaction,
+    TransactionSystem, WaitError, WriteIdTable,
 };
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -246,7 +246,7 @@ fn an_interrupt_ends_one_wait_and_the_rest_of_the_queue_is_served() {
         let mut holder = world.system.begin();
         world.lock(&mut holder, "x", LockMode::Exclusive).unwrap();
         let mut doomed = world.system.begin();
-        let interrupter = Arc::clone(doomed.shared());
+        let interrupter = Arc::clone(doomed.handle());
         let killed = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
@@ -325,7 +325,7 @@ fn writers_and_readers_of_a_range_take_turns_and_all_are_woken() {
                 let range = (&b"a"[..], Some(&b"m"[..]));
                 let (system, index) = (&world.system, &world.index);
                 system
-                    .mark_range(&mut mine, index, Keeps::Insertions, range, LONG)
+                    .lock_range(&mut mine, index, RangeLockKind::Gap, range, LONG)
                     .unwrap();
                 let looked_at = *written.lock().unwrap();
                 thread::yield_now();
@@ -338,7 +338,7 @@ fn writers_and_readers_of_a_range_take_turns_and_all_are_woken() {
             thread::spawn(move || {
                 let mine = world.system.begin();
                 let (system, index) = (&world.system, &world.index);
-                let mut in_line = InLine::default();
+                let mut queue_positions = RangeQueuePositions::default();
                 loop {
                     let mut guard = written.lock().unwrap();
                     if !index.blocks(key, true, mine.id()) {
@@ -347,10 +347,10 @@ fn writers_and_readers_of_a_range_take_turns_and_all_are_woken() {
                     }
                     drop(guard);
                     system
-                        .wait_for_range(&mine, &mut in_line, index, key, true, LONG)
+                        .wait_for_range_lock(&mine, &mut queue_positions, index, key, true, LONG)
                         .unwrap();
                 }
-                drop(in_line);
+                drop(queue_positions);
                 system.publish(mine);
             })
         });
@@ -384,7 +384,7 @@ fn snapshots_see_whole_transactions_in_the_order_of_their_commits() {
                 for _ in 0..2 {
                     let mut mine = world.system.begin();
                     let snapshot = world.system.take_snapshot(&mut mine);
-                    let view = world.system.view(&mine, Reads::Snapshot(snapshot));
+                    let view = world.system.view(&mine, ViewKind::Snapshot(snapshot));
                     let pairs = written.lock().unwrap().clone();
                     let sees = |pairs: &[[WriteId; 2]]| -> Vec<WriteId> {
                         let both = pairs.iter().filter(|[first, second]| {

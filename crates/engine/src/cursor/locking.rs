@@ -6,7 +6,7 @@ use crate::error::EngineResult;
 use crate::transaction::{EngineTransaction, Parts};
 use crate::write::{Newest, newest};
 use std::sync::Arc;
-use teak_transactions::{InLine, LockMode, RowName};
+use teak_transactions::{LockMode, RangeQueuePositions, RowName};
 
 /// What a look for the newest version of a key, to lock it, came to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Cursor {
         let Some(view) = &self.view else {
             return Ok(false);
         };
-        let Some(id) = view.take_met() else {
+        let Some(id) = view.take_conflicting_write() else {
             return Ok(false);
         };
         if self.skip_locked {
@@ -133,7 +133,7 @@ impl Cursor {
         // Whoever marked a range since waits for the lock.
         let owned = primary && parts.core.holds(row, mode);
         let mut deadline = None;
-        let mut in_line = InLine::default();
+        let mut queue_positions = RangeQueuePositions::default();
         loop {
             let latch = primary.then(|| inner.transactions.latches().one(row.lock));
             let found = newest(inner, &self.index, row.key, me, &mut self.value)?;
@@ -167,9 +167,9 @@ impl Cursor {
                 let timeout = parts.remaining(&mut deadline);
                 let ranges = &self.index.ranges;
                 let transactions = &inner.transactions;
-                transactions.wait_for_range(
+                transactions.wait_for_range_lock(
                     parts.core,
-                    &mut in_line,
+                    &mut queue_positions,
                     ranges,
                     row.key,
                     false,

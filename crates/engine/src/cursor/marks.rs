@@ -16,7 +16,7 @@ use crate::error::EngineResult;
 use crate::transaction::EngineTransaction;
 use std::sync::Arc;
 use teak_base::bytes::key_successor;
-use teak_transactions::{Keeps, LockMode, TransactionId};
+use teak_transactions::{LockMode, RangeLockKind, TransactionId};
 
 /// Rows that a scan marks ahead at most.
 const REACH_MAX: usize = 64;
@@ -78,18 +78,18 @@ impl Marks {
 
 impl Cursor {
     /// What the ranges that scans mark keep others from.
-    pub(super) fn keeps(&self) -> Keeps {
+    pub(super) fn keeps(&self) -> RangeLockKind {
         if self.keeps_rows && self.place == 0 && !self.skip_locked {
-            Keeps::Writes
+            RangeLockKind::Write
         } else {
-            Keeps::Insertions
+            RangeLockKind::Gap
         }
     }
 
     /// Whether the range that a scan marked keeps the row that it met, so that
     /// the row's lock may go once it is read.
     pub(super) fn is_kept_by_range(&self) -> bool {
-        self.mode == ReadMode::Shared && self.keeps() == Keeps::Writes
+        self.mode == ReadMode::Shared && self.keeps() == RangeLockKind::Write
     }
 
     /// Whether that row needs no lock at all: nobody can have locked it to
@@ -195,10 +195,12 @@ impl Cursor {
             let ranges = &self.index.ranges;
             let transactions = &parts.inner.transactions;
             let timeout = parts.remaining(&mut None);
-            transactions.mark_range(parts.core, ranges, keeps, (low, high), timeout)?;
-            let alone = !transactions.locks().any_beside(parts.core.locks_held());
+            transactions.lock_range(parts.core, ranges, keeps, (low, high), timeout)?;
+            let alone = !transactions
+                .locks()
+                .any_held_by_others(parts.core.locks_held());
             // Ranges in place of rows come before the rows' locks go.
-            marks.add(low, high, alone && !ranges.any_rows());
+            marks.add(low, high, alone && !ranges.has_row_ranges());
             self.index.tree.wait_for_writers();
         } else {
             // Bounds that no key can lie between.
@@ -207,7 +209,7 @@ impl Cursor {
         }
         if let (Some(view), Some(tree)) = (&self.view, &mut self.tree) {
             // What was met ahead must be met again, not remembered.
-            let _ = view.take_met();
+            let _ = view.take_conflicting_write();
             tree.set_visibility(Arc::clone(view));
         }
         Ok(false)
@@ -228,7 +230,7 @@ impl Cursor {
         let transactions = &parts.inner.transactions;
         let behind = key_successor(key);
         let (range, timeout) = ((key, Some(&*behind)), parts.remaining(&mut None));
-        transactions.mark_range(parts.core, ranges, Keeps::Insertions, range, timeout)?;
+        transactions.lock_range(parts.core, ranges, RangeLockKind::Gap, range, timeout)?;
         self.index.tree.wait_for_writers();
         Ok(true)
     }

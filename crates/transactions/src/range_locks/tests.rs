@@ -10,8 +10,8 @@ const OTHER: TransactionId = TransactionId(2);
 fn ranges_stop_others_and_not_their_owner() {
     let locks = RangeLocks::new(FileId(1));
     assert!(!locks.blocks(b"b", true, OTHER));
-    assert!(locks.mark(ME, Keeps::Insertions, b"b", Some(b"d")).0);
-    assert!(!locks.mark(ME, Keeps::Insertions, b"x", None).0);
+    assert!(locks.mark(ME, RangeLockKind::Gap, b"b", Some(b"d")).0);
+    assert!(!locks.mark(ME, RangeLockKind::Gap, b"x", None).0);
     for (key, blocked) in [
         (&b"a"[..], false),
         (b"b", true),
@@ -33,7 +33,7 @@ fn a_growing_scan_stays_one_range() {
     let locks = RangeLocks::new(FileId(1));
     for n in 0u32..1000 {
         let (low, high) = (n.to_be_bytes(), (n + 1).to_be_bytes());
-        locks.mark(ME, Keeps::Insertions, &low, Some(&high));
+        locks.mark(ME, RangeLockKind::Gap, &low, Some(&high));
     }
     assert!(locks.memory_bytes() < 2 * crate::ranges::RANGE_BYTES);
     assert!(locks.blocks(&999u32.to_be_bytes(), true, OTHER));
@@ -43,10 +43,10 @@ fn a_growing_scan_stays_one_range() {
 #[test]
 fn waiters_are_rung_when_what_stopped_them_goes() {
     let locks = RangeLocks::new(FileId(1));
-    let waiter = Arc::new(TransactionShared::new(OTHER));
+    let waiter = Arc::new(TransactionHandle::new(OTHER));
     assert!(!locks.enlist(b"c", true, &waiter));
-    locks.mark(ME, Keeps::Insertions, b"a", Some(b"m"));
-    locks.mark(TransactionId(3), Keeps::Insertions, b"x", None);
+    locks.mark(ME, RangeLockKind::Gap, b"a", Some(b"m"));
+    locks.mark(TransactionId(3), RangeLockKind::Gap, b"x", None);
     assert!(locks.enlist(b"c", true, &waiter));
     assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
     locks.release(TransactionId(3));
@@ -68,16 +68,16 @@ fn rows(low: &[u8], high: &[u8], mode: LockMode) -> RowRange {
 #[test]
 fn row_ranges_stop_later_locks_of_others_by_their_mode() {
     let locks = RangeLocks::new(FileId(1));
-    assert!(!locks.stops_row(b"c", OTHER, LockMode::Exclusive));
+    assert!(!locks.blocks_row(b"c", OTHER, LockMode::Exclusive));
     assert!(
         locks
             .widen(ME, rows(b"b", b"f", LockMode::Shared))
             .is_some()
     );
-    assert!(!locks.stops_row(b"c", OTHER, LockMode::Shared));
-    assert!(locks.stops_row(b"c", OTHER, LockMode::Exclusive));
-    assert!(!locks.stops_row(b"f", OTHER, LockMode::Exclusive));
-    assert!(!locks.stops_row(b"c", ME, LockMode::Exclusive));
+    assert!(!locks.blocks_row(b"c", OTHER, LockMode::Shared));
+    assert!(locks.blocks_row(b"c", OTHER, LockMode::Exclusive));
+    assert!(!locks.blocks_row(b"f", OTHER, LockMode::Exclusive));
+    assert!(!locks.blocks_row(b"c", ME, LockMode::Exclusive));
     // Shared ranges overlap, but none becomes exclusive then.
     assert!(
         locks
@@ -105,8 +105,8 @@ fn row_ranges_stop_later_locks_of_others_by_their_mode() {
 #[test]
 fn ranges_that_keep_writes_stop_changes_too() {
     let locks = RangeLocks::new(FileId(1));
-    locks.mark(ME, Keeps::Insertions, b"a", Some(b"c"));
-    locks.mark(ME, Keeps::Writes, b"c", Some(b"e"));
+    locks.mark(ME, RangeLockKind::Gap, b"a", Some(b"c"));
+    locks.mark(ME, RangeLockKind::Write, b"c", Some(b"e"));
     for (key, changes, inserts) in [
         (&b"b"[..], false, true),
         (b"c", true, true),
@@ -116,7 +116,7 @@ fn ranges_that_keep_writes_stop_changes_too() {
         assert_eq!(locks.blocks(key, true, OTHER), inserts, "{key:?}");
         assert!(!locks.blocks(key, false, ME));
     }
-    let waiter = Arc::new(TransactionShared::new(OTHER));
+    let waiter = Arc::new(TransactionHandle::new(OTHER));
     assert!(!locks.enlist(b"b", false, &waiter));
     assert!(locks.enlist(b"d", false, &waiter));
     assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
@@ -141,9 +141,9 @@ fn ranges_that_keep_writes_stop_changes_too() {
 #[test]
 fn joined_ranges_are_one_that_holds_them_all() {
     let locks = RangeLocks::new(FileId(1));
-    locks.mark(ME, Keeps::Insertions, b"b", Some(b"c"));
+    locks.mark(ME, RangeLockKind::Gap, b"b", Some(b"c"));
     assert_eq!(locks.join(ME), None);
-    locks.mark(ME, Keeps::Insertions, b"m", Some(b"o"));
+    locks.mark(ME, RangeLockKind::Gap, b"m", Some(b"o"));
     let resized = locks.join(ME).unwrap();
     assert!(resized.after < resized.before);
     assert!(locks.blocks(b"f", true, OTHER) && locks.blocks(b"n", true, OTHER));
@@ -162,7 +162,7 @@ proptest! {
             if high.is_some_and(|high| high <= low) {
                 continue;
             }
-            locks.mark(ME, Keeps::Insertions, &[low], high.as_ref().map(std::slice::from_ref));
+            locks.mark(ME, RangeLockKind::Gap, &[low], high.as_ref().map(std::slice::from_ref));
             for key in low..high.unwrap_or(64) {
                 covered[usize::from(key)] = true;
             }

@@ -4,21 +4,21 @@
 
 use super::TransactionSystem;
 use crate::report::{DeadlockReport, Party, WaitReport};
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use std::sync::Arc;
 use teak_base::TransactionId;
 
 impl TransactionSystem {
     /// The running transaction of an id.
     #[must_use]
-    pub fn find(&self, id: TransactionId) -> Option<Arc<TransactionShared>> {
+    pub fn find(&self, id: TransactionId) -> Option<Arc<TransactionHandle>> {
         let mut shards = self.running.iter();
         shards.find_map(|shard| shard.lock().get(&id.0).cloned())
     }
 
     /// The running transactions, prepared ones included, by id.
     #[must_use]
-    pub fn running(&self) -> Vec<Arc<TransactionShared>> {
+    pub fn running(&self) -> Vec<Arc<TransactionHandle>> {
         let mut list = Vec::new();
         for shard in self.running.iter() {
             list.extend(shard.lock().values().cloned());
@@ -44,7 +44,7 @@ impl TransactionSystem {
                 transaction: wait.shared.id(),
                 thread: wait.shared.thread(),
             },
-            wanted: wait.wanted.clone(),
+            request: wait.request.clone(),
             waited: wait.since.elapsed(),
             blockers: wait
                 .blockers(&self.locks, &self.ids)

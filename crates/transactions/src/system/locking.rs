@@ -3,7 +3,7 @@
 use super::TransactionSystem;
 use crate::error::WaitError;
 use crate::hash::LockId;
-use crate::range_locks::{Keeps, RangeLocks};
+use crate::range_locks::{RangeLockKind, RangeLocks};
 use crate::row_locks::{Asked, LockMode, Requested, RowName};
 use crate::transaction::{HeldLock, Transaction};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl TransactionSystem {
         timeout: Duration,
     ) -> Result<(), WaitError> {
         if self.request(transaction, row, mode, true)? == Requested::Queued {
-            let shared = Arc::clone(transaction.shared());
+            let shared = Arc::clone(transaction.handle());
             self.wait_for_lock(&shared, row, mode, timeout)?;
             self.note_lock(transaction, row, mode);
         }
@@ -64,7 +64,7 @@ impl TransactionSystem {
             covered: transaction.covers(&row, mode),
             queues,
         };
-        let requested = self.locks.request(row, transaction.shared(), asked);
+        let requested = self.locks.request(row, transaction.handle(), asked);
         if requested == Requested::Granted {
             self.note_lock(transaction, row, mode);
         }
@@ -85,16 +85,16 @@ impl TransactionSystem {
         let after = transaction.held.len();
         if after > before {
             transaction.note_index(row.index);
-            transaction.shared().note_row_locks(after);
-            transaction.shared().add_lock_bytes(row.bytes());
+            transaction.handle().note_row_locks(after);
+            transaction.handle().add_lock_bytes(row.bytes());
         }
     }
 
     /// Releases a row that the transaction does not list any more.
     pub(super) fn let_go(&self, transaction: &Transaction, lock: LockId) {
         let bytes = self.locks.release(lock, transaction.id());
-        transaction.shared().note_row_locks(transaction.held.len());
-        transaction.shared().take_lock_bytes(bytes);
+        transaction.handle().note_row_locks(transaction.held.len());
+        transaction.handle().take_lock_bytes(bytes);
     }
 
     /// Gives up one acquisition of a row; the lock goes with the last. A row in
@@ -136,11 +136,11 @@ impl TransactionSystem {
     ///
     /// # Errors
     /// [`WaitError`] when the range is not marked.
-    pub fn mark_range(
+    pub fn lock_range(
         &self,
         transaction: &mut Transaction,
         ranges: &Arc<RangeLocks>,
-        keeps: Keeps,
+        keeps: RangeLockKind,
         (low, high): (&[u8], Option<&[u8]>),
         timeout: Duration,
     ) -> Result<(), WaitError> {
@@ -149,7 +149,7 @@ impl TransactionSystem {
             // Who will not wait does not fail for a mark that stops nobody but writers.
             ranges.mark(transaction.id(), keeps, low, high)
         } else {
-            let shared = transaction.shared();
+            let shared = transaction.handle();
             self.mark_in_turn(shared, ranges, keeps, (low, high), timeout)?
         };
         self.resize(transaction, resized);

@@ -20,7 +20,7 @@ use crate::error::WaitError;
 use crate::hash::LockId;
 use crate::range_locks::{Resized, RowRange};
 use crate::row_locks::LockMode;
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::transaction::Transaction;
 use smallvec::SmallVec;
@@ -114,8 +114,8 @@ impl TransactionSystem {
 
     pub(super) fn resize(&self, transaction: &Transaction, resized: Resized) {
         self.lock_memory.resize_ranges(resized);
-        transaction.shared().take_lock_bytes(resized.before);
-        transaction.shared().add_lock_bytes(resized.after);
+        transaction.handle().take_lock_bytes(resized.before);
+        transaction.handle().add_lock_bytes(resized.after);
     }
 
     /// Makes sure that there is memory for one more lock. Adding up takes
@@ -133,7 +133,7 @@ impl TransactionSystem {
             let ranges = self.lock_memory.range_bytes.load(Ordering::Relaxed);
             self.locks.guessed_bytes(lock) + ranges
         };
-        if guessed <= self.lock_memory.bytes_soft() && !transaction.shared().must_escalate() {
+        if guessed <= self.lock_memory.bytes_soft() && !transaction.handle().must_escalate() {
             return Ok(());
         }
         self.make_room(transaction)
@@ -141,7 +141,7 @@ impl TransactionSystem {
 
     #[cold]
     fn make_room(&self, transaction: &mut Transaction) -> Result<(), WaitError> {
-        if transaction.shared().must_escalate() {
+        if transaction.handle().must_escalate() {
             self.escalate(transaction);
         }
         let used = self.lock_bytes();
@@ -169,7 +169,7 @@ impl TransactionSystem {
     }
 
     /// Who holds most lock memory, looked for shard by shard.
-    fn biggest_holder(&self) -> Option<Arc<TransactionShared>> {
+    fn biggest_holder(&self) -> Option<Arc<TransactionHandle>> {
         let biggest_of = |shard: &super::Mutex<super::Running>| {
             let shard = shard.lock();
             let biggest = shard.values().max_by_key(|other| other.lock_bytes());
@@ -182,7 +182,7 @@ impl TransactionSystem {
     /// Replaces the transaction's locks by one range per index and kind, where
     /// that helps and nobody else's range is in the way.
     fn escalate(&self, transaction: &mut Transaction) {
-        transaction.shared().clear_must_escalate();
+        transaction.handle().clear_must_escalate();
         let id = transaction.id();
         for index in &transaction.marked {
             if let Some(resized) = index.join(id) {
@@ -206,10 +206,10 @@ impl TransactionSystem {
             for lock in rows.locks {
                 if let Some(bytes) = self.locks.give_up_to_range(lock, id) {
                     transaction.held.remove(&lock);
-                    transaction.shared().take_lock_bytes(bytes);
+                    transaction.handle().take_lock_bytes(bytes);
                 }
             }
-            transaction.shared().note_row_locks(transaction.held.len());
+            transaction.handle().note_row_locks(transaction.held.len());
             self.count_escalation();
         }
     }

@@ -56,11 +56,11 @@ fn commits_are_seen_in_order_and_whole() {
     let mut reader = system.begin();
     let before = system.take_snapshot(&mut reader);
     system.publish(a);
-    let old = system.view(&reader, Reads::Snapshot(before));
+    let old = system.view(&reader, ViewKind::Snapshot(before));
     assert!(!old.sees(first) && !old.sees(second));
     let mut later = system.begin();
     let after = system.take_snapshot(&mut later);
-    let new = system.view(&later, Reads::Snapshot(after));
+    let new = system.view(&later, ViewKind::Snapshot(after));
     assert!(new.sees(first) && new.sees(second));
     assert_eq!(system.prune(), first);
     system.publish(reader);
@@ -126,7 +126,7 @@ fn waits_end_by_timeout_and_by_interrupt() {
         system.lock(&mut b, row(&index, "x"), LockMode::Shared, none),
         Err(WaitError::Timeout)
     );
-    b.shared().interrupt();
+    b.handle().interrupt();
     assert_eq!(
         system.wait_for_write(&b, id, row(&index, "w"), LONG),
         Err(WaitError::Interrupted)
@@ -136,7 +136,7 @@ fn waits_end_by_timeout_and_by_interrupt() {
         Err(WaitError::Interrupted)
     );
     system.abort(a);
-    b.shared().clear_interrupt();
+    b.handle().clear_interrupt();
     assert_eq!(
         system.lock(&mut b, row(&index, "x"), LockMode::Shared, none),
         Ok(())
@@ -327,7 +327,7 @@ fn the_floor_of_a_committing_transaction_is_kept() {
     let mut a = system.begin();
     system.write_id(&mut a);
     assert_eq!(system.commit_floor(), None);
-    a.shared().set_commit_floor(Lsn(77));
+    a.handle().set_commit_floor(Lsn(77));
     assert_eq!(system.commit_floor(), Some(Lsn(77)));
     system.publish(a);
     assert_eq!(system.commit_floor(), None);

@@ -2,23 +2,23 @@
 
 use super::TransactionSystem;
 use crate::error::WaitError;
-use crate::range_locks::{Keeps, RangeLocks, Resized};
-use crate::range_waits::InLine;
-use crate::report::{DeadlockReport, FailedWait, Party, WaitKind, Wanted};
+use crate::range_locks::{RangeLockKind, RangeLocks, Resized};
+use crate::range_waits::RangeQueuePositions;
+use crate::report::{DeadlockReport, FailedWait, LockRequest, Party, WaitKind};
 use crate::row_locks::{LockMode, RowName};
-use crate::shared::{TransactionShared, Wake};
+use crate::shared::{TransactionHandle, Wake};
 use crate::sync::atomic::Ordering;
 use crate::transaction::Transaction;
 use crate::wait_graph::{Target, Waiting};
-use crate::wait_reports::report;
+use crate::wait_listener::report;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_base::TransactionId;
 use teak_base::WriteId;
 
-fn wanted(row: &RowName<'_>, kind: WaitKind) -> Wanted {
-    Wanted {
+fn wanted(row: &RowName<'_>, kind: WaitKind) -> LockRequest {
+    LockRequest {
         file: row.index.file(),
         key: row.key.into(),
         kind,
@@ -26,7 +26,7 @@ fn wanted(row: &RowName<'_>, kind: WaitKind) -> Wanted {
 }
 
 fn range_wait(
-    shared: &Arc<TransactionShared>,
+    shared: &Arc<TransactionHandle>,
     ranges: &Arc<RangeLocks>,
     key: &[u8],
     kind: WaitKind,
@@ -42,7 +42,7 @@ fn range_wait(
 impl TransactionSystem {
     pub(super) fn wait_for_lock(
         &self,
-        shared: &Arc<TransactionShared>,
+        shared: &Arc<TransactionHandle>,
         row: RowName<'_>,
         mode: LockMode,
         timeout: Duration,
@@ -71,7 +71,7 @@ impl TransactionSystem {
         row: RowName<'_>,
         timeout: Duration,
     ) -> Result<(), WaitError> {
-        let shared = transaction.shared();
+        let shared = transaction.handle();
         if !self.write_waits.enlist(id, shared, &self.ids) {
             return Ok(());
         }
@@ -83,26 +83,26 @@ impl TransactionSystem {
     }
 
     /// Waits until no range of another transaction keeps this one from the key,
-    /// or one that did is given up. Called without any latch. Until `in_line` is
+    /// or one that did is given up. Called without any latch. Until `queue_positions` is
     /// dropped, nobody who comes later locks a range that would.
     ///
     /// # Errors
     /// [`WaitError`] when a range still does.
-    pub fn wait_for_range(
+    pub fn wait_for_range_lock(
         &self,
         transaction: &Transaction,
-        in_line: &mut InLine,
+        queue_positions: &mut RangeQueuePositions,
         ranges: &Arc<RangeLocks>,
         key: &[u8],
         is_insertion: bool,
         timeout: Duration,
     ) -> Result<(), WaitError> {
-        let shared = transaction.shared();
+        let shared = transaction.handle();
         if !ranges.enlist(key, is_insertion, shared) {
             return Ok(());
         }
-        in_line.note(ranges, shared.id());
-        let wait = range_wait(shared, ranges, key, WaitKind::Insertion);
+        queue_positions.note(ranges, shared.id());
+        let wait = range_wait(shared, ranges, key, WaitKind::RangeLock);
         let outcome = self.sleep_on(wait, timeout);
         ranges.awake(shared.id());
         outcome.map_err(|error| self.count_failure(error))
@@ -111,9 +111,9 @@ impl TransactionSystem {
     /// Marks a range once whoever waited to write there before has.
     pub(super) fn mark_in_turn(
         &self,
-        shared: &Arc<TransactionShared>,
+        shared: &Arc<TransactionHandle>,
         ranges: &Arc<RangeLocks>,
-        keeps: Keeps,
+        keeps: RangeLockKind,
         (low, high): (&[u8], Option<&[u8]>),
         timeout: Duration,
     ) -> Result<(bool, Resized), WaitError> {
@@ -122,7 +122,7 @@ impl TransactionSystem {
             if let Some(marked) = ranges.mark_in_turn(shared, keeps, low, high) {
                 return Ok(marked);
             }
-            let wait = range_wait(shared, ranges, low, WaitKind::Range);
+            let wait = range_wait(shared, ranges, low, WaitKind::RangeRequest);
             let left = deadline.saturating_duration_since(Instant::now());
             if let Err(error) = self.sleep_on(wait, left) {
                 ranges.withdraw(shared.id());
@@ -159,14 +159,14 @@ impl TransactionSystem {
     /// of its lock or by taking what was waited for first, has been listed
     /// before or is waited for anew.
     fn report_wait(&self, wait: &Waiting) {
-        let Some(reports) = self.wait_reports.get() else {
+        let Some(reports) = self.wait_listener.get() else {
             return;
         };
         let holders = match &wait.target {
             Target::Lock(lock) => self.locks.ahead_of(*lock, wait.shared.id()),
             _ => wait.blockers(&self.locks, &self.ids),
         };
-        let holders: SmallVec<[Arc<TransactionShared>; 4]> =
+        let holders: SmallVec<[Arc<TransactionHandle>; 4]> =
             holders.iter().filter_map(|id| self.find(*id)).collect();
         let holders = holders.iter().map(|holder| &**holder);
         report(&**reports, &wait.shared, holders);
@@ -187,7 +187,7 @@ impl TransactionSystem {
 
     fn note_failure(&self, wait: &Waiting, blockers: Vec<Party>) {
         wait.shared.note_failed_wait(FailedWait {
-            wanted: wait.wanted.clone(),
+            request: wait.request.clone(),
             waited: wait.since.elapsed(),
             blockers,
         });

@@ -83,15 +83,15 @@ fn the_cheapest_of_a_circle_fails_and_not_always_the_last_to_come() {
             LockMode::Shared
         ));
     }
-    b.shared().note_row_written();
+    b.handle().note_row_written();
     assert_eq!(
         collide(&system, &index, a, b),
         [Err(WaitError::Deadlock), Ok(())]
     );
     // Weight goes before everything.
     let (a, b) = (system.begin(), system.begin());
-    a.shared().set_weight(1);
-    b.shared().note_row_written();
+    a.handle().set_weight(1);
+    b.handle().note_row_written();
     assert_eq!(
         collide(&system, &index, a, b),
         [Ok(()), Err(WaitError::Deadlock)]
@@ -106,7 +106,7 @@ fn one_wait_may_close_several_circles() {
     let system = system();
     let index = index();
     let mut last = system.begin();
-    last.shared().set_weight(1);
+    last.handle().set_weight(1);
     assert!(try_lock(
         &system,
         &mut last,
@@ -148,7 +148,7 @@ fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
         .zip(11u64..)
         .map(|(name, thread)| {
             let mut member = system.begin();
-            member.shared().set_thread(thread);
+            member.handle().set_thread(thread);
             assert!(try_lock(
                 &system,
                 &mut member,
@@ -159,7 +159,7 @@ fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
         })
         .collect();
     let written = system.write_id(&mut members[0]);
-    members[0].shared().note_row_written();
+    members[0].handle().note_row_written();
     let ids: Vec<TransactionId> = members.iter().map(Transaction::id).collect();
     std::thread::scope(|scope| {
         let mut waits = Vec::new();
@@ -174,11 +174,11 @@ fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
         assert_eq!(waiting.len(), 2);
         assert_eq!(waiting[0].requester.thread, 11);
         assert_eq!(waiting[0].blockers[0].thread, 12);
-        assert_eq!(&*waiting[0].wanted.key, b"q");
+        assert_eq!(&*waiting[0].request.key, b"q");
         let outcome = system.wait_for_write(&third, written, row(&index, "k"), LONG);
         assert_eq!(outcome, Err(WaitError::Deadlock));
-        let failed = third.shared().take_failed_wait().unwrap();
-        assert_eq!(failed.wanted.kind, WaitKind::Write);
+        let failed = third.handle().take_failed_wait().unwrap();
+        assert_eq!(failed.request.kind, WaitKind::Write);
         assert_eq!(failed.blockers[0].transaction, ids[0]);
         system.abort(third);
         assert!(waits.into_iter().all(|wait| wait.join().unwrap().is_ok()));
@@ -195,7 +195,7 @@ fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
         .find(|m| m.party.thread == 11)
         .unwrap();
     assert_eq!(first.rows_written, 1);
-    assert_eq!(first.wanted.kind, WaitKind::Lock(LockMode::Exclusive));
+    assert_eq!(first.request.kind, WaitKind::Lock(LockMode::Exclusive));
 }
 
 #[test]
@@ -215,15 +215,15 @@ fn who_does_not_wait_breaks_no_circle() {
         row(&index, "y"),
         LockMode::Exclusive
     ));
-    a.shared().note_row_written();
+    a.handle().note_row_written();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| wait_and_end(&system, &index, b, "x"));
         until_waits(&system, 1);
         let none = Duration::ZERO;
         let refused = system.lock(&mut a, row(&index, "y"), LockMode::Exclusive, none);
         assert_eq!(refused, Err(WaitError::Timeout));
-        let failed = a.shared().take_failed_wait().unwrap();
-        assert_eq!(&*failed.wanted.key, b"y");
+        let failed = a.handle().take_failed_wait().unwrap();
+        assert_eq!(&*failed.request.key, b"y");
         system.publish(a);
         assert_eq!(waiting.join().unwrap(), Ok(()));
     });

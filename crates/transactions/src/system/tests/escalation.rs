@@ -2,7 +2,7 @@
 //! help.
 
 use super::*;
-use crate::range_locks::Keeps;
+use crate::range_locks::RangeLockKind;
 use crate::row_locks::LOCK_BYTES;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ fn a_scan_of_any_length_fits_into_little_memory() {
     let mut big = system.begin();
     lock_numbers(&system, &index, &mut big, 100..5000, LockMode::Shared).unwrap();
     assert!(system.lock_bytes() <= bound);
-    assert_eq!(big.shared().lock_bytes(), system.lock_bytes());
+    assert_eq!(big.handle().lock_bytes(), system.lock_bytes());
     assert!(system.counts().lock_escalations > 0);
     assert_eq!(system.counts().lock_refusals, 0);
     for held in [100, 2000, 4999] {
@@ -117,7 +117,7 @@ fn who_waits_for_a_row_still_waits_after_it_became_part_of_a_range() {
         assert!(waits.iter().all(|wait| {
             let mut blockers = wait.blockers.iter();
             blockers.any(|blocker| blocker.transaction == big.id())
-                || wait.wanted.key.as_ref() == number(30).as_bytes()
+                || wait.request.key.as_ref() == number(30).as_bytes()
         }));
         assert!(order.lock().is_empty());
         system.publish(big);
@@ -159,10 +159,10 @@ fn insertion_ranges_become_one() {
         let low = number(2 * n);
         let high = format!("{low}x");
         system
-            .mark_range(
+            .lock_range(
                 &mut reader,
                 &index,
-                Keeps::Insertions,
+                RangeLockKind::Gap,
                 (low.as_bytes(), Some(high.as_bytes())),
                 LONG,
             )

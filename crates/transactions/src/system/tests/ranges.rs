@@ -1,9 +1,9 @@
 //! The line of those who want to write in ranges, and to mark them.
 
 use super::*;
-use crate::InLine;
-use crate::range_locks::Keeps;
-use crate::report::{WaitKind, Wanted};
+use crate::RangeQueuePositions;
+use crate::range_locks::RangeLockKind;
+use crate::report::{LockRequest, WaitKind};
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ fn mark(
     timeout: Duration,
 ) -> Result<(), WaitError> {
     let range = (low.as_bytes(), Some(high.as_bytes()));
-    system.mark_range(transaction, index, Keeps::Insertions, range, timeout)
+    system.lock_range(transaction, index, RangeLockKind::Gap, range, timeout)
 }
 
 fn wait_until(it_is_so: impl Fn() -> bool) {
@@ -32,22 +32,22 @@ fn wait_until_waiting(system: &TransactionSystem, count: u64) {
     wait_until(|| system.counts().waiting >= count);
 }
 
-fn wait_until_wanted(system: &TransactionSystem, is_it: impl Fn(&Wanted) -> bool) {
-    wait_until(|| system.lock_waits().iter().any(|wait| is_it(&wait.wanted)));
+fn wait_until_wanted(system: &TransactionSystem, is_it: impl Fn(&LockRequest) -> bool) {
+    wait_until(|| system.lock_waits().iter().any(|wait| is_it(&wait.request)));
 }
 
 /// A write that is stopped at one place after the other, and keeps them all
 /// until it is done.
 fn write_through(system: &TransactionSystem, places: [(&Arc<RangeLocks>, &[u8]); 2]) {
     let writer = system.begin();
-    writer.shared().note_row_written();
-    let mut in_line = InLine::default();
+    writer.handle().note_row_written();
+    let mut queue_positions = RangeQueuePositions::default();
     for (index, key) in places {
         system
-            .wait_for_range(&writer, &mut in_line, index, key, true, LONG)
+            .wait_for_range_lock(&writer, &mut queue_positions, index, key, true, LONG)
             .unwrap();
     }
-    drop(in_line);
+    drop(queue_positions);
     system.publish(writer);
 }
 
@@ -63,14 +63,14 @@ fn readers_that_come_later_mark_behind_a_writer_that_waits() {
         let write_told = told.clone();
         scope.spawn(move || {
             let writer = system.begin();
-            let mut in_line = InLine::default();
+            let mut queue_positions = RangeQueuePositions::default();
             while index.blocks(b"d", true, writer.id()) {
                 system
-                    .wait_for_range(&writer, &mut in_line, index, b"d", true, LONG)
+                    .wait_for_range_lock(&writer, &mut queue_positions, index, b"d", true, LONG)
                     .unwrap();
             }
             write_told.send("written").unwrap();
-            drop(in_line);
+            drop(queue_positions);
             system.publish(writer);
         });
         wait_until_waiting(system, 1);
@@ -96,8 +96,8 @@ fn readers_that_come_later_mark_behind_a_writer_that_waits() {
         let waits = system.lock_waits();
         let behind = waits
             .iter()
-            .find(|wait| wait.wanted.kind == WaitKind::Range);
-        assert_eq!(&*behind.unwrap().wanted.key, b"a");
+            .find(|wait| wait.request.kind == WaitKind::RangeRequest);
+        assert_eq!(&*behind.unwrap().request.key, b"a");
         assert_eq!(behind.unwrap().blockers.len(), 1);
         system.publish(first);
     });
@@ -116,12 +116,13 @@ fn a_writer_that_gives_up_lets_the_readers_behind_it_go_on() {
     std::thread::scope(|scope| {
         let (system, index) = (&system, &index);
         let writer = system.begin();
-        let interrupter = Arc::clone(writer.shared());
+        let interrupter = Arc::clone(writer.handle());
         scope.spawn(move || {
-            let mut in_line = InLine::default();
-            let waited = system.wait_for_range(&writer, &mut in_line, index, b"d", true, LONG);
+            let mut queue_positions = RangeQueuePositions::default();
+            let waited =
+                system.wait_for_range_lock(&writer, &mut queue_positions, index, b"d", true, LONG);
             assert_eq!(waited, Err(WaitError::Interrupted));
-            drop(in_line);
+            drop(queue_positions);
             system.abort(writer);
         });
         wait_until_waiting(system, 1);

@@ -1,8 +1,8 @@
 //! What whoever runs the transactions is told of their waits.
 
 use super::*;
-use crate::InLine;
-use crate::wait_reports::WaitReports;
+use crate::RangeQueuePositions;
+use crate::wait_listener::WaitListener;
 
 /// Keeps what it is told; while it is told, it looks whether `gate` is open.
 #[derive(Default)]
@@ -11,7 +11,7 @@ struct Heard {
     gate: Mutex<()>,
 }
 
-impl WaitReports for Heard {
+impl WaitListener for Heard {
     fn wait_begins(&self, waiter: crate::Owner, holder: crate::Owner) {
         self.waits.lock().push((waiter.0, holder.0));
         drop(self.gate.lock());
@@ -20,7 +20,7 @@ impl WaitReports for Heard {
 
 fn owned(system: &TransactionSystem, owner: usize) -> Transaction {
     let transaction = system.begin();
-    transaction.shared().set_owner(crate::Owner(owner));
+    transaction.handle().set_owner(crate::Owner(owner));
     transaction
 }
 
@@ -29,7 +29,7 @@ fn every_wait_is_reported_with_everyone_ahead() {
     let system = system();
     let index = index();
     let heard = Arc::new(Heard::default());
-    system.set_wait_reports(heard.clone());
+    system.set_wait_listener(heard.clone());
     let mut writer = owned(&system, 1);
     let id = system.write_id(&mut writer);
     let reader = owned(&system, 2);
@@ -72,19 +72,21 @@ fn every_wait_is_reported_with_everyone_ahead() {
     let ranges = Arc::new(RangeLocks::new(FileId(2)));
     let mut scanner = owned(&system, 6);
     system
-        .mark_range(
+        .lock_range(
             &mut scanner,
             &ranges,
-            crate::range_locks::Keeps::Insertions,
+            crate::range_locks::RangeLockKind::Gap,
             (b"a", Some(b"c")),
             timeout,
         )
         .unwrap();
-    let mut in_line = InLine::default();
-    let waited = system.wait_for_range(&reader, &mut in_line, &ranges, b"b", true, timeout);
+    let mut queue_positions = RangeQueuePositions::default();
+    let waited =
+        system.wait_for_range_lock(&reader, &mut queue_positions, &ranges, b"b", true, timeout);
     assert_eq!(waited, Err(WaitError::Timeout));
-    scanner.shared().forget_owner();
-    let waited = system.wait_for_range(&reader, &mut in_line, &ranges, b"b", true, timeout);
+    scanner.handle().forget_owner();
+    let waited =
+        system.wait_for_range_lock(&reader, &mut queue_positions, &ranges, b"b", true, timeout);
     assert_eq!(waited, Err(WaitError::Timeout));
     assert_eq!(std::mem::take(&mut *heard.waits.lock()), [(2, 6)]);
 }
@@ -94,7 +96,7 @@ fn a_transaction_does_not_end_while_it_is_reported() {
     let system = system();
     let index = index();
     let heard = Arc::new(Heard::default());
-    system.set_wait_reports(heard.clone());
+    system.set_wait_listener(heard.clone());
     let mut writer = owned(&system, 1);
     let id = system.write_id(&mut writer);
     let (ended, end) = mpsc::channel();

@@ -9,7 +9,7 @@
 //! not forgotten while it is being reported. Transactions forget their owners
 //! before they decide their writes and release their locks.
 
-use crate::shared::TransactionShared;
+use crate::shared::TransactionHandle;
 use smallvec::SmallVec;
 use teak_base::TransactionId;
 
@@ -19,7 +19,7 @@ use teak_base::TransactionId;
 pub struct Owner(pub usize);
 
 /// Receives reports of waits.
-pub trait WaitReports: Send + Sync {
+pub trait WaitListener: Send + Sync {
     /// `waiter` is about to wait for `holder`. Called in the waiter's thread;
     /// the holder's transaction does not end before the call returns, so the
     /// call must not wait for that.
@@ -31,9 +31,9 @@ pub(crate) type Blockers = SmallVec<[TransactionId; 4]>;
 
 /// Reports that `waiter` waits for each of `holders`.
 pub(crate) fn report<'a>(
-    reports: &dyn WaitReports,
-    waiter: &TransactionShared,
-    holders: impl Iterator<Item = &'a TransactionShared>,
+    reports: &dyn WaitListener,
+    waiter: &TransactionHandle,
+    holders: impl Iterator<Item = &'a TransactionHandle>,
 ) {
     let Some(owner) = waiter.owner() else {
         return;

@@ -9,14 +9,11 @@ pub enum Operation {
     Put = 1,
     /// The key is gone; the value is empty.
     Delete = 2,
-    /// The value is a function number (u32) and its argument, to be applied to
-    /// what the key had before.
-    Update = 3,
 }
 
 impl Operation {
     /// Every operation, in the order of their numbers.
-    pub const ALL: [Operation; 3] = [Operation::Put, Operation::Delete, Operation::Update];
+    pub const ALL: [Operation; 2] = [Operation::Put, Operation::Delete];
 
     /// The operation of an on-disk number.
     #[must_use]
@@ -24,7 +21,6 @@ impl Operation {
         match number {
             1 => Some(Operation::Put),
             2 => Some(Operation::Delete),
-            3 => Some(Operation::Update),
             _ => None,
         }
     }
@@ -46,6 +42,6 @@ mod tests {
             assert_eq!(Operation::from_number(operation.number()), Some(operation));
         }
         assert_eq!(Operation::from_number(0), None);
-        assert_eq!(Operation::from_number(4), None);
+        assert_eq!(Operation::from_number(3), None);
     }
 }

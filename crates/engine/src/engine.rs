@@ -18,7 +18,7 @@ use std::time::Duration;
 use teak_base::{Lsn, StorageError, StorageResult};
 use teak_disk::{Disk, DiskLock};
 use teak_transactions::TransactionSystem;
-use teak_tree::{PageCache, UpdateFunctions};
+use teak_tree::PageCache;
 use teak_write_ahead_log::{Record, WriteAheadLog};
 
 /// What the threads and handles of one engine share.
@@ -29,7 +29,6 @@ pub(crate) struct Inner {
     pub instance: u64,
     pub transactions: TransactionSystem,
     pub cache: Arc<PageCache>,
-    pub updates: Arc<dyn UpdateFunctions>,
     pub prepared: crate::prepared::PreparedList,
     pub tables: Mutex<Tables>,
     /// Serialises table changes and the capture of the catalogue.
@@ -188,24 +187,12 @@ impl Engine {
     /// `InUse` when the directory is open elsewhere; `Corrupt` when the catalogue
     /// or the durable log is damaged; `UnsupportedFormat`, `Io`, `NoSpace`.
     pub fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<Self> {
-        Self::open_with(disk, options, Arc::new(teak_tree::NoUpdates))
-    }
-
-    /// Like [`Engine::open`], with functions for update messages.
-    ///
-    /// # Errors
-    /// As [`Engine::open`].
-    pub fn open_with(
-        disk: Arc<dyn Disk>,
-        options: EngineOptions,
-        updates: Arc<dyn UpdateFunctions>,
-    ) -> EngineResult<Self> {
         if options.cache_bytes < 1 << 20 {
             return Err(EngineError::InvalidArgument(
                 "the memory budget is less than 1 MiB".into(),
             ));
         }
-        let inner = Arc::new(recovery::open(disk, options, updates)?);
+        let inner = Arc::new(recovery::open(disk, options)?);
         recovery::finish(&inner)?;
         inner.background.start(&inner)?;
         Ok(Self { inner })

@@ -36,7 +36,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use teak_base::{FileId, Lsn, StorageError, WriteId};
 use teak_disk::Disk;
 use teak_transactions::{TransactionId, TransactionSystem, WriteIdTable};
-use teak_tree::{PageCache, UpdateFunctions};
+use teak_tree::PageCache;
 use teak_write_ahead_log::{LogOptions, WriteAheadLog};
 
 /// Replayed bytes after which the memory in use is looked at.
@@ -53,7 +53,6 @@ struct Replay {
     disk: Arc<dyn Disk>,
     options: EngineOptions,
     cache: Arc<PageCache>,
-    updates: Arc<dyn UpdateFunctions>,
     budget: Budget,
     transactions: TransactionSystem,
     tables: Tables,
@@ -109,11 +108,7 @@ fn catalogue(disk: &Arc<dyn Disk>, options: &EngineOptions) -> EngineResult<Cata
 }
 
 /// Opens the files and replays the log.
-pub(crate) fn open(
-    disk: Arc<dyn Disk>,
-    options: EngineOptions,
-    updates: Arc<dyn UpdateFunctions>,
-) -> EngineResult<Inner> {
+pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<Inner> {
     make_directory(&disk, &options.directory)?;
     let lock = disk.lock(&options.directory.join(LOCK_FILE))?;
     let mut catalogue = catalogue(&disk, &options)?;
@@ -151,7 +146,6 @@ pub(crate) fn open(
         lost: BTreeMap::new(),
         budget,
         options,
-        updates,
         disk,
     };
     let log = WriteAheadLog::open::<EngineError>(
@@ -181,7 +175,6 @@ pub(crate) fn open(
         disk: replay.disk,
         transactions: replay.transactions,
         cache: replay.cache,
-        updates: replay.updates,
         budget: replay.budget,
         table_changes: Mutex::new(()),
         house: crate::checkpoint::new_house(),

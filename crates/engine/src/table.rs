@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId};
 use teak_disk::Disk;
 use teak_transactions::RangeLocks;
-use teak_tree::{PageCache, Tree, UpdateFunctions};
+use teak_tree::{PageCache, Tree};
 
 /// Durable counters that a caller may use.
 pub const COUNTERS: usize = 8;
@@ -339,7 +339,6 @@ impl Table {
         entry: &TableEntry,
         counters: &Arc<Counters>,
         cache: &Arc<PageCache>,
-        updates: &Arc<dyn UpdateFunctions>,
         kept: &[Arc<Index>],
     ) -> StorageResult<Self> {
         let damaged = match kept.first() {
@@ -354,7 +353,7 @@ impl Table {
                 continue;
             }
             let path = root.join(&index.path);
-            let tree = Tree::open(disk, &path, Some(index.file), cache, updates)?;
+            let tree = Tree::open(disk, &path, Some(index.file), cache)?;
             adopt_options(&tree, index);
             indexes.push(Arc::new(Index::new(index.clone(), tree, &damaged)));
         }

@@ -430,7 +430,6 @@ pub(crate) fn newest(
 ) -> EngineResult<Newest> {
     let ids = inner.transactions.ids();
     let mut found = Newest::Gone(None);
-    let mut folded = false;
     let visited = index.tree.visit(key, &mut |id, operation, bytes| {
         if !id.is_settled() {
             match ids.status(id) {
@@ -449,25 +448,10 @@ pub(crate) fn newest(
                 value.extend_from_slice(bytes);
                 found = Newest::Live(id);
             }
-            Operation::Update => {
-                folded = true;
-                found = Newest::Live(id);
-            }
         }
         Visit::Stop
     });
     inner.checked(index, visited)?;
-    if folded {
-        let view = teak_transactions::ReadView::new(
-            Arc::clone(ids),
-            me,
-            teak_transactions::ViewKind::Committed,
-        );
-        let live = inner.checked(index, index.tree.get_into(key, &view, value))?;
-        if !live {
-            return Ok(Newest::Gone(None));
-        }
-    }
     Ok(found)
 }
 

@@ -55,9 +55,7 @@ fn a_savepoint_takes_back_what_followed_it() {
     assert_eq!(model.get(writer, &place(table, "a")), None);
     model.rollback_to(writer, mark);
     assert_eq!(model.get(writer, &place(table, "a")), Some(value("1")));
-    model.update(writer, place(table, "a"), |old| {
-        Some([old.unwrap(), b"!"].concat())
-    });
+    model.put(writer, place(table, "a"), value("1!"));
     model.commit(writer);
     let reader = model.begin(Scope::Transaction);
     assert_eq!(model.get(reader, &place(table, "a")), Some(value("1!")));

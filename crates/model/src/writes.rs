@@ -1,7 +1,6 @@
 //! Writing rows: first everything that must hold is looked at, in the caller's
-//! order, then everything is written. Deletions of ranges and updates by a
-//! function are worked out at once, because what they build on cannot change
-//! under the transaction.
+//! order, then everything is written. Deletions of ranges are worked out at
+//! once, because what they build on cannot change under the transaction.
 
 use crate::model::{LockMode, Model, Place, TableId, TransactionId};
 use crate::reads::Newest;
@@ -119,25 +118,6 @@ impl Model {
     /// When the transaction is not open.
     pub fn delete(&mut self, id: TransactionId, place: Place) {
         self.transaction_mut(id).writes.push((place, None));
-    }
-
-    /// Replaces an entry by what `function` makes of its newest version.
-    ///
-    /// # Panics
-    /// When the transaction is not open, or another wrote the key.
-    pub fn update(
-        &mut self,
-        id: TransactionId,
-        place: Place,
-        function: impl FnOnce(Option<&[u8]>) -> Option<Value>,
-    ) {
-        let old = match self.newest(id, &place) {
-            Newest::Mine(value) | Newest::Committed(_, value) => Some(value),
-            Newest::Foreign => None,
-        };
-        assert!(old.is_some(), "another transaction wrote {place:?}");
-        let new = function(old.flatten().as_deref());
-        self.transaction_mut(id).writes.push((place, new));
     }
 
     /// Deletes every entry with `start <= key < end`.

@@ -18,8 +18,7 @@ use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, RealDisk};
 use teak_tree::{
-    FlushReport, Horizon, JobKind, NoUpdates, PageCache, Tree, TreeOptions, UpdateFunctions,
-    Visibility, WriteStatus,
+    FlushReport, Horizon, JobKind, PageCache, Tree, TreeOptions, Visibility, WriteStatus,
 };
 
 const MEMTABLE_BYTES: u64 = 32 << 20;
@@ -279,16 +278,7 @@ fn main() {
     disk.create_directories(&directory).unwrap();
     let cache = Arc::new(PageCache::new(CACHE_BYTES));
     let create = |path: &Path, id| {
-        let updates: Arc<dyn UpdateFunctions> = Arc::new(NoUpdates);
-        Tree::create(
-            &disk,
-            path,
-            FileId(id),
-            TreeOptions::default(),
-            &cache,
-            &updates,
-        )
-        .unwrap()
+        Tree::create(&disk, path, FileId(id), TreeOptions::default(), &cache).unwrap()
     };
 
     let path = directory.join("random.teak");

@@ -54,7 +54,6 @@ impl Tree {
                 options: (*self.options()).clone(),
                 rows: u64::try_from(root.summary.rows).unwrap_or(0),
                 raw_bytes: root.summary.raw_bytes,
-                user: install.user_payload.clone(),
             };
             let (blocks, mut replaced) = nodes.into_blocks();
             replaced.extend(&install.written_nodes);

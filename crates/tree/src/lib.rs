@@ -27,7 +27,6 @@ mod tree;
 mod verify;
 mod version;
 mod version_cursor;
-mod visibility;
 mod write;
 
 #[cfg(feature = "fuzzing")]
@@ -43,7 +42,6 @@ pub use memtable::{Memtable, MemtableCursor};
 pub use options::TreeOptions;
 pub use page::{Page, PageBuilder};
 pub use page_counts::PageCounts;
-pub use payload::USER_PAYLOAD_BYTES_MAX;
 pub use range_tombstone::RangeTombstone;
 pub use run::{FinishedRun, ReadMode, Run, RunCursor, RunDescription, RunWriter, RunWriterOptions};
 pub use statistics::TreeStatistics;
@@ -51,5 +49,4 @@ pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStat
 pub use tree::Tree;
 pub use verify::VerifyReport;
 pub use version_cursor::{VersionCursor, Visit};
-pub use visibility::{NoUpdates, UpdateFunctions, encode_update};
 pub use write::WriteGuard;

@@ -7,7 +7,6 @@
 use crate::node::{Node, RunRef};
 use crate::tree::Tree;
 use crate::version::TreeVersion;
-use crate::visibility::apply_update;
 use crate::{LookupKey, Visit};
 use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageResult, WriteId};
@@ -53,54 +52,20 @@ impl Tree {
     ) -> StorageResult<bool> {
         value.clear();
         let mut found = false;
-        // Updates seen on the way, newest first.
-        let mut updates: Vec<Vec<u8>> = Vec::new();
         let version = self.load_version();
         let hides = |least, greatest| visibility.hides_all(least, greatest);
         visit_version(&version, key, &hides, &mut |id, operation, bytes| {
             if !id.is_settled() && !visibility.is_visible(id) {
                 return Visit::Continue;
             }
-            match operation {
-                Operation::Update => {
-                    updates.push(bytes.to_vec());
-                    return Visit::Continue;
-                }
-                Operation::Put => {
-                    value.extend_from_slice(bytes);
-                    found = true;
-                }
-                Operation::Delete => {}
+            if operation == Operation::Put {
+                value.extend_from_slice(bytes);
+                found = true;
             }
             Visit::Stop
         })?;
-        if updates.is_empty() {
-            return Ok(found);
-        }
-        let base = found.then_some(value.as_slice());
-        let folded = fold(self, base, &updates)?;
-        value.clear();
-        if let Some(folded) = &folded {
-            value.extend_from_slice(folded);
-        }
-        Ok(folded.is_some())
+        Ok(found)
     }
-}
-
-/// Applies updates, given newest first, to a value.
-pub(crate) fn fold(
-    tree: &Tree,
-    base: Option<&[u8]>,
-    updates: &[Vec<u8>],
-) -> StorageResult<Option<Vec<u8>>> {
-    let mut value: Option<Vec<u8>> = None;
-    let mut first = true;
-    for update in updates.iter().rev() {
-        let old = if first { base } else { value.as_deref() };
-        first = false;
-        value = apply_update(tree.updates(), tree.path(), old, update)?;
-    }
-    Ok(value)
 }
 
 fn visit_version(

@@ -12,8 +12,6 @@ pub struct TreeOptions {
     pub codec: Codec,
     /// Codec of the runs above, which will soon be merged.
     pub upper_codec: Codec,
-    /// Version of the row layout that new pages carry.
-    pub schema_version: u32,
     /// Whether runs get filters: worth their bytes where exact keys are looked
     /// up, as in primary and unique keys.
     pub filters: bool,
@@ -41,7 +39,6 @@ impl Default for TreeOptions {
             page_bytes: 64 * 1024,
             codec: Codec::Zstd,
             upper_codec: Codec::Lz4,
-            schema_version: 0,
             filters: true,
             value_planes: 0,
             leaf_bytes: 8 * MIB,
@@ -63,7 +60,6 @@ impl TreeOptions {
             page_bytes: 256,
             codec: Codec::Zstd,
             upper_codec: Codec::Lz4,
-            schema_version: 0,
             filters: true,
             value_planes: 2,
             leaf_bytes: 1024,

@@ -12,9 +12,6 @@ use teak_block_file::BlockAddress;
 /// Version 1 is the first.
 const PAYLOAD_VERSION: u32 = 1;
 
-/// Longest payload of the tree's user, in bytes.
-pub const USER_PAYLOAD_BYTES_MAX: usize = 1024;
-
 /// What the superblock says of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
@@ -26,8 +23,6 @@ pub(crate) struct Payload {
     /// For those who look at the file without opening the tree.
     pub(crate) rows: u64,
     pub(crate) raw_bytes: u64,
-    /// Opaque to the tree.
-    pub(crate) user: Vec<u8>,
 }
 
 impl Payload {
@@ -47,18 +42,15 @@ impl Payload {
         out.put_u8(options.upper_codec.number());
         out.put_u8(u8::from(options.filters));
         out.put_u8(0);
-        out.put_u32(options.schema_version);
         out.put_u32(options.value_planes);
         out.put_u32(options.fanout);
         out.put_u32(options.leaf_runs_max);
         out.put_u32(options.child_runs_max);
-        out.put_u32(0);
         out.put_u64(options.leaf_bytes);
         out.put_u64(options.child_buffer_bytes);
         out.put_u64(options.run_bytes_max);
         out.put_u64(self.rows);
         out.put_u64(self.raw_bytes);
-        out.put_bytes(&self.user);
         out
     }
 
@@ -94,12 +86,10 @@ impl Payload {
         let upper_codec = codec(take.u8()?)?;
         let filters = take.u8()? != 0;
         take.u8()?;
-        let schema_version = take.u32()?;
         let value_planes = take.u32()?;
         let fanout = take.u32()?;
         let leaf_runs_max = take.u32()?;
         let child_runs_max = take.u32()?;
-        take.u32()?;
         let payload = Self {
             root: (root.offset != 0).then_some(root),
             flushed_lsn,
@@ -108,7 +98,6 @@ impl Payload {
                 page_bytes,
                 codec: page_codec,
                 upper_codec,
-                schema_version,
                 filters,
                 value_planes,
                 leaf_bytes: take.u64()?,
@@ -120,7 +109,6 @@ impl Payload {
             },
             rows: take.u64()?,
             raw_bytes: take.u64()?,
-            user: take.bytes()?.to_vec(),
         };
         if !payload.options.is_sound() || payload.next_child_id > ChildId::MAX.0 {
             return Err(Malformed);
@@ -147,7 +135,6 @@ mod tests {
             options: TreeOptions::tiny(),
             rows: 3,
             raw_bytes: 4,
-            user: b"table".to_vec(),
         }
     }
 
@@ -163,7 +150,6 @@ mod tests {
             options: TreeOptions::default(),
             rows: 2,
             raw_bytes: 25,
-            user: b"t1".to_vec(),
         };
         let bytes = documented_bytes("## Superblock payload of a tree");
         assert_eq!(Payload::decode(Path::new("t"), &bytes).unwrap(), documented);

@@ -73,12 +73,12 @@ pub(crate) fn run_tombstones(run: &RunRef) -> Vec<RangeTombstone> {
 }
 
 impl RunSource {
-    /// A settled put or delete is always the last version of its key: merges
+    /// A settled entry is always the last version of its key: merges
     /// see to that, and runs are marked settled only when their keys are
     /// distinct.
     #[inline]
     fn stands_on_last_version(&self) -> bool {
-        self.write_id().is_settled() && self.operation() != Operation::Update
+        self.write_id().is_settled()
     }
 
     #[inline]

@@ -9,10 +9,9 @@
 
 use crate::flush::InstallState;
 use crate::node::{Node, NodeLoader};
-use crate::payload::{Payload, USER_PAYLOAD_BYTES_MAX};
+use crate::payload::Payload;
 use crate::statistics::Counters;
 use crate::version::{MemtableSlot, TreeVersion};
-use crate::visibility::UpdateFunctions;
 use crate::{PageCache, TreeOptions};
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
@@ -20,7 +19,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use teak_base::{FileId, Lsn, StorageError, StorageResult, WriteId};
+use teak_base::{FileId, Lsn, StorageResult, WriteId};
 use teak_block_file::BlockFile;
 use teak_disk::Disk;
 
@@ -29,7 +28,6 @@ use teak_disk::Disk;
 pub struct Tree {
     pub(crate) file: BlockFile,
     pub(crate) cache: Arc<PageCache>,
-    updates: Arc<dyn UpdateFunctions>,
     options: ArcSwap<TreeOptions>,
     /// The active memtable; the same as in the current version.
     pub(crate) active: RwLock<Arc<MemtableSlot>>,
@@ -66,7 +64,6 @@ impl Tree {
         file_id: FileId,
         options: TreeOptions,
         cache: &Arc<PageCache>,
-        updates: &Arc<dyn UpdateFunctions>,
     ) -> StorageResult<Arc<Self>> {
         assert!(options.is_sound(), "a tree is made with sound options");
         let payload = Payload {
@@ -76,10 +73,9 @@ impl Tree {
             options,
             rows: 0,
             raw_bytes: 0,
-            user: Vec::new(),
         };
         let file = BlockFile::create(disk, path, file_id, &payload.encode())?;
-        Self::from_payload(file, payload, cache, updates)
+        Self::from_payload(file, payload, cache)
     }
 
     /// Opens a tree as of its last checkpoint. Reads the nodes; runs are read
@@ -92,25 +88,19 @@ impl Tree {
         path: &Path,
         expected: Option<FileId>,
         cache: &Arc<PageCache>,
-        updates: &Arc<dyn UpdateFunctions>,
     ) -> StorageResult<Arc<Self>> {
         let (file, payload) = BlockFile::open(disk, path, expected)?;
         let payload = Payload::decode(path, &payload)?;
-        Self::from_payload(file, payload, cache, updates)
+        Self::from_payload(file, payload, cache)
     }
 
     fn from_payload(
         file: BlockFile,
         payload: Payload,
         cache: &Arc<PageCache>,
-        updates: &Arc<dyn UpdateFunctions>,
     ) -> StorageResult<Arc<Self>> {
         let options = payload.options;
-        let mut install = InstallState::new(
-            payload.flushed_lsn,
-            payload.next_child_id.max(1),
-            payload.user,
-        );
+        let mut install = InstallState::new(payload.flushed_lsn, payload.next_child_id.max(1));
         let root = match payload.root {
             Some(address) => {
                 let mut loader = NodeLoader::new(&file, cache, &options);
@@ -132,7 +122,6 @@ impl Tree {
         Ok(Arc::new(Self {
             file,
             cache: Arc::clone(cache),
-            updates: Arc::clone(updates),
             options: ArcSwap::from_pointee(options),
             active: RwLock::new(active),
             version: ArcSwap::from_pointee(version),
@@ -178,24 +167,6 @@ impl Tree {
         self.install.lock().changed = true;
     }
 
-    /// The owner's payload.
-    #[must_use]
-    pub fn user_payload(&self) -> Vec<u8> {
-        self.install.lock().user_payload.clone()
-    }
-
-    /// Replaces the owner's payload. Durable with the next checkpoint.
-    ///
-    /// # Errors
-    /// `TooLarge` over [`USER_PAYLOAD_BYTES_MAX`].
-    pub fn set_user_payload(&self, payload: &[u8]) -> StorageResult<()> {
-        check_user_payload(payload)?;
-        let mut install = self.install.lock();
-        install.user_payload = payload.to_vec();
-        install.changed = true;
-        Ok(())
-    }
-
     /// The least and greatest write id that any memtable or run names;
     /// `None` when all is settled. Ids below are needed by nothing here.
     #[must_use]
@@ -230,24 +201,9 @@ impl Tree {
         version.frozen.is_empty() && !summary.holds_buffered && !summary.holds_pending
     }
 
-    pub(crate) fn updates(&self) -> &dyn UpdateFunctions {
-        &*self.updates
-    }
-
     /// The current version, for a short use on this thread.
     #[inline]
     pub(crate) fn load_version(&self) -> arc_swap::Guard<Arc<TreeVersion>> {
         self.version.load()
     }
-}
-
-fn check_user_payload(payload: &[u8]) -> StorageResult<()> {
-    if payload.len() <= USER_PAYLOAD_BYTES_MAX {
-        return Ok(());
-    }
-    Err(StorageError::TooLarge {
-        what: "user payload",
-        bytes: payload.len() as u64,
-        limit: USER_PAYLOAD_BYTES_MAX as u64,
-    })
 }

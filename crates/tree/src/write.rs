@@ -36,14 +36,9 @@ impl WriteGuard<'_> {
     /// Adds the newest version of a key.
     ///
     /// # Panics
-    /// When key or value exceed the limits of `teak_base::limits`, or an
-    /// update's value is too short to name a function.
+    /// When key or value exceed the limits of `teak_base::limits`.
     #[inline]
     pub fn insert(&self, write_id: WriteId, operation: Operation, key: &[u8], value: &[u8]) {
-        assert!(
-            operation != Operation::Update || value.len() >= 4,
-            "an update names its function"
-        );
         self.slot.memtable.insert(write_id, operation, key, value);
     }
 

@@ -12,10 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
-use teak_tree::{
-    Horizon, NoUpdates, PageCache, PausedLoad, Tree, TreeOptions, UpdateFunctions, Visibility,
-    WriteStatus,
-};
+use teak_tree::{Horizon, PageCache, PausedLoad, Tree, TreeOptions, Visibility, WriteStatus};
 
 /// Odd writes are committed, even ones were rolled back.
 struct OddOnes([CommitSequence; 1]);
@@ -50,7 +47,6 @@ fn key(number: usize) -> Vec<u8> {
 struct Subject {
     disk: Arc<dyn Disk>,
     cache: Arc<PageCache>,
-    updates: Arc<dyn UpdateFunctions>,
     tree: Arc<Tree>,
     lsn: u64,
 }
@@ -59,14 +55,12 @@ impl Subject {
     fn new() -> Self {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let cache = Arc::new(PageCache::new(1 << 20));
-        let updates: Arc<dyn UpdateFunctions> = Arc::new(NoUpdates);
         let (path, id) = (Path::new("/t"), FileId(1));
-        let tree = Tree::create(&disk, path, id, TreeOptions::tiny(), &cache, &updates).unwrap();
+        let tree = Tree::create(&disk, path, id, TreeOptions::tiny(), &cache).unwrap();
         tree.await_base();
         Self {
             disk,
             cache,
-            updates,
             tree,
             lsn: 0,
         }
@@ -146,8 +140,7 @@ fn story(before: usize, base: usize) {
     subject.check(&expected);
     subject.tree.checkpoint(&|_| Ok(())).unwrap();
     let (path, id) = (Path::new("/t"), Some(FileId(1)));
-    let (cache, updates) = (&subject.cache, &subject.updates);
-    subject.tree = Tree::open(&subject.disk, path, id, cache, updates).unwrap();
+    subject.tree = Tree::open(&subject.disk, path, id, &subject.cache).unwrap();
     subject.check(&expected);
 }
 

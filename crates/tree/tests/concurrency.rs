@@ -18,9 +18,7 @@ use std::sync::{Arc, Mutex};
 use support::Random;
 use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId};
 use teak_disk::{Disk, MemoryDisk};
-use teak_tree::{
-    Horizon, NoUpdates, PageCache, Tree, TreeOptions, UpdateFunctions, Visibility, WriteStatus,
-};
+use teak_tree::{Horizon, PageCache, Tree, TreeOptions, Visibility, WriteStatus};
 
 const BATCHES: u64 = 3000;
 const WRITES: usize = 12;
@@ -197,17 +195,8 @@ fn read_all(tree: &Arc<Tree>, commits: &Commits, history: &History, seed: u64) {
 fn snapshots_hold_while_everything_runs() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let cache = Arc::new(PageCache::new(256 * 1024));
-    let updates: Arc<dyn UpdateFunctions> = Arc::new(NoUpdates);
     let path = Path::new("/t.teak");
-    let tree = Tree::create(
-        &disk,
-        path,
-        FileId(1),
-        TreeOptions::tiny(),
-        &cache,
-        &updates,
-    )
-    .unwrap();
+    let tree = Tree::create(&disk, path, FileId(1), TreeOptions::tiny(), &cache).unwrap();
     let commits = Arc::new(Commits::default());
     let history = history();
     let writing = AtomicU64::new(2);
@@ -269,7 +258,7 @@ fn snapshots_hold_while_everything_runs() {
     read_all(&tree, &commits, &history, 1);
     let report = tree.verify(&mut |_| true).unwrap();
     drop(tree);
-    let tree = Tree::open(&disk, path, None, &cache, &updates).unwrap();
+    let tree = Tree::open(&disk, path, None, &cache).unwrap();
     read_all(&tree, &commits, &history, 2);
     assert_eq!(report.block_bytes, tree.file_statistics().live_bytes);
 }

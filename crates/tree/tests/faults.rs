@@ -235,13 +235,7 @@ fn damage_is_an_error_and_never_a_wrong_answer() {
             let bit = random.below(8) as u8;
             run.disk.flip_bit(&run.subject.path, offset, bit).unwrap();
             let cache = Arc::new(teak_tree::PageCache::new(1 << 20));
-            let opened = teak_tree::Tree::open(
-                &run.subject.disk,
-                &run.subject.path,
-                None,
-                &cache,
-                &run.subject.updates,
-            );
+            let opened = teak_tree::Tree::open(&run.subject.disk, &run.subject.path, None, &cache);
             let Ok(tree) = opened else {
                 found += 1;
                 return;

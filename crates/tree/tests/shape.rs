@@ -13,12 +13,10 @@ mod support;
 
 use std::ops::Bound;
 use std::sync::Arc;
-use support::{Append, Subject};
+use support::Subject;
 use teak_base::{CommitSequence, Lsn, Operation, StorageError, TransactionId, WriteId};
 use teak_disk::MemoryDisk;
-use teak_tree::{
-    Horizon, JobKind, TreeOptions, UpdateFunctions, Visibility, Visit, WriteStatus, encode_update,
-};
+use teak_tree::{Horizon, JobKind, TreeOptions, Visibility, Visit, WriteStatus};
 
 struct AllSettled([CommitSequence; 1]);
 
@@ -274,33 +272,6 @@ fn a_cursor_sees_what_its_transaction_inserts_meanwhile() {
 }
 
 #[test]
-fn updates_fold_when_read_and_when_merged() {
-    let subject = subject();
-    put(&subject, 1, b"a");
-    flush(&subject);
-    for letter in [b"b", b"c"] {
-        let guard = subject.tree.write_guard();
-        let update = encode_update(0, letter);
-        guard.insert(WriteId(2), Operation::Update, &key(1), &update);
-        guard.insert(WriteId(2), Operation::Update, &key(2), &update);
-    }
-    let check = |subject: &Subject| {
-        let get = |number| subject.tree.get(&key(number), &SeesAll).unwrap();
-        assert_eq!(get(1), Some(b"abc".to_vec()));
-        assert_eq!(get(2), Some(b"nonebc".to_vec()));
-        assert_eq!(count(subject), 2);
-    };
-    check(&subject);
-    flush(&subject);
-    check(&subject);
-    settle(&subject);
-    check(&subject);
-    assert_eq!(Append.apply(1, Some(b"x"), b""), None);
-    let statistics = subject.tree.statistics();
-    assert_eq!((statistics.entries, statistics.deletes), (2, 0));
-}
-
-#[test]
 fn settled_rows_are_marked_and_not_rewritten() {
     let subject = subject();
     for number in 0..500 {
@@ -535,11 +506,10 @@ fn an_interrupt_ends_a_walk_over_entries_that_nobody_sees() {
 }
 
 #[test]
-fn a_user_payload_and_options_are_durable() {
+fn options_are_durable() {
     let mut subject = subject();
-    subject.tree.set_user_payload(b"table 7").unwrap();
     let options = TreeOptions {
-        schema_version: 3,
+        value_planes: 3,
         ..TreeOptions::tiny()
     };
     subject.tree.set_options(options.clone());
@@ -547,7 +517,5 @@ fn a_user_payload_and_options_are_durable() {
     subject.checkpoint().unwrap();
     assert!(!subject.tree.needs_checkpoint());
     subject.open_again();
-    assert_eq!(subject.tree.user_payload(), b"table 7");
     assert_eq!(*subject.tree.options(), options);
-    assert!(subject.tree.set_user_payload(&[0; 1025]).is_err());
 }

@@ -219,7 +219,7 @@ fn with_record(kind: u8, numbers: &[u64], strings: &[Vec<u8>], check: impl Fn(Re
         .enumerate()
         .map(|(i, file)| WriteOperation {
             file: FileId(*file),
-            operation: Operation::ALL[i % 3],
+            operation: Operation::ALL[i % 2],
             key: string(i),
             value: string(i + 1),
         })

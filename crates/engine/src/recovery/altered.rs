@@ -41,15 +41,7 @@ impl Replay {
             Some(path) => self.lacking.insert(id, path),
             None => self.lacking.remove(&id),
         };
-        let table = Table::open(
-            &self.disk,
-            &root,
-            &entry,
-            &counters,
-            &self.cache,
-            &self.updates,
-            kept,
-        );
+        let table = Table::open(&self.disk, &root, &entry, &counters, &self.cache, kept);
         self.take_opened(id, table, is_new)
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::bytes::{Malformed, Take};
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use teak_base::{CommitSequence, FileId, Lsn, Operation, StorageError, StorageResult, WriteId};
+use teak_base::{CommitSequence, FileId, Lsn, StorageError, StorageResult, WriteId};
 use teak_write_ahead_log::{Operations, Record, WriteIds};
 
 fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
@@ -179,11 +179,7 @@ impl Replay {
     ) -> EngineResult<()> {
         self.adopt(lsn, write_id)?;
         for operation in operations {
-            let too_short = operation.operation == Operation::Update && operation.value.len() < 4;
-            if too_short
-                || operation.key.len() > KEY_BYTES_MAX
-                || operation.value.len() > VALUE_BYTES_MAX
-            {
+            if operation.key.len() > KEY_BYTES_MAX || operation.value.len() > VALUE_BYTES_MAX {
                 return Err(malformed(lsn)(Malformed));
             }
             let Some(index) = self.index_after(operation.file, lsn)? else {

@@ -64,7 +64,6 @@ impl Inner {
                     index.file,
                     self.tree_options(index),
                     &self.cache,
-                    &self.updates,
                 )?);
             }
             for directory in parents(self.directory(), &paths) {
@@ -112,7 +111,6 @@ impl Inner {
             entry,
             counters,
             &self.cache,
-            &self.updates,
             &[],
         )?;
         let tables = self.tables.lock();

@@ -11,7 +11,6 @@
 //!
 //! A cursor on a put does not copy: key and value are those of the source.
 
-mod fold;
 mod open;
 mod step;
 
@@ -37,8 +36,6 @@ enum Place {
     AfterLast,
     /// On the current version of a source.
     Source(usize),
-    /// On the result of update messages, kept in the cursor.
-    Folded,
 }
 
 /// A cursor over the keys that a reader sees.
@@ -75,12 +72,8 @@ pub struct TreeCursor<V> {
     heap: KeyHeap,
     direction: Direction,
     place: Place,
-    /// The key of the group being read or stepped over, or of a fold.
+    /// The key of the group being read or stepped over.
     key: Vec<u8>,
-    folded_value: Vec<u8>,
-    folded_id: WriteId,
-    /// Visible updates of the current key, newest first.
-    updates: Vec<Vec<u8>>,
     /// Entries passed in vain, so that the reader is asked in between whether
     /// to stop.
     passed: u32,
@@ -119,9 +112,6 @@ impl Tree {
             direction: Direction::Forward,
             place: Place::Nowhere,
             key: Vec::new(),
-            folded_value: Vec::new(),
-            folded_id: WriteId::SETTLED,
-            updates: Vec::new(),
             passed: 0,
             limits: (None, None),
         }
@@ -264,7 +254,7 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     #[must_use]
     pub fn valid(&self) -> bool {
-        matches!(self.place, Place::Source(_) | Place::Folded)
+        matches!(self.place, Place::Source(_))
     }
 
     /// The key.
@@ -274,10 +264,7 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     #[must_use]
     pub fn key(&self) -> &[u8] {
-        match self.source() {
-            Some(source) => source.key(),
-            None => &self.key,
-        }
+        self.source().key()
     }
 
     /// The value that the reader sees.
@@ -287,10 +274,7 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     #[must_use]
     pub fn value(&self) -> &[u8] {
-        match self.source() {
-            Some(source) => source.value(),
-            None => &self.folded_value,
-        }
+        self.source().value()
     }
 
     /// The newest write that the reader sees of the key.
@@ -300,21 +284,19 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     #[must_use]
     pub fn write_id(&self) -> WriteId {
-        match self.source() {
-            Some(source) => source.write_id(),
-            None => self.folded_id,
-        }
+        self.source().write_id()
     }
 
-    /// The source that the cursor stands on, `None` for a fold.
+    /// The source that the cursor stands on.
     #[inline]
-    fn source(&self) -> Option<&Source> {
-        match self.place {
+    fn source(&self) -> &Source {
+        let source = match self.place {
             Place::Source(source) => self.sources.get(source),
-            place => {
-                assert!(place == Place::Folded, "the cursor stands on no key");
-                None
-            }
+            _ => None,
+        };
+        match source {
+            Some(source) => source,
+            None => unreachable!("the cursor stands on no key"),
         }
     }
 }

@@ -24,8 +24,6 @@ const PASSED_KEYS_TOLD: u64 = 16;
 enum Group {
     /// The source stands on the visible put.
     Put,
-    /// A put under visible updates.
-    Base(Vec<u8>),
     /// Deleted here.
     Deleted,
     /// Nothing visible; the source has left the key.
@@ -109,7 +107,7 @@ impl<V: Visibility> TreeCursor<V> {
         match self.place {
             Place::Nowhere | Place::AfterLast => return Ok(false),
             Place::BeforeFirst => return self.seek_first(),
-            Place::Source(_) | Place::Folded => {}
+            Place::Source(_) => {}
         }
         self.keep_key();
         let follow = self.must_follow();
@@ -128,7 +126,7 @@ impl<V: Visibility> TreeCursor<V> {
         match self.place {
             Place::Nowhere | Place::BeforeFirst => return Ok(false),
             Place::AfterLast => return self.seek_last(),
-            Place::Source(_) | Place::Folded => {}
+            Place::Source(_) => {}
         }
         self.keep_key();
         let follow = self.must_follow();
@@ -270,24 +268,22 @@ impl<V: Visibility> TreeCursor<V> {
     fn find_in_group(&mut self, mut top: usize) -> StorageResult<bool> {
         self.key.clear();
         self.key.extend_from_slice(self.sources[top].key());
-        self.updates.clear();
         let mut layer = 0;
         loop {
             if self.is_covered(&mut layer, top) {
-                return self.fold(None);
+                return Ok(false);
             }
             match self.read_versions(top)? {
                 Group::Put => {
                     self.place = Place::Source(top);
                     return Ok(true);
                 }
-                Group::Base(value) => return self.fold(Some(&value)),
-                Group::Deleted => return self.fold(None),
+                Group::Deleted => return Ok(false),
                 Group::Passed => {}
             }
             match self.heap.top() {
                 Some(next) if is_same_key(self.sources[next].key(), &self.key) => top = next,
-                _ => return self.fold(None),
+                _ => return Ok(false),
             }
         }
     }
@@ -318,18 +314,10 @@ impl<V: Visibility> TreeCursor<V> {
             let source = &self.sources[top];
             let (id, operation) = (source.write_id(), source.operation());
             if self.sees(id) {
-                let source = &self.sources[top];
-                match operation {
-                    Operation::Put if self.updates.is_empty() => return Ok(Group::Put),
-                    Operation::Put => return Ok(Group::Base(source.value().to_vec())),
-                    Operation::Delete => return Ok(Group::Deleted),
-                    Operation::Update => {
-                        if self.updates.is_empty() {
-                            self.folded_id = id;
-                        }
-                        self.updates.push(source.value().to_vec());
-                    }
-                }
+                return Ok(match operation {
+                    Operation::Put => Group::Put,
+                    Operation::Delete => Group::Deleted,
+                });
             }
             let source = &mut self.sources[top];
             source.next_version()?;

@@ -38,7 +38,7 @@ pub(super) fn push_down(
     let mut partitioner = Partitioner::new(
         job.tree,
         &job.options,
-        job.context(),
+        job.horizon,
         Inputs::of_runs(&target.runs, job.horizon),
         input_bytes,
         below.children.len(),
@@ -99,7 +99,7 @@ fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<
 pub(super) fn consolidate(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);
-    let mut merger = Merger::new(job.context(), inputs.sources, &inputs.tombstones);
+    let mut merger = Merger::new(job.horizon, inputs.sources, &inputs.tombstones);
     let mut written = Written::default();
     let level = MergeLevel::Upper;
     let mut output = RunOutput::new(

@@ -28,13 +28,12 @@ pub(crate) struct InstallState {
     pub(crate) durable_lsn: Lsn,
     /// Node blocks that the last captured checkpoint refers to.
     pub(crate) written_nodes: HashSet<BlockAddress>,
-    pub(crate) user_payload: Vec<u8>,
     /// Whether anything changed since the last captured checkpoint.
     pub(crate) changed: bool,
 }
 
 impl InstallState {
-    pub(crate) fn new(flushed_lsn: Lsn, next_child_id: u64, user_payload: Vec<u8>) -> Self {
+    pub(crate) fn new(flushed_lsn: Lsn, next_child_id: u64) -> Self {
         Self {
             claimed: HashSet::new(),
             next_child_id,
@@ -43,7 +42,6 @@ impl InstallState {
             captured_lsn: None,
             durable_lsn: flushed_lsn,
             written_nodes: HashSet::new(),
-            user_payload,
             changed: false,
         }
     }

@@ -4,7 +4,6 @@ use super::install::{InstallState, Outcome};
 use super::output::Written;
 use super::{child, is_aborted, leaf, memtable};
 use crate::TreeOptions;
-use crate::merge::MergeContext;
 use crate::node::{ChildId, KeyRange, Node, RunRef};
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
@@ -146,7 +145,6 @@ pub struct FlushJob {
     claim: Claim,
     version: Arc<TreeVersion>,
     work: Work,
-    priority: f64,
 }
 
 /// What a running job sees.
@@ -159,30 +157,13 @@ pub(super) struct JobRun<'a> {
     pub(super) claim: &'a Claim,
 }
 
-impl<'a> JobRun<'a> {
-    pub(super) fn context(&self) -> MergeContext<'a> {
-        MergeContext {
-            horizon: self.horizon,
-            updates: self.tree.updates(),
-            path: self.tree.path(),
-        }
-    }
-}
-
 impl FlushJob {
-    pub(super) fn new(claim: Claim, version: Arc<TreeVersion>, work: Work, priority: f64) -> Self {
+    pub(super) fn new(claim: Claim, version: Arc<TreeVersion>, work: Work) -> Self {
         Self {
             claim,
             version,
             work,
-            priority,
         }
-    }
-
-    /// The tree that the job works on.
-    #[must_use]
-    pub fn tree(&self) -> &Arc<Tree> {
-        &self.claim.tree
     }
 
     /// What the job does.
@@ -194,25 +175,6 @@ impl FlushJob {
             Work::Consolidate(_) => JobKind::Consolidate,
             Work::Leaf(_) => JobKind::Leaf,
             Work::Mark(_) => JobKind::Mark,
-        }
-    }
-
-    /// How urgent the job is: memtables, which writers may wait for, come
-    /// above 1000; else 1 is due and more is overdue.
-    #[must_use]
-    pub fn priority(&self) -> f64 {
-        self.priority
-    }
-
-    /// Raw bytes that the job reads, about.
-    #[must_use]
-    pub fn input_bytes(&self) -> u64 {
-        match &self.work {
-            Work::Memtable(slot) => slot.memtable.bytes(),
-            Work::Child(target, _) | Work::Consolidate(target) | Work::Leaf(target) => {
-                target.raw_bytes()
-            }
-            Work::Mark(_) => 0,
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) fn merge(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushRep
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);
     let input_bytes = target.raw_bytes();
-    let mut merger = Merger::new(job.context(), inputs.sources, &inputs.tombstones);
+    let mut merger = Merger::new(job.horizon, inputs.sources, &inputs.tombstones);
     let mut written = Written::default();
     let level = MergeLevel::Bottom;
     let cut_bytes = part_bytes(input_bytes, options.leaf_bytes, options.leaf_bytes_max());

@@ -29,7 +29,7 @@ pub(super) fn run(job: &JobRun<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<F
     let mut partitioner = Partitioner::new(
         job.tree,
         &job.options,
-        job.context(),
+        job.horizon,
         inputs,
         slot.memtable.bytes(),
         root.children.len(),

@@ -9,11 +9,12 @@
 
 use super::output::{RunOutput, Sink, Written};
 use crate::TreeOptions;
-use crate::merge::{MergeContext, MergeLevel, Merger};
+use crate::merge::{MergeLevel, Merger};
 use crate::node::{Child, EndOfData, KeyRange, RunRef};
 use crate::source::Source;
 use crate::tree::Tree;
 use teak_base::StorageResult;
+use teak_base::visibility::Horizon;
 
 /// A run that is to be placed.
 #[derive(Debug)]
@@ -39,14 +40,14 @@ impl<'a> Partitioner<'a> {
     pub(super) fn new(
         tree: &'a Tree,
         options: &TreeOptions,
-        context: MergeContext<'a>,
+        horizon: &'a dyn Horizon,
         inputs: super::Inputs,
         input_bytes: u64,
         children: usize,
     ) -> Self {
         let expected = input_bytes / children.max(1) as u64;
         Self {
-            merger: Merger::new(context, inputs.sources, &inputs.tombstones),
+            merger: Merger::new(horizon, inputs.sources, &inputs.tombstones),
             upper: RunOutput::new(
                 tree,
                 options,

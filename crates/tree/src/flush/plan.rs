@@ -10,9 +10,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use teak_base::visibility::{Horizon, WriteRangeStatus};
 
-/// Memtables come before all else: writers may wait for them.
-const MEMTABLE_PRIORITY: f64 = 1000.0;
-
 /// An unclaimed child with something to do.
 struct Candidate {
     child: Arc<Child>,
@@ -87,12 +84,10 @@ impl Tree {
         if install.claimed.contains(&ChildId::ROOT) {
             return None;
         }
-        let waiting = version.frozen.len().min(100);
         Some(FlushJob::new(
             Claim::take(self, install, ChildId::ROOT),
             Arc::clone(version),
             Work::Memtable(Arc::clone(oldest)),
-            MEMTABLE_PRIORITY + f64::from(u8::try_from(waiting).unwrap_or(u8::MAX)),
         ))
     }
 
@@ -103,10 +98,7 @@ impl Tree {
         candidate: Candidate,
     ) -> FlushJob {
         let Candidate {
-            child,
-            range,
-            kind,
-            due,
+            child, range, kind, ..
         } = candidate;
         let mut runs = child.runs.clone();
         if kind == JobKind::Consolidate && child.is_leaf() {
@@ -124,7 +116,7 @@ impl Tree {
             (_, None) => Work::Leaf(target),
         };
         let claim = Claim::take(self, install, child.id);
-        FlushJob::new(claim, Arc::clone(version), work, due)
+        FlushJob::new(claim, Arc::clone(version), work)
     }
 }
 

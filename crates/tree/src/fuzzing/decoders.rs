@@ -55,7 +55,7 @@ pub(super) fn page_seeds() -> Vec<Vec<u8>> {
             let value = vec![number; 3 + usize::from(number) % spread];
             let (id, operation) = match (settled, number % 4) {
                 (true, _) => (0, Operation::Put),
-                (false, 0) => (700, Operation::Update),
+                (false, 0) => (700, Operation::Put),
                 (false, 2) => (3, Operation::Delete),
                 (false, _) => (0, Operation::Put),
             };
@@ -148,7 +148,6 @@ pub(super) fn run_description_seeds() -> Vec<Vec<u8>> {
         last_key: b"zz".to_vec(),
         puts: 10,
         deletes: 2,
-        updates: 1,
         keys: 12,
         pages: 3,
         raw_bytes: 1000,
@@ -224,12 +223,10 @@ pub(super) fn tree_payload_seeds() -> Vec<Vec<u8>> {
         options: TreeOptions::default(),
         rows: 3,
         raw_bytes: 4,
-        user: b"what the owner says".to_vec(),
     };
     let empty = Payload {
         root: None,
         options: TreeOptions::tiny(),
-        user: Vec::new(),
         ..payload.clone()
     };
     let mut seed = Vec::new();

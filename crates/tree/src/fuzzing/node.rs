@@ -77,7 +77,6 @@ fn other_run() -> Vec<u8> {
         last_key: b"d".to_vec(),
         puts: 5,
         deletes: 0,
-        updates: 0,
         keys: 5,
         pages: 1,
         raw_bytes: 100,

@@ -32,11 +32,10 @@ pub(super) fn run(bytes: &[u8]) {
     while !input.is_empty() && entries.len() < 500 {
         let before = entries.last().map_or(&[][..], |entry| &entry.0);
         let mut entry = entry(&mut input, before);
-        // Nothing lies below a settled put or delete of its key.
-        if let Some((key, id, operation, _)) = entries.last()
+        // Nothing lies below a settled entry of its key.
+        if let Some((key, id, _, _)) = entries.last()
             && *key == entry.0
             && id.is_settled()
-            && *operation != Operation::Update
         {
             entry.0.push(0);
         }
@@ -61,7 +60,7 @@ fn entry(input: &mut Input<'_>, before: &[u8]) -> Entry {
     }
     let more = usize::from(input.below(4));
     key.extend_from_slice(input.bytes(more));
-    let operation = Operation::from_number(1 + input.below(3)).unwrap_or(Operation::Put);
+    let operation = Operation::from_number(1 + input.below(2)).unwrap_or(Operation::Put);
     let id = match input.below(3) {
         0 => 0,
         1 => u64::from(input.u8()),

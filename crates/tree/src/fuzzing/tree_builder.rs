@@ -52,7 +52,6 @@ pub(super) fn build(disk: &Arc<dyn Disk>, path: &Path, input: &mut Input<'_>) ->
         options: options(input),
         rows: 0,
         raw_bytes: 0,
-        user: b"user".to_vec(),
     }
     .encode();
     change_rarely(input, &mut payload);
@@ -186,16 +185,15 @@ impl Builder<'_, '_> {
             1 => u64::MAX - u64::from(self.input.u8()),
             _ => u64::MAX / 3,
         };
-        match self.input.below(10) {
+        match self.input.below(9) {
             0 => description.puts = number,
             1 => description.deletes = number,
-            2 => description.updates = number,
-            3 => description.keys = number,
-            4 => description.pages = u32::try_from(number & 0xffff_ffff).unwrap_or(0),
-            5 => description.raw_bytes = number,
-            6 => description.stored_bytes = number,
-            7 => description.write_ids = Some((WriteId(2), WriteId(number))),
-            8 => description.all_unsettled ^= true,
+            2 => description.keys = number,
+            3 => description.pages = u32::try_from(number & 0xffff_ffff).unwrap_or(0),
+            4 => description.raw_bytes = number,
+            5 => description.stored_bytes = number,
+            6 => description.write_ids = Some((WriteId(2), WriteId(number))),
+            7 => description.all_unsettled ^= true,
             _ => description.last_key.push(self.input.u8()),
         }
     }
@@ -230,12 +228,11 @@ impl Builder<'_, '_> {
                 }
                 let is_new = last.as_ref().is_none_or(|(before, _)| *before != key);
                 let id = WriteId(u64::from(self.input.below(4)));
-                let operation = Operation::from_number(1 + self.input.below(3));
+                let operation = Operation::from_number(1 + self.input.below(2));
                 let operation = operation.unwrap_or(Operation::Put);
                 let value = match operation {
                     Operation::Put => vec![number; usize::from(step % 9)],
                     Operation::Delete => Vec::new(),
-                    Operation::Update => vec![1, 0, 0, 0, number],
                 };
                 if description.entries() == 0 {
                     description.first_key.clone_from(&key);
@@ -247,7 +244,6 @@ impl Builder<'_, '_> {
                 match operation {
                     Operation::Put => description.puts += 1,
                     Operation::Delete => description.deletes += 1,
-                    Operation::Update => description.updates += 1,
                 }
                 description.keys += u64::from(is_new);
                 description.raw_bytes += (key.len() + value.len()) as u64 + 2;
@@ -255,7 +251,7 @@ impl Builder<'_, '_> {
                     let range = description.write_ids.get_or_insert((id, id));
                     *range = (range.0.min(id), range.1.max(id));
                 }
-                last = Some((key, id.is_settled() && operation != Operation::Update));
+                last = Some((key, id.is_settled()));
             }
             let last_key = last.as_ref().map_or(&[][..], |(key, _)| key);
             let entries = page.entries();

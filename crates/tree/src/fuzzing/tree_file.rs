@@ -3,7 +3,7 @@
 //! that `verify` finds sound must do them all and keep what it holds.
 
 use super::tree_builder::build;
-use crate::{Horizon, NoUpdates, PageCache, Tree, UpdateFunctions, Visibility, WriteStatus};
+use crate::{Horizon, PageCache, Tree, Visibility, WriteStatus};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,8 +59,7 @@ pub(super) fn tree_file(bytes: &[u8]) {
 
 fn open(disk: &Arc<dyn Disk>, path: &Path) -> StorageResult<Arc<Tree>> {
     let cache = Arc::new(PageCache::new(1 << 20));
-    let updates: Arc<dyn UpdateFunctions> = Arc::new(NoUpdates);
-    Tree::open(disk, path, Some(FileId(1)), &cache, &updates)
+    Tree::open(disk, path, Some(FileId(1)), &cache)
 }
 
 /// Reads, writes and merges; the rows at the end, which a checkpoint has.

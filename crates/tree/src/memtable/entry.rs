@@ -187,8 +187,7 @@ impl<'a> Entry<'a> {
     pub(super) fn operation(self) -> Operation {
         match (self.header().key_word >> OPERATION_SHIFT) & 3 {
             1 => Operation::Put,
-            2 => Operation::Delete,
-            _ => Operation::Update,
+            _ => Operation::Delete,
         }
     }
 

@@ -15,24 +15,23 @@
 // numbers are compared with the length first.
 #![allow(clippy::indexing_slicing)]
 
-use super::collector::VersionCollector;
+use super::MergeLevel;
+use super::collector::KeyMerge;
 use super::fates::FateCache;
 use super::heap::{Direction, KeyHeap};
 use super::sink::MergeSink;
 use super::tombstones::{TombstoneLayer, carried_tombstones};
-use super::{MergeContext, MergeLevel};
 use crate::key_search::is_same_key;
 use crate::{RangeTombstone, VersionCursor};
+use teak_base::visibility::Horizon;
 use teak_base::{Operation, StorageResult};
 
 /// A merge in progress.
 pub(crate) struct Merger<'a, C> {
-    context: MergeContext<'a>,
     sources: Vec<C>,
     heap: KeyHeap,
     fates: FateCache<'a>,
     layers: Vec<TombstoneLayer>,
-    collector: VersionCollector,
     key: Vec<u8>,
     entries_read: u64,
 }
@@ -41,24 +40,22 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
     /// A merge of `sources`, newest first, each with the range tombstones that
     /// lie under its entries. Stands nowhere until a seek.
     pub(crate) fn new(
-        context: MergeContext<'a>,
+        horizon: &'a dyn Horizon,
         sources: Vec<C>,
         tombstones: &[Vec<RangeTombstone>],
     ) -> Self {
         assert!(tombstones.len() <= sources.len());
-        let mut fates = FateCache::new(context.horizon);
+        let mut fates = FateCache::new(horizon);
         let layers = tombstones
             .iter()
             .enumerate()
             .filter_map(|(source, list)| TombstoneLayer::new(source, list, &mut fates))
             .collect();
         Self {
-            context,
             sources,
             heap: KeyHeap::new(),
             fates,
             layers,
-            collector: VersionCollector::new(),
             key: Vec::new(),
             entries_read: 0,
         }
@@ -133,26 +130,19 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         level: MergeLevel,
         sink: &mut S,
     ) -> StorageResult<()> {
+        let mut merge = KeyMerge::new(level, sink, &self.key);
         let mut layer = 0;
-        self.collector.start_key();
         loop {
             if layer < self.layers.len() {
-                self.apply_layers(&mut layer, top, level, sink)?;
+                let layers = &mut self.layers;
+                apply_layers(layers, &mut layer, top, &mut self.fates, &mut merge)?;
             }
             let source = &mut self.sources[top];
             loop {
                 self.entries_read += 1;
-                if !self.collector.is_closed() {
-                    self.collector.version(
-                        &self.context,
-                        &mut self.fates,
-                        level,
-                        sink,
-                        &self.key,
-                        source.write_id(),
-                        source.operation(),
-                        source.value(),
-                    )?;
+                if !merge.is_closed() {
+                    let (id, operation) = (source.write_id(), source.operation());
+                    merge.version(&mut self.fates, id, operation, source.value())?;
                 }
                 source.next_version()?;
                 if !source.valid() {
@@ -166,64 +156,36 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
             }
             match self.heap.top() {
                 Some(next) if is_same_key(self.sources[next].key(), &self.key) => top = next,
-                _ => break,
+                _ => return Ok(()),
             }
         }
-        if self.collector.holds_updates() {
-            // A settled tombstone further down may be the updates' base.
-            let below = self.sources.len();
-            self.apply_layers(&mut layer, below, level, sink)?;
-        }
-        self.collector
-            .finish_key(&self.context, level, sink, &self.key)
     }
+}
 
-    /// Applies the layers above `source` that have not been applied to the key.
-    #[cold]
-    fn apply_layers<S: MergeSink>(
-        &mut self,
-        layer: &mut usize,
-        source: usize,
-        level: MergeLevel,
-        sink: &mut S,
-    ) -> StorageResult<()> {
-        let past_all_sources = source == self.sources.len();
-        while let Some(current) = self.layers.get_mut(*layer) {
-            if current.source >= source || self.collector.is_closed() {
-                return Ok(());
-            }
-            *layer += 1;
-            let Some(cover) = current.cover(&self.key) else {
-                continue;
-            };
-            if past_all_sources {
-                if cover.ids.is_empty() && cover.settled {
-                    self.collector.settled_range_tombstone(
-                        &self.context,
-                        level,
-                        sink,
-                        &self.key,
-                    )?;
-                }
-                continue;
-            }
-            for &id in cover.ids {
-                self.collector.version(
-                    &self.context,
-                    &mut self.fates,
-                    level,
-                    sink,
-                    &self.key,
-                    id,
-                    Operation::Delete,
-                    &[],
-                )?;
-            }
-            if cover.settled {
-                self.collector
-                    .settled_range_tombstone(&self.context, level, sink, &self.key)?;
-            }
+/// Applies the layers above `source` that have not been applied to the key,
+/// from the one numbered `layer` on.
+#[cold]
+fn apply_layers<S: MergeSink>(
+    layers: &mut [TombstoneLayer],
+    layer: &mut usize,
+    source: usize,
+    fates: &mut FateCache<'_>,
+    merge: &mut KeyMerge<'_, S>,
+) -> StorageResult<()> {
+    while let Some(current) = layers.get_mut(*layer) {
+        if current.source >= source || merge.is_closed() {
+            return Ok(());
         }
-        Ok(())
+        *layer += 1;
+        let Some(cover) = current.cover(merge.key()) else {
+            continue;
+        };
+        for &id in cover.ids {
+            merge.version(fates, id, Operation::Delete, &[])?;
+        }
+        if cover.settled {
+            merge.settled_range_tombstone();
+        }
     }
+    Ok(())
 }

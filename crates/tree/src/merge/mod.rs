@@ -17,10 +17,6 @@ pub(crate) mod vec_cursor;
 pub(crate) use merger::Merger;
 pub(crate) use sink::MergeSink;
 
-use crate::visibility::UpdateFunctions;
-use std::path::Path;
-use teak_base::visibility::Horizon;
-
 /// Where the result of a merge will lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergeLevel {
@@ -28,13 +24,4 @@ pub(crate) enum MergeLevel {
     Upper,
     /// Nothing older exists.
     Bottom,
-}
-
-/// What a merge needs to know of the world.
-#[derive(Clone, Copy)]
-pub(crate) struct MergeContext<'a> {
-    pub(crate) horizon: &'a dyn Horizon,
-    pub(crate) updates: &'a dyn UpdateFunctions,
-    /// The file concerned, for error values.
-    pub(crate) path: &'a Path,
 }

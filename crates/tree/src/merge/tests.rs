@@ -7,10 +7,8 @@
 use super::vec_cursor::{Entry, VecCursor};
 use super::*;
 use crate::RangeTombstone;
-use crate::visibility::{apply_update, encode_update};
 use proptest::prelude::*;
-use std::path::Path;
-use teak_base::visibility::WriteStatus;
+use teak_base::visibility::{Horizon, WriteStatus};
 use teak_base::{CommitSequence, Operation, StorageResult, TransactionId, WriteId};
 
 struct Fates {
@@ -24,15 +22,6 @@ impl Horizon for Fates {
     }
     fn snapshots(&self) -> &[CommitSequence] {
         &self.snapshots
-    }
-}
-
-/// Appends the argument; function 1 deletes the key.
-struct Append;
-
-impl UpdateFunctions for Append {
-    fn apply(&self, function: u32, old: Option<&[u8]>, argument: &[u8]) -> Option<Vec<u8>> {
-        (function == 0).then(|| [old.unwrap_or(b"none"), argument].concat())
     }
 }
 
@@ -56,27 +45,10 @@ impl Container {
 }
 
 fn read(containers: &[Container], key: &[u8], sees: &dyn Fn(WriteId) -> bool) -> Option<Vec<u8>> {
-    let mut updates = Vec::new();
-    let mut base = None;
-    'search: for container in containers {
-        for (id, operation, value) in container.versions(key) {
-            if !id.is_settled() && !sees(id) {
-                continue;
-            }
-            match operation {
-                Operation::Update => updates.push(value),
-                Operation::Put => {
-                    base = Some(value);
-                    break 'search;
-                }
-                Operation::Delete => break 'search,
-            }
-        }
-    }
-    for update in updates.iter().rev() {
-        base = apply_update(&Append, Path::new(""), base.as_deref(), update).unwrap();
-    }
-    base
+    let versions = containers.iter().flat_map(|c| c.versions(key));
+    let mut seen = versions.filter(|(id, ..)| id.is_settled() || sees(*id));
+    let (_, operation, value) = seen.next()?;
+    (operation == Operation::Put).then_some(value)
 }
 
 #[derive(Default)]
@@ -107,14 +79,9 @@ fn merge(
     level: MergeLevel,
     cut: Option<&[u8]>,
 ) -> Container {
-    let context = MergeContext {
-        horizon,
-        updates: &Append,
-        path: Path::new(""),
-    };
     let cursors = containers.iter().map(|c| VecCursor::new(c.entries.clone()));
     let tombstones: Vec<_> = containers.iter().map(|c| c.tombstones.clone()).collect();
-    let mut merger = Merger::new(context, cursors.collect(), &tombstones);
+    let mut merger = Merger::new(horizon, cursors.collect(), &tombstones);
     let mut sink = Collect::default();
     merger.seek(None).unwrap();
     let mut carried = Vec::new();
@@ -192,14 +159,10 @@ fn build(steps: &[Step], fates: &[WriteStatus]) -> Vec<Container> {
                 }
                 newest[*k as usize] = newest[*k as usize].max(rank);
                 let id = WriteId(*write as u64 + 1);
-                let argument = number.to_string().into_bytes();
+                let value = number.to_string().into_bytes();
                 let (operation, value) = match operation {
                     0 => (Operation::Delete, Vec::new()),
-                    1 => (
-                        Operation::Update,
-                        encode_update(number as u32 % 5 / 4, &argument),
-                    ),
-                    _ => (Operation::Put, argument),
+                    _ => (Operation::Put, value),
                 };
                 let entries = &mut containers[0].entries;
                 let at = entries.partition_point(|e| e.0 < key(*k));
@@ -280,7 +243,7 @@ proptest! {
             }
         }
         for pair in merged.entries.windows(2) {
-            let closes = pair[0].1.is_settled() && pair[0].2 != Operation::Update;
+            let closes = pair[0].1.is_settled();
             prop_assert!(!(closes && pair[0].0 == pair[1].0), "something older than a settled version was kept");
         }
         let mut after = before[..from].to_vec();
@@ -315,42 +278,6 @@ fn settled_horizon() -> Fates {
         fates: vec![WriteStatus::Committed(CommitSequence(1)); 8],
         snapshots: vec![CommitSequence(10)],
     }
-}
-
-#[test]
-fn settled_updates_fold_into_their_base() {
-    let newer = Container {
-        entries: vec![
-            (
-                key(1),
-                WriteId(3),
-                Operation::Update,
-                encode_update(0, b"c"),
-            ),
-            (
-                key(1),
-                WriteId(2),
-                Operation::Update,
-                encode_update(0, b"b"),
-            ),
-        ],
-        tombstones: Vec::new(),
-    };
-    let older = Container {
-        entries: vec![(key(1), WriteId(1), Operation::Put, b"a".to_vec())],
-        tombstones: Vec::new(),
-    };
-    let merged = merge(
-        &[newer.clone(), older],
-        &settled_horizon(),
-        MergeLevel::Upper,
-        None,
-    );
-    let expected = (key(1), WriteId::SETTLED, Operation::Put, b"abc".to_vec());
-    assert_eq!(merged.entries, vec![expected]);
-    let merged = merge(&[newer], &settled_horizon(), MergeLevel::Bottom, None);
-    let expected = (key(1), WriteId::SETTLED, Operation::Put, b"nonebc".to_vec());
-    assert_eq!(merged.entries, vec![expected]);
 }
 
 #[test]

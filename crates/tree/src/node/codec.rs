@@ -327,7 +327,6 @@ mod tests {
                 last_key: last.to_vec(),
                 puts: 2,
                 deletes: 0,
-                updates: 0,
                 keys: 2,
                 pages: 1,
                 raw_bytes: 25,

@@ -19,8 +19,6 @@ pub struct RunDescription {
     pub puts: u64,
     /// Deletes.
     pub deletes: u64,
-    /// Updates.
-    pub updates: u64,
     /// Distinct keys.
     pub keys: u64,
     /// Pages.
@@ -47,10 +45,10 @@ const ALL_UNSETTLED: u8 = 4;
 const COUNT_MAX: u64 = 1 << 40;
 
 impl RunDescription {
-    /// Points: puts, deletes and updates.
+    /// Points: puts and deletes.
     #[must_use]
     pub fn entries(&self) -> u64 {
-        self.puts + self.deletes + self.updates
+        self.puts + self.deletes
     }
 
     /// The range of the ids of all that the run holds; `None` when something
@@ -81,7 +79,6 @@ impl RunDescription {
         for count in [
             self.puts,
             self.deletes,
-            self.updates,
             self.keys,
             u64::from(self.pages),
             self.raw_bytes,
@@ -122,12 +119,11 @@ impl RunDescription {
         let last_key = key(take)?;
         let puts = count(take)?;
         let deletes = count(take)?;
-        let updates = count(take)?;
         let keys = count(take)?;
         let pages = u32::try_from(count(take)?).map_err(|_| Malformed)?;
         let raw_bytes = count(take)?;
         let stored_bytes = count(take)?;
-        let entries = puts + deletes + updates;
+        let entries = puts + deletes;
         if (entries > 0) != index.is_some() || keys > entries || first_key > last_key {
             return Err(Malformed);
         }
@@ -160,7 +156,6 @@ impl RunDescription {
             last_key,
             puts,
             deletes,
-            updates,
             keys,
             pages,
             raw_bytes,
@@ -204,7 +199,6 @@ mod tests {
             last_key: b"zz".to_vec(),
             puts: 10,
             deletes: 2,
-            updates: 1,
             keys: 12,
             pages: 3,
             raw_bytes: 1000,

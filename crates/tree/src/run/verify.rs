@@ -14,7 +14,6 @@ use teak_block_file::{BlockAddress, BlockKind};
 struct Walk {
     puts: u64,
     deletes: u64,
-    updates: u64,
     keys: u64,
     last_key: Option<Vec<u8>>,
     /// Whether nothing older of the last key may follow.
@@ -102,11 +101,10 @@ impl Walk {
                 return Some("the filter does not know a key of its page");
             }
             let (operation, id) = page.write(entry);
-            self.closed = id.is_settled() && operation != Operation::Update;
+            self.closed = id.is_settled();
             match operation {
                 Operation::Put => self.puts += 1,
                 Operation::Delete => self.deletes += 1,
-                Operation::Update => self.updates += 1,
             }
             if id.is_settled() && description.all_unsettled {
                 return Some("an entry is settled where none is said to be");
@@ -122,13 +120,8 @@ impl Walk {
     }
 
     fn end(&self, index: &RunIndex, description: &RunDescription) -> Option<&'static str> {
-        let counted = (self.puts, self.deletes, self.updates, self.keys);
-        let told = (
-            description.puts,
-            description.deletes,
-            description.updates,
-            description.keys,
-        );
+        let counted = (self.puts, self.deletes, self.keys);
+        let told = (description.puts, description.deletes, description.keys);
         if counted != told {
             return Some("the run's counts are wrong");
         }

@@ -114,7 +114,6 @@ impl<'a> RunWriter<'a> {
         match operation {
             Operation::Put => self.totals.puts += 1,
             Operation::Delete => self.totals.deletes += 1,
-            Operation::Update => self.totals.updates += 1,
         }
         self.totals.raw_bytes += entry_bytes as u64 + 2;
         self.note_write_id(write_id);

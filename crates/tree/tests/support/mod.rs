@@ -11,9 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId};
 use teak_disk::Disk;
-use teak_tree::{
-    Horizon, PageCache, Tree, TreeOptions, UpdateFunctions, Visibility, WriteStatus, encode_update,
-};
+use teak_tree::{Horizon, PageCache, Tree, TreeOptions, Visibility, WriteStatus};
 
 /// A small generator of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
@@ -32,19 +30,6 @@ impl Random {
     }
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
-    }
-}
-
-/// Appends the argument; function 1 deletes the key.
-pub struct Append;
-
-impl UpdateFunctions for Append {
-    fn apply(&self, function: u32, old: Option<&[u8]>, argument: &[u8]) -> Option<Vec<u8>> {
-        let mut value = old.unwrap_or(b"none").to_vec();
-        // Bounded, so that long chains stay comparable and small.
-        value.truncate(40);
-        value.extend_from_slice(argument);
-        (function == 0).then_some(value)
     }
 }
 
@@ -238,27 +223,10 @@ impl Model {
     }
 
     pub fn get(&self, key: &[u8], view: &View) -> Option<Vec<u8>> {
-        let mut updates = Vec::new();
-        let mut value = None;
-        for (id, operation, bytes) in self.versions.get(key)?.iter().rev() {
-            if !view.is_visible(*id) {
-                continue;
-            }
-            match operation {
-                Operation::Update => updates.push(bytes),
-                Operation::Put => {
-                    value = Some(bytes.clone());
-                    break;
-                }
-                Operation::Delete => break,
-            }
-        }
-        for update in updates.into_iter().rev() {
-            let (function, argument) = update.split_at(4);
-            let function = u32::from_le_bytes(function.try_into().unwrap());
-            value = Append.apply(function, value.as_deref(), argument);
-        }
-        value
+        let versions = self.versions.get(key)?.iter().rev();
+        let mut seen = versions.filter(|(id, ..)| view.is_visible(*id));
+        let (_, operation, value) = seen.next()?;
+        (*operation == Operation::Put).then(|| value.clone())
     }
 
     pub fn scan(&self, view: &View) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -282,7 +250,6 @@ pub struct Subject {
     pub disk: Arc<dyn Disk>,
     pub path: PathBuf,
     pub cache: Arc<PageCache>,
-    pub updates: Arc<dyn UpdateFunctions>,
     pub tree: Arc<Tree>,
     pub durable: Lsn,
 }
@@ -292,14 +259,12 @@ impl Subject {
         let path = Path::new("/t/index.teak").to_path_buf();
         disk.create_directories(Path::new("/t")).unwrap();
         let cache = Arc::new(PageCache::new(64 * 1024));
-        let updates: Arc<dyn UpdateFunctions> = Arc::new(Append);
-        let tree = Tree::create(&disk, &path, FileId(7), options, &cache, &updates).unwrap();
+        let tree = Tree::create(&disk, &path, FileId(7), options, &cache).unwrap();
         disk.sync_directory(Path::new("/t")).unwrap();
         Self {
             disk,
             path,
             cache,
-            updates,
             tree,
             durable: Lsn(0),
         }
@@ -334,13 +299,7 @@ impl Subject {
 
     pub fn open_again(&mut self) {
         self.cache = Arc::new(PageCache::new(64 * 1024));
-        let opened = Tree::open(
-            &self.disk,
-            &self.path,
-            Some(FileId(7)),
-            &self.cache,
-            &self.updates,
-        );
+        let opened = Tree::open(&self.disk, &self.path, Some(FileId(7)), &self.cache);
         self.tree = opened.unwrap();
     }
 
@@ -380,10 +339,6 @@ pub fn random_write(random: &mut Random, model: &mut Model, subject: &Subject, k
             (end.is_empty() || start < end) && model.delete_range(id, &start, &end)
         }
         3..20 => model.write(id, Operation::Delete, &target, &[]),
-        20..35 => {
-            let update = encode_update(u32::from(random.one_in(6)), number.to_string().as_bytes());
-            model.write(id, Operation::Update, &target, &update)
-        }
         _ => {
             let mut value = number.to_string().into_bytes();
             let more = match random.below(100) {

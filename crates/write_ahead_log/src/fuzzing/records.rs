@@ -32,7 +32,7 @@ pub fn example_records(visit: &mut dyn FnMut(&Record<'_>)) {
     let operations = [
         operation(1, Operation::Put, b"key", b"a value"),
         operation(2, Operation::Delete, b"old", b""),
-        operation(2, Operation::Update, b"new", b"\x01\x00\x00\x00argument"),
+        operation(2, Operation::Put, b"new", b"value"),
     ];
     let ids = [WriteId(5), WriteId(7)];
     let records = [

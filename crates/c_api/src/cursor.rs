@@ -5,7 +5,9 @@ use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
 use crate::status::{Failure, Outcome, call};
 use crate::table::teak_table;
 use crate::transaction::{owned_and_table, teak_transaction};
-use ::teak_engine::{Cursor, EngineResult, EngineTransaction, ReadMode, Row, Seek};
+use ::teak_engine::{
+    Cursor, EngineResult, EngineTransaction, LockPolicy, ReadMode, Row, RowRetention, Seek,
+};
 
 /// How a cursor reads.
 #[repr(C)]
@@ -74,6 +76,15 @@ fn seek_of(number: teak_seek_number) -> Result<Seek, Failure> {
     }
 }
 
+/// Sets a lock policy, or returns from it to waiting.
+fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
+    if on {
+        cursor.set_lock_policy(policy);
+    } else if cursor.lock_policy() == policy {
+        cursor.set_lock_policy(LockPolicy::Wait);
+    }
+}
+
 /// The transaction and table outlive the cursor. On a secondary index a locking cursor waits for uncommitted
 /// entries and returns the newest committed ones, without locking them: the row itself is locked by teak_cursor_get on index 0.
 #[unsafe(no_mangle)]
@@ -119,9 +130,8 @@ pub unsafe extern "C" fn teak_cursor_set_skip_locked(
 ) -> teak_status {
     call(|| {
         // SAFETY: pointers as promised in `arguments`.
-        unsafe { exclusive(cursor, "cursor") }?
-            .cursor
-            .set_skip_locked(skip);
+        let cursor = &mut unsafe { exclusive(cursor, "cursor") }?.cursor;
+        change_policy(cursor, LockPolicy::SkipLocked, skip);
         Ok(TEAK_OK)
     })
 }
@@ -136,9 +146,8 @@ pub unsafe extern "C" fn teak_cursor_set_semi_consistent(
 ) -> teak_status {
     call(|| {
         // SAFETY: pointers as promised in `arguments`.
-        unsafe { exclusive(cursor, "cursor") }?
-            .cursor
-            .set_semi_consistent(semi_consistent);
+        let cursor = &mut unsafe { exclusive(cursor, "cursor") }?.cursor;
+        change_policy(cursor, LockPolicy::SemiConsistent, semi_consistent);
         Ok(TEAK_OK)
     })
 }
@@ -161,7 +170,7 @@ pub unsafe extern "C" fn teak_cursor_is_unlocked(cursor: *const teak_cursor) -> 
 pub unsafe extern "C" fn teak_cursor_lock_ranges(cursor: *mut teak_cursor) -> teak_status {
     call(|| {
         // SAFETY: pointers as promised in `arguments`.
-        unsafe { exclusive(cursor, "cursor") }?.cursor.mark_ranges();
+        unsafe { exclusive(cursor, "cursor") }?.cursor.lock_gaps();
         Ok(TEAK_OK)
     })
 }
@@ -177,7 +186,11 @@ pub unsafe extern "C" fn teak_cursor_set_retain_locks(
         // SAFETY: pointers as promised in `arguments`.
         unsafe { exclusive(cursor, "cursor") }?
             .cursor
-            .set_keeps_rows(keeps);
+            .set_row_retention(if keeps {
+                RowRetention::UntilTransactionEnd
+            } else {
+                RowRetention::UntilUnlocked
+            });
         Ok(TEAK_OK)
     })
 }

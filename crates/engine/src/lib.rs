@@ -47,6 +47,7 @@ mod inspect;
 mod lock_absent;
 mod locks;
 mod name;
+mod newest_version;
 mod options;
 mod prepared;
 mod recovery;
@@ -62,7 +63,7 @@ mod write;
 pub mod fuzzing;
 
 pub use alter::{AddedIndex, Alteration, AlterationPlan, PlannedIndex};
-pub use cursor::{Cursor, ReadMode, Row, Seek};
+pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Seek};
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};
 pub use inspect::IndexStatistics;

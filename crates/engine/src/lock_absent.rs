@@ -5,9 +5,10 @@
 //! so until the row is written.
 
 use crate::error::EngineResult;
+use crate::newest_version::{NewestVersion, find_newest_version};
 use crate::tables::TableHandle;
 use crate::transaction::{EngineTransaction, Parts};
-use crate::write::{Newest, index_at, newest};
+use crate::write::index_at;
 use std::sync::Arc;
 use teak_transactions::{LockMode, RowName};
 
@@ -50,8 +51,9 @@ impl Parts<'_> {
         let mut deadline = None;
         loop {
             let latch = transactions.latches().one(row.lock);
-            let found = newest(self.inner, index, row.key, me, &mut self.duplicate.value)?;
-            if let Newest::Foreign(id) = found {
+            let found =
+                find_newest_version(self.inner, index, row.key, me, &mut self.duplicate.value)?;
+            if let NewestVersion::Uncommitted(id) = found {
                 drop(latch);
                 // In line before waiting, as writers of the key are.
                 self.hold(row, LockMode::Exclusive, held, &mut deadline)?;
@@ -59,7 +61,7 @@ impl Parts<'_> {
                 transactions.wait_for_write(self.core, id, row, timeout)?;
                 continue;
             }
-            if matches!(found, Newest::Live(_)) {
+            if matches!(found, NewestVersion::Live(_)) {
                 return Ok(false);
             }
             if *held || transactions.try_lock(self.core, row, LockMode::Exclusive)? {

@@ -18,6 +18,7 @@
 use crate::budget;
 use crate::engine::Inner;
 use crate::error::{EngineError, EngineResult};
+use crate::newest_version::{NewestVersion, find_newest_version};
 use crate::table::Index;
 use crate::tables::{TableHandle, no_such_index};
 use crate::transaction::{EngineTransaction, Parts};
@@ -25,9 +26,9 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Instant;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use teak_base::{FileId, Operation, StorageError, WriteId, WriteStatus};
+use teak_base::{FileId, Operation, StorageError, WriteId};
 use teak_transactions::{LockId, LockMode, RangeQueuePositions, RowName, TransactionId};
-use teak_tree::{Visit, WriteGuard};
+use teak_tree::WriteGuard;
 use teak_write_ahead_log::{Record, WriteOperation};
 
 /// One index's entry of a row to insert or delete.
@@ -341,20 +342,21 @@ impl Parts<'_> {
                 return Ok(Some(Obstacle::Lock(place)));
             }
             let locked = self.core.holds(row, exclusive);
-            let found = newest(self.inner, index, check.key, me, &mut self.duplicate.value)?;
+            let found =
+                find_newest_version(self.inner, index, check.key, me, &mut self.duplicate.value)?;
             let mine = match found {
-                Newest::Live(id) | Newest::Gone(Some(id)) => {
+                NewestVersion::Live(id) | NewestVersion::Absent(Some(id)) => {
                     self.inner.transactions.ids().active_owner(id) == Some(me)
                 }
-                Newest::Foreign(_) | Newest::Gone(None) => false,
+                NewestVersion::Uncommitted(_) | NewestVersion::Absent(None) => false,
             };
             // What was one's own before another got a range there stays so.
             if !locked && !mine && index.ranges.blocks_row(check.key, me, exclusive) {
                 return Ok(Some(Obstacle::Lock(place)));
             }
             match found {
-                Newest::Foreign(id) => return Ok(Some(Obstacle::Writer(id, place))),
-                Newest::Live(id) if check.need == Need::Mine => {
+                NewestVersion::Uncommitted(id) => return Ok(Some(Obstacle::Writer(id, place))),
+                NewestVersion::Live(id) if check.need == Need::Mine => {
                     *owned = mine || self.core.covers(&row, exclusive);
                     if self.is_after_snapshot(id) {
                         if !locked {
@@ -363,18 +365,20 @@ impl Parts<'_> {
                         self.take_past_snapshot()?;
                     }
                 }
-                Newest::Live(_) => {
+                NewestVersion::Live(_) => {
                     self.duplicate.index = check.index;
                     self.duplicate.key.clear();
                     self.duplicate.key.extend_from_slice(check.key);
                     return Err(EngineError::DuplicateKey);
                 }
-                Newest::Gone(_) if check.need == Need::Mine => return Err(EngineError::NotFound),
+                NewestVersion::Absent(_) if check.need == Need::Mine => {
+                    return Err(EngineError::NotFound);
+                }
                 // The snapshot sees what is gone.
-                Newest::Gone(Some(id)) if self.is_after_snapshot(id) => {
+                NewestVersion::Absent(Some(id)) if self.is_after_snapshot(id) => {
                     self.take_past_snapshot()?;
                 }
-                Newest::Gone(_) => {}
+                NewestVersion::Absent(_) => {}
             }
         }
         Ok(None)
@@ -407,52 +411,6 @@ impl Parts<'_> {
         }
         Ok(())
     }
-}
-
-/// The newest version of a key that was not rolled back.
-pub(crate) enum Newest {
-    /// Undecided, of another transaction.
-    Foreign(WriteId),
-    /// There is an entry, one's own or committed; the value was copied.
-    Live(WriteId),
-    /// There is none, since the write that is named if it is known.
-    Gone(Option<WriteId>),
-}
-
-/// Finds the newest version of a key, as a writer must see it. `value` holds
-/// the value of a live one afterwards.
-pub(crate) fn newest(
-    inner: &Inner,
-    index: &Index,
-    key: &[u8],
-    me: TransactionId,
-    value: &mut Vec<u8>,
-) -> EngineResult<Newest> {
-    let ids = inner.transactions.ids();
-    let mut found = Newest::Gone(None);
-    let visited = index.tree.visit(key, &mut |id, operation, bytes| {
-        if !id.is_settled() {
-            match ids.status(id) {
-                WriteStatus::Aborted => return Visit::Continue,
-                WriteStatus::Active(owner) if owner != me => {
-                    found = Newest::Foreign(id);
-                    return Visit::Stop;
-                }
-                _ => {}
-            }
-        }
-        match operation {
-            Operation::Delete => found = Newest::Gone(Some(id)),
-            Operation::Put => {
-                value.clear();
-                value.extend_from_slice(bytes);
-                found = Newest::Live(id);
-            }
-        }
-        Visit::Stop
-    });
-    inner.checked(index, visited)?;
-    Ok(found)
 }
 
 pub(crate) fn index_at(indexes: &[Arc<Index>], index: u32) -> EngineResult<&Arc<Index>> {

@@ -262,7 +262,7 @@ fn try_keep(
 ) -> EngineResult<Rows> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let mut cursor = transaction.cursor(table, 0, mode)?;
-    cursor.set_keeps_rows(true);
+    cursor.set_row_retention(RowRetention::UntilTransactionEnd);
     cursor.set_bounds(bounds.0.map(str::as_bytes), bounds.1.map(str::as_bytes));
     let mut rows = Rows::new();
     let mut row = cursor
@@ -328,7 +328,7 @@ fn a_row_looked_up_is_kept_though_it_is_unlocked() {
     let (_disk, engine, table) = filled(&["a", "c"]);
     let mut reader = begin(&engine);
     let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
-    cursor.set_keeps_rows(true);
+    cursor.set_row_retention(RowRetention::UntilTransactionEnd);
     assert!(cursor.get(&mut reader, b"a").unwrap().is_some());
     cursor.unlock(&mut reader).unwrap();
     assert!(!may_change(&engine, &table, "a"));

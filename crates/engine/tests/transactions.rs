@@ -310,7 +310,7 @@ fn unlocked(
     mode: ReadMode,
 ) -> Vec<String> {
     let mut cursor = transaction.cursor(table, index, mode).unwrap();
-    cursor.set_skip_locked(true);
+    cursor.set_lock_policy(LockPolicy::SkipLocked);
     let mut keys = Vec::new();
     let mut found = cursor
         .first(transaction)
@@ -355,7 +355,7 @@ fn skip_locked_passes_over_rows_that_others_write_or_have_locked() {
     let entries = unlocked(&mut reader, &table, 1, ReadMode::Exclusive);
     assert_eq!(entries, ["1\0a", "1\0b", "1\0c", "1\0d", "1\0e"]);
     let mut rows = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
-    rows.set_skip_locked(true);
+    rows.set_lock_policy(LockPolicy::SkipLocked);
     assert!(rows.get(&mut reader, b"a").unwrap().is_none());
     assert!(rows.get(&mut reader, b"f").unwrap().is_none());
     assert!(rows.get(&mut reader, b"b").unwrap().is_some());
@@ -383,7 +383,7 @@ fn a_semi_consistent_scan_returns_what_was_committed_last_and_waits_when_asked_a
 
     let mut reader = engine.begin(Isolation::ReadCommitted);
     let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
-    cursor.set_semi_consistent(true);
+    cursor.set_lock_policy(LockPolicy::SemiConsistent);
     let mut seen = Vec::new();
     let mut found = cursor.first(&mut reader).unwrap();
     while let Some(row) = found {
@@ -412,7 +412,7 @@ fn a_semi_consistent_scan_returns_what_was_committed_last_and_waits_when_asked_a
         cursor.get(&mut reader, b"a"),
         Err(EngineError::Wait(WaitError::Timeout))
     ));
-    cursor.set_semi_consistent(false);
+    cursor.set_lock_policy(LockPolicy::Wait);
     assert!(matches!(
         cursor.seek(&mut reader, b"a", Seek::AtOrAfter),
         Err(EngineError::Wait(WaitError::Timeout))
@@ -431,7 +431,7 @@ fn a_semi_consistent_scan_returns_what_was_committed_last_and_waits_when_asked_a
     update(&mut holder, &table, "c", "1", "3").unwrap();
     let mut strict = begin(&engine);
     let mut cursor = strict.cursor(&table, 0, ReadMode::Exclusive).unwrap();
-    cursor.set_semi_consistent(true);
+    cursor.set_lock_policy(LockPolicy::SemiConsistent);
     assert!(matches!(
         cursor.seek(&mut strict, b"c", Seek::AtOrAfter),
         Err(EngineError::Wait(WaitError::Timeout))

@@ -1,205 +1,386 @@
-//! How locking reads meet what others write and have locked: steps 2 and 3 of
-//! the cursor's.
+//! Locking reads: the newest committed rows, locked.
+//!
+//! 1. The tree's cursor reads through a view that records writes of other active
+//!    transactions.
+//! 2. If a move met such a write, the cursor waits until that transaction has
+//!    ended and repeats the move, so it skips no uncommitted row.
+//! 3. A move over keys whose gaps are not locked yet is repeated after they have
+//!    been locked (see `gap_locks`).
+//! 4. On the rows' index the row found is locked under its latch and read again,
+//!    because it may have changed before it was locked. A row that has been
+//!    deleted by then is skipped and its lock released.
+//!
+//! [`LockPolicy`] says what replaces the waits, [`RowRetention`] how long rows
+//! are protected.
 
-use super::{Cursor, Found, ReadMode};
+use super::bounds::Motion;
+use super::gap_locks::{LockedInterval, Move, lock_absent_key};
+use super::policy::{LockPolicy, RowRetention};
+use super::position::{Found, IndexPosition, Row};
 use crate::error::EngineResult;
-use crate::transaction::{EngineTransaction, Parts};
-use crate::write::{Newest, newest};
+use crate::newest_version::{LockedRead, LockingRead};
+use crate::transaction::{EngineTransaction, Isolation};
 use std::sync::Arc;
-use teak_transactions::{LockMode, RangeQueuePositions, RowName};
+use teak_transactions::{LockId, LockMode, RangeLockKind, RowName};
 
-/// What a look for the newest version of a key, to lock it, came to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Look {
-    Live,
-    Gone,
-    /// Another transaction writes it, has locked it or keeps it as it is.
-    Busy,
+/// The lock of the row returned last.
+#[derive(Clone, Copy, Default)]
+enum ReturnedLock {
+    /// The row has no lock of its own: the transaction has written it, a range
+    /// lock covers it, or it is an entry of a secondary index.
+    #[default]
+    None,
+    Get(LockId),
+    Scan(LockId),
+    /// The last committed version was returned, unlocked.
+    Unlocked,
 }
 
-impl Cursor {
-    /// Waits for an undecided write that the last move met. `true` when it
-    /// waited: the move must be repeated.
-    pub(super) fn wait_for_met(
+pub(super) struct LockingCursor {
+    position: IndexPosition,
+    mode: LockMode,
+    policy: LockPolicy,
+    retention: RowRetention,
+    /// The interval locked last, where the read locks gaps.
+    gap_locks: Option<LockedInterval>,
+    returned_lock: ReturnedLock,
+}
+
+impl LockingCursor {
+    pub(super) fn new(position: IndexPosition, mode: LockMode, isolation: Isolation) -> Self {
+        let locks_gaps = isolation >= Isolation::RepeatableRead;
+        Self {
+            position,
+            mode,
+            policy: LockPolicy::default(),
+            retention: RowRetention::default(),
+            gap_locks: locks_gaps.then(LockedInterval::default),
+            returned_lock: ReturnedLock::None,
+        }
+    }
+
+    pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
+        self.position.set_bounds(lower, upper);
+        self.limit_tree();
+    }
+
+    pub(super) fn policy(&self) -> LockPolicy {
+        self.policy
+    }
+
+    pub(super) fn set_policy(&mut self, policy: LockPolicy) {
+        let may_return_unlocked = self.position.is_rows_index() && self.gap_locks.is_none();
+        self.policy = match policy {
+            LockPolicy::SemiConsistent if !may_return_unlocked => LockPolicy::Wait,
+            policy => policy,
+        };
+    }
+
+    pub(super) fn lock_gaps(&mut self) {
+        self.gap_locks.get_or_insert_default();
+        self.set_policy(self.policy);
+    }
+
+    pub(super) fn set_retention(&mut self, retention: RowRetention) {
+        if self.gap_locks.is_some() {
+            self.retention = retention;
+        }
+    }
+
+    pub(super) fn is_unlocked(&self) -> bool {
+        matches!(self.returned_lock, ReturnedLock::Unlocked)
+    }
+
+    pub(super) fn clear_position(&mut self) {
+        self.position.found = Found::Nothing;
+    }
+
+    pub(super) fn get(
         &mut self,
         transaction: &mut EngineTransaction,
+        key: &[u8],
+    ) -> EngineResult<Option<Row<'_>>> {
+        self.position.refresh(transaction);
+        self.returned_lock = ReturnedLock::None;
+        if !self.position.bounds.contain(key) {
+            return Ok(None);
+        }
+        let waits = self.policy != LockPolicy::SkipLocked;
+        let mut found = self.read_locked(transaction, key, waits)?;
+        if found.0 != LockedRead::Live && self.lock_absent_key(transaction, key)? {
+            // A row inserted before the gap was locked is found now.
+            found = self.read_locked(transaction, key, waits)?;
+        }
+        if let Some(lock) = found.1 {
+            self.returned_lock = ReturnedLock::Get(lock);
+        }
+        let is_found = found.0 == LockedRead::Live;
+        Ok(is_found.then(|| self.position.row_of_get(key)))
+    }
+
+    /// Locks the gap of a key that a lookup has not found. `true` when that is
+    /// new: the lookup must be repeated.
+    fn lock_absent_key(
+        &self,
+        transaction: &mut EngineTransaction,
+        key: &[u8],
     ) -> EngineResult<bool> {
-        if self.mode == ReadMode::Snapshot {
+        if !self.locks_gaps() {
             return Ok(false);
         }
-        let Some(view) = &self.view else {
+        lock_absent_key(transaction, &self.position.index, key)?;
+        Ok(true)
+    }
+
+    pub(super) fn move_to(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+        key: Option<&[u8]>,
+    ) -> EngineResult<Option<Row<'_>>> {
+        self.open(transaction)?;
+        self.position.found = Found::Nothing;
+        self.returned_lock = ReturnedLock::None;
+        loop {
+            let moved = self.position.seek(&transaction.inner, motion, key)?;
+            if self.wait_for_active_write(transaction)?
+                || !self.lock_gap_of_move(transaction, motion, key, moved)?
+            {
+                continue;
+            }
+            if !self.position.accept(motion, moved) {
+                return Ok(None);
+            }
+            if self.lock_row_found(transaction)? {
+                return Ok(self.position.row());
+            }
+            return self.advance(transaction, motion);
+        }
+    }
+
+    pub(super) fn step(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+    ) -> EngineResult<Option<Row<'_>>> {
+        if self.position.found == Found::Nothing {
+            return Ok(None);
+        }
+        self.position.save_key();
+        self.open(transaction)?;
+        self.returned_lock = ReturnedLock::None;
+        self.advance(transaction, motion)
+    }
+
+    /// Releases the lock of the row returned last, if it may be released.
+    pub(super) fn unlock(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
+        let returned = std::mem::take(&mut self.returned_lock);
+        let (ReturnedLock::Get(lock) | ReturnedLock::Scan(lock)) = returned else {
+            self.returned_lock = returned;
+            return Ok(());
+        };
+        let is_covered_by_range =
+            matches!(returned, ReturnedLock::Scan(_)) && self.range_kind() == RangeLockKind::Write;
+        if self.retention == RowRetention::UntilUnlocked || is_covered_by_range {
+            let parts = transaction.parts()?;
+            parts.inner.transactions.unlock(parts.core, lock);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
+        self.position.refresh(transaction);
+        let position = &mut self.position;
+        if position.view.is_none() {
+            position.set_view(transaction.newest_view()?, transaction.view_serial);
+        }
+        if let (None, Some(view)) = (&position.tree, &position.view) {
+            position.tree = Some(position.index.tree.cursor(Arc::clone(view)));
+            self.limit_tree();
+        }
+        Ok(())
+    }
+
+    /// The cursor waits only for writes within its bounds: the tree's cursor must
+    /// not read beyond them.
+    fn limit_tree(&mut self) {
+        let bounds = &self.position.bounds;
+        if let Some(tree) = &mut self.position.tree {
+            tree.set_limits(bounds.lower(), bounds.upper());
+        }
+    }
+
+    /// Moves past the saved key until a row is found and locked.
+    fn advance(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+    ) -> EngineResult<Option<Row<'_>>> {
+        loop {
+            let inner = &transaction.inner;
+            let moved = self.position.step_from_saved_key(inner, motion)?;
+            if self.wait_for_active_write(transaction)? {
+                continue;
+            }
+            let from = std::mem::take(&mut self.position.saved_key);
+            let is_locked = self.lock_gap_of_move(transaction, motion, Some(&from), moved);
+            self.position.saved_key = from;
+            if !is_locked? {
+                continue;
+            }
+            if !self.position.accept(motion, moved) {
+                return Ok(None);
+            }
+            if self.lock_row_found(transaction)? {
+                return Ok(self.position.row());
+            }
+            transaction.check_interrupt()?;
+        }
+    }
+
+    /// Waits for a write of another active transaction that the last move met.
+    /// `true` when it waited: the move must be repeated.
+    fn wait_for_active_write(&mut self, transaction: &mut EngineTransaction) -> EngineResult<bool> {
+        let position = &mut self.position;
+        let (Some(view), Some(tree)) = (&position.view, &mut position.tree) else {
             return Ok(false);
         };
         let Some(id) = view.take_conflicting_write() else {
             return Ok(false);
         };
-        if self.skip_locked {
-            return Ok(false);
-        }
-        if self.semi_consistent {
-            if let Some(tree) = &mut self.tree {
-                // What its writer wrote further on may be committed by then.
+        match self.policy {
+            LockPolicy::SkipLocked => return Ok(false),
+            LockPolicy::SemiConsistent => {
+                // A later entry of the same write may be committed by the time
+                // it is read.
                 tree.forget_answer();
+                return Ok(false);
             }
-            return Ok(false);
+            LockPolicy::Wait => {}
         }
-        let view = Arc::clone(view);
+        // For reports of the wait: the write is near the end of the move.
+        let near = if tree.valid() {
+            tree.key()
+        } else {
+            &position.saved_key
+        };
+        let row = RowName::new(&position.index.ranges, near);
         let parts = transaction.parts()?;
         let timeout = parts.remaining(&mut None);
         let transactions = &parts.inner.transactions;
-        // The move met it near where it ended.
-        let near = match &self.tree {
-            Some(tree) if tree.valid() => tree.key(),
-            _ => &self.position,
-        };
-        let row = RowName::new(&self.index.ranges, near);
         transactions.wait_for_write(parts.core, id, row, timeout)?;
-        if let Some(tree) = &mut self.tree {
-            // It remembers the last answer, which has changed.
-            tree.set_visibility(view);
-        }
+        // The tree's cursor has cached the status of the write.
+        tree.set_visibility(Arc::clone(view));
         Ok(true)
     }
 
-    /// Locks the row found by a locking scan of the primary index and reads it
-    /// again. `false` when it is gone.
-    pub(super) fn lock_found(&mut self, transaction: &mut EngineTransaction) -> EngineResult<bool> {
-        let mode = match self.mode.lock_mode() {
-            Some(mode) if self.place == 0 => mode,
-            _ => return Ok(true),
-        };
-        self.scanned = true;
-        if self.needs_no_lock(transaction) {
+    /// Locks the gaps between the start and the end of a move. `false` when the
+    /// move must be repeated, because they were not locked before.
+    fn lock_gap_of_move(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+        from: Option<&[u8]>,
+        moved: bool,
+    ) -> EngineResult<bool> {
+        if !self.locks_gaps() {
             return Ok(true);
         }
-        self.save_position();
-        let key = std::mem::take(&mut self.position);
-        let waits = !self.skip_locked && !self.semi_consistent;
-        let look = self.read_locked(transaction, &key, mode, waits);
-        self.position = key;
-        match look? {
-            Look::Live => {}
-            Look::Busy if self.semi_consistent => {
-                // The tree's cursor has the last committed version.
-                self.unlocked = true;
+        let kind = self.range_kind();
+        let Some(locked) = &mut self.gap_locks else {
+            return Ok(true);
+        };
+        let is_on_key = moved && self.position.is_within(motion);
+        let made = Move {
+            motion,
+            from,
+            is_on_key,
+        };
+        locked.cover_move(&mut self.position, transaction, kind, made)
+    }
+
+    /// A read that skips rows does not rely on finding the same rows again.
+    fn locks_gaps(&self) -> bool {
+        self.gap_locks.is_some() && self.policy != LockPolicy::SkipLocked
+    }
+
+    /// Locks the row that a scan of the rows' index has found, and reads it again.
+    /// `false` when it must be skipped.
+    fn lock_row_found(&mut self, transaction: &mut EngineTransaction) -> EngineResult<bool> {
+        if !self.position.is_rows_index() || self.needs_no_row_lock(transaction) {
+            return Ok(true);
+        }
+        self.position.save_key();
+        let key = std::mem::take(&mut self.position.saved_key);
+        let found = self.read_locked(transaction, &key, self.policy == LockPolicy::Wait);
+        self.position.saved_key = key;
+        let (found, lock) = found?;
+        match found {
+            LockedRead::Live => {}
+            LockedRead::Busy if self.policy == LockPolicy::SemiConsistent => {
+                // The tree's cursor is on the last committed version.
+                self.returned_lock = ReturnedLock::Unlocked;
                 return Ok(true);
             }
-            Look::Gone | Look::Busy => return Ok(false),
+            LockedRead::Absent | LockedRead::Busy => return Ok(false),
         }
-        self.found = Found::Buffer;
-        if self.is_kept_by_range() {
+        self.position.found = Found::InBuffer;
+        if let Some(lock) = lock {
+            self.returned_lock = ReturnedLock::Scan(lock);
+        }
+        if self.is_covered_by_range_lock() {
             self.unlock(transaction)?;
         }
         Ok(true)
     }
 
-    /// Reads the newest committed version of a key into the buffer, waiting
-    /// for undecided writers if it may; on the primary index with the row
-    /// locked.
-    pub(super) fn read_locked(
+    /// Reads the newest committed version of a key into the position's buffer. On
+    /// the rows' index a live row is locked; the lock is returned unless the row
+    /// needs none.
+    fn read_locked(
         &mut self,
         transaction: &mut EngineTransaction,
         key: &[u8],
-        mode: LockMode,
         waits: bool,
-    ) -> EngineResult<Look> {
+    ) -> EngineResult<(LockedRead, Option<LockId>)> {
         let mut parts = transaction.parts()?;
-        let index = Arc::clone(&self.index);
-        let row = RowName::new(&index.ranges, key);
-        let lock = row.lock;
-        let mut held = false;
-        let outcome = self.read_newest(&mut parts, row, mode, waits, &mut held);
-        if held {
-            if matches!(outcome, Ok(Look::Live)) {
-                self.locked = Some(lock);
-            } else {
-                parts.inner.transactions.unlock(parts.core, lock);
-            }
-        }
-        outcome
+        let position = &mut self.position;
+        let read = LockingRead {
+            index: &position.index,
+            locks_row: position.is_rows_index(),
+            row: RowName::new(&position.index.ranges, key),
+            mode: self.mode,
+            waits,
+        };
+        read.run(&mut parts, &mut position.value)
     }
 
-    fn read_newest(
-        &mut self,
-        parts: &mut Parts<'_>,
-        row: RowName<'_>,
-        mode: LockMode,
-        waits: bool,
-        held: &mut bool,
-    ) -> EngineResult<Look> {
-        let inner = parts.inner;
-        let me = parts.core.id();
-        let primary = self.place == 0;
-        // Whoever marked a range since waits for the lock.
-        let owned = primary && parts.core.holds(row, mode);
-        let mut deadline = None;
-        let mut queue_positions = RangeQueuePositions::default();
-        loop {
-            let latch = primary.then(|| inner.transactions.latches().one(row.lock));
-            let found = newest(inner, &self.index, row.key, me, &mut self.value)?;
-            if let Newest::Foreign(id) = found {
-                drop(latch);
-                if !waits {
-                    return Ok(Look::Busy);
-                }
-                if primary {
-                    // In line before waiting, so that readers and writers of
-                    // one row are served in turn.
-                    parts.hold(row, mode, held, &mut deadline)?;
-                }
-                let timeout = parts.remaining(&mut deadline);
-                inner
-                    .transactions
-                    .wait_for_write(parts.core, id, row, timeout)?;
-                continue;
-            }
-            let mine = match found {
-                // One's own undecided version locks the row already.
-                Newest::Live(id) => inner.transactions.ids().active_owner(id) == Some(me),
-                _ => false,
-            };
-            if primary && !mine && !owned && self.is_kept_by_another(row.key, mode, me) {
-                // A write would wait for it. Who reads to write does so now.
-                drop(latch);
-                if !waits {
-                    return Ok(Look::Busy);
-                }
-                let timeout = parts.remaining(&mut deadline);
-                let ranges = &self.index.ranges;
-                let transactions = &inner.transactions;
-                transactions.wait_for_range_lock(
-                    parts.core,
-                    &mut queue_positions,
-                    ranges,
-                    row.key,
-                    false,
-                    timeout,
-                )?;
-                continue;
-            }
-            if primary && !*held && !mine {
-                if inner.transactions.try_lock(parts.core, row, mode)? {
-                    *held = true;
-                    if self.is_kept_by_another(row.key, mode, me) {
-                        continue;
-                    }
-                } else if !waits {
-                    return Ok(Look::Busy);
-                } else {
-                    drop(latch);
-                    parts.hold(row, mode, held, &mut deadline)?;
-                    continue;
-                }
-            }
-            if let Newest::Live(id) | Newest::Gone(Some(id)) = found
-                && parts.is_after_snapshot(id)
-            {
-                parts.take_past_snapshot()?;
-            }
-            return Ok(match found {
-                Newest::Live(_) => Look::Live,
-                _ => Look::Gone,
-            });
+    /// What the range locks of scans block.
+    fn range_kind(&self) -> RangeLockKind {
+        if self.retention == RowRetention::UntilTransactionEnd
+            && self.position.is_rows_index()
+            && self.policy != LockPolicy::SkipLocked
+        {
+            RangeLockKind::Write
+        } else {
+            RangeLockKind::Gap
         }
+    }
+
+    /// Whether the range lock of a scan protects the row, so that the row's own
+    /// lock can be released once it has been read.
+    fn is_covered_by_range_lock(&self) -> bool {
+        self.mode == LockMode::Shared && self.range_kind() == RangeLockKind::Write
+    }
+
+    /// Whether the row needs no lock of its own at all: no transaction can have
+    /// locked it for a write before the range was locked, so the version found
+    /// is the newest. Under snapshot isolation a row newer than the snapshot is
+    /// found only by locking it.
+    fn needs_no_row_lock(&self, transaction: &EngineTransaction) -> bool {
+        let locked = self.gap_locks.as_ref();
+        self.is_covered_by_range_lock()
+            && !transaction.snapshot_isolation
+            && locked.is_some_and(LockedInterval::had_no_row_locks)
     }
 }

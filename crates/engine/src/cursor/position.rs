@@ -1,0 +1,244 @@
+//! The position of a cursor in one index: the tree's cursor, the view that it
+//! reads through, and the key from which to continue when either is replaced.
+
+use super::bounds::{Bounds, Motion};
+use crate::engine::Inner;
+use crate::error::{EngineError, EngineResult};
+use crate::table::{Index, Table};
+use crate::tables::TableHandle;
+use crate::transaction::EngineTransaction;
+use std::sync::Arc;
+use teak_transactions::ReadView;
+use teak_tree::TreeCursor;
+
+/// A row that was found; borrowed until the cursor is used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+}
+
+/// Where the row at the position is stored.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    /// In the tree's cursor.
+    InTree,
+    /// In `saved_key` and `value`.
+    InBuffer,
+}
+
+pub(super) struct IndexPosition {
+    pub(super) index: Arc<Index>,
+    table: Arc<Table>,
+    number: u32,
+    pub(super) view: Option<Arc<ReadView>>,
+    view_serial: u64,
+    /// Made at the first move, and again after a change of view or index.
+    pub(super) tree: Option<TreeCursor<Arc<ReadView>>>,
+    pub(super) bounds: Bounds,
+    pub(super) found: Found,
+    /// The key from which the next step starts when the tree's cursor is not
+    /// there.
+    pub(super) saved_key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    /// The key of the last `get`, which does not change the position.
+    get_key: Vec<u8>,
+}
+
+impl IndexPosition {
+    pub(super) fn new(table: &TableHandle, number: u32) -> EngineResult<Self> {
+        Ok(Self {
+            index: table.index(number)?,
+            table: Arc::clone(&table.table),
+            number,
+            view: None,
+            view_serial: 0,
+            tree: None,
+            bounds: Bounds::default(),
+            found: Found::Nothing,
+            saved_key: Vec::new(),
+            value: Vec::new(),
+            get_key: Vec::new(),
+        })
+    }
+
+    pub(super) fn is_rows_index(&self) -> bool {
+        self.number == 0
+    }
+
+    pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
+        // A step from a saved key respects both bounds.
+        self.leave_tree();
+        self.bounds.set(lower, upper);
+    }
+
+    /// Whether the tree's cursor still reads what the transaction sees.
+    #[inline]
+    pub(super) fn is_view_current(&self, transaction: &EngineTransaction) -> bool {
+        self.view_serial == transaction.view_serial
+    }
+
+    /// Drops the view and the tree's cursor if the transaction's view has
+    /// changed, and the cursor of an index that a truncation has replaced.
+    pub(super) fn refresh(&mut self, transaction: &EngineTransaction) {
+        if self.index.is_gone() {
+            let indexes = self.table.indexes.load();
+            let number = usize::try_from(self.number).unwrap_or(usize::MAX);
+            if let Some(index) = indexes.get(number)
+                && !Arc::ptr_eq(index, &self.index)
+            {
+                self.leave_tree();
+                self.index = Arc::clone(index);
+                self.tree = None;
+            }
+        }
+        if self.view.is_some() && !self.is_view_current(transaction) {
+            self.leave_tree();
+            self.view = None;
+            self.tree = None;
+        }
+    }
+
+    pub(super) fn set_view(&mut self, view: Arc<ReadView>, serial: u64) {
+        self.view = Some(view);
+        self.view_serial = serial;
+    }
+
+    /// The tree's cursor.
+    ///
+    /// # Errors
+    /// `Internal` when it was not made.
+    #[inline]
+    pub(super) fn tree(&mut self) -> EngineResult<&mut TreeCursor<Arc<ReadView>>> {
+        self.tree.as_mut().ok_or_else(no_tree)
+    }
+
+    /// Copies the key of the tree's cursor.
+    pub(super) fn save_key(&mut self) {
+        if self.found == Found::InTree
+            && let Some(tree) = &self.tree
+            && tree.valid()
+        {
+            self.saved_key.clear();
+            self.saved_key.extend_from_slice(tree.key());
+        }
+    }
+
+    /// Makes the next step start from the saved key.
+    fn leave_tree(&mut self) {
+        if self.found == Found::InTree {
+            self.save_key();
+            self.found = Found::InBuffer;
+        }
+    }
+
+    /// Moves the tree's cursor to the first key at or after `key`, or to the last
+    /// key before it; without a key, to the first or last within the bounds.
+    /// `false` when there is none. The bound ahead is not compared.
+    pub(super) fn seek(
+        &mut self,
+        inner: &Inner,
+        motion: Motion,
+        key: Option<&[u8]>,
+    ) -> EngineResult<bool> {
+        let Some(tree) = &mut self.tree else {
+            return Err(no_tree());
+        };
+        let moved = match motion {
+            Motion::Forward => match self.bounds.start_forward(key) {
+                Some(start) => tree.seek(start),
+                None => tree.seek_first(),
+            },
+            Motion::Backward => match self.bounds.start_backward(key) {
+                Some(end) => tree.seek_before(end),
+                None => tree.seek_last(),
+            },
+        };
+        let moved = inner.checked(&self.index, moved)?;
+        if self.index.tree.slows_readers() {
+            inner.background.wake_flushers();
+        }
+        Ok(moved)
+    }
+
+    /// Moves the tree's cursor past the saved key, or to the bound that new
+    /// bounds have set beyond that key.
+    pub(super) fn step_from_saved_key(
+        &mut self,
+        inner: &Inner,
+        motion: Motion,
+    ) -> EngineResult<bool> {
+        let Some(tree) = &mut self.tree else {
+            return Err(no_tree());
+        };
+        let is_there = tree.valid() && tree.key() == self.saved_key;
+        let position = self.saved_key.as_slice();
+        let lower = self.bounds.lower().filter(|lower| *lower > position);
+        let upper = self.bounds.upper().filter(|upper| *upper <= position);
+        let moved = match (motion, is_there, lower, upper) {
+            (Motion::Forward, _, Some(lower), _) => tree.seek(lower),
+            (Motion::Backward, _, _, Some(upper)) => tree.seek_before(upper),
+            (Motion::Forward, true, ..) => tree.next(),
+            (Motion::Backward, true, ..) => tree.previous(),
+            (Motion::Backward, false, ..) => tree.seek_before(&self.saved_key),
+            (Motion::Forward, false, ..) => {
+                // The first key after the saved one has one more zero byte.
+                self.saved_key.push(0);
+                let moved = tree.seek(&self.saved_key);
+                self.saved_key.pop();
+                moved
+            }
+        };
+        inner.checked(&self.index, moved)
+    }
+
+    /// Accepts or rejects the key that the tree's cursor moved to.
+    pub(super) fn accept(&mut self, motion: Motion, moved: bool) -> bool {
+        let is_found = moved && self.is_within(motion);
+        self.found = if is_found {
+            Found::InTree
+        } else {
+            Found::Nothing
+        };
+        is_found
+    }
+
+    /// Whether the key of the tree's cursor is within the bound that the motion
+    /// approaches.
+    pub(super) fn is_within(&self, motion: Motion) -> bool {
+        let tree = self.tree.as_ref();
+        tree.is_some_and(|tree| self.bounds.contain_ahead(tree.key(), motion))
+    }
+
+    /// The row at the position.
+    pub(super) fn row(&self) -> Option<Row<'_>> {
+        match self.found {
+            Found::Nothing => None,
+            Found::InBuffer => Some(Row {
+                key: &self.saved_key,
+                value: &self.value,
+            }),
+            Found::InTree => self.tree.as_ref().map(|tree| Row {
+                key: tree.key(),
+                value: tree.value(),
+            }),
+        }
+    }
+
+    /// The row that a `get` of `key` has read into `value`.
+    pub(super) fn row_of_get(&mut self, key: &[u8]) -> Row<'_> {
+        self.get_key.clear();
+        self.get_key.extend_from_slice(key);
+        Row {
+            key: &self.get_key,
+            value: &self.value,
+        }
+    }
+}
+
+pub(super) fn no_tree() -> EngineError {
+    EngineError::Internal("the cursor has no tree".into())
+}

@@ -1,0 +1,131 @@
+//! Plain reads: what the transaction's snapshot sees, without locks.
+
+use super::bounds::Motion;
+use super::position::{Found, IndexPosition, Row, no_tree};
+use crate::error::{EngineError, EngineResult};
+use crate::transaction::EngineTransaction;
+use std::sync::atomic::Ordering;
+use teak_transactions::ViewKind;
+
+pub(super) struct SnapshotCursor {
+    position: IndexPosition,
+}
+
+impl SnapshotCursor {
+    pub(super) fn new(position: IndexPosition) -> Self {
+        Self { position }
+    }
+
+    pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
+        self.position.set_bounds(lower, upper);
+    }
+
+    pub(super) fn clear_position(&mut self) {
+        self.position.found = Found::Nothing;
+    }
+
+    pub(super) fn get(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        key: &[u8],
+    ) -> EngineResult<Option<Row<'_>>> {
+        self.position.refresh(transaction);
+        if !self.position.bounds.contain(key) {
+            return Ok(None);
+        }
+        self.ensure_view(transaction)?;
+        let position = &mut self.position;
+        let Some(view) = &position.view else {
+            return Err(no_tree());
+        };
+        let tree = &position.index.tree;
+        let found = tree.get_into(key, &**view, &mut position.value);
+        let is_found = transaction.inner.checked(&position.index, found)?;
+        Ok(is_found.then(|| self.position.row_of_get(key)))
+    }
+
+    pub(super) fn move_to(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+        key: Option<&[u8]>,
+    ) -> EngineResult<Option<Row<'_>>> {
+        self.open(transaction)?;
+        self.position.found = Found::Nothing;
+        let moved = self.position.seek(&transaction.inner, motion, key)?;
+        self.position.accept(motion, moved);
+        Ok(self.position.row())
+    }
+
+    #[inline]
+    pub(super) fn step(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+    ) -> EngineResult<Option<Row<'_>>> {
+        if self.position.found != Found::InTree || !self.position.is_view_current(transaction) {
+            return self.step_from_saved_key(transaction, motion);
+        }
+        let position = &mut self.position;
+        let Some(tree) = &mut position.tree else {
+            return Err(no_tree());
+        };
+        let moved = match motion {
+            Motion::Forward => tree.next(),
+            Motion::Backward => tree.previous(),
+        };
+        let moved = transaction.inner.checked(&position.index, moved)?;
+        if !moved || !position.bounds.contain_ahead(tree.key(), motion) {
+            position.found = Found::Nothing;
+            return Ok(None);
+        }
+        Ok(Some(Row {
+            key: tree.key(),
+            value: tree.value(),
+        }))
+    }
+
+    /// A step after new bounds, or after a change of the view.
+    fn step_from_saved_key(
+        &mut self,
+        transaction: &mut EngineTransaction,
+        motion: Motion,
+    ) -> EngineResult<Option<Row<'_>>> {
+        if self.position.found == Found::Nothing {
+            return Ok(None);
+        }
+        self.open(transaction)?;
+        let inner = &transaction.inner;
+        let moved = self.position.step_from_saved_key(inner, motion)?;
+        self.position.accept(motion, moved);
+        Ok(self.position.row())
+    }
+
+    fn ensure_view(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
+        let position = &mut self.position;
+        if position.view.is_none() {
+            position.set_view(transaction.view()?, transaction.view_serial);
+        }
+        if let Some(view) = &position.view
+            && let ViewKind::Snapshot(snapshot) = view.kind()
+            && snapshot.0 < position.index.born.load(Ordering::Relaxed)
+        {
+            // The index lacks rows that this snapshot should see.
+            return Err(EngineError::TableChanged);
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
+        self.position.refresh(transaction);
+        self.ensure_view(transaction)?;
+        let position = &mut self.position;
+        if let (None, Some(view)) = (&position.tree, &position.view) {
+            let mut tree = position.index.tree.cursor(view.clone());
+            // A transaction without writes sees a fixed state.
+            tree.follow_inserts(transaction.has_writes());
+            position.tree = Some(tree);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! The newest version of a key, as writers and locking reads must see it: found,
+//! and locked.
+
+use crate::engine::Inner;
+use crate::error::EngineResult;
+use crate::table::Index;
+use crate::transaction::Parts;
+use std::time::Instant;
+use teak_base::{Operation, WriteId, WriteStatus};
+use teak_transactions::{LockId, LockMode, RangeQueuePositions, RowName, TransactionId};
+use teak_tree::Visit;
+
+/// The newest version of a key that was not rolled back.
+pub(crate) enum NewestVersion {
+    /// A version of another active transaction.
+    Uncommitted(WriteId),
+    /// A live entry, committed or of the transaction itself. Its value was
+    /// copied.
+    Live(WriteId),
+    /// No entry, since the write that is named, if it is known.
+    Absent(Option<WriteId>),
+}
+
+/// Finds the newest version of a key for transaction `me`. `value` receives the
+/// value of a live entry.
+pub(crate) fn find_newest_version(
+    inner: &Inner,
+    index: &Index,
+    key: &[u8],
+    me: TransactionId,
+    value: &mut Vec<u8>,
+) -> EngineResult<NewestVersion> {
+    let ids = inner.transactions.ids();
+    let mut found = NewestVersion::Absent(None);
+    let visited = index.tree.visit(key, &mut |id, operation, bytes| {
+        if !id.is_settled() {
+            match ids.status(id) {
+                WriteStatus::Aborted => return Visit::Continue,
+                WriteStatus::Active(owner) if owner != me => {
+                    found = NewestVersion::Uncommitted(id);
+                    return Visit::Stop;
+                }
+                _ => {}
+            }
+        }
+        match operation {
+            Operation::Delete => found = NewestVersion::Absent(Some(id)),
+            Operation::Put => {
+                value.clear();
+                value.extend_from_slice(bytes);
+                found = NewestVersion::Live(id);
+            }
+        }
+        Visit::Stop
+    });
+    inner.checked(index, visited)?;
+    Ok(found)
+}
+
+/// The result of a locking read of one key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockedRead {
+    Live,
+    Absent,
+    /// Another transaction has written or locked the row, or holds a range lock
+    /// against writes of it, and the read must not wait.
+    Busy,
+}
+
+/// A locking read of one key:
+/// 1. Latch the row and find its newest version.
+/// 2. If another active transaction has written it: queue for the row's lock,
+///    wait for that transaction, and start again.
+/// 3. If the row is read to be written, and another transaction holds a range
+///    lock against its writes: wait for that transaction, and start again.
+/// 4. Lock the row, unless the transaction has written it. If the lock is not
+///    free: wait for it without the latch, and start again.
+///
+/// A key of another index than the rows' is not locked: only steps 1 and 2 apply.
+pub(crate) struct LockingRead<'a> {
+    pub index: &'a Index,
+    pub locks_row: bool,
+    pub row: RowName<'a>,
+    pub mode: LockMode,
+    pub waits: bool,
+}
+
+/// The result of one pass over the steps.
+enum Pass {
+    Done(LockedRead),
+    Repeat,
+    BlockedByWrite(WriteId),
+    BlockedByRange,
+    BlockedByLock,
+}
+
+/// What a locking read has acquired so far.
+struct Progress {
+    /// The transaction had locked the row before this read.
+    is_owned: bool,
+    /// This read has locked the row.
+    is_locked: bool,
+    deadline: Option<Instant>,
+    queue: RangeQueuePositions,
+}
+
+impl LockingRead<'_> {
+    /// Reads the key into `value`. Returns also the lock, where this read has
+    /// taken it; it is released unless the row is live.
+    pub(crate) fn run(
+        &self,
+        parts: &mut Parts<'_>,
+        value: &mut Vec<u8>,
+    ) -> EngineResult<(LockedRead, Option<LockId>)> {
+        let mut progress = Progress {
+            is_owned: self.locks_row && parts.core.holds(self.row, self.mode),
+            is_locked: false,
+            deadline: None,
+            queue: RangeQueuePositions::default(),
+        };
+        let found = self.read(parts, value, &mut progress);
+        if !progress.is_locked {
+            return Ok((found?, None));
+        }
+        if matches!(found, Ok(LockedRead::Live)) {
+            return Ok((LockedRead::Live, Some(self.row.lock)));
+        }
+        parts.inner.transactions.unlock(parts.core, self.row.lock);
+        Ok((found?, None))
+    }
+
+    fn read(
+        &self,
+        parts: &mut Parts<'_>,
+        value: &mut Vec<u8>,
+        progress: &mut Progress,
+    ) -> EngineResult<LockedRead> {
+        loop {
+            match self.pass(parts, value, progress)? {
+                Pass::Done(found) => return Ok(found),
+                Pass::Repeat => {}
+                _ if !self.waits => return Ok(LockedRead::Busy),
+                Pass::BlockedByWrite(id) => self.wait_for_write(parts, id, progress)?,
+                Pass::BlockedByRange => self.wait_for_range(parts, progress)?,
+                Pass::BlockedByLock => self.wait_for_lock(parts, progress)?,
+            }
+        }
+    }
+
+    /// One pass over the steps, under the row's latch.
+    fn pass(
+        &self,
+        parts: &mut Parts<'_>,
+        value: &mut Vec<u8>,
+        progress: &mut Progress,
+    ) -> EngineResult<Pass> {
+        let inner = parts.inner;
+        let me = parts.core.id();
+        let latches = inner.transactions.latches();
+        let _latch = self.locks_row.then(|| latches.one(self.row.lock));
+        let found = find_newest_version(inner, self.index, self.row.key, me, value)?;
+        let is_mine = match found {
+            NewestVersion::Uncommitted(id) => return Ok(Pass::BlockedByWrite(id)),
+            // The transaction's own uncommitted version locks the row already.
+            NewestVersion::Live(id) => inner.transactions.ids().active_owner(id) == Some(me),
+            NewestVersion::Absent(_) => false,
+        };
+        if self.locks_row && !is_mine {
+            if !progress.is_owned && self.is_range_locked_by_another(me) {
+                // A write of the row would wait for that range lock; the read
+                // waits in its place.
+                return Ok(Pass::BlockedByRange);
+            }
+            if !progress.is_locked {
+                if !inner
+                    .transactions
+                    .try_lock(parts.core, self.row, self.mode)?
+                {
+                    return Ok(Pass::BlockedByLock);
+                }
+                progress.is_locked = true;
+                if self.is_range_locked_by_another(me) {
+                    return Ok(Pass::Repeat);
+                }
+            }
+        }
+        if let NewestVersion::Live(id) | NewestVersion::Absent(Some(id)) = found
+            && parts.is_after_snapshot(id)
+        {
+            parts.take_past_snapshot()?;
+        }
+        Ok(Pass::Done(match found {
+            NewestVersion::Live(_) => LockedRead::Live,
+            _ => LockedRead::Absent,
+        }))
+    }
+
+    /// Whether a range lock of another transaction blocks the write for which the
+    /// row is read.
+    fn is_range_locked_by_another(&self, me: TransactionId) -> bool {
+        self.mode == LockMode::Exclusive && self.index.ranges.blocks(self.row.key, false, me)
+    }
+
+    fn wait_for_write(
+        &self,
+        parts: &mut Parts<'_>,
+        id: WriteId,
+        progress: &mut Progress,
+    ) -> EngineResult<()> {
+        if self.locks_row {
+            // Locked before the wait, so that readers and writers of one row are
+            // served in the order of their requests.
+            self.wait_for_lock(parts, progress)?;
+        }
+        let timeout = parts.remaining(&mut progress.deadline);
+        let transactions = &parts.inner.transactions;
+        transactions.wait_for_write(parts.core, id, self.row, timeout)?;
+        Ok(())
+    }
+
+    fn wait_for_range(&self, parts: &mut Parts<'_>, progress: &mut Progress) -> EngineResult<()> {
+        let timeout = parts.remaining(&mut progress.deadline);
+        let queue = &mut progress.queue;
+        let (ranges, key) = (&self.index.ranges, self.row.key);
+        let transactions = &parts.inner.transactions;
+        transactions.wait_for_range_lock(parts.core, queue, ranges, key, false, timeout)?;
+        Ok(())
+    }
+
+    fn wait_for_lock(&self, parts: &mut Parts<'_>, progress: &mut Progress) -> EngineResult<()> {
+        let Progress {
+            is_locked,
+            deadline,
+            ..
+        } = progress;
+        parts.hold(self.row, self.mode, is_locked, deadline)
+    }
+}

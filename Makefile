@@ -30,9 +30,11 @@ CXXFLAGS ?=
 PLUGIN_FLAGS := -std=gnu++17 -fPIC $(FLAVOUR_FLAGS) -Wall -Wextra -Werror -fno-strict-aliasing \
 	-DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DHAVE_CONFIG_H -DDBUG_OFF
 # The server's headers are system headers: their warnings are not ours.
-PLUGIN_INCLUDES := -Icrates/c_api/include -isystem $(SERVER_HEADERS) -isystem $(SOURCE)/sql -isystem $(SOURCE)/include \
+PLUGIN_INCLUDES := -Iplugin -Icrates/c_api/include -isystem $(SERVER_HEADERS) -isystem $(SOURCE)/sql -isystem $(SOURCE)/include \
 	-isystem $(BUILD)/include -isystem $(SOURCE)/wsrep-lib/include -isystem $(SOURCE)/wsrep-lib/wsrep-API/v26
-PLUGIN_OBJECTS := $(patsubst plugin/%.cc,$(OBJECTS)/%.o,$(sort $(wildcard plugin/*.cc)))
+PLUGIN_FOLDERS := base format monitor session statistics table alter handler
+PLUGIN_SOURCES := $(sort $(wildcard plugin/*.cc $(PLUGIN_FOLDERS:%=plugin/%/*.cc)))
+PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 

@@ -24,6 +24,7 @@ check() { # NAME COMMAND...
 cd "$ROOT"
 check "cargo fmt" cargo fmt --all --check
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
+check "clang-format" bash -c 'git ls-files "plugin/*.cc" "plugin/*.h" | xargs clang-format --dry-run -Werror'
 check "tidy" python3 -m scripts.tidy
 check "the tests of tidy" python3 -m unittest -q scripts.tidy.test_tidy
 if cargo deny --version >/dev/null 2>&1; then

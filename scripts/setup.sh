@@ -13,7 +13,7 @@ RUST_MINIMUM=1.88
 SERVER_PACKAGES=(mariadb-server mariadb-server-core mariadb-client mariadb-client-core mariadb-common mariadb-test
     mariadb-test-data libmariadb3 libmariadb-dev libmariadbd19 libmariadbd-dev)
 OPTIONAL_PACKAGES=(mariadb-plugin-rocksdb)    # MyRocks, a rival in the benchmarks
-TOOL_PACKAGES=(g++ make dpkg-dev xz-utils ca-certificates python3 python3-venv pkg-config sysbench)
+TOOL_PACKAGES=(g++ clang-format make dpkg-dev xz-utils ca-certificates python3 python3-venv pkg-config sysbench)
 DOWNLOADS=$BUILD/downloads
 SOURCE=${MARIADB_SOURCE:-$BUILD/mariadb-source}
 

@@ -21,8 +21,7 @@ class Checks {
   static constexpr uint64_t REPORTS_MAX = 40;
 
   /* Counts a check; a failure is described on the server's error log, as long as there are few. */
-  template <typename Describe>
-  void expect(bool holds, Describe describe) {
+  template <typename Describe> void expect(bool holds, Describe describe) {
     if (holds) {
       passed_++;
     } else {

@@ -21,7 +21,8 @@ namespace {
 std::mutex engine_mutex;
 std::map<std::string, StoredTable> tables;
 Checks checks;
-std::string last_row;  // what the last insertion wrote, in hexadecimal: primary key, entries of the other indexes, value
+std::string
+    last_row;  // what the last insertion wrote, in hexadecimal: primary key, entries of the other indexes, value
 handlerton *codec_hton;
 
 std::string bytes_of(const teak::ByteBuffer &buffer) {
@@ -198,7 +199,8 @@ int ha_teakcodec::open(const char *name, int, uint) {
   if (codecs_.primary != nullptr) {
     codecs_.keys.resize(table->s->keys);
     for (uint i = 0; i < table->s->keys && error.empty(); i++)
-      if (i != codecs_.primary_number) codecs_.keys[i] = teak::KeyCodec::create(table, i, codecs_.primary.get(), &error);
+      if (i != codecs_.primary_number)
+        codecs_.keys[i] = teak::KeyCodec::create(table, i, codecs_.primary.get(), &error);
     if (error.empty()) codecs_.row = teak::RowCodec::create(table, codecs_.primary, 300, nullptr, &error);
   }
   if (!error.empty()) {
@@ -410,12 +412,14 @@ static int show_last_row(MYSQL_THD, SHOW_VAR *variable, char *buffer) {
   return 0;
 }
 
-static MYSQL_SYSVAR_UINT(collation_pairs, collation_pairs, PLUGIN_VAR_RQCMDARG, "Pairs of strings to compare per collation",
-                         nullptr, update_collation_pairs, 0, 0, 10000000, 0);
+static MYSQL_SYSVAR_UINT(collation_pairs, collation_pairs, PLUGIN_VAR_RQCMDARG,
+                         "Pairs of strings to compare per collation", nullptr, update_collation_pairs, 0, 0, 10000000,
+                         0);
 static MYSQL_SYSVAR_BOOL(bit_fields, ha_teakcodec::bit_fields, PLUGIN_VAR_RQCMDARG, "Keep BIT bits among the NULL bits",
                          nullptr, nullptr, TRUE);
 static MYSQL_SYSVAR_STR(history, history, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_MEMALLOC,
-                        "Description of rows of earlier versions to check, in hexadecimal", nullptr, update_history, "");
+                        "Description of rows of earlier versions to check, in hexadecimal", nullptr, update_history,
+                        "");
 static st_mysql_sys_var *variables[] = {MYSQL_SYSVAR(collation_pairs), MYSQL_SYSVAR(bit_fields), MYSQL_SYSVAR(history),
                                         nullptr};
 static SHOW_VAR status_variables[] = {{"teakcodec_passed", reinterpret_cast<char *>(&show_checks), SHOW_FUNC},

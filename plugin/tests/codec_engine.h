@@ -25,9 +25,9 @@
 #include <string>
 #include <vector>
 
-#include "../key_codec.h"
-#include "../key_originals.h"
-#include "../row_codec.h"
+#include "format/key_codec.h"
+#include "format/key_originals.h"
+#include "format/row_codec.h"
 #include "checks.h"
 
 namespace teak_tests {

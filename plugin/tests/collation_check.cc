@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "../codec_collation.h"
+#include "format/string_codec.h"
 #include "checks.h"
 
 namespace teak_tests {
@@ -25,12 +25,12 @@ using teak::ByteBuffer;
 using teak::StringCodec;
 
 /* Characters that collations treat in special ways: contractions, expansions, ignorable ones, marks, other planes. */
-const my_wc_t SPECIAL[] = {0x00,   0x01,   0x09,   0x1F,   0x21,   0x7F,   0x80,   0xA0,    0xAD,    0xC4,    0xC6,   0xDF,
-                           0xE1,   0xE4,   0xE6,   0xF1,   0x130,  0x131,  0x142,  0x152,   0x17F,   0x300,   0x301,  0x308,
-                           0x3B1,  0x3C2,  0x3C3,  0x430,  0x451,  0x5D0,  0x627,  0x915,   0x94D,   0xE01,   0xE40,  0xE41,
-                           0xE48,  0xE4C,  0xE31,  0x1E9E, 0x200B, 0x200D, 0x2028, 0x3000,  0x3042,  0x30A2,  0x30FC, 0x4E00,
-                           0x4E01, 0x9FA5, 0xAC00, 0xD7A3, 0xE000, 0xFB03, 0xFDFA, 0xFF71,  0xFFFD,  0xFFFE,  0xFFFF, 0x10000,
-                           0x1F600, 0x1D400, 0x20000, 0x10FFFF};
+const my_wc_t SPECIAL[] = {0x00,   0x01,   0x09,   0x1F,   0x21,    0x7F,    0x80,    0xA0,    0xAD,    0xC4,   0xC6,
+                           0xDF,   0xE1,   0xE4,   0xE6,   0xF1,    0x130,   0x131,   0x142,   0x152,   0x17F,  0x300,
+                           0x301,  0x308,  0x3B1,  0x3C2,  0x3C3,   0x430,   0x451,   0x5D0,   0x627,   0x915,  0x94D,
+                           0xE01,  0xE40,  0xE41,  0xE48,  0xE4C,   0xE31,   0x1E9E,  0x200B,  0x200D,  0x2028, 0x3000,
+                           0x3042, 0x30A2, 0x30FC, 0x4E00, 0x4E01,  0x9FA5,  0xAC00,  0xD7A3,  0xE000,  0xFB03, 0xFDFA,
+                           0xFF71, 0xFFFD, 0xFFFE, 0xFFFF, 0x10000, 0x1F600, 0x1D400, 0x20000, 0x10FFFF};
 const char LETTERS[] = "aAbBcChHsSzZlLjJeEiIdDnNgGyY019'-";
 
 class Strings {
@@ -88,7 +88,8 @@ class Strings {
 
   void cut(std::vector<uchar> *string) {
     size_t at = random_->below(static_cast<uint32_t>(string->size()) + 1);
-    if (!malformed_) at = std::min(string->size(), collation_->charpos(string->data(), string->data() + string->size(), at));
+    if (!malformed_)
+      at = std::min(string->size(), collation_->charpos(string->data(), string->data() + string->size(), at));
     string->resize(at);
   }
 
@@ -117,8 +118,9 @@ class Strings {
   bool malformed_;
 };
 
-std::string describe(CHARSET_INFO *collation, const char *what, const std::vector<uchar> &a, const std::vector<uchar> &b,
-                     int server, int codec, const ByteBuffer &a_key, const ByteBuffer &b_key) {
+std::string describe(CHARSET_INFO *collation, const char *what, const std::vector<uchar> &a,
+                     const std::vector<uchar> &b, int server, int codec, const ByteBuffer &a_key,
+                     const ByteBuffer &b_key) {
   return std::string(collation->coll_name.str) + " " + what + ": " + hex(a.data(), a.size()) + " and " +
          hex(b.data(), b.size()) + " server " + std::to_string(server) + " codec " + std::to_string(codec) + " keys " +
          hex(a_key.data(), a_key.size()) + " " + hex(b_key.data(), b_key.size());
@@ -146,8 +148,8 @@ void check_round_trip(CHARSET_INFO *collation, const StringCodec &codec, const s
     std::vector<uchar> back(string.size() + 1, ' ');
     size_t length = 0;
     bool same = codec.decode(bytes.data(), bytes.size(), inverted, back.data(), string.size(), &length, &used) &&
-                used == key.size() && length <= string.size() && memcmp(back.data(), string.data(), string.size()) == 0 &&
-                (fixed || length == string.size());
+                used == key.size() && length <= string.size() &&
+                memcmp(back.data(), string.data(), string.size()) == 0 && (fixed || length == string.size());
     if (string.size() > 0 && length > 0) {
       size_t ignored;
       same = same && !codec.decode(bytes.data(), bytes.size(), inverted, back.data(), length - 1, &ignored, &used);
@@ -176,17 +178,18 @@ void check_garbage(const StringCodec &codec, const ByteBuffer &key, Random *rand
 
 std::vector<uchar> padded(CHARSET_INFO *collation, const std::vector<uchar> &string, size_t characters) {
   size_t cut = collation->charpos(string.data(), string.data() + string.size(), characters);
-  std::vector<uchar> full(string.begin(), string.begin() + static_cast<long>(cut < string.size() ? cut : string.size()));
+  std::vector<uchar> full(string.begin(),
+                          string.begin() + static_cast<long>(cut < string.size() ? cut : string.size()));
   size_t length = full.size();
   full.resize(characters * collation->mbmaxlen);
-  if (length < full.size())
-    collation->fill(reinterpret_cast<char *>(full.data()) + length, full.size() - length, ' ');
+  if (length < full.size()) collation->fill(reinterpret_cast<char *>(full.data()) + length, full.size() - length, ' ');
   return full;
 }
 
 /* The part of a CHAR that the codec is given: as KeyPart cuts it. */
 size_t counted(CHARSET_INFO *collation, const std::vector<uchar> &full, size_t characters) {
-  size_t cut = collation->mbmaxlen > 1 ? collation->charpos(full.data(), full.data() + full.size(), characters) : full.size();
+  size_t cut =
+      collation->mbmaxlen > 1 ? collation->charpos(full.data(), full.data() + full.size(), characters) : full.size();
   return cut < full.size() ? cut : full.size();
 }
 
@@ -210,8 +213,7 @@ void check_collation(CHARSET_INFO *collation, uint64_t seed, uint32_t pairs, Che
     variable->encode(b.data(), b.size(), &b_key);
     int server = sign(collation->strnncollsp(a.data(), a.size(), b.data(), b.size()));
     int codec = compare_bytes(a_key.data(), a_key.size(), b_key.data(), b_key.size());
-    checks->expect(server == codec,
-                   [&] { return describe(collation, "VARCHAR", a, b, server, codec, a_key, b_key); });
+    checks->expect(server == codec, [&] { return describe(collation, "VARCHAR", a, b, server, codec, a_key, b_key); });
     check_round_trip(collation, *variable, a, false, a_key, &random, checks);
     check_garbage(*variable, a_key, &random, checks);
 

@@ -9,8 +9,8 @@
 
 #include <cstring>
 
-#include "../row_earlier.h"
-#include "../row_values.h"
+#include "format/row_earlier.h"
+#include "format/row_values.h"
 #include "codec_engine.h"
 
 namespace teak_tests {
@@ -29,8 +29,10 @@ RowPlan plan_of_example() {
   RowPlan plan;
   plan.schema_version = 3;
   plan.null_mask = {NOTE_NULL};
-  plan.layout = {1, {{0, 2, ColumnLayout::NEVER_NULL}, {2, ColumnLayout::VARIABLE, ColumnLayout::NEVER_NULL},
-                     {3, ColumnLayout::VARIABLE, 0}}};
+  plan.layout = {1,
+                 {{0, 2, ColumnLayout::NEVER_NULL},
+                  {2, ColumnLayout::VARIABLE, ColumnLayout::NEVER_NULL},
+                  {3, ColumnLayout::VARIABLE, 0}}};
   plan.places = {{1, 2, 0, 0, 0}, {7, ColumnLayout::VARIABLE, 0, 0, 0}, {18, ColumnLayout::VARIABLE, 0, 1, NOTE_NULL}};
   plan.variables = {{RowPlan::Kind::Varchar, 1, 0, 0, 0, 7, 10, 2, nullptr},
                     {RowPlan::Kind::Blob, 2, 0, NOTE_NULL, 0, 18, 65535, 3, nullptr}};
@@ -98,12 +100,14 @@ void check_history(const std::vector<uint8_t> &example, Checks *checks) {
   checks->expect(rows != nullptr, [&] { return "the page's history does not fit: " + error; });
   if (rows == nullptr) return;
   checks->expect(is(read(*rows, ROW_OF_1), 5, "one"), [] { return "a row of version 1 is read wrong"; });
-  checks->expect(is(read(*rows, ROW_OF_1_NULL), 5, "two"), [] { return "a row of version 1 with a NULL is read wrong"; });
+  checks->expect(is(read(*rows, ROW_OF_1_NULL), 5, "two"),
+                 [] { return "a row of version 1 with a NULL is read wrong"; });
   checks->expect(is(read(*rows, ROW_OF_2), 9, "three"), [] { return "a row of version 2 is read wrong"; });
   for (const auto &row : {ROW_OF_1, ROW_OF_1_NULL, ROW_OF_2})
     for (size_t length = 0; length < row.size(); length++) {
       const std::vector<uint8_t> less(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(length));
-      checks->expect(!read(*rows, less).decoded, [&] { return "a row without its end is read: " + hex(less.data(), length); });
+      checks->expect(!read(*rows, less).decoded,
+                     [&] { return "a row without its end is read: " + hex(less.data(), length); });
     }
   checks->expect(!read(*rows, {4, 0, 0}).decoded, [] { return "a row of an unknown version is read"; });
 
@@ -119,7 +123,8 @@ void check_history(const std::vector<uint8_t> &example, Checks *checks) {
   Random random(1);
   for (int i = 0; i < 20000; i++) {
     std::vector<uint8_t> changed = example;
-    for (uint32_t change = random.below(4); change < 4; change++) changed[random.below(changed.size())] = random.below(256);
+    for (uint32_t change = random.below(4); change < 4; change++)
+      changed[random.below(changed.size())] = random.below(256);
     read_by_any(changed, checks);
   }
 }

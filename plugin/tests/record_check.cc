@@ -52,9 +52,7 @@ std::vector<uchar> image_of(TABLE *table, const KEY &key, uint parts) {
   return image;
 }
 
-std::string name_of(TABLE *table, const KEY &key) {
-  return std::string(table->s->table_name.str) + "." + key.name.str;
-}
+std::string name_of(TABLE *table, const KEY &key) { return std::string(table->s->table_name.str) + "." + key.name.str; }
 
 bool same_bits(const Field_bit *field, const uchar *a, const uchar *b, const uchar *record) {
   if (field->bit_len == 0) return true;
@@ -97,7 +95,8 @@ bool same_column(TABLE *table, const Field *field, const uchar *a, const uchar *
 
 class RowChecker {
  public:
-  RowChecker(TABLE *table, const TableCodecs &codecs, const std::string &primary_key, StoredTable *stored, Checks *checks)
+  RowChecker(TABLE *table, const TableCodecs &codecs, const std::string &primary_key, StoredTable *stored,
+             Checks *checks)
       : table_(table), codecs_(codecs), primary_key_(primary_key), stored_(stored), checks_(checks),
         random_(stored->originals.size() + 17) {}
 
@@ -139,8 +138,9 @@ class RowChecker {
       codec.encode_image(image.data(), image_length(key, count), &by_length);
       fits = fits && by_length.size() == prefix.size();
       checks_->expect(fits, [&] {
-        return name_of(table_, key) + " image of " + std::to_string(count) + " parts " + hex(prefix.data(), prefix.size()) +
-               " entry " + hex(reinterpret_cast<const uint8_t *>(entry.data()), entry.size());
+        return name_of(table_, key) + " image of " + std::to_string(count) + " parts " +
+               hex(prefix.data(), prefix.size()) + " entry " +
+               hex(reinterpret_cast<const uint8_t *>(entry.data()), entry.size());
       });
       before = prefix.size();
     }
@@ -153,8 +153,7 @@ class RowChecker {
     bytes += primary_key_;
     auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
     size_t columns = 0;
-    checks_->expect(codec.skip(data, bytes.size(), &columns) && columns == mine.size() &&
-                        columns <= codec.length_max(),
+    checks_->expect(codec.skip(data, bytes.size(), &columns) && columns == mine.size() && columns <= codec.length_max(),
                     [&] { return name_of(table_, key) + " skip " + hex(mine.data(), mine.size()); });
     if (mine.size() > 0) {
       const std::vector<uint8_t> cut(data, data + random_.below(static_cast<uint32_t>(mine.size())));
@@ -164,12 +163,13 @@ class RowChecker {
     std::vector<uchar> other(table_->s->reclength, 0xA5);
     bool decoded = codec.decode(data, bytes.size(), other.data(), nullptr);
     for (uint i = 0; decoded && i < codec.parts(); i++)
-      decoded = !codec.decodable(i) ||
-                same_column(table_, table_->field[codec.column(i)], table_->record[0], other.data());
+      decoded =
+          !codec.decodable(i) || same_column(table_, table_->field[codec.column(i)], table_->record[0], other.data());
     checks_->expect(decoded, [&] { return name_of(table_, key) + " decode " + hex(mine.data(), mine.size()); });
     if (bytes.empty()) return;
     bytes[random_.below(static_cast<uint32_t>(bytes.size()))] ^= static_cast<char>(1 << random_.below(8));
-    const std::vector<uint8_t> broken(bytes.begin(), bytes.begin() + random_.below(static_cast<uint32_t>(bytes.size()) + 1));
+    const std::vector<uint8_t> broken(bytes.begin(),
+                                      bytes.begin() + random_.below(static_cast<uint32_t>(bytes.size()) + 1));
     codec.decode(broken.data(), broken.size(), other.data(), nullptr);
     codec.skip(broken.data(), broken.size(), &columns);
   }
@@ -186,8 +186,8 @@ class RowChecker {
       int server = sign(key_cmp(key.key_part, image.data(), length));
       int ours = compare_bytes(mine.data(), mine.size(), theirs.data(), theirs.size());
       checks_->expect(server == ours, [&] {
-        return name_of(table_, key) + " order: server " + std::to_string(server) + " codec " + std::to_string(ours) + " " +
-               hex(mine.data(), mine.size()) + " and " + hex(theirs.data(), theirs.size());
+        return name_of(table_, key) + " order: server " + std::to_string(server) + " codec " + std::to_string(ours) +
+               " " + hex(mine.data(), mine.size()) + " and " + hex(theirs.data(), theirs.size());
       });
     }
   }
@@ -197,7 +197,8 @@ class RowChecker {
     codecs_.row->encode(table_->record[0], &value);
     auto *key = reinterpret_cast<const uint8_t *>(primary_key_.data());
     std::vector<uchar> other(table_->s->reclength, 0x5A);
-    bool decoded = codecs_.row->decode(value.data(), value.size(), key, primary_key_.size(), other.data(), nullptr, nullptr);
+    bool decoded =
+        codecs_.row->decode(value.data(), value.size(), key, primary_key_.size(), other.data(), nullptr, nullptr);
     std::string column;
     for (uint i = 0; decoded && i < table_->s->fields; i++) {
       if (!table_->field[i]->stored_in_db()) continue;
@@ -223,8 +224,9 @@ class RowChecker {
 
     /* Copies of just these bytes, so that a sanitizer sees a read beyond them. */
     const std::vector<uint8_t> cut(value.data(), value.data() + random_.below(static_cast<uint32_t>(value.size())));
-    checks_->expect(!codecs_.row->decode(cut.data(), cut.size(), key, primary_key_.size(), other.data(), nullptr, &arena),
-                    [&] { return std::string(table_->s->table_name.str) + " took a cut row"; });
+    checks_->expect(
+        !codecs_.row->decode(cut.data(), cut.size(), key, primary_key_.size(), other.data(), nullptr, &arena),
+        [&] { return std::string(table_->s->table_name.str) + " took a cut row"; });
     std::vector<uint8_t> broken(value.data(), value.data() + value.size());
     for (int i = 0; i < 3; i++) {
       broken[random_.below(static_cast<uint32_t>(broken.size()))] ^= static_cast<uint8_t>(1 << random_.below(8));
@@ -242,8 +244,7 @@ class RowChecker {
 };
 
 /* The fastest of several rounds: what the work costs when nothing else runs. */
-template <typename Work>
-double nanoseconds_per(size_t times, Work work) {
+template <typename Work> double nanoseconds_per(size_t times, Work work) {
   constexpr size_t ROUNDS = 20;
   ulonglong best = ULONGLONG_MAX;
   for (size_t round = 0; round < ROUNDS; round++) {
@@ -285,10 +286,11 @@ void measure(TABLE *table, const TableCodecs &codecs, const StoredTable &stored)
       sum += columns;
     });
     std::vector<uchar> record(table->s->reclength);
-    double decode = nanoseconds_per(times, [&](size_t) { codec.decode(out.data(), out.size(), record.data(), nullptr); });
+    double decode =
+        nanoseconds_per(times, [&](size_t) { codec.decode(out.data(), out.size(), record.data(), nullptr); });
     sql_print_information("TEAKCODEC %s: %u parts, %.0f bytes, encode %.1f ns, skip %.1f ns, decode %.1f ns",
-                          name_of(table, table->key_info[i]).c_str(), codec.parts(),
-                          static_cast<double>(out.size()), encode, skip, decode);
+                          name_of(table, table->key_info[i]).c_str(), codec.parts(), static_cast<double>(out.size()),
+                          encode, skip, decode);
   }
   ByteBuffer key;
   std::vector<std::string> values, keys;

@@ -35,16 +35,16 @@ flock -n 9 || fail "Another run is using $WORK; CODEC_TEST_DIR names another dir
 
 # ---- build -----------------------------------------------------------------------------------------------------------
 
-FLAGS=(-std=gnu++17 -fPIC -O2 -g -Wall -Wextra -Werror -fno-strict-aliasing -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER
+FLAGS=(-I"$HERE/.." -std=gnu++17 -fPIC -O2 -g -Wall -Wextra -Werror -fno-strict-aliasing -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER
     -DHAVE_CONFIG_H -DDBUG_OFF -isystem "$HEADERS" -isystem "$SOURCE/sql" -isystem "$SOURCE/include"
     -isystem "$BUILD/include" -isystem "$SOURCE/wsrep-lib/include" -isystem "$SOURCE/wsrep-lib/wsrep-API/v26")
 [ -z "$SANITIZE" ] || FLAGS+=(-fsanitize=address -fno-omit-frame-pointer)
 say "building the test engine"
 OBJECTS=()
-for source in "$HERE"/../codec_*.cc "$HERE"/../key_codec.cc "$HERE"/../key_originals.cc "$HERE"/../row_*.cc "$HERE"/*.cc; do
+for source in "$HERE"/../format/*.cc "$HERE"/*.cc; do
     object=$WORK/objects${SANITIZE:+-asan}/$(basename "${source%.cc}").o
     OBJECTS+=("$object")
-    if [ ! -e "$object" ] || [ -n "$(find "$HERE" "$HERE/.." -maxdepth 1 \( -name '*.h' -o -path "$source" \) -newer "$object")" ] ||
+    if [ ! -e "$object" ] || [ -n "$(find "$HERE" "$HERE/../format" -maxdepth 1 \( -name '*.h' -o -path "$source" \) -newer "$object")" ] ||
         [ "$source" -nt "$object" ]; then
         g++ "${FLAGS[@]}" -c "$source" -o "$object"
     fi

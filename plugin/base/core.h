@@ -1,0 +1,20 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* The core's C interface, as C++ has to see it. */
+
+#ifndef TEAK_BASE_CORE_H
+#define TEAK_BASE_CORE_H
+
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+#include "teak.h"
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See errors.h. */
+
+#include "base/errors.h"
+
+namespace teak {
+
+std::string last_error_text() {
+  char text[1024];
+  size_t length = teak_last_error(text, sizeof(text));
+  return std::string(text, length < sizeof(text) ? length : sizeof(text));
+}
+
+int convert(THD *thd, teak_status status, const char *subject, std::string *cause) {
+  std::string said = last_error_text();
+  *cause = subject;
+  cause->append(": ").append(said.empty() ? "no cause was given" : said);
+
+  int error = ERROR_OF_ENGINE;
+  bool explain = false;  // the server's text for the number does not say enough
+  switch (status) {
+    case TEAK_OK:
+      return 0;
+    case TEAK_NOT_FOUND:
+      return HA_ERR_KEY_NOT_FOUND;
+    case TEAK_DUPLICATE_KEY:
+      return HA_ERR_FOUND_DUPP_KEY;
+    case TEAK_LOCK_TIMEOUT:
+      // As in InnoDB the statement ends and the transaction may go on.
+      if (thd != nullptr) thd->mark_transaction_to_rollback(false);
+      return HA_ERR_LOCK_WAIT_TIMEOUT;
+    case TEAK_DEADLOCK:
+      if (thd != nullptr) thd->mark_transaction_to_rollback(true);
+      return HA_ERR_LOCK_DEADLOCK;
+    case TEAK_CONFLICT:
+      if (thd != nullptr) thd->mark_transaction_to_rollback(true);
+      return HA_ERR_RECORD_CHANGED;
+    case TEAK_INTERRUPTED:
+      // A wake-up that no KILL asked for must not claim one.
+      if (thd == nullptr || thd_kill_level(thd) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
+      break;
+    case TEAK_NO_SPACE:
+      error = HA_ERR_DISK_FULL;
+      explain = true;
+      break;
+    case TEAK_CORRUPT:
+      error = HA_ERR_CRASHED;
+      explain = true;
+      break;
+    case TEAK_TABLE_EXISTS:
+      error = HA_ERR_TABLE_EXIST;
+      break;
+    case TEAK_NO_SUCH_TABLE:
+      return HA_ERR_NO_SUCH_TABLE;
+    case TEAK_TABLE_CHANGED:
+      return HA_ERR_TABLE_DEF_CHANGED;
+    case TEAK_TOO_LARGE:
+      error = HA_ERR_TO_BIG_ROW;
+      break;
+    case TEAK_OUT_OF_MEMORY:
+      error = HA_ERR_OUT_OF_MEM;
+      explain = true;
+      break;
+    case TEAK_TOO_MANY_LOCKS:
+      // As in InnoDB the transaction ends: what it locked is what is too much.
+      if (thd != nullptr) thd->mark_transaction_to_rollback(true);
+      cause->append(" (teak_max_lock_memory)");
+      error = HA_ERR_LOCK_TABLE_FULL;
+      explain = true;
+      break;
+    case TEAK_IO:
+    case TEAK_IN_USE:
+    case TEAK_POISONED:
+    case TEAK_INVALID_ARGUMENT:
+    case TEAK_UNSUPPORTED_FORMAT:
+    case TEAK_NO_SUCH_INDEX:
+    case TEAK_INTERNAL:
+      break;
+  }
+  // The server logs a full disk itself; the engine says when it begins and ends.
+  if (status != TEAK_TABLE_EXISTS && status != TEAK_TOO_LARGE && status != TEAK_INTERRUPTED &&
+      status != TEAK_NO_SPACE && status != TEAK_TOO_MANY_LOCKS)
+    sql_print_error("TEAK: %s", cause->c_str());
+  // A note: strict mode would make a warning the error.
+  if (explain && thd != nullptr)
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_GET_ERRMSG, ER_THD(thd, ER_GET_ERRMSG),
+                        static_cast<int>(status), cause->c_str(), "TEAK");
+  return error;
+}
+
+int raise(THD *thd, teak_status status, const char *subject) {
+  std::string cause;
+  int error = convert(thd, status, subject, &cause);
+  switch (error) {
+    case 0:
+    case HA_ERR_ABORTED_BY_USER:
+      break;
+    case HA_ERR_LOCK_WAIT_TIMEOUT:
+      my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+      break;
+    case HA_ERR_LOCK_DEADLOCK:
+      my_error(ER_LOCK_DEADLOCK, MYF(0));
+      break;
+    case HA_ERR_LOCK_TABLE_FULL:
+      my_error(ER_LOCK_TABLE_FULL, MYF(0));
+      break;
+    case HA_ERR_DISK_FULL:
+      my_printf_error(ER_DISK_FULL, "Disk full (%s)", MYF(ME_ERROR_LOG), cause.c_str());
+      break;
+    default:
+      my_error(ER_GET_ERRMSG, MYF(0), error, cause.c_str(), "TEAK");
+  }
+  return error;
+}
+
+}  // namespace teak

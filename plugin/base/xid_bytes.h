@@ -1,0 +1,38 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* XidBytes: the byte form of an XID in the core. */
+
+#ifndef TEAK_BASE_XID_BYTES_H
+#define TEAK_BASE_XID_BYTES_H
+
+#include "base/server_version.h"
+
+#include <string>
+
+#include "base/core.h"
+
+namespace teak {
+
+/* An XID as the core keeps it: format (8 bytes), lengths of both parts (1 byte each), the parts. */
+class XidBytes {
+ public:
+  explicit XidBytes(const XID &xid);
+  teak_slice slice() const { return {bytes_, length_}; }
+  std::string text() const { return {reinterpret_cast<const char *>(bytes_), length_}; }
+
+  /* The other way. False: these bytes are no XID. */
+  static bool parse(teak_slice bytes, XID *xid);
+
+ private:
+  static constexpr size_t HEADER_BYTES = 10;
+  uint8_t bytes_[HEADER_BYTES + XIDDATASIZE];
+  size_t length_;
+};
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,132 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See key_originals.h. For each column: 0 when it is NULL, else a varint of one more than the length, and the bytes. The
+   spaces that fill a CHAR of single-byte or UTF-8 characters are left out. */
+
+#include "format/key_originals.h"
+
+#include <new>
+#include <string>
+
+#include "sql_class.h"
+
+#include "field.h"
+#include "table.h"
+
+#include "format/bytes.h"
+#include "format/key_part.h"
+
+namespace teak {
+
+namespace {
+
+/* Of a TEXT or of the beginning of a column an entry holds no whole value. */
+bool is_kept(const KeyPart &part) { return !part.decodable && !part.prefix && part.form != KeyPart::Form::Blob; }
+
+bool is_filled(const KeyPart &part) { return part.form == KeyPart::Form::Char && part.collation->mbminlen == 1; }
+
+constexpr ptrdiff_t LENGTH_BYTES_MAX = 4;
+
+bool put_length(size_t length, ByteBuffer *out) {
+  uint8_t *to = out->reserve(VARINT_BYTES_MAX);
+  if (to == nullptr) return false;
+  out->advance(static_cast<size_t>(put_varint(to, length) - to));
+  return true;
+}
+
+bool take_length(const uint8_t **from, const uint8_t *end, uint32_t *length) {
+  const uint8_t *start = *from;
+  return take_varint(from, end, length) && *from - start <= LENGTH_BYTES_MAX;
+}
+
+}  // namespace
+
+KeyOriginals::KeyOriginals() = default;
+KeyOriginals::~KeyOriginals() = default;
+
+std::unique_ptr<KeyOriginals> KeyOriginals::create(const TABLE *table, uint key_number) {
+  const KEY &key = table->key_info[key_number];
+  std::unique_ptr<KeyOriginals> originals(new KeyOriginals);
+  for (uint i = 0; i < key.user_defined_key_parts; i++) {
+    KeyPart part;
+    std::string reason;
+    if (!KeyPart::describe(key.key_part[i], table->field[key.key_part[i].fieldnr - 1], table->record[0], &part,
+                           &reason))
+      return nullptr;
+    if (is_kept(part)) originals->parts_.push_back(std::move(part));
+  }
+  return originals->parts_.empty() ? nullptr : std::move(originals);
+}
+
+bool KeyOriginals::keeps(const TABLE_SHARE *share, uint key_number, uint part_number) try {
+  const KEY &key = share->key_info[key_number];
+  if (part_number >= key.user_defined_key_parts) return false;
+  const KEY_PART_INFO &server_part = key.key_part[part_number];
+  if (server_part.fieldnr == 0) return false;
+  KeyPart part;
+  std::string reason;
+  return KeyPart::describe(server_part, share->field[server_part.fieldnr - 1], share->default_values, &part, &reason) &&
+         is_kept(part);
+} catch (const std::bad_alloc &) {
+  return false;
+}
+
+size_t KeyOriginals::count() const { return parts_.size(); }
+uint KeyOriginals::column(size_t number) const { return parts_[number].column; }
+
+void KeyOriginals::encode(const uchar *record, ByteBuffer *out) const {
+  for (const KeyPart &part : parts_) {
+    if (part.is_null(record)) {
+      out->push(0);
+      continue;
+    }
+    const uchar *value = record + part.offset;
+    size_t length = part.width;
+    if (part.form == KeyPart::Form::Varchar) {
+      length = load_little(value, part.length_bytes);
+      if (length > part.field_bytes_max) length = part.field_bytes_max;
+      value += part.length_bytes;
+    } else if (is_filled(part)) {
+      while (length != 0 && value[length - 1] == ' ') length--;
+    }
+    put_length(length + 1, out);
+    out->append(value, length);
+  }
+}
+
+bool KeyOriginals::decode(const uint8_t *bytes, size_t length, uchar *record, const MY_BITMAP *columns) const {
+  const uint8_t *const end = bytes + length;
+  for (const KeyPart &part : parts_) {
+    uint32_t size;
+    if (!take_length(&bytes, end, &size)) return false;
+    const bool null = size == 0;
+    if (null && !part.nullable) return false;
+    if (!null) size--;
+    if (size > static_cast<size_t>(end - bytes)) return false;
+    const bool varies = part.form == KeyPart::Form::Varchar;
+    if (size > (varies ? part.field_bytes_max : part.width)) return false;
+    if (!null && !varies && !is_filled(part) && size != part.width) return false;
+    if (bitmap_is_set(columns, part.column)) {
+      if (part.nullable) {
+        uchar &nulls = record[part.null_offset];
+        nulls = static_cast<uchar>(null ? nulls | part.null_bit : nulls & ~part.null_bit);
+      }
+      uchar *to = record + part.offset;
+      if (!null && varies) {
+        store_little(to, size, part.length_bytes);
+        memcpy(to + part.length_bytes, bytes, size);
+      } else if (!null) {
+        memcpy(to, bytes, size);
+        memset(to + size, ' ', part.width - size);
+      }
+    }
+    bytes += size;
+  }
+  return bytes == end;
+}
+
+}  // namespace teak

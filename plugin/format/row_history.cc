@@ -1,0 +1,146 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* The bytes of a RowHistory. */
+
+#include "format/row_history.h"
+
+#include "format/bytes.h"
+
+namespace teak {
+
+namespace {
+
+/* More than the server's record and its definition can have; keeps what is read from growing without bound. */
+constexpr uint32_t COLUMNS_MAX = 1 << 16;
+constexpr uint32_t RECORD_BYTES_MAX = 1 << 16;
+constexpr uint8_t FILL_NULL = 0;
+constexpr uint8_t FILL_BYTES = 1;
+
+void put(std::vector<uint8_t> *out, size_t value) {
+  uint8_t bytes[VARINT_BYTES_MAX];
+  out->insert(out->end(), bytes, put_varint(bytes, value));
+}
+
+/* UINT32_MAX stands for none, and is written as 0. */
+void put_or_none(std::vector<uint8_t> *out, uint32_t value) { put(out, value == UINT32_MAX ? 0 : value + 1); }
+
+class Taker {
+ public:
+  Taker(const uint8_t *bytes, size_t length) : at_(bytes), end_(bytes + length) {}
+
+  /* A number of at most `most`, in its shortest form. */
+  bool number(uint32_t most, uint32_t *value) {
+    const uint8_t *start = at_;
+    return take_varint(&at_, end_, value) && *value <= most && (at_ - start == 1 || at_[-1] != 0);
+  }
+  bool number_or_none(uint32_t most, uint32_t *value) {
+    if (!number(most + 1, value)) return false;
+    *value = *value == 0 ? UINT32_MAX : *value - 1;
+    return true;
+  }
+  bool bytes(uint32_t length, std::vector<uint8_t> *out) {
+    if (length > static_cast<size_t>(end_ - at_)) return false;
+    out->assign(at_, at_ + length);
+    at_ += length;
+    return true;
+  }
+  bool at_end() const { return at_ == end_; }
+
+ private:
+  const uint8_t *at_, *end_;
+};
+
+bool take_fill(Taker *take, RowHistory *history) {
+  RowHistory::Fill fill;
+  uint32_t form, length;
+  if (!take->number(COLUMNS_MAX, &fill.column) || !take->number(FILL_BYTES, &form)) return false;
+  if (!history->fills.empty() && history->fills.back().column >= fill.column) return false;
+  fill.null = form == FILL_NULL;
+  if (!fill.null && (!take->number(UINT32_MAX, &length) || !take->bytes(length, &fill.bytes))) return false;
+  history->fills.push_back(std::move(fill));
+  return true;
+}
+
+/* Groups stand in the order of the value. */
+uint32_t group_of(const ColumnLayout::Column &column) {
+  if (column.width == ColumnLayout::VARIABLE) return 2;
+  return column.null_bit == ColumnLayout::NEVER_NULL ? 0 : 1;
+}
+
+bool take_version(Taker *take, RowHistory *history) {
+  RowHistory::Version version;
+  ColumnLayout &layout = version.layout;
+  uint32_t count;
+  if (!take->number(UINT32_MAX - 1, &version.version) || !take->number(RECORD_BYTES_MAX, &layout.null_area_bytes) ||
+      !take->number(COLUMNS_MAX, &count))
+    return false;
+  if (!history->versions.empty() && history->versions.back().version >= version.version) return false;
+  std::vector<bool> used_bits(layout.null_area_bytes * 8);
+  for (uint32_t i = 0; i < count; i++) {
+    ColumnLayout::Column column;
+    if (!take->number_or_none(COLUMNS_MAX, &column.column) || !take->number_or_none(RECORD_BYTES_MAX, &column.width) ||
+        !take->number_or_none(RECORD_BYTES_MAX * 8, &column.null_bit))
+      return false;
+    if (i != 0 && group_of(layout.columns.back()) > group_of(column)) return false;
+    if (column.null_bit != ColumnLayout::NEVER_NULL) {
+      if (column.null_bit >= used_bits.size() || used_bits[column.null_bit]) return false;
+      used_bits[column.null_bit] = true;
+    }
+    layout.columns.push_back(column);
+  }
+  history->versions.push_back(std::move(version));
+  return true;
+}
+
+}  // namespace
+
+const RowHistory::Fill *RowHistory::fill_of(uint32_t column) const {
+  for (const Fill &fill : fills)
+    if (fill.column == column) return &fill;
+  return nullptr;
+}
+
+void RowHistory::encode(std::vector<uint8_t> *out) const {
+  put(out, fills.size());
+  for (const Fill &fill : fills) {
+    put(out, fill.column);
+    out->push_back(fill.null ? FILL_NULL : FILL_BYTES);
+    if (fill.null) continue;
+    put(out, fill.bytes.size());
+    out->insert(out->end(), fill.bytes.begin(), fill.bytes.end());
+  }
+  put(out, versions.size());
+  for (const Version &version : versions) {
+    put(out, version.version);
+    put(out, version.layout.null_area_bytes);
+    put(out, version.layout.columns.size());
+    for (const ColumnLayout::Column &column : version.layout.columns) {
+      put_or_none(out, column.column);
+      put_or_none(out, column.width);
+      put_or_none(out, column.null_bit);
+    }
+  }
+}
+
+bool RowHistory::decode(const uint8_t *bytes, size_t length, RowHistory *history, std::string *error) {
+  Taker take(bytes, length);
+  uint32_t count;
+  *history = RowHistory();
+  auto refuse = [error](const char *what) {
+    *error = std::string("the description of rows written before an ALTER TABLE is malformed: ") + what;
+    return false;
+  };
+  if (!take.number(COLUMNS_MAX, &count)) return refuse("the number of added columns");
+  for (uint32_t i = 0; i < count; i++)
+    if (!take_fill(&take, history)) return refuse("an added column");
+  if (!take.number(VERSIONS_MAX, &count) || count == 0) return refuse("the number of earlier versions");
+  for (uint32_t i = 0; i < count; i++)
+    if (!take_version(&take, history)) return refuse("an earlier version");
+  return take.at_end() || refuse("its end");
+}
+
+}  // namespace teak

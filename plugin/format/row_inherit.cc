@@ -1,0 +1,94 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See row_inherit.h. */
+
+#include "format/row_inherit.h"
+
+#include <algorithm>
+
+#include "format/row_plan.h"
+#include "format/row_values.h"
+
+namespace teak {
+
+namespace {
+
+RowHistory::Fill fill_of(const RowPlan &plan, size_t number, const uchar *record) {
+  const RowPlan::Place &place = plan.places[number];
+  RowHistory::Fill fill;
+  fill.column = plan.layout.columns[number].column;
+  fill.null = (record[place.null_offset] & place.null_bit) != 0;
+  if (fill.null) return fill;
+  Slice bytes = {record + place.offset, place.width};
+  if (place.width == ColumnLayout::VARIABLE) bytes = slice_of(plan.variables[place.variable], record);
+  fill.bytes.assign(bytes.bytes, bytes.bytes + bytes.length);
+  return fill;
+}
+
+/* Whether the stored bytes of one column are those of the other too. */
+bool same_bytes(const RowPlan &plan, size_t number, const RowPlan &old_plan, size_t old_number) {
+  const ColumnLayout::Column &column = plan.layout.columns[number], &old_column = old_plan.layout.columns[old_number];
+  if (column.width != old_column.width) return false;
+  if (column.width != ColumnLayout::VARIABLE) return true;
+  return plan.variables[plan.places[number].variable].takes(old_plan.variables[old_plan.places[old_number].variable]);
+}
+
+}  // namespace
+
+const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const std::vector<uint32_t> &old_columns,
+                            const uchar *record, RowHistory *history) {
+  if (plan.bits_in_null_area || old_plan.bits_in_null_area) return "BIT columns have bits among the NULL bits";
+  const auto old_of = [&](uint32_t column) {
+    return column < old_columns.size() ? old_columns[column] : ColumnLayout::DROPPED;
+  };
+  const auto new_of = [&](uint32_t old_column) {
+    auto at = std::find(old_columns.begin(), old_columns.end(), old_column);
+    return at == old_columns.end() ? ColumnLayout::DROPPED : static_cast<uint32_t>(at - old_columns.begin());
+  };
+  if (plan.primary_columns.size() != old_plan.primary_columns.size())
+    return "rows are kept in the order of the primary key";
+  for (size_t i = 0; i < plan.primary_columns.size(); i++)
+    if (old_of(plan.primary_columns[i]) != old_plan.primary_columns[i])
+      return "rows are kept in the order of the primary key";
+
+  for (RowHistory::Version &version : history->versions)
+    for (ColumnLayout::Column &column : version.layout.columns)
+      if (column.column != ColumnLayout::DROPPED) column.column = new_of(column.column);
+  for (RowHistory::Fill &fill : history->fills) fill.column = new_of(fill.column);
+  history->fills.erase(
+      std::remove_if(history->fills.begin(), history->fills.end(),
+                     [](const RowHistory::Fill &fill) { return fill.column == ColumnLayout::DROPPED; }),
+      history->fills.end());
+
+  if (plan.schema_version != old_plan.schema_version) {
+    if (history->versions.size() == RowHistory::VERSIONS_MAX)
+      return "255 earlier forms of rows are remembered already, which writing them anew forgets";
+    RowHistory::Version version = {old_plan.schema_version, old_plan.layout};
+    for (ColumnLayout::Column &column : version.layout.columns) column.column = new_of(column.column);
+    history->versions.push_back(std::move(version));
+  }
+
+  for (size_t i = 0; i < plan.layout.columns.size(); i++) {
+    const uint32_t old_column = old_of(plan.layout.columns[i].column);
+    if (old_column == ColumnLayout::DROPPED) {
+      history->fills.push_back(fill_of(plan, i, record));
+      continue;
+    }
+    size_t old_number = 0;
+    while (old_number < old_plan.layout.columns.size() && old_plan.layout.columns[old_number].column != old_column)
+      old_number++;
+    if (old_number == old_plan.layout.columns.size() || !same_bytes(plan, i, old_plan, old_number))
+      return "the stored form of a column changes";
+    if (plan.places[i].null_bit == 0 && old_plan.places[old_number].null_bit != 0)
+      return "the rows have to be checked for NULL";
+  }
+  std::sort(history->fills.begin(), history->fills.end(),
+            [](const RowHistory::Fill &a, const RowHistory::Fill &b) { return a.column < b.column; });
+  return nullptr;
+}
+
+}  // namespace teak

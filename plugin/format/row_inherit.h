@@ -1,0 +1,28 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Whether rows written before an ALTER TABLE can be read after it, and what has to be remembered for that. */
+
+#ifndef TEAK_FORMAT_ROW_INHERIT_H
+#define TEAK_FORMAT_ROW_INHERIT_H
+
+#include <my_global.h>
+
+#include <vector>
+
+#include "format/row_history.h"
+
+namespace teak {
+
+struct RowPlan;
+
+/* See RowCodec::inherit(): `plan` is of the table as altered, `old_plan` of the table before. */
+const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const std::vector<uint32_t> &old_columns,
+                            const uchar *record, RowHistory *history);
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,158 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* CREATE, DROP, RENAME, TRUNCATE. What Teak does not have is refused by its name: an ignored clause would be found out when
+   it is too late. ALTER is in alter/. */
+
+#include "base/engine.h"
+#include "base/errors.h"
+#include "base/table_name.h"
+#include "handler/ha_teak.h"
+#include "monitor/variables.h"
+#include "session/query_cache.h"
+#include "statistics/statistics_store.h"
+#include "table/ddl_recovery.h"
+#include "table/definition.h"
+#include "table/drop_table.h"
+
+namespace teak {
+
+namespace {
+
+teak_slice slice_of(const char *text, size_t length) { return {reinterpret_cast<const uint8_t *>(text), length}; }
+
+int refuse(const char *what) {
+  my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "TEAK", what);
+  return HA_WRONG_CREATE_OPTION;
+}
+
+bool declares_foreign_key(const HA_CREATE_INFO *info) {
+  if (info->alter_info == nullptr) return false;
+  List_iterator_fast<Key> keys(info->alter_info->key_list);
+  while (const Key *key = keys++)
+    if (key->type == Key::FOREIGN_KEY && !key->old) return true;
+  return false;
+}
+
+/* 0, or what the clause is that Teak does not have. */
+const char *refused_clause(const TABLE *form, const HA_CREATE_INFO *info) {
+  if (declares_foreign_key(info)) return "FOREIGN KEY";
+  if (info->data_file_name != nullptr) return "DATA DIRECTORY";
+  if (info->index_file_name != nullptr) return "INDEX DIRECTORY";
+  if (info->tablespace != nullptr) return "TABLESPACE";
+  for (uint i = 0; i < form->s->keys; i++) {
+    if (form->key_info[i].flags & HA_FULLTEXT) return "FULLTEXT KEY";
+    if (form->key_info[i].flags & HA_SPATIAL) return "SPATIAL KEY";
+  }
+  return nullptr;
+}
+
+/* Whether keys and rows can be encoded: said now, not at the first row. Gives RowCodec::fixed_bytes(). */
+bool can_encode(const TABLE *form, uint32_t *fixed_bytes, std::string *error) {
+  std::shared_ptr<const KeyCodec> primary = form->s->primary_key == MAX_KEY
+                                                ? KeyCodec::create_hidden()
+                                                : fitting_codec(form, form->s->primary_key, nullptr, error);
+  if (primary == nullptr) return false;
+  for (uint i = 0; i < form->s->keys; i++)
+    if (i != form->s->primary_key && fitting_codec(form, i, primary.get(), error) == nullptr) return false;
+  std::unique_ptr<RowCodec> rows = RowCodec::create(form, primary, TableMetadata().schema_version, nullptr, error);
+  if (rows == nullptr) return false;
+  *fixed_bytes = rows->fixed_bytes();
+  return true;
+}
+
+}  // namespace
+
+int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
+  name_ = name;
+  if (const char *clause = refused_clause(form, info)) return refuse(clause);
+  if (const char *format = foreign_row_format(info)) {
+    // Of a table that comes from another engine with it, nobody asked here for it.
+    if ((info->used_fields & HA_CREATE_USED_ROW_FORMAT) && ha_thd()->is_strict_mode()) return refuse(format);
+    push_warning_printf(ha_thd(), Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
+                        ER_THD(ha_thd(), ER_ILLEGAL_HA_CREATE_OPTION), "TEAK", format);
+  }
+  std::string error;
+  uint32_t fixed_bytes = 0;
+  if (!can_encode(form, &fixed_bytes, &error)) {
+    my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
+    return HA_WRONG_CREATE_OPTION;
+  }
+
+  const ha_table_option_struct *options = form->s->option_struct;
+  if (options == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server makes one for every table
+  const uint hidden = form->s->primary_key == MAX_KEY ? 1 : 0;
+  std::vector<teak_index_definition> indexes(form->s->keys + hidden);
+  for (teak_index_definition &index : indexes) {
+    index.codec = options->compression;
+    index.page_bytes = static_cast<uint32_t>(options->page_bytes);
+    index.exact_lookups = false;
+    index.value_fixed_bytes = 0;
+  }
+  indexes[0].label = slice_of(ROW_INDEX_LABEL.str, ROW_INDEX_LABEL.length);
+  indexes[0].exact_lookups = true;
+  indexes[0].value_fixed_bytes = fixed_bytes;
+  for (uint i = 0; i < form->s->keys; i++) {
+    if (i == form->s->primary_key) continue;
+    const KEY &key = form->key_info[i];
+    indexes[i + hidden].label = slice_of(key.name.str, key.name.length);
+    indexes[i + hidden].exact_lookups = enforced_by_engine(key);
+  }
+
+  TableMetadata metadata;
+  metadata.set_version(form->s->tabledef_version);
+  const std::vector<uint8_t> bytes = metadata.encode();
+  const NameInEngine name_in_engine(name);
+  teak_table_definition definition = {name_in_engine, indexes.data(), indexes.size(), {bytes.data(), bytes.size()}};
+  teak_status status = teak_table_create(engine, &definition);
+  if (status != TEAK_OK) return failure(status);
+  query_cache_use::table_changed(name);
+
+  if (form->found_next_number_field == nullptr || info->auto_increment_value <= 1) return 0;
+  teak_table *table = nullptr;
+  status = teak_table_open(engine, NameInEngine(name), &table);
+  if (status == TEAK_OK) {
+    status = teak_table_counter_set(table, AUTO_INCREMENT_COUNTER, info->auto_increment_value);
+    teak_table_close(table);
+  }
+  if (status == TEAK_OK) return 0;
+  int failed = failure(status);
+  teak_table_drop(engine, NameInEngine(name));
+  return failed;
+}
+
+int ha_teak::delete_table(const char *name) {
+  name_ = name;
+  teak_status status = drop_engine_table(name);
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+int ha_teak::rename_table(const char *from, const char *to) {
+  name_ = from;
+  teak_status status = teak_table_rename(engine, NameInEngine(from), NameInEngine(to));
+  query_cache_use::table_changed(from);
+  query_cache_use::table_changed(to);
+  if (status == TEAK_NO_SUCH_TABLE && is_renamed_before_crash(to)) return 0;
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+int ha_teak::truncate() {
+  reset();
+  statistics_store::forget(name_.c_str());
+  teak_status status = teak_table_truncate(engine, NameInEngine(name_.c_str()));
+  query_cache_use::table_changed(name_.c_str());
+  share_->forget_counters();
+  return status == TEAK_OK ? 0 : failure(status);
+}
+
+void ha_teak::update_create_info(HA_CREATE_INFO *info) {
+  if (!(info->used_fields & HA_CREATE_USED_AUTO)) {
+    this->info(HA_STATUS_AUTO);
+    info->auto_increment_value = stats.auto_increment_value;
+  }
+}
+
+}  // namespace teak

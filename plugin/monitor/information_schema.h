@@ -1,0 +1,26 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* INFORMATION_SCHEMA.TEAK_TRX, TEAK_LOCKS and TEAK_LOCK_WAITS: plugins of their own in the same library. */
+
+#ifndef TEAK_MONITOR_INFORMATION_SCHEMA_H
+#define TEAK_MONITOR_INFORMATION_SCHEMA_H
+
+#include "base/server_version.h"
+
+namespace teak {
+
+extern struct st_mysql_information_schema information_schema_info;
+
+/* Called by the server with its description of the table. */
+int init_trx_table(void *schema_table);
+int init_locks_table(void *schema_table);
+int init_lock_waits_table(void *schema_table);
+int deinit_table(void *);
+
+}  // namespace teak
+
+#endif

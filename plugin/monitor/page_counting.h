@@ -1,0 +1,42 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* PageCounting: adds the pages that a call looked at to what ANALYZE FORMAT=JSON shows as r_engine_stats, and the slow query log
+   with log_slow_verbosity=engine. What is still in memtables is in no page, and writing changes none. */
+
+#ifndef TEAK_MONITOR_PAGE_COUNTING_H
+#define TEAK_MONITOR_PAGE_COUNTING_H
+
+#include "base/core.h"
+
+class ha_handler_stats;
+
+namespace teak {
+
+class PageCounting {
+ public:
+  /* nullptr: nobody wants to know. */
+  explicit PageCounting(ha_handler_stats *figures) : figures_(figures) {
+    if (figures_ != nullptr) begin();
+  }
+  ~PageCounting() {
+    if (figures_ != nullptr) end();
+  }
+  PageCounting(const PageCounting &) = delete;
+  PageCounting &operator=(const PageCounting &) = delete;
+
+ private:
+  void begin();
+  void end();
+
+  ha_handler_stats *const figures_;
+  teak_page_counts before_;
+  unsigned long long began_;
+};
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,263 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See variables.h. */
+
+#include "monitor/variables.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/engine.h"
+#include "base/errors.h"
+
+namespace teak {
+
+namespace {
+
+constexpr ulonglong CACHE_BYTES_MIN = 16ULL << 20;
+
+ulonglong cache_size;
+ulonglong log_size_max;
+uint fsync_log_period;
+uint background_threads;
+uint checkpoint_period;
+uint open_files;
+ulonglong max_lock_memory;
+
+ulonglong half_of_memory() {
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  ulonglong half = pages > 0 && page > 0 ? static_cast<ulonglong>(pages) * static_cast<ulonglong>(page) / 2 : 0;
+  return half > CACHE_BYTES_MIN ? half : CACHE_BYTES_MIN;
+}
+
+// 0 asks for the default.
+ulonglong cache_bytes(ulonglong wanted) { return wanted == 0 ? half_of_memory() : std::max(wanted, CACHE_BYTES_MIN); }
+
+void update_cache_size(THD *thd, st_mysql_sys_var *, void *, const void *save) {
+  ulonglong bytes = cache_bytes(*static_cast<const ulonglong *>(save));
+  teak_status status = engine == nullptr ? TEAK_OK : teak_engine_set_cache_bytes(engine, bytes);
+  if (status == TEAK_OK)
+    cache_size = bytes;
+  else
+    raise(thd, status, "teak_cache_size");
+}
+
+// A session sees 0 where the engine has a name.
+uint32_t log_sync_period(uint milliseconds) { return milliseconds == 0 ? TEAK_NEVER : milliseconds; }
+
+void update_fsync_log_period(THD *thd, st_mysql_sys_var *, void *, const void *save) {
+  uint milliseconds = *static_cast<const uint *>(save);
+  teak_status status =
+      engine == nullptr ? TEAK_OK : teak_engine_set_log_sync_period(engine, log_sync_period(milliseconds));
+  if (status == TEAK_OK)
+    fsync_log_period = milliseconds;
+  else
+    raise(thd, status, "teak_fsync_log_period");
+}
+
+void update_max_lock_memory(THD *thd, st_mysql_sys_var *, void *, const void *save) {
+  ulonglong bytes = *static_cast<const ulonglong *>(save);
+  teak_status status = engine == nullptr ? TEAK_OK : teak_engine_set_lock_bytes_max(engine, bytes);
+  if (status == TEAK_OK)
+    max_lock_memory = bytes;
+  else
+    raise(thd, status, "teak_max_lock_memory");
+}
+
+// In the order of the engine's codec numbers.
+const char *codec_names[] = {"none", "lz4", "zstd", "zlib", "snappy", "lzma", NullS};
+TYPELIB codec_typelib = {array_elements(codec_names) - 1, "codecs", codec_names, nullptr};
+
+}  // namespace
+
+static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
+                              "Memory for all of Teak: what was read, and what was written and is not yet in its file. "
+                              "0 is half of the machine's memory; the least is 16 MiB",
+                              nullptr, update_cache_size, 0, 0, ULONGLONG_MAX, 0);
+
+static MYSQL_THDVAR_BOOL(
+    commit_sync, PLUGIN_VAR_OPCMDARG,
+    "A commit is on disk when it returns. OFF: the log is written in the background, and a crash may "
+    "lose the last commits, but never a part of one",
+    nullptr, nullptr, true);
+
+static MYSQL_SYSVAR_UINT(
+    fsync_log_period, fsync_log_period, PLUGIN_VAR_RQCMDARG,
+    "Milliseconds in which the log reaches the disk after commits under teak_commit_sync=OFF. 0: only "
+    "when it goes on in another file, by other commits, or by a checkpoint",
+    nullptr, update_fsync_log_period, 1000, 0, 3600000, 0);
+
+static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                         "Threads that flush and merge. 0: as many as there are processors", nullptr, nullptr, 0, 0,
+                         1024, 0);
+
+static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                         "Seconds between checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
+
+static MYSQL_SYSVAR_ULONGLONG(log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+                              "Size of the log beyond which a checkpoint is made before its time", nullptr, nullptr,
+                              512ULL << 20, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
+
+static MYSQL_SYSVAR_UINT(
+    open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+    "Index and log files that Teak keeps open; more are closed and opened again as they are needed. "
+    "0 is half of open_files_limit; the most is three quarters of it",
+    nullptr, nullptr, 0, 0, UINT_MAX32, 0);
+
+static MYSQL_SYSVAR_ULONGLONG(
+    max_lock_memory, max_lock_memory, PLUGIN_VAR_RQCMDARG,
+    "Memory for row and range locks. Where it runs short, the transaction that holds most gets a "
+    "range in place of the rows that it has locked. 0 is an eighth of teak_cache_size",
+    nullptr, update_max_lock_memory, 0, 0, ULONGLONG_MAX, 0);
+
+static MYSQL_THDVAR_UINT(lock_timeout, PLUGIN_VAR_RQCMDARG,
+                         "Milliseconds that a statement waits for a row that another transaction has locked", nullptr,
+                         nullptr, 4000, 0, UINT_MAX32, 0);
+
+// The session owns the text.
+static MYSQL_THDVAR_STR(last_lock_timeout, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,
+                        "The last wait of this session that ended in a timeout or a deadlock, as JSON", nullptr,
+                        nullptr, nullptr);
+
+static MYSQL_THDVAR_BOOL(
+    snapshot_isolation, PLUGIN_VAR_RQCMDARG,
+    "A row that another transaction has changed since the snapshot of this one was taken cannot be "
+    "locked or written: ER_CHECKREAD. OFF: locking reads and writes take its newest committed version",
+    nullptr, nullptr, false);
+
+static MYSQL_THDVAR_ENUM(row_format, PLUGIN_VAR_RQCMDARG, "COMPRESSION of tables that are created without that option",
+                         nullptr, nullptr, 2, &codec_typelib);
+
+static MYSQL_THDVAR_ULONGLONG(page_size, PLUGIN_VAR_RQCMDARG,
+                              "PAGE_SIZE, in bytes before compression, of tables that are created without that option",
+                              nullptr, nullptr, 65536, 4096, 4194304, 1024);
+
+struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),         MYSQL_SYSVAR(commit_sync),
+                                               MYSQL_SYSVAR(background_threads), MYSQL_SYSVAR(log_size_max),
+                                               MYSQL_SYSVAR(lock_timeout),       MYSQL_SYSVAR(checkpoint_period),
+                                               MYSQL_SYSVAR(row_format),         MYSQL_SYSVAR(page_size),
+                                               MYSQL_SYSVAR(open_files),         MYSQL_SYSVAR(snapshot_isolation),
+                                               MYSQL_SYSVAR(max_lock_memory),    MYSQL_SYSVAR(last_lock_timeout),
+                                               MYSQL_SYSVAR(fsync_log_period),   nullptr};
+
+ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compression, row_format),
+                                          HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
+
+uint session_lock_timeout(THD *thd) {
+  // SELECT ... NOWAIT comes as a server timeout of 0 seconds.
+  return thd->variables.lock_wait_timeout == 0 ? 0 : THDVAR(thd, lock_timeout);
+}
+
+void set_session_last_lock_timeout(THD *thd, char *text) {
+  mysql_mutex_lock(&thd->LOCK_thd_data);  // SHOW VARIABLES and the performance schema read under it
+  THDVAR(thd, last_lock_timeout) = text;
+  mysql_mutex_unlock(&thd->LOCK_thd_data);
+}
+
+bool session_commit_sync(THD *thd) { return THDVAR(thd, commit_sync); }
+
+bool session_snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
+
+void fill_options(teak_engine_options *options) {
+  cache_size = cache_bytes(cache_size);
+  options->cache_bytes = cache_size;
+  options->log_bytes_max = log_size_max;
+  options->background_threads = background_threads;
+  options->checkpoint_period_seconds = checkpoint_period;
+  options->commit_sync = 1;  // sessions decide
+  options->log_sync_period_milliseconds = log_sync_period(fsync_log_period);
+  options->lock_timeout_milliseconds = THDVAR(nullptr, lock_timeout);
+  // Connections, definitions and the server's own files need descriptors as well.
+  const ulong most = std::max(open_files_limit - open_files_limit / 4, 16UL);
+  if (open_files > most)
+    sql_print_warning("TEAK: teak_open_files=%u leaves the server too few of open_files_limit=%lu; %lu are used",
+                      open_files, open_files_limit, most);
+  const ulong wanted = open_files == 0 ? std::max(open_files_limit / 2, 16UL) : std::min<ulong>(open_files, most);
+  open_files = static_cast<uint>(std::min<ulong>(wanted, UINT_MAX32));
+  options->open_files = open_files;
+  options->lock_bytes_max = max_lock_memory;
+}
+
+namespace {
+
+struct Counter {
+  const char *name;
+  uint64_t teak_engine_statistics::*value;
+};
+
+constexpr Counter counters[] = {
+    {"cache_bytes_limit", &teak_engine_statistics::cache_bytes_limit},
+    {"cache_bytes_used", &teak_engine_statistics::cache_bytes_used},
+    {"memtable_bytes", &teak_engine_statistics::memtable_bytes},
+    {"cache_hits", &teak_engine_statistics::cache_hits},
+    {"cache_misses", &teak_engine_statistics::cache_misses},
+    {"blocks_read", &teak_engine_statistics::blocks_read},
+    {"blocks_written", &teak_engine_statistics::blocks_written},
+    {"bytes_read", &teak_engine_statistics::bytes_read},
+    {"bytes_written", &teak_engine_statistics::bytes_written},
+    {"data_fsyncs", &teak_engine_statistics::data_syncs},
+    {"log_bytes_appended", &teak_engine_statistics::log_bytes_appended},
+    {"log_bytes_written", &teak_engine_statistics::log_bytes_written},
+    {"log_fsyncs", &teak_engine_statistics::log_syncs},
+    {"log_commits", &teak_engine_statistics::log_commits},
+    {"flushes", &teak_engine_statistics::flushes},
+    {"flush_bytes_in", &teak_engine_statistics::flush_bytes_in},
+    {"flush_bytes_out", &teak_engine_statistics::flush_bytes_out},
+    {"checkpoints", &teak_engine_statistics::checkpoints},
+    {"pending_flush_bytes", &teak_engine_statistics::pending_flush_bytes},
+    {"filter_checks", &teak_engine_statistics::filter_checks},
+    {"filter_negatives", &teak_engine_statistics::filter_negatives},
+    {"writer_stalls", &teak_engine_statistics::writer_stalls},
+    {"writer_stall_microseconds", &teak_engine_statistics::writer_stall_microseconds},
+    {"lock_waits", &teak_engine_statistics::lock_waits},
+    {"lock_timeouts", &teak_engine_statistics::lock_timeouts},
+    {"deadlocks", &teak_engine_statistics::deadlocks},
+    {"snapshot_conflicts", &teak_engine_statistics::snapshot_conflicts},
+    {"row_locks", &teak_engine_statistics::row_locks},
+    {"lock_memory_bytes", &teak_engine_statistics::lock_bytes},
+    {"lock_memory_bytes_limit", &teak_engine_statistics::lock_bytes_limit},
+    {"lock_escalations", &teak_engine_statistics::lock_escalations},
+    {"lock_refusals", &teak_engine_statistics::lock_refusals},
+    {"transactions_waiting", &teak_engine_statistics::transactions_waiting},
+    {"transactions_active", &teak_engine_statistics::transactions_active},
+    {"transactions_committed", &teak_engine_statistics::transactions_committed},
+    {"transactions_rolled_back", &teak_engine_statistics::transactions_rolled_back},
+    {"rows_inserted", &teak_engine_statistics::rows_inserted},
+    {"rows_updated", &teak_engine_statistics::rows_updated},
+    {"rows_deleted", &teak_engine_statistics::rows_deleted},
+    {"open_tables", &teak_engine_statistics::open_tables},
+    {"indexes", &teak_engine_statistics::indexes},
+    {"recovered_records", &teak_engine_statistics::recovered_records},
+    {"aborted_ids", &teak_engine_statistics::aborted_ids},
+};
+
+// The array that the server asks for, in the buffer that it gives: no statement sees another one's values.
+struct StatusBuffer {
+  teak_engine_statistics values;
+  st_mysql_show_var variables[array_elements(counters) + 1];
+};
+static_assert(sizeof(StatusBuffer) <= SHOW_VAR_FUNC_BUFF_SIZE, "the server's buffer is too small for the counters");
+
+int show_counters(THD *, st_mysql_show_var *variable, void *buffer, system_status_var *, enum_var_type) {
+  auto *status = static_cast<StatusBuffer *>(buffer);
+  bzero(status, sizeof(*status));
+  if (engine != nullptr && teak_engine_get_statistics(engine, &status->values) != TEAK_OK)
+    bzero(&status->values, sizeof(status->values));
+  for (size_t i = 0; i < array_elements(counters); i++)
+    status->variables[i] = {counters[i].name, &(status->values.*counters[i].value), SHOW_ULONGLONG};
+  variable->type = SHOW_ARRAY;
+  variable->value = status->variables;
+  return 0;
+}
+
+}  // namespace
+
+struct st_mysql_show_var status_variables[] = {{"Teak", reinterpret_cast<void *>(show_counters), SHOW_FUNC},
+                                               {nullptr, nullptr, SHOW_UNDEF}};
+
+}  // namespace teak

@@ -1,0 +1,243 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Loading and unloading of the plugin, and the hooks that are not about one table: transactions, savepoints, KILL, SHOW
+   ENGINE STATUS, DROP of a table that nobody has open. */
+
+#include "base/server_version.h"
+
+#include <mysql/plugin.h>
+
+#include <string>
+
+#include "base/engine.h"
+#include "base/errors.h"
+#include "base/table_name.h"
+#include "handler/ha_teak.h"
+#include "monitor/information_schema.h"
+#include "monitor/variables.h"
+#include "session/session.h"
+#include "session/two_phase_commit.h"
+#include "statistics/statistics_store.h"
+#include "table/ddl_recovery.h"
+#include "table/drop_table.h"
+#include "table/table_metadata.h"
+
+namespace teak {
+
+namespace {
+
+handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *memory) {
+  return new (memory) ha_teak(hton, share);
+}
+
+int commit(handlerton *, THD *thd, bool all) {
+  Session *session = Session::find(thd);
+  return session == nullptr ? 0 : session->commit(all);
+}
+
+int rollback(handlerton *, THD *thd, bool all) {
+  Session *session = Session::find(thd);
+  return session == nullptr ? 0 : session->rollback(all);
+}
+
+int prepare(handlerton *, THD *thd, bool all) {
+  Session *session = Session::find(thd);
+  return session == nullptr ? 0 : session->prepare(all);
+}
+
+void commit_ordered(handlerton *, THD *thd, bool all) {
+  if (Session *session = Session::find(thd)) session->commit_ordered(all);
+}
+
+int close_connection(handlerton *hton, THD *thd) {
+  Session *session = Session::find(thd);
+  // KILL reads the pointer under the lock that this takes.
+  thd_set_ha_data(thd, hton, nullptr);
+  delete session;
+  return 0;
+}
+
+void kill_query(handlerton *, THD *thd, enum thd_kill_levels) {
+  if (Session *session = Session::find(thd)) session->interrupt();
+}
+
+int savepoint_set(handlerton *, THD *thd, void *savepoint) {
+  Session *session = Session::find(thd);
+  if (session == nullptr) return HA_ERR_NO_SAVEPOINT;
+  uint64_t mark = 0;
+  int error = session->set_savepoint(&mark);
+  memcpy(savepoint, &mark, sizeof(mark));  // the server does not align it
+  return error;
+}
+
+int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
+  Session *session = Session::find(thd);
+  if (session == nullptr) return HA_ERR_NO_SAVEPOINT;
+  uint64_t mark;
+  memcpy(&mark, savepoint, sizeof(mark));
+  return session->rollback_to_savepoint(mark);
+}
+
+/* Whether others may change or drop the tables that were read since: what the transaction has locked or written stays guarded. */
+bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
+  Session *session = Session::find(thd);
+  return session != nullptr && !session->holds_locks();
+}
+
+int savepoint_release(handlerton *, THD *, void *) { return 0; }
+
+int start_consistent_snapshot(handlerton *, THD *thd) {
+  Session *session = Session::find_or_create(thd);
+  return session == nullptr ? HA_ERR_OUT_OF_MEM : session->take_snapshot();
+}
+
+bool flush_logs(handlerton *) {
+  teak_status status = teak_engine_flush_log(engine);
+  if (status != TEAK_OK) sql_print_error("TEAK: FLUSH LOGS: %s", last_error_text().c_str());
+  return status != TEAK_OK;
+}
+
+bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type type) {
+  if (type != HA_ENGINE_STATUS) return false;
+  std::string text;
+  auto keep = [](void *context, const char *bytes, size_t length) {
+    static_cast<std::string *>(context)->append(bytes, length);
+  };
+  teak_status status = teak_engine_get_status_text(engine, keep, &text);
+  if (status != TEAK_OK) {
+    raise(thd, status, "SHOW ENGINE TEAK STATUS");
+    return true;
+  }
+  return print(thd, "TEAK", 4, "", 0, text.data(), text.size());
+}
+
+int drop_table(handlerton *, const char *path) { return drop_table_of_engine(path); }
+
+void log_message(void *, uint32_t level, const char *text, size_t length) {
+  int shown = static_cast<int>(length < 4096 ? length : 4096);
+  if (level == 0)
+    sql_print_information("TEAK: %.*s", shown, text);
+  else if (level == 1)
+    sql_print_warning("TEAK: %.*s", shown, text);
+  else
+    sql_print_error("TEAK: %.*s", shown, text);
+}
+
+/* One session is about to wait for another's transaction, which does not end meanwhile. A replica's workers commit in the
+   order of the primary: where the other's turn is later, the server kills it, and it is tried again. Also what the
+   primary tells its replicas of transactions that had to wait, and who hurries a delayed group commit, comes from here. */
+void wait_begins(void *waiter, void *holder) {
+  thd_rpl_deadlock_check(static_cast<THD *>(waiter), static_cast<THD *>(holder));
+}
+
+int init(void *plugin) {
+  auto *hton = static_cast<handlerton *>(plugin);
+
+  teak_engine_options options;
+  bzero(&options, sizeof(options));
+  options.directory = {reinterpret_cast<const uint8_t *>(mysql_real_data_home), strlen(mysql_real_data_home)};
+  options.log_message = log_message;
+  options.wait_begins = wait_begins;
+  fill_options(&options);
+  teak_status status = teak_engine_open(&options, &engine);
+  if (status != TEAK_OK) {
+    engine = nullptr;
+    sql_print_error("TEAK: cannot start: %s", last_error_text().c_str());
+    return 1;
+  }
+
+  status = drop_left_temporary_tables();
+  if (status != TEAK_OK)
+    sql_print_warning("TEAK: temporary tables of an earlier server could not be removed: %s",
+                      last_error_text().c_str());
+
+  static const char *extensions[] = {".teak", NullS};
+  engine_handlerton = hton;
+  hton->db_type = DB_TYPE_AUTOASSIGN;
+  hton->flags = HTON_SUPPORTS_EXTENDED_KEYS;
+  hton->create = create_handler;
+  hton->check_version = check_table_version;
+  hton->drop_table = drop_table;
+  hton->commit = commit;
+  hton->rollback = rollback;
+  hton->prepare = prepare;
+  hton->commit_ordered = commit_ordered;
+  hton->commit_checkpoint_request = commit_checkpoint_request;
+  hton->recover = recover_prepared;
+  hton->commit_by_xid = commit_by_xid;
+  hton->rollback_by_xid = rollback_by_xid;
+  hton->savepoint_offset = sizeof(uint64_t);
+  hton->savepoint_set = savepoint_set;
+  hton->savepoint_rollback = savepoint_rollback;
+  hton->savepoint_rollback_can_release_mdl = savepoint_rollback_can_release_mdl;
+  hton->savepoint_release = savepoint_release;
+  hton->start_consistent_snapshot = start_consistent_snapshot;
+  hton->close_connection = close_connection;
+  hton->kill_query = kill_query;
+  hton->flush_logs = flush_logs;
+  hton->show_status = show_status;
+  hton->signal_ddl_recovery_done = finish_ddl_recovery;
+  hton->table_options = table_options;
+  hton->tablefile_extensions = extensions;
+  return 0;
+}
+
+int deinit(void *) {
+  if (engine == nullptr) return 0;
+  statistics_store::close();
+  query_cache_use::forget_all();
+  teak_status status = teak_engine_close(engine);
+  engine = nullptr;
+  if (status != TEAK_OK) sql_print_error("TEAK: shutdown: %s", last_error_text().c_str());
+  return status == TEAK_OK ? 0 : 1;
+}
+
+struct st_mysql_storage_engine storage_engine = {MYSQL_HANDLERTON_INTERFACE_VERSION};
+
+}  // namespace
+
+}  // namespace teak
+
+/* The declaration of a table of INFORMATION_SCHEMA. */
+static constexpr st_maria_plugin information_schema_table(const char *name, const char *description,
+                                                          int (*init)(void *)) {
+  return {MYSQL_INFORMATION_SCHEMA_PLUGIN,
+          &teak::information_schema_info,
+          name,
+          "The Teak contributors",
+          description,
+          PLUGIN_LICENSE_GPL,
+          init,
+          teak::deinit_table,
+          0x0001,
+          nullptr,
+          nullptr,
+          "0.1",
+          MariaDB_PLUGIN_MATURITY_EXPERIMENTAL};
+}
+
+// clang-format off
+maria_declare_plugin(teak) {
+  MYSQL_STORAGE_ENGINE_PLUGIN,
+  &teak::storage_engine,
+  "TEAK",
+  "The Teak contributors",
+  "Write-optimised, compressed, transactional tables",
+  PLUGIN_LICENSE_GPL,
+  teak::init,
+  teak::deinit,
+  0x0001,
+  teak::status_variables,
+  teak::system_variables,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+information_schema_table("TEAK_TRX", "Running transactions of Teak", teak::init_trx_table),
+information_schema_table("TEAK_LOCKS", "Locks of Teak's transactions", teak::init_locks_table),
+information_schema_table("TEAK_LOCK_WAITS", "Transactions of Teak that wait for each other", teak::init_lock_waits_table)
+maria_declare_plugin_end;
+// clang-format on

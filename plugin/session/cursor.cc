@@ -1,0 +1,185 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See cursor.h. */
+
+#include "session/cursor.h"
+
+#include "monitor/page_counting.h"
+#include "session/session.h"
+
+namespace teak {
+
+void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Manner manner) {
+  if (session != session_ || table != table_ || index != index_ || mode != mode_ || !(manner == manner_)) {
+    close();
+    session_ = session, table_ = table, index_ = index, mode_ = mode, manner_ = manner;
+  }
+  positioned_ = has_last_ = unlocked_ = false;
+  beyond_ = End::None;
+  set_semi_consistent(false);
+  if (bounded_) set_bounds(UNBOUNDED, UNBOUNDED);
+}
+
+teak_status Cursor::set_bounds(teak_slice lower, teak_slice upper) {
+  has_lower_ = lower.data != nullptr;
+  has_upper_ = upper.data != nullptr;
+  lower_.clear();
+  upper_.clear();
+  if (has_lower_) lower_.append(lower.data, lower.len);
+  if (has_upper_) upper_.append(upper.data, upper.len);
+  bounded_ = has_lower_ || has_upper_;
+  // The last key is read from the engine's cursor no more: it will be told of the bounds by the next call.
+  bounds_unset_ = true;
+  return lower_.failed() || upper_.failed() ? TEAK_OUT_OF_MEMORY : TEAK_OK;
+}
+
+teak_status Cursor::open() {
+  if (cursor_ == nullptr) {
+    teak_transaction *transaction = session_ == nullptr ? nullptr : session_->transaction_to_read();
+    if (transaction == nullptr) return TEAK_INVALID_ARGUMENT;
+    teak_status status = teak_cursor_open(transaction, table_, index_, mode_, &cursor_);
+    if (status != TEAK_OK) {
+      cursor_ = nullptr;
+      return status;
+    }
+    session_->add(this);
+    if (manner_.skip_locked) teak_cursor_set_skip_locked(cursor_, true);
+    if (manner_.marks_ranges) teak_cursor_lock_ranges(cursor_);
+    if (manner_.keeps_rows) teak_cursor_set_retain_locks(cursor_, true);
+    if (semi_consistent_) teak_cursor_set_semi_consistent(cursor_, true);
+    positioned_ = false;
+    bounds_unset_ = bounded_;
+  }
+  if (bounds_unset_) {
+    // Moving the bounds may move the engine's cursor.
+    last_key();
+    positioned_ = false;
+    teak_status status =
+        teak_cursor_set_bounds(cursor_, has_lower_ ? slice(lower_) : UNBOUNDED, has_upper_ ? slice(upper_) : UNBOUNDED);
+    if (status != TEAK_OK) return status;
+    bounds_unset_ = false;
+  }
+  return TEAK_OK;
+}
+
+/* The last key returned, in memory of our own. */
+teak_slice Cursor::last_key() {
+  if (has_last_ && !last_is_saved_) {
+    saved_.clear();
+    saved_.append(last_.data, last_.len);
+    if (saved_.failed()) has_last_ = false;
+    last_is_saved_ = true;
+  }
+  return slice(saved_);
+}
+
+teak_status Cursor::returned(teak_status status, teak_row *row, bool positioned, End beyond) {
+  beyond_ = status == TEAK_NOT_FOUND ? beyond : End::None;
+  if (status == TEAK_OK) {
+    last_ = row->key;
+    has_last_ = true;
+    last_is_saved_ = false;
+    positioned_ = positioned;
+    unlocked_ = semi_consistent_ && teak_cursor_is_unlocked(cursor_);
+  } else {
+    positioned_ = has_last_ = unlocked_ = false;
+  }
+  return status;
+}
+
+teak_status Cursor::get(teak_slice key, teak_row *row) {
+  const PageCounting counting(figures_);
+  teak_status status = open();
+  if (status != TEAK_OK) return status;
+  return returned(teak_cursor_get(cursor_, key, row), row, false);
+}
+
+teak_status Cursor::seek(teak_slice key, teak_seek how, teak_row *row) {
+  const PageCounting counting(figures_);
+  teak_status status = open();
+  if (status != TEAK_OK) return status;
+  const bool forward = how == TEAK_SEEK_AT_OR_AFTER || how == TEAK_SEEK_AFTER_PREFIX;
+  return returned(teak_cursor_seek(cursor_, key, how, row), row, true, forward ? End::Last : End::First);
+}
+
+teak_status Cursor::first(teak_row *row) {
+  const PageCounting counting(figures_);
+  teak_status status = open();
+  if (status != TEAK_OK) return status;
+  return returned(teak_cursor_first(cursor_, row), row, true);
+}
+
+teak_status Cursor::last(teak_row *row) {
+  const PageCounting counting(figures_);
+  teak_status status = open();
+  if (status != TEAK_OK) return status;
+  return returned(teak_cursor_last(cursor_, row), row, true);
+}
+
+teak_status Cursor::next(teak_row *row) {
+  const PageCounting counting(figures_);
+  teak_status status = open();
+  if (status != TEAK_OK) return status;
+  if (unlocked_) return again(TEAK_SEEK_AT_OR_AFTER, row);
+  if (positioned_) return returned(teak_cursor_next(cursor_, row), row, true, End::Last);
+  if (beyond_ == End::First) return returned(teak_cursor_first(cursor_, row), row, true);
+  if (!has_last_) return TEAK_NOT_FOUND;
+  // No key is a proper prefix of another, so the keys after this prefix are the keys after this key.
+  return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_AFTER_PREFIX, row), row, true, End::Last);
+}
+
+teak_status Cursor::previous(teak_row *row) {
+  const PageCounting counting(figures_);
+  teak_status status = open();
+  if (status != TEAK_OK) return status;
+  if (unlocked_) return again(TEAK_SEEK_AT_OR_BEFORE_PREFIX, row);
+  if (positioned_) return returned(teak_cursor_previous(cursor_, row), row, true, End::First);
+  if (beyond_ == End::Last) return returned(teak_cursor_last(cursor_, row), row, true);
+  if (!has_last_) return TEAK_NOT_FOUND;
+  return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_BEFORE, row), row, true, End::First);
+}
+
+/* The row returned last, or the nearest if it is gone, waiting for its lock. */
+teak_status Cursor::again(teak_seek how, teak_row *row) {
+  teak_cursor_set_semi_consistent(cursor_, false);
+  const End beyond = how == TEAK_SEEK_AT_OR_AFTER ? End::Last : End::First;
+  teak_status status = returned(teak_cursor_seek(cursor_, last_key(), how, row), row, true, beyond);
+  teak_cursor_set_semi_consistent(cursor_, semi_consistent_);
+  return status;
+}
+
+void Cursor::set_semi_consistent(bool semi_consistent) {
+  if (semi_consistent == semi_consistent_) return;
+  semi_consistent_ = semi_consistent;
+  if (cursor_ != nullptr) teak_cursor_set_semi_consistent(cursor_, semi_consistent);
+}
+
+void Cursor::unlock() {
+  unlocked_ = false;
+  if (cursor_ != nullptr && mode_ != TEAK_LOCK_NONE) teak_cursor_unlock(cursor_);
+}
+
+void Cursor::detach() {
+  if (cursor_ == nullptr) return;
+  last_key();
+  teak_cursor_close(cursor_);
+  cursor_ = nullptr;
+  positioned_ = false;
+  session_->remove(this);
+}
+
+void Cursor::close() {
+  has_last_ = unlocked_ = semi_consistent_ = false;
+  beyond_ = End::None;
+  detach();
+  session_ = nullptr;
+  table_ = nullptr;
+  figures_ = nullptr;
+  bounded_ = has_lower_ = has_upper_ = false;
+}
+
+}  // namespace teak

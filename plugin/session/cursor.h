@@ -1,0 +1,106 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Cursor: an engine cursor that outlives its transaction. The server keeps scans open across COMMIT (HANDLER ... READ,
+   cursors over several statements), the engine does not; so at the end of a transaction, and before a statement that
+   may see a newer snapshot, the session detaches its cursors: each remembers the last key it returned and carries on
+   from there in the next transaction. A Cursor belongs to one handler and is used by one thread at a time. */
+
+#ifndef TEAK_SESSION_CURSOR_H
+#define TEAK_SESSION_CURSOR_H
+
+#include "format/buffer.h"
+#include "base/core.h"
+
+class ha_handler_stats;
+
+namespace teak {
+
+class Session;
+
+inline teak_slice slice(const ByteBuffer &buffer) { return {buffer.data(), buffer.size()}; }
+constexpr teak_slice UNBOUNDED = {nullptr, 0};
+
+class Cursor {
+ public:
+  Cursor() = default;
+  ~Cursor() { close(); }
+  Cursor(const Cursor &) = delete;
+  Cursor &operator=(const Cursor &) = delete;
+
+  /* Says what the next call reads; keeps what is open when it is the same. Forgets position and bounds. */
+  struct Manner {
+    bool skip_locked = false;
+    bool keeps_rows = false;    // teak_cursor_set_retain_locks()
+    bool marks_ranges = false;  // teak_cursor_lock_ranges()
+    bool operator==(const Manner &other) const {
+      return skip_locked == other.skip_locked && keeps_rows == other.keeps_rows && marks_ranges == other.marks_ranges;
+    }
+  };
+  void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Manner manner);
+
+  /* Where the pages that are looked at are counted from now on; nullptr: nowhere. */
+  void count_into(ha_handler_stats *figures) { figures_ = figures; }
+
+  /* lower <= key < upper from now on. The bytes are copied. */
+  teak_status set_bounds(teak_slice lower, teak_slice upper);
+  bool bounded() const { return bounded_; }
+
+  /* As in teak.h. A row's bytes are valid until the next call on this cursor, or until it is detached. */
+  teak_status get(teak_slice key, teak_row *row);
+  teak_status seek(teak_slice key, teak_seek how, teak_row *row);
+  teak_status first(teak_row *row);
+  teak_status last(teak_row *row);
+  /* From the row returned last, by whatever call; from behind an end that the last call met. */
+  teak_status next(teak_row *row);
+  teak_status previous(teak_row *row);
+  void unlock();
+
+  /* Whether rows that others have locked or are writing are returned as they were committed last, and unlocked. Until it is
+     bound again. After such a row next() and previous() return it again if it is still there, having waited for its lock,
+     unless unlock() said that it is not wanted. */
+  void set_semi_consistent(bool semi_consistent);
+  bool is_unlocked() const { return unlocked_; }
+
+  /* Gives the engine's cursor back and remembers where it stood. */
+  void detach();
+  /* detach(), and forget everything. */
+  void close();
+
+ private:
+  friend class Session;
+
+  teak_status open();
+  enum class End { None, First, Last };
+  /* `beyond`: behind which end the position is when there was no row. */
+  teak_status returned(teak_status status, teak_row *row, bool positioned, End beyond = End::None);
+  teak_slice last_key();
+  teak_status again(teak_seek how, teak_row *row);
+
+  Session *session_ = nullptr;
+  teak_table *table_ = nullptr;
+  teak_cursor *cursor_ = nullptr;
+  Cursor *newer_ = nullptr, *older_ = nullptr;  // the session's list of open cursors
+  uint32_t index_ = 0;
+  teak_lock_mode mode_ = TEAK_LOCK_NONE;
+  Manner manner_;
+  ha_handler_stats *figures_ = nullptr;
+  bool bounded_ = false;
+  bool bounds_unset_ = false;  // the engine's cursor still has older bounds than ours
+  bool semi_consistent_ = false;
+  bool unlocked_ = false;    // the row returned last is a committed version that nobody has locked for us
+  bool positioned_ = false;  // the engine's cursor stands on the row returned last
+  End beyond_ = End::None;
+  bool has_last_ = false;
+  bool last_is_saved_ = false;  // the last key is in saved_, else in the engine's memory
+  teak_slice last_ = {nullptr, 0};
+  ByteBuffer saved_, lower_, upper_;
+  bool has_lower_ = false, has_upper_ = false;
+};
+
+}  // namespace teak
+
+#endif

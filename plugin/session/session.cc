@@ -1,0 +1,277 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See session.h. */
+
+#include "session/session.h"
+
+#include "base/engine.h"
+#include "base/errors.h"
+#include "base/xid_bytes.h"
+#include "monitor/lock_text.h"
+#include "monitor/variables.h"
+
+namespace teak {
+
+Session *Session::find(THD *thd) { return static_cast<Session *>(thd_get_ha_data(thd, engine_handlerton)); }
+
+Session *Session::find_or_create(THD *thd) {
+  Session *session = find(thd);
+  if (session == nullptr) {
+    session = new (std::nothrow) Session(thd, Kind::Transactional);
+    if (session != nullptr) thd_set_ha_data(thd, engine_handlerton, session);
+  }
+  return session;
+}
+
+Session::~Session() {
+  detach_cursors();
+  if (!last_lock_timeout_.empty()) set_session_last_lock_timeout(thd_, nullptr);
+  // A prepared XA transaction outlives its connection.
+  if (is_prepared_) writes_.leave_to(prepared_as_);
+  if (teak_transaction *transaction = release())
+    is_prepared_ ? teak_transaction_detach(transaction) : teak_transaction_rollback(transaction);
+  writes_.end();
+}
+
+teak_status Session::begin() {
+  teak_transaction *transaction = nullptr;
+  auto isolation =
+      kind_ == Kind::WithoutRollback ? TEAK_READ_COMMITTED : static_cast<teak_isolation>(thd_tx_isolation(thd_));
+  teak_status status = teak_transaction_begin(engine, isolation, &transaction);
+  if (status != TEAK_OK) return status;
+  lock_timeout_ = session_lock_timeout(thd_);
+  teak_transaction_set_lock_timeout(transaction, lock_timeout_);
+  if (kind_ == Kind::Transactional) teak_transaction_set_owner(transaction, thd_);
+  teak_transaction_set_thread(transaction, thd_get_thread_id(thd_));
+  // What a replica applies was committed elsewhere: rather one of its own clients begins anew.
+  if (thd_->slave_thread) teak_transaction_set_weight(transaction, 1);
+  writes_to_keep_ = false;
+  std::lock_guard<std::mutex> guard(kill_mutex_);
+  transaction_ = transaction;
+  return TEAK_OK;
+}
+
+/* What is read must be the newest: each use sees what was committed until then. The connection's own session announces
+   the engine to the server, whose binary log wants to know when the statement ends. */
+int Session::use_without_rollback() {
+  Session *announced = find_or_create(thd_);
+  if (announced == nullptr) return HA_ERR_OUT_OF_MEM;
+  if (int error = announced->use()) return error;
+  teak_status status = transaction_ == nullptr ? begin() : TEAK_OK;
+  detach_cursors();
+  if (status == TEAK_OK) status = teak_transaction_begin_statement(transaction_);
+  return status == TEAK_OK ? 0 : raise(thd_, status, "a transaction could not begin");
+}
+
+teak_status Session::write_done() {
+  if (kind_ == Kind::Transactional) return TEAK_OK;
+  detach_cursors();
+  teak_transaction *transaction = release();
+  teak_transaction_set_commit_sync(transaction, session_commit_sync(thd_));
+  teak_status status = teak_transaction_commit(transaction);
+  if (status != TEAK_OK) teak_transaction_rollback(transaction);
+  return status;
+}
+
+int Session::use() {
+  if (kind_ == Kind::WithoutRollback) return use_without_rollback();
+  if (transaction_ == nullptr) {
+    teak_status status = begin();
+    if (status != TEAK_OK) return raise(thd_, status, "a transaction could not begin");
+  }
+  if (!in_statement_) {
+    // The new statement may see a newer snapshot than what is open.
+    detach_cursors();
+    uint lock_timeout = session_lock_timeout(thd_);
+    if (lock_timeout != lock_timeout_) {
+      lock_timeout_ = lock_timeout;
+      teak_transaction_set_lock_timeout(transaction_, lock_timeout);
+    }
+    teak_transaction_set_snapshot_isolation(transaction_, session_snapshot_isolation(thd_));
+    teak_status status = teak_transaction_begin_statement(transaction_);
+    if (status != TEAK_OK) return raise(thd_, status, "a statement could not begin");
+    in_statement_ = true;
+    has_statement_mark_ = false;
+    // A KILL that came before the statement was announced would be forgotten by it.
+    if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction_);
+  }
+  trans_register_ha(thd_, false, engine_handlerton, 0);
+  if (in_transaction_of_many_statements(thd_)) trans_register_ha(thd_, true, engine_handlerton, 0);
+  return 0;
+}
+
+int Session::take_snapshot() {
+  if (transaction_ == nullptr) {
+    teak_status status = begin();
+    if (status != TEAK_OK) return raise(thd_, status, "a transaction could not begin");
+  }
+  if (thd_tx_isolation(thd_) == ISO_REPEATABLE_READ || thd_tx_isolation(thd_) == ISO_SERIALIZABLE) {
+    teak_status status = teak_transaction_take_snapshot(transaction_);
+    if (status != TEAK_OK) return raise(thd_, status, "a snapshot could not be taken");
+  } else {
+    push_warning_printf(thd_, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                        "TEAK: WITH CONSISTENT SNAPSHOT was ignored because this phrase can only be used with "
+                        "REPEATABLE READ isolation level.");
+  }
+  trans_register_ha(thd_, true, engine_handlerton, 0);
+  return 0;
+}
+
+teak_status Session::before_write(bool is_temporary) {
+  writes_to_keep_ |= !is_temporary;
+  if (kind_ == Kind::WithoutRollback || has_statement_mark_ || !in_transaction_of_many_statements(thd_)) return TEAK_OK;
+  teak_status status = teak_transaction_savepoint(transaction_, &statement_mark_);
+  has_statement_mark_ = status == TEAK_OK;
+  return status;
+}
+
+int Session::prepare(bool all) {
+  if (!ends_transaction(all) || transaction_ == nullptr) return 0;
+  detach_cursors();
+  // Temporary tables are gone with the connection: then there is nothing to come back to.
+  if (!writes_to_keep_) return 0;
+  teak_transaction_set_commit_sync(transaction_, session_commit_sync(thd_));
+  const XidBytes xid(*thd_->get_xid());
+  teak_status status = teak_transaction_prepare(transaction_, xid.slice());
+  if (status != TEAK_OK) return raise(thd_, status, "PREPARE");
+  prepared_as_.clear();
+  if (writes_.any()) prepared_as_ = xid.text();
+  is_prepared_ = true;
+  return 0;
+}
+
+void Session::commit_ordered(bool all) {
+  // What was not prepared has written temporary tables at most, which the server does not count as writes: commit() ends it.
+  if (!ends_transaction(all) || !is_prepared_) return;
+  // Only the binary log tells after a crash what was committed: the server's own log of decisions (tc.log) is read, and
+  // then everything is rolled back whatever it holds. Without a binary log commit() ends the transaction, durably.
+  if (!opt_bin_log) return;
+  teak_transaction *transaction = release();
+  if (transaction == nullptr) return;
+  if (teak_transaction_commit_ordered(transaction) == TEAK_OK) {
+    is_prepared_ = false;
+    return;
+  }
+  sql_print_error("TEAK: a prepared transaction was not committed: %s", last_error_text().c_str());
+  std::lock_guard<std::mutex> guard(kill_mutex_);
+  transaction_ = transaction;
+}
+
+int Session::commit(bool all) {
+  in_statement_ = false;
+  has_statement_mark_ = false;
+  if (!ends_transaction(all)) return 0;
+  detach_cursors();
+  const bool was_prepared = is_prepared_;
+  is_prepared_ = false;
+  teak_transaction *transaction = release();
+  if (transaction == nullptr) {
+    writes_.end();  // of what commit_ordered() has committed
+    return 0;
+  }
+  teak_transaction_set_commit_sync(transaction, session_commit_sync(thd_));
+  teak_status status = teak_transaction_commit(transaction);
+  int error = 0;
+  if (status != TEAK_OK) {
+    error = raise(thd_, status, "COMMIT");
+    // What was prepared is decided: it stays so until it can be logged, at the latest by recovery.
+    if (was_prepared) writes_.leave_to(prepared_as_);
+    was_prepared ? teak_transaction_detach(transaction) : teak_transaction_rollback(transaction);
+  }
+  writes_.end();
+  return error;
+}
+
+int Session::rollback(bool all) {
+  bool had_mark = has_statement_mark_;
+  in_statement_ = false;
+  has_statement_mark_ = false;
+  if (transaction_ == nullptr) return 0;
+  if (!ends_transaction(all)) {
+    // Without a mark the statement has written nothing.
+    if (!had_mark) return 0;
+    teak_status status = teak_transaction_rollback_to_savepoint(transaction_, statement_mark_);
+    return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK of a statement");
+  }
+  detach_cursors();
+  const bool was_prepared = is_prepared_;
+  is_prepared_ = false;
+  // When its end cannot be logged, it stays prepared, and anybody may end it.
+  if (was_prepared) writes_.leave_to(prepared_as_);
+  teak_status status = teak_transaction_rollback(release());
+  if (was_prepared && status == TEAK_OK) query_cache_use::ended_by_xid(prepared_as_);
+  writes_.end();
+  return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK");
+}
+
+void Session::note_failed_wait() {
+  if (transaction_ == nullptr) return;
+  std::string text = describe_failed_wait(thd_, transaction_);
+  if (text.empty()) return;
+  // The variable must never point to what is gone.
+  set_session_last_lock_timeout(thd_, nullptr);
+  last_lock_timeout_.swap(text);
+  set_session_last_lock_timeout(thd_, &last_lock_timeout_[0]);
+}
+
+int Session::set_savepoint(uint64_t *mark) {
+  if (transaction_ == nullptr) return HA_ERR_NO_SAVEPOINT;
+  teak_status status = teak_transaction_savepoint(transaction_, mark);
+  return status == TEAK_OK ? 0 : raise(thd_, status, "SAVEPOINT");
+}
+
+int Session::rollback_to_savepoint(uint64_t mark) {
+  if (transaction_ == nullptr) return HA_ERR_NO_SAVEPOINT;
+  // Within a function or trigger the statement that called it began before the savepoint.
+  if (!thd_->in_sub_stmt) has_statement_mark_ = false;
+  teak_status status = teak_transaction_rollback_to_savepoint(transaction_, mark);
+  return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK TO SAVEPOINT");
+}
+
+void Session::interrupt() {
+  std::lock_guard<std::mutex> guard(kill_mutex_);
+  if (transaction_ != nullptr) teak_transaction_interrupt(transaction_);
+  if (errand_ != nullptr) teak_transaction_interrupt(errand_);
+}
+
+Session::Errand::Errand(Session *session, teak_transaction *transaction) : session_(session) {
+  std::lock_guard<std::mutex> guard(session_->kill_mutex_);
+  session_->errand_ = transaction;
+  // A KILL that came before found nothing to end.
+  if (thd_kill_level(session_->thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction);
+}
+
+Session::Errand::~Errand() {
+  std::lock_guard<std::mutex> guard(session_->kill_mutex_);
+  session_->errand_ = nullptr;
+}
+
+teak_transaction *Session::release() {
+  std::lock_guard<std::mutex> guard(kill_mutex_);
+  teak_transaction *transaction = transaction_;
+  transaction_ = nullptr;
+  return transaction;
+}
+
+void Session::add(Cursor *cursor) {
+  cursor->newer_ = nullptr;
+  cursor->older_ = cursors_;
+  if (cursors_ != nullptr) cursors_->newer_ = cursor;
+  cursors_ = cursor;
+}
+
+void Session::remove(Cursor *cursor) {
+  (cursor->newer_ != nullptr ? cursor->newer_->older_ : cursors_) = cursor->older_;
+  if (cursor->older_ != nullptr) cursor->older_->newer_ = cursor->newer_;
+  cursor->newer_ = cursor->older_ = nullptr;
+}
+
+void Session::detach_cursors() {
+  while (cursors_ != nullptr) cursors_->detach();
+}
+
+}  // namespace teak

@@ -1,0 +1,90 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See two_phase_commit.h. */
+
+#include "session/two_phase_commit.h"
+
+#include <string>
+
+#include "base/engine.h"
+#include "base/errors.h"
+#include "base/xid_bytes.h"
+#include "monitor/variables.h"
+#include "session/query_cache.h"
+
+namespace teak {
+
+namespace {
+
+struct Wanted {
+  XID *list;
+  uint length, found;
+  std::string *after;
+};
+
+/* The server asks again as long as it gets a full list, and decides its own transactions between: names come in order. */
+void want(void *context, teak_slice bytes) {
+  auto *wanted = static_cast<Wanted *>(context);
+  std::string name(reinterpret_cast<const char *>(bytes.data), bytes.len);
+  if (name <= *wanted->after || wanted->found == wanted->length) return;
+  *wanted->after = name;
+  if (XidBytes::parse(bytes, &wanted->list[wanted->found]))
+    wanted->found++;
+  else
+    sql_print_warning("TEAK: a prepared transaction is not the server's: it stays prepared");
+}
+
+/* X/Open's codes, which the server compares with 0 only. */
+constexpr int XA_OK = 0, XA_RETRY = 4, XAER_NOTA = -4, XAER_RMFAIL = -7;
+
+/* A connection that is closed lets others end what it has prepared before it tells the engines that it has gone: then its
+   transaction is waited for. Told that there is none, the server would report success and forget the name. */
+int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uint32_t)) {
+  const XidBytes bytes(xid);
+  THD *thd = current_thd;
+  switch (end(engine, bytes.slice(), thd == nullptr ? 0 : session_lock_timeout(thd))) {
+    case TEAK_OK:
+      query_cache_use::ended_by_xid(bytes.text());
+      return XA_OK;
+    case TEAK_NOT_FOUND:
+      return XAER_NOTA;
+    case TEAK_LOCK_TIMEOUT:
+      if (thd != nullptr) my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+      return XA_RETRY;
+    default:
+      sql_print_error("TEAK: a prepared transaction could not be ended: %s", last_error_text().c_str());
+      // The server does not look at what XA COMMIT and XA ROLLBACK return here.
+      if (thd != nullptr) my_error(ER_XAER_RMERR, MYF(0));
+      return XAER_RMFAIL;
+  }
+}
+
+}  // namespace
+
+int recover_prepared(handlerton *, XID *list, uint length) {
+  static std::string after;  // recovery runs once, in one thread
+  Wanted wanted = {list, length, 0, &after};
+  if (teak_prepared_list(engine, want, &wanted) != TEAK_OK) {
+    sql_print_error("TEAK: prepared transactions cannot be listed: %s", last_error_text().c_str());
+    return 0;
+  }
+  return static_cast<int>(wanted.found);
+}
+
+int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_commit); }
+int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_rollback); }
+
+/* The binary log wants to forget its older files: what they hold must be durable here without them. */
+void commit_checkpoint_request(void *cookie) {
+  teak_status status = teak_engine_flush_log(engine);
+  if (status == TEAK_OK)
+    commit_checkpoint_notify_ha(cookie);
+  else
+    sql_print_error("TEAK: the log could not be synced, older binary logs are kept: %s", last_error_text().c_str());
+}
+
+}  // namespace teak

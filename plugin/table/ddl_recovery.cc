@@ -1,0 +1,59 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See ddl_recovery.h. */
+
+#include "table/ddl_recovery.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "base/engine.h"
+#include "base/errors.h"
+
+namespace teak {
+
+namespace {
+
+std::atomic<bool> recovery_done{false};
+
+teak_slice slice_of(const std::string &text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
+
+/* `database/#sql-...`, with or without a partition at its end, whose .frm is not there. */
+bool is_left_by_alter(const std::string &name) {
+  const size_t slash = name.rfind('/');
+  if (slash == std::string::npos || name.compare(slash + 1, 5, "#sql-") != 0) return false;
+  std::string frm = std::string(mysql_real_data_home) + "/" + name.substr(0, name.find("#P#")) + reg_ext;
+  return access(frm.c_str(), F_OK) != 0 && errno == ENOENT;
+}
+
+}  // namespace
+
+bool is_renamed_before_crash(const char *to) {
+  bool exists = false;
+  return !recovery_done && teak_table_exists(engine, slice_of(to), &exists) == TEAK_OK && exists;
+}
+
+int finish_ddl_recovery(handlerton *) {
+  recovery_done = true;
+  std::vector<std::string> names;
+  auto collect = [](void *context, teak_slice name) {
+    static_cast<std::vector<std::string> *>(context)->emplace_back(reinterpret_cast<const char *>(name.data), name.len);
+  };
+  teak_status status = teak_table_list(engine, collect, &names);
+  for (const std::string &name : names) {
+    if (status != TEAK_OK || !is_left_by_alter(name)) continue;
+    sql_print_information("TEAK: dropping %s, which an unfinished ALTER TABLE left", name.c_str());
+    status = teak_table_drop(engine, slice_of(name));
+  }
+  if (status != TEAK_OK) sql_print_error("TEAK: after recovery: %s", last_error_text().c_str());
+  return status != TEAK_OK;
+}
+
+}  // namespace teak

@@ -1,0 +1,35 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See drop_table.h. */
+
+#include "table/drop_table.h"
+
+#include <string>
+
+#include "base/engine.h"
+#include "base/errors.h"
+#include "base/table_name.h"
+#include "session/query_cache.h"
+#include "statistics/statistics_store.h"
+
+namespace teak {
+
+teak_status drop_engine_table(const char *name) {
+  statistics_store::forget(name);
+  teak_status status = teak_table_drop(engine, NameInEngine(name));
+  query_cache_use::table_changed(name);
+  // At its start the server drops all whose definitions are left in its directory for temporary files.
+  return status == TEAK_INVALID_ARGUMENT ? TEAK_NO_SUCH_TABLE : status;
+}
+
+int drop_table_of_engine(const char *path) {
+  teak_status status = drop_engine_table(path);
+  std::string cause;
+  return status == TEAK_OK ? 0 : convert(current_thd, status, path, &cause);
+}
+
+}  // namespace teak

@@ -1,0 +1,267 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See share.h. */
+
+#include "table/share.h"
+
+#include <algorithm>
+
+#include "base/engine.h"
+#include "base/errors.h"
+#include "base/table_name.h"
+#include "table/definition.h"
+
+namespace teak {
+
+namespace {
+
+constexpr uint64_t ROW_IDS_AT_ONCE = 4096;
+
+}  // namespace
+
+void Share::ColumnSet::init(uint columns) {
+  words_.assign(bitmap_buffer_size(columns) / sizeof(my_bitmap_map), 0);
+  my_bitmap_init(&map_, words_.data(), columns);
+  bitmap_clear_all(&map_);
+}
+
+int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, std::string *cause) {
+  std::unique_ptr<Share> share(new (std::nothrow) Share);
+  if (share == nullptr) return HA_ERR_OUT_OF_MEM;
+  share->name_ = name;
+  share->query_cache_slot_ = query_cache_use::slot_of(name);
+  teak_status status = teak_table_open(engine, NameInEngine(name), &share->table_);
+  if (status != TEAK_OK) {
+    share->table_ = nullptr;
+    return convert(thd, status, name, cause);
+  }
+  uint64_t id = 0;
+  status = teak_table_get_id(engine, NameInEngine(name), &id);
+  if (status != TEAK_OK) return convert(thd, status, name, cause);
+  if (int error = share->build_codecs(table, cause)) return error;
+  std::vector<IndexStatistics::Index> indexes;
+  for (uint key = 0; key < share->keys(); key++)
+    indexes.push_back({&share->codec(key), share->index_of(key), share->key(key).unique, share->key(key).nullable});
+  share->statistics_.init(share->table_, id, std::move(indexes));
+  *result = share.release();
+  return 0;
+}
+
+Share::~Share() {
+  if (table_ != nullptr) teak_table_close(table_);
+}
+
+int Share::build_codecs(const TABLE *table, std::string *cause) {
+  auto refuse = [&](const std::string &why) {
+    *cause = name_ + ": " + why;
+    sql_print_error("TEAK: %s", cause->c_str());
+    return ERROR_OF_ENGINE;
+  };
+
+  TableMetadata metadata;
+  teak_slice bytes;
+  std::string error;
+  teak_status status = teak_table_get_metadata(table_, &bytes);
+  if (status != TEAK_OK) return refuse("the table's metadata cannot be read");
+  if (!TableMetadata::decode(bytes, &metadata, &error)) return refuse(error);
+  history_ = std::move(metadata.history);
+
+  primary_key_ = table->s->primary_key;
+  if (hidden_primary())
+    primary_ = KeyCodec::create_hidden();
+  else
+    primary_ = KeyCodec::create(table, primary_key_, nullptr, &error);
+  if (primary_ == nullptr) return refuse(error);
+  rows_ = RowCodec::create(table, primary_, metadata.schema_version, &history_, &error);
+  if (rows_ == nullptr) return refuse(error);
+
+  keys_ = std::vector<Key>(table->s->keys);
+  for (uint number = 0; number < table->s->keys; number++) {
+    const KEY &server_key = table->key_info[number];
+    Key &key = keys_[number];
+    if (number != primary_key_) {
+      key.codec = KeyCodec::create(table, number, primary_.get(), &error);
+      if (key.codec == nullptr) return refuse(error);
+    }
+    const KeyCodec &codec = this->codec(number);
+    if (number != primary_key_) key.originals = KeyOriginals::create(table, number);
+    key.unique = enforced_by_engine(server_key);
+    key.nullable = (server_key.flags & HA_NULL_PART_KEY) != 0;
+    key.parts = server_key.user_defined_key_parts;
+    key.all_parts = make_prev_keypart_map(key.parts);
+    key.decodable_columns.init(table->s->fields);
+    for (uint part = 0; part < codec.parts(); part++) {
+      uint column = codec.column(part);
+      if (codec.decodable(part)) key.decodable_columns.add(column);
+      if (table->field[column]->stored_in_db()) continue;
+      key.has_virtual_column = true;
+      key.loses_virtual_column |= !codec.decodable(part) && !KeyOriginals::keeps(table->s, number, part);
+    }
+    for (size_t i = 0; key.originals != nullptr && i < key.originals->count(); i++)
+      key.decodable_columns.add(key.originals->column(i));
+    for (uint part = 0; part < primary_->parts(); part++)
+      if (primary_->decodable(part)) key.decodable_columns.add(primary_->column(part));
+    has_indexed_virtual_column_ |= key.has_virtual_column;
+  }
+
+  build_null_images(table);
+
+  size_t count = 0;
+  if (teak_table_get_index_count(table_, &count) != TEAK_OK || count != indexes())
+    return refuse("the table has other indexes in the engine than in its definition");
+  return 0;
+}
+
+void Share::build_null_images(const TABLE *table) {
+  for (Field **at = table->field; *at != nullptr; at++) {
+    Field *field = *at;
+    const uint length = field->pack_length_in_rec();
+    if (field->null_ptr == nullptr || (field->flags & BLOB_FLAG) || length == 0) continue;
+    NullImage image = {static_cast<uint32_t>(field->null_ptr - table->record[0]),
+                       static_cast<uint32_t>(field->ptr - table->record[0]), length,
+                       static_cast<uint32_t>(null_image_bytes_.size()), field->null_bit};
+    std::vector<uchar> record(table->s->reclength);
+    const my_ptrdiff_t away = record.data() - table->record[0];
+    field->move_field_offset(away);
+    field->reset();
+    field->move_field_offset(-away);
+    const uchar *bytes = record.data() + image.offset;
+    if (std::all_of(bytes, bytes + length, [](uchar byte) { return byte == 0; })) continue;
+    null_image_bytes_.insert(null_image_bytes_.end(), bytes, bytes + length);
+    null_images_.push_back(image);
+  }
+}
+
+void Share::write_null_images(uchar *record) const {
+  for (const NullImage &image : null_images_)
+    if (record[image.null_offset] & image.null_bit)
+      memcpy(record + image.offset, null_image_bytes_.data() + image.image, image.length);
+}
+
+bool Share::rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) const {
+  size_t columns = 0;
+  if (!codec(key).skip(entry.key.data, entry.key.len, &columns)) return false;
+  // Only an entry that need not be unique carries the primary key in its own key.
+  if (columns != entry.key.len) {
+    rest->primary = {entry.key.data + columns, entry.key.len - columns};
+    rest->originals = entry.value;
+    return true;
+  }
+  if (keys_[key].originals == nullptr) {
+    rest->primary = entry.value;
+    rest->originals = {entry.value.data, 0};
+    return rest->primary.len != 0;
+  }
+  if (!primary_of_value(entry.value, &rest->primary)) return false;
+  rest->originals = {entry.value.data + rest->primary.len, entry.value.len - rest->primary.len};
+  return true;
+}
+
+bool Share::primary_of_value(teak_slice value, teak_slice *primary) const {
+  size_t length = KeyCodec::HIDDEN_ROW_ID_BYTES;
+  if (!hidden_primary() && !primary_->skip(value.data, value.len, &length)) return false;
+  *primary = {value.data, length};
+  return length != 0 && length <= value.len;
+}
+
+teak_status Share::next_auto_increment(ulonglong *value) {
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  if (auto_increment_next_ == 0) {
+    uint64_t stored = 0;
+    teak_status status = teak_table_counter_get(table_, AUTO_INCREMENT_COUNTER, &stored);
+    if (status != TEAK_OK) return status;
+    auto_increment_next_ = stored == 0 ? 1 : stored;
+  }
+  *value = auto_increment_next_;
+  return TEAK_OK;
+}
+
+/* The least value >= `next` of the series, as the server reckons it. */
+static ulonglong next_of_series(ulonglong next, ulonglong offset, ulonglong step) {
+  if (step <= 1) return next;
+  ulonglong value = (next - 1 + step - offset) / step * step + offset;
+  return value < next ? ULONGLONG_MAX : value;
+}
+
+teak_status Share::reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, bool is_holder,
+                                          ulonglong *first, ulonglong *reserved, Counter *counter) {
+  ulonglong next;
+  teak_status status = next_auto_increment(&next);  // reads it from the engine
+  if (status != TEAK_OK) return status;
+  if (step == 0) step = 1;
+
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  *counter = is_holder || auto_increment_holders_ == 0 ? Counter::Free : Counter::Held;
+  if (*counter == Counter::Held) return TEAK_OK;
+  *first = next_of_series(auto_increment_next_, offset, step);
+  ulonglong room = (ULONGLONG_MAX - *first) / step;
+  *reserved = std::min(std::max(wanted, 1ULL), room);
+  if (*reserved == 0) return TEAK_OK;  // the server sees that the first is beyond the column
+  next = *first + (*reserved - 1) * step + 1;
+  // Kept before the rows are: after a crash no value that may have been used is given again.
+  status = teak_table_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
+  if (status == TEAK_OK) auto_increment_next_ = next;
+  return status;
+}
+
+void Share::add_auto_increment_holder() {
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  auto_increment_holders_++;
+}
+
+void Share::remove_auto_increment_holder() {
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  auto_increment_holders_--;
+}
+
+teak_status Share::note_auto_increment(ulonglong value, bool is_holder, Counter *counter) {
+  *counter = Counter::Free;
+  ulonglong next;
+  teak_status status = next_auto_increment(&next);
+  if (status != TEAK_OK || value < next) return status;
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  if (value < auto_increment_next_) return TEAK_OK;
+  if (!is_holder && auto_increment_holders_ != 0) {
+    *counter = Counter::Held;
+    return TEAK_OK;
+  }
+  next = value == ULONGLONG_MAX ? value : value + 1;
+  status = teak_table_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
+  if (status == TEAK_OK) auto_increment_next_ = next;
+  return status;
+}
+
+teak_status Share::set_auto_increment(ulonglong next) {
+  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+  teak_status status = teak_table_counter_set(table_, AUTO_INCREMENT_COUNTER, next);
+  if (status == TEAK_OK) auto_increment_next_ = next;
+  return status;
+}
+
+void Share::forget_counters() {
+  {
+    std::lock_guard<std::mutex> guard(auto_increment_mutex_);
+    auto_increment_next_ = 0;
+  }
+  std::lock_guard<std::mutex> guard(row_id_mutex_);
+  row_id_next_ = row_id_end_ = 0;
+}
+
+teak_status Share::next_row_id(uint64_t *id) {
+  std::lock_guard<std::mutex> guard(row_id_mutex_);
+  if (row_id_next_ == row_id_end_) {
+    uint64_t first = 0;
+    teak_status status = teak_table_reserve_row_ids(table_, ROW_IDS_AT_ONCE, &first);
+    if (status != TEAK_OK) return status;
+    row_id_next_ = first;
+    row_id_end_ = first + ROW_IDS_AT_ONCE;
+  }
+  *id = row_id_next_++;
+  return TEAK_OK;
+}
+
+}  // namespace teak

@@ -1,0 +1,184 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Share: what all handlers of one table (or partition) have in common: the engine's table, the codecs of its keys and
+   rows, the AUTO_INCREMENT counter, hidden row ids, and index statistics. The server keeps it with the TABLE_SHARE and
+   deletes it before the table is dropped, renamed or altered. */
+
+#ifndef TEAK_TABLE_SHARE_H
+#define TEAK_TABLE_SHARE_H
+
+#include "base/server_version.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/core.h"
+#include "format/key_codec.h"
+#include "format/key_originals.h"
+#include "format/row_codec.h"
+#include "session/cursor.h"
+#include "session/query_cache.h"
+#include "statistics/index_statistics.h"
+#include "table/table_metadata.h"
+
+namespace teak {
+
+/* Counter 0 of an engine table is the next AUTO_INCREMENT value; 0 means that none was given yet. */
+constexpr uint32_t AUTO_INCREMENT_COUNTER = 0;
+
+class Share final : public Handler_share {
+ public:
+  /* Opens the engine's table. 0, or the server's error with the cause. */
+  static int open(THD *thd, const char *name, const TABLE *table, Share **share, std::string *cause);
+  ~Share() override;
+
+  /* A set of columns that can be compared with the server's. */
+  class ColumnSet {
+   public:
+    ColumnSet() = default;
+    ColumnSet(const ColumnSet &) = delete;
+    ColumnSet &operator=(const ColumnSet &) = delete;
+    void init(uint columns);
+    void add(uint column) { bitmap_set_bit(&map_, column); }
+    bool has(uint column) const { return bitmap_is_set(&map_, column); }
+    bool holds(const MY_BITMAP *columns) const { return bitmap_is_subset(columns, &map_); }
+
+   private:
+    MY_BITMAP map_;
+    std::vector<my_bitmap_map> words_;
+  };
+
+  struct Key {
+    std::unique_ptr<KeyCodec> codec;          // null for the primary key
+    std::unique_ptr<KeyOriginals> originals;  // null when the codec gives back all there is
+    bool unique = false;                      // enforced by the engine
+    bool nullable = false;
+    bool has_virtual_column = false;
+    bool loses_virtual_column = false;  // one whose value the key does not give back
+    uint parts = 0;
+    key_part_map all_parts = 0;
+    ColumnSet decodable_columns;  // that an entry gives back, from its own parts, the originals or the primary key's
+  };
+
+  /* Keys that ALTER TABLE builds while rows are written: each row's entries go into them, too. Their numbers in the engine
+     follow one another. */
+  struct Building {
+    std::vector<std::shared_ptr<const KeyCodec>> codecs;
+    std::vector<std::shared_ptr<const KeyOriginals>> originals;  // beside the codecs, null where there are none
+    uint32_t first_index = 0;
+  };
+  const Building *building() const { return building_.load(std::memory_order_acquire); }
+  /* Those of before live as long as the Share, for a writer may still hold them. */
+  void set_building(std::unique_ptr<const Building> building) {
+    building_.store(building.get(), std::memory_order_release);
+    if (building != nullptr) buildings_.push_back(std::move(building));
+  }
+
+  teak_table *table() const { return table_; }
+  const std::string &name() const { return name_; }
+  query_cache_use::SlotNumber query_cache_slot() const { return query_cache_slot_; }
+
+  /* The row index is number 0 of the engine's; the secondary indexes follow in the server's order. */
+  uint primary_key() const { return primary_key_; }
+  bool hidden_primary() const { return primary_key_ == MAX_KEY; }
+  uint keys() const { return static_cast<uint>(keys_.size()); }
+  uint indexes() const { return hidden_primary() ? keys() + 1 : keys(); }
+  uint32_t index_of(uint key) const { return key == primary_key_ ? 0 : hidden_primary() ? key + 1 : key; }
+  uint key_of(uint32_t index) const { return hidden_primary() ? (index == 0 ? MAX_KEY : index - 1) : index; }
+
+  const KeyCodec &primary() const { return *primary_; }
+  const KeyCodec &codec(uint key) const { return key == primary_key_ ? *primary_ : *keys_[key].codec; }
+  const Key &key(uint key) const { return keys_[key]; }
+  const RowCodec &rows() const { return *rows_; }
+  /* Of rows that were written before an ALTER TABLE changed their form. */
+  const RowHistory &history() const { return history_; }
+  bool has_indexed_virtual_column() const { return has_indexed_virtual_column_; }
+
+  /* Into each column that is NULL in the record, what Field::reset() leaves there, where that is not zeros. */
+  void write_null_images(uchar *record) const;
+
+  /* What a secondary entry holds besides the key's columns; false when the entry is malformed. */
+  struct EntryRest {
+    teak_slice primary;    // the encoded primary key
+    teak_slice originals;  // of a key that keeps some; empty in an entry that was written without
+  };
+  bool rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) const;
+  /* The primary key at the start of the value of an entry that must be unique. */
+  bool primary_of_value(teak_slice value, teak_slice *primary) const;
+
+  /* ---- AUTO_INCREMENT ---- */
+
+  /* The value after the last one, at least 1. */
+  teak_status next_auto_increment(ulonglong *value);
+  /* Statements that hold the counter, or wait for it: while there are any, nobody else moves it. Who holds it of several is
+     a lock of the engine. */
+  void add_auto_increment_holder();
+  void remove_auto_increment_holder();
+  enum class Counter { Free, Held };
+  /* Reserves values first, first + step, ... that are all `offset` modulo `step`; `reserved` receives how many. Held: the
+     caller must hold it first, and nothing was reserved. */
+  teak_status reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, bool is_holder,
+                                     ulonglong *first, ulonglong *reserved, Counter *counter);
+  /* A row was written with this value. Held: as above. */
+  teak_status note_auto_increment(ulonglong value, bool is_holder, Counter *counter);
+  teak_status set_auto_increment(ulonglong next);
+
+  /* ---- hidden primary keys ---- */
+  teak_status next_row_id(uint64_t *id);
+
+  /* After TRUNCATE both begin anew. */
+  void forget_counters();
+
+  /* When the last statement that wrote ended, in seconds since 1970; 0: none has since the table was opened. */
+  time_t written_at() const { return written_at_.load(std::memory_order_relaxed); }
+  void set_written_at(time_t when) { written_at_.store(when, std::memory_order_relaxed); }
+
+  /* How many rows share a value of each key. */
+  IndexStatistics &statistics() { return statistics_; }
+
+ private:
+  struct NullImage {
+    uint32_t null_offset, offset, length, image;
+    uint8_t null_bit;
+  };
+
+  Share() = default;
+  void build_null_images(const TABLE *table);
+  int build_codecs(const TABLE *table, std::string *cause);
+
+  teak_table *table_ = nullptr;
+  std::string name_;
+  query_cache_use::SlotNumber query_cache_slot_ = 0;
+  std::shared_ptr<const KeyCodec> primary_;
+  std::unique_ptr<RowCodec> rows_;
+  RowHistory history_;
+  std::vector<Key> keys_;
+  uint primary_key_ = MAX_KEY;
+  bool has_indexed_virtual_column_ = false;
+  std::vector<NullImage> null_images_;
+  std::vector<uchar> null_image_bytes_;
+
+  std::mutex auto_increment_mutex_;
+  ulonglong auto_increment_next_ = 0;  // 0: not read yet
+  uint auto_increment_holders_ = 0;
+
+  std::atomic<const Building *> building_{nullptr};
+  std::vector<std::unique_ptr<const Building>> buildings_;  // changed by the one ALTER that there is
+
+  std::mutex row_id_mutex_;
+  uint64_t row_id_next_ = 0, row_id_end_ = 0;
+
+  std::atomic<time_t> written_at_{0};
+  IndexStatistics statistics_;
+};
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,69 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* The bytes of a TableMetadata. */
+
+#include "table/table_metadata.h"
+
+#include "base/engine.h"
+
+namespace teak {
+
+namespace {
+
+constexpr size_t HEAD_BYTES = 8 + MY_UUID_SIZE;
+constexpr uint8_t FORMAT_PLAIN = 1;         // all rows are of one schema version
+constexpr uint8_t FORMAT_WITH_HISTORY = 2;  // an older Teak must not read these rows
+
+}  // namespace
+
+std::vector<uint8_t> TableMetadata::encode() const {
+  std::vector<uint8_t> bytes(HEAD_BYTES);
+  bytes[0] = history.empty() ? FORMAT_PLAIN : FORMAT_WITH_HISTORY;
+  int4store(bytes.data() + 4, schema_version);
+  memcpy(bytes.data() + 8, version, sizeof(version));
+  if (!history.empty()) history.encode(&bytes);
+  return bytes;
+}
+
+bool TableMetadata::decode(teak_slice bytes, TableMetadata *metadata, std::string *error) {
+  if (bytes.len < HEAD_BYTES || (bytes.data[0] != FORMAT_PLAIN && bytes.data[0] != FORMAT_WITH_HISTORY)) {
+    *error = "the table was written by another version of Teak";
+    return false;
+  }
+  metadata->schema_version = uint4korr(bytes.data + 4);
+  memcpy(metadata->version, bytes.data + 8, sizeof(metadata->version));
+  metadata->history = RowHistory();
+  return bytes.data[0] == FORMAT_PLAIN ||
+         RowHistory::decode(bytes.data + HEAD_BYTES, bytes.len - HEAD_BYTES, &metadata->history, error);
+}
+
+/* Asked after a crash: whether the table is of this version. 0: it is. Partitions are altered together, so any one
+   tells. */
+int check_table_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
+  struct Search {
+    std::string name;
+    const LEX_CUSTRING *version;
+    bool found;
+  };
+  std::string name(path);
+  while (name.compare(0, 2, "./") == 0) name.erase(0, 2);
+  Search search = {name, version, false};
+  auto look = [](void *context, teak_slice table, teak_slice bytes) {
+    auto *search = static_cast<Search *>(context);
+    std::string found(reinterpret_cast<const char *>(table.data), table.len);
+    const std::string rest = found.substr(search->name.size());
+    if (!rest.empty() && strncasecmp(rest.c_str(), "#p#", 3) != 0) return;
+    TableMetadata metadata;
+    std::string error;
+    search->found |= TableMetadata::decode(bytes, &metadata, &error) && metadata.has_version(*search->version);
+  };
+  teak_status status =
+      teak_table_list_metadata(engine, {reinterpret_cast<const uint8_t *>(path), strlen(path)}, look, &search);
+  return status == TEAK_OK && search.found ? 0 : 1;
+}
+
+}  // namespace teak

@@ -1,0 +1,46 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* TableMetadata: what the plugin keeps of a table in the engine's catalogue, written at CREATE and by each ALTER in place in
+   one record with the change itself. The bytes are described in docs/file_format.md, 'Catalogue'. */
+
+#ifndef TEAK_TABLE_TABLE_METADATA_H
+#define TEAK_TABLE_TABLE_METADATA_H
+
+#include "base/server_version.h"
+
+#include <string>
+#include <vector>
+
+#include "base/core.h"
+#include "format/row_history.h"
+
+namespace teak {
+
+struct TableMetadata {
+  uint32_t schema_version = 1;  // of rows that are written
+  /* Which definition of the server's the table is of, zeros when unknown: each ALTER has another. */
+  uint8_t version[MY_UUID_SIZE] = {};
+  RowHistory history;  // of rows of earlier schema versions
+
+  void set_version(const LEX_CUSTRING &wanted) {
+    if (wanted.length == sizeof(version)) memcpy(version, wanted.str, sizeof(version));
+  }
+  bool has_version(const LEX_CUSTRING &wanted) const {
+    return wanted.length == sizeof(version) && memcmp(version, wanted.str, sizeof(version)) == 0;
+  }
+
+  std::vector<uint8_t> encode() const;
+  /* False, with a sentence, when the bytes are no metadata of this version of Teak. */
+  static bool decode(teak_slice bytes, TableMetadata *metadata, std::string *error);
+};
+
+/* The handlerton's check_version. */
+int check_table_version(handlerton *hton, const char *path, const LEX_CUSTRING *version, ulonglong created);
+
+}  // namespace teak
+
+#endif

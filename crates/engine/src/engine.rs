@@ -64,7 +64,7 @@ impl Inner {
     /// Those of the log; after `NoSpace` the record is void.
     pub(crate) fn sync_or_owe(&self, lsn: Lsn, waits: bool) -> StorageResult<()> {
         if waits {
-            return self.log.sync_or_take_back(lsn);
+            return self.log.sync_or_revoke(lsn);
         }
         self.log_sync_owed.store(true, Ordering::Release);
         Ok(())

@@ -381,7 +381,7 @@ impl EngineTransaction {
         let record = Record::Abort {
             write_ids: aborted.into(),
         };
-        if let Err(error) = self.inner.log.append_spare(&record)
+        if let Err(error) = self.inner.log.append_best_effort(&record)
             && !error.is_no_space()
         {
             let text = format!("a rollback was not logged: {error}");

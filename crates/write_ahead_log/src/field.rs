@@ -1,25 +1,24 @@
-//! The types that stand in log records, each with one encoding. Lists are
-//! borrowed slices when they are written and undecoded (but checked) bytes when
-//! they were read, so neither direction allocates.
+//! The field types of log records, each with one encoding. Lists are in
+//! `list.rs`.
 
 use std::fmt;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{FileId, Operation, WriteId};
 
-/// One encoding of a type, used by the record table.
+/// The encoding of a field type, used by the record table.
 pub(crate) trait Field<'a>: Sized {
     /// Appends the encoding.
     fn put(&self, out: &mut Vec<u8>);
     /// Takes one value from the front.
     fn take(take: &mut Take<'a>) -> Result<Self, Malformed>;
-    /// At least the length of the encoding, in bytes.
+    /// An upper bound of the encoded length, in bytes.
     fn bytes_max(&self) -> usize;
-    /// Prints the value for people.
+    /// Prints the value in readable form.
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
-/// Longest varint, in bytes.
-const VARINT_BYTES_MAX: usize = 10;
+/// Maximum length of a varint, in bytes.
+pub(crate) const VARINT_BYTES_MAX: usize = 10;
 
 impl<'a> Field<'a> for u64 {
     fn put(&self, out: &mut Vec<u8>) {
@@ -66,7 +65,7 @@ impl<'a> Field<'a> for &'a [u8] {
     }
 }
 
-/// All that is left of a record, without a length of its own.
+/// The rest of a record, without a length of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest<'a>(pub &'a [u8]);
 
@@ -107,12 +106,12 @@ macro_rules! id_field {
 id_field!(WriteId);
 id_field!(FileId);
 
-/// What one write does to one index.
+/// The part of a write that concerns one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteOperation<'a> {
     /// The index.
     pub file: FileId,
-    /// What happens to the key.
+    /// The operation on the key.
     pub operation: Operation,
     /// The key.
     pub key: &'a [u8],
@@ -147,196 +146,5 @@ impl<'a> Field<'a> for WriteOperation<'a> {
             self.key.escape_ascii(),
             self.value.escape_ascii()
         )
-    }
-}
-
-macro_rules! list_field {
-    ($(#[$meta:meta])* $list:ident, $iter:ident, $element:ty) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy)]
-        pub struct $list<'a>(Source<'a, $element>);
-
-        impl<'a> $list<'a> {
-            /// The number of elements.
-            #[must_use]
-            pub fn len(&self) -> usize {
-                self.0.len()
-            }
-
-            /// Whether there are none.
-            #[must_use]
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            /// The elements in order.
-            #[must_use]
-            pub fn iter(&self) -> $iter<'a> {
-                $iter { rest: self.0 }
-            }
-        }
-
-        impl<'a> From<&'a [$element]> for $list<'a> {
-            fn from(elements: &'a [$element]) -> Self {
-                Self(Source::Borrowed(elements))
-            }
-        }
-
-        impl<'a, const N: usize> From<&'a [$element; N]> for $list<'a> {
-            fn from(elements: &'a [$element; N]) -> Self {
-                Self(Source::Borrowed(elements))
-            }
-        }
-
-        impl<'a> From<&'a Vec<$element>> for $list<'a> {
-            fn from(elements: &'a Vec<$element>) -> Self {
-                Self(Source::Borrowed(elements))
-            }
-        }
-
-        impl<'a> IntoIterator for $list<'a> {
-            type Item = $element;
-            type IntoIter = $iter<'a>;
-            fn into_iter(self) -> $iter<'a> {
-                self.iter()
-            }
-        }
-
-        impl<'a> IntoIterator for &$list<'a> {
-            type Item = $element;
-            type IntoIter = $iter<'a>;
-            fn into_iter(self) -> $iter<'a> {
-                self.iter()
-            }
-        }
-
-        impl PartialEq for $list<'_> {
-            fn eq(&self, other: &Self) -> bool {
-                self.len() == other.len() && self.iter().eq(other.iter())
-            }
-        }
-
-        impl Eq for $list<'_> {}
-
-        impl fmt::Debug for $list<'_> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_list().entries(self.iter()).finish()
-            }
-        }
-
-        /// The elements of the list in order.
-        #[derive(Clone, Debug)]
-        pub struct $iter<'a> {
-            rest: Source<'a, $element>,
-        }
-
-        impl<'a> Iterator for $iter<'a> {
-            type Item = $element;
-
-            fn next(&mut self) -> Option<$element> {
-                self.rest.next()
-            }
-
-            fn size_hint(&self) -> (usize, Option<usize>) {
-                (self.rest.len(), Some(self.rest.len()))
-            }
-        }
-
-        impl ExactSizeIterator for $iter<'_> {}
-
-        impl<'a> Field<'a> for $list<'a> {
-            fn put(&self, out: &mut Vec<u8>) {
-                self.0.put(out);
-            }
-            fn take(take: &mut Take<'a>) -> Result<Self, Malformed> {
-                Source::take(take).map(Self)
-            }
-            fn bytes_max(&self) -> usize {
-                self.0.bytes_max()
-            }
-            fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.print(f)
-            }
-        }
-    };
-}
-
-list_field! {
-    /// The operations of one row: one for each index concerned.
-    Operations, OperationsIter, WriteOperation<'a>
-}
-list_field! {
-    /// A list of write ids.
-    WriteIds, WriteIdsIter, WriteId
-}
-
-/// Where a list's elements come from.
-#[derive(Clone, Copy, Debug)]
-enum Source<'a, T> {
-    /// The caller's slice.
-    Borrowed(&'a [T]),
-    /// Encoded elements that decoded once already.
-    Encoded { count: usize, elements: Take<'a> },
-}
-
-impl<'a, T: Field<'a> + Copy> Source<'a, T> {
-    fn len(&self) -> usize {
-        match self {
-            Source::Borrowed(elements) => elements.len(),
-            Source::Encoded { count, .. } => *count,
-        }
-    }
-
-    fn next(&mut self) -> Option<T> {
-        match self {
-            Source::Borrowed(elements) => {
-                let (first, rest) = elements.split_first()?;
-                *elements = rest;
-                Some(*first)
-            }
-            Source::Encoded { count, elements } => {
-                *count = count.checked_sub(1)?;
-                T::take(elements).ok()
-            }
-        }
-    }
-
-    fn put(&self, out: &mut Vec<u8>) {
-        out.put_varint(self.len() as u64);
-        let mut rest = *self;
-        while let Some(element) = rest.next() {
-            element.put(out);
-        }
-    }
-
-    fn take(take: &mut Take<'a>) -> Result<Self, Malformed> {
-        // An element takes a byte at least, so the rest bounds the count.
-        let count = take.length(take.rest().len())?;
-        let elements = *take;
-        for _ in 0..count {
-            T::take(take)?;
-        }
-        Ok(Source::Encoded { count, elements })
-    }
-
-    fn bytes_max(&self) -> usize {
-        let mut bytes = VARINT_BYTES_MAX;
-        let mut rest = *self;
-        while let Some(element) = rest.next() {
-            bytes += element.bytes_max();
-        }
-        bytes
-    }
-
-    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[")?;
-        let mut rest = *self;
-        let mut separator = "";
-        while let Some(element) = rest.next() {
-            write!(f, "{separator}")?;
-            element.print(f)?;
-            separator = ", ";
-        }
-        write!(f, "]")
     }
 }

@@ -1,12 +1,12 @@
-//! The bytes of segments and batches, as `docs/file_format.md` draws them:
-//! encoding and checking of the two headers. No files here.
+//! The headers of segments and batches: encoding, decoding, checking. The
+//! layout is documented in `docs/file_format.md`.
 
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::{checksum, checksum_parts};
 use teak_base::codec::Codec;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 
-/// The format version this build writes and the newest it reads.
+/// The format version that this build writes and reads.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"teak.log";
@@ -20,12 +20,12 @@ pub(crate) const BATCH_MAGIC: [u8; 4] = *b"tkba";
 pub(crate) const BATCH_HEADER_BYTES: usize = 48;
 const BATCH_SUMMED_BYTES: usize = BATCH_HEADER_BYTES - 8;
 
-/// Why a header does not decode.
+/// Why a header cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
-    /// Not bytes that this log wrote.
+    /// The bytes are not a header that this log wrote.
     Invalid(&'static str),
-    /// A later format.
+    /// A different format version.
     Version(u32),
 }
 
@@ -40,17 +40,17 @@ impl From<Malformed> for HeaderError {
 pub(crate) struct SegmentHeader {
     /// The instance that the log belongs to.
     pub(crate) instance: u64,
-    /// The number in the file's name.
+    /// The number in the file name.
     pub(crate) number: u64,
-    /// Stream position of the first batch.
+    /// Log position of the first batch.
     pub(crate) first_lsn: u64,
-    /// Checksum of the last thing before: a batch, an earlier segment's header
-    /// when that held no batch, zero at the start of the log.
+    /// Checksum of the last batch before; of the header of the segment before
+    /// if that has no batch; zero in the first segment.
     pub(crate) previous: u64,
 }
 
 impl SegmentHeader {
-    /// The header's bytes and its checksum, which seeds those of its batches.
+    /// The encoded header and its checksum, which seeds those of its batches.
     pub(crate) fn encode(&self) -> (Vec<u8>, u64) {
         let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES);
         out.extend_from_slice(&SEGMENT_MAGIC);
@@ -98,23 +98,23 @@ impl SegmentHeader {
 pub(crate) struct BatchHeader {
     /// Compression of the payload.
     pub(crate) codec: Codec,
-    /// Stream position of the payload's first byte.
+    /// Log position of the first byte of the payload.
     pub(crate) first_lsn: u64,
     /// Everything before this position was durable when the batch was written.
     pub(crate) durable: u64,
-    /// Checksum of what stands before the batch: a batch or the segment header.
+    /// Checksum of the batch before, or of the segment header.
     pub(crate) previous: u64,
     /// Length of the payload uncompressed.
     pub(crate) raw_bytes: u32,
     /// Length of the payload in the file.
     pub(crate) stored_bytes: u32,
-    /// Over the segment header's checksum, this header and the payload.
+    /// Checksum of the segment header's checksum, this header and the payload.
     pub(crate) checksum: u64,
 }
 
 impl BatchHeader {
-    /// Writes the header with its checksum over the front of `batch`, whose
-    /// payload stands after [`BATCH_HEADER_BYTES`]; returns the checksum.
+    /// Writes the header and its checksum to the front of `batch`, whose payload
+    /// begins at [`BATCH_HEADER_BYTES`]. Returns the checksum.
     pub(crate) fn seal(&self, seed: u64, batch: &mut [u8]) -> u64 {
         assert!(batch.len() >= BATCH_HEADER_BYTES);
         let (header, payload) = batch.split_at_mut(BATCH_HEADER_BYTES);
@@ -139,7 +139,7 @@ impl BatchHeader {
         found
     }
 
-    /// Decodes a header without knowing its payload yet; bounds the lengths.
+    /// Decodes a header, before its payload is read, and bounds the lengths.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
         let mut take = Take::new(bytes);
         if take.take(BATCH_MAGIC.len())? != BATCH_MAGIC {
@@ -170,8 +170,7 @@ impl BatchHeader {
         Ok(header)
     }
 
-    /// Whether header and payload, as they stand in the file, agree with the
-    /// checksum.
+    /// Whether the encoded header and payload match the checksum.
     pub(crate) fn checks(seed: u64, header: &[u8], payload: &[u8]) -> bool {
         let Some((summed, sum)) = header.split_at_checked(BATCH_SUMMED_BYTES) else {
             return false;
@@ -179,7 +178,7 @@ impl BatchHeader {
         checksum_parts(&[&seed.to_le_bytes(), summed, payload]).to_le_bytes() == sum
     }
 
-    /// Stream position after the payload.
+    /// Log position after the payload.
     pub(crate) fn end_lsn(&self) -> u64 {
         self.first_lsn + u64::from(self.raw_bytes)
     }

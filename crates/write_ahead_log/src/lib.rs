@@ -1,28 +1,42 @@
-//! The write-ahead log: one stream of logical records for all indexes of an
-//! instance, kept in segment files, compressed in batches and made durable by
-//! group commit. It knows nothing of trees, transactions or the catalogue: it
-//! stores records in order and gives them back in order.
+//! The write-ahead log: one sequence of logical records for all indexes of an
+//! instance. It is stored in segment files, compressed in batches, and made
+//! durable by group commit. The log knows nothing of trees, transactions or the
+//! catalogue: it stores records in order and returns them in order.
 //!
-//! Reading back is prefix-true: whatever a crash left, what is read is a
-//! prefix of what was appended, at least as long as what was made durable;
-//! anything else is reported as corruption. See `docs/file_format.md`.
+//! After a crash the log that is read is a prefix of the appended records, and
+//! contains every record that was made durable. Anything else is reported as
+//! corruption. The byte format is in `docs/file_format.md`.
 
+mod append;
+mod error;
 mod field;
 mod format;
+mod group_commit;
 mod groups;
-mod load;
+mod leader;
+mod list;
 mod log;
+mod open;
+mod options;
 mod reader;
 mod record;
-mod room;
 mod segment;
+mod segments;
+mod space;
+mod state;
+mod statistics;
+mod sync_load;
+mod waiter;
+mod window;
 mod writer;
 
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use field::{Operations, OperationsIter, Rest, WriteIds, WriteIdsIter, WriteOperation};
-pub use log::{LogOptions, LogStatistics, WriteAheadLog};
-pub use reader::{LogEnd, read_log};
+pub use field::{Rest, WriteOperation};
+pub use list::{Operations, OperationsIter, WriteIds, WriteIdsIter};
+pub use log::WriteAheadLog;
+pub use options::LogOptions;
 pub use record::{RECORD_BYTES_MAX, Record};
+pub use statistics::LogStatistics;

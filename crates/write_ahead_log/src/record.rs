@@ -1,16 +1,17 @@
-//! The record table. A record is declared here once; its encoding, decoding
-//! and printed form follow. Numbers and the order of fields are on disk and
-//! never change; a new need gets a new record.
+//! The record table. Each record is declared here once; the macro derives its
+//! encoding, decoding and printed form. Numbers and the order of fields are on
+//! disk and never change; a new requirement gets a new record.
 //!
-//! In the stream a record is its length (u32, counting what follows), its kind
+//! An encoded record is its length (u32, of the bytes that follow), its kind
 //! (u8) and its fields in the declared order.
 
-use crate::field::{Field, Operations, Rest, WriteIds};
+use crate::field::{Field, Rest};
+use crate::list::{Operations, WriteIds};
 use std::fmt;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{FileId, WriteId};
 
-/// Longest encoded record with its frame, in bytes.
+/// Maximum length of an encoded record with its frame, in bytes.
 pub const RECORD_BYTES_MAX: usize = 48 * 1024 * 1024;
 
 /// Bytes before a record's fields: length and kind.
@@ -22,14 +23,14 @@ macro_rules! log_records {
         $name:ident = $number:literal { $( $(#[$field_meta:meta])* $field:ident: $type:ty, )* }
     )*) => {
         /// One logical log record. Byte strings are borrowed: from the caller
-        /// when appending, from the log's buffer when reading.
+        /// when appending, from the buffer of the log when reading.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Record<'a> {
             $( $(#[$meta])* $name { $( $(#[$field_meta])* $field: $type, )* }, )*
         }
 
         impl<'a> Record<'a> {
-            /// The kind's on-disk number.
+            /// The number of the kind on disk.
             #[must_use]
             pub fn number(&self) -> u8 {
                 match self {
@@ -37,7 +38,7 @@ macro_rules! log_records {
                 }
             }
 
-            /// The kind's name.
+            /// The name of the kind.
             #[must_use]
             pub fn name(&self) -> &'static str {
                 match self {
@@ -51,7 +52,7 @@ macro_rules! log_records {
                 }
             }
 
-            /// At least the encoded length with its frame, in bytes.
+            /// An upper bound of the encoded length with its frame, in bytes.
             pub(crate) fn bytes_max(&self) -> usize {
                 match self {
                     $( Record::$name { $($field,)* } => {
@@ -90,7 +91,7 @@ log_records! {
     Write = 1 {
         /// The statement that wrote.
         write_id: WriteId,
-        /// What happens in each index, in the order of insertion.
+        /// The operation in each index, in the order of insertion.
         operations: Operations<'a>,
     }
     /// A key range deleted in one index.
@@ -104,28 +105,28 @@ log_records! {
         /// First key after the range.
         end: &'a [u8],
     }
-    /// A transaction committed; it is acknowledged once this is durable.
+    /// A transaction committed. It is acknowledged when this record is durable.
     Commit = 3 {
-        /// The transaction, zero when it was never prepared.
+        /// The transaction; zero if it was not prepared.
         transaction: u64,
         /// Its write ids that were not rolled back.
         write_ids: WriteIds<'a>,
     }
     /// Writes rolled back: a transaction, a statement or a savepoint.
     Abort = 4 {
-        /// The write ids that nobody sees from now on.
+        /// The write ids that are aborted.
         write_ids: WriteIds<'a>,
     }
     /// A transaction prepared for two-phase commit.
     Prepare = 5 {
-        /// The transaction, named again by its commit.
+        /// The transaction; its commit contains the same number.
         transaction: u64,
-        /// The coordinator's name for it.
+        /// Its name at the coordinator of the two-phase commit.
         xid: &'a [u8],
         /// Its write ids that were not rolled back.
         write_ids: WriteIds<'a>,
     }
-    /// A table came to be.
+    /// A table was created.
     TableCreated = 6 {
         /// Its encoded catalogue entry.
         table: &'a [u8],
@@ -135,7 +136,7 @@ log_records! {
         /// The table.
         table_id: u64,
     }
-    /// A table has a new name and its files new paths.
+    /// A table was renamed, and its files moved to new paths.
     TableRenamed = 8 {
         /// The table.
         table_id: u64,
@@ -144,46 +145,41 @@ log_records! {
         /// The new paths, as the catalogue encodes them.
         paths: &'a [u8],
     }
-    /// A durable counter of a table moved.
+    /// A durable counter of a table changed.
     Counter = 9 {
         /// The table.
         table_id: u64,
-        /// Which counter.
+        /// The number of the counter.
         counter: u8,
-        /// Its value from now on.
+        /// Its new value.
         value: u64,
     }
-    /// A note of the engine about a checkpoint.
-    Checkpoint = 10 {
-        /// As the engine encodes it.
-        bytes: &'a [u8],
-    }
     /// The indexes of a table changed together (bulk load, truncate).
-    IndexesChanged = 11 {
+    IndexesChanged = 10 {
         /// As the engine encodes it.
         bytes: &'a [u8],
     }
-    /// A record that was taken back before it was written: it never happened.
-    Void = 12 {
-        /// What is left of it.
+    /// A record that was revoked before it was written: replay ignores it.
+    Void = 11 {
+        /// The fields of the revoked record.
         bytes: Rest<'a>,
     }
-    /// Tables have other indexes and other metadata, all of them at once.
-    TablesAltered = 13 {
+    /// Tables got other indexes and other metadata in one step.
+    TablesAltered = 12 {
         /// As the engine encodes it.
         bytes: &'a [u8],
     }
 }
 
-/// Makes the record that begins at `start` of `stream` a void one of the same
-/// length. False when no record begins there.
-pub(crate) fn make_void(stream: &mut [u8], start: usize) -> bool {
-    let kind = stream.get_mut(start + FRAME_BYTES - 1);
+/// Turns the record at `start` of `records` into a void record of the same
+/// length. False when `records` ends before it.
+pub(crate) fn make_void(records: &mut [u8], start: usize) -> bool {
+    let kind = records.get_mut(start + FRAME_BYTES - 1);
     kind.map(|kind| *kind = VOID_KIND).is_some()
 }
 
 /// The kind of [`Record::Void`].
-const VOID_KIND: u8 = 12;
+const VOID_KIND: u8 = 11;
 
 impl<'a> Record<'a> {
     /// Appends the record with its frame.

@@ -1,8 +1,8 @@
-//! Segment files by name: listing, creating, opening and removing them.
+//! Segment files: listing, creating and opening them.
 
+use crate::error::WriteError;
 use crate::format::{HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::groups::SYNCS_MAX;
-use crate::writer::WriteError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
@@ -16,7 +16,7 @@ pub(crate) fn segment_path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{NAME_PREFIX}{number:0NAME_DIGITS$}"))
 }
 
-/// The number in a segment's name, if it is one.
+/// The number in the name of a segment file; `None` for other files.
 fn segment_number(path: &Path) -> Option<u64> {
     let digits = path.file_name()?.to_str()?.strip_prefix(NAME_PREFIX)?;
     if digits.len() != NAME_DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -33,47 +33,47 @@ pub(crate) fn list_segments(disk: &dyn Disk, directory: &Path) -> StorageResult<
     Ok(numbers)
 }
 
-/// An open segment whose header holds.
+/// An open segment with a valid header.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) file: Arc<dyn DiskFile>,
-    /// The same file opened anew, for syncs beside each other and beside the
-    /// writer: a system tells each handle once that a write failed. None where
-    /// it could not be opened.
+    /// Further handles of the same file, for concurrent syncs: an operating
+    /// system reports a failed write once to each handle. `None` if they could
+    /// not be opened.
     pub(crate) sync_handles: Option<[Arc<dyn DiskFile>; SYNCS_MAX]>,
     pub(crate) header: SegmentHeader,
-    /// The header's checksum.
+    /// The checksum of the header.
     pub(crate) seed: u64,
 }
 
 impl Segment {
-    /// Creates a segment with room for `room` bytes behind its header and makes
-    /// header and name durable. The header comes last, for a segment that has
-    /// one is where the log goes on: a full disk leaves nothing that counts.
+    /// Creates a segment with `reserved_bytes` reserved after its header, and
+    /// makes header and name durable. The header is written last, because a
+    /// segment with a header continues the log: on a full disk none remains.
     pub(crate) fn create(
         disk: &dyn Disk,
         directory: &Path,
         header: SegmentHeader,
-        room: u64,
+        reserved_bytes: u64,
     ) -> Result<Segment, WriteError> {
         let path = segment_path(directory, header.number);
         let (bytes, seed) = header.encode();
         let created = match disk.create(&path) {
-            // A creation that found no space left it, and could not remove it.
+            // Left by a creation that found no space and could not remove it.
             Err(StorageError::AlreadyExists { .. }) => {
                 disk.remove(&path).and_then(|()| disk.create(&path))
             }
             other => other,
         };
-        let begun = created.and_then(|file| {
-            file.reserve(SEGMENT_HEADER_BYTES as u64 + room)?;
+        let prepared = created.and_then(|file| {
+            file.reserve(SEGMENT_HEADER_BYTES as u64 + reserved_bytes)?;
             file.write_all_at(&bytes, 0)?;
             Ok(file)
         });
-        let file = match begun {
+        let file = match prepared {
             Ok(file) => file,
             Err(error) if error.is_no_space() => {
-                // Without a header the next creation, or opening, removes it.
+                // Without a header, the next creation or opening removes it.
                 let _ = disk.remove(&path);
                 return Err(WriteError::Full(error));
             }
@@ -93,13 +93,13 @@ impl Segment {
         })
     }
 
-    /// Opens a segment. `None` when the file is no longer than a header and
-    /// holds none: its creation did not finish.
+    /// Opens a segment. `None` when the file is at most as long as a header and
+    /// has no valid one: its creation did not finish.
     pub(crate) fn open(
         disk: &dyn Disk,
         directory: &Path,
         number: u64,
-        instance: Option<u64>,
+        instance: u64,
     ) -> StorageResult<Option<Segment>> {
         let file = disk.open(&segment_path(directory, number))?;
         let bytes = file.len()?;
@@ -129,7 +129,7 @@ impl Segment {
         if header.number != number {
             return refuse("the segment's header names another segment");
         }
-        if instance.is_some_and(|instance| instance != header.instance) {
+        if header.instance != instance {
             return refuse("the segment belongs to the log of another instance");
         }
         Ok(Some(Segment {

@@ -1,57 +1,32 @@
-//! The file end of the log: compresses a batch, writes it to the current
-//! segment, and begins the next segment when one is full. Used by one thread at
-//! a time; who that is, `log.rs` decides, as well as who syncs what is written.
+//! The writer: compresses a batch, writes it to the current segment file, and
+//! begins the next segment when one is full. One thread at a time uses it, the
+//! leader (`leader.rs`).
 
+use crate::error::WriteError;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::log::Counters;
 use crate::record::make_void;
-use crate::room::RoomPolicy;
 use crate::segment::Segment;
+use crate::space::SpacePolicy;
+use crate::statistics::LogCounters;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use teak_base::{Codec, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
-/// A buffer that a large record made larger than this is given back.
-const BUFFER_KEPT_BYTES: usize = 24 << 20;
+/// A buffer that a large record made larger than this is freed.
+const BUFFER_RETAINED_BYTES: usize = 24 << 20;
 
-/// Zeros written at once ahead of small batches, and the largest share of a
-/// segment. A sync that finds the file as long as before, and its space written
-/// before, need not wait for the file system's journal.
+/// Zeros written ahead of small batches in one write, and their maximum share
+/// of a segment. A sync that changes neither the length of the file nor its
+/// allocation does not wait for the journal of the file system.
 const ZEROS_BYTES_MAX: u64 = 512 << 10;
 const ZEROS_SHARE: u64 = 4;
 
-/// Batches beyond this are written without, and beyond a share of the zeros:
-/// writing everything twice would cost more than it saves.
+/// Larger batches are written without zeros ahead, also those beyond a share of
+/// the zeros: writing everything twice would cost more than it saves.
 const SMALL_BYTES_MAX: u64 = 16 << 10;
 const SMALL_SHARE: u64 = 4;
-
-/// Why the file end of the log could not do its work.
-#[derive(Debug)]
-pub(crate) enum WriteError {
-    /// There was no space to be had. Nothing is lost: the batch, if it could not
-    /// be written, waits.
-    Full(StorageError),
-    /// Nobody can know what is on disk.
-    Broken(StorageError),
-}
-
-impl WriteError {
-    pub(crate) fn into_inner(self) -> StorageError {
-        let (Self::Full(error) | Self::Broken(error)) = self;
-        error
-    }
-}
-
-/// A failure that leaves nothing behind when the disk was full.
-fn full_or_broken(error: StorageError) -> WriteError {
-    if error.is_no_space() {
-        WriteError::Full(error)
-    } else {
-        WriteError::Broken(error)
-    }
-}
 
 /// The current segment and the buffers of a batch.
 #[derive(Debug)]
@@ -62,22 +37,23 @@ pub(crate) struct Writer {
     segment: Segment,
     /// Where the next batch goes.
     offset: u64,
-    /// The end of the space set aside in the segment's file.
+    /// The end of the space reserved in the segment's file.
     reserved: u64,
     /// The end of the zeros written to the segment's file.
     zeroed: u64,
-    /// Stream position after the last batch written.
+    /// Log position after the last batch written.
     end: u64,
-    /// Stream position before which everything is durable, or an earlier one.
+    /// Log position before which everything is durable; may lag behind.
     durable: u64,
     /// Checksum of the last batch or segment header.
     chain: u64,
-    /// The records of the batch; swapped with the log's pending buffer. They
-    /// stay when the disk is full.
+    /// The records of the batch; swapped with the pending buffer of the log.
+    /// Retained when the disk is full.
     pub(crate) raw: Vec<u8>,
-    /// What the batch may take in the file.
-    pub(crate) claim: u64,
-    /// Numbers and first positions of segments that nobody has heard of yet.
+    /// Reserved space of the batch, in bytes.
+    pub(crate) batch_space: u64,
+    /// Numbers and first positions of segments begun since the leader last
+    /// drained this list.
     pub(crate) begun: Vec<(u64, u64)>,
     stored: Vec<u8>,
 }
@@ -90,7 +66,7 @@ impl Writer {
         directory: PathBuf,
         segment_bytes: u64,
         header: SegmentHeader,
-        policy: RoomPolicy,
+        policy: SpacePolicy,
     ) -> StorageResult<Self> {
         let segment = Segment::create(disk.as_ref(), &directory, header, 0)
             .map_err(WriteError::into_inner)?;
@@ -106,12 +82,12 @@ impl Writer {
             end: header.first_lsn,
             durable: header.first_lsn,
             raw: Vec::new(),
-            claim: 0,
+            batch_space: 0,
             begun: Vec::new(),
             stored: Vec::new(),
         };
-        // Without room nothing can be appended until there is space.
-        let _ = writer.reserve(policy.least_bytes(), policy.wanted_bytes);
+        // If this fails, appends wait or fail until there is space.
+        let _ = writer.reserve(policy.min_bytes(), policy.target_bytes);
         Ok(writer)
     }
 
@@ -120,10 +96,10 @@ impl Writer {
         self.segment.file.path().to_path_buf()
     }
 
-    /// Writes `raw` as one batch and empties it. A batch that finds no space
-    /// stays, and is written in the same place later: what of it is in the file
-    /// is a part of its front, which no reader takes for a batch.
-    pub(crate) fn write(&mut self, counters: &Counters) -> Result<(), WriteError> {
+    /// Writes `raw` as one batch and empties it. A batch that finds no space is
+    /// retained and later written at the same offset. The file may hold a part
+    /// of its front until then, which no reader accepts as a batch.
+    pub(crate) fn write(&mut self, counters: &LogCounters) -> Result<(), WriteError> {
         if self.raw.is_empty() {
             return Ok(());
         }
@@ -146,11 +122,11 @@ impl Writer {
         let chain = header.seal(self.segment.seed, &mut self.stored);
         self.write_zeros(header.file_bytes(), counters)?;
         let written = self.segment.file.write_all_at(&self.stored, self.offset);
-        written.map_err(full_or_broken)?;
+        written.map_err(WriteError::of_write)?;
         self.chain = chain;
         self.offset += header.file_bytes();
         self.end = header.end_lsn();
-        self.claim = 0;
+        self.batch_space = 0;
         counters.batches.fetch_add(1, Relaxed);
         counters
             .raw_bytes
@@ -160,16 +136,16 @@ impl Writer {
             .fetch_add(header.file_bytes(), Relaxed);
         for buffer in [&mut self.raw, &mut self.stored] {
             buffer.clear();
-            if buffer.capacity() > BUFFER_KEPT_BYTES {
+            if buffer.capacity() > BUFFER_RETAINED_BYTES {
                 *buffer = Vec::new();
             }
         }
         Ok(())
     }
 
-    /// Writes zeros over the space set aside that a small batch is about to
-    /// enter. Whoever reads them finds the end of the log, as in a hole.
-    fn write_zeros(&mut self, batch_bytes: u64, counters: &Counters) -> Result<(), WriteError> {
+    /// Writes zeros to the reserved space in front of a small batch. A reader
+    /// treats zeros as the end of the log, as it does a hole.
+    fn write_zeros(&mut self, batch_bytes: u64, counters: &LogCounters) -> Result<(), WriteError> {
         let zeros_bytes = ZEROS_BYTES_MAX.min(self.segment_bytes / ZEROS_SHARE);
         let small_bytes = SMALL_BYTES_MAX.min(zeros_bytes / SMALL_SHARE);
         let batch_end = self.offset + batch_bytes;
@@ -188,59 +164,59 @@ impl Writer {
                 counters.written_bytes.fetch_add(bytes, Relaxed);
                 Ok(())
             }
-            // Then the batch is tried without.
+            // The batch is then written without them.
             Err(error) if error.is_no_space() => Ok(()),
             Err(error) => Err(WriteError::Broken(error)),
         }
     }
 
-    /// Stream position after the last batch written.
+    /// Log position after the last batch written.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// What is durable, learnt from who synced.
-    pub(crate) fn learn_durable(&mut self, durable: u64) {
+    /// Takes over the durable position that other syncs reached.
+    pub(crate) fn raise_durable(&mut self, durable: u64) {
         self.durable = self.durable.max(durable);
     }
 
-    /// A handle of the file for a sync beside others, if there are such.
+    /// A file handle for a sync concurrent with others, if there is one.
     pub(crate) fn sync_handle(&self, number: usize) -> Option<Arc<dyn DiskFile>> {
         let handles = self.segment.sync_handles.as_ref()?;
         handles.get(number).cloned()
     }
 
     /// Makes everything written durable.
-    pub(crate) fn sync(&mut self, counters: &Counters) -> Result<(), WriteError> {
+    pub(crate) fn sync(&mut self, counters: &LogCounters) -> Result<(), WriteError> {
         if self.durable == self.end {
             return Ok(());
         }
-        // Also when the disk is full: what of it is on disk nobody knows.
+        // Also when the disk is full: it is unknown what is on disk.
         self.segment.file.sync().map_err(WriteError::Broken)?;
         counters.syncs.fetch_add(1, Relaxed);
         self.durable = self.end;
         Ok(())
     }
 
-    /// Bytes set aside behind what is written.
-    pub(crate) fn room(&self) -> u64 {
+    /// Bytes reserved after the written data.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
         self.reserved.saturating_sub(self.offset)
     }
 
-    /// Sets space aside until there is room for `wanted` bytes, or at least for
-    /// `least`.
-    pub(crate) fn reserve(&mut self, least: u64, wanted: u64) -> StorageResult<()> {
-        let wanted = wanted.max(least);
-        if self.room() >= least && self.room() >= wanted / 2 {
+    /// Reserves space for `target` bytes after the written data, or at least for
+    /// `min`.
+    pub(crate) fn reserve(&mut self, min: u64, target: u64) -> StorageResult<()> {
+        let target = target.max(min);
+        if self.reserved_bytes() >= min && self.reserved_bytes() >= target / 2 {
             return Ok(());
         }
         let mut outcome = Ok(());
-        for room in [wanted, least] {
-            outcome = self.segment.file.reserve(self.offset + room);
+        for bytes in [target, min] {
+            outcome = self.segment.file.reserve(self.offset + bytes);
             if outcome.is_ok() {
-                self.reserved = self.reserved.max(self.offset + room);
+                self.reserved = self.reserved.max(self.offset + bytes);
             }
-            if self.room() >= least {
+            if self.reserved_bytes() >= min {
                 return Ok(());
             }
         }
@@ -248,9 +224,9 @@ impl Writer {
     }
 
     /// Begins the next segment. The old one is durable before the new one
-    /// exists, so that a reader may demand all of it. On a full disk the old one
-    /// grows on, for what was accepted has its room there.
-    fn roll(&mut self, counters: &Counters) -> Result<(), WriteError> {
+    /// exists, so a reader may require all of it. On a full disk the old one
+    /// continues to grow: the accepted records have their space there.
+    fn roll(&mut self, counters: &LogCounters) -> Result<(), WriteError> {
         self.sync(counters)?;
         let header = SegmentHeader {
             instance: self.segment.header.instance,
@@ -258,18 +234,18 @@ impl Writer {
             first_lsn: self.end,
             previous: self.chain,
         };
-        let room = self.room();
-        let made = Segment::create(self.disk.as_ref(), &self.directory, header, room);
+        let reserved = self.reserved_bytes();
+        let made = Segment::create(self.disk.as_ref(), &self.directory, header, reserved);
         let segment = match made {
             Ok(segment) => segment,
             Err(WriteError::Full(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        // It would be given back with the segment at the latest.
+        // Frees the rest of its reserved space; else its removal does.
         let _ = self.segment.file.set_len(self.offset);
         self.segment = segment;
         self.offset = SEGMENT_HEADER_BYTES as u64;
-        self.reserved = self.offset + room;
+        self.reserved = self.offset + reserved;
         self.zeroed = 0;
         self.chain = self.segment.seed;
         counters
@@ -279,14 +255,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the record at a stream position void, if it waits to be written.
+    /// Makes the record at a log position void if its batch is not written.
     pub(crate) fn make_void(&mut self, position: u64) -> bool {
         let start = position.checked_sub(self.end);
         let start = start.and_then(|start| usize::try_from(start).ok());
         start.is_some_and(|start| make_void(&mut self.raw, start))
     }
 
-    /// Stream position after the batch that waits, or after the last one written.
+    /// Log position after the retained batch, or after the last one written.
     pub(crate) fn taken(&self) -> u64 {
         self.end + self.raw.len() as u64
     }
@@ -296,7 +272,7 @@ impl Writer {
         self.offset
     }
 
-    /// Stream position before which everything is known to be durable.
+    /// Log position before which everything is known to be durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable
     }

@@ -315,7 +315,7 @@ fn a_failed_sync_is_told_to_every_waiter_and_poisons_the_log() {
         assert!(is_told, "{told:?}");
     });
     gate.fail_syncs.store(false, Ordering::SeqCst);
-    let refused = log.append(&teak_write_ahead_log::Record::Checkpoint { bytes: b"" });
+    let refused = log.append(&teak_write_ahead_log::Record::IndexesChanged { bytes: b"" });
     assert!(matches!(refused, Err(StorageError::Poisoned { .. })));
     assert!(log.sync(first).is_err());
     assert!(log.write_pending().is_err());
@@ -334,7 +334,7 @@ fn a_full_disk_refuses_waiting_appenders_and_keeps_what_it_took() {
     options.pending_bytes = 500;
     let log = open(&disk, options);
     gate.fail_writes.store(true, Ordering::SeqCst);
-    let record = teak_write_ahead_log::Record::Checkpoint { bytes: &[7; 100] };
+    let record = teak_write_ahead_log::Record::IndexesChanged { bytes: &[7; 100] };
     let taken = std::sync::atomic::AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..4 {

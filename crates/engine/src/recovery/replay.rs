@@ -70,7 +70,7 @@ impl Replay {
                 self.prepared.insert(xid.to_vec(), list);
                 Ok(())
             }
-            Record::Checkpoint { .. } | Record::Void { .. } => Ok(()),
+            Record::Void { .. } => Ok(()),
             Record::TableCreated { .. }
             | Record::TableDropped { .. }
             | Record::TableRenamed { .. }

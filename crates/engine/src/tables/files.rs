@@ -181,7 +181,7 @@ impl Inner {
 
     pub(crate) fn log_table_change(&self, record: &Record<'_>) -> StorageResult<()> {
         let lsn = self.log.append(record)?;
-        self.log.sync_or_take_back(lsn)
+        self.log.sync_or_revoke(lsn)
     }
 
     /// After a table change that may not have been logged: new files must stay

@@ -1,4 +1,4 @@
-//! Records and headers, one at a time.
+//! Single records and headers.
 
 use crate::WriteOperation;
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -8,7 +8,8 @@ use teak_base::checksum::checksum;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{Codec, FileId, Operation, WriteId};
 
-/// A stream of records; what decodes encodes to something that decodes to it.
+/// A sequence of records. A record that decodes must encode to bytes that
+/// decode to the same record.
 pub fn records(bytes: &[u8]) {
     let mut take = Take::new(bytes);
     while let Ok(record) = Record::decode(&mut take) {
@@ -70,7 +71,6 @@ pub fn example_records(visit: &mut dyn FnMut(&Record<'_>)) {
             counter: 1,
             value: 300,
         },
-        Record::Checkpoint { bytes: b"note" },
         Record::IndexesChanged { bytes: b"indexes" },
     ];
     for record in &records {
@@ -91,7 +91,7 @@ pub(super) fn record_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A segment header, and a batch header with what follows as its payload.
+/// A segment header, and a batch header with the rest of the input as payload.
 pub fn headers(bytes: &[u8]) {
     let _ = SegmentHeader::decode(bytes);
     let mut sealed = bytes.to_vec();

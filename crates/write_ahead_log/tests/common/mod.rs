@@ -1,4 +1,4 @@
-//! What the log's tests share: a log in memory, records made of plain values.
+//! Shared by the tests of the log: a log in memory, records of plain values.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{FileId, Lsn, Operation, StorageError, StorageResult, WriteId};
 use teak_disk::{Disk, MemoryDisk};
-use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog, WriteOperation, read_log};
+use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog, WriteOperation};
 
 pub const INSTANCE: u64 = 7;
 
@@ -34,7 +34,7 @@ pub fn small_segments() -> LogOptions {
     options
 }
 
-/// Opens a log and lists what it held, printed.
+/// Opens a log and lists its records, printed.
 pub fn open_listing(
     disk: &Arc<dyn Disk>,
     options: LogOptions,
@@ -58,18 +58,9 @@ pub fn open(disk: &Arc<dyn Disk>, options: LogOptions) -> WriteAheadLog {
     open_listing(disk, options, 0).unwrap().0
 }
 
-/// What is in the log, printed, without changing it.
+/// The records of the log, printed, without changing it: opens a copy.
 pub fn list(disk: &Arc<dyn Disk>) -> StorageResult<Vec<String>> {
-    let mut found = Vec::new();
-    read_log::<StorageError>(
-        disk.as_ref(),
-        &directory(),
-        Some(Lsn(0)),
-        &mut |lsn, record| {
-            found.push(format!("{lsn} {record}"));
-            Ok(())
-        },
-    )?;
+    let (_, found) = open_listing(&copy(disk), options(), 0)?;
     Ok(found)
 }
 
@@ -136,9 +127,9 @@ pub fn is_corrupt<T>(result: &StorageResult<T>) -> bool {
     matches!(result, Err(StorageError::Corrupt { .. }))
 }
 
-/// Appends a record and makes it durable, or takes it back.
+/// Appends a record and makes it durable, or revokes it.
 pub fn append_durably(log: &WriteAheadLog, record: &Record<'_>) -> StorageResult<Lsn> {
     let lsn = log.append(record)?;
-    log.sync_or_take_back(lsn)?;
+    log.sync_or_revoke(lsn)?;
     Ok(lsn)
 }

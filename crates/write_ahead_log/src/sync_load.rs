@@ -1,28 +1,29 @@
-//! How much of the time the log is being synced.
+//! The share of time during which the log is being synced.
 
 use std::time::Instant;
 
-/// How many turns the averages of times go back, about.
-const TURNS_AVERAGED: u64 = 32;
+/// Weight of the moving averages: about as many cycles count.
+const CYCLES_AVERAGED: u64 = 32;
 
-/// A time without syncs counts as so many times the syncing between, at most:
-/// what was before an hour of rest tells more than the rest.
-const REST_MAX: u64 = 32;
+/// An idle period counts at most as this multiple of the average sync period:
+/// after an hour of idling, the time before it is the better estimate.
+const IDLE_MAX: u64 = 32;
 
-/// A *turn* is a time without syncs and the time with one or more behind it.
+/// Measures cycles: an idle period without syncs, and then a period with one or
+/// more syncs.
 #[derive(Debug, Default)]
-pub(crate) struct Load {
-    /// Nanoseconds of a turn without and with syncs, on the average of the last
-    /// ones.
-    resting: u64,
+pub(crate) struct SyncLoad {
+    /// Average nanoseconds of the idle period of a cycle.
+    idle: u64,
+    /// Average nanoseconds of its period with syncs.
     syncing: u64,
-    /// When the last turn ended.
+    /// When the last cycle ended.
     ended: Option<Instant>,
-    /// When the first sync of this turn began.
+    /// When the first sync of this cycle began.
     began: Option<Instant>,
 }
 
-impl Load {
+impl SyncLoad {
     pub(crate) fn begin(&mut self, now: Instant) {
         self.began.get_or_insert(now);
     }
@@ -33,22 +34,22 @@ impl Load {
         };
         let between = |from: Instant, to: Instant| {
             let time = to.saturating_duration_since(from).as_nanos();
-            u64::try_from(time).unwrap_or(u64::MAX / TURNS_AVERAGED)
+            u64::try_from(time).unwrap_or(u64::MAX / CYCLES_AVERAGED)
         };
         let average =
-            |before: u64, newest: u64| before - before / TURNS_AVERAGED + newest / TURNS_AVERAGED;
+            |before: u64, newest: u64| before - before / CYCLES_AVERAGED + newest / CYCLES_AVERAGED;
         self.syncing = average(self.syncing, between(began, now));
         if let Some(ended) = self.ended {
-            let rest = between(ended, began).min(self.syncing.saturating_mul(REST_MAX));
-            self.resting = average(self.resting, rest);
+            let idle = between(ended, began).min(self.syncing.saturating_mul(IDLE_MAX));
+            self.idle = average(self.idle, idle);
         }
         self.ended = Some(now);
     }
 
-    /// Whether the log is being synced for a third of the time or more. So it is
-    /// as long as nothing else is known.
+    /// Whether the log is being synced for a third of the time or more. True
+    /// before the first measurement.
     pub(crate) fn is_high(&self) -> bool {
-        self.resting <= self.syncing * 2
+        self.idle <= self.syncing * 2
     }
 }
 
@@ -61,19 +62,19 @@ mod tests {
 
     /// A load, and a clock.
     struct Log {
-        load: Load,
+        load: SyncLoad,
         now: Instant,
     }
 
     impl Log {
         fn new() -> Self {
             Self {
-                load: Load::default(),
+                load: SyncLoad::default(),
                 now: Instant::now(),
             }
         }
 
-        fn turns(&mut self, count: u32, apart: Duration) {
+        fn cycles(&mut self, count: u32, apart: Duration) {
             for _ in 0..count {
                 self.now += apart;
                 self.load.begin(self.now);
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_of_the_time_is_much() {
+    fn a_third_of_the_time_is_a_high_load() {
         let mut log = Log::new();
         assert!(log.load.is_high(), "nothing is known yet");
         for (apart, is_high) in [
@@ -93,21 +94,21 @@ mod tests {
             (Duration::ZERO, true),
             (SYNC * 9 / 4, false),
         ] {
-            log.turns(200, apart);
+            log.cycles(200, apart);
             assert_eq!(log.load.is_high(), is_high, "{apart:?} apart");
         }
     }
 
     #[test]
-    fn an_hour_of_rest_counts_for_little() {
+    fn an_hour_of_idling_counts_for_little() {
         let mut log = Log::new();
-        log.turns(100, SYNC / 4);
-        log.turns(1, Duration::from_secs(3600));
+        log.cycles(100, SYNC / 4);
+        log.cycles(1, Duration::from_secs(3600));
         assert!(log.load.is_high());
     }
 
     #[test]
-    fn syncs_that_overlap_are_one_turn() {
+    fn syncs_that_overlap_are_one_cycle() {
         let mut log = Log::new();
         for _ in 0..100 {
             log.now += SYNC * 5;

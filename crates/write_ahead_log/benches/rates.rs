@@ -1,7 +1,6 @@
-//! Measures what appending and committing cost: `cargo run --release -p
-//! teak-write-ahead-log --example log_rates [directory]`. Appends rows of five
-//! indexes (about 300 bytes) with a log thread writing behind, then commits
-//! from several threads.
+//! Time of appends and commits, printed: `cargo bench -p teak-write-ahead-log
+//! --bench rates [-- directory]`. Appends rows of five indexes (about 300 bytes)
+//! while a log thread writes them to the file, then commits from several threads.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -42,7 +41,9 @@ fn append(log: &WriteAheadLog, n: u64) -> Lsn {
 }
 
 fn main() {
-    let directory = std::env::args().nth(1).map_or_else(
+    // Cargo adds the argument `--bench`.
+    let argument = std::env::args().skip(1).find(|text| !text.starts_with('-'));
+    let directory = argument.map_or_else(
         || std::env::temp_dir().join(format!("teak-log-rates-{}", std::process::id())),
         PathBuf::from,
     );
@@ -57,7 +58,7 @@ fn main() {
     )
     .unwrap();
 
-    // The copy alone: everything fits the pending buffer.
+    // Only the copy: everything fits in the pending buffer.
     let batch = 20_000;
     let mut best = Duration::MAX;
     for round in 0..20 {

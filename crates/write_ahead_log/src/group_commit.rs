@@ -1,0 +1,114 @@
+//! Group commit: making records durable, with few syncs for many committing
+//! threads.
+//!
+//! 1. A thread whose record is not durable becomes the leader if there is none
+//!    and a sync may begin. It takes all pending records, also those of other
+//!    threads.
+//! 2. Otherwise it waits: with the group of the leader that took its record, or
+//!    with the next group.
+//! 3. A leader that has written its group hands the file to the next leader and
+//!    syncs. The next group may be written and synced at the same time, see
+//!    `groups.rs`. After the sync the leader wakes its whole group, and one
+//!    thread of the next group to lead it.
+//!
+//! Any failure except a full disk poisons the log: every later call fails,
+//! because it is unknown what is on disk.
+
+use crate::log::WriteAheadLog;
+use crate::record::make_void;
+use crate::state::State;
+use parking_lot::MutexGuard;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use teak_base::{Lsn, StorageResult};
+
+/// What happens to a record that cannot be synced because the disk is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WhenFull {
+    /// It stays in memory and can be written later.
+    Retain,
+    /// It becomes void.
+    Revoke,
+}
+
+impl WriteAheadLog {
+    /// Makes the record at `lsn` and everything before it durable. A position
+    /// at the end or beyond means all records appended so far.
+    ///
+    /// # Errors
+    /// `NoSpace` while the disk has no space for the pending records; they are
+    /// retained and may become durable later. Any other failure of the write or
+    /// sync, which every waiting thread gets, and `Poisoned` after an earlier
+    /// failure: the record may or may not survive then.
+    pub fn sync(&self, lsn: Lsn) -> StorageResult<()> {
+        if self.durable.load(Acquire) > lsn.0 {
+            return Ok(());
+        }
+        self.sync_to(lsn, WhenFull::Retain)
+    }
+
+    /// Like [`WriteAheadLog::sync`], but revokes the record when the disk is
+    /// full. For a caller that then undoes the operation of the record.
+    ///
+    /// # Errors
+    /// As [`WriteAheadLog::sync`]. After `NoSpace` the record is void: no
+    /// replay will ever apply it.
+    pub fn sync_or_revoke(&self, lsn: Lsn) -> StorageResult<()> {
+        self.sync_to(lsn, WhenFull::Revoke)
+    }
+
+    fn sync_to(&self, lsn: Lsn, when_full: WhenFull) -> StorageResult<()> {
+        self.counters.sync_calls.fetch_add(1, Relaxed);
+        let mut state = self.state.lock();
+        let wanted = lsn.0.saturating_add(1).min(state.end());
+        let mut gathers = state.groups.are_many();
+        while self.durable.load(Acquire) < wanted {
+            state.check()?;
+            let group = state.groups.group_of(wanted);
+            let is_next = group == state.groups.next();
+            if is_next && !state.leading && state.groups.may_sync() {
+                if std::mem::take(&mut gathers) {
+                    // The threads woken just now are about to append their next
+                    // records, which then join this group.
+                    MutexGuard::unlocked(&mut state, std::thread::yield_now);
+                    continue;
+                }
+                match self.lead(&mut state, true, 0) {
+                    Err(error) if self.durable.load(Acquire) < wanted => {
+                        // The state has been locked since the failure.
+                        if when_full == WhenFull::Retain
+                            || !error.is_no_space()
+                            || self.revoke(&mut state, lsn)
+                        {
+                            return Err(error);
+                        }
+                        drop(state);
+                        // The record is in the file: a sync needs no more space.
+                        return self.sync(lsn);
+                    }
+                    // After an error, only records after the wanted one failed.
+                    _ => continue,
+                }
+            }
+            let waiter = state.groups.enqueue(group);
+            drop(state);
+            waiter.wait();
+            // Usually the record is durable: return without the lock.
+            if self.durable.load(Acquire) >= wanted {
+                return Ok(());
+            }
+            state = self.state.lock();
+        }
+        Ok(())
+    }
+
+    /// Makes a record void that is not in the file. False when it is in the
+    /// file. No thread leads.
+    fn revoke(&self, state: &mut MutexGuard<'_, State>, lsn: Lsn) -> bool {
+        match lsn.0.checked_sub(state.pending_start) {
+            Some(start) => {
+                usize::try_from(start).is_ok_and(|start| make_void(&mut state.pending, start))
+            }
+            None => self.writer.lock().make_void(lsn.0),
+        }
+    }
+}

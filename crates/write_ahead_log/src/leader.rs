@@ -1,0 +1,237 @@
+//! The leader: the one thread that writes to the file.
+//!
+//! 1. Under the state's mutex the leader swaps the pending buffer for an empty
+//!    one. If an earlier batch found no space, the leader writes that one.
+//! 2. It compresses and writes the batch without the mutex.
+//! 3. If it leads a group, it syncs the file. Where the segment has further
+//!    file handles, it gives up the leadership first, so that the next batch is
+//!    written and synced at the same time.
+//! 4. It reports the outcome: wakes its group and the next leader, or poisons
+//!    the log.
+//!
+//! A batch that finds no space is retained in memory and written later; a
+//! committing thread may revoke its record there.
+
+use crate::error::WriteError;
+use crate::groups::Group;
+use crate::log::WriteAheadLog;
+use crate::state::{LogFailure, State};
+use crate::writer::Writer;
+use parking_lot::MutexGuard;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::Instant;
+use teak_base::StorageResult;
+use teak_disk::DiskFile;
+
+impl WriteAheadLog {
+    /// Leads one group: writes all pending records and, if `sync` is set, makes
+    /// them durable. Afterwards at least `min_bytes` of space are reserved. A
+    /// retained batch is written first, alone. The state is unlocked during
+    /// I/O. No thread may lead when this is called; no thread leads when this
+    /// returns `NoSpace`.
+    pub(crate) fn lead(
+        &self,
+        state: &mut MutexGuard<'_, State>,
+        sync: bool,
+        min_bytes: u64,
+    ) -> StorageResult<()> {
+        assert!(!state.leading, "two leaders of one log");
+        let mut writer = self.writer.lock();
+        if writer.raw.is_empty() {
+            std::mem::swap(&mut state.pending, &mut writer.raw);
+            state.pending_start += writer.raw.len() as u64;
+            writer.batch_space = state.space.begin_batch();
+        }
+        state.leading = true;
+        let group = sync.then(|| state.groups.begin(writer.taken()));
+        self.space_available.notify_all();
+        let mut leader = Leader {
+            log: self,
+            state,
+            group,
+            leads: true,
+            durable_before: self.durable.load(Acquire),
+            ended: false,
+        };
+        let written = MutexGuard::unlocked(leader.state, || {
+            writer.raise_durable(self.durable.load(Acquire));
+            self.write_out(&mut writer, min_bytes)
+        });
+        let (reserved, retained) = (writer.reserved_bytes(), writer.batch_space);
+        leader.state.space.end_batch(reserved, retained);
+        leader.state.batch_retained = !writer.raw.is_empty();
+        let path = writer.path();
+        // Data written before a batch that found no space is synced, too.
+        let synced = match group {
+            Some(group) if !matches!(written, Err(WriteError::Broken(_))) => {
+                // A retained batch may be revoked before another thread leads.
+                leader.sync(writer, group, written.is_ok())
+            }
+            _ => {
+                drop(writer);
+                Ok(())
+            }
+        };
+        // The writer is unlocked here: `end` may unlock the state to wake others.
+        leader.end(path, synced.and(written))
+    }
+
+    /// The leader's writes: the batch, and the reservation of space after it.
+    fn write_out(&self, writer: &mut Writer, min_bytes: u64) -> Result<(), WriteError> {
+        let written = writer.write(&self.counters);
+        {
+            let mut segments = self.segments.lock();
+            for (number, first_lsn) in writer.begun.drain(..) {
+                segments.push(number, first_lsn);
+            }
+            segments.set_current_bytes(writer.offset());
+        }
+        // Everything before a new segment is durable.
+        self.durable.fetch_max(writer.durable(), Release);
+        written.and_then(|()| {
+            match writer.reserve(min_bytes, self.policy.target_bytes) {
+                Err(error) if min_bytes > 0 => Err(WriteError::Full(error)),
+                // The next record that needs the space gets the error.
+                _ => Ok(()),
+            }
+        })
+    }
+}
+
+/// How a leadership ends.
+enum Ending {
+    /// Everything was written, and synced if asked.
+    Done,
+    /// The disk is full: a thread that needs the space asks for it again and
+    /// gets the error.
+    Full,
+    /// The log is poisoned.
+    Broken(LogFailure),
+}
+
+/// A leadership in progress. [`Leader::end`] ends it. A panic of the disk ends
+/// it as a failure, so that no thread waits for ever.
+struct Leader<'l, 'g, 's> {
+    log: &'l WriteAheadLog,
+    state: &'s mut MutexGuard<'g, State>,
+    /// The group that this leader makes durable, if it does.
+    group: Option<Group>,
+    /// False once another thread may lead while this one syncs.
+    leads: bool,
+    /// The durable position at the beginning.
+    durable_before: u64,
+    ended: bool,
+}
+
+impl Leader<'_, '_, '_> {
+    /// Syncs the written data: at the same time as others write and sync if
+    /// `concurrently` is set and the segment has the file handles for it.
+    fn sync(
+        &mut self,
+        mut writer: MutexGuard<'_, Writer>,
+        group: Group,
+        concurrently: bool,
+    ) -> Result<(), WriteError> {
+        let log = self.log;
+        let handle = concurrently.then(|| writer.sync_handle(group.handle));
+        match handle.flatten() {
+            Some(file) => {
+                let end = writer.end();
+                drop(writer);
+                self.sync_concurrently(group, &*file, end)
+            }
+            None => MutexGuard::unlocked(self.state, || {
+                let synced = writer.sync(&log.counters);
+                log.durable.fetch_max(writer.durable(), Release);
+                synced
+            }),
+        }
+    }
+
+    /// Syncs the data written up to `end` while other threads write.
+    fn sync_concurrently(
+        &mut self,
+        group: Group,
+        file: &dyn DiskFile,
+        end: u64,
+    ) -> Result<(), WriteError> {
+        let log = self.log;
+        self.leads = false;
+        self.state.leading = false;
+        self.state.groups.begin_sync(group, Instant::now());
+        log.space_available.notify_all();
+        let next = self.state.take_next_leader();
+        let synced = MutexGuard::unlocked(self.state, || {
+            next.iter().for_each(|waiter| waiter.wake());
+            file.sync()
+        });
+        // After a failure of another thread it is unknown what is on disk.
+        synced
+            .and_then(|()| self.state.check())
+            .map_err(WriteError::Broken)?;
+        log.counters.syncs.fetch_add(1, Relaxed);
+        log.durable.fetch_max(end, Release);
+        Ok(())
+    }
+
+    /// Ends the leadership; `path` is the file that was written.
+    fn end(mut self, path: PathBuf, outcome: Result<(), WriteError>) -> StorageResult<()> {
+        let (ending, result) = match outcome {
+            Ok(()) => (Ending::Done, Ok(())),
+            Err(WriteError::Full(error)) => (Ending::Full, Err(error)),
+            Err(WriteError::Broken(error)) => {
+                let reason = error.to_string();
+                (Ending::Broken(LogFailure { path, reason }), Err(error))
+            }
+        };
+        self.release(ending);
+        result
+    }
+
+    /// Releases the leadership and wakes the threads that wait for it.
+    fn release(&mut self, ending: Ending) {
+        self.ended = true;
+        let log = self.log;
+        if self.leads {
+            self.state.leading = false;
+        }
+        let groups = &mut self.state.groups;
+        let mut woken = match self.group {
+            Some(group) => groups.end(group, Instant::now()),
+            // A new segment made older records durable: threads may wait for those.
+            None if log.durable.load(Acquire) > self.durable_before => {
+                groups.take_all(groups.next())
+            }
+            None => Vec::new(),
+        };
+        woken.extend(self.state.take_next_leader());
+        // Appending threads retry: there is space now, or they may lead.
+        log.space_available.notify_all();
+        let is_full = matches!(ending, Ending::Full);
+        if let Ending::Broken(failure) = ending {
+            self.state.failed.get_or_insert(failure);
+            woken.extend(self.state.groups.take_all_groups());
+            log.pending_grew.notify_all();
+        }
+        let wake = || woken.iter().for_each(|waiter| waiter.wake());
+        // After `Full` the state stays locked: no thread may lead before the
+        // caller could revoke its record.
+        if is_full || woken.is_empty() {
+            wake();
+        } else {
+            MutexGuard::unlocked(self.state, wake);
+        }
+    }
+}
+
+impl Drop for Leader<'_, '_, '_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.release(Ending::Broken(LogFailure {
+                path: self.log.directory.clone(),
+                reason: "the writer panicked".into(),
+            }));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Opening a log: replay, then a new segment to append to.
+
+use crate::format::SegmentHeader;
+use crate::log::WriteAheadLog;
+use crate::options::LogOptions;
+use crate::reader::{Scanned, scan};
+use crate::record::Record;
+use crate::segment::{list_segments, segment_path};
+use crate::segments::SegmentList;
+use crate::space::{SpacePolicy, SpaceReservation};
+use crate::state::State;
+use crate::statistics::LogCounters;
+use crate::writer::Writer;
+use parking_lot::{Condvar, Mutex};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use teak_base::{Lsn, StorageError, StorageResult};
+use teak_disk::Disk;
+
+impl WriteAheadLog {
+    /// Opens the log of a directory: passes every record from position `from`
+    /// on to `visit` in order, and then accepts new records after the last one.
+    /// Creates a log if the directory has none. A record is durable before it
+    /// is visited.
+    ///
+    /// # Errors
+    /// The visitor's errors; `Corrupt` when a durable part of the log is damaged
+    /// or missing, or belongs to another instance; `UnsupportedFormat`; `Io`;
+    /// `NoSpace`.
+    pub fn open<E: From<StorageError>>(
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+        options: LogOptions,
+        from: Lsn,
+        visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let scanned = scan(disk.as_ref(), directory, options.instance, from, visit)?;
+        Ok(Self::begin(disk, directory, options, scanned)?)
+    }
+
+    /// Begins a new segment after the end of the scanned log: after a crash no
+    /// existing file is appended to.
+    fn begin(
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+        options: LogOptions,
+        scanned: Option<Scanned>,
+    ) -> StorageResult<Self> {
+        let mut header = SegmentHeader {
+            instance: options.instance,
+            number: 1,
+            first_lsn: 0,
+            previous: 0,
+        };
+        let (unfinished, outdated) = match &scanned {
+            None => (list_segments(disk.as_ref(), directory)?, Vec::new()),
+            Some(scanned) => (
+                scanned.unfinished.into_iter().collect(),
+                scanned.outdated.clone(),
+            ),
+        };
+        for number in unfinished {
+            disk.remove(&segment_path(directory, number))?;
+        }
+        let mut older = Vec::new();
+        if let Some(scanned) = scanned {
+            // Frees the space reserved after its last batch for the next segment.
+            scanned.last.file.set_len(scanned.valid_bytes)?;
+            header.number = scanned.last.header.number + 1;
+            header.first_lsn = scanned.end;
+            header.previous = scanned.chain;
+            older = scanned.segments;
+        }
+        let mut segments = SegmentList::new(older);
+        segments.push(header.number, header.first_lsn);
+        let pending_bytes = options.bounded_pending_bytes();
+        let policy = SpacePolicy::new(pending_bytes);
+        let writer = Writer::begin(
+            Arc::clone(disk),
+            directory.to_path_buf(),
+            options.segment_bytes,
+            header,
+            policy,
+        )?;
+        let mut space = SpaceReservation::default();
+        space.end_batch(writer.reserved_bytes(), 0);
+        // Not earlier: the new segment, which replaces them, is durable now.
+        for number in outdated {
+            disk.remove(&segment_path(directory, number))?;
+        }
+        Ok(Self {
+            disk: Arc::clone(disk),
+            directory: directory.to_path_buf(),
+            pending_bytes,
+            policy,
+            state: Mutex::new(State::new(header.first_lsn, space)),
+            writer: Mutex::new(writer),
+            durable: AtomicU64::new(header.first_lsn),
+            space_available: Condvar::new(),
+            pending_grew: Condvar::new(),
+            segments: Mutex::new(segments),
+            counters: LogCounters::default(),
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! Options of a log.
+
+use crate::record::RECORD_BYTES_MAX;
+use teak_base::limits::BLOCK_RAW_BYTES_MAX;
+
+/// Options of a log.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LogOptions {
+    /// Size at which the log switches to a new segment file, in bytes.
+    pub segment_bytes: u64,
+    /// Size of the pending buffer at which an append writes it to the file
+    /// first. At most 16 MiB.
+    pub pending_bytes: usize,
+    /// Identifies the instance; segments of another instance are refused.
+    pub instance: u64,
+}
+
+impl LogOptions {
+    /// The defaults: segments of 64 MiB, 8 MiB pending.
+    #[must_use]
+    pub fn new(instance: u64) -> Self {
+        Self {
+            segment_bytes: 64 << 20,
+            pending_bytes: PENDING_BYTES_DEFAULT,
+            instance,
+        }
+    }
+
+    /// The size of the pending buffer within its limits.
+    pub(crate) fn bounded_pending_bytes(&self) -> usize {
+        self.pending_bytes.clamp(1, PENDING_BYTES_MAX)
+    }
+}
+
+const PENDING_BYTES_DEFAULT: usize = 8 << 20;
+const PENDING_BYTES_MAX: usize = 16 << 20;
+
+// A batch is a full pending buffer and at most one more record.
+const _: () = assert!(PENDING_BYTES_MAX + RECORD_BYTES_MAX <= BLOCK_RAW_BYTES_MAX);

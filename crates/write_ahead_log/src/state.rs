@@ -1,0 +1,78 @@
+//! The state of an open log that its mutex guards.
+
+use crate::groups::Groups;
+use crate::space::SpaceReservation;
+use crate::waiter::Waiter;
+use std::path::PathBuf;
+use std::sync::Arc;
+use teak_base::{StorageError, StorageResult};
+
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Records that no leader has taken yet.
+    pub(crate) pending: Vec<u8>,
+    /// Log position of the first byte of `pending`.
+    pub(crate) pending_start: u64,
+    /// Space in the file; every pending record has its part of it.
+    pub(crate) space: SpaceReservation,
+    /// Whether the writer retains a batch that found no space.
+    pub(crate) batch_retained: bool,
+    /// Whether a thread leads: it writes to the file, or syncs exclusively.
+    pub(crate) leading: bool,
+    pub(crate) groups: Groups,
+    /// Whether a thread waits for more pending records.
+    pub(crate) awaits_pending: bool,
+    /// The first failure; it poisons the log.
+    pub(crate) failed: Option<LogFailure>,
+}
+
+/// The failure that poisoned a log.
+#[derive(Clone, Debug)]
+pub(crate) struct LogFailure {
+    pub(crate) path: PathBuf,
+    pub(crate) reason: String,
+}
+
+impl State {
+    pub(crate) fn new(first_lsn: u64, space: SpaceReservation) -> Self {
+        Self {
+            pending: Vec::new(),
+            pending_start: first_lsn,
+            space,
+            batch_retained: false,
+            leading: false,
+            groups: Groups::default(),
+            awaits_pending: false,
+            failed: None,
+        }
+    }
+
+    /// The position of the next record.
+    pub(crate) fn end(&self) -> u64 {
+        self.pending_start + self.pending.len() as u64
+    }
+
+    /// Whether any record is not in the file yet.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        self.batch_retained || !self.pending.is_empty()
+    }
+
+    /// A committing thread to wake as the next leader, if one may lead now.
+    pub(crate) fn take_next_leader(&mut self) -> Option<Arc<Waiter>> {
+        (!self.leading && self.groups.may_sync())
+            .then(|| self.groups.take_next())
+            .flatten()
+    }
+
+    /// # Errors
+    /// `Poisoned` after a failure.
+    pub(crate) fn check(&self) -> StorageResult<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(failure) => Err(StorageError::Poisoned {
+                path: failure.path.clone(),
+                first: failure.reason.clone(),
+            }),
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! and given up as row locks are, and closed circles are found across both.
 
 use crate::error::EngineResult;
-use crate::tables::TableHandle;
+use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use teak_transactions::{LockId, LockMode, RowName};
 

@@ -21,7 +21,7 @@ use self::locking::LockingCursor;
 use self::position::IndexPosition;
 use self::snapshot::SnapshotCursor;
 use crate::error::EngineResult;
-use crate::tables::TableHandle;
+use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use teak_base::bytes::prefix_successor;
 use teak_transactions::LockMode;

@@ -1,7 +1,7 @@
 //! Looking at a table from outside: sizes, estimates, verification.
 
 use crate::error::{EngineError, EngineResult};
-use crate::tables::TableHandle;
+use crate::table_handle::TableHandle;
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::Codec;
@@ -105,7 +105,7 @@ impl TableHandle {
                     return Err(EngineError::Storage(StorageError::Interrupted));
                 }
                 Err(error) => {
-                    self.inner.note_damage(index, &error);
+                    self.inner.messages.report_damage(index, &error);
                     findings(&format!("index {}: {error}", index.entry.label));
                     first.get_or_insert(error);
                 }

@@ -34,18 +34,20 @@
 //! ```
 
 mod alter;
-mod background;
-mod budget;
+#[cfg(not(feature = "testing"))]
+mod catalogue;
+#[cfg(feature = "testing")]
 pub mod catalogue;
-mod checkpoint;
+mod core;
 mod counter_locks;
 mod cursor;
+mod definition;
 mod engine;
 mod error;
-mod idle;
 mod inspect;
 mod lock_absent;
 mod locks;
+mod maintenance;
 mod name;
 mod newest_version;
 mod options;
@@ -53,7 +55,7 @@ mod prepared;
 mod recovery;
 mod statistics;
 mod status;
-mod table;
+mod table_handle;
 mod tables;
 mod transaction;
 mod write;
@@ -63,7 +65,9 @@ mod write;
 pub mod fuzzing;
 
 pub use alter::{AddedIndex, Alteration, AlterationPlan, PlannedIndex};
+pub use core::counters::COUNTERS;
 pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Seek};
+pub use definition::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition};
 pub use engine::Engine;
 pub use error::{EngineError, EngineResult};
 pub use inspect::IndexStatistics;
@@ -71,8 +75,7 @@ pub use locks::{IndexName, IndexNames};
 pub use options::{EngineOptions, Level, MessageSink};
 pub use prepared::XID_BYTES_MAX;
 pub use statistics::Statistics;
-pub use table::COUNTERS;
-pub use tables::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition, TableHandle};
+pub use table_handle::TableHandle;
 pub use teak_base::limits::KEY_BYTES_MAX;
 pub use teak_base::{Codec, FileId, StorageError};
 pub use teak_transactions::TransactionHandle;

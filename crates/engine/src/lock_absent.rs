@@ -4,9 +4,10 @@
 //! several unique keys those that were looked at first are free. They must stay
 //! so until the row is written.
 
+use crate::core::index::Index;
 use crate::error::EngineResult;
 use crate::newest_version::{NewestVersion, find_newest_version};
-use crate::tables::TableHandle;
+use crate::table_handle::TableHandle;
 use crate::transaction::{EngineTransaction, Parts};
 use crate::write::index_at;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ impl EngineTransaction {
 impl Parts<'_> {
     fn lock_absent(
         &mut self,
-        index: &crate::table::Index,
+        index: &Index,
         row: RowName<'_>,
         held: &mut bool,
     ) -> EngineResult<bool> {

@@ -34,20 +34,20 @@ impl Engine {
     /// The running transactions, prepared ones included, by id.
     #[must_use]
     pub fn transactions(&self) -> Vec<Arc<TransactionHandle>> {
-        self.inner.transactions.running()
+        self.core.transactions.running()
     }
 
     /// The waits that go on, by requester.
     #[must_use]
     pub fn lock_waits(&self) -> Vec<WaitReport> {
-        self.inner.transactions.lock_waits()
+        self.core.transactions.lock_waits()
     }
 
     /// Gives every row and range lock to `sink`. Rows that a transaction has
     /// written have none: their newest versions say whose they are.
     pub fn for_each_lock(&self, sink: &mut dyn FnMut(LockReport)) {
-        self.inner.transactions.locks().for_each(sink);
-        for (_, index) in open_indexes(&self.inner) {
+        self.core.transactions.locks().for_each(sink);
+        for (_, index) in open_indexes(&self.core.tables) {
             index.ranges.list().into_iter().for_each(&mut *sink);
         }
     }
@@ -55,13 +55,13 @@ impl Engine {
     /// The deadlock found last.
     #[must_use]
     pub fn last_deadlock(&self) -> Option<Arc<DeadlockReport>> {
-        self.inner.transactions.last_deadlock()
+        self.core.transactions.last_deadlock()
     }
 
     /// The names of the open indexes.
     #[must_use]
     pub fn index_names(&self) -> IndexNames {
-        let open = open_indexes(&self.inner);
+        let open = open_indexes(&self.core.tables);
         let named = open.into_iter().map(|(table, index)| {
             let label = index.entry.label.as_str().into();
             let index_name = IndexName {

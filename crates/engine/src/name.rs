@@ -11,6 +11,9 @@ use teak_base::FileId;
 /// How the names of index files end.
 pub(crate) const EXTENSION: &str = "teak";
 
+/// How the names of spill files of sorts begin.
+pub(crate) const SPILL_PREFIX: &str = "teak.sort.";
+
 /// Longest file name, in bytes, that common file systems allow.
 const FILE_NAME_BYTES_MAX: usize = 255;
 
@@ -104,6 +107,12 @@ pub(crate) fn file_id_of(path: &Path) -> Option<FileId> {
         return None;
     }
     u64::from_str_radix(id, 16).ok().map(FileId)
+}
+
+/// Whether a file of the data directory is a spill file of a sort.
+pub(crate) fn is_spill(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(SPILL_PREFIX))
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The newest version of a key, as writers and locking reads must see it: found,
 //! and locked.
 
-use crate::engine::Inner;
+use crate::core::EngineCore;
+use crate::core::index::Index;
 use crate::error::EngineResult;
-use crate::table::Index;
 use crate::transaction::Parts;
 use std::time::Instant;
 use teak_base::{Operation, WriteId, WriteStatus};
@@ -24,7 +24,7 @@ pub(crate) enum NewestVersion {
 /// Finds the newest version of a key for transaction `me`. `value` receives the
 /// value of a live entry.
 pub(crate) fn find_newest_version(
-    inner: &Inner,
+    inner: &EngineCore,
     index: &Index,
     key: &[u8],
     me: TransactionId,

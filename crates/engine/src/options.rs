@@ -66,11 +66,6 @@ pub struct EngineOptions {
 
 const MIB: u64 = 1 << 20;
 
-/// A time as an atomic number holds it.
-pub(crate) fn microseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
 impl EngineOptions {
     /// The defaults for a data directory.
     #[must_use]

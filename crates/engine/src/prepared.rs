@@ -10,130 +10,31 @@
 //! Its rows need no locks to be restored: their newest versions are undecided,
 //! which locks them. Rows that it only read are not locked after a crash.
 
-use crate::engine::{Engine, Inner};
+use crate::core::EngineCore;
+use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
-use crate::idle;
+use crate::maintenance::rollback;
 use crate::transaction::EngineTransaction;
-use parking_lot::{Condvar, Mutex};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-use teak_base::{WriteId, WriteStatus};
-use teak_transactions::{Transaction, TransactionHandle, WaitError};
+use teak_base::WriteId;
+use teak_transactions::TransactionHandle;
 use teak_write_ahead_log::Record;
 
 /// Longest name of a prepared transaction, in bytes.
 pub const XID_BYTES_MAX: usize = 1024;
 
-/// A prepared transaction in the catalogue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreparedEntry {
-    /// The coordinator's name for it.
-    pub xid: Vec<u8>,
-    /// Its writes.
-    pub write_ids: Vec<WriteId>,
-}
-
-struct Listed {
-    write_ids: Vec<WriteId>,
-    /// The transaction, once nobody but the coordinator ends it and until that
-    /// begins.
-    detached: Option<Transaction>,
-    /// Nobody but the coordinator ends it.
-    is_orphan: bool,
-}
-
-/// The prepared transactions of an engine, by the coordinator's names.
-#[derive(Default)]
-pub(crate) struct PreparedList {
-    by_xid: Mutex<BTreeMap<Vec<u8>, Listed>>,
-    /// A handle was given up, or an end has come or failed.
-    moved: Condvar,
-}
-
-impl PreparedList {
-    /// For the catalogue. Read after the undecided ids.
-    pub(crate) fn entries(&self) -> Vec<PreparedEntry> {
-        let list = self.by_xid.lock();
-        list.iter()
-            .filter(|(_, listed)| !listed.write_ids.is_empty())
-            .map(|(xid, listed)| PreparedEntry {
-                xid: xid.clone(),
-                write_ids: listed.write_ids.clone(),
-            })
-            .collect()
-    }
-
-    /// The writes between these two of transactions that only their coordinator
-    /// can end.
-    pub(crate) fn orphaned_writes(&self, least: WriteId, greatest: WriteId) -> Vec<WriteId> {
-        let list = self.by_xid.lock();
-        list.values()
-            .filter(|listed| listed.is_orphan)
-            .flat_map(|listed| listed.write_ids.iter().copied())
-            .filter(|id| (least..=greatest).contains(id))
-            .collect()
-    }
-
-    fn remove(&self, xid: &[u8]) {
-        self.by_xid.lock().remove(xid);
-        self.moved.notify_all();
-    }
-
-    /// Takes a detached transaction to end it; it stays listed. One that a
-    /// handle owns is waited for: who gives a handle up may have told others
-    /// the name before.
-    fn take(&self, xid: &[u8], patience: Duration) -> EngineResult<Transaction> {
-        let mut list = self.by_xid.lock();
-        let is_owned = |list: &mut BTreeMap<Vec<u8>, Listed>| {
-            list.get(xid)
-                .is_some_and(|listed| listed.detached.is_none())
-        };
-        self.moved.wait_while_for(&mut list, is_owned, patience);
-        let listed = list.get_mut(xid).ok_or(EngineError::NotFound)?;
-        let transaction = listed.detached.take();
-        Ok(transaction.ok_or(WaitError::Timeout)?)
-    }
-
-    fn put_back(&self, xid: &[u8], transaction: Transaction) {
-        if let Some(listed) = self.by_xid.lock().get_mut(xid) {
-            listed.detached = Some(transaction);
-            listed.is_orphan = true;
-        }
-        self.moved.notify_all();
-    }
-}
-
-/// Lists what recovery found prepared and undecided. Returns how many.
-pub(crate) fn restore(inner: &Inner, found: Vec<PreparedEntry>) -> usize {
-    let ids = inner.transactions.ids();
-    let mut list = inner.prepared.by_xid.lock();
-    for entry in found {
-        let undecided = |id: &WriteId| matches!(ids.status(*id), WriteStatus::Active(_));
-        if !entry.write_ids.iter().any(undecided) {
-            continue;
-        }
-        let mut transaction = inner.transactions.begin();
-        inner.transactions.adopt(&mut transaction, &entry.write_ids);
-        transaction.handle().set_prepared_as(&entry.xid);
-        let listed = Listed {
-            write_ids: entry.write_ids,
-            detached: Some(transaction),
-            is_orphan: true,
-        };
-        list.insert(entry.xid, listed);
-    }
-    list.len()
-}
-
 /// Logs the end of a prepared transaction, durably if commits are. A full disk
 /// takes nothing, and then nothing holds the log back.
-fn log_end(inner: &Inner, shared: &TransactionHandle, record: &Record<'_>) -> EngineResult<()> {
+fn log_end(
+    inner: &EngineCore,
+    shared: &TransactionHandle,
+    record: &Record<'_>,
+) -> EngineResult<()> {
     shared.set_commit_floor(inner.log.end());
-    let waits = inner.commit_sync.load(Ordering::Acquire);
+    let waits = inner.log_sync.commit_sync();
     let appended = inner.log.append(record);
-    let logged = appended.and_then(|lsn| inner.sync_or_owe(lsn, waits));
+    let logged = appended.and_then(|lsn| inner.log_sync.sync_or_defer(&inner.log, lsn, waits));
     if let Err(error) = &logged
         && error.is_no_space()
     {
@@ -170,21 +71,7 @@ impl EngineTransaction {
         let write_ids = core.write_ids().to_vec();
         let transaction = core.id().0;
         inner.log_counters()?;
-        {
-            let mut list = inner.prepared.by_xid.lock();
-            if list.contains_key(xid) {
-                return Err(EngineError::InvalidArgument(
-                    "a prepared transaction of this name exists".into(),
-                ));
-            }
-            // The name is taken; the catalogue hears of it with the writes.
-            let listed = Listed {
-                write_ids: Vec::new(),
-                detached: None,
-                is_orphan: false,
-            };
-            list.insert(xid.to_vec(), listed);
-        }
+        inner.prepared.reserve(xid)?;
         let waits = self.waits_for_disk();
         self.handle().set_commit_floor(inner.log.end());
         let logged = inner
@@ -194,14 +81,12 @@ impl EngineTransaction {
                 xid,
                 write_ids: write_ids.as_slice().into(),
             })
-            .and_then(|lsn| inner.sync_or_owe(lsn, waits));
+            .and_then(|lsn| inner.log_sync.sync_or_defer(&inner.log, lsn, waits));
         if let Err(error) = logged {
             inner.prepared.remove(xid);
             return Err(error.into());
         }
-        if let Some(listed) = inner.prepared.by_xid.lock().get_mut(xid) {
-            listed.write_ids = write_ids;
-        }
+        inner.prepared.set_writes(xid, write_ids);
         self.handle().clear_commit_floor();
         self.handle().set_prepared_as(xid);
         self.prepared = Some(xid.into());
@@ -234,7 +119,7 @@ impl EngineTransaction {
         self.hand_over();
         if let Some(core) = self.take_core() {
             core.handle().set_thread(0);
-            self.inner.prepared.put_back(&xid, core);
+            self.inner.prepared.detach(&xid, core);
         }
     }
 
@@ -248,7 +133,7 @@ impl EngineTransaction {
         log_end(&inner, core.handle(), &abort_record(core.write_ids()))?;
         self.hand_over();
         if let Some(core) = self.take_core() {
-            idle::abort(&inner, core);
+            rollback::abort((&*inner).into(), core);
         }
         self.forget_prepared();
         Ok(())
@@ -267,11 +152,7 @@ impl Engine {
     /// opening, and those detached since.
     #[must_use]
     pub fn prepared(&self) -> Vec<Vec<u8>> {
-        let list = self.inner.prepared.by_xid.lock();
-        list.iter()
-            .filter(|(_, listed)| listed.detached.is_some())
-            .map(|(xid, _)| xid.clone())
-            .collect()
+        self.core.prepared.detached()
     }
 
     /// Commits a prepared transaction by its name. One that a handle owns is
@@ -293,7 +174,7 @@ impl Engine {
     }
 
     fn end_prepared(&self, xid: &[u8], patience: Duration, commits: bool) -> EngineResult<()> {
-        let inner = &self.inner;
+        let inner = &self.core;
         let transaction = inner.prepared.take(xid, patience)?;
         let record = if commits {
             Record::Commit {
@@ -304,13 +185,13 @@ impl Engine {
             abort_record(transaction.write_ids())
         };
         if let Err(error) = log_end(inner, transaction.handle(), &record) {
-            inner.prepared.put_back(xid, transaction);
+            inner.prepared.detach(xid, transaction);
             return Err(error);
         }
         if commits {
             inner.transactions.publish(transaction);
         } else {
-            idle::abort(inner, transaction);
+            rollback::abort((&**inner).into(), transaction);
         }
         inner.prepared.remove(xid);
         Ok(())

@@ -1,77 +1,51 @@
-//! Opening the engine: the catalogue, then the log behind it.
+//! Opening a data directory: the catalogue, then the log after it.
 //!
 //! 1. Read the catalogue; an empty directory gets a new one.
-//! 2. Restore the write ids: settled, aborted, and those that were undecided.
+//! 2. Restore the write ids: settled, aborted, and active ones.
 //! 3. Read the log from the catalogue's position on. Table changes that the
-//!    catalogue does not have yet are redone; rows newer than what an index's
-//!    file holds go into its memtable, which is flushed when memory is short.
-//! 4. Ids without a commit record are aborted, unless they were prepared.
-//! 5. Files that look like ours and that no table has are removed.
-//! 6. A new catalogue makes all this final.
+//!    catalogue does not contain are redone. Entries that an index's file does
+//!    not contain go into its memtable, which is flushed when memory is short.
+//! 4. Abort the ids without a commit record, except those of prepared
+//!    transactions.
+//! 5. Remove index files that belong to no table.
+//! 6. Write a new catalogue, which makes all this final.
 //!
-//! A table whose files are missing or damaged is left out: its rows in the log
-//! are skipped, opening it later says what is wrong.
+//! A table whose files are missing or damaged is not recovered: its log records
+//! are skipped, and opening it later reports the reason.
 
 mod altered;
 mod files;
 mod replay;
+mod table_changes;
 
 use self::files::{find_moved, remove_orphans};
-use crate::background::Background;
-use crate::budget::Budget;
+use self::replay::Replay;
 use crate::catalogue::{CATALOGUE_FILE, Catalogue, read_catalogue, write_catalogue};
-use crate::engine::Inner;
+use crate::core::EngineCore;
+use crate::core::budget::Budget;
+use crate::core::files::{IndexFiles, make_directory};
+use crate::core::log_sync::LogSyncPolicy;
+use crate::core::messages::Messages;
+use crate::core::signals::Signals;
+use crate::core::written::WrittenIndexes;
 use crate::error::{EngineError, EngineResult};
-use crate::options::{EngineOptions, Level, microseconds};
-use crate::prepared::{self, PreparedEntry, PreparedList};
-use crate::statistics::EngineCounts;
-use crate::table::Index;
-use crate::tables::{Tables, make_directory};
-use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use crate::maintenance::catalogue_writer::CatalogueContext;
+use crate::options::EngineOptions;
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use teak_base::{FileId, Lsn, StorageError, WriteId};
-use teak_disk::Disk;
-use teak_transactions::{TransactionId, TransactionSystem, WriteIdTable};
+use teak_base::{Lsn, StorageError, WriteId};
+use teak_disk::{Disk, DiskLock};
 use teak_tree::PageCache;
 use teak_write_ahead_log::{LogOptions, WriteAheadLog};
-
-/// Replayed bytes after which the memory in use is looked at.
-const LOOK_BYTES: u64 = 256 * 1024;
 
 /// The file in the data directory that is locked while it is open.
 const LOCK_FILE: &str = "teak.lock";
 
-/// The owner of ids that were undecided when the engine stopped.
-const NOBODY: TransactionId = TransactionId(0);
-
-/// Everything the replay changes.
-struct Replay {
-    disk: Arc<dyn Disk>,
-    options: EngineOptions,
-    cache: Arc<PageCache>,
-    budget: Budget,
-    transactions: TransactionSystem,
-    tables: Tables,
-    tables_lsn: Lsn,
-    /// By file; `None` for files that are nobody's or cannot be opened.
-    indexes: HashMap<FileId, Option<Arc<Index>>>,
-    written: Vec<Arc<Index>>,
-    /// Where index files lie, once it was needed to look.
-    places: Option<HashMap<FileId, PathBuf>>,
-    /// Prepared transactions by name, whatever became of them since.
-    prepared: BTreeMap<Vec<u8>, Vec<WriteId>>,
-    /// Tables of which a file is not there, and which file.
-    lacking: BTreeMap<u64, PathBuf>,
-    records: u64,
-    unlooked_bytes: u64,
-    /// Tables that could not be opened, with the reason. The log may tell later
-    /// that they were dropped or emptied.
-    lost: BTreeMap<u64, String>,
-}
+/// Prefix of the log segments' file names.
+const LOG_PREFIX: &str = "teak.log.";
 
 fn new_instance() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -83,18 +57,21 @@ fn new_instance() -> u64 {
     teak_base::checksum::checksum(seed.as_flattened()) | 1
 }
 
-/// Reads or makes the catalogue.
-fn catalogue(disk: &Arc<dyn Disk>, options: &EngineOptions) -> EngineResult<Catalogue> {
+/// Reads the catalogue, or creates that of an empty directory.
+fn read_or_create_catalogue(
+    disk: &Arc<dyn Disk>,
+    options: &EngineOptions,
+) -> EngineResult<Catalogue> {
     let directory = &options.directory;
     if let Some(catalogue) = read_catalogue(disk, directory)? {
         return Ok(catalogue);
     }
     let log = disk.list(directory)?.into_iter().find(|path| {
         let name = path.file_name().and_then(|name| name.to_str());
-        name.is_some_and(|name| name.starts_with("teak.log."))
+        name.is_some_and(|name| name.starts_with(LOG_PREFIX))
     });
     if let Some(log) = log {
-        // Starting anew would overwrite what may be somebody's data.
+        // A new instance would overwrite the data of an old one.
         return Err(StorageError::corrupt(
             &directory.join(CATALOGUE_FILE),
             0,
@@ -107,137 +84,138 @@ fn catalogue(disk: &Arc<dyn Disk>, options: &EngineOptions) -> EngineResult<Cata
     Ok(catalogue)
 }
 
-/// Opens the files and replays the log.
-pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<Inner> {
+fn index_files(disk: Arc<dyn Disk>, options: &EngineOptions, budget: &Budget) -> IndexFiles {
+    IndexFiles {
+        disk,
+        directory: options.directory.clone(),
+        cache: Arc::new(PageCache::new(budget.page_cache_bytes())),
+        tree_options: options.tree.clone(),
+        messages: Messages::new(options.messages.clone()),
+    }
+}
+
+/// Opens a data directory and recovers it after a crash.
+pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<EngineCore> {
     make_directory(&disk, &options.directory)?;
     let lock = disk.lock(&options.directory.join(LOCK_FILE))?;
-    let mut catalogue = catalogue(&disk, &options)?;
-    let instance = catalogue.instance;
-    let replay_from = catalogue.replay_from;
-    let next = catalogue.next_write_id;
-    let below = catalogue.active.first().map_or(next, |id| next.min(*id));
-    let ids = WriteIdTable::new(below, next, &catalogue.aborted);
-    for id in &catalogue.active {
-        ids.reactivate(*id, NOBODY);
-    }
+    let mut catalogue = read_or_create_catalogue(&disk, &options)?;
     let budget = Budget::new(
         options.cache_bytes,
         options.background_threads,
         options.memtable_bytes_min,
     );
-    let mut log_options = LogOptions::new(instance);
-    log_options.segment_bytes = options.log_segment_bytes.max(1 << 16);
-    log_options.pending_bytes = Budget::log_pending_bytes(options.cache_bytes);
-    let mut replay = Replay {
-        cache: Arc::new(PageCache::new(budget.page_cache_bytes())),
-        transactions: TransactionSystem::new(ids, 1),
-        tables_lsn: catalogue.tables_lsn,
-        tables: Tables::restore(&mut catalogue),
-        indexes: HashMap::new(),
-        written: Vec::new(),
-        places: None,
-        prepared: std::mem::take(&mut catalogue.prepared)
-            .into_iter()
-            .map(|entry| (entry.xid, entry.write_ids))
-            .collect(),
-        lacking: BTreeMap::new(),
-        records: 0,
-        unlooked_bytes: 0,
-        lost: BTreeMap::new(),
-        budget,
-        options,
-        disk,
-    };
-    let log = WriteAheadLog::open::<EngineError>(
-        &Arc::clone(&replay.disk),
-        &replay.options.directory.clone(),
-        log_options,
-        replay_from,
-        &mut |lsn, record| replay.apply(lsn, &record),
-    )?;
-    for (id, path) in std::mem::take(&mut replay.lacking) {
-        replay.take_opened(id, Err(StorageError::NotFound { path }), &|_| false)?;
-    }
-    let counts = EngineCounts::default();
-    counts
-        .recovered_records
-        .store(replay.records, Ordering::Relaxed);
-    let inner = Inner {
-        background: Background::new(replay.options.background_threads),
-        commit_sync: AtomicBool::new(replay.options.commit_sync),
-        log_sync_period: AtomicU64::new(microseconds(replay.options.log_sync_period)),
-        log_sync_owed: AtomicBool::new(false),
-        replay_from: AtomicU64::new(replay_from.0),
-        written: RwLock::new(replay.written),
-        prepared: PreparedList::default(),
-        tables: Mutex::new(replay.tables),
-        options: replay.options,
-        disk: replay.disk,
-        transactions: replay.transactions,
-        cache: replay.cache,
-        budget: replay.budget,
-        table_changes: Mutex::new(()),
-        house: crate::checkpoint::new_house(),
-        counters_to_log: Mutex::new(Vec::new()),
-        counters_wait: AtomicBool::new(false),
-        next_spill: Arc::default(),
-        log,
-        instance,
-        counts,
-        _lock: lock,
-    };
-    inner.budget.set_lock_bytes(inner.options.lock_bytes_max);
-    inner
-        .transactions
-        .set_lock_bytes_max(inner.budget.lock_bytes());
-    if let Some(reports) = &inner.options.wait_listener {
-        inner.transactions.set_wait_listener(Arc::clone(reports));
-    }
-    let found = replay.prepared.into_iter();
-    let found = found.map(|(xid, write_ids)| PreparedEntry { xid, write_ids });
-    let prepared = prepared::restore(&inner, found.collect());
-    if prepared > 0 {
-        let text = format!("{prepared} prepared transactions wait for their coordinator");
-        inner.message(Level::Note, &text);
-    }
-    let is_lost = |id: &u64| {
-        let tables = inner.tables.lock();
-        tables
-            .by_id
-            .get(id)
-            .is_some_and(|state| state.entry.incomplete)
-    };
-    for (_, text) in replay.lost.iter().filter(|(id, _)| is_lost(id)) {
-        inner.message(Level::Error, text);
-    }
-    Ok(inner)
+    let files = index_files(disk, &options, &budget);
+    let mut replay = Replay::new(files, budget, &mut catalogue);
+    let log = read_log(&mut replay, &options, &catalogue)?;
+    replay.leave_out_missing()?;
+    let core = into_core(replay, options, &catalogue, log, lock);
+    finish(&core)?;
+    Ok(core)
 }
 
-/// Decides what is undecided, tidies up, and writes the catalogue.
-pub(crate) fn finish(inner: &Arc<Inner>) -> EngineResult<()> {
-    let ids = inner.transactions.ids();
-    let prepared = inner.prepared.entries();
-    let promised: BTreeSet<WriteId> = prepared.into_iter().flat_map(|e| e.write_ids).collect();
-    let mut lost = ids.active_below(ids.next());
-    lost.retain(|id| !promised.contains(id));
-    ids.abort(&lost);
-    inner.transactions.prune();
-    find_moved(inner)?;
-    remove_orphans(inner)?;
-    let records = inner.counts.recovered_records.load(Ordering::Relaxed);
-    if records > 0 {
-        let text = format!(
-            "recovered {records} log records; {} writes were not committed",
-            lost.len()
-        );
-        inner.message(Level::Note, &text);
+/// Opens the log and replays it.
+fn read_log(
+    replay: &mut Replay,
+    options: &EngineOptions,
+    catalogue: &Catalogue,
+) -> EngineResult<WriteAheadLog> {
+    let mut log_options = LogOptions::new(catalogue.instance);
+    log_options.segment_bytes = options.log_segment_bytes.max(1 << 16);
+    log_options.pending_bytes = Budget::log_pending_bytes(options.cache_bytes);
+    WriteAheadLog::open::<EngineError>(
+        &Arc::clone(&replay.files.disk),
+        &options.directory,
+        log_options,
+        catalogue.replay_from,
+        &mut |lsn, record| replay.apply(lsn, &record),
+    )
+}
+
+/// The state of the engine after the replay.
+fn into_core(
+    mut replay: Replay,
+    options: EngineOptions,
+    catalogue: &Catalogue,
+    log: WriteAheadLog,
+    lock: DiskLock,
+) -> EngineCore {
+    let Lsn(replay_from) = catalogue.replay_from;
+    let prepared = replay.take_prepared();
+    let core = EngineCore {
+        instance: catalogue.instance,
+        log,
+        log_sync: LogSyncPolicy::new(&options),
+        counter_log: Default::default(),
+        replay_from: AtomicU64::new(replay_from),
+        transactions: replay.transactions,
+        prepared: Default::default(),
+        tables: Mutex::new(replay.tables),
+        table_changes: Mutex::new(()),
+        written: WrittenIndexes::new(replay.written),
+        budget: replay.budget,
+        signals: Signals::new(options.background_threads),
+        maintenance: Default::default(),
+        next_spill: Arc::default(),
+        counts: Default::default(),
+        messages: replay.files.messages.clone(),
+        files: replay.files,
+        options,
+        _lock: lock,
+    };
+    let recovered = &core.counts.recovered_records;
+    recovered.store(replay.records, Ordering::Relaxed);
+    core.budget.set_lock_bytes(core.options.lock_bytes_max);
+    let lock_bytes = core.budget.lock_bytes();
+    core.transactions.set_lock_bytes_max(lock_bytes);
+    if let Some(reports) = &core.options.wait_listener {
+        core.transactions.set_wait_listener(Arc::clone(reports));
     }
-    let _changes = inner.table_changes.lock();
-    match crate::checkpoint::write_catalogue_now(inner) {
+    let prepared = core.prepared.restore(&core.transactions, prepared);
+    if prepared > 0 {
+        let text = format!("{prepared} prepared transactions wait for their coordinator");
+        core.messages.note(&text);
+    }
+    let tables = core.tables.lock();
+    for (id, text) in replay.not_recovered {
+        // The log may have dropped or truncated the table later.
+        if tables
+            .by_id
+            .get(&id)
+            .is_some_and(|state| state.entry.incomplete)
+        {
+            core.messages.error(&text);
+        }
+    }
+    drop(tables);
+    core
+}
+
+/// Aborts the transactions without an outcome, removes unused files, and writes
+/// the catalogue.
+fn finish(core: &EngineCore) -> EngineResult<()> {
+    let ids = core.transactions.ids();
+    let prepared = core.prepared.entries();
+    let prepared: BTreeSet<WriteId> = prepared.into_iter().flat_map(|e| e.write_ids).collect();
+    let mut lost = ids.active_below(ids.next());
+    lost.retain(|id| !prepared.contains(id));
+    ids.abort(&lost);
+    core.transactions.prune();
+    find_moved(&core.files, &mut core.tables.lock())?;
+    remove_orphans(&core.files, &core.tables)?;
+    let records = core.counts.recovered_records.load(Ordering::Relaxed);
+    if records > 0 {
+        let lost = lost.len();
+        let text = format!("recovered {records} log records; {lost} writes were not committed");
+        core.messages.note(&text);
+    }
+    let _changes = core.table_changes.lock();
+    match CatalogueContext::from(core).write_now() {
         Err(EngineError::Storage(error)) if error.is_no_space() => {
-            // Only the next opening has more to replay for it.
-            let text = format!("the disk is full, tables can be read and dropped: {error}");
-            inner.message(Level::Warning, &text);
+            // The next start replays more of the log, nothing else.
+            let text = format!(
+                "the disk is full: tables can only be read, truncated and dropped: {error}"
+            );
+            core.messages.warning(&text);
             Ok(())
         }
         outcome => outcome,

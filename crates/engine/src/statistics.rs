@@ -1,76 +1,11 @@
 //! Counts since the engine was opened, and sizes at one moment.
 
-use crate::budget::memtable_use;
-use crate::engine::{Engine, Inner};
-use crate::table::Index;
-use crate::transaction::RowCounts;
+use crate::core::index::Index;
+use crate::core::tables::Tables;
+use crate::engine::Engine;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use teak_tree::FlushReport;
-
-/// The engine's own counts; those of its parts are asked of them.
-#[derive(Debug, Default)]
-pub(crate) struct EngineCounts {
-    pub rows_inserted: AtomicU64,
-    pub rows_updated: AtomicU64,
-    pub rows_deleted: AtomicU64,
-    pub log_commits: AtomicU64,
-    pub flushes: AtomicU64,
-    pub flush_bytes_in: AtomicU64,
-    pub flush_bytes_out: AtomicU64,
-    pub flush_failures: AtomicU64,
-    pub checkpoints: AtomicU64,
-    pub recovered_records: AtomicU64,
-    /// Rows refused because they changed after the snapshot.
-    pub conflicts: AtomicU64,
-    /// Of files that are closed.
-    closed: ClosedFiles,
-}
-
-#[derive(Debug, Default)]
-struct ClosedFiles {
-    blocks_read: AtomicU64,
-    blocks_written: AtomicU64,
-    bytes_read: AtomicU64,
-    bytes_written: AtomicU64,
-    syncs: AtomicU64,
-}
-
-impl EngineCounts {
-    pub(crate) fn add_flush(&self, report: &FlushReport) {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
-        self.flush_bytes_in
-            .fetch_add(report.raw_bytes_written, Ordering::Relaxed);
-        self.flush_bytes_out
-            .fetch_add(report.stored_bytes_written, Ordering::Relaxed);
-    }
-
-    pub(crate) fn add_rows(&self, rows: &RowCounts) {
-        for (count, new) in [
-            (&self.rows_inserted, rows.inserted),
-            (&self.rows_updated, rows.updated),
-            (&self.rows_deleted, rows.deleted),
-        ] {
-            if new > 0 {
-                count.fetch_add(new, Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Keeps the counts of a file that is being closed or dropped.
-    pub(crate) fn add_closed(&self, index: &Index) {
-        let file = index.tree.file_statistics();
-        for (count, new) in [
-            (&self.closed.blocks_read, file.blocks_read),
-            (&self.closed.blocks_written, file.blocks_written),
-            (&self.closed.bytes_read, file.bytes_read),
-            (&self.closed.bytes_written, file.bytes_written),
-            (&self.closed.syncs, file.syncs),
-        ] {
-            count.fetch_add(new, Ordering::Relaxed);
-        }
-    }
-}
 
 /// Counts since the engine was opened, and sizes at one moment.
 #[allow(missing_docs)] // The names say it; see SHOW STATUS in the manual.
@@ -132,9 +67,9 @@ pub struct Statistics {
 }
 
 /// The open indexes of all tables, with the names of their tables.
-pub(crate) fn open_indexes(inner: &Inner) -> Vec<(Arc<str>, Arc<Index>)> {
+pub(crate) fn open_indexes(tables: &Mutex<Tables>) -> Vec<(Arc<str>, Arc<Index>)> {
     let slots: Vec<_> = {
-        let tables = inner.tables.lock();
+        let tables = tables.lock();
         tables
             .by_id
             .values()
@@ -159,21 +94,21 @@ impl Engine {
     /// Counts and sizes.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        let inner = &self.inner;
+        let core = &self.core;
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counts = &inner.counts;
-        let cache = inner.cache.statistics();
-        let log = inner.log.statistics();
-        let transactions = inner.transactions.counts();
-        let memtables = memtable_use(inner);
+        let counts = &core.counts;
+        let cache = core.files.cache.statistics();
+        let log = core.log.statistics();
+        let transactions = core.transactions.counts();
+        let memtables = core.written.memtable_use();
         let mut found = Statistics {
-            cache_bytes_limit: inner.budget.total(),
+            cache_bytes_limit: core.budget.total(),
             cache_bytes_used: cache.bytes + memtables.active + memtables.frozen,
             page_cache_bytes: cache.bytes,
-            page_cache_bytes_limit: inner.budget.page_cache_bytes(),
+            page_cache_bytes_limit: core.budget.page_cache_bytes(),
             memtable_bytes: memtables.active + memtables.frozen,
             memtable_frozen_bytes: memtables.frozen,
-            memtable_bytes_limit: inner.budget.memtable_quota(),
+            memtable_bytes_limit: core.budget.memtable_quota(),
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             blocks_read: load(&counts.closed.blocks_read),
@@ -193,8 +128,8 @@ impl Engine {
             checkpoints: load(&counts.checkpoints),
             filter_checks: cache.filter_checks,
             filter_negatives: cache.filter_negatives,
-            writer_stalls: load(&inner.budget.stalls),
-            writer_stall_microseconds: load(&inner.budget.stall_microseconds),
+            writer_stalls: load(&core.budget.stalls),
+            writer_stall_microseconds: load(&core.budget.stall_microseconds),
             lock_waits: transactions.lock_waits,
             lock_timeouts: transactions.lock_timeouts,
             deadlocks: transactions.deadlocks,
@@ -203,9 +138,9 @@ impl Engine {
             lock_bytes_limit: transactions.lock_bytes_max,
             lock_escalations: transactions.lock_escalations,
             lock_refusals: transactions.lock_refusals,
-            row_locks: inner.transactions.locks().count(),
-            snapshots: inner.transactions.snapshots().count(),
-            write_id_table_bytes: inner.transactions.ids().memory_bytes(),
+            row_locks: core.transactions.locks().count(),
+            snapshots: core.transactions.snapshots().count(),
+            write_id_table_bytes: core.transactions.ids().memory_bytes(),
             transactions_active: transactions.active,
             transactions_waiting: transactions.waiting,
             transactions_committed: transactions.committed,
@@ -213,13 +148,13 @@ impl Engine {
             rows_inserted: load(&counts.rows_inserted),
             rows_updated: load(&counts.rows_updated),
             rows_deleted: load(&counts.rows_deleted),
-            tables: inner.tables.lock().by_id.len() as u64,
+            tables: core.tables.lock().by_id.len() as u64,
             recovered_records: load(&counts.recovered_records),
-            aborted_ids: inner.transactions.ids().aborted_settled() as u64,
+            aborted_ids: core.transactions.ids().aborted_settled() as u64,
             ..Statistics::default()
         };
         let mut last_table: Option<Arc<str>> = None;
-        for (table, index) in open_indexes(inner) {
+        for (table, index) in open_indexes(&core.tables) {
             found.indexes += 1;
             if last_table.as_ref() != Some(&table) {
                 found.open_tables += 1;

@@ -4,6 +4,7 @@ use crate::engine::Engine;
 use crate::locks::IndexNames;
 use crate::statistics::{Statistics, open_indexes};
 use std::fmt::{self, Write};
+use std::sync::atomic::Ordering;
 use teak_transactions::LockMode;
 use teak_transactions::report::{DeadlockReport, LockRequest, WaitKind};
 
@@ -213,11 +214,8 @@ impl Engine {
         let s = self.statistics();
         memory(out, &s)?;
         flush(out, &s)?;
-        let end = self.inner.log.end().0;
-        let from = self
-            .inner
-            .replay_from
-            .load(std::sync::atomic::Ordering::Relaxed);
+        let end = self.core.log.end().0;
+        let from = self.core.replay_from.load(Ordering::Relaxed);
         log(out, &s, end, from)?;
         transactions(out, &s)?;
         if let Some(found) = self.last_deadlock() {
@@ -229,7 +227,7 @@ impl Engine {
             "tables {}, open {}, open indexes {}",
             s.tables, s.open_tables, s.indexes
         )?;
-        let mut indexes: Vec<_> = open_indexes(&self.inner)
+        let mut indexes: Vec<_> = open_indexes(&self.core.tables)
             .into_iter()
             .map(|(table, index)| {
                 let file = index.tree.file_statistics();

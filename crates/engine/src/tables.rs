@@ -1,107 +1,41 @@
 //! Tables: create, open, drop, rename, truncate.
 //!
-//! Every change has one commit point, a synced log record. What must exist
-//! afterwards is made durable before it, what must not is removed after it, and
-//! recovery finishes or undoes the rest:
-//! - create: files and their names durable, then the record.
+//! Every change has one commit point, a synced log record. Files that must exist
+//! afterwards are made durable before it, files that must not are removed after
+//! it, and recovery finishes or undoes the rest:
+//! - create: the files and their names are durable, then the record.
 //! - drop: the record, then the files are removed.
-//! - truncate: new files durable, the record, then the old files are removed.
+//! - truncate: the new files are durable, the record, then the old files are
+//!   removed.
 //! - rename: the record with the new paths, then the files are renamed.
 
-mod files;
-mod handle;
-mod state;
+mod file_ids;
 
-pub(crate) use self::files::{make_directory, parents};
-pub use self::handle::TableHandle;
-pub(crate) use self::handle::no_such_index;
-pub(crate) use self::state::{Slot, Tables};
-use crate::catalogue::{TableEntry, encode_indexes_changed, encode_paths};
+pub(crate) use self::file_ids::new_index_entries;
+use crate::catalogue::{IndexEntry, TableEntry, encode_indexes_changed, encode_paths};
+use crate::core::EngineCore;
+use crate::core::counters::TableCounters;
+use crate::core::files::{IndexFiles, make_directory, paths_of};
+use crate::core::index::Index;
+use crate::core::log_sync::append_durable;
+use crate::core::table::Table;
+use crate::core::tables::Slot;
+use crate::definition::{TableDefinition, check_table};
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
+use crate::maintenance::catalogue_writer::CatalogueContext;
+use crate::maintenance::checkpoint::CheckpointContext;
 use crate::name::TableName;
-use crate::options::Level;
-use crate::table::{Index, Table};
+use crate::table_handle::TableHandle;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{Codec, StorageError};
+use teak_base::{StorageError, StorageResult};
 use teak_write_ahead_log::Record;
 
-/// Most indexes of a table.
-pub const INDEXES_MAX: usize = 256;
-
-/// Longest metadata of a table, in bytes.
-pub const METADATA_BYTES_MAX: usize = 64 * 1024;
-
-/// File ids made durable at once.
-const FILE_IDS_RESERVED: u64 = 32;
-
-/// No table has this id: its counters are the instance's.
-pub(crate) const NO_TABLE: u64 = 0;
-
-/// The instance's counter of file ids.
-pub(crate) const FILE_ID_COUNTER: u8 = 0;
-
-/// An index to create.
-#[derive(Clone, Debug)]
-pub struct IndexDefinition {
-    /// Names the file; sanitised.
-    pub label: String,
-    /// Codec of the bottom pages.
-    pub codec: Codec,
-    /// Raw bytes of a page; zero for the default.
-    pub page_bytes: u32,
-    /// Whether whole keys are looked up, so that filters pay.
-    pub exact_lookups: bool,
-    /// Leading bytes of values that hold columns of fixed width, where all
-    /// values have them; bottom pages keep them column by column. At most
-    /// 64 KiB.
-    pub value_fixed_bytes: u32,
-}
-
-/// A table to create.
-#[derive(Clone, Debug)]
-pub struct TableDefinition {
-    /// As the server names it: `./database/table`.
-    pub name: String,
-    /// The first holds the rows.
-    pub indexes: Vec<IndexDefinition>,
-    /// Kept for the caller.
-    pub metadata: Vec<u8>,
-}
-
-/// Whether a page may have so many raw bytes; zero stands for the default.
-pub(crate) fn page_bytes_fit(bytes: u32) -> bool {
-    bytes == 0 || (1024..=8 << 20).contains(&bytes)
-}
-
-fn check(definition: &TableDefinition) -> EngineResult<()> {
-    let refuse = |text: String| Err(EngineError::InvalidArgument(text));
-    let count = definition.indexes.len();
-    if count == 0 || count > INDEXES_MAX {
-        return refuse(format!(
-            "a table has 1 to {INDEXES_MAX} indexes, not {count}"
-        ));
-    }
-    if definition.metadata.len() > METADATA_BYTES_MAX {
-        return refuse(format!("metadata exceeds {METADATA_BYTES_MAX} bytes"));
-    }
-    definition.indexes.iter().try_for_each(check_index)
-}
-
-pub(crate) fn check_index(index: &IndexDefinition) -> EngineResult<()> {
-    let fits = page_bytes_fit(index.page_bytes);
-    if !fits {
-        let text = format!("pages of {} bytes", index.page_bytes);
-        return Err(EngineError::InvalidArgument(text));
-    }
-    Ok(())
-}
-
-/// Refuses what would pull the files away under an alteration. The caller holds
-/// the lock on table changes.
+/// Refuses a change that would remove or replace files which an alteration uses.
+/// The caller holds the mutex of table changes.
 fn require_unaltered(slot: &Slot) -> EngineResult<()> {
     let open = slot.lock();
     let altering = |table: &Arc<Table>| table.altering.load(Ordering::Acquire);
@@ -113,45 +47,42 @@ fn require_unaltered(slot: &Slot) -> EngineResult<()> {
     Ok(())
 }
 
+/// # Tables
 impl Engine {
     /// Creates a table. Durable on return.
     ///
     /// # Errors
     /// `TableExists`, `InvalidArgument`, `NoSpace`, `Io`.
     pub fn create_table(&self, definition: &TableDefinition) -> EngineResult<()> {
-        let inner = &self.inner;
+        let core = &self.core;
         let name = TableName::parse(&definition.name)?;
-        check(definition)?;
-        let _changes = inner.table_changes.lock();
-        if inner.tables.lock().find(&name.name).is_some() {
+        check_table(definition)?;
+        let _changes = core.table_changes.lock();
+        if core.tables.lock().find(&name.name).is_some() {
             return Err(EngineError::TableExists { name: name.name });
         }
-        let indexes = inner.index_entries(&name, definition.indexes.clone().into_iter())?;
-        let trees = inner.create_files(&indexes)?;
-        let id = {
-            let mut tables = inner.tables.lock();
-            tables.next_table += 1;
-            tables.next_table - 1
-        };
+        let definitions = definition.indexes.clone().into_iter();
+        let indexes = new_index_entries(&core.tables, &core.log, &name, definitions)?;
+        drop(core.files.create(&indexes)?);
         let entry = TableEntry {
-            id,
+            id: core.tables.lock().take_table_id(),
             name: name.name,
             metadata: definition.metadata.clone(),
             indexes,
             incomplete: false,
             counters: BTreeMap::new(),
         };
-        drop(trees);
         let mut bytes = Vec::new();
         entry.put(&mut bytes);
-        if let Err(error) = inner.log_table_change(&Record::TableCreated { table: &bytes }) {
-            inner.remove_unlogged(&entry.indexes, &error);
+        let record = Record::TableCreated { table: &bytes };
+        if let Err(error) = append_durable(&core.log, &record) {
+            core.files.remove_unlogged(&entry.indexes, &error);
             return Err(error.into());
         }
-        let born = inner.transactions.newest();
-        let mut tables = inner.tables.lock();
+        let created_at = core.transactions.newest();
+        let mut tables = core.tables.lock();
         for index in &entry.indexes {
-            tables.births.insert(index.file, born);
+            tables.created_at.insert(index.file, created_at);
         }
         tables.insert(entry);
         Ok(())
@@ -162,45 +93,23 @@ impl Engine {
     /// # Errors
     /// `NoSuchTable`; `TableDamaged` when a file is missing or corrupt; `Io`.
     pub fn open_table(&self, name: &str) -> EngineResult<TableHandle> {
-        let inner = &self.inner;
+        let core = &self.core;
         let name = TableName::parse(name)?;
-        if inner.background.has_opened_too_many() {
-            crate::checkpoint::keep_house(inner, false)?;
+        if core.signals.has_opened_too_many() {
+            CheckpointContext::from(&**core).run_maintenance(false)?;
         }
-        let slot = Arc::clone(&inner.tables.lock().require(&name)?.slot);
+        let slot = Arc::clone(&core.tables.lock().require(&name)?.slot);
         let mut open = slot.lock();
         let table = match &*open {
             Some(table) => Arc::clone(table),
             None => {
-                let (entry, counters) = {
-                    let tables = inner.tables.lock();
-                    let state = tables.require(&name)?;
-                    if !Arc::ptr_eq(&state.slot, &slot) {
-                        return Err(EngineError::NoSuchTable { name: name.name });
-                    }
-                    (state.entry.clone(), Arc::clone(&state.counters))
-                };
-                let table = inner.open_table(&entry, &counters).map_err(|cause| {
-                    inner.message(
-                        Level::Error,
-                        &format!("table {} cannot be opened: {cause}", entry.name),
-                    );
-                    match cause {
-                        StorageError::Corrupt { .. } | StorageError::NotFound { .. } => {
-                            EngineError::TableDamaged {
-                                name: entry.name.clone(),
-                                cause,
-                            }
-                        }
-                        cause => EngineError::Storage(cause),
-                    }
-                })?;
+                let table = open_closed(core, name, &slot)?;
                 *open = Some(Arc::clone(&table));
-                inner.background.note_opened();
+                core.signals.note_opened();
                 table
             }
         };
-        let handle = TableHandle::new(inner, table);
+        let handle = TableHandle::new(core, table);
         drop(open);
         Ok(handle)
     }
@@ -208,28 +117,28 @@ impl Engine {
     /// Whether a table of this name exists.
     ///
     /// # Errors
-    /// `InvalidArgument` when it is no table name.
+    /// `InvalidArgument` when the name is not a valid table name.
     pub fn table_exists(&self, name: &str) -> EngineResult<bool> {
         let name = TableName::parse(name)?;
-        Ok(self.inner.tables.lock().find(&name.name).is_some())
+        Ok(self.core.tables.lock().find(&name.name).is_some())
     }
 
     /// The id of a table, which no other table ever has.
     ///
     /// # Errors
-    /// `NoSuchTable`; `InvalidArgument` when it is no table name.
+    /// `NoSuchTable`; `InvalidArgument` when the name is not a valid table name.
     pub fn table_id(&self, name: &str) -> EngineResult<u64> {
         let name = TableName::parse(name)?;
-        Ok(self.inner.tables.lock().require(&name)?.entry.id)
+        Ok(self.core.tables.lock().require(&name)?.entry.id)
     }
 
-    /// Names and metadata of the tables whose names begin so.
+    /// Names and metadata of the tables whose names begin with `prefix`.
     ///
     /// # Errors
-    /// `InvalidArgument` when it is no table name.
+    /// `InvalidArgument` when the prefix is not a valid table name.
     pub fn tables_metadata(&self, prefix: &str) -> EngineResult<Vec<(String, Vec<u8>)>> {
         let prefix = TableName::parse(prefix)?;
-        let tables = self.inner.tables.lock();
+        let tables = self.core.tables.lock();
         let entries = tables.by_id.values().map(|state| &state.entry);
         Ok(entries
             .filter(|entry| entry.name.starts_with(&prefix.name))
@@ -237,44 +146,39 @@ impl Engine {
             .collect())
     }
 
-    /// The names of all tables, in no order.
+    /// The names of all tables, unordered.
     #[must_use]
     pub fn table_names(&self) -> Vec<String> {
-        let tables = self.inner.tables.lock();
+        let tables = self.core.tables.lock();
         let states = tables.by_id.values();
         states.map(|state| state.entry.name.clone()).collect()
     }
 
-    /// Drops a table. Durable on return. Open handles keep what they see.
+    /// Drops a table. Durable on return. Cursors that are open on it can still
+    /// read.
     ///
     /// # Errors
-    /// `NoSuchTable`; those of the log.
+    /// `NoSuchTable`; `InvalidArgument` while the table is being altered; those
+    /// of the log.
     pub fn drop_table(&self, name: &str) -> EngineResult<()> {
-        let inner = &self.inner;
+        let core = &self.core;
         let name = TableName::parse(name)?;
         let state = {
-            let _changes = inner.table_changes.lock();
+            let _changes = core.table_changes.lock();
             let (table_id, slot) = {
-                let tables = inner.tables.lock();
+                let tables = core.tables.lock();
                 let state = tables.require(&name)?;
                 (state.entry.id, Arc::clone(&state.slot))
             };
             require_unaltered(&slot)?;
-            inner.log_table_change(&Record::TableDropped { table_id })?;
-            inner.tables.lock().remove(table_id)
+            append_durable(&core.log, &Record::TableDropped { table_id })?;
+            core.tables.lock().remove(table_id)
         };
         if let Some(state) = state {
             if let Some(table) = state.slot.lock().take() {
-                inner.abandon(&table);
+                abandon(core, &table);
             }
-            let paths: Vec<PathBuf> = state
-                .entry
-                .indexes
-                .iter()
-                .map(|index| index.path.clone())
-                .collect();
-            inner.remove_files(&paths);
-            inner.space_freed();
+            remove_files(core, &state.entry.indexes);
         }
         Ok(())
     }
@@ -282,14 +186,15 @@ impl Engine {
     /// Renames a table and its files. Durable on return.
     ///
     /// # Errors
-    /// `NoSuchTable`, `TableExists`; those of the log. When a file could not be
-    /// renamed the table has its new name all the same, and the file its old.
+    /// `NoSuchTable`, `TableExists`; `InvalidArgument` while the table is being
+    /// altered; those of the log. When a file could not be renamed, the table
+    /// still has its new name, and the file its old path.
     pub fn rename_table(&self, from: &str, to: &str) -> EngineResult<()> {
-        let inner = &self.inner;
+        let core = &self.core;
         let (from, to) = (TableName::parse(from)?, TableName::parse(to)?);
-        let _changes = inner.table_changes.lock();
+        let _changes = core.table_changes.lock();
         let (entry, slot) = {
-            let tables = inner.tables.lock();
+            let tables = core.tables.lock();
             if tables.find(&to.name).is_some() {
                 return Err(EngineError::TableExists { name: to.name });
             }
@@ -297,113 +202,147 @@ impl Engine {
             (state.entry.clone(), Arc::clone(&state.slot))
         };
         require_unaltered(&slot)?;
-        let old: Vec<PathBuf> = entry.indexes.iter().map(|i| i.path.clone()).collect();
-        let mut new: Vec<PathBuf> = entry
-            .indexes
-            .iter()
+        let old = paths_of(&entry.indexes);
+        let indexes = entry.indexes.iter();
+        let mut new: Vec<PathBuf> = indexes
             .map(|index| to.index_path(&index.label, index.file))
             .collect();
-        make_directory(&inner.disk, &inner.directory().join(to.directory()))?;
-        inner.log_table_change(&Record::TableRenamed {
+        let directory = &core.files.directory;
+        make_directory(&core.files.disk, &directory.join(to.directory()))?;
+        let record = Record::TableRenamed {
             table_id: entry.id,
             name: to.name.as_bytes(),
             paths: &encode_paths(&new),
-        })?;
-        let mut outcome = Ok(());
-        for (old, new) in old.iter().zip(&mut new) {
-            let directory = inner.directory();
-            if let Err(error) = inner
-                .disk
-                .rename(&directory.join(old), &directory.join(&*new))
-            {
-                new.clone_from(old);
-                outcome = Err(EngineError::Storage(error));
-            }
-        }
-        for directory in parents(inner.directory(), &old).union(&parents(inner.directory(), &new)) {
-            if let Err(error) = inner.disk.sync_directory(directory) {
-                outcome = Err(EngineError::Storage(error));
-            }
-        }
-        let slot = {
-            let mut tables = inner.tables.lock();
-            tables.rename(entry.id, to.name.clone(), new);
-            tables.find(&to.name).map(|state| Arc::clone(&state.slot))
         };
-        if let Some(table) = slot.and_then(|slot| slot.lock().clone()) {
+        append_durable(&core.log, &record)?;
+        let outcome = core.files.rename(&old, &mut new);
+        core.tables.lock().rename(entry.id, to.name.clone(), new);
+        if let Some(table) = &*slot.lock() {
             *table.name.write() = to.name.as_str().into();
         }
         if outcome.is_err() {
-            // The log promises the new names; the catalogue knows better.
-            crate::checkpoint::write_catalogue_now(inner)?;
+            // The log contains the new paths; the catalogue has those in use.
+            CatalogueContext::from(&**core).write_now()?;
         }
-        outcome
+        Ok(outcome?)
     }
 
-    /// Replaces every index of a table by an empty one; open handles follow.
-    /// Counters and row ids return to zero. Durable on return.
+    /// Replaces every index of a table by an empty one; open handles use the new
+    /// ones. Counters and row ids return to zero. Durable on return.
     ///
     /// # Errors
-    /// `NoSuchTable`, `NoSpace`, `Io`.
+    /// `NoSuchTable`; `InvalidArgument` while the table is being altered;
+    /// `NoSpace`, `Io`.
     pub fn truncate_table(&self, name: &str) -> EngineResult<()> {
-        let inner = &self.inner;
+        let core = &self.core;
         let name = TableName::parse(name)?;
         let old = {
-            let _changes = inner.table_changes.lock();
+            let _changes = core.table_changes.lock();
             let (entry, slot) = {
-                let tables = inner.tables.lock();
+                let tables = core.tables.lock();
                 let state = tables.require(&name)?;
                 (state.entry.clone(), Arc::clone(&state.slot))
             };
             require_unaltered(&slot)?;
-            let definitions = entry.indexes.iter().map(|index| IndexDefinition {
-                label: index.label.clone(),
-                codec: index.codec,
-                page_bytes: index.page_bytes,
-                exact_lookups: index.exact_lookups,
-                value_fixed_bytes: index.value_fixed_bytes,
-            });
-            let indexes = inner.index_entries(&name, definitions)?;
-            let trees = inner.create_files(&indexes)?;
+            let definitions = entry.indexes.iter().map(IndexEntry::definition);
+            let indexes = new_index_entries(&core.tables, &core.log, &name, definitions)?;
+            let trees = core.files.create(&indexes)?;
             let bytes = encode_indexes_changed(entry.id, &indexes);
-            let changed = inner.log_table_change(&Record::IndexesChanged { bytes: &bytes });
-            if let Err(error) = changed {
-                inner.remove_unlogged(&indexes, &error);
+            let record = Record::IndexesChanged { bytes: &bytes };
+            if let Err(error) = append_durable(&core.log, &record) {
+                core.files.remove_unlogged(&indexes, &error);
                 return Err(error.into());
             }
-            let born = inner.transactions.newest();
-            {
-                let mut tables = inner.tables.lock();
-                for (old, new) in entry.indexes.iter().zip(&indexes) {
-                    tables.births.remove(&old.file);
-                    tables.births.insert(new.file, born);
-                }
-                let Some(state) = tables.by_id.get_mut(&entry.id) else {
-                    return Err(EngineError::NoSuchTable { name: name.name });
-                };
-                state.entry.indexes.clone_from(&indexes);
-                state.entry.incomplete = false;
-                state.counters.reset();
-            }
+            let created_at = core.transactions.newest();
+            let mut tables = core.tables.lock();
+            tables.replace_indexes(entry.id, &indexes, created_at)?;
+            drop(tables);
             if let Some(table) = &*slot.lock() {
-                inner.abandon(table);
-                let indexes = indexes
-                    .into_iter()
-                    .zip(trees)
-                    .map(|(entry, tree)| {
-                        let index = Index::new(entry, tree, &table.damaged);
-                        index.born.store(born.0, Ordering::Release);
-                        Arc::new(index)
-                    })
-                    .collect();
-                table.indexes.store(Arc::new(indexes));
+                abandon(core, table);
+                let new_index = |(entry, tree)| {
+                    let index = Index::new(entry, tree, &table.damaged);
+                    index.created_at.store(created_at.0, Ordering::Release);
+                    Arc::new(index)
+                };
+                let indexes = indexes.into_iter().zip(trees).map(new_index);
+                table.indexes.store(Arc::new(indexes.collect()));
                 table.damaged.store(false, Ordering::Release);
             }
             entry.indexes
         };
-        let paths: Vec<PathBuf> = old.into_iter().map(|index| index.path).collect();
-        inner.remove_files(&paths);
-        inner.space_freed();
+        remove_files(core, &old);
         Ok(())
     }
+}
+
+/// Opens a table that is in the list and closed. The caller holds its slot.
+fn open_closed(core: &EngineCore, name: TableName, slot: &Slot) -> EngineResult<Arc<Table>> {
+    let (entry, counters) = {
+        let tables = core.tables.lock();
+        let state = tables.require(&name)?;
+        if !Arc::ptr_eq(&state.slot, slot) {
+            return Err(EngineError::NoSuchTable { name: name.name });
+        }
+        (state.entry.clone(), Arc::clone(&state.counters))
+    };
+    let table = open_files(&core.files, &entry, &counters).map_err(|cause| {
+        let name = entry.name;
+        core.messages
+            .error(&format!("table {name} cannot be opened: {cause}"));
+        match cause {
+            StorageError::Corrupt { .. } | StorageError::NotFound { .. } => {
+                EngineError::TableDamaged { name, cause }
+            }
+            cause => EngineError::Storage(cause),
+        }
+    })?;
+    let tables = core.tables.lock();
+    for index in table.indexes.load().iter() {
+        if let Some(created_at) = tables.created_at.get(&index.entry.file) {
+            index.created_at.store(created_at.0, Ordering::Release);
+        }
+    }
+    drop(tables);
+    for index in table.indexes.load().iter() {
+        if index.tree.pending_work_bytes() > 0 {
+            core.written.register(index);
+        }
+    }
+    Ok(Arc::new(table))
+}
+
+fn open_files(
+    files: &IndexFiles,
+    entry: &TableEntry,
+    counters: &Arc<TableCounters>,
+) -> StorageResult<Table> {
+    if entry.incomplete {
+        let reason = format!(
+            "rows of table {} were lost: when they were recovered, its files were missing or damaged",
+            entry.name
+        );
+        return Err(StorageError::corrupt(&files.directory, 0, reason));
+    }
+    Table::open(files, entry, counters, &[])
+}
+
+/// Ends background work on indexes that are no longer the table's.
+fn abandon(core: &EngineCore, table: &Table) {
+    for index in table.indexes.load().iter() {
+        index.dropped.store(true, Ordering::Release);
+        core.counts.add_closed(index);
+    }
+    core.written.remove_dropped();
+    core.signals.space_available();
+}
+
+/// Removes the files of dropped indexes. Work that waits for disk space is tried
+/// again.
+fn remove_files(core: &EngineCore, indexes: &[IndexEntry]) {
+    core.files.remove(&paths_of(indexes));
+    for index in core.written.snapshot() {
+        index.space_freed();
+    }
+    core.signals.wake_flushers();
+    core.log.wake();
 }

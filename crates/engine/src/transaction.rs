@@ -1,10 +1,11 @@
 //! A transaction of the engine: isolation, statements, savepoints, commit and
 //! rollback. Its writes are in `write`, its reads in `cursor`.
 
-use crate::engine::{Engine, Inner};
+use crate::core::EngineCore;
+use crate::core::counts::RowCounts;
+use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
-use crate::idle;
-use crate::options::Level;
+use crate::maintenance::rollback;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -41,17 +42,9 @@ pub struct Duplicate {
     pub value: Vec<u8>,
 }
 
-/// Rows written since they were last added to the engine's counts.
-#[derive(Debug, Default)]
-pub(crate) struct RowCounts {
-    pub inserted: u64,
-    pub updated: u64,
-    pub deleted: u64,
-}
-
 /// A transaction. Dropping it rolls it back.
 pub struct EngineTransaction {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<EngineCore>,
     /// Gone once committed or rolled back.
     core: Option<Transaction>,
     shared: Arc<TransactionHandle>,
@@ -79,7 +72,7 @@ impl Engine {
     /// The newest commit that is visible.
     #[must_use]
     pub fn newest_commit(&self) -> CommitSequence {
-        self.inner.transactions.newest()
+        self.core.transactions.newest()
     }
 
     /// The oldest running transaction, prepared ones included, or else the next
@@ -89,21 +82,21 @@ impl Engine {
     #[must_use]
     pub fn running_transactions(&self) -> (TransactionId, TransactionId) {
         // In this order: who is listed after the scan has its number after it.
-        let oldest = self.inner.transactions.oldest_running();
-        (oldest, self.inner.transactions.next_transaction())
+        let oldest = self.core.transactions.oldest_running();
+        (oldest, self.core.transactions.next_transaction())
     }
 
     /// Starts a transaction.
     #[must_use]
     pub fn begin(&self, isolation: Isolation) -> EngineTransaction {
-        let core = self.inner.transactions.begin();
+        let core = self.core.transactions.begin();
         core.handle().set_isolation(isolation as u8);
         EngineTransaction {
-            inner: Arc::clone(&self.inner),
+            inner: Arc::clone(&self.core),
             shared: Arc::clone(core.handle()),
             core: Some(core),
             isolation,
-            lock_timeout: self.inner.options.lock_timeout,
+            lock_timeout: self.core.options.lock_timeout,
             snapshot_isolation: false,
             view: None,
             last_savepoint: (0, 0),
@@ -121,7 +114,7 @@ impl Engine {
 /// A transaction's state beside the engine, borrowed apart, so that no row
 /// touches the engine's reference count.
 pub(crate) struct Parts<'a> {
-    pub inner: &'a Inner,
+    pub inner: &'a EngineCore,
     pub core: &'a mut Transaction,
     pub duplicate: &'a mut Duplicate,
     pub snapshot_isolation: bool,
@@ -370,7 +363,7 @@ impl EngineTransaction {
         if !aborted.is_empty() {
             self.view_serial += 1;
             self.log_abort(&aborted);
-            idle::clear_rollback(&self.inner, rows, &aborted);
+            rollback::clean_up((&*self.inner).into(), rows, &aborted);
         }
         Ok(())
     }
@@ -385,7 +378,7 @@ impl EngineTransaction {
             && !error.is_no_space()
         {
             let text = format!("a rollback was not logged: {error}");
-            self.inner.message(Level::Warning, &text);
+            self.inner.messages.warning(&text);
         }
     }
 
@@ -402,7 +395,7 @@ impl EngineTransaction {
 
     /// Whether what the transaction promises is durable before it is promised.
     pub(crate) fn waits_for_disk(&self) -> bool {
-        self.waits_for_disk && self.inner.commit_sync.load(Ordering::Acquire)
+        self.waits_for_disk && self.inner.log_sync.commit_sync()
     }
 
     /// Commits; `waits` is absent where somebody else, the binary log, tells of
@@ -435,7 +428,7 @@ impl EngineTransaction {
         })?;
         inner.counts.log_commits.fetch_add(1, Ordering::Relaxed);
         if let Some(waits) = waits
-            && let Err(error) = inner.sync_or_owe(lsn, waits)
+            && let Err(error) = inner.log_sync.sync_or_defer(&inner.log, lsn, waits)
         {
             // On a full disk the record is void: nothing was committed.
             self.in_doubt = !error.is_no_space();
@@ -461,7 +454,7 @@ impl EngineTransaction {
     pub fn rollback(&mut self) {
         if let Err(error) = self.try_rollback() {
             let text = format!("a prepared transaction was not rolled back: {error}");
-            self.inner.message(Level::Error, &text);
+            self.inner.messages.error(&text);
         }
     }
 
@@ -474,7 +467,7 @@ impl EngineTransaction {
             self.inner.transactions.abandon(core);
             return;
         }
-        let aborted = idle::abort(&self.inner, core);
+        let aborted = rollback::abort((&*self.inner).into(), core);
         if !aborted.is_empty() {
             self.log_abort(&aborted);
         }
@@ -489,7 +482,7 @@ impl EngineTransaction {
         self.view = None;
         self.flush_rows();
         let bytes = std::mem::take(&mut self.unreported_bytes);
-        self.inner.budget.leave_unreported(bytes);
+        self.inner.budget.add_unreported(bytes);
     }
 
     /// Adds the rows written to the engine's counts.

@@ -15,12 +15,12 @@
 //! Entries of indexes that are not unique carry the primary key: nobody else
 //! writes them, so they need neither latch nor look.
 
-use crate::budget;
-use crate::engine::Inner;
+use crate::core::EngineCore;
+use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
+use crate::maintenance::admission::admit;
 use crate::newest_version::{NewestVersion, find_newest_version};
-use crate::table::Index;
-use crate::tables::{TableHandle, no_such_index};
+use crate::table_handle::{TableHandle, no_such_index};
 use crate::transaction::{EngineTransaction, Parts};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -212,7 +212,7 @@ impl EngineTransaction {
     fn report_bytes(&mut self) -> EngineResult<()> {
         self.unreported_bytes = 0;
         self.flush_rows();
-        budget::admit(&self.inner, self.handle())
+        admit((&*self.inner).into(), self.handle())
     }
 }
 
@@ -479,7 +479,7 @@ enum Applied {
 /// Guards, log record, memtable insertions. Ranges are looked for under the
 /// guards, which a reader that marks one waits for.
 fn apply(
-    inner: &Inner,
+    inner: &EngineCore,
     indexes: &[Arc<Index>],
     steps: &[Step<'_>],
     write_id: WriteId,
@@ -494,7 +494,7 @@ fn apply(
             return Err(EngineError::Internal("no such index".into()));
         };
         if guards.last().is_none_or(|(place, _)| *place != step.place) {
-            inner.note_written(index);
+            inner.written.register(index);
             guards.push((step.place, index.tree.write_guard()));
         }
         // What stands in another index is locked by its row.

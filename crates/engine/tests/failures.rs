@@ -289,7 +289,7 @@ fn tables_without_handles_are_closed_when_there_are_many() {
     }
     let kept = engine.open_table(&name(3)).unwrap();
     engine.checkpoint().unwrap();
-    engine.keep_house().unwrap();
+    engine.run_maintenance().unwrap();
     assert_eq!(engine.statistics().open_tables, 2);
     assert_eq!(rows(&engine, &kept).len(), 23);
     for round in 0..3 {
@@ -301,7 +301,7 @@ fn tables_without_handles_are_closed_when_there_are_many() {
             });
         }
         engine.checkpoint().unwrap();
-        engine.keep_house().unwrap();
+        engine.run_maintenance().unwrap();
     }
     drop((kept, engine));
     let engine = open(&Arc::new(disk.crash(4)));

@@ -79,7 +79,7 @@ fn writers_are_refused_and_go_on_when_there_is_space() {
         assert!(before > taken);
         assert!(is_full(&write_one(&engine, &table, "refused")));
         let _ = engine.checkpoint();
-        let _ = engine.keep_house();
+        let _ = engine.run_maintenance();
         assert_eq!(rows(&engine, &table).len(), before);
         disk.set_capacity(None);
         write_one(&engine, &table, &format!("after {round}")).unwrap();

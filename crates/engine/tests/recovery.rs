@@ -392,7 +392,7 @@ fn a_crash_during_writes_and_checkpoints_keeps_every_commit() {
             let background = match random.below(12) {
                 0 => engine.checkpoint(),
                 1 => engine.step().map(|_| ()),
-                2 => engine.keep_house(),
+                2 => engine.run_maintenance(),
                 _ => Ok(()),
             };
             if background.is_err() {

@@ -47,7 +47,7 @@ impl World {
             Kind::Idle => self.work("background work", |engine| {
                 engine.run_background_until_idle()
             }),
-            Kind::KeepHouse => self.work("keeping house", teak_engine::Engine::keep_house),
+            Kind::KeepHouse => self.work("keeping house", teak_engine::Engine::run_maintenance),
             Kind::Checkpoint => {
                 let flow = self.work("checkpoint", teak_engine::Engine::checkpoint)?;
                 self.flush_after(flow)

@@ -2,10 +2,12 @@
 
 use super::{Added, Alteration, AlterationPlan, Filling, PlannedIndex, make_durable};
 use crate::catalogue::{AlteredTable, IndexEntry, encode_tables_altered};
-use crate::engine::Inner;
+use crate::core::EngineCore;
+use crate::core::index::{Index, adopt_options};
+use crate::core::log_sync::append_durable;
+use crate::definition::{METADATA_BYTES_MAX, check_index};
 use crate::error::{EngineError, EngineResult};
-use crate::table::Index;
-use crate::tables::{METADATA_BYTES_MAX, check_index};
+use crate::table_handle::no_such_index;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -65,7 +67,7 @@ impl Alteration {
             let record = Record::TablesAltered {
                 bytes: &encode_tables_altered(&tables),
             };
-            if let Err(error) = inner.log_table_change(&record) {
+            if let Err(error) = append_durable(&inner.log, &record) {
                 // A full disk made the record void: the new files can go.
                 for (alteration, _) in &mut alterations {
                     alteration.ended = !error.is_no_space();
@@ -78,10 +80,10 @@ impl Alteration {
             }
             dropped
         };
-        inner.unlist_gone();
-        inner.background.announce_room();
-        inner.background.wake_flushers();
-        inner.remove_files(&dropped);
+        inner.written.remove_dropped();
+        inner.signals.space_available();
+        inner.signals.wake_flushers();
+        inner.files.remove(&dropped);
         Ok(())
     }
 
@@ -155,14 +157,14 @@ impl Alteration {
                 PlannedIndex::Kept(number, definition) => {
                     let place = usize::try_from(*number).unwrap_or(usize::MAX);
                     let Some(entry) = old.get(place) else {
-                        return Err(crate::tables::no_such_index(*number));
+                        return Err(no_such_index(*number));
                     };
                     (place, entry.redefined(definition))
                 }
                 PlannedIndex::Added(number) => {
                     let place = usize::try_from(*number).unwrap_or(usize::MAX);
                     let Some(added) = self.added.get(place) else {
-                        return Err(crate::tables::no_such_index(*number));
+                        return Err(no_such_index(*number));
                     };
                     let first = usize::try_from(self.first).unwrap_or(usize::MAX);
                     (first + place, added.index.entry.clone())
@@ -186,16 +188,16 @@ impl Alteration {
 
     /// Makes the outcome what everybody finds. Returns files to remove.
     fn install(&mut self, outcome: Outcome) -> Vec<PathBuf> {
-        let inner: &Inner = &self.handle.inner;
+        let inner: &EngineCore = &self.handle.inner;
         let core = &self.handle.table;
         {
             let mut tables = inner.tables.lock();
             for index in &outcome.dropped {
-                tables.births.remove(&index.entry.file);
+                tables.created_at.remove(&index.entry.file);
             }
             for added in &self.added {
-                let born = CommitSequence(added.index.born.load(Ordering::Acquire));
-                tables.births.insert(added.index.entry.file, born);
+                let born = CommitSequence(added.index.created_at.load(Ordering::Acquire));
+                tables.created_at.insert(added.index.entry.file, born);
             }
             if let Some(state) = tables.by_id.get_mut(&outcome.id) {
                 state.entry.indexes.clone_from(&outcome.entries);
@@ -203,16 +205,16 @@ impl Alteration {
             }
         }
         for (entry, index) in outcome.entries.iter().zip(&outcome.indexes) {
-            crate::table::adopt_options(&index.tree, entry);
+            adopt_options(&index.tree, entry);
             if index.tree.pending_work_bytes() > 0 {
-                inner.note_written(index);
+                inner.written.register(index);
             }
         }
         *core.metadata.write() = outcome.metadata.into();
         core.indexes.store(Arc::new(outcome.indexes));
         core.building.store(0, Ordering::Release);
         for index in &outcome.dropped {
-            index.gone.store(true, Ordering::Release);
+            index.dropped.store(true, Ordering::Release);
             inner.counts.add_closed(index);
         }
         // They are the table's now.

@@ -2,9 +2,9 @@
 //! come.
 
 use super::segment::Segment;
-use crate::engine::Inner;
+use crate::core::EngineCore;
+use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
-use crate::table::Index;
 use teak_tree::PausedLoad;
 
 /// Takes entries in ascending order of keys.
@@ -25,7 +25,7 @@ impl InOrder {
     /// Adds an entry.
     pub(super) fn add(
         &mut self,
-        inner: &Inner,
+        inner: &EngineCore,
         index: &Index,
         key: &[u8],
         value: &[u8],
@@ -53,7 +53,7 @@ impl InOrder {
         Ok(())
     }
 
-    fn write(&mut self, inner: &Inner, index: &Index) -> EngineResult<()> {
+    fn write(&mut self, inner: &EngineCore, index: &Index) -> EngineResult<()> {
         let mut load = index.tree.bulk_load(std::mem::take(&mut self.load));
         let mut place = 0;
         while let Some((key, value)) = self.gathered.entry(place) {
@@ -66,7 +66,7 @@ impl InOrder {
     }
 
     /// Puts everything in its place.
-    pub(super) fn finish(mut self, inner: &Inner, index: &Index) -> EngineResult<()> {
+    pub(super) fn finish(mut self, inner: &EngineCore, index: &Index) -> EngineResult<()> {
         self.write(inner, index)?;
         let load = index.tree.bulk_load(self.load);
         inner.checked(index, load.finish())?;

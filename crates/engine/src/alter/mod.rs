@@ -27,15 +27,17 @@ mod segment;
 mod sorter;
 mod spill;
 
-pub(crate) use spill::is_spill;
-
-use crate::engine::{Engine, Inner};
+use crate::core::EngineCore;
+use crate::core::index::Index;
+use crate::definition::{INDEXES_MAX, IndexDefinition, check_index};
+use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
+use crate::maintenance::checkpoint::checkpoint_index;
+use crate::maintenance::flusher::FlushContext;
 use crate::name::TableName;
-use crate::table::Index;
-use crate::tables::{INDEXES_MAX, IndexDefinition, TableHandle, check_index};
+use crate::table_handle::TableHandle;
+use crate::tables::new_index_entries;
 use crate::transaction::Duplicate;
-use crate::{background, checkpoint};
 use in_order::InOrder;
 use sorter::{Interrupted, Merge, Sorter, SpillPlace};
 use std::sync::Arc;
@@ -131,7 +133,7 @@ impl Engine {
         added: &[AddedIndex],
         interrupted: Box<dyn Fn() -> bool + Send>,
     ) -> EngineResult<Alteration> {
-        let inner = &self.inner;
+        let inner = &self.core;
         for index in added {
             check_index(&index.definition)?;
         }
@@ -175,11 +177,11 @@ impl Engine {
         let name = TableName::parse(&core.name())?;
         let definitions: Vec<IndexDefinition> =
             added.iter().map(|index| index.definition.clone()).collect();
-        let entries = inner.index_entries(&name, definitions.into_iter())?;
-        let trees = inner.create_files(&entries)?;
+        let entries = new_index_entries(&inner.tables, &inner.log, &name, definitions.into_iter())?;
+        let trees = inner.files.create(&entries)?;
         let place = SpillPlace {
-            disk: Arc::clone(&inner.disk),
-            directory: inner.directory().to_path_buf(),
+            disk: Arc::clone(&inner.files.disk),
+            directory: inner.files.directory.clone(),
             next: Arc::clone(&inner.next_spill),
         };
         let budget = (inner.budget.total() / 8).min(SORT_BYTES_MAX);
@@ -292,7 +294,7 @@ impl Alteration {
             make_durable(&inner, index)?;
             // Older snapshots would see rows that were not there for them.
             let born = inner.transactions.newest();
-            index.born.store(born.0, Ordering::Release);
+            index.created_at.store(born.0, Ordering::Release);
         }
         progress(done, total);
         Ok(())
@@ -308,10 +310,10 @@ impl Alteration {
             core.indexes.store(Arc::new(indexes));
             core.building.store(0, Ordering::Release);
             for added in &self.added {
-                added.index.gone.store(true, Ordering::Release);
+                added.index.dropped.store(true, Ordering::Release);
             }
-            inner.unlist_gone();
-            inner.background.announce_room();
+            inner.written.remove_dropped();
+            inner.signals.space_available();
         }
         if !self.ended {
             let paths: Vec<_> = self
@@ -319,7 +321,7 @@ impl Alteration {
                 .iter()
                 .map(|a| a.index.entry.path.clone())
                 .collect();
-            inner.remove_files(&paths);
+            inner.files.remove(&paths);
         }
         self.added.clear();
     }
@@ -332,7 +334,7 @@ fn takes_nothing(added: u32) -> EngineError {
 /// Writes sorted entries as an index's base. Returns the first key that comes
 /// twice, which `unique` forbids.
 fn load(
-    inner: &Inner,
+    inner: &EngineCore,
     index: &Index,
     unique: bool,
     mut merge: Merge,
@@ -373,8 +375,9 @@ impl Drop for Alteration {
 }
 
 /// Brings everything that an index has into its file, durably.
-fn make_durable(inner: &Inner, index: &Arc<Index>) -> EngineResult<()> {
-    crate::budget::freeze(inner, index);
-    background::flush_index(inner, index)?;
-    checkpoint::checkpoint_index(inner, index)
+fn make_durable(inner: &EngineCore, index: &Arc<Index>) -> EngineResult<()> {
+    let context = FlushContext::from(inner);
+    context.freeze(index);
+    context.flush_index(index)?;
+    checkpoint_index(context, index)
 }

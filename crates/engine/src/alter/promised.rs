@@ -6,8 +6,8 @@
 //! did not write must not be refused. So the range of write ids decides first,
 //! and where it leaves a doubt, the entries themselves.
 
+use crate::core::index::Index;
 use crate::error::EngineResult;
-use crate::table::Index;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use teak_base::{Visibility, WriteId};

@@ -5,15 +5,13 @@
 //! A file is blocks of whole entries; a block is the payload's length stored
 //! and raw (u32 each), its codec (u8), a checksum (u64) and the payload.
 
+use crate::name::SPILL_PREFIX;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::checksum_parts;
 use teak_base::{Codec, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
-
-/// How the names of spill files begin.
-pub(crate) const SPILL_PREFIX: &str = "teak.sort.";
 
 /// Raw bytes of a block, about.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -33,12 +31,6 @@ impl Drop for Spill {
         // What stays is removed when the engine is opened next.
         let _ = self.disk.remove(&self.path);
     }
-}
-
-/// Whether a file of the data directory is a spill.
-pub(crate) fn is_spill(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.starts_with(SPILL_PREFIX))
 }
 
 /// Writes entries in their order.

@@ -1,7 +1,7 @@
 //! Bytes of catalogue entries, in the catalogue file and in log records.
 
-use super::{Catalogue, IndexEntry, PreparedEntry, TableEntry};
-use crate::tables::page_bytes_fit;
+use super::entries::{Catalogue, IndexEntry, PreparedEntry, TableEntry};
+use crate::definition::page_bytes_fit;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};

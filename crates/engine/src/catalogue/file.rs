@@ -1,7 +1,7 @@
 //! The catalogue file: written whole to a second name, synced, renamed over
 //! the first, and the directory synced. See `docs/file_format.md`.
 
-use super::Catalogue;
+use super::entries::Catalogue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::bytes::{Put, Take};
@@ -125,7 +125,7 @@ pub(crate) fn write_catalogue(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{IndexEntry, PreparedEntry, TableEntry};
+    use super::super::entries::{IndexEntry, PreparedEntry, TableEntry};
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -241,9 +241,9 @@ mod tests {
         fn decoder_never_panics_on_any_payload(payload: Vec<u8>) {
             let _ = Catalogue::take(&mut Take::new(&payload), CATALOGUE_VERSION);
             let _ = TableEntry::take(&mut Take::new(&payload));
-            let _ = super::super::decode_paths(&payload);
-            let _ = super::super::decode_indexes_changed(&payload);
-            let _ = super::super::decode_tables_altered(&payload);
+            let _ = super::super::codec::decode_paths(&payload);
+            let _ = super::super::codec::decode_indexes_changed(&payload);
+            let _ = super::super::codec::decode_tables_altered(&payload);
         }
     }
 }

@@ -19,8 +19,8 @@
 
 use super::bounds::{Bounds, Motion};
 use super::position::{IndexPosition, no_tree};
+use crate::core::index::Index;
 use crate::error::EngineResult;
-use crate::table::Index;
 use crate::transaction::EngineTransaction;
 use std::borrow::Cow;
 use std::sync::Arc;

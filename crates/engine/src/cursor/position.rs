@@ -2,10 +2,11 @@
 //! reads through, and the key from which to continue when either is replaced.
 
 use super::bounds::{Bounds, Motion};
-use crate::engine::Inner;
+use crate::core::EngineCore;
+use crate::core::index::Index;
+use crate::core::table::Table;
 use crate::error::{EngineError, EngineResult};
-use crate::table::{Index, Table};
-use crate::tables::TableHandle;
+use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use std::sync::Arc;
 use teak_transactions::ReadView;
@@ -84,7 +85,7 @@ impl IndexPosition {
     /// Drops the view and the tree's cursor if the transaction's view has
     /// changed, and the cursor of an index that a truncation has replaced.
     pub(super) fn refresh(&mut self, transaction: &EngineTransaction) {
-        if self.index.is_gone() {
+        if self.index.is_dropped() {
             let indexes = self.table.indexes.load();
             let number = usize::try_from(self.number).unwrap_or(usize::MAX);
             if let Some(index) = indexes.get(number)
@@ -140,7 +141,7 @@ impl IndexPosition {
     /// `false` when there is none. The bound ahead is not compared.
     pub(super) fn seek(
         &mut self,
-        inner: &Inner,
+        inner: &EngineCore,
         motion: Motion,
         key: Option<&[u8]>,
     ) -> EngineResult<bool> {
@@ -159,7 +160,7 @@ impl IndexPosition {
         };
         let moved = inner.checked(&self.index, moved)?;
         if self.index.tree.slows_readers() {
-            inner.background.wake_flushers();
+            inner.signals.wake_flushers();
         }
         Ok(moved)
     }
@@ -168,7 +169,7 @@ impl IndexPosition {
     /// bounds have set beyond that key.
     pub(super) fn step_from_saved_key(
         &mut self,
-        inner: &Inner,
+        inner: &EngineCore,
         motion: Motion,
     ) -> EngineResult<bool> {
         let Some(tree) = &mut self.tree else {

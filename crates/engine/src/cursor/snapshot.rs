@@ -108,7 +108,7 @@ impl SnapshotCursor {
         }
         if let Some(view) = &position.view
             && let ViewKind::Snapshot(snapshot) = view.kind()
-            && snapshot.0 < position.index.born.load(Ordering::Relaxed)
+            && snapshot.0 < position.index.created_at.load(Ordering::Relaxed)
         {
             // The index lacks rows that this snapshot should see.
             return Err(EngineError::TableChanged);

@@ -1,20 +1,21 @@
 //! Tables whose indexes change during the replay: opening them with the files
-//! that are there, and taking over what an alteration left.
+//! that exist, and applying alterations.
 
-use super::Replay;
-use super::files::as_found;
+use super::files::with_found_paths;
+use super::replay::Replay;
 use crate::catalogue::AlteredTable;
+use crate::core::index::Index;
+use crate::core::table::Table;
 use crate::error::EngineResult;
-use crate::table::{Index, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use teak_base::{FileId, StorageError, StorageResult};
 
 impl Replay {
-    /// Opens a table, where `kept` are open already, and takes up those of its
-    /// indexes that are new here. A file that is not there may be of an index
-    /// that the log drops later on: the table is opened without it, and found
-    /// lacking at the end if it still is.
+    /// Opens a table, except the indexes in `kept`, which are open. Adds those
+    /// indexes that `is_new` accepts. A missing file may belong to an index that
+    /// the log drops later: the table is opened without it, and left out at the
+    /// end if the file is still missing.
     pub(super) fn open_found(
         &mut self,
         id: u64,
@@ -24,30 +25,38 @@ impl Replay {
         let Some(state) = self.tables.by_id.get(&id) else {
             return Ok(());
         };
-        let root = self.options.directory.clone();
-        let mut entry = as_found(&self.disk, &root, &mut self.places, &state.entry)?;
+        let (disk, root) = (&self.files.disk, &self.files.directory);
+        let mut entry = with_found_paths(disk, root, &mut self.paths, &state.entry)?;
         let counters = Arc::clone(&state.counters);
-        let (mut there, mut lacking) = (Vec::new(), None);
+        let (mut existing, mut missing) = (Vec::new(), None);
         for index in std::mem::take(&mut entry.indexes) {
-            if self.disk.exists(&root.join(&index.path))? {
-                there.push(index);
+            if disk.exists(&root.join(&index.path))? {
+                existing.push(index);
             } else {
                 self.indexes.insert(index.file, None);
-                lacking.get_or_insert(root.join(index.path));
+                missing.get_or_insert(root.join(index.path));
             }
         }
-        entry.indexes = there;
-        match lacking {
-            Some(path) => self.lacking.insert(id, path),
-            None => self.lacking.remove(&id),
+        entry.indexes = existing;
+        match missing {
+            Some(path) => self.missing.insert(id, path),
+            None => self.missing.remove(&id),
         };
-        let table = Table::open(&self.disk, &root, &entry, &counters, &self.cache, kept);
+        let table = Table::open(&self.files, &entry, &counters, kept);
         self.take_opened(id, table, is_new)
     }
 
-    /// Takes up a table that was opened, with those of its indexes that are
-    /// new here; or leaves it out when its files are not sound.
-    pub(super) fn take_opened(
+    /// Leaves out the tables of which a file is missing at the end.
+    pub(super) fn leave_out_missing(&mut self) -> EngineResult<()> {
+        for (id, path) in std::mem::take(&mut self.missing) {
+            self.take_opened(id, Err(StorageError::NotFound { path }), &|_| false)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a table that was opened, with those of its indexes that `is_new`
+    /// accepts; or leaves it out when its files are missing or damaged.
+    fn take_opened(
         &mut self,
         id: u64,
         table: StorageResult<Table>,
@@ -73,47 +82,42 @@ impl Replay {
                 | StorageError::UnsupportedFormat { .. }),
             ) => {
                 let text = format!("table {} is not recovered: {cause}", state.entry.name);
-                self.lost.insert(state.entry.id, text);
+                self.not_recovered.insert(state.entry.id, text);
                 state.entry.incomplete = true;
                 *state.slot.lock() = None;
-                let entry = state.entry.clone();
-                self.forget_files(&entry);
+                let indexes = state.entry.indexes.clone();
+                self.forget_files(&indexes);
                 Ok(())
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Gives a table the indexes and the metadata that an alteration left. What
-    /// was logged for the new files before is in them.
+    /// Gives a table the indexes and the metadata of an alteration. The files of
+    /// new indexes contain everything that was logged for them before.
     pub(super) fn alter(&mut self, table: AlteredTable) -> EngineResult<()> {
         let Some(state) = self.tables.by_id.get_mut(&table.id) else {
             return Ok(());
         };
-        let mut entry = state.entry.clone();
-        let old = std::mem::replace(&mut entry.indexes, table.indexes);
-        entry.metadata = table.metadata;
-        let (mut dropped, mut added) = (entry.clone(), BTreeSet::new());
-        dropped.indexes.clear();
+        state.entry.metadata = table.metadata;
+        let old = std::mem::replace(&mut state.entry.indexes, table.indexes);
+        let indexes = &mut state.entry.indexes;
+        let is_old = |file| old.iter().any(|old| old.file == file);
+        let files = indexes.iter().map(|index| index.file);
+        let added: BTreeSet<FileId> = files.filter(|file| !is_old(*file)).collect();
+        let mut dropped = Vec::new();
         for index in old {
-            let kept = entry.indexes.iter_mut().find(|new| new.file == index.file);
-            match kept {
-                // What the catalogue or this replay knows of it is newer.
+            match indexes.iter_mut().find(|new| new.file == index.file) {
+                // The catalogue and this replay have newer values.
                 Some(kept) => {
                     kept.oldest_write_id = index.oldest_write_id;
                     kept.path = index.path;
                 }
-                None => dropped.indexes.push(index),
+                None => dropped.push(index),
             }
         }
-        for index in &entry.indexes {
-            if !state.entry.indexes.iter().any(|old| old.file == index.file) {
-                added.insert(index.file);
-            }
-        }
-        state.entry = entry;
+        let next = indexes.iter().map(|index| index.file.0 + 1);
         let open = state.slot.lock().take();
-        let next = state.entry.indexes.iter().map(|index| index.file.0 + 1);
         self.tables.next_file = next.fold(self.tables.next_file, u64::max);
         self.forget_files(&dropped);
         for file in &added {

@@ -1,10 +1,11 @@
-//! Index files and where they lie, when the engine is opened.
+//! Finding and removing index files when the engine is opened.
 
 use crate::catalogue::TableEntry;
-use crate::engine::Inner;
+use crate::core::files::IndexFiles;
+use crate::core::tables::Tables;
 use crate::error::EngineResult;
-use crate::name::file_id_of;
-use crate::options::Level;
+use crate::name::{file_id_of, is_spill};
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,71 +14,71 @@ use teak_disk::Disk;
 
 /// Finds files at other paths than the catalogue says: a rename may be durable
 /// in the catalogue and not in the directory.
-pub(super) fn find_moved(inner: &Inner) -> EngineResult<()> {
-    let root = inner.directory();
-    let mut tables = inner.tables.lock();
+pub(super) fn find_moved(files: &IndexFiles, tables: &mut Tables) -> EngineResult<()> {
+    let root = &files.directory;
     let indexes = tables.by_id.values().flat_map(|state| &state.entry.indexes);
     let known: Vec<PathBuf> = indexes.map(|index| root.join(&index.path)).collect();
-    let files = index_files(&inner.disk, root, known.iter())?;
-    let places: HashMap<FileId, &PathBuf> = files
+    let found = index_files(&files.disk, root, known.iter())?;
+    let by_id: HashMap<FileId, &PathBuf> = found
         .iter()
         .filter_map(|path| Some((file_id_of(path)?, path)))
         .collect();
-    let there: BTreeSet<&PathBuf> = files.iter().collect();
+    let existing: BTreeSet<&PathBuf> = found.iter().collect();
     for state in tables.by_id.values_mut() {
         for index in &mut state.entry.indexes {
-            if !there.contains(&root.join(&index.path))
-                && let Some(place) = places.get(&index.file)
-                && let Ok(place) = place.strip_prefix(root)
+            if !existing.contains(&root.join(&index.path))
+                && let Some(path) = by_id.get(&index.file)
+                && let Ok(path) = path.strip_prefix(root)
             {
-                index.path = place.to_path_buf();
+                index.path = path.to_path_buf();
             }
         }
     }
     Ok(())
 }
 
-/// Removes index files that no table has, and spill files: leftovers of a
-/// crash. Their ids are not given out again, for a removal that another crash undoes must not leave
-/// two files of one id.
-pub(super) fn remove_orphans(inner: &Inner) -> EngineResult<()> {
-    let root = inner.directory();
-    let (known, files) = {
-        let tables = inner.tables.lock();
+/// Removes index files that belong to no table, and spill files: both remain
+/// after a crash. Their ids are not allocated again: another crash may undo the
+/// removal, and two files must never have one id.
+pub(super) fn remove_orphans(files: &IndexFiles, tables: &Mutex<Tables>) -> EngineResult<()> {
+    let (disk, root) = (&files.disk, &files.directory);
+    let (known, ids) = {
+        let tables = tables.lock();
         let indexes = tables.by_id.values().flat_map(|state| &state.entry.indexes);
         let known: BTreeSet<PathBuf> = indexes.clone().map(|i| root.join(&i.path)).collect();
-        let files: BTreeSet<FileId> = indexes.map(|index| index.file).collect();
-        (known, files)
+        let ids: BTreeSet<FileId> = indexes.map(|index| index.file).collect();
+        (known, ids)
     };
-    let mut changed = BTreeSet::new();
-    for path in inner.disk.list(root)? {
-        if crate::alter::is_spill(&path) {
-            inner.disk.remove(&path)?;
+    for path in disk.list(root)? {
+        if is_spill(&path) {
+            disk.remove(&path)?;
         }
     }
-    for path in index_files(&inner.disk, root, known.iter())? {
+    let mut changed = BTreeSet::new();
+    for path in index_files(disk, root, known.iter())? {
         let Some(file) = file_id_of(&path) else {
             continue;
         };
         {
-            let mut tables = inner.tables.lock();
+            let mut tables = tables.lock();
             tables.next_file = tables.next_file.max(file.0.saturating_add(1));
         }
-        if !known.contains(&path) && !files.contains(&file) {
-            let text = format!("removing {}, which no table has", path.display());
-            inner.message(Level::Note, &text);
-            inner.disk.remove(&path)?;
+        if !known.contains(&path) && !ids.contains(&file) {
+            let path_text = path.display();
+            let text = format!("removing {path_text}, which belongs to no table");
+            files.messages.note(&text);
+            disk.remove(&path)?;
             changed.extend(path.parent().map(Path::to_path_buf));
         }
     }
     for directory in changed {
-        inner.disk.sync_directory(&directory)?;
+        disk.sync_directory(&directory)?;
     }
     Ok(())
 }
 
-/// Files with names of index files, in the directories of `known` paths and
-/// those of the data directory.
+/// Files whose names have the form of index files, in the directories of the
+/// `known` paths and in those of the data directory.
 fn index_files<'a>(
     disk: &Arc<dyn Disk>,
     root: &Path,
@@ -98,12 +99,12 @@ fn index_files<'a>(
     Ok(files)
 }
 
-/// The entry with the paths at which its files lie now. The log tells of a
-/// table's rows before it tells that the table was renamed later.
-pub(super) fn as_found(
+/// The entry with the current paths of its files: the log may rename the table
+/// only after the records of its rows.
+pub(super) fn with_found_paths(
     disk: &Arc<dyn Disk>,
     root: &Path,
-    places: &mut Option<HashMap<FileId, PathBuf>>,
+    paths: &mut Option<HashMap<FileId, PathBuf>>,
     entry: &TableEntry,
 ) -> StorageResult<TableEntry> {
     let mut entry = entry.clone();
@@ -111,8 +112,8 @@ pub(super) fn as_found(
         if disk.exists(&root.join(&index.path))? {
             continue;
         }
-        let places = match places {
-            Some(places) => places,
+        let paths = match paths {
+            Some(paths) => paths,
             None => {
                 let known = root.join(&index.path);
                 let files = index_files(disk, root, std::iter::once(&known))?;
@@ -120,11 +121,11 @@ pub(super) fn as_found(
                     let relative = path.strip_prefix(root).ok()?.to_path_buf();
                     Some((file_id_of(&path)?, relative))
                 });
-                places.insert(named.collect())
+                paths.insert(named.collect())
             }
         };
-        if let Some(place) = places.get(&index.file) {
-            index.path.clone_from(place);
+        if let Some(path) = paths.get(&index.file) {
+            index.path.clone_from(path);
         }
     }
     Ok(entry)

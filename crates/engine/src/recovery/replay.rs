@@ -1,22 +1,54 @@
-//! Doing again what a record of the log says.
+//! Replay of the log's records.
 
-use super::{LOOK_BYTES, NOBODY, Replay};
-use crate::catalogue::{
-    ID_MAX, TableEntry, UNNAMED_IDS_MAX, decode_indexes_changed, decode_paths,
-    decode_tables_altered,
-};
+use crate::catalogue::{Catalogue, PreparedEntry, UNNAMED_IDS_MAX};
+use crate::core::budget::Budget;
+use crate::core::files::IndexFiles;
+use crate::core::index::Index;
+use crate::core::tables::Tables;
 use crate::error::{EngineError, EngineResult};
-use crate::table::Index;
-use crate::tables::{FILE_ID_COUNTER, NO_TABLE, make_directory, parents};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::bytes::{Malformed, Take};
+use teak_base::bytes::Malformed;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{CommitSequence, FileId, Lsn, StorageError, StorageResult, WriteId};
+use teak_transactions::{TransactionId, TransactionSystem, WriteIdTable};
 use teak_write_ahead_log::{Operations, Record, WriteIds};
 
-fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
+/// Replayed bytes after which the memory use is checked.
+const CHECK_BYTES: u64 = 256 * 1024;
+
+/// Bytes that an entry takes in addition to key and value, roughly.
+const ENTRY_BYTES: u64 = 48;
+
+/// The owner of ids that were active when the engine stopped.
+const NO_TRANSACTION: TransactionId = TransactionId(0);
+
+/// Everything that the replay changes.
+pub(super) struct Replay {
+    pub files: IndexFiles,
+    pub budget: Budget,
+    pub transactions: TransactionSystem,
+    pub tables: Tables,
+    /// Table changes before this position are in the catalogue.
+    tables_lsn: Lsn,
+    /// By file; `None` for files of no table and for those that cannot be opened.
+    pub(super) indexes: HashMap<FileId, Option<Arc<Index>>>,
+    pub written: Vec<Arc<Index>>,
+    /// The paths of index files, once a search was necessary.
+    pub(super) paths: Option<HashMap<FileId, PathBuf>>,
+    /// Writes of prepared transactions by name, also of those with an outcome.
+    prepared: BTreeMap<Vec<u8>, Vec<WriteId>>,
+    /// Tables with a missing file, and its path.
+    pub(super) missing: BTreeMap<u64, PathBuf>,
+    pub records: u64,
+    unchecked_bytes: u64,
+    /// Tables that could not be opened, with a message.
+    pub not_recovered: BTreeMap<u64, String>,
+}
+
+pub(super) fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
     move |_| {
         EngineError::Storage(StorageError::corrupt(
             Path::new("teak.log"),
@@ -27,6 +59,36 @@ fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
 }
 
 impl Replay {
+    /// Restores the state of the catalogue.
+    pub(super) fn new(files: IndexFiles, budget: Budget, catalogue: &mut Catalogue) -> Self {
+        let next = catalogue.next_write_id;
+        let active = &catalogue.active;
+        let below = active.first().map_or(next, |id| next.min(*id));
+        let ids = WriteIdTable::new(below, next, &catalogue.aborted);
+        for id in active {
+            ids.reactivate(*id, NO_TRANSACTION);
+        }
+        Self {
+            files,
+            budget,
+            transactions: TransactionSystem::new(ids, 1),
+            tables: Tables::restore(catalogue),
+            tables_lsn: catalogue.tables_lsn,
+            indexes: HashMap::new(),
+            written: Vec::new(),
+            paths: None,
+            prepared: std::mem::take(&mut catalogue.prepared)
+                .into_iter()
+                .map(|entry| (entry.xid, entry.write_ids))
+                .collect(),
+            missing: BTreeMap::new(),
+            records: 0,
+            unchecked_bytes: 0,
+            not_recovered: BTreeMap::new(),
+        }
+    }
+
+    /// Redoes one record of the log.
     pub(super) fn apply(&mut self, lsn: Lsn, record: &Record<'_>) -> EngineResult<()> {
         self.records += 1;
         match *record {
@@ -39,23 +101,11 @@ impl Replay {
                 write_id,
                 start,
                 end,
-            } => {
-                if start.len() > KEY_BYTES_MAX || end.len() > KEY_BYTES_MAX {
-                    return Err(malformed(lsn)(Malformed));
-                }
-                self.adopt(lsn, write_id)?;
-                if let Some(index) = self.index_after(file, lsn)? {
-                    let guard = index.tree.write_guard();
-                    guard.set_lsn(lsn);
-                    guard.delete_range(write_id, start, end);
-                }
-                Ok(())
-            }
+            } => self.delete_range(lsn, file, write_id, start, end),
             Record::Commit { write_ids, .. } => {
                 let list = self.adopt_all(lsn, &write_ids)?;
-                let ids = self.transactions.ids();
-                // Nobody reads yet: everything committed is visible to all.
-                ids.commit(&list, CommitSequence(0));
+                // There are no snapshots yet: every commit is visible to all.
+                self.transactions.ids().commit(&list, CommitSequence(0));
                 Ok(())
             }
             Record::Abort { write_ids } => {
@@ -65,7 +115,7 @@ impl Replay {
             }
             Record::Prepare { xid, write_ids, .. } => {
                 let mut list = self.adopt_all(lsn, &write_ids)?;
-                // The catalogue keeps differences.
+                // The catalogue stores differences of ascending ids.
                 list.sort_unstable();
                 self.prepared.insert(xid.to_vec(), list);
                 Ok(())
@@ -76,90 +126,32 @@ impl Replay {
             | Record::TableRenamed { .. }
             | Record::IndexesChanged { .. }
             | Record::TablesAltered { .. }
-            | Record::Counter { .. }
-                if lsn < self.tables_lsn =>
-            {
-                Ok(())
-            }
-            Record::TableCreated { table } => {
-                let mut take = Take::new(table);
-                let entry = TableEntry::take(&mut take).map_err(malformed(lsn))?;
-                for index in &entry.indexes {
-                    self.indexes.remove(&index.file);
-                }
-                self.tables.insert(entry);
-                Ok(())
-            }
-            Record::TableDropped { table_id } => {
-                self.lacking.remove(&table_id);
-                if let Some(state) = self.tables.remove(table_id) {
-                    self.forget_files(&state.entry);
-                }
-                Ok(())
-            }
-            Record::TableRenamed {
-                table_id,
-                name,
-                paths,
-            } => {
-                let paths = decode_paths(paths).map_err(malformed(lsn))?;
-                let name =
-                    String::from_utf8(name.to_vec()).map_err(|_| malformed(lsn)(Malformed))?;
-                self.rename(table_id, name, paths)
-            }
-            Record::IndexesChanged { bytes } => {
-                let (id, indexes) = decode_indexes_changed(bytes).map_err(malformed(lsn))?;
-                let Some(state) = self.tables.by_id.get_mut(&id) else {
+            | Record::Counter { .. } => {
+                if lsn < self.tables_lsn {
                     return Ok(());
-                };
-                let old = state.entry.clone();
-                state.entry.indexes = indexes;
-                state.entry.incomplete = false;
-                self.lacking.remove(&id);
-                state.counters.reset();
-                *state.slot.lock() = None;
-                let next = state.entry.indexes.iter().map(|i| i.file.0 + 1).max();
-                for index in &state.entry.indexes {
-                    self.indexes.remove(&index.file);
                 }
-                self.tables.next_file = self.tables.next_file.max(next.unwrap_or(0));
-                self.forget_files(&old);
-                Ok(())
-            }
-            Record::TablesAltered { bytes } => {
-                for table in decode_tables_altered(bytes).map_err(malformed(lsn))? {
-                    self.alter(table)?;
-                }
-                Ok(())
-            }
-            Record::Counter {
-                table_id,
-                counter,
-                value,
-            } => {
-                if table_id == NO_TABLE && counter == FILE_ID_COUNTER {
-                    if value > ID_MAX {
-                        return Err(malformed(lsn)(Malformed));
-                    }
-                    self.tables.next_file = self.tables.next_file.max(value);
-                    self.tables.reserved_files = self.tables.reserved_files.max(value);
-                } else if let Some(state) = self.tables.by_id.get(&table_id) {
-                    state.counters.replay(counter, value);
-                }
-                Ok(())
+                self.change_tables(lsn, record)
             }
         }
     }
 
-    /// Notes that an id was given to a write. Ids are given in order, and those
-    /// that the log does not name are few: a number far beyond all others
+    /// The transactions that were prepared at some time.
+    pub(super) fn take_prepared(&mut self) -> Vec<PreparedEntry> {
+        let prepared = std::mem::take(&mut self.prepared).into_iter();
+        prepared
+            .map(|(xid, write_ids)| PreparedEntry { xid, write_ids })
+            .collect()
+    }
+
+    /// Records that an id was given to a write. Ids are allocated in order, and
+    /// few are missing in the log: an id far beyond all others is malformed, and
     /// would only take memory.
     fn adopt(&self, lsn: Lsn, id: WriteId) -> EngineResult<()> {
         let ids = self.transactions.ids();
         if id.0.saturating_sub(ids.next().0) > UNNAMED_IDS_MAX {
             return Err(malformed(lsn)(Malformed));
         }
-        ids.adopt(id, NOBODY);
+        ids.adopt(id, NO_TRANSACTION);
         Ok(())
     }
 
@@ -193,87 +185,49 @@ impl Replay {
                 operation.key,
                 operation.value,
             );
-            self.unlooked_bytes += (operation.key.len() + operation.value.len()) as u64 + 48;
+            let bytes = operation.key.len() + operation.value.len();
+            self.unchecked_bytes += bytes as u64 + ENTRY_BYTES;
         }
-        if self.unlooked_bytes >= LOOK_BYTES {
-            self.unlooked_bytes = 0;
-            self.make_room(lsn)?;
+        if self.unchecked_bytes >= CHECK_BYTES {
+            self.unchecked_bytes = 0;
+            self.limit_memory(lsn)?;
         }
         Ok(())
     }
 
-    /// The index of a file, if it needs the record at `lsn`.
-    pub(super) fn index_after(
+    fn delete_range(
         &mut self,
-        file: FileId,
         lsn: Lsn,
-    ) -> EngineResult<Option<Arc<Index>>> {
+        file: FileId,
+        write_id: WriteId,
+        start: &[u8],
+        end: &[u8],
+    ) -> EngineResult<()> {
+        if start.len() > KEY_BYTES_MAX || end.len() > KEY_BYTES_MAX {
+            return Err(malformed(lsn)(Malformed));
+        }
+        self.adopt(lsn, write_id)?;
+        if let Some(index) = self.index_after(file, lsn)? {
+            let guard = index.tree.write_guard();
+            guard.set_lsn(lsn);
+            guard.delete_range(write_id, start, end);
+        }
+        Ok(())
+    }
+
+    /// The index of a file, if the file does not contain the record at `lsn`.
+    fn index_after(&mut self, file: FileId, lsn: Lsn) -> EngineResult<Option<Arc<Index>>> {
         if !self.indexes.contains_key(&file) {
             self.open_table_of(file)?;
         }
         let index = self.indexes.get(&file).cloned().flatten();
         let index = index.filter(|index| lsn >= index.replay_from);
         if let Some(index) = &index
-            && !index.listed.swap(true, Ordering::AcqRel)
+            && !index.registered.swap(true, Ordering::AcqRel)
         {
             self.written.push(Arc::clone(index));
         }
         Ok(index)
-    }
-
-    /// Opens the table that a file belongs to.
-    pub(super) fn open_table_of(&mut self, file: FileId) -> EngineResult<()> {
-        let owner = self
-            .tables
-            .by_id
-            .values()
-            .find(|state| state.entry.indexes.iter().any(|index| index.file == file));
-        let Some(state) = owner else {
-            // Dropped since: the catalogue is ahead of this part of the log.
-            self.indexes.insert(file, None);
-            return Ok(());
-        };
-        let id = state.entry.id;
-        self.open_found(id, &[], &|_| true)
-    }
-
-    pub(super) fn forget_files(&mut self, entry: &TableEntry) {
-        for index in &entry.indexes {
-            if let Some(Some(index)) = self.indexes.insert(index.file, None) {
-                index.gone.store(true, Ordering::Release);
-            }
-        }
-        self.written.retain(|index| !index.is_gone());
-    }
-
-    /// Renames files that still have their old names.
-    fn rename(&mut self, id: u64, name: String, paths: Vec<PathBuf>) -> EngineResult<()> {
-        let Some(state) = self.tables.by_id.get(&id) else {
-            return Ok(());
-        };
-        let root = self.options.directory.clone();
-        let old: Vec<PathBuf> = state.entry.indexes.iter().map(|i| i.path.clone()).collect();
-        for (old, new) in old.iter().zip(&paths) {
-            let (old_path, new_path) = (root.join(old), root.join(new));
-            if old_path != new_path && self.disk.exists(&old_path)? {
-                for directory in parents(&root, std::slice::from_ref(new)) {
-                    make_directory(&self.disk, &directory)?;
-                }
-                self.places = None;
-                self.disk.rename(&old_path, &new_path)?;
-            }
-        }
-        // A database may have been dropped since, and must not come back as an empty directory.
-        for directory in parents(&root, &old).union(&parents(&root, &paths)) {
-            if self.disk.exists(directory)? {
-                self.disk.sync_directory(directory)?;
-            }
-        }
-        if let Some(table) = &*state.slot.lock() {
-            *table.name.write() = name.as_str().into();
-        }
-        self.tables.rename(id, name, paths);
-        Ok(())
     }
 
     fn fits_in_memory(&self) -> bool {
@@ -285,8 +239,8 @@ impl Replay {
     }
 
     /// Flushes the largest memtables while they take more than half the quota.
-    fn make_room(&mut self, lsn: Lsn) -> StorageResult<()> {
-        // Behind this record and not behind the next.
+    fn limit_memory(&mut self, lsn: Lsn) -> StorageResult<()> {
+        // After this record and before the next.
         let boundary = Lsn(lsn.0 + 1);
         loop {
             let sizes = self.written.iter().map(|index| index.tree.memtable_bytes());
@@ -294,10 +248,8 @@ impl Replay {
             if total <= self.budget.memtable_quota() / 2 {
                 return Ok(());
             }
-            let largest = self
-                .written
-                .iter()
-                .max_by_key(|index| index.tree.memtable_bytes());
+            let indexes = self.written.iter();
+            let largest = indexes.max_by_key(|index| index.tree.memtable_bytes());
             let Some(index) = largest.cloned() else {
                 return Ok(());
             };
@@ -308,8 +260,8 @@ impl Replay {
                     break;
                 };
                 match job.run(&horizon) {
-                    // A full disk must be opened to be emptied: as long as
-                    // memory lasts.
+                    // The engine must be able to open on a full disk, so that
+                    // tables can be dropped: continue while memory suffices.
                     Err(error) if error.is_no_space() && self.fits_in_memory() => {
                         index.tree.give_back_tail();
                         return Ok(());

@@ -1,15 +1,17 @@
 //! A handle of an open table: its indexes, metadata and counters.
 
-use crate::engine::Inner;
+use crate::core::EngineCore;
+use crate::core::counters::ROW_ID_COUNTER;
+use crate::core::index::Index;
+use crate::core::table::Table;
 use crate::error::{EngineError, EngineResult};
-use crate::table::{Index, Table};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_write_ahead_log::Record;
 
 /// A handle of an open table.
 pub struct TableHandle {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<EngineCore>,
     pub(crate) table: Arc<Table>,
     /// As of when the handle was made.
     metadata: Arc<[u8]>,
@@ -22,7 +24,7 @@ impl Drop for TableHandle {
 }
 
 impl TableHandle {
-    pub(super) fn new(inner: &Arc<Inner>, table: Arc<Table>) -> Self {
+    pub(crate) fn new(inner: &Arc<EngineCore>, table: Arc<Table>) -> Self {
         table.handles.fetch_add(1, Ordering::AcqRel);
         let metadata = Arc::clone(&table.metadata.read());
         Self {
@@ -72,7 +74,7 @@ impl TableHandle {
     /// they see. Holds until the table is truncated.
     pub fn serve_older_snapshots(&self) {
         for index in self.table.indexes.load().iter() {
-            index.born.store(0, Ordering::Release);
+            index.created_at.store(0, Ordering::Release);
         }
     }
 
@@ -101,7 +103,7 @@ impl TableHandle {
     pub fn advance_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
         let moved = self.table.counters.advance(counter, value);
         if moved.ok_or_else(|| no_such_counter(counter))? {
-            self.inner.counter_moved(&self.table);
+            self.inner.counter_log.note_changed(&self.table);
         }
         Ok(())
     }
@@ -113,7 +115,7 @@ impl TableHandle {
     pub fn set_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
         let set = self.table.counters.set(counter, value);
         set.ok_or_else(|| no_such_counter(counter))?;
-        self.inner.counter_moved(&self.table);
+        self.inner.counter_log.note_changed(&self.table);
         Ok(self.inner.log_counters()?)
     }
 
@@ -128,7 +130,7 @@ impl TableHandle {
                 .log
                 .append(&Record::Counter {
                     table_id: self.table.id,
-                    counter: crate::table::ROW_ID_COUNTER,
+                    counter: ROW_ID_COUNTER,
                     value,
                 })
                 .map(|_| ())

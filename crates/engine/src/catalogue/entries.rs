@@ -1,29 +1,23 @@
-//! What tables there are, and what recovery must know: the content of the file
-//! `teak.catalogue`.
-//!
-//! The file is a whole snapshot, replaced atomically. The log holds what
-//! happened since: table changes from `tables_lsn` on, everything else from
-//! `replay_from` on.
+//! The catalogue's content: tables, indexes, prepared transactions, and the
+//! positions that recovery starts from.
 
-mod codec;
-mod file;
-
-pub(crate) use codec::{
-    AlteredTable, ID_MAX, UNNAMED_IDS_MAX, decode_indexes_changed, decode_paths,
-    decode_tables_altered, encode_indexes_changed, encode_paths, encode_tables_altered,
-};
-#[cfg(feature = "fuzzing")]
-pub(crate) use file::encode_catalogue;
-pub use file::{CATALOGUE_FILE, CATALOGUE_VERSION, decode_catalogue};
-pub(crate) use file::{read_catalogue, write_catalogue};
-
-pub use crate::prepared::PreparedEntry;
+use crate::definition::IndexDefinition;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use teak_base::{Codec, FileId, Lsn, WriteId};
+use teak_tree::TreeOptions;
 
-/// Most leading bytes of values that are kept column by column.
-pub(crate) const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
+/// Limit of the leading bytes of values that are stored column by column.
+const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
+
+/// A prepared transaction in the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreparedEntry {
+    /// The coordinator's name of the transaction.
+    pub xid: Vec<u8>,
+    /// Its writes.
+    pub write_ids: Vec<WriteId>,
+}
 
 /// One index of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,29 +30,57 @@ pub struct IndexEntry {
     pub label: String,
     /// The codec of its bottom pages.
     pub codec: Codec,
-    /// Raw bytes of a page.
+    /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
-    /// Whether whole keys are looked up, so that filters pay.
+    /// Whether whole keys are looked up, so that filters are worth their space.
     pub exact_lookups: bool,
     /// Leading bytes of values that hold columns of fixed width.
     pub value_fixed_bytes: u32,
     /// The oldest unsettled write id in the file when the catalogue was
-    /// written; zero when all was settled.
+    /// written; zero when all writes were settled.
     pub oldest_write_id: WriteId,
 }
 
 impl IndexEntry {
-    /// The entry of the same file under another definition.
-    pub(crate) fn redefined(&self, definition: &crate::IndexDefinition) -> Self {
+    /// The entry of a file with this definition.
+    pub(crate) fn new(file: FileId, path: PathBuf, definition: IndexDefinition) -> Self {
         Self {
-            file: self.file,
-            path: self.path.clone(),
-            label: definition.label.clone(),
+            file,
+            path,
+            label: definition.label,
             codec: definition.codec,
             page_bytes: definition.page_bytes,
             exact_lookups: definition.exact_lookups,
             value_fixed_bytes: definition.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
+            oldest_write_id: WriteId::SETTLED,
+        }
+    }
+
+    /// The entry of the same file with another definition.
+    pub(crate) fn redefined(&self, definition: &IndexDefinition) -> Self {
+        Self {
             oldest_write_id: self.oldest_write_id,
+            ..Self::new(self.file, self.path.clone(), definition.clone())
+        }
+    }
+
+    pub(crate) fn definition(&self) -> IndexDefinition {
+        IndexDefinition {
+            label: self.label.clone(),
+            codec: self.codec,
+            page_bytes: self.page_bytes,
+            exact_lookups: self.exact_lookups,
+            value_fixed_bytes: self.value_fixed_bytes,
+        }
+    }
+
+    /// Sets the options of a tree that the entry determines.
+    pub(crate) fn apply_to(&self, options: &mut TreeOptions) {
+        options.codec = self.codec;
+        options.filters = self.exact_lookups;
+        options.value_planes = self.value_fixed_bytes;
+        if self.page_bytes != 0 {
+            options.page_bytes = self.page_bytes;
         }
     }
 }
@@ -68,14 +90,14 @@ impl IndexEntry {
 pub struct TableEntry {
     /// Its id, never used again.
     pub id: u64,
-    /// Its name, as [`crate::name::TableName`] normalises it.
+    /// Its name, normalised: relative, without a leading `./`.
     pub name: String,
-    /// Bytes kept for the caller.
+    /// Bytes stored for the caller.
     pub metadata: Vec<u8>,
     /// Its indexes; the first holds the rows.
     pub indexes: Vec<IndexEntry>,
-    /// Whether recovery has passed over log records of this table, because its
-    /// files were missing or damaged. Truncating it mends that.
+    /// Whether recovery skipped log records of this table, because its files were
+    /// missing or damaged. Truncating the table clears this.
     pub incomplete: bool,
     /// Durable counters by number; those that are zero are left out.
     pub counters: BTreeMap<u8, u64>,
@@ -84,7 +106,7 @@ pub struct TableEntry {
 /// The content of the catalogue file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Catalogue {
-    /// Names the instance; the log carries it too.
+    /// Identifies the instance; the log contains it too.
     pub instance: u64,
     /// Recovery reads the log from here.
     pub replay_from: Lsn,
@@ -96,10 +118,10 @@ pub struct Catalogue {
     pub next_file: u64,
     /// The next write id.
     pub next_write_id: WriteId,
-    /// Ids below `next_write_id` that were undecided: committed if the log
-    /// says so, else aborted.
+    /// Ids below `next_write_id` that were active: committed if the log contains
+    /// their commit record, otherwise aborted.
     pub active: Vec<WriteId>,
-    /// Ids that are visible to nobody, some index may hold their writes.
+    /// Aborted ids whose writes some index may still contain.
     pub aborted: Vec<WriteId>,
     /// Transactions prepared for two-phase commit.
     pub prepared: Vec<PreparedEntry>,

@@ -1,21 +1,29 @@
-//! The list of all tables.
+//! The list of all tables, open or not.
 
-use crate::catalogue::{Catalogue, TableEntry};
+use super::counters::TableCounters;
+use super::table::Table;
+use crate::catalogue::{Catalogue, IndexEntry, TableEntry};
 use crate::error::{EngineError, EngineResult};
 use crate::name::TableName;
-use crate::table::{Counters, Table};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use teak_base::{CommitSequence, FileId};
 
+/// The table id under which the instance's own counters are logged.
+pub(crate) const NO_TABLE: u64 = 0;
+
+/// The instance's counter of file ids.
+pub(crate) const FILE_ID_COUNTER: u8 = 0;
+
+/// The open table, if it is open. Locked while its files are opened or closed.
 pub(crate) type Slot = Arc<Mutex<Option<Arc<Table>>>>;
 
 /// A table, open or not.
 pub(crate) struct TableState {
     pub entry: TableEntry,
-    pub counters: Arc<Counters>,
+    pub counters: Arc<TableCounters>,
     pub slot: Slot,
 }
 
@@ -23,12 +31,12 @@ pub(crate) struct TableState {
 pub(crate) struct Tables {
     pub next_table: u64,
     pub next_file: u64,
-    /// File ids below are never given out again, whatever a crash does.
+    /// File ids below this one are never allocated again, not even after a crash.
     pub reserved_files: u64,
     pub by_id: BTreeMap<u64, TableState>,
-    /// The newest commit when a file came to be, of those made since the engine
-    /// was opened.
-    pub births: HashMap<FileId, CommitSequence>,
+    /// The newest commit when an index file was created, for the files created
+    /// since the engine was opened.
+    pub created_at: HashMap<FileId, CommitSequence>,
     by_name: HashMap<String, u64>,
 }
 
@@ -39,7 +47,7 @@ impl Tables {
             next_file: catalogue.next_file,
             reserved_files: catalogue.next_file,
             by_id: BTreeMap::new(),
-            births: HashMap::new(),
+            created_at: HashMap::new(),
             by_name: HashMap::new(),
         };
         for (_, entry) in std::mem::take(&mut catalogue.tables) {
@@ -55,7 +63,7 @@ impl Tables {
         }
         self.by_name.insert(entry.name.clone(), entry.id);
         let state = TableState {
-            counters: Arc::new(Counters::restore(&entry.counters)),
+            counters: Arc::new(TableCounters::restore(&entry.counters)),
             entry,
             slot: Slot::default(),
         };
@@ -66,7 +74,7 @@ impl Tables {
         let state = self.by_id.remove(&id)?;
         self.by_name.remove(&state.entry.name);
         for index in &state.entry.indexes {
-            self.births.remove(&index.file);
+            self.created_at.remove(&index.file);
         }
         Some(state)
     }
@@ -86,16 +94,43 @@ impl Tables {
         self.by_id.get(self.by_name.get(name)?)
     }
 
-    pub(super) fn require(&self, name: &TableName) -> EngineResult<&TableState> {
+    pub(crate) fn require(&self, name: &TableName) -> EngineResult<&TableState> {
         self.find(&name.name)
             .ok_or_else(|| EngineError::NoSuchTable {
                 name: name.name.clone(),
             })
     }
 
-    pub(super) fn take_file_ids(&mut self, count: usize) -> impl Iterator<Item = FileId> + use<> {
+    pub(crate) fn take_file_ids(&mut self, count: usize) -> impl Iterator<Item = FileId> + use<> {
         let first = self.next_file;
         self.next_file += count as u64;
         (first..self.next_file).map(FileId)
+    }
+
+    pub(crate) fn take_table_id(&mut self) -> u64 {
+        self.next_table += 1;
+        self.next_table - 1
+    }
+
+    /// Gives a truncated table its new, empty indexes.
+    pub(crate) fn replace_indexes(
+        &mut self,
+        id: u64,
+        indexes: &[IndexEntry],
+        created_at: CommitSequence,
+    ) -> EngineResult<()> {
+        let Some(state) = self.by_id.get_mut(&id) else {
+            return Err(EngineError::Internal("a truncated table is missing".into()));
+        };
+        for index in &state.entry.indexes {
+            self.created_at.remove(&index.file);
+        }
+        for index in indexes {
+            self.created_at.insert(index.file, created_at);
+        }
+        state.entry.indexes = indexes.to_vec();
+        state.entry.incomplete = false;
+        state.counters.reset();
+        Ok(())
     }
 }

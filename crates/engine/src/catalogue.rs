@@ -1,0 +1,20 @@
+//! The catalogue: the tables that exist, and the state that recovery starts
+//! from. It is stored in the file `teak.catalogue`.
+//!
+//! The file is a complete snapshot, replaced atomically. The log contains what
+//! happened since: table changes from `tables_lsn` on, everything else from
+//! `replay_from` on.
+
+mod codec;
+mod entries;
+mod file;
+
+pub(crate) use codec::{
+    AlteredTable, ID_MAX, UNNAMED_IDS_MAX, decode_indexes_changed, decode_paths,
+    decode_tables_altered, encode_indexes_changed, encode_paths, encode_tables_altered,
+};
+pub use entries::{Catalogue, IndexEntry, PreparedEntry, TableEntry};
+#[cfg(feature = "fuzzing")]
+pub(crate) use file::encode_catalogue;
+pub use file::{CATALOGUE_FILE, CATALOGUE_VERSION, decode_catalogue};
+pub(crate) use file::{read_catalogue, write_catalogue};

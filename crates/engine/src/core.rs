@@ -1,0 +1,91 @@
+//! The state of an open engine, in parts. The threads and handles of one engine
+//! share it.
+//!
+//! Functions of other modules take the parts that they need. Only the public
+//! calls, the row path and the constructors of contexts see the whole.
+
+pub(crate) mod budget;
+pub(crate) mod counter_log;
+pub(crate) mod counters;
+pub(crate) mod counts;
+pub(crate) mod files;
+pub(crate) mod index;
+pub(crate) mod log_sync;
+pub(crate) mod maintenance_state;
+pub(crate) mod messages;
+pub(crate) mod prepared;
+mod retry;
+pub(crate) mod signals;
+pub(crate) mod table;
+pub(crate) mod tables;
+pub(crate) mod written;
+
+use self::budget::Budget;
+use self::counter_log::CounterLog;
+use self::counts::EngineCounts;
+use self::files::IndexFiles;
+use self::index::Index;
+use self::log_sync::LogSyncPolicy;
+use self::maintenance_state::MaintenanceState;
+use self::messages::Messages;
+use self::prepared::PreparedList;
+use self::signals::Signals;
+use self::tables::Tables;
+use self::written::WrittenIndexes;
+use crate::error::{EngineError, EngineResult};
+use crate::options::EngineOptions;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use teak_base::StorageResult;
+use teak_disk::DiskLock;
+use teak_transactions::TransactionSystem;
+use teak_write_ahead_log::WriteAheadLog;
+
+/// The state of one open engine.
+pub(crate) struct EngineCore {
+    pub options: EngineOptions,
+    /// Identifies the data directory; the log contains it too.
+    pub instance: u64,
+    pub files: IndexFiles,
+    pub log: WriteAheadLog,
+    pub log_sync: LogSyncPolicy,
+    pub counter_log: CounterLog,
+    /// The position from which recovery would read the log now.
+    pub replay_from: AtomicU64,
+    pub transactions: TransactionSystem,
+    pub prepared: PreparedList,
+    pub tables: Mutex<Tables>,
+    /// Serialises table changes and the capture of the catalogue.
+    pub table_changes: Mutex<()>,
+    pub written: WrittenIndexes,
+    pub budget: Budget,
+    pub signals: Signals,
+    /// Allows one checkpoint at a time.
+    pub maintenance: Mutex<MaintenanceState>,
+    /// Numbers the spill files of sorts.
+    pub next_spill: Arc<AtomicU64>,
+    pub counts: EngineCounts,
+    pub messages: Messages,
+    /// Keeps other processes away from the data directory.
+    pub _lock: DiskLock,
+}
+
+impl EngineCore {
+    /// Returns a result of an index to the caller; reports damage.
+    #[inline]
+    pub(crate) fn checked<T>(&self, index: &Index, result: StorageResult<T>) -> EngineResult<T> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                self.messages.report_damage(index, &error);
+                Err(EngineError::Storage(error))
+            }
+        }
+    }
+
+    /// Appends the counters that changed since they were last logged.
+    pub(crate) fn log_counters(&self) -> StorageResult<()> {
+        self.counter_log.append_to(&self.log)
+    }
+}

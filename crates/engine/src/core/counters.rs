@@ -1,0 +1,173 @@
+//! Durable counters of a table, and its hidden row ids.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use teak_base::StorageResult;
+
+/// Number of durable counters per table.
+pub const COUNTERS: usize = 8;
+
+/// The number of the counter that stores hidden row ids.
+pub(crate) const ROW_ID_COUNTER: u8 = 255;
+
+/// Row ids reserved with one log record.
+const ROW_IDS_AHEAD: u64 = 1 << 16;
+
+/// A table's durable counters, open or not.
+#[derive(Debug, Default)]
+pub(crate) struct TableCounters {
+    values: [AtomicU64; COUNTERS],
+    /// The last logged value of each counter.
+    logged: [AtomicU64; COUNTERS],
+    row_ids: Mutex<RowIds>,
+    /// Whether the table is in the list of counters to log.
+    pub(crate) registered: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct RowIds {
+    next: u64,
+    /// Ids below this one are reserved in the log.
+    logged: u64,
+}
+
+impl TableCounters {
+    pub(crate) fn restore(values: &BTreeMap<u8, u64>) -> Self {
+        let counters = Self::default();
+        for (counter, value) in values {
+            counters.replay(*counter, *value);
+        }
+        counters
+    }
+
+    /// Restores a value from the log or the catalogue.
+    pub(crate) fn replay(&self, counter: u8, value: u64) {
+        if counter == ROW_ID_COUNTER {
+            *self.row_ids.lock() = RowIds {
+                next: value,
+                logged: value,
+            };
+        } else if let (Some(live), Some(logged)) = (
+            self.values.get(usize::from(counter)),
+            self.logged.get(usize::from(counter)),
+        ) {
+            live.store(value, Ordering::Release);
+            logged.store(value, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn value(&self, counter: u8) -> Option<u64> {
+        let value = self.values.get(usize::from(counter))?;
+        Some(value.load(Ordering::Acquire))
+    }
+
+    /// Raises a counter. `Some(true)` when its value changed.
+    pub(crate) fn advance(&self, counter: u8, value: u64) -> Option<bool> {
+        let live = self.values.get(usize::from(counter))?;
+        if live.load(Ordering::Acquire) >= value {
+            return Some(false);
+        }
+        Some(live.fetch_max(value, Ordering::AcqRel) < value)
+    }
+
+    pub(crate) fn set(&self, counter: u8, value: u64) -> Option<()> {
+        let live = self.values.get(usize::from(counter))?;
+        live.store(value, Ordering::Release);
+        Some(())
+    }
+
+    /// TableCounters whose value the log does not know.
+    pub(crate) fn unlogged(&self) -> Vec<(u8, u64)> {
+        let mut unlogged = Vec::new();
+        for (number, (live, logged)) in (0u8..).zip(self.values.iter().zip(&self.logged)) {
+            let value = live.load(Ordering::Acquire);
+            if logged.load(Ordering::Acquire) != value {
+                unlogged.push((number, value));
+            }
+        }
+        unlogged
+    }
+
+    /// Records that the log contains this value. Called by one thread at a time.
+    pub(crate) fn note_logged(&self, counter: u8, value: u64) {
+        if let Some(logged) = self.logged.get(usize::from(counter)) {
+            logged.store(value, Ordering::Release);
+        }
+    }
+
+    /// Reserves row ids. Calls `log` when a new range must be logged first.
+    pub(crate) fn reserve_row_ids(
+        &self,
+        count: u64,
+        log: impl FnOnce(u64) -> StorageResult<()>,
+    ) -> StorageResult<u64> {
+        let mut ids = self.row_ids.lock();
+        let first = ids.next;
+        let next = first.saturating_add(count);
+        if next > ids.logged {
+            let ahead = next.saturating_add(ROW_IDS_AHEAD);
+            log(ahead)?;
+            ids.logged = ahead;
+        }
+        ids.next = next;
+        Ok(first)
+    }
+
+    /// The counters for the catalogue. `closing`: no more ids will be allocated,
+    /// so the reserved ones are returned.
+    pub(crate) fn snapshot(&self, closing: bool) -> BTreeMap<u8, u64> {
+        let ids = self.row_ids.lock();
+        let row_ids = if closing { ids.next } else { ids.logged };
+        drop(ids);
+        let values = (0u8..).zip(&self.values);
+        values
+            .map(|(number, value)| (number, value.load(Ordering::Acquire)))
+            .chain([(ROW_ID_COUNTER, row_ids)])
+            .filter(|(_, value)| *value != 0)
+            .collect()
+    }
+
+    /// Resets all counters to zero, as TRUNCATE does.
+    pub(crate) fn reset(&self) {
+        for counter in self.values.iter().chain(&self.logged) {
+            counter.store(0, Ordering::Release);
+        }
+        *self.row_ids.lock() = RowIds::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_never_move_back_through_advance() {
+        let counters = TableCounters::default();
+        assert_eq!(counters.advance(0, 5), Some(true));
+        assert_eq!(counters.advance(0, 4), Some(false));
+        assert_eq!(counters.value(0), Some(5));
+        assert_eq!(counters.advance(8, 1), None);
+        assert_eq!(counters.unlogged(), [(0, 5)]);
+        counters.note_logged(0, 5);
+        assert_eq!(counters.unlogged(), []);
+    }
+
+    #[test]
+    fn row_ids_are_logged_before_they_are_used() {
+        let counters = TableCounters::default();
+        let mut logged = 0;
+        let first = counters.reserve_row_ids(10, |value| {
+            logged = value;
+            Ok(())
+        });
+        assert_eq!(first.unwrap(), 0);
+        assert!(logged >= 10);
+        let next = counters.reserve_row_ids(5, |_| panic!("already logged"));
+        assert_eq!(next.unwrap(), 10);
+        let restored = TableCounters::restore(&counters.snapshot(false));
+        assert_eq!(restored.reserve_row_ids(1, |_| Ok(())).unwrap(), logged);
+        let reopened = TableCounters::restore(&counters.snapshot(true));
+        assert_eq!(reopened.reserve_row_ids(1, |_| Ok(())).unwrap(), 15);
+    }
+}

@@ -1,0 +1,78 @@
+//! Counts since the engine was opened.
+
+use super::index::Index;
+use std::sync::atomic::{AtomicU64, Ordering};
+use teak_tree::FlushReport;
+
+/// Rows written by one transaction since they were last added to the counts.
+#[derive(Debug, Default)]
+pub(crate) struct RowCounts {
+    pub inserted: u64,
+    pub updated: u64,
+    pub deleted: u64,
+}
+
+/// Counts since the engine was opened. The log, the cache and the
+/// transactions have counts of their own.
+#[derive(Debug, Default)]
+pub(crate) struct EngineCounts {
+    pub rows_inserted: AtomicU64,
+    pub rows_updated: AtomicU64,
+    pub rows_deleted: AtomicU64,
+    pub log_commits: AtomicU64,
+    pub flushes: AtomicU64,
+    pub flush_bytes_in: AtomicU64,
+    pub flush_bytes_out: AtomicU64,
+    pub flush_failures: AtomicU64,
+    pub checkpoints: AtomicU64,
+    pub recovered_records: AtomicU64,
+    /// Rows refused because they had changed after the snapshot.
+    pub conflicts: AtomicU64,
+    /// Counts of files that were closed.
+    pub closed: ClosedFiles,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ClosedFiles {
+    pub blocks_read: AtomicU64,
+    pub blocks_written: AtomicU64,
+    pub bytes_read: AtomicU64,
+    pub bytes_written: AtomicU64,
+    pub syncs: AtomicU64,
+}
+
+impl EngineCounts {
+    pub(crate) fn add_flush(&self, report: &FlushReport) {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        self.flush_bytes_in
+            .fetch_add(report.raw_bytes_written, Ordering::Relaxed);
+        self.flush_bytes_out
+            .fetch_add(report.stored_bytes_written, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_rows(&self, rows: &RowCounts) {
+        for (count, new) in [
+            (&self.rows_inserted, rows.inserted),
+            (&self.rows_updated, rows.updated),
+            (&self.rows_deleted, rows.deleted),
+        ] {
+            if new > 0 {
+                count.fetch_add(new, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Adds the counts of a file that is being closed or dropped.
+    pub(crate) fn add_closed(&self, index: &Index) {
+        let file = index.tree.file_statistics();
+        for (count, new) in [
+            (&self.closed.blocks_read, file.blocks_read),
+            (&self.closed.blocks_written, file.blocks_written),
+            (&self.closed.bytes_read, file.bytes_read),
+            (&self.closed.bytes_written, file.bytes_written),
+            (&self.closed.syncs, file.syncs),
+        ] {
+            count.fetch_add(new, Ordering::Relaxed);
+        }
+    }
+}

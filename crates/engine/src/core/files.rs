@@ -1,0 +1,137 @@
+//! The files of indexes: creating, opening and removing them.
+
+use super::messages::Messages;
+use crate::catalogue::IndexEntry;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use teak_base::{StorageError, StorageResult};
+use teak_disk::Disk;
+use teak_tree::{PageCache, Tree, TreeOptions};
+
+/// The data directory, and what opening an index file needs.
+pub(crate) struct IndexFiles {
+    pub disk: Arc<dyn Disk>,
+    pub directory: PathBuf,
+    pub cache: Arc<PageCache>,
+    pub tree_options: TreeOptions,
+    pub messages: Messages,
+}
+
+/// The parent directories of some paths.
+pub(crate) fn parents(root: &Path, paths: &[PathBuf]) -> BTreeSet<PathBuf> {
+    paths
+        .iter()
+        .filter_map(|path| root.join(path).parent().map(Path::to_path_buf))
+        .collect()
+}
+
+/// Creates a directory and makes its name durable.
+pub(crate) fn make_directory(disk: &Arc<dyn Disk>, directory: &Path) -> StorageResult<()> {
+    if disk.exists(directory)? {
+        return Ok(());
+    }
+    disk.create_directories(directory)?;
+    match directory.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => disk.sync_directory(parent),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn paths_of(indexes: &[IndexEntry]) -> Vec<PathBuf> {
+    indexes.iter().map(|index| index.path.clone()).collect()
+}
+
+impl IndexFiles {
+    fn new_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
+        let mut options = self.tree_options.clone();
+        entry.apply_to(&mut options);
+        Tree::create(
+            &self.disk,
+            &self.directory.join(&entry.path),
+            entry.file,
+            options,
+            &self.cache,
+        )
+    }
+
+    pub(crate) fn open_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
+        let path = self.directory.join(&entry.path);
+        Tree::open(&self.disk, &path, Some(entry.file), &self.cache)
+    }
+
+    /// Creates empty index files and makes their names durable. When one fails,
+    /// removes those that were created.
+    pub(crate) fn create(&self, indexes: &[IndexEntry]) -> StorageResult<Vec<Arc<Tree>>> {
+        let paths = paths_of(indexes);
+        let mut trees = Vec::with_capacity(indexes.len());
+        let created = self.create_all(indexes, &paths, &mut trees);
+        if let Err(error) = created {
+            self.remove(paths.get(..trees.len()).unwrap_or_default());
+            return Err(error);
+        }
+        Ok(trees)
+    }
+
+    fn create_all(
+        &self,
+        indexes: &[IndexEntry],
+        paths: &[PathBuf],
+        trees: &mut Vec<Arc<Tree>>,
+    ) -> StorageResult<()> {
+        let directories = parents(&self.directory, paths);
+        for directory in &directories {
+            make_directory(&self.disk, directory)?;
+        }
+        for index in indexes {
+            trees.push(self.new_tree(index)?);
+        }
+        for directory in &directories {
+            self.disk.sync_directory(directory)?;
+        }
+        Ok(())
+    }
+
+    /// Removes index files that the catalogue no longer names. A file that
+    /// cannot be removed now is removed when the engine is opened next.
+    pub(crate) fn remove(&self, paths: &[PathBuf]) {
+        for path in paths {
+            match self.disk.remove(&self.directory.join(path)) {
+                Ok(()) | Err(StorageError::NotFound { .. }) => {}
+                Err(error) => {
+                    let text = format!("an unused file cannot be removed now: {error}");
+                    self.messages.warning(&text);
+                }
+            }
+        }
+    }
+
+    /// Removes new files after the log refused the record that names them. Only
+    /// after `NoSpace` the record is void; after other errors it may be durable,
+    /// and the files must remain.
+    pub(crate) fn remove_unlogged(&self, indexes: &[IndexEntry], error: &StorageError) {
+        if error.is_no_space() {
+            self.remove(&paths_of(indexes));
+        }
+    }
+
+    /// Renames files and makes their names durable. A file that cannot be
+    /// renamed keeps its path, which replaces the one in `new`.
+    pub(crate) fn rename(&self, old: &[PathBuf], new: &mut [PathBuf]) -> StorageResult<()> {
+        let root = &self.directory;
+        let mut outcome = Ok(());
+        for (old, new) in old.iter().zip(&mut *new) {
+            let renamed = self.disk.rename(&root.join(old), &root.join(&*new));
+            if let Err(error) = renamed {
+                new.clone_from(old);
+                outcome = Err(error);
+            }
+        }
+        for directory in parents(root, old).union(&parents(root, new)) {
+            if let Err(error) = self.disk.sync_directory(directory) {
+                outcome = Err(error);
+            }
+        }
+        outcome
+    }
+}

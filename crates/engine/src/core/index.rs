@@ -1,0 +1,124 @@
+//! One open index: its tree, its range locks, and the state of background work
+//! on it.
+
+use super::retry::Retry;
+use crate::catalogue::IndexEntry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+use teak_base::{Lsn, StorageError, WriteId};
+use teak_transactions::RangeLocks;
+use teak_tree::Tree;
+
+/// One open index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub entry: IndexEntry,
+    pub tree: Arc<Tree>,
+    /// Whether the index is in the engine's list of written indexes.
+    pub registered: AtomicBool,
+    /// Dropped or replaced: no more background work.
+    pub dropped: AtomicBool,
+    /// A large part was rolled back: compact without waiting for idle time.
+    pub compact_soon: AtomicBool,
+    /// Recovery skips earlier log records: the file contains their effects.
+    pub replay_from: Lsn,
+    /// The newest commit sequence when the index was created. An older snapshot
+    /// cannot read the index: it would miss the rows that the table had before.
+    /// Zero: any snapshot can.
+    pub created_at: AtomicU64,
+    /// The durable file contains no unsettled write id below this one.
+    pub durable_oldest: AtomicU64,
+    /// Range locks of transactions on this index.
+    pub ranges: Arc<RangeLocks>,
+    retry: Retry,
+    /// Shared with the table.
+    pub damaged: Arc<AtomicBool>,
+}
+
+impl Index {
+    pub(crate) fn new(entry: IndexEntry, tree: Arc<Tree>, damaged: &Arc<AtomicBool>) -> Self {
+        Self {
+            ranges: Arc::new(RangeLocks::new(entry.file)),
+            entry,
+            registered: AtomicBool::new(false),
+            dropped: AtomicBool::new(false),
+            compact_soon: AtomicBool::new(false),
+            replay_from: tree.flushed_lsn(),
+            created_at: AtomicU64::new(0),
+            durable_oldest: AtomicU64::new(oldest_of(&tree).0),
+            retry: Retry::default(),
+            damaged: Arc::clone(damaged),
+            tree,
+        }
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Records that background work failed; it is tried again later.
+    pub(crate) fn fail(&self, error: StorageError) {
+        self.retry.fail(error);
+    }
+
+    /// Allows immediate retries of work that failed because the disk was full.
+    pub(crate) fn space_freed(&self) {
+        self.retry.space_freed();
+    }
+
+    /// Records that background work succeeded. Returns whether it failed before.
+    pub(crate) fn recover(&self) -> bool {
+        self.retry.recover()
+    }
+
+    /// The last failure, unless background work has succeeded since.
+    pub(crate) fn failure(&self) -> Option<StorageError> {
+        self.retry.failure()
+    }
+
+    /// Whether background work may be tried now.
+    pub(crate) fn may_try(&self, now: Instant) -> bool {
+        !self.is_dropped() && self.retry.may_try(now)
+    }
+
+    /// The position from which recovery would need this index's log records,
+    /// `None` when its file contains everything. `log_end` returns the log's end.
+    pub(crate) fn log_needed_from(&self, log_end: impl Fn() -> Lsn) -> Option<Lsn> {
+        let mut end = Lsn(0);
+        let needed = self.tree.oldest_needed_lsn(|| {
+            end = log_end();
+            end
+        });
+        (needed < end).then_some(needed)
+    }
+
+    /// The oldest unsettled id that the file may contain when the engine is
+    /// opened next, if recovery then needs no log for it. Zero when there is none.
+    pub(crate) fn oldest_write_id(&self, log_end: impl Fn() -> Lsn) -> WriteId {
+        let clean = self.log_needed_from(log_end).is_none();
+        let live = oldest_of(&self.tree);
+        let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));
+        match (clean, live.is_settled(), durable.is_settled()) {
+            (true, ..) | (false, _, true) => live,
+            (false, true, false) => durable,
+            (false, false, false) => live.min(durable),
+        }
+    }
+}
+
+fn oldest_of(tree: &Tree) -> WriteId {
+    let range = tree.write_id_range();
+    range.map_or(WriteId::SETTLED, |(oldest, _)| oldest)
+}
+
+/// Makes a tree write with the options of its catalogue entry. Its file may
+/// contain older options.
+pub(crate) fn adopt_options(tree: &Tree, entry: &IndexEntry) {
+    let old = tree.options();
+    let mut options = (*old).clone();
+    entry.apply_to(&mut options);
+    if options != *old {
+        tree.set_options(options);
+    }
+}

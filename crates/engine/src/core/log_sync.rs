@@ -1,0 +1,82 @@
+//! The policy by which log records become durable.
+
+use crate::options::EngineOptions;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use teak_base::{Lsn, StorageResult};
+use teak_write_ahead_log::{Record, WriteAheadLog};
+
+/// Whether commits wait for the disk, and when the log is synced otherwise.
+pub(crate) struct LogSyncPolicy {
+    commit_sync: AtomicBool,
+    /// In microseconds; zero: never.
+    period: AtomicU64,
+    /// A commit did not wait for the disk since the last deferred sync.
+    is_deferred: AtomicBool,
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+impl LogSyncPolicy {
+    pub(crate) fn new(options: &EngineOptions) -> Self {
+        Self {
+            commit_sync: AtomicBool::new(options.commit_sync),
+            period: AtomicU64::new(microseconds(options.log_sync_period)),
+            is_deferred: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether commits are durable on return.
+    pub(crate) fn commit_sync(&self) -> bool {
+        self.commit_sync.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_commit_sync(&self, sync: bool) {
+        self.commit_sync.store(sync, Ordering::Release);
+    }
+
+    /// The period of deferred syncs; zero: none.
+    pub(crate) fn period(&self) -> Duration {
+        Duration::from_micros(self.period.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_period(&self, period: Duration) {
+        self.period.store(microseconds(period), Ordering::Relaxed);
+    }
+
+    /// Makes the record at `lsn` durable, or leaves that to the log thread,
+    /// which syncs within its period.
+    ///
+    /// # Errors
+    /// Those of the log; after `NoSpace` the record is void.
+    pub(crate) fn sync_or_defer(
+        &self,
+        log: &WriteAheadLog,
+        lsn: Lsn,
+        waits: bool,
+    ) -> StorageResult<()> {
+        if waits {
+            return log.sync_or_revoke(lsn);
+        }
+        self.is_deferred.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes on the sync that commits have deferred. `false`: none has.
+    pub(crate) fn take_deferred(&self) -> bool {
+        self.is_deferred.swap(false, Ordering::AcqRel)
+    }
+
+    /// Leaves a sync to be done later.
+    pub(crate) fn defer(&self) {
+        self.is_deferred.store(true, Ordering::Release);
+    }
+}
+
+/// Appends a record and makes it durable. After `NoSpace` the record is void.
+pub(crate) fn append_durable(log: &WriteAheadLog, record: &Record<'_>) -> StorageResult<()> {
+    let lsn = log.append(record)?;
+    log.sync_or_revoke(lsn)
+}

@@ -1,0 +1,148 @@
+//! The list of prepared transactions, by the coordinator's names.
+
+use crate::catalogue::PreparedEntry;
+use crate::error::{EngineError, EngineResult};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use teak_base::{WriteId, WriteStatus};
+use teak_transactions::{Transaction, TransactionSystem, WaitError};
+
+struct Registered {
+    write_ids: Vec<WriteId>,
+    /// The transaction, while only the coordinator can end it and has not begun
+    /// to do so.
+    detached: Option<Transaction>,
+    /// Only the coordinator can end the transaction: no handle owns it.
+    is_orphan: bool,
+}
+
+/// The prepared transactions of an engine.
+#[derive(Default)]
+pub(crate) struct PreparedList {
+    by_xid: Mutex<BTreeMap<Vec<u8>, Registered>>,
+    /// A transaction was detached or removed.
+    changed: Condvar,
+}
+
+impl PreparedList {
+    /// The entries for the catalogue. The caller has read the active write ids
+    /// before.
+    pub(crate) fn entries(&self) -> Vec<PreparedEntry> {
+        let list = self.by_xid.lock();
+        list.iter()
+            .filter(|(_, registered)| !registered.write_ids.is_empty())
+            .map(|(xid, registered)| PreparedEntry {
+                xid: xid.clone(),
+                write_ids: registered.write_ids.clone(),
+            })
+            .collect()
+    }
+
+    /// The names of transactions that no handle owns.
+    pub(crate) fn detached(&self) -> Vec<Vec<u8>> {
+        let list = self.by_xid.lock();
+        list.iter()
+            .filter(|(_, registered)| registered.detached.is_some())
+            .map(|(xid, _)| xid.clone())
+            .collect()
+    }
+
+    /// The writes from `min` to `max` of transactions that only their
+    /// coordinator can end.
+    pub(crate) fn orphaned_writes(&self, min: WriteId, max: WriteId) -> Vec<WriteId> {
+        let list = self.by_xid.lock();
+        list.values()
+            .filter(|registered| registered.is_orphan)
+            .flat_map(|registered| registered.write_ids.iter().copied())
+            .filter(|id| (min..=max).contains(id))
+            .collect()
+    }
+
+    /// Reserves a name. The catalogue does not contain the transaction before
+    /// [`PreparedList::set_writes`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the name is in use.
+    pub(crate) fn reserve(&self, xid: &[u8]) -> EngineResult<()> {
+        let mut list = self.by_xid.lock();
+        if list.contains_key(xid) {
+            return Err(EngineError::InvalidArgument(
+                "a prepared transaction of this name exists".into(),
+            ));
+        }
+        let registered = Registered {
+            write_ids: Vec::new(),
+            detached: None,
+            is_orphan: false,
+        };
+        list.insert(xid.to_vec(), registered);
+        Ok(())
+    }
+
+    /// Records the writes of a transaction whose prepare record is logged.
+    pub(crate) fn set_writes(&self, xid: &[u8], write_ids: Vec<WriteId>) {
+        if let Some(registered) = self.by_xid.lock().get_mut(xid) {
+            registered.write_ids = write_ids;
+        }
+    }
+
+    pub(crate) fn remove(&self, xid: &[u8]) {
+        self.by_xid.lock().remove(xid);
+        self.changed.notify_all();
+    }
+
+    /// Takes a detached transaction in order to end it; it remains in the list.
+    /// While a handle owns the transaction, waits up to `patience` for the
+    /// handle to detach it: other sessions may know the name earlier.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown name, `Wait(Timeout)`.
+    pub(crate) fn take(&self, xid: &[u8], patience: Duration) -> EngineResult<Transaction> {
+        let mut list = self.by_xid.lock();
+        let is_owned = |list: &mut BTreeMap<Vec<u8>, Registered>| {
+            list.get(xid)
+                .is_some_and(|registered| registered.detached.is_none())
+        };
+        self.changed.wait_while_for(&mut list, is_owned, patience);
+        let registered = list.get_mut(xid).ok_or(EngineError::NotFound)?;
+        let transaction = registered.detached.take();
+        Ok(transaction.ok_or(WaitError::Timeout)?)
+    }
+
+    /// Leaves a transaction to its coordinator.
+    pub(crate) fn detach(&self, xid: &[u8], transaction: Transaction) {
+        if let Some(registered) = self.by_xid.lock().get_mut(xid) {
+            registered.detached = Some(transaction);
+            registered.is_orphan = true;
+        }
+        self.changed.notify_all();
+    }
+
+    /// Registers the transactions that recovery found prepared and still
+    /// active. Returns their number.
+    pub(crate) fn restore(
+        &self,
+        transactions: &TransactionSystem,
+        found: Vec<PreparedEntry>,
+    ) -> usize {
+        let ids = transactions.ids();
+        let mut list = self.by_xid.lock();
+        for entry in found {
+            let is_active = |id: &WriteId| matches!(ids.status(*id), WriteStatus::Active(_));
+            if !entry.write_ids.iter().any(is_active) {
+                continue;
+            }
+            let mut transaction = transactions.begin();
+            transactions.adopt(&mut transaction, &entry.write_ids);
+            transaction.handle().set_prepared_as(&entry.xid);
+            let registered = Registered {
+                write_ids: entry.write_ids,
+                detached: Some(transaction),
+                is_orphan: true,
+            };
+            list.insert(entry.xid, registered);
+        }
+        list.len()
+    }
+}

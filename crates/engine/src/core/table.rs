@@ -1,0 +1,74 @@
+//! An open table: its indexes, its durable counters, and whether damage was
+//! found.
+
+use super::counters::TableCounters;
+use super::files::IndexFiles;
+use super::index::{Index, adopt_options};
+use crate::catalogue::TableEntry;
+use arc_swap::ArcSwap;
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use teak_base::{FileId, StorageResult};
+use teak_transactions::RangeLocks;
+
+/// One open table.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub id: u64,
+    pub name: RwLock<Arc<str>>,
+    pub metadata: RwLock<Arc<[u8]>>,
+    /// Its indexes, followed by those that an alteration builds.
+    pub indexes: ArcSwap<Vec<Arc<Index>>>,
+    /// Number of indexes that are being built.
+    pub building: AtomicUsize,
+    /// One alteration at a time.
+    pub altering: AtomicBool,
+    pub counters: Arc<TableCounters>,
+    /// Names the table's counters among the locks. No index file has its file id.
+    pub counter_locks: Arc<RangeLocks>,
+    pub damaged: Arc<AtomicBool>,
+    pub handles: AtomicUsize,
+}
+
+impl Table {
+    /// Opens the trees of a table, except the indexes in `kept`, which are open.
+    pub(crate) fn open(
+        files: &IndexFiles,
+        entry: &TableEntry,
+        counters: &Arc<TableCounters>,
+        kept: &[Arc<Index>],
+    ) -> StorageResult<Self> {
+        let damaged = match kept.first() {
+            Some(index) => Arc::clone(&index.damaged),
+            None => Arc::new(AtomicBool::new(false)),
+        };
+        let mut indexes = Vec::with_capacity(entry.indexes.len());
+        for index in &entry.indexes {
+            if let Some(open) = kept.iter().find(|open| open.entry.file == index.file) {
+                adopt_options(&open.tree, index);
+                indexes.push(Arc::clone(open));
+                continue;
+            }
+            let tree = files.open_tree(index)?;
+            adopt_options(&tree, index);
+            indexes.push(Arc::new(Index::new(index.clone(), tree, &damaged)));
+        }
+        Ok(Self {
+            id: entry.id,
+            name: RwLock::new(entry.name.as_str().into()),
+            metadata: RwLock::new(entry.metadata.as_slice().into()),
+            indexes: ArcSwap::from_pointee(indexes),
+            building: AtomicUsize::new(0),
+            altering: AtomicBool::new(false),
+            counters: Arc::clone(counters),
+            counter_locks: Arc::new(RangeLocks::new(FileId(!entry.id))),
+            damaged,
+            handles: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.read())
+    }
+}

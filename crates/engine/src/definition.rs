@@ -1,0 +1,70 @@
+//! Definitions of tables and indexes, as the caller gives them.
+
+use crate::error::{EngineError, EngineResult};
+use teak_base::Codec;
+
+/// Largest number of indexes of a table.
+pub const INDEXES_MAX: usize = 256;
+
+/// Longest metadata of a table, in bytes.
+pub const METADATA_BYTES_MAX: usize = 64 * 1024;
+
+/// An index to create.
+#[derive(Clone, Debug)]
+pub struct IndexDefinition {
+    /// Part of the file's name; other characters than letters, digits, `_` and
+    /// `-` are replaced by `_` there.
+    pub label: String,
+    /// Codec of the leaf data.
+    pub codec: Codec,
+    /// Uncompressed bytes of a page; zero for the default.
+    pub page_bytes: u32,
+    /// Whether whole keys are looked up, so that filters are worth their space.
+    pub exact_lookups: bool,
+    /// Number of leading bytes of each value that contain columns of fixed
+    /// width, if all values have them; leaf pages store these column by column.
+    /// At most 64 KiB.
+    pub value_fixed_bytes: u32,
+}
+
+/// A table to create.
+#[derive(Clone, Debug)]
+pub struct TableDefinition {
+    /// `./database/table`, relative to the data directory.
+    pub name: String,
+    /// The first index contains the rows.
+    pub indexes: Vec<IndexDefinition>,
+    /// Bytes stored for the caller.
+    pub metadata: Vec<u8>,
+}
+
+/// Whether a page may have so many uncompressed bytes; zero is the default.
+pub(crate) fn page_bytes_fit(bytes: u32) -> bool {
+    bytes == 0 || (1024..=8 << 20).contains(&bytes)
+}
+
+/// Refuses an invalid definition of an index.
+pub(crate) fn check_index(index: &IndexDefinition) -> EngineResult<()> {
+    if !page_bytes_fit(index.page_bytes) {
+        return Err(EngineError::InvalidArgument(format!(
+            "a page cannot have {} bytes",
+            index.page_bytes
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses an invalid definition of a table.
+pub(crate) fn check_table(definition: &TableDefinition) -> EngineResult<()> {
+    let refuse = |text: String| Err(EngineError::InvalidArgument(text));
+    let count = definition.indexes.len();
+    if count == 0 || count > INDEXES_MAX {
+        return refuse(format!(
+            "a table has 1 to {INDEXES_MAX} indexes, not {count}"
+        ));
+    }
+    if definition.metadata.len() > METADATA_BYTES_MAX {
+        return refuse(format!("metadata exceeds {METADATA_BYTES_MAX} bytes"));
+    }
+    definition.indexes.iter().try_for_each(check_index)
+}

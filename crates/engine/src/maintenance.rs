@@ -1,0 +1,19 @@
+//! Background work: flushing and compaction, admission of writers,
+//! checkpoints, closing idle tables, and clean-up after rollbacks.
+//!
+//! Threads of an engine, by their names in the operating system:
+//! - `teak-flush-N` run flush and compaction jobs (see `flusher`),
+//! - `teak-log` writes and syncs log records that no commit waits for,
+//! - `teak-maint` checkpoints and closes idle tables (see `checkpoint`).
+//!
+//! An engine without threads does the same work when writers need it, and
+//! through `Engine::step` and `Engine::run_maintenance` in tests.
+
+pub(crate) mod admission;
+pub(crate) mod catalogue_writer;
+pub(crate) mod checkpoint;
+pub(crate) mod flusher;
+mod idle_compaction;
+mod idle_tables;
+pub(crate) mod rollback;
+pub(crate) mod threads;

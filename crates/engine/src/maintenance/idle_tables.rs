@@ -1,0 +1,133 @@
+//! Closing tables that have no handle: open trees take memory that the budget
+//! does not count.
+
+use super::flusher::FlushContext;
+use crate::core::index::Index;
+use crate::core::table::Table;
+use crate::core::tables::{Slot, Tables};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_base::WriteId;
+
+/// The parts of an engine that closing idle tables needs.
+pub(super) struct IdleTables<'a> {
+    pub tables: &'a Mutex<Tables>,
+    pub flush: FlushContext<'a>,
+    /// Number of tables to keep open.
+    pub kept: usize,
+}
+
+fn has_no_handle(slot: &Slot) -> bool {
+    let table = slot.lock();
+    let handles = table.as_ref().map(|table| &table.handles);
+    handles.is_some_and(|handles| handles.load(Ordering::Acquire) == 0)
+}
+
+impl IdleTables<'_> {
+    /// The tables that are open.
+    fn open_slots(&self) -> Vec<(u64, Slot)> {
+        let slots: Vec<(u64, Slot)> = {
+            let tables = self.tables.lock();
+            let states = tables.by_id.iter();
+            states
+                .map(|(id, state)| (*id, Arc::clone(&state.slot)))
+                .collect()
+        };
+        let is_open = |(_, slot): &(u64, Slot)| slot.lock().is_some();
+        slots.into_iter().filter(is_open).collect()
+    }
+
+    /// Closes tables without handles while more than `kept` are open. Returns
+    /// how many tables must be flushed before they can be closed.
+    pub(super) fn close(&self) -> usize {
+        let slots = self.open_slots();
+        let mut excess = slots.len().saturating_sub(self.kept);
+        let mut unflushed = 0;
+        for (id, slot) in slots {
+            if excess == 0 {
+                break;
+            }
+            if !has_no_handle(&slot) {
+                continue;
+            }
+            excess -= 1;
+            if !self.close_if_idle(id, &slot) {
+                unflushed += 1;
+            }
+        }
+        unflushed
+    }
+
+    /// Freezes the memtables of `count` tables without handles, so that they can
+    /// be closed after the next checkpoint.
+    pub(super) fn freeze(&self, mut count: usize) {
+        for (_, slot) in self.open_slots() {
+            if count == 0 {
+                return;
+            }
+            if !has_no_handle(&slot) {
+                continue;
+            }
+            let Some(table) = slot.lock().clone() else {
+                continue;
+            };
+            for index in table.indexes.load().iter() {
+                if index.tree.oldest_unflushed_lsn().is_some() {
+                    self.flush.freeze(index);
+                }
+            }
+            count -= 1;
+        }
+    }
+
+    fn is_idle(&self, table: &Table, indexes: &[Arc<Index>]) -> bool {
+        table.handles.load(Ordering::Acquire) == 0
+            && !table.damaged.load(Ordering::Acquire)
+            && indexes.iter().all(|index| {
+                // A transaction that has locked rows or ranges holds a reference.
+                Arc::strong_count(&index.ranges) == 1
+                    && index.log_needed_from(|| self.flush.log.end()).is_none()
+            })
+    }
+
+    /// Closes a table that has no handle and whose files contain everything.
+    fn close_if_idle(&self, id: u64, slot: &Slot) -> bool {
+        let mut open = slot.lock();
+        let Some(table) = &*open else {
+            return false;
+        };
+        let indexes = table.indexes.load_full();
+        if !self.is_idle(table, &indexes) || !self.unregister(&indexes) {
+            return false;
+        }
+        let oldest: Vec<WriteId> = indexes
+            .iter()
+            .map(|index| index.oldest_write_id(|| self.flush.log.end()))
+            .collect();
+        for index in indexes.iter() {
+            self.flush.counts.add_closed(index);
+        }
+        *open = None;
+        drop(open);
+        if let Some(state) = self.tables.lock().by_id.get_mut(&id) {
+            for (index, oldest) in state.entry.indexes.iter_mut().zip(oldest) {
+                index.oldest_write_id = oldest;
+            }
+        }
+        true
+    }
+
+    /// Removes indexes from the list of written ones, unless a job or a cursor
+    /// still refers to one of them: it would use a second tree on the same file.
+    fn unregister(&self, indexes: &[Arc<Index>]) -> bool {
+        let mut written = self.flush.written.write();
+        let in_list = |index: &Arc<Index>| usize::from(index.registered.load(Ordering::Acquire));
+        let is_used = |index: &Arc<Index>| Arc::strong_count(index) > 1 + in_list(index);
+        if indexes.iter().any(is_used) {
+            return false;
+        }
+        written.retain(|index| !indexes.iter().any(|closed| Arc::ptr_eq(index, closed)));
+        true
+    }
+}

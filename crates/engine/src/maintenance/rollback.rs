@@ -1,0 +1,46 @@
+//! Rollback, and clean-up after large rollbacks.
+
+use super::flusher::FlushContext;
+use std::sync::atomic::Ordering;
+use teak_base::WriteId;
+use teak_transactions::Transaction;
+
+/// A rollback of fewer rows needs no clean-up.
+const LARGE_ROLLBACK_ROWS: u64 = 10_000;
+
+/// Clean-up is worth its cost when at least one of so many entries was rolled
+/// back; otherwise readers hardly notice the entries.
+const LARGE_SHARE: u64 = 8;
+
+/// Rolls a transaction back and ends it. Returns its writes.
+pub(crate) fn abort(context: FlushContext<'_>, transaction: Transaction) -> Vec<WriteId> {
+    let rows = transaction.handle().rows_written();
+    let aborted = context.transactions.abort(transaction);
+    clean_up(context, rows, &aborted);
+    aborted
+}
+
+/// Cleans up after the rollback of about `rows` rows: freezes memtables with
+/// many aborted entries and marks their indexes for compaction, which removes
+/// the entries.
+pub(crate) fn clean_up(context: FlushContext<'_>, rows: u64, aborted: &[WriteId]) {
+    let (Some(first), Some(last)) = (aborted.first(), aborted.last()) else {
+        return;
+    };
+    if rows < LARGE_ROLLBACK_ROWS {
+        return;
+    }
+    for index in context.written.live() {
+        let tree = &index.tree;
+        if !tree.may_hold(*first, *last) {
+            continue;
+        }
+        if tree.memtable_entries() / LARGE_SHARE <= rows {
+            context.freeze(&index);
+        }
+        if tree.entries() / LARGE_SHARE <= rows {
+            index.compact_soon.store(true, Ordering::Relaxed);
+        }
+    }
+    context.signals.wake_flushers();
+}

@@ -1,0 +1,51 @@
+//! File ids of new indexes.
+
+use crate::catalogue::IndexEntry;
+use crate::core::log_sync::append_durable;
+use crate::core::tables::{FILE_ID_COUNTER, NO_TABLE, Tables};
+use crate::definition::IndexDefinition;
+use crate::name::TableName;
+use parking_lot::Mutex;
+use teak_base::StorageResult;
+use teak_write_ahead_log::{Record, WriteAheadLog};
+
+/// File ids reserved with one log record.
+const FILE_IDS_RESERVED: u64 = 32;
+
+/// Allocates file ids for new indexes of a table.
+pub(crate) fn new_index_entries(
+    tables: &Mutex<Tables>,
+    log: &WriteAheadLog,
+    name: &TableName,
+    definitions: impl ExactSizeIterator<Item = IndexDefinition>,
+) -> StorageResult<Vec<IndexEntry>> {
+    let (files, next_file, reserved) = {
+        let mut tables = tables.lock();
+        let files = tables.take_file_ids(definitions.len());
+        (files, tables.next_file, tables.reserved_files)
+    };
+    if next_file > reserved {
+        reserve_file_ids(tables, log)?;
+    }
+    Ok(definitions
+        .zip(files)
+        .map(|(definition, file)| {
+            let path = name.index_path(&definition.label, file);
+            IndexEntry::new(file, path, definition)
+        })
+        .collect())
+}
+
+/// Makes it durable that some file ids are used. A file whose creation was not
+/// logged may survive a crash, so its id must not be allocated again then.
+fn reserve_file_ids(tables: &Mutex<Tables>, log: &WriteAheadLog) -> StorageResult<()> {
+    let value = tables.lock().next_file + FILE_IDS_RESERVED;
+    let record = Record::Counter {
+        table_id: NO_TABLE,
+        counter: FILE_ID_COUNTER,
+        value,
+    };
+    append_durable(log, &record)?;
+    tables.lock().reserved_files = value;
+    Ok(())
+}

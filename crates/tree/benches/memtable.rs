@@ -6,12 +6,12 @@
 // A bench may panic, and runs where usize has 64 bits.
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod support;
+mod common;
 
+use common::bench;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use support::bench;
 use teak_base::{Operation, WriteId};
 use teak_tree::{Memtable, MemtableCursor, VersionCursor, Visit};
 

@@ -5,17 +5,17 @@
 // A bench may panic, and runs where usize has 64 bits.
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
-mod support;
+mod common;
 
+use common::bench;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
-use support::bench;
 use teak_base::{Codec, FileId, Operation, StorageResult, WriteId};
 use teak_block_file::BlockFile;
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{
-    LookupKey, PageCache, ReadMode, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,
+    LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,
 };
 
 const RUN_BYTES: usize = 8 << 20;
@@ -169,8 +169,8 @@ fn reads(shape: Shape, keys: &[Vec<u8>]) {
         cursor
     };
     for (name, run, mode) in [
-        ("cursor forward, uncached", &cold, ReadMode::Sequential),
-        ("cursor forward", &run, ReadMode::Cached),
+        ("cursor forward, uncached", &cold, ReadPattern::Sequential),
+        ("cursor forward", &run, ReadPattern::Random),
     ] {
         let start = || scan(run, mode);
         bench(name, count, start, |cursor, _| {
@@ -179,7 +179,7 @@ fn reads(shape: Shape, keys: &[Vec<u8>]) {
         });
     }
     let last = || {
-        let mut cursor = run.cursor(ReadMode::Cached);
+        let mut cursor = run.cursor(ReadPattern::Random);
         assert!(cursor.seek_last().is_ok());
         cursor
     };
@@ -210,7 +210,7 @@ fn reads(shape: Shape, keys: &[Vec<u8>]) {
             black_box(LookupKey::new(&key_of(&present, number)));
         },
     );
-    let first = || scan(&run, ReadMode::Cached);
+    let first = || scan(&run, ReadPattern::Random);
     bench("cursor seek", count, first, |cursor, number| {
         assert!(cursor.seek(&key_of(&present, number)).is_ok());
     });

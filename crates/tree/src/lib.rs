@@ -4,10 +4,12 @@
 
 mod cache;
 mod checkpoint;
+mod counters;
 mod cursor;
 mod estimate;
 mod filter;
 mod flush;
+mod install_state;
 mod key_search;
 mod lookup;
 mod memtable;
@@ -43,7 +45,9 @@ pub use options::TreeOptions;
 pub use page::{Page, PageBuilder};
 pub use page_counts::PageCounts;
 pub use range_tombstone::RangeTombstone;
-pub use run::{FinishedRun, ReadMode, Run, RunCursor, RunDescription, RunWriter, RunWriterOptions};
+pub use run::{
+    FinishedRun, ReadPattern, Run, RunCursor, RunDescription, RunWriter, RunWriterOptions,
+};
 pub use statistics::TreeStatistics;
 pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};
 pub use tree::Tree;

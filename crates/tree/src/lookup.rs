@@ -53,7 +53,7 @@ impl Tree {
         value.clear();
         let mut found = false;
         let version = self.load_version();
-        let hides = |least, greatest| visibility.hides_all(least, greatest);
+        let hides = |min, max| visibility.hides_all(min, max);
         visit_version(&version, key, &hides, &mut |id, operation, bytes| {
             if !id.is_settled() && !visibility.is_visible(id) {
                 return Visit::Continue;
@@ -115,7 +115,7 @@ fn visit_run(
         });
     }
     let only = run.handle.only_write_ids();
-    if only.is_some_and(|(least, greatest)| hides(least, greatest)) {
+    if only.is_some_and(|(min, max)| hides(min, max)) {
         return Ok(Visit::Continue);
     }
     run.handle.run.visit(key, visitor)

@@ -5,7 +5,7 @@
 use crate::key_search::is_same_key;
 use crate::node::{KeyRange, RunHandle, RunRef};
 use crate::version::MemtableSlot;
-use crate::{MemtableCursor, RangeTombstone, ReadMode, RunCursor, VersionCursor};
+use crate::{MemtableCursor, RangeTombstone, ReadPattern, RunCursor, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
@@ -31,9 +31,9 @@ impl Source {
         Self::Memtable(slot.memtable.cursor())
     }
 
-    pub(crate) fn run(run: &RunRef, mode: ReadMode) -> Self {
+    pub(crate) fn run(run: &RunRef, pattern: ReadPattern) -> Self {
         Self::Run(RunSource {
-            cursor: run.handle.run.cursor(mode),
+            cursor: run.handle.run.cursor(pattern),
             handle: Arc::clone(&run.handle),
             clip: run.clip.clone(),
             valid: false,

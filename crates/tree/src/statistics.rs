@@ -1,43 +1,7 @@
 //! Counts and sizes of a tree.
 
 use crate::tree::Tree;
-use crate::{FlushReport, JobKind};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Counts since the tree was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    memtable_flushes: AtomicU64,
-    child_flushes: AtomicU64,
-    leaf_merges: AtomicU64,
-    other_jobs: AtomicU64,
-    entries_merged: AtomicU64,
-    raw_bytes_flushed: AtomicU64,
-    raw_bytes_written: AtomicU64,
-    stored_bytes_written: AtomicU64,
-    pub(crate) checkpoints: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn count(&self, kind: JobKind, report: &FlushReport) {
-        let add = |counter: &AtomicU64, count: u64| {
-            counter.fetch_add(count, Ordering::Relaxed);
-        };
-        let jobs = match kind {
-            JobKind::Memtable => &self.memtable_flushes,
-            JobKind::Child => &self.child_flushes,
-            JobKind::Leaf => &self.leaf_merges,
-            JobKind::Consolidate | JobKind::Mark => &self.other_jobs,
-        };
-        add(jobs, 1);
-        if kind == JobKind::Memtable {
-            add(&self.raw_bytes_flushed, report.raw_bytes_written);
-        }
-        add(&self.entries_merged, report.entries_read);
-        add(&self.raw_bytes_written, report.raw_bytes_written);
-        add(&self.stored_bytes_written, report.stored_bytes_written);
-    }
-}
 
 /// Shape, sizes and counts of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

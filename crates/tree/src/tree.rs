@@ -7,10 +7,10 @@
 //!
 //! Readers take none of them: they load the current version and keep it.
 
-use crate::flush::InstallState;
+use crate::counters::TreeCounters;
+use crate::install_state::InstallState;
 use crate::node::{Node, NodeLoader};
 use crate::payload::Payload;
-use crate::statistics::Counters;
 use crate::version::{MemtableSlot, TreeVersion};
 use crate::{PageCache, TreeOptions};
 use arc_swap::ArcSwap;
@@ -38,7 +38,7 @@ pub struct Tree {
     pub(crate) passed_keys: AtomicU64,
     pub(crate) install: Mutex<InstallState>,
     pub(crate) checkpoint: Mutex<()>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: TreeCounters,
 }
 
 impl fmt::Debug for Tree {
@@ -129,7 +129,7 @@ impl Tree {
             passed_keys: AtomicU64::new(0),
             install: Mutex::new(install),
             checkpoint: Mutex::new(()),
-            counters: Counters::default(),
+            counters: TreeCounters::default(),
         }))
     }
 
@@ -180,9 +180,9 @@ impl Tree {
 
     /// Whether some memtable or run may hold writes from `least` to `greatest`.
     #[must_use]
-    pub fn may_hold(&self, least: WriteId, greatest: WriteId) -> bool {
+    pub fn may_hold(&self, min: WriteId, max: WriteId) -> bool {
         self.write_id_range()
-            .is_some_and(|(first, last)| first <= greatest && least <= last)
+            .is_some_and(|(first, last)| first <= max && min <= last)
     }
 
     /// Points in memtables and runs, all versions counted.

@@ -9,13 +9,13 @@
     clippy::cast_possible_truncation
 )]
 
-mod support;
+mod common;
 
+use common::Random;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use support::Random;
 use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{Horizon, PageCache, Tree, TreeOptions, Visibility, WriteStatus};

@@ -9,11 +9,11 @@
     clippy::cast_possible_truncation
 )]
 
-mod support;
+mod common;
 
+use common::{Model, Random, Subject, View, compare_all, random_write};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use support::{Model, Random, Subject, View, compare_all, random_write};
 use teak_base::{CommitSequence, Lsn};
 use teak_disk::Disk;
 use teak_testing::{FaultDisk, SyncFailure, WriteFailure};

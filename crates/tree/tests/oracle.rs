@@ -10,11 +10,11 @@
     clippy::cast_possible_truncation
 )]
 
-mod support;
+mod common;
 
+use common::{Model, Random, Subject, View, compare_all, key, random_write, shown};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use support::{Model, Random, Subject, View, compare_all, key, random_write, shown};
 use teak_base::CommitSequence;
 use teak_disk::MemoryDisk;
 use teak_tree::{FlushJob, TreeCursor, TreeOptions, VerifyReport};

@@ -9,11 +9,11 @@
     clippy::cast_possible_truncation
 )]
 
-mod support;
+mod common;
 
+use common::Subject;
 use std::ops::Bound;
 use std::sync::Arc;
-use support::Subject;
 use teak_base::{CommitSequence, Lsn, Operation, StorageError, TransactionId, WriteId};
 use teak_disk::MemoryDisk;
 use teak_tree::{Horizon, JobKind, TreeOptions, Visibility, Visit, WriteStatus};
@@ -329,8 +329,8 @@ impl Visibility for SeesFirst {
         self.0.set(self.0.get() + usize::from(hidden));
         !hidden
     }
-    fn hides_all(&self, least: WriteId, _greatest: WriteId) -> bool {
-        least > WriteId(1)
+    fn hides_all(&self, min: WriteId, _max: WriteId) -> bool {
+        min > WriteId(1)
     }
 }
 

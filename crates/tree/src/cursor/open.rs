@@ -4,7 +4,7 @@ use super::{Place, TreeCursor};
 use crate::merge::heap::Direction;
 use crate::node::{KeyRange, LeafPath};
 use crate::source::{Source, run_tombstones};
-use crate::{ReadMode, VersionCursor};
+use crate::{ReadPattern, VersionCursor};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::visibility::Visibility;
@@ -72,14 +72,14 @@ impl<V: Visibility> TreeCursor<V> {
             if !tombstones.is_empty() {
                 self.layers.push((self.sources.len(), tombstones));
             }
-            self.sources.push(Source::run(run, ReadMode::Cached));
+            self.sources.push(Source::run(run, ReadPattern::Random));
             self.bounded.push(!self.range.covers(&run.range()));
         }
     }
 
     /// Whether the reader never sees any of these writes.
     fn hides(&self, ids: Option<(WriteId, WriteId)>) -> bool {
-        ids.is_some_and(|(least, greatest)| self.visibility.hides_all(least, greatest))
+        ids.is_some_and(|(min, max)| self.visibility.hides_all(min, max))
     }
 
     /// The range tombstones of memtables grow, so each positioning takes them

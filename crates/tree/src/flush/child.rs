@@ -1,11 +1,12 @@
 //! Pushing the runs of an inner child down to the children of its node, and
 //! merging them in place when they are many but small.
 
-use super::Inputs;
-use super::install::Outcome;
-use super::job::{FlushReport, JobRun, Target};
+use super::context::{JobContext, Target};
+use super::inputs::Inputs;
+use super::install::JobOutcome;
 use super::output::{RunOutput, Sink, Written};
 use super::partition::{Part, Partitioner};
+use super::report::FlushReport;
 use crate::merge::{MergeLevel, Merger};
 use crate::node::{KeyRange, Node, RunRef};
 use std::ops::Bound;
@@ -13,7 +14,7 @@ use teak_base::StorageResult;
 
 /// Moves everything that the child held when it was claimed one level down.
 pub(super) fn push_down(
-    job: &JobRun<'_>,
+    job: &JobContext<'_>,
     target: &Target,
     below: &Node,
 ) -> StorageResult<FlushReport> {
@@ -26,11 +27,11 @@ pub(super) fn push_down(
             run: run.clone(),
             level: MergeLevel::Upper,
         });
-        job.install(Outcome {
+        job.install(JobOutcome {
             parts: parts.collect(),
             parent: target.id,
             consumed: Some(target.clone()),
-            ..Outcome::default()
+            ..JobOutcome::default()
         })?;
         return Ok(report);
     }
@@ -49,13 +50,13 @@ pub(super) fn push_down(
             bytes_from(&target.runs, start, &range)
         })?;
     }
-    let report = FlushReport::of(&partitioner.written, partitioner.entries_read());
-    job.install(Outcome {
+    let report = partitioner.written.report(partitioner.entries_read());
+    job.install(JobOutcome {
         written: partitioner.written,
         parts: partitioner.parts,
         parent: target.id,
         consumed: Some(target.clone()),
-        ..Outcome::default()
+        ..JobOutcome::default()
     })?;
     Ok(report)
 }
@@ -96,7 +97,7 @@ fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<
 }
 
 /// Merges runs of a child among themselves; they stay where they are.
-pub(super) fn consolidate(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushReport> {
+pub(super) fn consolidate(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);
     let mut merger = Merger::new(job.horizon, inputs.sources, &inputs.tombstones);
@@ -118,12 +119,12 @@ pub(super) fn consolidate(job: &JobRun<'_>, target: &Target) -> StorageResult<Fl
     let upper = target.range.upper.as_deref();
     let tombstones = merger.carried_tombstones(Some(&target.range.lower), upper, level);
     let runs = output.take(tombstones, &mut written)?;
-    let report = FlushReport::of(&written, merger.entries_read());
-    job.install(Outcome {
+    let report = written.report(merger.entries_read());
+    job.install(JobOutcome {
         written,
         consumed: Some(target.clone()),
         replacements: runs,
-        ..Outcome::default()
+        ..JobOutcome::default()
     })?;
     Ok(report)
 }

@@ -1,92 +1,20 @@
-//! What the install lock guards, and the installation of a job's result.
+//! Installing the result of a job in the current version of the tree.
 
+use super::context::{JobContext, Target};
 use super::divide::{divide_at, divide_at_gaps};
-use super::job::{JobRun, Target};
 use super::output::Written;
 use super::partition::Part;
 use crate::merge::MergeLevel;
 use crate::node::{Child, ChildId, Depth, Editor, Key, RunHandle, RunRef};
 use crate::version::{MemtableSlot, TreeVersion};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
-use teak_base::{Lsn, StorageResult};
+use teak_base::StorageResult;
 use teak_block_file::BlockAddress;
-
-/// State behind the install lock.
-#[derive(Debug)]
-pub(crate) struct InstallState {
-    /// Children that running jobs work on.
-    pub(crate) claimed: HashSet<ChildId>,
-    pub(crate) next_child_id: u64,
-    /// Everything logged before this is in runs.
-    pub(crate) flushed_lsn: Lsn,
-    /// First record whose entries are in runs but in no durable checkpoint.
-    undurable_lsn: Option<Lsn>,
-    /// The same, of what the checkpoint under way has captured.
-    captured_lsn: Option<Lsn>,
-    /// Everything logged before this is in the durable checkpoint.
-    pub(crate) durable_lsn: Lsn,
-    /// Node blocks that the last captured checkpoint refers to.
-    pub(crate) written_nodes: HashSet<BlockAddress>,
-    /// Whether anything changed since the last captured checkpoint.
-    pub(crate) changed: bool,
-}
-
-impl InstallState {
-    pub(crate) fn new(flushed_lsn: Lsn, next_child_id: u64) -> Self {
-        Self {
-            claimed: HashSet::new(),
-            next_child_id,
-            flushed_lsn,
-            undurable_lsn: None,
-            captured_lsn: None,
-            durable_lsn: flushed_lsn,
-            written_nodes: HashSet::new(),
-            changed: false,
-        }
-    }
-
-    pub(crate) fn take_child_id(&mut self) -> ChildId {
-        let id = ChildId(self.next_child_id);
-        self.next_child_id += 1;
-        id
-    }
-
-    fn add_undurable(&mut self, lsn: Option<Lsn>) {
-        self.undurable_lsn = self.undurable_lsn.into_iter().chain(lsn).min();
-    }
-
-    /// The first record that is in runs but in no durable checkpoint.
-    pub(crate) fn oldest_undurable(&self) -> Option<Lsn> {
-        self.undurable_lsn
-            .into_iter()
-            .chain(self.captured_lsn)
-            .min()
-    }
-
-    /// A checkpoint has captured all that is in runs.
-    pub(crate) fn capture_undurable(&mut self) {
-        self.captured_lsn = self.oldest_undurable();
-        self.undurable_lsn = None;
-    }
-
-    /// What was captured is durable.
-    pub(crate) fn captured_durable(&mut self, flushed_lsn: Lsn) {
-        self.captured_lsn = None;
-        self.durable_lsn = flushed_lsn;
-    }
-
-    /// What was captured did not become durable.
-    pub(crate) fn captured_failed(&mut self) {
-        let captured = self.captured_lsn.take();
-        self.add_undurable(captured);
-        self.changed = true;
-    }
-}
 
 /// What a job has to install.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct JobOutcome {
     pub(super) written: Written,
     /// Runs to place, in key order; where they overlap, newest first.
     pub(super) parts: Vec<Part>,
@@ -102,16 +30,16 @@ pub(super) struct Outcome {
     pub(super) flushed: Option<Arc<MemtableSlot>>,
 }
 
-impl JobRun<'_> {
+impl JobContext<'_> {
     /// Makes the outcome part of the current version and gives the claim back.
     ///
     /// # Errors
     /// Those of reading the index blocks of consumed runs; nothing has changed
     /// then.
-    pub(super) fn install(&self, outcome: Outcome) -> StorageResult<()> {
+    pub(super) fn install(&self, outcome: JobOutcome) -> StorageResult<()> {
         // Read before the lock is taken.
         let addresses = consumed_addresses(&outcome)?;
-        let Outcome {
+        let JobOutcome {
             written,
             parts,
             parent,
@@ -215,7 +143,7 @@ fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) {
 type Addresses = HashMap<*const RunHandle, Vec<BlockAddress>>;
 
 /// The blocks of all runs that the installation may let go.
-fn consumed_addresses(outcome: &Outcome) -> StorageResult<Addresses> {
+fn consumed_addresses(outcome: &JobOutcome) -> StorageResult<Addresses> {
     let mut addresses = Addresses::new();
     let consumed = outcome.consumed.iter().flat_map(|target| &target.runs);
     for run in consumed {

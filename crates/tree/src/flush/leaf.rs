@@ -1,16 +1,17 @@
 //! Merging a leaf: everything it holds becomes leaf data, garbage goes, and a
 //! leaf that has grown splits.
 
-use super::Inputs;
-use super::install::Outcome;
-use super::job::{FlushReport, JobRun, Target};
+use super::context::{JobContext, Target};
+use super::inputs::Inputs;
+use super::install::JobOutcome;
 use super::output::{RunOutput, Sink, Written};
+use super::report::FlushReport;
 use crate::merge::{MergeLevel, Merger};
 use crate::node::separator;
 use teak_base::StorageResult;
 
 /// Merges all runs that the leaf held when it was claimed.
-pub(super) fn merge(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushReport> {
+pub(super) fn merge(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);
     let input_bytes = target.raw_bytes();
@@ -30,13 +31,13 @@ pub(super) fn merge(job: &JobRun<'_>, target: &Target) -> StorageResult<FlushRep
         [before, after] => Some(separator(before.upper()?, after.lower())),
         _ => None,
     });
-    let report = FlushReport::of(&written, merger.entries_read());
-    job.install(Outcome {
+    let report = written.report(merger.entries_read());
+    job.install(JobOutcome {
         written,
         consumed: Some(target.clone()),
         cuts: cuts.collect(),
         replacements: runs,
-        ..Outcome::default()
+        ..JobOutcome::default()
     })?;
     Ok(report)
 }

@@ -1,9 +1,10 @@
 //! Flushing the oldest frozen memtable into the children of the root.
 
-use super::install::Outcome;
-use super::job::{FlushReport, JobRun};
+use super::context::JobContext;
+use super::inputs::{Inputs, is_aborted};
+use super::install::JobOutcome;
 use super::partition::Partitioner;
-use super::{Inputs, is_aborted};
+use super::report::FlushReport;
 use crate::VersionCursor;
 use crate::node::{ChildId, KeyRange};
 use crate::source::Source;
@@ -13,11 +14,11 @@ use teak_base::StorageResult;
 
 /// Writes the memtable as one run per child of the root, and in-order tails
 /// as leaf data.
-pub(super) fn run(job: &JobRun<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<FlushReport> {
+pub(super) fn run(job: &JobContext<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<FlushReport> {
     if is_aborted(job.horizon, slot.memtable.only_write_ids()) {
-        job.install(Outcome {
+        job.install(JobOutcome {
             flushed: Some(Arc::clone(slot)),
-            ..Outcome::default()
+            ..JobOutcome::default()
         })?;
         return Ok(FlushReport::default());
     }
@@ -42,13 +43,13 @@ pub(super) fn run(job: &JobRun<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<F
             bytes_from(slot, start, &range, limit)
         })?;
     }
-    let report = FlushReport::of(&partitioner.written, partitioner.entries_read());
-    let outcome = Outcome {
+    let report = partitioner.written.report(partitioner.entries_read());
+    let outcome = JobOutcome {
         written: partitioner.written,
         parts: partitioner.parts,
         parent: ChildId::ROOT,
         flushed: Some(Arc::clone(slot)),
-        ..Outcome::default()
+        ..JobOutcome::default()
     };
     job.install(outcome)?;
     Ok(report)

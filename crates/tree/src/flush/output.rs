@@ -1,6 +1,7 @@
 //! Writing the runs of a job: entries go to one run until it is long enough
 //! and a new key begins.
 
+use super::report::FlushReport;
 use crate::merge::{MergeLevel, MergeSink};
 use crate::node::{RunForm, RunHandle, RunRef};
 use crate::tree::Tree;
@@ -17,6 +18,20 @@ pub(super) struct Written {
     pub(super) entries: u64,
     pub(super) raw_bytes: u64,
     pub(super) stored_bytes: u64,
+}
+
+impl Written {
+    /// The report of a job that read so many entries and wrote these runs.
+    pub(super) fn report(&self, entries_read: u64) -> FlushReport {
+        FlushReport {
+            entries_read,
+            entries_written: self.entries,
+            raw_bytes_written: self.raw_bytes,
+            stored_bytes_written: self.stored_bytes,
+            runs_written: self.runs,
+            runs_moved: 0,
+        }
+    }
 }
 
 /// Writes runs of one form.

@@ -7,6 +7,7 @@
 //!    arrives in key order is written once.
 //! 2. The rest becomes one run for the child, in the fast codec.
 
+use super::inputs::Inputs;
 use super::output::{RunOutput, Sink, Written};
 use crate::TreeOptions;
 use crate::merge::{MergeLevel, Merger};
@@ -41,7 +42,7 @@ impl<'a> Partitioner<'a> {
         tree: &'a Tree,
         options: &TreeOptions,
         horizon: &'a dyn Horizon,
-        inputs: super::Inputs,
+        inputs: Inputs,
         input_bytes: u64,
         children: usize,
     ) -> Self {

@@ -1,8 +1,11 @@
 //! Choosing the next job.
 
-use super::install::InstallState;
-use super::job::{Claim, FlushJob, JobKind, Target, Work};
+use super::claim::Claim;
+use super::context::Target;
+use super::job::{FlushJob, Work};
+use super::report::JobKind;
 use crate::TreeOptions;
+use crate::install_state::InstallState;
 use crate::node::{Child, ChildId, KeyRange, LeafShape, Node, RunForm, RunRef};
 use crate::tree::Tree;
 use crate::version::TreeVersion;
@@ -149,11 +152,11 @@ fn find_due(
     best: &mut Option<Candidate>,
 ) {
     for (child, child_range) in node.children_with_ranges(range) {
-        let least = best.as_ref().map_or(1.0, |best| best.due);
-        if child.summary.due < least {
+        let due_min = best.as_ref().map_or(1.0, |best| best.due);
+        if child.summary.due < due_min {
             continue;
         }
-        if child.own_due >= least
+        if child.own_due >= due_min
             && best.as_ref().is_none_or(|best| child.own_due > best.due)
             && !claimed.contains(&child.id)
         {
@@ -229,7 +232,7 @@ fn unsettled_kind(leaf: &Child, horizon: &dyn Horizon) -> Option<JobKind> {
     let mut kind = None;
     for run in &leaf.runs {
         let description = run.handle.description();
-        let Some((least, greatest)) = description.write_ids else {
+        let Some((min, max)) = description.write_ids else {
             continue;
         };
         if run.handle.is_settled() {
@@ -238,7 +241,7 @@ fn unsettled_kind(leaf: &Child, horizon: &dyn Horizon) -> Option<JobKind> {
         let rows_alone = description.puts == description.keys
             && description.entries() == description.keys
             && description.range_tombstones.is_empty();
-        match horizon.range_status(least, greatest) {
+        match horizon.range_status(min, max) {
             WriteRangeStatus::Settled if rows_alone => kind = kind.or(Some(JobKind::Mark)),
             WriteRangeStatus::Settled
             | WriteRangeStatus::SettledOrAborted

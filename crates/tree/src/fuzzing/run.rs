@@ -1,7 +1,7 @@
 //! A run: written in every codec, read back every way.
 
 use crate::{
-    LookupKey, PageCache, ReadMode, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,
+    LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ fn check(options: &RunWriterOptions, entries: &[Entry]) -> StorageResult<()> {
     };
     file.publish(finished.written.into_iter().collect(), &[]);
     let run = Arc::new(Run::open(&file, &cache, finished.description));
-    for mode in [ReadMode::Sequential, ReadMode::Cached] {
+    for mode in [ReadPattern::Sequential, ReadPattern::Random] {
         let mut cursor = run.cursor(mode);
         cursor.seek_first()?;
         for (key, id, operation, value) in entries {
@@ -95,7 +95,7 @@ fn check(options: &RunWriterOptions, entries: &[Entry]) -> StorageResult<()> {
     }
     let mut keys: Vec<&[u8]> = entries.iter().map(|entry| entry.0.as_slice()).collect();
     keys.dedup();
-    let mut cursor = run.cursor(ReadMode::Cached);
+    let mut cursor = run.cursor(ReadPattern::Random);
     cursor.seek_last()?;
     for key in keys.iter().rev() {
         assert!(cursor.valid() && cursor.key() == *key);

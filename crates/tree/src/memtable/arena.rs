@@ -9,10 +9,10 @@
 
 #![allow(unsafe_code)]
 
-use parking_lot::Mutex;
+use super::sync::Mutex;
+use super::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const CHUNK_BYTES_FIRST: usize = 8 * 1024;
 /// A huge page of the common processors.

@@ -5,9 +5,9 @@
 // Positions in a memtable are used next to the Arc that keeps them alive.
 #![allow(unsafe_code)]
 
+use super::blink_tree::{BlinkTree, Position};
 use super::entry::Entry;
-use super::tree::{Position, Tree};
-use super::{Covering, Memtable};
+use super::{Memtable, SequencedTombstone};
 use crate::VersionCursor;
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
@@ -46,16 +46,21 @@ unsafe fn detach(position: Option<Position<'_>>) -> Option<Position<'static>> {
     position.map(|position| unsafe { position.detach() })
 }
 
-impl MemtableCursor {
-    pub(super) fn new(memtable: Arc<Memtable>) -> Self {
-        Self {
+impl Memtable {
+    /// A cursor over points and, in front of older points they cover, range
+    /// tombstones as deletes. Each of its moves sees what was inserted before.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
+        MemtableCursor {
             position: None,
             entry: None,
             overlay: None,
-            memtable,
+            memtable: Arc::clone(self),
         }
     }
+}
 
+impl MemtableCursor {
     #[inline]
     fn position(&self) -> Position<'static> {
         match self.position {
@@ -99,7 +104,7 @@ impl MemtableCursor {
     /// Moves past all versions of the key that it stands on.
     #[inline]
     pub(crate) fn next_key(&mut self) {
-        let next = Tree::next(&self.position());
+        let next = BlinkTree::next(&self.position());
         self.enter(next);
     }
 }
@@ -108,7 +113,7 @@ impl Overlay {
     /// The overlay of the key that has `newest` as its newest point; `None`
     /// when no tombstone covers a point of it.
     #[cold]
-    fn new(newest: Entry<'static>, tombstones: &[Covering]) -> Option<Overlay> {
+    fn new(newest: Entry<'static>, tombstones: &[SequencedTombstone]) -> Option<Overlay> {
         let mut covering = tombstones
             .iter()
             .filter(|covering| covering.tombstone.covers(newest.key()))
@@ -138,7 +143,7 @@ impl VersionCursor for MemtableCursor {
         // SAFETY: the cursor keeps the memtable alive beside its positions.
         let position = unsafe { detach(self.memtable.tree.lower_bound(key)) };
         if let Some(position) = &position {
-            Tree::prefetch_following(position);
+            BlinkTree::prefetch_following(position);
         }
         self.enter(position);
         Ok(())
@@ -218,7 +223,7 @@ impl VersionCursor for MemtableCursor {
     #[inline]
     fn previous_key(&mut self) -> StorageResult<()> {
         let position = self.position();
-        match Tree::previous_near(&position) {
+        match BlinkTree::previous_near(&position) {
             Some(previous) => self.enter(Some(previous)),
             None => self.seek_before(position.entry.key())?,
         }

@@ -16,10 +16,10 @@
 #![allow(clippy::indexing_slicing)]
 
 use super::MergeLevel;
-use super::collector::KeyMerge;
-use super::fates::FateCache;
 use super::heap::{Direction, KeyHeap};
+use super::key_merge::KeyMerge;
 use super::sink::MergeSink;
+use super::status_cache::StatusCache;
 use super::tombstones::{TombstoneLayer, carried_tombstones};
 use crate::key_search::is_same_key;
 use crate::{RangeTombstone, VersionCursor};
@@ -30,7 +30,7 @@ use teak_base::{Operation, StorageResult};
 pub(crate) struct Merger<'a, C> {
     sources: Vec<C>,
     heap: KeyHeap,
-    fates: FateCache<'a>,
+    fates: StatusCache<'a>,
     layers: Vec<TombstoneLayer>,
     key: Vec<u8>,
     entries_read: u64,
@@ -45,7 +45,7 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         tombstones: &[Vec<RangeTombstone>],
     ) -> Self {
         assert!(tombstones.len() <= sources.len());
-        let mut fates = FateCache::new(horizon);
+        let mut fates = StatusCache::new(horizon);
         let layers = tombstones
             .iter()
             .enumerate()
@@ -169,7 +169,7 @@ fn apply_layers<S: MergeSink>(
     layers: &mut [TombstoneLayer],
     layer: &mut usize,
     source: usize,
-    fates: &mut FateCache<'_>,
+    fates: &mut StatusCache<'_>,
     merge: &mut KeyMerge<'_, S>,
 ) -> StorageResult<()> {
     while let Some(current) = layers.get_mut(*layer) {

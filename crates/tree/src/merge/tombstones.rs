@@ -5,7 +5,7 @@
 //! fragments, so that, keys ascending, finding what covers a key is a step
 //! along a list.
 
-use super::fates::{FateCache, FateClass};
+use super::status_cache::{MergeStatus, StatusCache};
 use crate::RangeTombstone;
 use std::collections::BTreeSet;
 use teak_base::WriteId;
@@ -52,16 +52,16 @@ impl Fragment {
     fn new(
         start: &[u8],
         end: Bound<'_>,
-        covering: &[(&RangeTombstone, FateClass)],
+        covering: &[(&RangeTombstone, MergeStatus)],
     ) -> Option<Self> {
         let settled = covering
             .iter()
-            .any(|(_, class)| *class == FateClass::Settled);
+            .any(|(_, class)| *class == MergeStatus::Settled);
         let mut unsettled: Vec<(u64, WriteId)> = covering
             .iter()
             .filter_map(|(tombstone, class)| match class {
-                FateClass::Settled => None,
-                FateClass::Committed(at) => Some((*at, tombstone.write_id)),
+                MergeStatus::Settled => None,
+                MergeStatus::Committed(at) => Some((*at, tombstone.write_id)),
                 _ => Some((u64::MAX, tombstone.write_id)),
             })
             .collect();
@@ -93,13 +93,13 @@ impl TombstoneLayer {
     pub(crate) fn new(
         source: usize,
         tombstones: &[RangeTombstone],
-        fates: &mut FateCache<'_>,
+        fates: &mut StatusCache<'_>,
     ) -> Option<Self> {
-        let mut live: Vec<(&RangeTombstone, FateClass)> = tombstones
+        let mut live: Vec<(&RangeTombstone, MergeStatus)> = tombstones
             .iter()
             .filter(|tombstone| tombstone.clip(None, None).is_some())
             .map(|tombstone| (tombstone, fates.class(tombstone.write_id)))
-            .filter(|(_, class)| *class != FateClass::Aborted)
+            .filter(|(_, class)| *class != MergeStatus::Aborted)
             .collect();
         live.sort_by(|a, b| a.0.start.cmp(&b.0.start));
         let bounds: BTreeSet<Bound<'_>> = live
@@ -108,7 +108,7 @@ impl TombstoneLayer {
             .collect();
         let bounds: Vec<Bound<'_>> = bounds.into_iter().collect();
         let mut begin = live.into_iter().peekable();
-        let mut covering: Vec<(&RangeTombstone, FateClass)> = Vec::new();
+        let mut covering: Vec<(&RangeTombstone, MergeStatus)> = Vec::new();
         let mut fragments = Vec::new();
         for pair in bounds.windows(2) {
             let &[Bound::Key(start), end] = pair else {

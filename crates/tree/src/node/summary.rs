@@ -2,9 +2,7 @@
 //! value is made. Planning, estimates and statistics read these alone.
 
 use super::run_ref::{RunForm, RunRef};
-use super::{Child, Node};
 use crate::TreeOptions;
-use std::sync::Arc;
 use teak_base::WriteId;
 
 /// Totals. A run that two children share is counted half in each.
@@ -143,11 +141,11 @@ fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
 }
 
 impl Summary {
-    pub(crate) fn of_child(runs: &[RunRef], below: Option<&Node>, own_due: f64) -> Self {
+    pub(crate) fn of_child(runs: &[RunRef], below: Option<&Summary>, own_due: f64) -> Self {
         let mut summary = match below {
-            Some(node) => Summary {
-                holds_buffered: node.summary.holds_buffered || !runs.is_empty(),
-                ..node.summary.clone()
+            Some(below) => Summary {
+                holds_buffered: below.holds_buffered || !runs.is_empty(),
+                ..below.clone()
             },
             None => Summary {
                 leaves: 1,
@@ -186,13 +184,12 @@ impl Summary {
         }
     }
 
-    pub(crate) fn of_node(children: &[Arc<Child>]) -> Self {
+    pub(crate) fn of_node<'a>(children: impl Iterator<Item = &'a Summary>) -> Self {
         let mut total = Summary {
             nodes: 1,
             ..Summary::default()
         };
-        for child in children {
-            let summary = &child.summary;
+        for summary in children {
             total.runs += summary.runs;
             total.leaves += summary.leaves;
             total.nodes += summary.nodes;

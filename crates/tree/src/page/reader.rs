@@ -1,48 +1,39 @@
-//! A decoded page.
+//! A decoded page: access to its entries by number.
 //!
-//! Decoding walks all heads once, checks every bound, and keeps where each
-//! key and value ends; after that access is by index, within bounds that the
-//! walk has proven: `key_ends` and `value_ends` ascend, have one element per
-//! entry, and their last elements are the lengths of their streams.
+//! `decode` has checked the bounds that indexing relies on: the ends of keys
+//! and values ascend, there is one for each entry, and the last ones are the
+//! lengths of the streams.
 #![allow(clippy::indexing_slicing)]
 
-use super::{
-    FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUES_OF_ONE_LENGTH,
-    FLAGS_KNOWN, PAGE_HEADER_BYTES, planes,
-};
 use crate::key_search::KeySearch;
-use teak_base::bytes::{Malformed, Take};
 use teak_base::{Operation, WriteId};
-
-/// One key of so many is kept for searches.
-const SEARCH_STEP: usize = 16;
 
 /// A decoded, validated page: entries by number, keys ascending, the versions
 /// of a key newest first.
 #[derive(Debug)]
 pub struct Page {
     /// Keys, then values, one after the other.
-    bytes: Vec<u8>,
-    keys: Ends,
-    values: Ends,
+    pub(super) bytes: Vec<u8>,
+    pub(super) keys: Ends,
+    pub(super) values: Ends,
     /// Where the values start in `bytes`.
-    values_start: usize,
-    entries: usize,
-    search: KeySearch,
+    pub(super) values_start: usize,
+    pub(super) entries: usize,
+    pub(super) search: KeySearch,
     /// Operation and write id per entry; empty when all are settled puts.
-    writes: Vec<(Operation, WriteId)>,
+    pub(super) writes: Vec<(Operation, WriteId)>,
 }
 
 /// Where the strings of a stream end.
 #[derive(Debug)]
-enum Ends {
+pub(super) enum Ends {
     OfOneLength(usize),
     At(Vec<u32>),
 }
 
 impl Ends {
     #[inline]
-    fn range(&self, entry: usize) -> (usize, usize) {
+    pub(super) fn range(&self, entry: usize) -> (usize, usize) {
         match self {
             Self::OfOneLength(len) => (entry * len, (entry + 1) * len),
             Self::At(ends) => {
@@ -64,145 +55,7 @@ impl Ends {
     }
 }
 
-/// Adds up lengths read from a head, refusing sums beyond `limit`.
-struct Adder {
-    ends: Vec<u32>,
-    sum: u32,
-    limit: u32,
-}
-
-impl Adder {
-    fn new(entries: usize, limit: usize) -> Result<Self, Malformed> {
-        Ok(Self {
-            ends: Vec::with_capacity(entries),
-            sum: 0,
-            limit: u32::try_from(limit).map_err(|_| Malformed)?,
-        })
-    }
-
-    fn add(&mut self, take: &mut Take<'_>) -> Result<(), Malformed> {
-        let len = u32::try_from(take.varint()?).map_err(|_| Malformed)?;
-        self.sum = self.sum.checked_add(len).ok_or(Malformed)?;
-        if self.sum > self.limit {
-            return Err(Malformed);
-        }
-        self.ends.push(self.sum);
-        Ok(())
-    }
-}
-
 impl Page {
-    /// Decodes and checks the raw bytes of a page, the order of the keys too.
-    ///
-    /// # Errors
-    /// [`Malformed`].
-    pub fn decode(raw: Vec<u8>) -> Result<Self, Malformed> {
-        let mut take = Take::new(&raw);
-        let flags = take.u8()?;
-        let entries = take.u32()? as usize;
-        let key_len = take.u32()? as usize;
-        let value_len = take.u32()? as usize;
-        let head_bytes = take.u32()? as usize;
-        let key_bytes = take.u32()? as usize;
-        let value_planes = take.u32()? as usize;
-        let mut heads = Take::new(take.take(head_bytes)?);
-        let key_stream = take.take(key_bytes)?;
-        let value_bytes = take.rest().len();
-        if flags & !FLAGS_KNOWN != 0 || entries == 0 {
-            return Err(Malformed);
-        }
-        let plain = flags & FLAG_SETTLED_PUTS != 0;
-        let one_key_len = flags & FLAG_KEYS_OF_ONE_LENGTH != 0;
-        let one_value_len = flags & FLAG_VALUES_OF_ONE_LENGTH != 0;
-        let exact = |len: usize, bytes: usize| len.checked_mul(entries) == Some(bytes);
-        if one_key_len && !exact(key_len, key_bytes)
-            || one_value_len && !exact(value_len, value_bytes)
-        {
-            return Err(Malformed);
-        }
-        // What heads do not leave out takes a byte or more each, so a corrupt
-        // count cannot ask for much memory. A page of nothing but implied
-        // empty keys and values is bounded here.
-        let implied = plain && one_key_len && one_value_len;
-        let head_bytes_min =
-            2 * usize::from(!plain) + usize::from(!one_key_len) + usize::from(!one_value_len);
-        if implied && key_len == 0 && value_len == 0 && entries > 1
-            || head_bytes_min > 0 && entries > head_bytes / head_bytes_min
-        {
-            return Err(Malformed);
-        }
-        let mut key_ends = Adder::new(if one_key_len { 0 } else { entries }, key_bytes)?;
-        let mut value_ends = Adder::new(if one_value_len { 0 } else { entries }, value_bytes)?;
-        let mut writes = Vec::with_capacity(if plain { 0 } else { entries });
-        if !implied {
-            for _ in 0..entries {
-                if !plain {
-                    let operation = Operation::from_number(heads.u8()?).ok_or(Malformed)?;
-                    writes.push((operation, WriteId(heads.varint()?)));
-                }
-                if !one_key_len {
-                    key_ends.add(&mut heads)?;
-                }
-                if !one_value_len {
-                    value_ends.add(&mut heads)?;
-                }
-            }
-        }
-        if !heads.is_empty()
-            || !one_key_len && key_ends.sum as usize != key_bytes
-            || !one_value_len && value_ends.sum as usize != value_bytes
-        {
-            return Err(Malformed);
-        }
-        let keys = if one_key_len {
-            Ends::OfOneLength(key_len)
-        } else {
-            Ends::At(key_ends.ends)
-        };
-        let values = if one_value_len {
-            Ends::OfOneLength(value_len)
-        } else {
-            Ends::At(value_ends.ends)
-        };
-        let key_planes = flags & FLAG_KEY_PLANES != 0;
-        if key_planes && (!one_key_len || key_len == 0) {
-            return Err(Malformed);
-        }
-        let bytes = if key_planes || value_planes > 0 {
-            let mut bytes = Vec::with_capacity(key_bytes + value_bytes);
-            if key_planes {
-                planes::join(key_stream, key_len, &mut bytes);
-            } else {
-                bytes.extend_from_slice(key_stream);
-            }
-            if value_planes > 0 {
-                join_values(take, value_planes, entries, &values, &mut bytes)?;
-            } else {
-                bytes.extend_from_slice(take.rest());
-            }
-            bytes
-        } else {
-            let mut bytes = raw;
-            bytes.drain(..PAGE_HEADER_BYTES + head_bytes);
-            bytes
-        };
-        let mut page = Self {
-            bytes,
-            keys,
-            values,
-            values_start: key_bytes,
-            entries,
-            search: KeySearch::default(),
-            writes,
-        };
-        // Merges and cursors rely on the order.
-        if !(1..entries).all(|entry| page.key(entry - 1) <= page.key(entry)) {
-            return Err(Malformed);
-        }
-        page.search = KeySearch::new(entries, SEARCH_STEP, |entry| page.key(entry));
-        Ok(page)
-    }
-
     /// Entries of the page, at least one.
     #[must_use]
     pub fn entries(&self) -> usize {
@@ -264,29 +117,6 @@ impl Page {
     pub fn lower_bound(&self, key: &[u8]) -> usize {
         self.search.lower_bound(key, |entry| self.key(entry))
     }
-}
-
-/// Appends values whose first `width` bytes are stored as planes.
-///
-/// # Errors
-/// [`Malformed`] when a value is shorter.
-fn join_values(
-    mut stream: Take<'_>,
-    width: usize,
-    entries: usize,
-    values: &Ends,
-    out: &mut Vec<u8>,
-) -> Result<(), Malformed> {
-    let stored = stream.take(width.checked_mul(entries).ok_or(Malformed)?)?;
-    let mut fronts = Vec::with_capacity(stored.len());
-    planes::join(stored, width, &mut fronts);
-    for (entry, front) in fronts.chunks_exact(width).enumerate() {
-        let (start, end) = values.range(entry);
-        let rest = (end - start).checked_sub(width).ok_or(Malformed)?;
-        out.extend_from_slice(front);
-        out.extend_from_slice(stream.take(rest)?);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,25 +1,15 @@
 //! A cursor over the entries of a run.
 
-use super::{Run, RunIndex};
+use super::{ReadPattern, Run, RunIndex};
 use crate::{Page, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
-
-/// How a cursor uses the page cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadMode {
-    /// Pages read are kept for others.
-    Cached,
-    /// Pages read once, in order, as by a flush: found in the cache or not,
-    /// they displace nothing.
-    Sequential,
-}
 
 /// A cursor over the entries of a run.
 #[derive(Debug)]
 pub struct RunCursor {
     run: Arc<Run>,
-    mode: ReadMode,
+    pattern: ReadPattern,
     index: Option<Arc<RunIndex>>,
     /// The page read last and its number.
     page: Option<(usize, Arc<Page>)>,
@@ -27,18 +17,22 @@ pub struct RunCursor {
     valid: bool,
 }
 
-impl RunCursor {
-    pub(super) fn new(run: Arc<Run>, mode: ReadMode) -> Self {
-        Self {
-            run,
-            mode,
+impl Run {
+    /// A cursor over the entries. It does not return range tombstones.
+    #[must_use]
+    pub fn cursor(self: &Arc<Self>, pattern: ReadPattern) -> RunCursor {
+        RunCursor {
+            run: Arc::clone(self),
+            pattern,
             index: None,
             page: None,
             entry: 0,
             valid: false,
         }
     }
+}
 
+impl RunCursor {
     /// The index, read once; `None` when the run has no entries.
     fn index(&mut self) -> StorageResult<Option<Arc<RunIndex>>> {
         if self.index.is_none() {
@@ -54,7 +48,7 @@ impl RunCursor {
         {
             return Ok(Arc::clone(page));
         }
-        let page = self.run.page(index, number, self.mode)?;
+        let page = self.run.page(index, number, self.pattern)?;
         self.page = Some((number, Arc::clone(&page)));
         Ok(page)
     }

@@ -86,9 +86,9 @@ impl RunDescription {
         ] {
             out.put_varint(count);
         }
-        if let Some((least, greatest)) = self.write_ids {
-            out.put_varint(least.0);
-            out.put_varint(greatest.0);
+        if let Some((min, max)) = self.write_ids {
+            out.put_varint(min.0);
+            out.put_varint(max.0);
         }
         out.put_varint(self.range_tombstones.len() as u64);
         for tombstone in &self.range_tombstones {

@@ -4,7 +4,7 @@
 //! when it is in the cache, else its keys are taken to be spread evenly between
 //! its fences.
 
-use super::{ReadMode, Run, RunIndex};
+use super::{ReadPattern, Run, RunIndex};
 use crate::Page;
 use crate::cache::Cached;
 use std::ops::Bound;
@@ -14,7 +14,18 @@ use teak_base::StorageResult;
 /// Pages that a short range spans at most, beside the first.
 const PAGES_OF_SHORT_RANGE: usize = 8;
 
-pub(super) fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
+impl Run {
+    /// Estimates the entries in a range from the index block, and from pages
+    /// that are in the cache. Exact when the range is short.
+    ///
+    /// # Errors
+    /// Those of reading blocks.
+    pub fn estimate(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
+        estimate(self, lower, upper)
+    }
+}
+
+fn estimate(run: &Run, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
     let Some(index) = run.index()? else {
         return Ok(0);
     };
@@ -62,7 +73,7 @@ fn entries_before(
     };
     let whole = count(index, number);
     let page = if read {
-        Some(run.page(index, number, ReadMode::Cached)?)
+        Some(run.page(index, number, ReadPattern::Random)?)
     } else {
         match run.cache.get(run.file.file_id(), record.address.offset) {
             Some(Cached::Page(page)) => Some(page),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{RangeTombstone, VersionCursor};
 use proptest::prelude::*;
+use std::ops::Bound;
 use std::path::Path;
 use teak_base::{Codec, FileId};
 use teak_disk::{Disk, MemoryDisk};
@@ -69,7 +70,7 @@ proptest! {
     ) {
         let (_file, run) = write(&entries, page_bytes);
         prop_assert_eq!(run.description().entries(), entries.len() as u64);
-        for mode in [ReadMode::Sequential, ReadMode::Cached] {
+        for mode in [ReadPattern::Sequential, ReadPattern::Random] {
             let mut cursor = run.cursor(mode);
             cursor.seek_first().unwrap();
             for entry in &entries {
@@ -135,7 +136,7 @@ fn a_damaged_page_is_an_error_with_its_place() {
     let address = run.addresses().unwrap()[0];
     let raw = disk.open(Path::new("/t")).unwrap();
     raw.write_all_at(&[0xee], address.offset + 60).unwrap();
-    let mut cursor = run.cursor(ReadMode::Cached);
+    let mut cursor = run.cursor(ReadPattern::Random);
     let error = cursor.seek_first().unwrap_err();
     assert!(error.is_corrupt(), "{error}");
     assert!(error.to_string().contains(&address.offset.to_string()));
@@ -203,14 +204,14 @@ fn sequential_reads_leave_the_cache_alone() {
     let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
     let cache = Arc::new(PageCache::new(1 << 20));
     let run = write_into(&file, &cache, 0..100, b"value");
-    let mut cursor = run.cursor(ReadMode::Sequential);
+    let mut cursor = run.cursor(ReadPattern::Sequential);
     cursor.seek_first().unwrap();
     while cursor.valid() {
         cursor.next_version().unwrap();
     }
     // The index alone.
     assert_eq!(cache.statistics().blocks, 1);
-    let mut cursor = run.cursor(ReadMode::Cached);
+    let mut cursor = run.cursor(ReadPattern::Random);
     cursor.seek_first().unwrap();
     assert_eq!(cache.statistics().blocks, 2);
 }

@@ -136,5 +136,5 @@ impl Walk {
 }
 
 fn covers(ids: Option<(WriteId, WriteId)>, id: WriteId) -> bool {
-    ids.is_some_and(|(least, greatest)| least <= id && id <= greatest)
+    ids.is_some_and(|(min, max)| min <= id && id <= max)
 }

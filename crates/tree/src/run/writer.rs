@@ -195,7 +195,7 @@ impl<'a> RunWriter<'a> {
         }
         self.totals.write_ids = Some(match self.totals.write_ids {
             None => (write_id, write_id),
-            Some((least, greatest)) => (least.min(write_id), greatest.max(write_id)),
+            Some((min, max)) => (min.min(write_id), max.max(write_id)),
         });
     }
 

@@ -8,7 +8,6 @@
 
 mod codec;
 mod edit;
-
 mod key_range;
 mod path;
 mod run_ref;
@@ -16,7 +15,6 @@ mod summary;
 
 pub(crate) use codec::{NodeLoader, encode_node, node_block_description};
 pub(crate) use edit::{Depth, Editor, Replacement};
-
 pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
 pub(crate) use run_ref::{RunForm, RunHandle, RunRef};
@@ -76,7 +74,7 @@ impl Child {
         options: &TreeOptions,
     ) -> Arc<Self> {
         let own_due = summary::own_due(&runs, below.is_none(), options);
-        let summary = Summary::of_child(&runs, below.as_deref(), own_due);
+        let summary = Summary::of_child(&runs, below.as_deref().map(|node| &node.summary), own_due);
         Arc::new(Self {
             id,
             runs,
@@ -134,7 +132,7 @@ impl Node {
             !children.is_empty() && pivots.len() + 1 == children.len(),
             "a node has one pivot fewer than children"
         );
-        let summary = Summary::of_node(&children);
+        let summary = Summary::of_node(children.iter().map(|child| &child.summary));
         Arc::new(Self {
             height,
             pivots,

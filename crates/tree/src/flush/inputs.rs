@@ -1,47 +1,15 @@
-//! Moving entries down: choosing jobs, running them without locks, installing
-//! their results.
-//!
-//! The life of a job:
-//! 1. Planning, under the install lock, claims a memtable or a child, and
-//!    keeps the version as of then. Claims are exclusive, so a run is consumed
-//!    by one job at most, and always together with all that is older in its
-//!    child.
-//! 2. Running merges the claimed runs and writes new ones. No lock is held;
-//!    other jobs go on above, below and beside.
-//! 3. Installing, under the lock, replaces exactly the claimed runs in the then
-//!    current root. New runs are placed by key range, so it does not matter
-//!    what has been split or dropped meanwhile. What arrived at the child
-//!    after step 1 is newer and stays in front.
-//! 4. A job that fails or is dropped leaves the tree as it was: the claim and
-//!    the space are given back.
-
-mod bulk;
-mod child;
-mod divide;
-mod install;
-mod job;
-mod leaf;
-mod memtable;
-mod output;
-mod partition;
-mod plan;
-
-pub use bulk::{BulkLoad, PausedLoad};
-pub(crate) use install::InstallState;
-pub use job::{FlushJob, FlushReport, JobKind};
+//! The sources of a merge.
 
 use crate::node::{KeyRange, RunRef};
 use crate::source::{Source, run_tombstones};
-use crate::{RangeTombstone, ReadMode};
+use crate::{RangeTombstone, ReadPattern};
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteRangeStatus, WriteStatus};
 
 /// Whether everything with ids in such a range was rolled back; `None` stands
 /// for what has no such range.
-fn is_aborted(horizon: &dyn Horizon, only: Option<(WriteId, WriteId)>) -> bool {
-    only.is_some_and(|(least, greatest)| {
-        horizon.range_status(least, greatest) == WriteRangeStatus::Aborted
-    })
+pub(super) fn is_aborted(horizon: &dyn Horizon, only: Option<(WriteId, WriteId)>) -> bool {
+    only.is_some_and(|(min, max)| horizon.range_status(min, max) == WriteRangeStatus::Aborted)
 }
 
 /// Sources of a merge, newest first, with their range tombstones.
@@ -53,7 +21,7 @@ pub(crate) struct Inputs {
 impl Inputs {
     /// The runs of a child, newest first. Runs that a newer, settled range
     /// tombstone covers wholly are left out, and so never read.
-    fn of_runs(runs: &[RunRef], horizon: &dyn Horizon) -> Self {
+    pub(super) fn of_runs(runs: &[RunRef], horizon: &dyn Horizon) -> Self {
         let oldest = horizon.snapshots().first().copied();
         let is_settled = |id: WriteId| {
             id.is_settled()
@@ -79,7 +47,9 @@ impl Inputs {
                     deleted.push(KeyRange::new(&tombstone.start, end));
                 }
             }
-            inputs.sources.push(Source::run(run, ReadMode::Sequential));
+            inputs
+                .sources
+                .push(Source::run(run, ReadPattern::Sequential));
             inputs.tombstones.push(tombstones);
         }
         inputs

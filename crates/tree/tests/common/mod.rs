@@ -69,9 +69,9 @@ impl Visibility for View {
             WriteStatus::Aborted => false,
         }
     }
-    fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
-        greatest.0 - least.0 < 8
-            && (least.0..=greatest.0).all(|id| match self.fates.get(WriteId(id)) {
+    fn hides_all(&self, min: WriteId, max: WriteId) -> bool {
+        max.0 - min.0 < 8
+            && (min.0..=max.0).all(|id| match self.fates.get(WriteId(id)) {
                 WriteStatus::Committed(at) => at > self.snapshot,
                 WriteStatus::Active(_) => self.own != Some(WriteId(id)),
                 WriteStatus::Aborted => true,

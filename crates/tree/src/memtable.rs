@@ -1,5 +1,5 @@
 //! The ordered in-memory buffer that takes new entries of one index: a tree of
-//! cache-friendly nodes over entries in an arena ([`tree`], [`node`],
+//! cache-friendly nodes over entries in an arena ([`blink_tree`], [`blink_node`],
 //! [`entry`], [`arena`] hold all unsafe code but the cursor's), and a short
 //! list of range tombstones beside it.
 //!
@@ -9,27 +9,27 @@
 //! are the base layer ([`Memtable::range_tombstones`]).
 
 mod arena;
+mod blink_node;
+mod blink_tree;
 mod cursor;
 mod entry;
-mod node;
-mod tree;
+mod sync;
 
 pub use cursor::MemtableCursor;
 
 use crate::{RangeTombstone, Visit};
+use blink_tree::BlinkTree;
 use entry::Version;
-use parking_lot::RwLock;
-
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use sync::RwLock;
+use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{Operation, WriteId};
-use tree::Tree;
 
 /// A range tombstone and its age.
 #[derive(Clone, Debug)]
-struct Covering {
+struct SequencedTombstone {
     sequence: u32,
     tombstone: RangeTombstone,
 }
@@ -42,7 +42,7 @@ struct Covering {
 /// to that, and the order of their calls is the order of the versions.
 #[derive(Debug)]
 pub struct Memtable {
-    tree: Tree,
+    tree: BlinkTree,
     /// The number of the next insertion.
     sequence: AtomicU32,
     /// Point deletes among the insertions.
@@ -53,14 +53,14 @@ pub struct Memtable {
     /// is no row, and one that came as a delete takes a row away from below.
     rows_lacking: AtomicI64,
     /// Least and greatest unsettled write id; `u64::MAX` and 0 at first.
-    write_id_least: AtomicU64,
-    write_id_greatest: AtomicU64,
+    write_id_min: AtomicU64,
+    write_id_max: AtomicU64,
     /// Whether something settled was inserted.
     any_settled: AtomicBool,
     /// Whether `tombstones` has any, so that readers need not lock it.
     has_tombstones: AtomicBool,
     /// Newest first; replaced as a whole.
-    tombstones: RwLock<Arc<Vec<Covering>>>,
+    tombstones: RwLock<Arc<Vec<SequencedTombstone>>>,
     tombstone_bytes: AtomicU64,
 }
 
@@ -69,13 +69,13 @@ impl Memtable {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            tree: Tree::new(),
+            tree: BlinkTree::new(),
             sequence: AtomicU32::new(0),
             deletes: AtomicU32::new(0),
             repeats: AtomicU32::new(0),
             rows_lacking: AtomicI64::new(0),
-            write_id_least: AtomicU64::new(u64::MAX),
-            write_id_greatest: AtomicU64::new(0),
+            write_id_min: AtomicU64::new(u64::MAX),
+            write_id_max: AtomicU64::new(0),
             any_settled: AtomicBool::new(false),
             has_tombstones: AtomicBool::new(false),
             tombstones: RwLock::new(Arc::default()),
@@ -123,11 +123,11 @@ impl Memtable {
     pub fn delete_range(&self, write_id: WriteId, start: &[u8], end: &[u8]) {
         assert!(start.len() <= KEY_BYTES_MAX && end.len() <= KEY_BYTES_MAX);
         self.note_write_id(write_id);
-        let bytes = size_of::<Covering>() + start.len() + end.len();
+        let bytes = size_of::<SequencedTombstone>() + start.len() + end.len();
         self.tombstone_bytes
             .fetch_add(bytes as u64, Ordering::Relaxed);
         let mut tombstones = self.tombstones.write();
-        let newest = Covering {
+        let newest = SequencedTombstone {
             sequence: self.next_sequence(),
             tombstone: RangeTombstone {
                 start: start.to_vec(),
@@ -162,12 +162,11 @@ impl Memtable {
             self.any_settled.store(true, Ordering::Relaxed);
             return;
         }
-        if write_id.0 < self.write_id_least.load(Ordering::Relaxed) {
-            self.write_id_least.fetch_min(write_id.0, Ordering::Relaxed);
+        if write_id.0 < self.write_id_min.load(Ordering::Relaxed) {
+            self.write_id_min.fetch_min(write_id.0, Ordering::Relaxed);
         }
-        if write_id.0 > self.write_id_greatest.load(Ordering::Relaxed) {
-            self.write_id_greatest
-                .fetch_max(write_id.0, Ordering::Relaxed);
+        if write_id.0 > self.write_id_max.load(Ordering::Relaxed) {
+            self.write_id_max.fetch_max(write_id.0, Ordering::Relaxed);
         }
     }
 
@@ -240,9 +239,9 @@ impl Memtable {
     /// `None` when there is none.
     #[must_use]
     pub fn write_id_range(&self) -> Option<(WriteId, WriteId)> {
-        let least = self.write_id_least.load(Ordering::Relaxed);
-        let greatest = self.write_id_greatest.load(Ordering::Relaxed);
-        (least <= greatest).then_some((WriteId(least), WriteId(greatest)))
+        let min = self.write_id_min.load(Ordering::Relaxed);
+        let max = self.write_id_max.load(Ordering::Relaxed);
+        (min <= max).then_some((WriteId(min), WriteId(max)))
     }
 
     /// The range of the ids of all that was inserted; `None` when something is
@@ -265,13 +264,6 @@ impl Memtable {
             return self.keys();
         }
         self.tree.estimate(key(lower), key(upper), self.keys())
-    }
-
-    /// A cursor over points and, in front of older points they cover, range
-    /// tombstones as deletes. Each of its moves sees what was inserted before.
-    #[must_use]
-    pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
-        MemtableCursor::new(Arc::clone(self))
     }
 
     /// Shows all versions of a key, newest first, each covering range
@@ -317,7 +309,7 @@ impl Memtable {
 
     /// The range tombstones, newest first, if there are any.
     #[inline]
-    fn covering(&self) -> Option<Arc<Vec<Covering>>> {
+    fn covering(&self) -> Option<Arc<Vec<SequencedTombstone>>> {
         self.has_tombstones()
             .then(|| Arc::clone(&self.tombstones.read()))
     }

@@ -4,14 +4,16 @@ mod cursor;
 mod description;
 mod estimate;
 mod index;
+mod read_pattern;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod writer;
 
-pub use cursor::{ReadMode, RunCursor};
+pub use cursor::RunCursor;
 pub use description::RunDescription;
 pub use index::RunIndex;
+pub use read_pattern::ReadPattern;
 pub use writer::{FinishedRun, RunWriter, RunWriterOptions};
 
 use crate::cache::Cached;
@@ -20,7 +22,6 @@ use crate::page::PAGE_LAYOUT_ROW;
 use crate::page_counts::count_read;
 use crate::{LookupKey, Page, PageCache, Visit};
 use index::{PageRecord, RUN_INDEX_LAYOUT};
-use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockFile, BlockKind};
@@ -96,7 +97,7 @@ impl Run {
                     return Ok(Visit::Continue);
                 }
             }
-            let page = self.page(&index, number, ReadMode::Cached)?;
+            let page = self.page(&index, number, ReadPattern::Random)?;
             let mut entry = page.lower_bound(key.bytes());
             while entry < page.entries() {
                 if !is_same_key(page.key(entry), key.bytes()) {
@@ -113,21 +114,6 @@ impl Run {
             }
         }
         Ok(Visit::Continue)
-    }
-
-    /// A cursor over the entries; range tombstones are not shown.
-    #[must_use]
-    pub fn cursor(self: &Arc<Self>, mode: ReadMode) -> RunCursor {
-        RunCursor::new(Arc::clone(self), mode)
-    }
-
-    /// Estimates the entries in a range from the index block, and from pages
-    /// that are in the cache; exact when the range is short.
-    ///
-    /// # Errors
-    /// Those of reading blocks.
-    pub fn estimate(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
-        estimate::estimate(self, lower, upper)
     }
 
     /// The addresses of all blocks of the run, to free them.
@@ -172,14 +158,19 @@ impl Run {
     }
 
     /// A page of the run, which must exist.
-    fn page(&self, index: &RunIndex, number: usize, mode: ReadMode) -> StorageResult<Arc<Page>> {
+    fn page(
+        &self,
+        index: &RunIndex,
+        number: usize,
+        pattern: ReadPattern,
+    ) -> StorageResult<Arc<Page>> {
         let Some(record) = index.pages().get(number) else {
             unreachable!("pages are asked for by numbers of the index");
         };
         let (file, offset) = (self.file.file_id(), record.address.offset);
-        let found = match mode {
-            ReadMode::Sequential => self.cache.get(file, offset),
-            ReadMode::Cached => {
+        let found = match pattern {
+            ReadPattern::Sequential => self.cache.get(file, offset),
+            ReadPattern::Random => {
                 let load = || Ok(Cached::Page(self.read_page(index, number, record)?));
                 Some(self.cache.get_or_load(file, offset, load)?)
             }

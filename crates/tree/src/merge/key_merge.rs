@@ -10,8 +10,8 @@
 //! 4. At the bottom a settled delete is dropped.
 
 use super::MergeLevel;
-use super::fates::{FateCache, FateClass};
 use super::sink::MergeSink;
+use super::status_cache::{MergeStatus, StatusCache};
 use teak_base::{Operation, StorageResult, WriteId};
 
 /// The merge of the versions of one key into a sink.
@@ -57,22 +57,22 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
     #[inline]
     pub(super) fn version(
         &mut self,
-        fates: &mut FateCache<'_>,
+        fates: &mut StatusCache<'_>,
         id: WriteId,
         operation: Operation,
         value: &[u8],
     ) -> StorageResult<()> {
         match fates.class(id) {
-            FateClass::Settled => {
+            MergeStatus::Settled => {
                 self.is_closed = true;
                 if operation == Operation::Delete && self.level == MergeLevel::Bottom {
                     return Ok(());
                 }
                 self.write(WriteId::SETTLED, operation, value)
             }
-            FateClass::Aborted => Ok(()),
-            FateClass::Active => self.write(id, operation, value),
-            FateClass::Committed(at) => {
+            MergeStatus::Aborted => Ok(()),
+            MergeStatus::Active => self.write(id, operation, value),
+            MergeStatus::Committed(at) => {
                 let is_needed = fates.is_needed(at, self.hidden_from);
                 self.hidden_from = self.hidden_from.min(at);
                 if is_needed {

@@ -3,11 +3,11 @@
 //!
 //! It reads and writes through traits alone; it knows no files.
 
-mod collector;
-mod fates;
 pub(crate) mod heap;
+mod key_merge;
 mod merger;
 mod sink;
+mod status_cache;
 #[cfg(test)]
 mod tests;
 mod tombstones;

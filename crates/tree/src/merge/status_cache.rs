@@ -7,7 +7,7 @@ use teak_base::visibility::{Horizon, WriteStatus};
 
 /// A write's fate, against the oldest snapshot of the merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FateClass {
+pub(crate) enum MergeStatus {
     /// Seen by every snapshot there is or will be.
     Settled,
     /// Committed, but some snapshot is older.
@@ -18,19 +18,19 @@ pub(crate) enum FateClass {
 
 const SLOTS: usize = 1024;
 
-pub(crate) struct FateCache<'a> {
+pub(crate) struct StatusCache<'a> {
     horizon: &'a dyn Horizon,
     snapshots: Vec<u64>,
     oldest_snapshot: Option<u64>,
-    last: (WriteId, FateClass),
-    slots: Vec<(WriteId, FateClass)>,
+    last: (WriteId, MergeStatus),
+    slots: Vec<(WriteId, MergeStatus)>,
 }
 
-impl<'a> FateCache<'a> {
+impl<'a> StatusCache<'a> {
     pub(crate) fn new(horizon: &'a dyn Horizon) -> Self {
         let snapshots: Vec<u64> = horizon.snapshots().iter().map(|s| s.0).collect();
         assert!(snapshots.is_sorted(), "snapshots must ascend");
-        let settled = (WriteId::SETTLED, FateClass::Settled);
+        let settled = (WriteId::SETTLED, MergeStatus::Settled);
         Self {
             horizon,
             oldest_snapshot: snapshots.first().copied(),
@@ -41,9 +41,9 @@ impl<'a> FateCache<'a> {
     }
 
     #[inline]
-    pub(crate) fn class(&mut self, id: WriteId) -> FateClass {
+    pub(crate) fn class(&mut self, id: WriteId) -> MergeStatus {
         if id.is_settled() {
-            return FateClass::Settled;
+            return MergeStatus::Settled;
         }
         if self.last.0 != id {
             self.last = self.lookup(id);
@@ -51,7 +51,7 @@ impl<'a> FateCache<'a> {
         self.last.1
     }
 
-    fn lookup(&mut self, id: WriteId) -> (WriteId, FateClass) {
+    fn lookup(&mut self, id: WriteId) -> (WriteId, MergeStatus) {
         // The remainder is below SLOTS, so no bits are lost.
         #[allow(clippy::cast_possible_truncation)]
         let slot = (id.0 % SLOTS as u64) as usize;
@@ -59,17 +59,17 @@ impl<'a> FateCache<'a> {
             Some(entry) if entry.0 == id => *entry,
             Some(entry) => {
                 let class = match self.horizon.status(id) {
-                    WriteStatus::Active(_) => FateClass::Active,
-                    WriteStatus::Aborted => FateClass::Aborted,
+                    WriteStatus::Active(_) => MergeStatus::Active,
+                    WriteStatus::Aborted => MergeStatus::Aborted,
                     WriteStatus::Committed(at) => match self.oldest_snapshot {
-                        Some(oldest) if at.0 <= oldest => FateClass::Settled,
-                        _ => FateClass::Committed(at.0),
+                        Some(oldest) if at.0 <= oldest => MergeStatus::Settled,
+                        _ => MergeStatus::Committed(at.0),
                     },
                 };
                 *entry = (id, class);
                 *entry
             }
-            None => (id, FateClass::Active),
+            None => (id, MergeStatus::Active),
         }
     }
 

@@ -8,6 +8,7 @@
 //! `docs/file_format.md`, "Page, layout 1".
 
 mod builder;
+mod decode;
 mod planes;
 mod reader;
 

@@ -1,0 +1,34 @@
+//! The input of a running job.
+
+use super::claim::Claim;
+use crate::TreeOptions;
+use crate::node::{ChildId, KeyRange, RunRef};
+use crate::tree::Tree;
+use crate::version::TreeVersion;
+use std::sync::Arc;
+use teak_base::visibility::Horizon;
+
+/// A child as it was when it was claimed.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) id: ChildId,
+    pub(super) range: KeyRange,
+    /// Newest first.
+    pub(super) runs: Vec<RunRef>,
+}
+
+impl Target {
+    pub(super) fn raw_bytes(&self) -> u64 {
+        self.runs.iter().map(RunRef::raw_bytes).sum()
+    }
+}
+
+/// What a running job sees.
+pub(super) struct JobContext<'a> {
+    pub(super) tree: &'a Tree,
+    /// The version in which the work was claimed.
+    pub(super) version: &'a TreeVersion,
+    pub(super) options: Arc<TreeOptions>,
+    pub(super) horizon: &'a dyn Horizon,
+    pub(super) claim: &'a Claim,
+}

@@ -1,0 +1,36 @@
+//! Kinds of jobs, and the report of a finished one.
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum JobKind {
+    /// Flushes the oldest frozen memtable.
+    Memtable,
+    /// Pushes the runs of an inner child down to the children below it.
+    Child,
+    /// Merges the runs of an inner child or the pending runs of a leaf among
+    /// themselves.
+    Consolidate,
+    /// Merges everything in a leaf.
+    Leaf,
+    /// Marks runs of a leaf as settled, without rewriting them.
+    Mark,
+}
+
+/// What a job did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FlushReport {
+    /// Entries read.
+    pub entries_read: u64,
+    /// Entries written.
+    pub entries_written: u64,
+    /// Raw bytes written.
+    pub raw_bytes_written: u64,
+    /// Bytes written to the file, headers and padding included.
+    pub stored_bytes_written: u64,
+    /// Runs written.
+    pub runs_written: u64,
+    /// Runs moved down without being rewritten.
+    pub runs_moved: u64,
+}

@@ -1,0 +1,274 @@
+//! A node of the memtable's tree: a sorted array of entries, read without
+//! locks by version (a sequence lock: Lameter 2005; memory orders after Boehm,
+//! "Can Seqlocks Get Along With Programming Language Memory Models?", 2012).
+//!
+//! Leaves hold entries; inner nodes hold children, each with the least entry
+//! that was below it when it was made, its *low* key. The low key of slot 0 is
+//! never compared: whoever is here belongs at or after it. A node covers the
+//! keys from its low key up to, and without, its *high* key (none: no bound),
+//! and `next` covers what comes after (Lehman, Yao 1981). Keys only ever move
+//! to the right, and nodes are never removed, so a reader that finds that its
+//! key has moved follows `next`, from any old place.
+//!
+//! Reading: take the version while nobody writes, read, and check that the
+//! version is the same; else read again. All fields are atomic, so reading
+//! beside a writer is defined; what was read may be a mixture, but a pointer is
+//! always null or a complete thing, and the check discards mixtures.
+//!
+//! Comparing: all keys that belong to a node, and its high key, begin with the
+//! same `skip` bytes; the next eight of each stand in `prefixes`, so most
+//! comparisons touch no entry. Keys count as padded with zeros there; among
+//! keys that are equal so far the shorter one comes first.
+
+// Slots below `count <= CAPACITY` index arrays of CAPACITY elements; a count
+// read beside a writer is cut to CAPACITY first.
+#![allow(unsafe_code, clippy::indexing_slicing)]
+
+mod locked;
+mod search;
+
+pub(super) use locked::LockedNode;
+pub(super) use search::Slot;
+
+use super::arena::{Arena, LINE_BYTES};
+use super::entry::{Entry, Header, prefetch};
+use super::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+/// Slots of a node. Few in unit tests, so that small trees are deep.
+pub(super) const CAPACITY: usize = if cfg!(test) { 6 } else { 48 };
+
+const COMMON_WORDS: usize = 2;
+const COMMON_BYTES: usize = COMMON_WORDS * 8;
+
+/// Versions are even; a locked node's is odd.
+const LOCKED: u64 = 1;
+/// Rounds of waiting before the thread gives up its turn.
+const SPINS: u32 = 64;
+
+#[repr(C, align(64))]
+pub(super) struct NodeFields {
+    version: AtomicU64,
+    count: AtomicU32,
+    skip: AtomicU32,
+    high_prefix: AtomicU64,
+    /// The high key; null: no bound.
+    high: AtomicPtr<Header>,
+    next: AtomicPtr<NodeFields>,
+    /// The common first `skip` bytes, as far as they fit, then zeros.
+    common: [AtomicU64; COMMON_WORDS],
+    /// 0 for leaves.
+    level: u32,
+    /// Whether no node of the level stands before this one.
+    leftmost: bool,
+    prefixes: [AtomicU64; CAPACITY],
+    /// A leaf's entries; an inner node's low keys.
+    entries: [AtomicPtr<Header>; CAPACITY],
+}
+
+const _: () = assert!(align_of::<NodeFields>() == LINE_BYTES);
+const _: () = assert!(std::mem::offset_of!(NodeFields, prefixes) == LINE_BYTES);
+
+/// Inner nodes have these after the fields.
+type Children = [AtomicPtr<NodeFields>; CAPACITY];
+
+/// A node in an arena that lives for `'a`.
+#[derive(Clone, Copy)]
+pub(super) struct BlinkNode<'a> {
+    fields: NonNull<NodeFields>,
+    arena: PhantomData<&'a NodeFields>,
+}
+
+// SAFETY: a node is atomics, and words that never change.
+unsafe impl Send for BlinkNode<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for BlinkNode<'_> {}
+
+impl PartialEq for BlinkNode<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields == other.fields
+    }
+}
+
+impl fmt::Debug for BlinkNode<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BlinkNode({:p})", self.fields)
+    }
+}
+
+/// Proof that a version was taken; what was read since holds if
+/// [`BlinkNode::is_unchanged`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReadVersion(u64);
+
+impl<'a> BlinkNode<'a> {
+    /// Makes an empty node that nobody else knows of.
+    pub(super) fn create(arena: &'a Arena, level: u32, leftmost: bool) -> Self {
+        let bytes = size_of::<NodeFields>() + if level > 0 { size_of::<Children>() } else { 0 };
+        let fields = arena.allocate_lines(bytes).cast::<NodeFields>();
+        // SAFETY: the arena gave us memory for fields and children, aligned
+        // for both, that nobody else knows of.
+        unsafe {
+            fields.write(NodeFields {
+                version: AtomicU64::new(0),
+                count: AtomicU32::new(0),
+                skip: AtomicU32::new(0),
+                high_prefix: AtomicU64::new(0),
+                high: AtomicPtr::new(ptr::null_mut()),
+                next: AtomicPtr::new(ptr::null_mut()),
+                common: [const { AtomicU64::new(0) }; COMMON_WORDS],
+                level,
+                leftmost,
+                prefixes: [const { AtomicU64::new(0) }; CAPACITY],
+                entries: [const { AtomicPtr::new(ptr::null_mut()) }; CAPACITY],
+            });
+            if level > 0 {
+                let children = [const { AtomicPtr::new(ptr::null_mut()) }; CAPACITY];
+                fields.add(1).cast::<Children>().write(children);
+            }
+        }
+        Self {
+            fields,
+            arena: PhantomData,
+        }
+    }
+
+    /// # Safety
+    /// The pointer came from [`BlinkNode::as_ptr`] of a node in an arena that lives
+    /// for `'a`, and was loaded with Acquire where a store with Release had
+    /// put it.
+    #[inline]
+    pub(super) unsafe fn from_ptr(pointer: *mut NodeFields) -> Option<Self> {
+        NonNull::new(pointer).map(|fields| Self {
+            fields,
+            arena: PhantomData,
+        })
+    }
+
+    #[inline]
+    pub(super) fn as_ptr(self) -> *mut NodeFields {
+        self.fields.as_ptr()
+    }
+
+    /// The node without the lifetime of its memtable.
+    ///
+    /// # Safety
+    /// As for [`Entry::detach`].
+    #[inline]
+    pub(super) unsafe fn detach(self) -> BlinkNode<'static> {
+        BlinkNode {
+            fields: self.fields,
+            arena: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn fields(self) -> &'a NodeFields {
+        // SAFETY: nodes live for 'a; their fields are atomic or constant.
+        unsafe { self.fields.as_ref() }
+    }
+
+    /// The children of an inner node.
+    #[inline]
+    fn children(self) -> &'a Children {
+        assert!(self.level() > 0);
+        // SAFETY: inner nodes are made with children after the fields.
+        unsafe { self.fields.add(1).cast::<Children>().as_ref() }
+    }
+
+    #[inline]
+    pub(super) fn level(self) -> u32 {
+        self.fields().level
+    }
+
+    /// Asks the processor to have the parts that a search reads at hand.
+    #[inline]
+    pub(super) fn prefetch(self) {
+        let start = self.fields.as_ptr().cast::<u8>();
+        let end = size_of::<NodeFields>();
+        for offset in (0..end).step_by(LINE_BYTES) {
+            prefetch(start.wrapping_add(offset));
+        }
+    }
+
+    // Reading.
+
+    /// Starts reading, when nobody writes.
+    #[inline]
+    pub(super) fn begin(self) -> ReadVersion {
+        let mut spins = 0;
+        loop {
+            // Acquire: what the last writer wrote is seen.
+            let version = self.fields().version.load(Ordering::Acquire);
+            if version & LOCKED == 0 {
+                return ReadVersion(version);
+            }
+            wait(&mut spins);
+        }
+    }
+
+    /// Whether everything read since `begin` belongs together.
+    #[inline]
+    pub(super) fn is_unchanged(self, version: ReadVersion) -> bool {
+        // If anything read was written after `begin`, this fence pairs with
+        // the writer's Release fence, and the load sees the writer's lock.
+        fence(Ordering::Acquire);
+        self.fields().version.load(Ordering::Relaxed) == version.0
+    }
+
+    #[inline]
+    pub(super) fn count(self) -> usize {
+        (self.fields().count.load(Ordering::Relaxed) as usize).min(CAPACITY)
+    }
+
+    #[inline]
+    fn skip(self) -> usize {
+        self.fields().skip.load(Ordering::Relaxed) as usize
+    }
+
+    #[inline]
+    pub(super) fn next(self) -> Option<BlinkNode<'a>> {
+        // SAFETY: published with Release, after the node was complete.
+        unsafe { BlinkNode::from_ptr(self.fields().next.load(Ordering::Acquire)) }
+    }
+
+    /// The entry or low key of a slot.
+    #[inline]
+    pub(super) fn entry(self, slot: usize) -> Option<Entry<'a>> {
+        // SAFETY: stored with Release by one that had made or acquired it.
+        unsafe { Entry::from_ptr(self.fields().entries[slot].load(Ordering::Acquire)) }
+    }
+
+    /// Asks the processor to have the entry of a slot at hand.
+    #[inline]
+    pub(super) fn prefetch_entry(self, slot: usize) {
+        if let Some(entry) = self.fields().entries.get(slot) {
+            Entry::prefetch(entry.load(Ordering::Relaxed));
+        }
+    }
+
+    #[inline]
+    pub(super) fn child(self, slot: usize) -> Option<BlinkNode<'a>> {
+        // SAFETY: stored with Release, after the node was complete.
+        unsafe { BlinkNode::from_ptr(self.children()[slot].load(Ordering::Acquire)) }
+    }
+
+    #[inline]
+    fn high(self) -> Option<Entry<'a>> {
+        // SAFETY: as in `entry`.
+        unsafe { Entry::from_ptr(self.fields().high.load(Ordering::Acquire)) }
+    }
+}
+
+/// Waits a little for somebody else.
+#[inline]
+fn wait(spins: &mut u32) {
+    *spins += 1;
+    if *spins < SPINS && !cfg!(miri) {
+        std::hint::spin_loop();
+    } else {
+        std::thread::yield_now();
+    }
+}

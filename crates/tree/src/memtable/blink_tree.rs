@@ -1,0 +1,319 @@
+//! The ordered map of a memtable: a B-link tree (Lehman, Yao 1981) of nodes
+//! that are read without locks; it only grows. It maps each key to its newest
+//! entry, which leads to the older ones.
+
+#![allow(unsafe_code)]
+
+mod estimate;
+mod insert;
+
+use super::arena::Arena;
+use super::blink_node::{BlinkNode, CAPACITY, NodeFields, ReadVersion};
+use super::entry::Entry;
+use super::sync::Mutex;
+use super::sync::atomic::{AtomicPtr, Ordering};
+use std::cmp::Ordering as KeyOrder;
+use std::ptr;
+
+/// Levels above the leaves; half-full nodes make this many for 30^12 entries.
+const LEVELS: usize = 12;
+/// Hints per tree; threads share them when there are more.
+const HINTS: usize = 8;
+/// How many entries ahead of a step the processor is asked for.
+const AHEAD: usize = 4;
+
+#[repr(align(64))]
+#[derive(Debug)]
+struct Hint(AtomicPtr<NodeFields>);
+
+#[derive(Debug)]
+pub(super) struct BlinkTree {
+    /// Null before the first insertion.
+    root: AtomicPtr<NodeFields>,
+    /// Held to put a new root above the old one.
+    growing: Mutex<()>,
+    hints: [Hint; HINTS],
+    arena: Arena,
+}
+
+/// Where an entry was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position<'a> {
+    /// The newest version of the key, then.
+    pub entry: Entry<'a>,
+    leaf: BlinkNode<'a>,
+    version: ReadVersion,
+    slot: usize,
+}
+
+impl Position<'_> {
+    /// The position without the lifetime of its memtable.
+    ///
+    /// # Safety
+    /// As for [`Entry::detach`].
+    #[inline]
+    pub(super) unsafe fn detach(self) -> Position<'static> {
+        Position {
+            // SAFETY: per this function's contract.
+            entry: unsafe { self.entry.detach() },
+            // SAFETY: per this function's contract.
+            leaf: unsafe { self.leaf.detach() },
+            version: self.version,
+            slot: self.slot,
+        }
+    }
+}
+
+/// The inner nodes on the way to a leaf, by level.
+type Path<'a> = [Option<BlinkNode<'a>>; LEVELS];
+
+/// Which of the nodes that a key bounds is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    /// The one that covers the key.
+    At,
+    /// The one that covers what comes directly before the key.
+    Before,
+}
+
+impl BlinkTree {
+    pub(super) fn new() -> Self {
+        Self {
+            root: AtomicPtr::new(ptr::null_mut()),
+            growing: Mutex::new(()),
+            hints: [const { Hint(AtomicPtr::new(ptr::null_mut())) }; HINTS],
+            arena: Arena::new(),
+        }
+    }
+
+    /// Memory taken, in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.arena.bytes()
+    }
+
+    #[inline]
+    fn root(&self) -> Option<BlinkNode<'_>> {
+        // SAFETY: stored with Release, after the node was complete.
+        unsafe { BlinkNode::from_ptr(self.root.load(Ordering::Acquire)) }
+    }
+
+    // Finding.
+
+    /// The node of `level` on the given side of a key, from `node` down.
+    #[inline]
+    fn descend<'a>(
+        mut node: BlinkNode<'a>,
+        key: &[u8],
+        side: Side,
+        level: u32,
+        mut path: Option<&mut Path<'a>>,
+    ) -> BlinkNode<'a> {
+        while node.level() > level {
+            let version = node.begin();
+            if let Some(next) = Self::right_of(node, key, side) {
+                if node.is_unchanged(version) {
+                    node = next;
+                }
+                continue;
+            }
+            let slot = node.search(key, 1);
+            let passes = slot.is_equal && side == Side::At;
+            let number = slot.number - usize::from(!passes);
+            let child = node.child(number.min(CAPACITY - 1));
+            if let Some(child) = child
+                && node.is_unchanged(version)
+            {
+                child.prefetch();
+                if let Some(path) = &mut path
+                    && let Some(place) = path.get_mut(node.level() as usize - 1)
+                {
+                    *place = Some(node);
+                }
+                node = child;
+            }
+        }
+        node
+    }
+
+    /// The next node, when the key has moved there.
+    #[inline]
+    fn right_of<'a>(node: BlinkNode<'a>, key: &[u8], side: Side) -> Option<BlinkNode<'a>> {
+        match node.high_order(key) {
+            KeyOrder::Greater => None,
+            KeyOrder::Equal if side == Side::Before => None,
+            _ => node.next(),
+        }
+    }
+
+    /// The first key at or after (else: after) `key`, from a leaf at or before
+    /// its place.
+    #[inline]
+    fn bound_from<'a>(mut leaf: BlinkNode<'a>, key: &[u8], or_equal: bool) -> Option<Position<'a>> {
+        loop {
+            let version = leaf.begin();
+            if let Some(next) = Self::right_of(leaf, key, Side::At) {
+                if leaf.is_unchanged(version) {
+                    leaf = next;
+                }
+                continue;
+            }
+            let slot = leaf.search(key, 0);
+            let number = slot.number + usize::from(slot.is_equal && !or_equal);
+            if number < leaf.count() {
+                if let Some(found) = Self::at(leaf, version, number) {
+                    return Some(found);
+                }
+                continue;
+            }
+            let next = leaf.next();
+            if leaf.is_unchanged(version) {
+                return Self::first_of(next?);
+            }
+        }
+    }
+
+    /// Asks the processor for the entries that follow a position.
+    #[inline]
+    pub(super) fn prefetch_following(position: &Position<'_>) {
+        let slot = position.slot;
+        (slot + 1..=slot + AHEAD).for_each(|slot| position.leaf.prefetch_entry(slot));
+    }
+
+    /// The first key of a leaf that is not the first: its low key.
+    fn first_of(leaf: BlinkNode<'_>) -> Option<Position<'_>> {
+        leaf.prefetch();
+        (1..AHEAD).for_each(|slot| leaf.prefetch_entry(slot));
+        loop {
+            let version = leaf.begin();
+            if let Some(found) = Self::at(leaf, version, 0) {
+                return Some(found);
+            }
+        }
+    }
+
+    /// The entry of a slot, if the leaf is unchanged.
+    #[inline]
+    fn at(leaf: BlinkNode<'_>, version: ReadVersion, slot: usize) -> Option<Position<'_>> {
+        let entry = leaf.entry(slot)?;
+        leaf.is_unchanged(version).then_some(Position {
+            entry,
+            leaf,
+            version,
+            slot,
+        })
+    }
+
+    /// The first key at or after `key`.
+    #[inline]
+    pub(super) fn lower_bound(&self, key: &[u8]) -> Option<Position<'_>> {
+        let leaf = Self::descend(self.root()?, key, Side::At, 0, None);
+        Self::bound_from(leaf, key, true)
+    }
+
+    /// The newest entry of a key.
+    #[inline]
+    pub(super) fn get(&self, key: &[u8]) -> Option<Entry<'_>> {
+        let mut leaf = Self::descend(self.root()?, key, Side::At, 0, None);
+        loop {
+            let version = leaf.begin();
+            let next = Self::right_of(leaf, key, Side::At);
+            if next.is_none() {
+                let slot = leaf.search(key, 0);
+                let entry = match slot.is_equal {
+                    true => leaf.entry(slot.number),
+                    false => None,
+                };
+                if leaf.is_unchanged(version) {
+                    return entry;
+                }
+            } else if leaf.is_unchanged(version) {
+                leaf = next?;
+            }
+        }
+    }
+
+    /// The last key before `key`.
+    pub(super) fn last_before(&self, key: &[u8]) -> Option<Position<'_>> {
+        let mut leaf = Self::descend(self.root()?, key, Side::Before, 0, None);
+        loop {
+            let version = leaf.begin();
+            if let Some(next) = Self::right_of(leaf, key, Side::Before) {
+                if leaf.is_unchanged(version) {
+                    leaf = next;
+                }
+                continue;
+            }
+            // A leaf but the first begins with its low key, which is before
+            // `key`, so only the first can have nothing before it.
+            match leaf.search(key, 0).number.checked_sub(1) {
+                Some(slot) => {
+                    if let Some(found) = Self::at(leaf, version, slot) {
+                        return Some(found);
+                    }
+                }
+                None if leaf.is_unchanged(version) => return None,
+                None => {}
+            }
+        }
+    }
+
+    /// The first key.
+    pub(super) fn first(&self) -> Option<Position<'_>> {
+        self.lower_bound(&[])
+    }
+
+    /// The last key.
+    pub(super) fn last(&self) -> Option<Position<'_>> {
+        let mut node = self.root()?;
+        loop {
+            let version = node.begin();
+            if let Some(next) = node.next() {
+                if node.is_unchanged(version) {
+                    node = next;
+                }
+                continue;
+            }
+            let Some(slot) = node.count().checked_sub(1) else {
+                continue;
+            };
+            if node.level() == 0 {
+                if let Some(found) = Self::at(node, version, slot) {
+                    return Some(found);
+                }
+            } else if let Some(child) = node.child(slot)
+                && node.is_unchanged(version)
+            {
+                node = child;
+            }
+        }
+    }
+
+    /// The key after a position.
+    #[inline]
+    pub(super) fn next<'a>(position: &Position<'a>) -> Option<Position<'a>> {
+        let leaf = position.leaf;
+        let slot = position.slot + 1;
+        if slot < leaf.count()
+            && let Some(found) = Self::at(leaf, position.version, slot)
+        {
+            leaf.prefetch_entry(slot + AHEAD);
+            return Some(found);
+        }
+        // The leaf has ended or changed.
+        Self::bound_from(leaf, position.entry.key(), false)
+    }
+
+    /// The key before a position: its slot neighbour, if the leaf is
+    /// unchanged and there is one; else to be found by
+    /// [`BlinkTree::last_before`].
+    #[inline]
+    pub(super) fn previous_near<'a>(position: &Position<'a>) -> Option<Position<'a>> {
+        const BEHIND: usize = 4;
+        let slot = position.slot.checked_sub(1)?;
+        let found = Self::at(position.leaf, position.version, slot)?;
+        if let Some(behind) = slot.checked_sub(BEHIND) {
+            position.leaf.prefetch_entry(behind);
+        }
+        Some(found)
+    }
+}

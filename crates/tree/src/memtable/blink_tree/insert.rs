@@ -1,0 +1,245 @@
+//! Insertion into the memtable's tree.
+//!
+//! Inserting:
+//! 1. The leaf is the one this thread inserted into last (its *hint*), if the
+//!    key belongs there; else it is looked for from the root. The key's slot
+//!    is found without a lock.
+//! 2. The entry is made.
+//! 3. The leaf is locked, if it has not changed since step 1; else its slot is
+//!    looked for again, there or further right.
+//! 4. A full leaf is split. After the last entry, only the new entry goes to
+//!    the new leaf, so that in-order insertion leaves full leaves behind.
+//! 5. The leaf is unlocked; the new leaf is reachable from its left
+//!    neighbour. Then the parent learns of it, which may split it in turn.
+//!
+//! At most one lock on nodes that others know of is held at a time.
+
+#![allow(unsafe_code)]
+
+use super::{BlinkTree, HINTS, LEVELS, Path, Side};
+use crate::memtable::blink_node::{BlinkNode, CAPACITY, LockedNode, NodeFields, ReadVersion, Slot};
+use crate::memtable::entry::{Entry, Version};
+use crate::memtable::sync::atomic::{AtomicPtr, Ordering};
+use crate::memtable::sync::thread_number;
+use teak_base::Operation;
+
+impl BlinkTree {
+    /// Adds the newest version of a key and returns the operation of the one
+    /// that was newest before.
+    #[inline]
+    pub(in crate::memtable) fn insert(
+        &self,
+        key: &[u8],
+        version: Version<'_>,
+    ) -> Option<Operation> {
+        let hint = self.hint();
+        let mut path: Path<'_> = [None; LEVELS];
+        let (mut leaf, mut read, mut slot) = match self.place_by_hint(hint, key) {
+            Some(place) => place,
+            None => {
+                let root = self.root().unwrap_or_else(|| self.first_root());
+                let leaf = Self::descend(root, key, Side::At, 0, Some(&mut path));
+                Self::place_in(leaf, key)
+            }
+        };
+        let mut older = Self::older_at(leaf, slot);
+        let mut entry = Entry::create(&self.arena, key, version, older);
+        let locked = loop {
+            if let Some(locked) = leaf.lock_at(read) {
+                break locked;
+            }
+            (leaf, read, slot) = Self::place_in(leaf, key);
+            let found = Self::older_at(leaf, slot);
+            if found.map(Entry::as_ptr) != older.map(Entry::as_ptr) {
+                // Another version came in between, which the callers' locks
+                // forbid; still, none is lost.
+                older = found;
+                entry = Entry::create(&self.arena, key, version, older);
+            }
+        };
+        if slot.is_equal {
+            locked.replace(slot.number, entry);
+            locked.unlock_unchanged();
+        } else if locked.is_full() {
+            self.split_leaf(locked, slot.number, entry, &path, hint);
+        } else {
+            locked.insert(slot.number, entry, None);
+            locked.unlock();
+            hint.store(leaf.as_ptr(), Ordering::Release);
+        }
+        older.map(Entry::operation)
+    }
+
+    #[inline]
+    fn older_at(leaf: BlinkNode<'_>, slot: Slot) -> Option<Entry<'_>> {
+        if slot.is_equal {
+            leaf.entry(slot.number)
+        } else {
+            None
+        }
+    }
+
+    #[inline]
+    fn hint(&self) -> &AtomicPtr<NodeFields> {
+        let [first, ..] = &self.hints;
+        &self.hints.get(thread_number() % HINTS).unwrap_or(first).0
+    }
+
+    /// Step 1, by the hint.
+    #[inline]
+    fn place_by_hint<'a>(
+        &'a self,
+        hint: &AtomicPtr<NodeFields>,
+        key: &[u8],
+    ) -> Option<(BlinkNode<'a>, ReadVersion, Slot)> {
+        // SAFETY: hints are nodes of this tree, stored with Release.
+        let leaf: BlinkNode<'a> = unsafe { BlinkNode::from_ptr(hint.load(Ordering::Acquire)) }?;
+        let version = leaf.begin();
+        if !leaf.has_inside(key) {
+            return None;
+        }
+        let slot = match leaf.ends_before(key) {
+            true => Slot {
+                number: leaf.count(),
+                is_equal: false,
+            },
+            false => leaf.search(key, 0),
+        };
+        leaf.is_unchanged(version).then_some((leaf, version, slot))
+    }
+
+    /// Steps 1 and 3: the place of a key at or right of a leaf.
+    #[inline]
+    fn place_in<'a>(mut leaf: BlinkNode<'a>, key: &[u8]) -> (BlinkNode<'a>, ReadVersion, Slot) {
+        loop {
+            let version = leaf.begin();
+            if let Some(next) = Self::right_of(leaf, key, Side::At) {
+                if leaf.is_unchanged(version) {
+                    leaf = next;
+                }
+                continue;
+            }
+            let slot = leaf.search(key, 0);
+            if leaf.is_unchanged(version) {
+                return (leaf, version, slot);
+            }
+        }
+    }
+
+    #[cold]
+    fn first_root(&self) -> BlinkNode<'_> {
+        let _growing = self.growing.lock();
+        if let Some(root) = self.root() {
+            return root;
+        }
+        let root = BlinkNode::create(&self.arena, 0, true);
+        self.root.store(root.as_ptr(), Ordering::Release);
+        root
+    }
+
+    /// Step 4, for a leaf.
+    #[cold]
+    fn split_leaf<'a>(
+        &'a self,
+        left: LockedNode<'a>,
+        slot: usize,
+        entry: Entry<'a>,
+        path: &Path<'a>,
+        hint: &AtomicPtr<NodeFields>,
+    ) {
+        let middle = if slot == CAPACITY { slot } else { CAPACITY / 2 };
+        let low = match left.node.entry(middle.min(CAPACITY - 1)) {
+            Some(low) if slot < CAPACITY => low,
+            _ => entry,
+        };
+        let right = left.split(&self.arena, middle, low);
+        let target = if slot > middle || slot == CAPACITY {
+            right.insert(slot - middle, entry, None);
+            right.node
+        } else {
+            left.insert(slot, entry, None);
+            left.node
+        };
+        hint.store(target.as_ptr(), Ordering::Release);
+        let new = right.node;
+        right.unlock();
+        left.unlock();
+        self.add_child(1, new, low, path);
+    }
+
+    /// Step 5: tells the level above of a new node.
+    fn add_child<'a>(&'a self, level: u32, child: BlinkNode<'a>, low: Entry<'a>, path: &Path<'a>) {
+        let known = path.get(level as usize - 1).copied().flatten();
+        let Some(start) = known.or_else(|| self.node_above(level, child, low)) else {
+            return;
+        };
+        let key = low.key();
+        let mut node = Self::descend(start, key, Side::At, level, None);
+        let (parent, slot) = loop {
+            let (place, version, slot) = Self::place_above(node, key);
+            if let Some(locked) = place.lock_at(version) {
+                break (locked, slot);
+            }
+            node = place;
+        };
+        if !parent.is_full() {
+            parent.insert(slot, low, Some(child));
+            parent.unlock();
+            return;
+        }
+        let middle = if slot == CAPACITY { slot } else { CAPACITY / 2 };
+        let middle_low = match parent.node.entry(middle.min(CAPACITY - 1)) {
+            Some(entry) if slot < CAPACITY => entry,
+            _ => low,
+        };
+        let right = parent.split(&self.arena, middle, middle_low);
+        if slot > middle || slot == CAPACITY {
+            right.insert(slot - middle, low, Some(child));
+        } else {
+            parent.insert(slot, low, Some(child));
+        }
+        let new = right.node;
+        right.unlock();
+        parent.unlock();
+        self.add_child(level + 1, new, middle_low, path);
+    }
+
+    /// The place of a low key in an inner node at or right of `node`.
+    fn place_above<'a>(mut node: BlinkNode<'a>, key: &[u8]) -> (BlinkNode<'a>, ReadVersion, usize) {
+        loop {
+            let version = node.begin();
+            if let Some(next) = Self::right_of(node, key, Side::At) {
+                if node.is_unchanged(version) {
+                    node = next;
+                }
+                continue;
+            }
+            let slot = node.search(key, 1).number;
+            if node.is_unchanged(version) {
+                return (node, version, slot);
+            }
+        }
+    }
+
+    /// The root, when it is of `level` or above; else puts a root above it
+    /// that knows the child, and returns `None`.
+    fn node_above<'a>(
+        &'a self,
+        level: u32,
+        child: BlinkNode<'a>,
+        low: Entry<'a>,
+    ) -> Option<BlinkNode<'a>> {
+        let _growing = self.growing.lock();
+        let old = self.root()?;
+        if old.level() >= level {
+            return Some(old);
+        }
+        let root = BlinkNode::create(&self.arena, level, true).lock();
+        root.insert_first(old);
+        root.insert(1, low, Some(child));
+        let node = root.node;
+        root.unlock();
+        self.root.store(node.as_ptr(), Ordering::Release);
+        None
+    }
+}

@@ -1,17 +1,11 @@
-//! Where a block lies, as other blocks and the superblock refer to it.
+//! Addresses of blocks, as other blocks and the superblock refer to them.
 
-use crate::block::BLOCK_HEADER_BYTES;
 use crate::extents::Extent;
+use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_units};
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 
-/// Blocks begin at multiples of this many bytes and own whole units.
-pub const BLOCK_UNIT_BYTES: u64 = 128;
-
-/// The first byte that blocks may use; the superblocks lie before it.
-pub const BLOCKS_START: u64 = 8192;
-
-/// The place of one block in its file.
+/// The address of one block in its file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockAddress {
     /// Offset of the block header from the start of the file, in bytes.
@@ -24,7 +18,7 @@ impl BlockAddress {
     /// Length of the encoded form, in bytes.
     pub const ENCODED_BYTES: usize = 12;
 
-    /// Stands for "no block" where a field has to hold an address.
+    /// The encoded form of "no block".
     pub(crate) const NONE: Self = Self {
         offset: 0,
         bytes: 0,
@@ -36,7 +30,7 @@ impl BlockAddress {
         out.put_u32(self.bytes);
     }
 
-    /// Takes an encoded address. Whether it lies in the file is found out when
+    /// Takes an encoded address. Whether it is inside the file is checked when
     /// the block is read or freed.
     ///
     /// # Errors
@@ -48,7 +42,8 @@ impl BlockAddress {
         })
     }
 
-    /// The space the block owns, or `None` for an address no block can have.
+    /// The space that the block owns; `None` for an address that no block can
+    /// have.
     pub(crate) fn extent(self) -> Option<Extent> {
         let stored = (self.bytes as usize).checked_sub(BLOCK_HEADER_BYTES)?;
         if stored > BLOCK_RAW_BYTES_MAX
@@ -64,9 +59,4 @@ impl BlockAddress {
             bytes,
         })
     }
-}
-
-/// Rounds up to whole allocation units.
-pub(crate) fn whole_units(bytes: u64) -> u64 {
-    bytes.next_multiple_of(BLOCK_UNIT_BYTES)
 }

@@ -14,21 +14,20 @@
 //! | 28 | 8 | checksum of bytes 0..28 and the stored payload |
 
 use crate::address::BlockAddress;
+use crate::layout::BLOCK_HEADER_BYTES;
 use std::path::Path;
 use teak_base::bytes::{Malformed, Take};
 use teak_base::checksum::checksum_parts;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{Codec, FileId, StorageError, StorageResult};
 
-/// Length of a block header.
-pub const BLOCK_HEADER_BYTES: usize = 36;
 const CHECKED_BYTES: usize = 28;
 const _: () = assert!(CHECKED_BYTES + 8 == BLOCK_HEADER_BYTES);
 
 /// Version 1 is the first.
 const HEADER_VERSION: u8 = 1;
 
-/// What a block holds. The numbers are on disk and never change.
+/// The kind of a block. The numbers are on disk and never change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum BlockKind {
@@ -38,7 +37,7 @@ pub enum BlockKind {
     RunIndex = 2,
     /// A node of the tree.
     Node = 3,
-    /// Free extents of a checkpoint; used by this crate alone.
+    /// Free extents of a checkpoint; used by this crate only.
     SpaceMap = 4,
 }
 
@@ -59,28 +58,28 @@ impl BlockKind {
     }
 }
 
-/// What the header says of a block besides its place and size.
+/// The fields of the header that the caller chooses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockDescription {
-    /// What the block holds.
+    /// The kind of the block.
     pub kind: BlockKind,
-    /// How the raw bytes are laid out; the caller's numbers.
+    /// The layout of the raw bytes; the caller defines the numbers.
     pub layout: u8,
-    /// When writing, the codec to try; when read, the codec that was used
-    /// ([`Codec::None`] where compression gained nothing).
+    /// For a write the codec to try; after a read the codec that was used
+    /// ([`Codec::None`] when compression gained nothing).
     pub codec: Codec,
 }
 
-/// A block as read: described, verified, decompressed.
+/// A block that was read, verified and decompressed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Block {
-    /// What the header says.
+    /// The fields of the header.
     pub description: BlockDescription,
-    /// The bytes that were given to the writer.
+    /// The bytes that were passed to the writer.
     pub raw: Vec<u8>,
 }
 
-/// Builds the header of a block whose stored payload is known.
+/// Encodes the header of a block with the given stored payload.
 pub(crate) fn encode_header(
     file: FileId,
     offset: u64,
@@ -114,7 +113,7 @@ pub(crate) fn encode_header(
 /// Verifies and decompresses the bytes read at `address`.
 ///
 /// # Errors
-/// `Corrupt` with what does not hold; `UnsupportedFormat`.
+/// `Corrupt` with the reason; `UnsupportedFormat`.
 pub(crate) fn decode(
     path: &Path,
     file: FileId,

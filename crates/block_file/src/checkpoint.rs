@@ -1,32 +1,31 @@
-//! A checkpoint, from capture to durable superblock.
+//! Checkpoints: from the captured state to the durable superblock.
 //!
 //! 1. Prepare: capture what is live, reserve space for the space map.
 //! 2. Write the space map.
 //! 3. Sync: all blocks that the capture needs are durable.
 //! 4. Write the superblock into the slot that does not hold the durable one.
-//! 5. Sync: the new superblock is the durable one.
-//! 6. Return the old space map and the frees that waited for this checkpoint.
+//! 5. Sync: the new superblock is durable.
+//! 6. Free the old space map and the blocks that waited for this checkpoint.
 //! 7. Write the superblock into the other slot too, unsynced: the next step 3
-//!    makes it durable. A single damaged slot then never revives an older
+//!    makes it durable. So a single damaged slot never brings back an older
 //!    state, whose blocks may have been overwritten.
-//! 8. Cut off a free tail.
+//! 8. Truncate a free tail.
 //!
-//! Failing before 4 leaves no trace. Failing at 4 or 5 leaves in doubt which
-//! superblock the disk holds, so the space of both stays until a later
-//! checkpoint succeeds; it writes the same slot again, under a higher
-//! generation. Failures at 7 and 8 cost nothing and are not told. A failed
-//! sync refuses all later checkpoints.
+//! A failure before step 4 has no effect. After a failure in step 4 or 5 it is
+//! unknown which superblock is on disk, so the space of both is retained until
+//! a later checkpoint succeeds; that one writes the same slot again, with a
+//! higher generation. Failures in steps 7 and 8 do no harm and are not
+//! reported. After a failed sync all later checkpoints fail.
 
 use crate::extents::Extent;
-use crate::file::{Inner, State};
+use crate::shared::SharedFile;
 use crate::space::Capture;
 use crate::space_map;
-use crate::superblock::{Slot, SuperblockInfo};
+use crate::superblock::{SuperblockInfo, SuperblockSlot};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use teak_base::StorageResult;
 
-/// A shorter free tail is kept: growing again would cost more than it holds.
+/// A shorter free tail is retained: growing again would cost more.
 const TAIL_BYTES_MIN: u64 = 1024 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,12 +38,12 @@ enum Stage {
     Durable,
 }
 
-/// A captured state on its way to disk. Dropping it gives the checkpoint up.
+/// A captured state that is not yet on disk. Dropping it cancels the checkpoint.
 #[derive(Debug)]
 pub struct PreparedCheckpoint {
-    inner: Arc<Inner>,
+    shared: Arc<SharedFile>,
     stage: Stage,
-    slot: Slot,
+    slot: SuperblockSlot,
     superblock: SuperblockInfo,
     capture: Capture,
     /// The space reserved for the space map.
@@ -52,9 +51,9 @@ pub struct PreparedCheckpoint {
 }
 
 impl PreparedCheckpoint {
-    pub(crate) fn new(inner: Arc<Inner>, payload: Vec<u8>) -> StorageResult<Self> {
+    pub(crate) fn new(shared: Arc<SharedFile>, payload: Vec<u8>) -> StorageResult<Self> {
         let mut superblock = SuperblockInfo {
-            file: inner.id,
+            file: shared.id,
             generation: 0,
             space_map: None,
             end: 0,
@@ -62,9 +61,9 @@ impl PreparedCheckpoint {
         };
         // Refuses a payload that is too large before anything is reserved.
         superblock.encode()?;
-        let mut state = inner.take_checkpoint_turn();
+        let mut state = shared.begin_checkpoint();
         if let Err(error) = state.check() {
-            inner.end_checkpoint_turn(&mut state);
+            shared.end_checkpoint(&mut state);
             return Err(error);
         }
         let sizes = space_map::block_sizes(state.space.not_live());
@@ -72,7 +71,7 @@ impl PreparedCheckpoint {
             .into_iter()
             .map(|bytes| state.space.allocate(bytes, bytes))
             .collect();
-        inner.reached(state.space.end());
+        shared.raise_file_bytes(state.space.end());
         let capture = state.space.capture(&map);
         state.generation += 1;
         superblock.generation = state.generation;
@@ -80,7 +79,7 @@ impl PreparedCheckpoint {
         drop(state);
         superblock.end = capture.end;
         Ok(Self {
-            inner,
+            shared,
             stage: Stage::Prepared,
             slot,
             superblock,
@@ -89,44 +88,41 @@ impl PreparedCheckpoint {
         })
     }
 
-    /// Makes the captured state the one that a crash or a later open finds.
+    /// Makes the captured state durable: recovery and later opens find it.
     ///
     /// # Errors
-    /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The older checkpoint stays
-    /// valid (it, or this one, is found after a crash), and the space that it
-    /// needs stays untouched.
+    /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The older checkpoint remains
+    /// valid: a crash leaves either it or this one, and its space is not reused.
     pub fn commit(mut self) -> StorageResult<()> {
-        let inner = Arc::clone(&self.inner);
-        inner.state().check()?;
-        let (first, blocks) = space_map::encode(inner.id, &self.map, &self.capture.free);
+        let shared = Arc::clone(&self.shared);
+        shared.state().check()?;
+        let (first, blocks) = space_map::encode(shared.id, &self.map, &self.capture.free);
         for block in blocks {
-            inner.file.write_all_at(&block.bytes, block.offset)?;
+            shared.file.write_all_at(&block.bytes, block.offset)?;
         }
         self.superblock.space_map = Some(first);
         let superblock = self.superblock.encode()?;
-        inner.sync()?;
+        shared.sync()?;
         self.stage = Stage::InDoubt;
-        inner.file.write_all_at(&superblock, self.slot.offset())?;
-        inner.sync()?;
+        shared.file.write_all_at(&superblock, self.slot.offset())?;
+        shared.sync()?;
         self.stage = Stage::Durable;
         {
-            let mut state = inner.state();
+            let mut state = shared.state();
             state.durable_slot = self.slot;
             let old_map = std::mem::replace(&mut state.map, std::mem::take(&mut self.map));
             state.space.made_durable(self.capture.version, old_map);
         }
-        let copied = inner
-            .file
-            .write_all_at(&superblock, self.slot.other().offset());
-        drop(copied);
-        cut_tail(&inner, &inner.state(), TAIL_BYTES_MIN);
+        let other = self.slot.other().offset();
+        let _ = shared.file.write_all_at(&superblock, other);
+        shared.truncate_free_tail(&shared.state(), TAIL_BYTES_MIN);
         Ok(())
     }
 }
 
 impl Drop for PreparedCheckpoint {
     fn drop(&mut self) {
-        let mut state = self.inner.state();
+        let mut state = self.shared.state();
         let map = std::mem::take(&mut self.map);
         match self.stage {
             Stage::Prepared => {
@@ -134,19 +130,9 @@ impl Drop for PreparedCheckpoint {
                     state.space.release(extent);
                 }
             }
-            Stage::InDoubt => state.space.doubt(map),
+            Stage::InDoubt => state.space.retain_in_doubt(map),
             Stage::Durable => {}
         }
-        self.inner.end_checkpoint_turn(&mut state);
-    }
-}
-
-/// Shortens the file to what is in use, if that gives back as much as `least`.
-/// Under the lock, so that no writer is given space beyond the end meanwhile.
-pub(crate) fn cut_tail(inner: &Inner, state: &State, least: u64) {
-    let end = state.space.end();
-    let file_bytes = inner.file_bytes.load(Ordering::Relaxed);
-    if file_bytes.saturating_sub(end) >= least && inner.file.set_len(end).is_ok() {
-        inner.file_bytes.store(end, Ordering::Relaxed);
+        self.shared.end_checkpoint(&mut state);
     }
 }

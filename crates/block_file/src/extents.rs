@@ -10,6 +10,11 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
+    pub const EMPTY: Self = Self {
+        offset: 0,
+        bytes: 0,
+    };
+
     /// The range from `start` up to `end`.
     pub fn between(start: u64, end: u64) -> Self {
         Self {
@@ -28,14 +33,14 @@ impl Extent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Overlap;
 
-/// What an insertion joined.
+/// The result of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Joined {
-    /// The neighbour before, now gone.
+    /// The neighbour before, now part of `whole`.
     pub before: Option<Extent>,
-    /// The neighbour after, now gone.
+    /// The neighbour after, now part of `whole`.
     pub after: Option<Extent>,
-    /// The one extent that stands now.
+    /// The extent that contains the inserted range.
     pub whole: Extent,
 }
 
@@ -76,8 +81,8 @@ impl ExtentSet {
             return Err(Overlap);
         }
         let mut whole = extent;
-        // The last extent that begins before our end is the only one that can
-        // overlap, unless it begins at or after our start: then it does.
+        // Only the last extent that begins before the end of the range can
+        // overlap; it does if it begins at or after the start of the range.
         let mut before = self.last_before(extent.end());
         if let Some(found) = before {
             if found.end() > extent.offset {
@@ -103,8 +108,8 @@ impl ExtentSet {
         })
     }
 
-    /// Takes a range out and returns the extent that held it; `None`, and no
-    /// change, when no one extent holds all of it.
+    /// Removes a range and returns the extent that contained it. `None`, without
+    /// a change, when no single extent contains all of it.
     pub fn remove(&mut self, extent: Extent) -> Option<Extent> {
         let holder = self.last_before(extent.offset.checked_add(1)?)?;
         if extent.bytes == 0 || holder.end() < extent.end() {
@@ -124,7 +129,8 @@ impl ExtentSet {
         Some(holder)
     }
 
-    /// Takes out whatever of the range is in the set, last piece first.
+    /// Removes the parts of the range that are in the set; returns the last one
+    /// first.
     pub fn take_overlaps(&mut self, extent: Extent) -> Vec<Extent> {
         let mut pieces = Vec::new();
         while let Some(found) = self.last_before(extent.end()) {
@@ -141,7 +147,7 @@ impl ExtentSet {
     }
 }
 
-/// Sorts and joins touching extents.
+/// Sorts extents and joins adjacent ones.
 ///
 /// # Errors
 /// An extent that overlaps one before it.

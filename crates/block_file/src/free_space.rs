@@ -1,6 +1,6 @@
-//! Free extents that may be given out now, found by place and by size.
+//! Free extents that can be allocated now, indexed by offset and by size.
 //!
-//! It does not know why space is free, nor where the file ends.
+//! This module does not know why space is free, nor where the file ends.
 
 use crate::extents::{Extent, ExtentSet, Joined, Overlap};
 use std::collections::BTreeSet;
@@ -24,21 +24,22 @@ impl FreeSpace {
         self.extents.iter()
     }
 
-    /// Adds free space and returns the extent that it is now part of.
+    /// Adds free space and returns the extent that contains it now.
     pub fn insert(&mut self, extent: Extent) -> Result<Extent, Overlap> {
         let Joined {
             before,
             after,
             whole,
         } = self.extents.insert(extent)?;
-        for gone in [before, after].into_iter().flatten() {
-            self.by_size.remove(&(gone.bytes, gone.offset));
+        for joined in [before, after].into_iter().flatten() {
+            self.by_size.remove(&(joined.bytes, joined.offset));
         }
         self.by_size.insert((whole.bytes, whole.offset));
         Ok(whole)
     }
 
-    /// Takes a range that is wholly free; false, and no change, otherwise.
+    /// Removes a range that is completely free; false, without a change, if it
+    /// is not.
     pub fn remove(&mut self, extent: Extent) -> bool {
         let Some(holder) = self.extents.remove(extent) else {
             return false;
@@ -90,8 +91,8 @@ mod tests {
                 } else {
                     let _ = free.remove(range);
                 }
-                let by_place: BTreeSet<_> = free.iter().map(|e| (e.bytes, e.offset)).collect();
-                prop_assert_eq!(&by_place, &free.by_size);
+                let by_offset: BTreeSet<_> = free.iter().map(|e| (e.bytes, e.offset)).collect();
+                prop_assert_eq!(&by_offset, &free.by_size);
                 let fit = free.iter().filter(|e| e.bytes >= bytes).min_by_key(|e| e.bytes);
                 prop_assert_eq!(free.best_fit(bytes).map(|e| e.bytes), fit.map(|e| e.bytes));
             }

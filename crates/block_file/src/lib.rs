@@ -1,23 +1,24 @@
-//! One index file: two superblocks, free space, checksummed compressed
-//! blocks, and the versions and pins that say when space may be used again.
+//! One index file: two superblocks, free space, checksummed compressed blocks,
+//! and the versions and pins that decide when space can be reused.
 //!
-//! It knows nothing of keys, pages or trees: a block is bytes of a kind, and
-//! the superblock carries a payload that only the tree understands. It starts
-//! no threads.
+//! This crate knows nothing of keys, pages or trees: a block is bytes of a
+//! kind, and the superblock has a payload that only the tree understands. It
+//! starts no threads.
 //!
-//! The life of a block:
-//! 1. A [`BlockWriter`] takes space and writes it; nobody else knows of it.
+//! The lifecycle of a block:
+//! 1. A [`BlockWriter`] allocates space and writes the block; nothing refers to
+//!    it yet.
 //! 2. [`BlockFile::publish`] makes it live: the current root refers to it.
-//! 3. A later `publish` lists it as freed: newer roots do not refer to it.
-//! 4. Its space returns once no [`Pin`] is older than step 3 and a checkpoint
-//!    captured after step 3 is durable. (A block that no checkpoint ever
-//!    captured waits for the pins alone.)
+//! 3. A later `publish` frees it: newer roots do not refer to it.
+//! 4. Its space is reused when no [`Pin`] is older than step 3 and a checkpoint
+//!    captured after step 3 is durable. (A block that no checkpoint captured
+//!    waits only for the pins.)
 //!
 //! Invariant: space that the last durable superblock, a pin, or the current
-//! root needs is never written. So a crash between any two steps finds the
+//! root needs is never written. So a crash between any two steps leaves the
 //! older checkpoint intact.
 //!
-//! Byte formats: `docs/file_format.md`, "Index file".
+//! The byte format is in `docs/file_format.md`, section "Index file".
 
 mod address;
 mod block;
@@ -25,8 +26,13 @@ mod checkpoint;
 mod extents;
 mod file;
 mod free_space;
+mod layout;
+mod pin;
+mod reader;
+mod shared;
 mod space;
 mod space_map;
+mod statistics;
 mod superblock;
 mod writer;
 
@@ -34,9 +40,14 @@ mod writer;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use address::{BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress};
-pub use block::{BLOCK_HEADER_BYTES, Block, BlockDescription, BlockKind};
+pub use address::BlockAddress;
+pub use block::{Block, BlockDescription, BlockKind};
 pub use checkpoint::PreparedCheckpoint;
-pub use file::{BlockFile, Pin, Statistics};
-pub use superblock::{PAYLOAD_BYTES_MAX, SuperblockInfo, all_superblock_info};
+pub use file::BlockFile;
+pub use layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START};
+pub use pin::Pin;
+pub use statistics::BlockFileStatistics;
+pub use superblock::PAYLOAD_BYTES_MAX;
+#[cfg(feature = "testing")]
+pub use superblock::{SuperblockInfo, read_superblocks};
 pub use writer::{BlockWriter, WrittenBlocks};

@@ -1,28 +1,28 @@
-//! Who needs which byte of the file: the state behind the file's one short
-//! mutex. It does no I/O.
+//! The allocation state of every byte of the file, guarded by the mutex of the
+//! file. Does no I/O.
 //!
 //! Every byte from [`BLOCKS_START`] to `end` is exactly one of
 //! - live: the current root refers to it;
-//! - reserved: taken by a writer, written but unpublished, or a space map;
-//! - pending: freed by a publication that a pin or a checkpoint outlives;
+//! - reserved: allocated by a writer, written but unpublished, or a space map;
+//! - pending: freed, but a pin or a checkpoint may still refer to it;
 //! - free.
 //!
-//! All but the live ones are `not_live`, which is what a checkpoint records
-//! as free: after a crash nobody holds reservations or pins.
+//! All except the live bytes are `not_live`; a checkpoint records these as
+//! free, because a crash ends all reservations and pins.
 //!
-//! Time is counted in versions. Publications and captures each step the
-//! version. Space freed at version `t` is needed by pins older than `t` and by
-//! checkpoints captured before `t`.
+//! Every publication and every capture increments the version. Space freed at
+//! version `t` is needed by pins older than `t` and by checkpoints captured
+//! before `t`.
 
-use crate::address::BLOCKS_START;
 use crate::extents::{Extent, ExtentSet};
 use crate::free_space::FreeSpace;
+use crate::layout::BLOCKS_START;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Holes smaller than this would break up sequential writing, so a large
-/// request uses them only when they waste too much space together.
+/// Smaller holes would break up sequential writes, so a large request uses them
+/// only when they waste too much space together.
 const LARGE_HOLE_BYTES: u64 = 256 * 1024;
-/// Space that small holes may waste, at least.
+/// Minimum of the space that small holes may waste.
 const SMALL_HOLES_BYTES: u64 = 4 * 1024 * 1024;
 /// Space that small holes may waste, as a fraction of the file.
 const SMALL_HOLES_FRACTION: u64 = 8;
@@ -33,7 +33,7 @@ struct PendingFree {
     extents: Vec<Extent>,
 }
 
-/// A freed range was not live: the caller's tree refers to a block twice.
+/// A freed range was not live: the tree refers to a block twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NotLive {
     pub offset: u64,
@@ -43,7 +43,7 @@ pub(crate) struct NotLive {
 pub(crate) struct Space {
     free: FreeSpace,
     not_live: ExtentSet,
-    /// Published since the last capture: no checkpoint refers to these.
+    /// Space published since the last capture: no checkpoint refers to it.
     fresh: ExtentSet,
     /// One past the last byte in use.
     end: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Space {
     pending_bytes: u64,
 }
 
-/// What a checkpoint records, taken at one instant.
+/// The state that a checkpoint records.
 #[derive(Debug)]
 pub(crate) struct Capture {
     pub version: u64,
@@ -67,8 +67,8 @@ pub(crate) struct Capture {
 }
 
 impl Space {
-    /// The state of a file whose last checkpoint says that `free` is not live
-    /// and that its space map occupies `reserved`; all lie below `end`.
+    /// The state of a file whose last checkpoint records `free` as not live and
+    /// has its space map in `reserved`; all of these end at or before `end`.
     pub fn opened(end: u64, free: &ExtentSet, reserved: &[Extent]) -> Self {
         let mut space = Self {
             not_live: free.clone(),
@@ -76,7 +76,7 @@ impl Space {
             ..Self::default()
         };
         for &extent in reserved {
-            // The decoder has checked that the map does not call itself free.
+            // The decoder has checked that the map does not list itself as free.
             let added = space.not_live.insert(extent);
             debug_assert!(added.is_ok());
         }
@@ -103,14 +103,14 @@ impl Space {
         self.end - BLOCKS_START - self.not_live.bytes()
     }
 
-    /// Reserves at least `least` bytes in one piece, `wanted` when that is
-    /// cheap. Grows the file when no hole serves.
-    pub fn allocate(&mut self, least: u64, wanted: u64) -> Extent {
-        let wanted = wanted.max(least);
+    /// Reserves at least `min` contiguous bytes, up to `wanted` if a hole has
+    /// them. Grows the file when no hole is suitable.
+    pub fn allocate(&mut self, min: u64, wanted: u64) -> Extent {
+        let wanted = wanted.max(min);
         let holes_max = SMALL_HOLES_BYTES.max(self.end / SMALL_HOLES_FRACTION);
         let hole = self.free.best_fit(wanted).or_else(|| {
             self.free.largest().filter(|hole| {
-                hole.bytes >= least
+                hole.bytes >= min
                     && (hole.bytes >= LARGE_HOLE_BYTES || self.free.bytes() > holes_max)
             })
         });
@@ -128,10 +128,10 @@ impl Space {
         }
     }
 
-    /// Reserves up to `wanted` bytes that follow `at` directly, if at least
-    /// `least` are to be had.
-    pub fn extend(&mut self, at: u64, least: u64, wanted: u64) -> Option<Extent> {
-        let wanted = wanted.max(least);
+    /// Reserves up to `wanted` bytes directly after `at`, if at least `min` are
+    /// free there.
+    pub fn extend(&mut self, at: u64, min: u64, wanted: u64) -> Option<Extent> {
+        let wanted = wanted.max(min);
         if at == self.end {
             return Some(self.grow(wanted));
         }
@@ -140,7 +140,7 @@ impl Space {
             offset: at,
             bytes: hole.bytes.min(wanted),
         };
-        (taken.bytes >= least && self.free.remove(taken)).then_some(taken)
+        (taken.bytes >= min && self.free.remove(taken)).then_some(taken)
     }
 
     fn grow(&mut self, bytes: u64) -> Extent {
@@ -149,12 +149,12 @@ impl Space {
             bytes,
         };
         let added = self.not_live.insert(taken);
-        assert!(added.is_ok(), "nothing lies beyond the end");
+        assert!(added.is_ok(), "no space is in use after the end");
         self.end = taken.end();
         taken
     }
 
-    /// Returns reserved space that nothing durable or pinned refers to.
+    /// Frees reserved space that no checkpoint or pin refers to.
     pub fn release(&mut self, extent: Extent) {
         if extent.bytes == 0 {
             return;
@@ -194,7 +194,7 @@ impl Space {
             self.pending_bytes += extent.bytes;
             let mut rest = extent;
             for piece in self.fresh.take_overlaps(extent) {
-                // Pieces come last first, so what follows each is not fresh.
+                // The last piece comes first, so the space after each is not fresh.
                 captured.push(Extent::between(piece.end(), rest.end()));
                 rest = Extent::between(rest.offset, piece.offset);
                 fresh.push(piece);
@@ -215,7 +215,7 @@ impl Space {
         outcome
     }
 
-    /// Holds back all space freed from now on; returns the pin's version.
+    /// Retains all space freed from now on; returns the version of the pin.
     pub fn pin(&mut self) -> u64 {
         *self.pins.entry(self.version).or_insert(0) += 1;
         self.version
@@ -234,13 +234,14 @@ impl Space {
         }
     }
 
-    /// What is not live, for sizing the space map before [`Space::capture`].
+    /// The extents that are not live, to size the space map before
+    /// [`Space::capture`].
     pub fn not_live(&self) -> impl Iterator<Item = Extent> + '_ {
         self.not_live.iter()
     }
 
-    /// Takes the state that a checkpoint records. `map` is the reserved space
-    /// that the checkpoint's own space map will occupy.
+    /// Captures the state that a checkpoint records. `map` is the reserved space
+    /// of the checkpoint's own space map.
     pub fn capture(&mut self, map: &[Extent]) -> Capture {
         self.version += 1;
         // From here on a checkpoint may refer to these.
@@ -269,8 +270,8 @@ impl Space {
         }
     }
 
-    /// The checkpoint captured at `version` is durable; `old_map` is the space
-    /// of the map it replaces.
+    /// The checkpoint captured at `version` is durable. `old_map` is the space
+    /// of the space map that it replaces.
     pub fn made_durable(&mut self, version: u64, old_map: Vec<Extent>) {
         self.durable_version = self.durable_version.max(version);
         for extent in old_map {
@@ -279,10 +280,10 @@ impl Space {
         self.reclaim();
     }
 
-    /// A superblock that refers to the reserved `map` may or may not be on
-    /// disk: the space returns with the next durable checkpoint.
-    pub fn doubt(&mut self, map: Vec<Extent>) {
-        // Captures step the version, so this one is later than any durable one.
+    /// Retains the reserved `map` until the next durable checkpoint: a
+    /// superblock that refers to it may be on disk.
+    pub fn retain_in_doubt(&mut self, map: Vec<Extent>) {
+        // Captures increment the version, so it is later than any durable one.
         self.pending_bytes += map.iter().map(|extent| extent.bytes).sum::<u64>();
         self.after_checkpoint.push_back(PendingFree {
             version: self.version,
@@ -293,16 +294,16 @@ impl Space {
     fn reclaim(&mut self) {
         let pinned = self.pins.keys().next().copied().unwrap_or(u64::MAX);
         let durable = pinned.min(self.durable_version);
-        let mut ripe = pop_until(&mut self.after_pins, pinned);
-        ripe.append(&mut pop_until(&mut self.after_checkpoint, durable));
-        for extent in ripe {
+        let mut unneeded = pop_until(&mut self.after_pins, pinned);
+        unneeded.append(&mut pop_until(&mut self.after_checkpoint, durable));
+        for extent in unneeded {
             self.pending_bytes -= extent.bytes;
             self.release(extent);
         }
     }
 }
 
-/// Takes the batches of versions up to `version` off the front.
+/// Removes the batches up to `version` from the front of the queue.
 fn pop_until(queue: &mut VecDeque<PendingFree>, version: u64) -> Vec<Extent> {
     let mut extents = Vec::new();
     while queue.front().is_some_and(|batch| batch.version <= version) {

@@ -4,15 +4,16 @@
 //! |---|---|---|
 //! | 0 | 12 | address of the next block of the chain; zeros at its end |
 //! | 12 | 4 | number of extents in this block |
-//! | 16 | - | per extent two varints, in units of 128 bytes: the gap since the end of the extent before (at first since byte 8192), and the length |
+//! | 16 | - | per extent two varints, in units of 128 bytes: the gap since the end of the extent before (in the first block, first since byte 8192), and the length |
 //! | - | - | zeros to the end |
 //!
-//! The blocks are not compressed: their space is reserved before their
-//! contents, which leave out that very space, are known.
+//! The blocks are not compressed: their space is reserved before their contents
+//! are known, and the contents exclude that space.
 
-use crate::address::{BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress, whole_units};
-use crate::block::{BLOCK_HEADER_BYTES, BlockDescription, BlockKind, encode_header};
+use crate::address::BlockAddress;
+use crate::block::{BlockDescription, BlockKind, encode_header};
 use crate::extents::{Extent, ExtentSet};
+use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_units};
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Codec, FileId};
 
@@ -20,12 +21,12 @@ use teak_base::{Codec, FileId};
 const BLOCK_BYTES: u64 = 1024 * 1024;
 /// Address of the next block, and count.
 const PREFIX_BYTES: usize = BlockAddress::ENCODED_BYTES + 4;
-/// Two varints at their longest.
+/// Maximum length of two varints.
 const EXTENT_BYTES_MAX: usize = 20;
 const OVERHEAD_BYTES: u64 = (BLOCK_HEADER_BYTES + PREFIX_BYTES) as u64;
 
-/// Sizes of the blocks that surely hold the map of these extents, even after
-/// the blocks themselves have been cut out of them.
+/// Sizes of blocks that are large enough for the map of these extents, also
+/// after the space of the blocks themselves was cut out of the extents.
 pub(crate) fn block_sizes(extents: impl Iterator<Item = Extent>) -> Vec<u64> {
     let mut pairs = 0u64;
     let mut position = BLOCKS_START;
@@ -34,14 +35,14 @@ pub(crate) fn block_sizes(extents: impl Iterator<Item = Extent>) -> Vec<u64> {
         pairs += varint_bytes(extent.bytes / BLOCK_UNIT_BYTES);
         position = extent.end();
     }
-    // Each block of the map splits at most one extent in two, may grow the
-    // file by one, and leaves less than one pair unused at its end.
-    let spare = 3 * EXTENT_BYTES_MAX as u64;
-    let room = BLOCK_BYTES - OVERHEAD_BYTES - spare;
-    if pairs <= room {
-        return vec![whole_units(OVERHEAD_BYTES + spare + pairs)];
+    // Each block of the map splits at most one extent in two, adds at most one
+    // at the end of the file, and leaves less than one pair unused at its end.
+    let margin = 3 * EXTENT_BYTES_MAX as u64;
+    let capacity = BLOCK_BYTES - OVERHEAD_BYTES - margin;
+    if pairs <= capacity {
+        return vec![whole_units(OVERHEAD_BYTES + margin + pairs)];
     }
-    (0..pairs.div_ceil(room)).map(|_| BLOCK_BYTES).collect()
+    (0..pairs.div_ceil(capacity)).map(|_| BLOCK_BYTES).collect()
 }
 
 fn varint_bytes(value: u64) -> u64 {
@@ -49,18 +50,18 @@ fn varint_bytes(value: u64) -> u64 {
     bits.div_ceil(7)
 }
 
-/// A block of the map, ready to be written.
+/// An encoded block of the map.
 #[derive(Debug)]
 pub(crate) struct MapBlock {
     pub offset: u64,
     pub bytes: Vec<u8>,
 }
 
-/// Encodes the extents into the reserved places, in order of the chain, and
-/// returns the address of the first block.
+/// Encodes the extents into the reserved `places`, in the order of the chain.
+/// Returns the address of the first block, and the blocks.
 ///
 /// # Panics
-/// When the places are smaller than [`block_sizes`] said.
+/// When the places are smaller than [`block_sizes`] returned.
 pub(crate) fn encode(
     file: FileId,
     places: &[Extent],
@@ -104,7 +105,7 @@ pub(crate) fn encode(
             bytes,
         });
     }
-    assert!(free.peek().is_none(), "the space map fits its places");
+    assert!(free.peek().is_none(), "the space map fits its blocks");
     let first = places.first().map(|place| address_of(*place));
     (first.unwrap_or(BlockAddress::NONE), blocks)
 }
@@ -148,8 +149,8 @@ impl Decoder {
         }
     }
 
-    /// Notes the place of a block before it is read. A chain that comes back
-    /// to itself is malformed.
+    /// Records the address of a block before it is read. A chain that returns
+    /// to one of its blocks is malformed.
     pub fn enter(&mut self, address: BlockAddress) -> Result<(), Malformed> {
         let place = address.extent().ok_or(Malformed)?;
         if place.end() > self.end {
@@ -166,14 +167,14 @@ impl Decoder {
         for index in 0..take.u32()? {
             let gap = units(take.varint()?)?;
             let bytes = units(take.varint()?)?;
-            // Only the very first extent may follow without a gap.
+            // Only the first extent of the map may follow without a gap.
             let first = index == 0 && self.position == BLOCKS_START;
             if bytes == 0 || (gap == 0 && !first) {
                 return Err(Malformed);
             }
             let offset = self.position.checked_add(gap).ok_or(Malformed)?;
             self.position = offset.checked_add(bytes).ok_or(Malformed)?;
-            // The last live byte comes after the last hole.
+            // The last live byte is after the last hole.
             if self.position >= self.end {
                 return Err(Malformed);
             }
@@ -186,7 +187,7 @@ impl Decoder {
         Ok((next != BlockAddress::NONE).then_some(next))
     }
 
-    /// The whole map, once the chain has ended.
+    /// The whole map, after the end of the chain.
     pub fn finish(self) -> Result<SpaceMap, Malformed> {
         let places: Vec<Extent> = self.places.iter().collect();
         let mut probe = self.free.clone();
@@ -213,7 +214,7 @@ mod tests {
 
     const FILE: FileId = FileId(3);
 
-    /// Extents of these gaps and lengths, in units, and the end behind them.
+    /// Extents with these gaps and lengths, in units, and the end of the last.
     fn extents(pairs: impl IntoIterator<Item = (u64, u64)>) -> (Vec<Extent>, u64) {
         let mut position = BLOCKS_START;
         let mut extents = Vec::new();
@@ -228,7 +229,7 @@ mod tests {
         (extents, position)
     }
 
-    /// Places at the end of the file, one behind the other.
+    /// Consecutive places at the end of the file.
     fn places(extents: &[Extent], mut end: u64) -> Vec<Extent> {
         block_sizes(extents.iter().copied())
             .into_iter()
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_calls_itself_free_is_malformed() {
+    fn a_map_that_lists_itself_as_free_is_malformed() {
         let mut decoder = Decoder::new(BLOCKS_START + 1024);
         let address = BlockAddress {
             offset: BLOCKS_START + 128,

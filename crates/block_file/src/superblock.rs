@@ -15,17 +15,17 @@
 //! | 3128 | 960 | zeros |
 //! | 4088 | 8 | checksum of bytes 0..4088 |
 //!
-//! Magic, format version and checksum keep their places in every version.
+//! Magic, format version and checksum have the same offset in every version.
 
-use crate::address::{BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress};
+use crate::address::BlockAddress;
+use crate::layout::{BLOCK_UNIT_BYTES, BLOCKS_START};
 use std::path::Path;
-use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::checksum;
 use teak_base::{FileId, StorageError, StorageResult};
-use teak_disk::{Disk, DiskFile};
+use teak_disk::DiskFile;
 
-/// The most a superblock carries for the tree, in bytes.
+/// Maximum length of the tree's payload in a superblock, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 3072;
 
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
@@ -39,15 +39,15 @@ const MAGIC: &[u8; 8] = b"TEAKINDX";
 /// Version 1 is the first.
 const FORMAT_VERSION: u32 = 1;
 
-/// One of the two places of a superblock.
+/// One of the two locations of a superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Slot {
+pub(crate) enum SuperblockSlot {
     First,
     Second,
 }
 
-impl Slot {
-    pub const BOTH: [Slot; 2] = [Slot::First, Slot::Second];
+impl SuperblockSlot {
+    pub const BOTH: [SuperblockSlot; 2] = [Self::First, Self::Second];
 
     pub fn other(self) -> Self {
         match self {
@@ -70,13 +70,14 @@ impl Slot {
 pub struct SuperblockInfo {
     /// The file's id.
     pub file: FileId,
-    /// Counts checkpoints; the valid superblock of the higher one counts.
+    /// Number of the checkpoint: the valid superblock with the higher
+    /// generation is used.
     pub generation: u64,
     /// The first block of the space map; `None` in a new file.
     pub space_map: Option<BlockAddress>,
     /// One past the last live byte.
     pub end: u64,
-    /// The tree's own state.
+    /// The state of the tree.
     pub payload: Vec<u8>,
 }
 
@@ -112,7 +113,7 @@ impl SuperblockInfo {
 
     /// # Errors
     /// `Corrupt`, `UnsupportedFormat`.
-    pub(crate) fn decode(path: &Path, slot: Slot, bytes: &[u8]) -> StorageResult<Self> {
+    pub(crate) fn decode(path: &Path, slot: SuperblockSlot, bytes: &[u8]) -> StorageResult<Self> {
         let corrupt = |reason: &str| StorageError::corrupt(path, slot.offset(), reason);
         if bytes.iter().all(|&byte| byte == 0) {
             return Err(corrupt("the superblock is empty"));
@@ -147,7 +148,7 @@ impl SuperblockInfo {
         let reserved = take.u32()?;
         let end = take.u64()?;
         let aligned = end.is_multiple_of(BLOCK_UNIT_BYTES) && end >= BLOCKS_START;
-        // Generations count up by one; this one would soon overflow.
+        // Generations count up by one; a larger one would overflow.
         let countable = generation < u64::MAX / 2;
         if payload_bytes > PAYLOAD_BYTES_MAX || reserved != 0 || !aligned || !countable {
             return Err(Malformed);
@@ -166,13 +167,14 @@ impl SuperblockInfo {
     }
 }
 
-/// Reads both superblocks, for inspection. Each slot may be damaged on its
-/// own: a crash may tear the one being written.
+/// Reads both superblocks, for tests. Either slot may be damaged: a crash may
+/// tear the one being written.
 ///
 /// # Errors
 /// `NotFound`, `Io` for the file as a whole.
-pub fn all_superblock_info(
-    disk: &Arc<dyn Disk>,
+#[cfg(feature = "testing")]
+pub fn read_superblocks(
+    disk: &std::sync::Arc<dyn teak_disk::Disk>,
     path: &Path,
 ) -> StorageResult<[StorageResult<SuperblockInfo>; 2]> {
     let file = disk.open(path)?;
@@ -180,25 +182,25 @@ pub fn all_superblock_info(
 }
 
 pub(crate) fn read_both(file: &dyn DiskFile) -> [StorageResult<SuperblockInfo>; 2] {
-    Slot::BOTH.map(|slot| {
+    SuperblockSlot::BOTH.map(|slot| {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         file.read_exact_at(&mut bytes, slot.offset())?;
         SuperblockInfo::decode(file.path(), slot, &bytes)
     })
 }
 
-/// Chooses the superblock that counts.
+/// Chooses the newest valid superblock.
 ///
-/// A damaged slot is passed over, for it may be the torn write of a crash. A
-/// slot of a newer format is not: the other slot is then out of date.
+/// A damaged slot is skipped, because it may be the torn write of a crash. A
+/// slot of a newer format is not skipped: the other slot is then out of date.
 ///
 /// # Errors
-/// What is wrong with the first slot when neither is valid;
-/// `UnsupportedFormat`; `Io`; `Corrupt` when the two contradict each other.
+/// The error of the first slot when neither is valid; `UnsupportedFormat`;
+/// `Io`; `Corrupt` when the two contradict each other.
 pub(crate) fn choose(
     path: &Path,
     both: [StorageResult<SuperblockInfo>; 2],
-) -> StorageResult<(Slot, SuperblockInfo)> {
+) -> StorageResult<(SuperblockSlot, SuperblockInfo)> {
     for slot in &both {
         if let Err(error) = slot
             && !error.is_corrupt()
@@ -217,13 +219,13 @@ pub(crate) fn choose(
                 return Err(StorageError::corrupt(path, 0, reason));
             }
             if second.generation > first.generation {
-                Ok((Slot::Second, second))
+                Ok((SuperblockSlot::Second, second))
             } else {
-                Ok((Slot::First, first))
+                Ok((SuperblockSlot::First, first))
             }
         }
-        [Ok(first), Err(_)] => Ok((Slot::First, first)),
-        [Err(_), Ok(second)] => Ok((Slot::Second, second)),
+        [Ok(first), Err(_)] => Ok((SuperblockSlot::First, first)),
+        [Err(_), Ok(second)] => Ok((SuperblockSlot::Second, second)),
         [Err(error), Err(_)] => Err(error),
     }
 }

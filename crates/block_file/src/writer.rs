@@ -1,62 +1,61 @@
-//! Writing blocks one after the other.
+//! Writing a sequence of blocks.
 //!
-//! 1. A block is compressed behind those that wait in the buffer.
-//! 2. It gets its place: next in the reserved extent, which grows in place
-//!    when it can; else at the start of a new one.
-//! 3. The header, which names that place, is filled in.
-//! 4. The buffer goes to disk once it is long, or when the place jumps.
+//! 1. A block is compressed into the buffer, after the blocks that wait there.
+//! 2. It gets its address: the next bytes of the reserved extent, which is
+//!    extended in place if possible; otherwise the start of a new extent.
+//! 3. The header, which contains the address, is filled in.
+//! 4. The buffer is written when it is long enough, or when the next address
+//!    does not follow it.
 //!
-//! Nobody else knows of the blocks until they are published. Whatever goes
-//! wrong before that, the space returns.
+//! Nothing refers to the blocks until they are published. After any failure
+//! before that, their space is freed.
 
-use crate::address::{BlockAddress, whole_units};
-use crate::block::{BLOCK_HEADER_BYTES, BlockDescription, encode_header};
+use crate::address::BlockAddress;
+use crate::block::{BlockDescription, encode_header};
 use crate::extents::Extent;
-use crate::file::Inner;
+use crate::layout::{BLOCK_HEADER_BYTES, whole_units};
+use crate::shared::SharedFile;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{StorageError, StorageResult};
 
-/// One write to disk is at least this long, but for the last of an extent.
+/// Minimum size of a write to disk, except the last write of an extent.
 const WRITE_BYTES: usize = 256 * 1024;
-/// A reservation of a long sequence.
+/// Size of a reservation in a long sequence.
 const EXTENT_BYTES: u64 = 1024 * 1024;
 
-/// Writes blocks sequentially. Dropping it returns the space.
+/// Writes blocks sequentially. Dropping it frees their space.
 #[derive(Debug)]
 pub struct BlockWriter {
-    inner: Arc<Inner>,
+    file: Arc<SharedFile>,
     expected_bytes: u64,
-    /// Space taken so far that holds blocks, written or buffered.
+    /// Space of the blocks so far, written or buffered.
     filled: Vec<Extent>,
-    /// Reserved space for the blocks to come, directly after the buffer.
-    room: Extent,
-    /// Blocks not yet on disk; they end where `room` starts.
+    /// Reserved space for the next blocks, directly after the buffered ones.
+    reserved_extent: Extent,
+    /// Blocks not yet on disk; they end where `reserved_extent` starts.
     buffer: Vec<u8>,
     bytes_written: u64,
     blocks_written: u64,
     failure: Option<StorageError>,
 }
 
-/// Blocks that are written but not published. Dropping them returns the space.
+/// Blocks that are written but not published. Dropping them frees their space.
 #[derive(Debug)]
 pub struct WrittenBlocks {
-    inner: Arc<Inner>,
+    file: Arc<SharedFile>,
     extents: Vec<Extent>,
     bytes: u64,
 }
 
 impl BlockWriter {
-    pub(crate) fn new(inner: Arc<Inner>, expected_bytes: u64) -> Self {
+    pub(crate) fn new(file: Arc<SharedFile>, expected_bytes: u64) -> Self {
         Self {
-            inner,
+            file,
             expected_bytes,
             filled: Vec::new(),
-            room: Extent {
-                offset: 0,
-                bytes: 0,
-            },
+            reserved_extent: Extent::EMPTY,
             buffer: Vec::new(),
             bytes_written: 0,
             blocks_written: 0,
@@ -64,12 +63,12 @@ impl BlockWriter {
         }
     }
 
-    /// Compresses and writes one block; it may stay in memory until
+    /// Compresses and writes one block. It may be buffered until
     /// [`BlockWriter::finish`].
     ///
     /// # Errors
     /// `TooLarge`, `NoSpace`, `Io`. After a failed write all later calls fail;
-    /// the file itself stays usable.
+    /// the file itself remains usable.
     pub fn write(
         &mut self,
         description: BlockDescription,
@@ -93,11 +92,11 @@ impl BlockWriter {
         let codec = description.codec.compress(raw, &mut self.buffer);
         let bytes = self.buffer.len() - start;
         let padded = whole_units(bytes as u64);
-        self.make_room(start, padded)
+        self.reserve(start, padded)
             .inspect_err(|error| self.failure = Some(error.clone()))?;
-        // Making room may have written out all that stood before this block.
+        // This may have written the blocks before this one.
         let start = self.buffer.len() - bytes;
-        let offset = self.room.offset;
+        let offset = self.reserved_extent.offset;
         let used = BlockDescription {
             codec,
             ..description
@@ -105,7 +104,7 @@ impl BlockWriter {
         let (header, stored) = self.buffer.split_at_mut(start + BLOCK_HEADER_BYTES);
         let (_, header) = header.split_at_mut(start);
         header.copy_from_slice(&encode_header(
-            self.inner.id,
+            self.file.id,
             offset,
             used,
             raw_bytes,
@@ -120,7 +119,7 @@ impl BlockWriter {
         }
         Ok(BlockAddress {
             offset,
-            // At most the raw bytes and a header, so it fits.
+            // At most the raw bytes and a header.
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
         })
     }
@@ -131,16 +130,16 @@ impl BlockWriter {
         self.bytes_written
     }
 
-    /// Writes what is buffered and returns the unused space.
+    /// Writes the buffered blocks and frees the unused space.
     ///
     /// # Errors
-    /// `NoSpace`, `Io`; the space of all blocks returns.
+    /// `NoSpace`, `Io`; the space of all blocks is freed.
     pub fn finish(mut self) -> StorageResult<WrittenBlocks> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
         self.write_out(self.buffer.len())?;
-        let counters = &self.inner.counters;
+        let counters = &self.file.counters;
         counters
             .blocks_written
             .fetch_add(self.blocks_written, Ordering::Relaxed);
@@ -148,80 +147,77 @@ impl BlockWriter {
             .bytes_written
             .fetch_add(self.bytes_written, Ordering::Relaxed);
         Ok(WrittenBlocks {
-            inner: Arc::clone(&self.inner),
+            file: Arc::clone(&self.file),
             extents: std::mem::take(&mut self.filled),
             bytes: self.bytes_written,
         })
     }
 
-    /// Makes `room` hold `padded` bytes for the block that stands unplaced at
-    /// `start` of the buffer.
-    fn make_room(&mut self, start: usize, padded: u64) -> StorageResult<()> {
-        if self.room.bytes >= padded {
+    /// Makes sure that the reserved extent has `padded` bytes for the block at
+    /// `start` of the buffer, which has no address yet.
+    fn reserve(&mut self, start: usize, padded: u64) -> StorageResult<()> {
+        if self.reserved_extent.bytes >= padded {
             return Ok(());
         }
         let expected = match self.expected_bytes.checked_sub(self.bytes_written) {
             Some(rest) if rest > 0 => rest,
-            // Longer than expected: as much again.
+            // Longer than expected: twice as long.
             _ => self.bytes_written,
         };
         let wanted = whole_units(expected.min(EXTENT_BYTES)).max(padded);
-        let missing = padded - self.room.bytes;
-        if self.room.offset > 0
-            && let Some(more) = self.inner.extend(self.room.end(), missing, wanted)
+        let missing = padded - self.reserved_extent.bytes;
+        if self.reserved_extent.offset > 0
+            && let Some(more) = self
+                .file
+                .extend(self.reserved_extent.end(), missing, wanted)
         {
-            self.room.bytes += more.bytes;
+            self.reserved_extent.bytes += more.bytes;
             return Ok(());
         }
         self.write_out(start)?;
-        self.return_room();
-        self.room = self.inner.allocate(padded, wanted);
+        self.free_reserved();
+        self.reserved_extent = self.file.allocate(padded, wanted);
         Ok(())
     }
 
-    /// Moves `padded` bytes from the room to the filled space.
+    /// Moves `padded` bytes from the reserved to the filled space.
     fn fill(&mut self, padded: u64) {
         match self.filled.last_mut() {
-            Some(last) if last.end() == self.room.offset => last.bytes += padded,
+            Some(last) if last.end() == self.reserved_extent.offset => last.bytes += padded,
             _ => self.filled.push(Extent {
-                offset: self.room.offset,
+                offset: self.reserved_extent.offset,
                 bytes: padded,
             }),
         }
-        self.room = Extent::between(self.room.offset + padded, self.room.end());
+        let reserved = self.reserved_extent;
+        self.reserved_extent = Extent::between(reserved.offset + padded, reserved.end());
         self.bytes_written += padded;
         self.blocks_written += 1;
     }
 
-    /// Writes the first `length` bytes of the buffer, which end at the room.
+    /// Writes the first `length` bytes of the buffer, which end where the
+    /// reserved extent starts.
     fn write_out(&mut self, length: usize) -> StorageResult<()> {
         if length == 0 {
             return Ok(());
         }
         let (placed, _) = self.buffer.split_at(length);
-        self.inner
-            .file
-            .write_all_at(placed, self.room.offset - length as u64)?;
+        let offset = self.reserved_extent.offset - length as u64;
+        self.file.file.write_all_at(placed, offset)?;
         self.buffer.drain(..length);
         Ok(())
     }
 
-    fn return_room(&mut self) {
-        let room = std::mem::replace(
-            &mut self.room,
-            Extent {
-                offset: 0,
-                bytes: 0,
-            },
-        );
-        self.inner.state().space.release(room);
+    fn free_reserved(&mut self) {
+        let reserved = std::mem::replace(&mut self.reserved_extent, Extent::EMPTY);
+        self.file.state().space.release(reserved);
     }
 }
 
 impl Drop for BlockWriter {
     fn drop(&mut self) {
-        let mut state = self.inner.state();
-        for &extent in self.filled.iter().chain([&self.room]) {
+        let mut state = self.file.state();
+        for &extent in self.filled.iter().chain([&self.reserved_extent]) {
             state.space.release(extent);
         }
     }
@@ -234,8 +230,8 @@ impl WrittenBlocks {
         self.bytes
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
-        &self.inner
+    pub(crate) fn file(&self) -> &Arc<SharedFile> {
+        &self.file
     }
 
     pub(crate) fn into_extents(mut self) -> Vec<Extent> {
@@ -248,7 +244,7 @@ impl Drop for WrittenBlocks {
         if self.extents.is_empty() {
             return;
         }
-        let mut state = self.inner.state();
+        let mut state = self.file.state();
         for &extent in &self.extents {
             state.space.release(extent);
         }

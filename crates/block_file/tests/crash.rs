@@ -9,7 +9,7 @@ use std::sync::Arc;
 use teak_base::{Codec, FileId, StorageError, StorageResult};
 use teak_block_file::{
     BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress, BlockDescription, BlockFile, BlockKind, Pin,
-    PreparedCheckpoint, WrittenBlocks, all_superblock_info,
+    PreparedCheckpoint, WrittenBlocks, read_superblocks,
 };
 use teak_disk::Disk;
 use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
@@ -106,7 +106,7 @@ fn reopen(disk: &FaultDisk, candidates: &[&Checkpoint]) -> (BlockFile, Checkpoin
 fn check_nothing_lost(disk: &FaultDisk, file: &BlockFile) {
     let seam: Arc<dyn Disk> = Arc::new(disk.clone());
     let statistics = file.statistics();
-    let superblocks = all_superblock_info(&seam, Path::new(PATH)).unwrap();
+    let superblocks = read_superblocks(&seam, Path::new(PATH)).unwrap();
     let newest = superblocks
         .into_iter()
         .filter_map(Result::ok)

@@ -12,7 +12,7 @@ use teak_base::checksum::checksum_parts;
 use teak_base::{Codec, FileId, StorageError};
 use teak_block_file::{
     BLOCK_HEADER_BYTES, BLOCKS_START, BlockAddress, BlockDescription, BlockFile, BlockKind,
-    all_superblock_info,
+    read_superblocks,
 };
 use teak_disk::{Disk, MemoryDisk};
 use teak_testing::Random;
@@ -51,7 +51,7 @@ fn disk_of(image: &[u8]) -> Arc<dyn Disk> {
 /// Opens, reads and checkpoints whatever there is.
 fn try_everything(image: &[u8], blocks: &[BlockAddress]) {
     let disk = disk_of(image);
-    let _ = all_superblock_info(&disk, Path::new(PATH)).unwrap();
+    let _ = read_superblocks(&disk, Path::new(PATH)).unwrap();
     let Ok((file, _)) = BlockFile::open(&disk, Path::new(PATH), None) else {
         return;
     };
@@ -86,7 +86,7 @@ fn set_block_checksum(image: &mut [u8], address: BlockAddress) {
 }
 
 fn space_map(image: &[u8]) -> BlockAddress {
-    let infos = all_superblock_info(&disk_of(image), Path::new(PATH)).unwrap();
+    let infos = read_superblocks(&disk_of(image), Path::new(PATH)).unwrap();
     let [first, _] = infos;
     first.unwrap().space_map.unwrap()
 }

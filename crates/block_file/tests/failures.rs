@@ -8,7 +8,7 @@ use common::{FILE, PAGE, PATH, checkpoint, create, open, read, write};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
-use teak_block_file::{BlockFile, all_superblock_info};
+use teak_block_file::{BlockFile, read_superblocks};
 use teak_disk::Disk;
 use teak_testing::{FaultDisk, SyncFailure, WriteFailure};
 
@@ -70,7 +70,7 @@ fn a_full_disk_leaves_the_file_usable() {
     let full = writer.finish().unwrap_err();
     assert!(matches!(full, StorageError::NoSpace { .. }), "{full}");
     assert_eq!(disk.used_bytes(), 100_000);
-    file.give_back_tail();
+    file.truncate_free_tail();
     assert!(disk.used_bytes() < 30_000);
     let small = write(&file, &[3; 20_000]);
     file.publish(Vec::new(), &[kept]);
@@ -210,7 +210,7 @@ fn one_damaged_superblock_does_not_revive_an_older_state() {
             checkpoint(&file, payload);
         }
         disk.flip_bit(Path::new(PATH), damaged + 100, 3).unwrap();
-        let [first, second] = all_superblock_info(&seam, Path::new(PATH)).unwrap();
+        let [first, second] = read_superblocks(&seam, Path::new(PATH)).unwrap();
         assert_eq!(first.is_err(), damaged == 0);
         assert_eq!(second.is_err(), damaged != 0);
         drop(file);
@@ -218,7 +218,7 @@ fn one_damaged_superblock_does_not_revive_an_older_state() {
         assert_eq!(payload, b"3");
         // The next checkpoint repairs it.
         checkpoint(&file, b"4");
-        let [first, second] = all_superblock_info(&seam, Path::new(PATH)).unwrap();
+        let [first, second] = read_superblocks(&seam, Path::new(PATH)).unwrap();
         assert_eq!(first.unwrap(), second.unwrap());
     }
 }

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::{Codec, FileId};
-use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind, all_superblock_info};
+use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind, read_superblocks};
 use teak_disk::{Disk, MemoryDisk};
 
 const PAGE: &str = include_str!("../../../docs/file_format.md");
@@ -42,7 +42,7 @@ fn the_example_opens() {
         .unwrap()
         .write_all_at(&example(), 0)
         .unwrap();
-    for superblock in all_superblock_info(&disk, path).unwrap() {
+    for superblock in read_superblocks(&disk, path).unwrap() {
         let superblock = superblock.unwrap();
         assert_eq!(superblock.generation, 2);
         assert_eq!(superblock.end, 8576);

@@ -57,7 +57,7 @@ pub struct TreeStatistics {
 impl Tree {
     /// Sizes and counts of the file.
     #[must_use]
-    pub fn file_statistics(&self) -> teak_block_file::Statistics {
+    pub fn file_statistics(&self) -> teak_block_file::BlockFileStatistics {
         self.file.statistics()
     }
 

@@ -147,7 +147,7 @@ impl Tree {
 
     /// Gives space that failed work has left at the end of the file back.
     pub fn give_back_tail(&self) {
-        self.file.give_back_tail();
+        self.file.truncate_free_tail();
     }
 
     /// The options that new blocks follow.

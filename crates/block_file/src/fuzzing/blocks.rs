@@ -1,8 +1,9 @@
-//! Superblocks and blocks, one at a time.
+//! Single superblocks and blocks.
 
-use crate::address::{BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress};
-use crate::block::{self, BLOCK_HEADER_BYTES, BlockDescription, BlockKind};
-use crate::superblock::{SUPERBLOCK_BYTES, Slot, SuperblockInfo};
+use crate::address::BlockAddress;
+use crate::block::{self, BlockDescription, BlockKind};
+use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START};
+use crate::superblock::{SUPERBLOCK_BYTES, SuperblockInfo, SuperblockSlot};
 use std::path::Path;
 use teak_base::bytes::Put;
 use teak_base::checksum::{checksum, checksum_parts};
@@ -13,16 +14,16 @@ use teak_base::{Codec, FileId};
 const FILE: FileId = FileId(3);
 const CHECKSUM_BYTES: usize = 8;
 
-/// A superblock; what decodes encodes to the same bytes.
+/// A superblock. One that decodes must encode to the same bytes.
 pub(super) fn superblock(bytes: &[u8]) {
     let path = Path::new("fuzz");
-    let _ = SuperblockInfo::decode(path, Slot::First, bytes);
+    let _ = SuperblockInfo::decode(path, SuperblockSlot::First, bytes);
     let mut sealed = bytes.to_vec();
     sealed.resize(SUPERBLOCK_BYTES - CHECKSUM_BYTES, 0);
     let sum = checksum(&sealed);
     sealed.put_u64(sum);
-    if let Ok(info) = SuperblockInfo::decode(path, Slot::Second, &sealed) {
-        let again = info.encode().expect("what was decoded fits");
+    if let Ok(info) = SuperblockInfo::decode(path, SuperblockSlot::Second, &sealed) {
+        let again = info.encode().expect("a decoded payload fits");
         assert!(again == sealed, "a superblock encodes to itself");
     }
 }
@@ -36,7 +37,7 @@ pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
             bytes: 100,
         }),
         end: BLOCKS_START + 4 * BLOCK_UNIT_BYTES,
-        payload: b"what the tree says".to_vec(),
+        payload: b"payload of the tree".to_vec(),
     };
     let new = SuperblockInfo {
         space_map: None,
@@ -45,7 +46,7 @@ pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
     };
     let encode = |info: SuperblockInfo| {
         let mut bytes = info.encode().expect("it fits");
-        // The zeros at the end are filled in again.
+        // The target appends the zeros at the end.
         let mut used = bytes.iter().take(SUPERBLOCK_BYTES - CHECKSUM_BYTES);
         let end = used.rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         bytes.truncate(end);
@@ -54,8 +55,8 @@ pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
     vec![encode(full), encode(new)]
 }
 
-/// A block at its address. Of the header's fields the file, the offset and
-/// the stored length are put right, unless the first byte says not to.
+/// A block at its address. The file, the offset and the stored length in its
+/// header are corrected, unless the first byte of the input excludes them.
 pub(super) fn block(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let leave = input.u8();
@@ -101,7 +102,7 @@ pub(super) fn block(bytes: &[u8]) {
     let raw_bytes = u32::try_from(found.raw.len()).unwrap_or(u32::MAX);
     let again = block::encode_header(FILE, offset, found.description, raw_bytes, payload);
     assert!(again == *header, "a header encodes to itself");
-    // The same bytes are a block of no other place, file or kind.
+    // The same bytes are not a block of any other address, file or kind.
     let moved = BlockAddress {
         offset: offset + BLOCK_UNIT_BYTES,
         ..here

@@ -1,8 +1,9 @@
 //! A whole index file: opening, writing, a checkpoint, opening again.
 
-use crate::address::{BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress, whole_units};
-use crate::block::{BLOCK_HEADER_BYTES, BlockDescription, BlockKind, encode_header};
-use crate::superblock::{Slot, SuperblockInfo};
+use crate::address::BlockAddress;
+use crate::block::{BlockDescription, BlockKind, encode_header};
+use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START, whole_units};
+use crate::superblock::{SuperblockInfo, SuperblockSlot};
 use crate::{BlockFile, Pin};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +19,13 @@ const PAGE: BlockDescription = BlockDescription {
     codec: Codec::Lz4,
 };
 
-/// The file's length, then two superblocks, then blocks of space maps, all
-/// with right checksums; see `superblock` and `map_block`. A file that opens
-/// is used, and opens again as it was left.
+/// The length of the file, then two superblocks, then blocks of space maps, all
+/// with correct checksums; see `superblock` and `map_block`. A file that opens
+/// is written to, and must then open with the same contents.
 pub(super) fn index_file(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-    build(&disk, &mut input).expect("the memory disk takes everything");
+    build(&disk, &mut input).expect("the memory disk accepts everything");
     let Ok((file, _)) = BlockFile::open(&disk, path(), None) else {
         return;
     };
@@ -36,7 +37,7 @@ pub(super) fn index_file(bytes: &[u8]) {
     let (file, payload) = BlockFile::open(&disk, path(), None).expect("it was checkpointed");
     assert_eq!(payload, b"again");
     let live = file.statistics().live_bytes;
-    assert_eq!(live, statistics.live_bytes, "what is live stays so");
+    assert_eq!(live, statistics.live_bytes, "live blocks remain live");
     for (address, raw) in written {
         let block = file.read_block(address, BlockKind::Page);
         assert!(block.is_ok_and(|block| block.raw == raw));
@@ -51,7 +52,7 @@ fn build(disk: &Arc<dyn Disk>, input: &mut Input<'_>) -> StorageResult<()> {
     let units = u64::from(input.u16() % 512);
     let file = disk.create(path())?;
     file.set_len(BLOCKS_START + units * BLOCK_UNIT_BYTES)?;
-    for slot in Slot::BOTH {
+    for slot in SuperblockSlot::BOTH {
         if !input.rarely() {
             file.write_all_at(&superblock(input).encode()?, slot.offset())?;
         }
@@ -81,7 +82,7 @@ fn superblock(input: &mut Input<'_>) -> SuperblockInfo {
     }
 }
 
-/// A block of a space map: its place, the next one's, and extents.
+/// A block of a space map: its offset, the address of the next, and extents.
 fn map_block(input: &mut Input<'_>) -> (u64, Vec<u8>) {
     let offset = BLOCKS_START + u64::from(input.u16()) * BLOCK_UNIT_BYTES;
     let mut raw = Vec::new();
@@ -106,7 +107,7 @@ fn map_block(input: &mut Input<'_>) -> (u64, Vec<u8>) {
 
 type Written = Vec<(BlockAddress, Vec<u8>)>;
 
-/// Writes and frees some blocks, with a checkpoint at the end.
+/// Writes and frees some blocks, and ends with a checkpoint.
 fn use_file(file: &BlockFile, input: &mut Input<'_>) -> StorageResult<Written> {
     let mut live: Written = Vec::new();
     for round in 0..3 {

@@ -1,8 +1,8 @@
-//! Sets of extents, and the chain of blocks that records one.
+//! Sets of extents, and the space map, which stores one.
 
-use crate::address::{BLOCK_UNIT_BYTES, BLOCKS_START, BlockAddress};
-use crate::block::BLOCK_HEADER_BYTES;
+use crate::address::BlockAddress;
 use crate::extents::{Extent, ExtentSet};
+use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START};
 use crate::space_map::{Decoder, MapBlock, SpaceMap, block_sizes, encode};
 use std::collections::BTreeSet;
 use teak_base::FileId;
@@ -11,7 +11,7 @@ use teak_base::fuzzing::Input;
 
 const FILE: FileId = FileId(3);
 
-/// Changes to a set of extents, compared with a set of bytes.
+/// Changes of a set of extents, compared with a set of bytes.
 pub(super) fn extents(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut set = ExtentSet::default();
@@ -64,8 +64,8 @@ pub(super) fn extents_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The end of the live bytes, the first block's address, and each block's raw
-/// bytes: a count as of [`Input::u16`], then as many.
+/// The end of the live bytes, the address of the first block, and the raw bytes
+/// of each block, each preceded by their number as [`Input::u16`] reads it.
 pub(super) fn space_map(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let end = u64::from(input.u32()).saturating_mul(BLOCK_UNIT_BYTES);
@@ -77,7 +77,7 @@ pub(super) fn space_map(bytes: &[u8]) {
     for place in &map.places {
         assert!(place.end() <= end && map.free.clone().insert(*place).is_ok());
     }
-    // Written again behind the end, it is the same map.
+    // Encoded again after the end, it must decode to the same map.
     let mut place_end = end.max(BLOCKS_START);
     let places: Vec<Extent> = block_sizes(free.iter().copied())
         .into_iter()
@@ -91,7 +91,7 @@ pub(super) fn space_map(bytes: &[u8]) {
         })
         .collect();
     let (first, blocks) = encode(FILE, &places, &free);
-    let again = decode_blocks(place_end, first, &blocks).expect("what was encoded decodes");
+    let again = decode_blocks(place_end, first, &blocks).expect("an encoded map decodes");
     assert!(again.free.iter().eq(free));
 }
 
@@ -132,7 +132,7 @@ pub(super) fn space_map_seeds() -> Vec<Vec<u8>> {
     };
     let mut seeds = Vec::new();
     for free in [vec![], vec![hole(0, 2), hole(5, 300), hole(400, 1)]] {
-        // Two blocks, of which the first has all the extents.
+        // Two blocks; the first has all the extents.
         let places = [hole(1000, 2), hole(1010, 1)];
         let (_, blocks) = encode(FILE, &places, &free);
         let mut seed = Vec::new();

@@ -1,11 +1,11 @@
-//! The space against a model that knows, for each unit, who needs it.
+//! The allocation state compared with a model of the units in use.
 
 use super::*;
 use crate::extents::coalesce;
 use std::collections::BTreeSet;
 use teak_testing::Random;
 
-const UNIT: u64 = crate::address::BLOCK_UNIT_BYTES;
+const UNIT: u64 = crate::layout::BLOCK_UNIT_BYTES;
 
 type Units = BTreeSet<u64>;
 
@@ -23,7 +23,7 @@ fn in_units(bytes: u64) -> Extent {
     }
 }
 
-/// A checkpoint that the disk may hold: what it refers to, its map included.
+/// A checkpoint that may be on disk: the units that it needs, and its map.
 struct Captured {
     needs: Units,
     map: Vec<Extent>,
@@ -36,7 +36,7 @@ struct Model {
     reserved: Vec<Extent>,
     pins: Vec<(u64, Units)>,
     durable: Captured,
-    /// Captured since, and given up or in doubt.
+    /// Checkpoints captured since that one, cancelled or in doubt.
     doubtful: Vec<Units>,
 }
 
@@ -74,16 +74,16 @@ impl Model {
     }
 
     fn allocate(&mut self, random: &mut Random) {
-        let least = in_units(1 + random.below(20)).bytes;
+        let min = in_units(1 + random.below(20)).bytes;
         let wanted = in_units(random.below(60)).bytes;
         let at = self.reserved.last().map(|last| last.end());
         let taken = match at.filter(|_| random.one_in(2)) {
-            Some(at) => self.space.extend(at, least, wanted),
-            None => Some(self.space.allocate(least, wanted)),
+            Some(at) => self.space.extend(at, min, wanted),
+            None => Some(self.space.allocate(min, wanted)),
         };
         if let Some(taken) = taken {
-            assert!(taken.bytes >= least);
-            assert!(taken.bytes <= wanted.max(least));
+            assert!(taken.bytes >= min);
+            assert!(taken.bytes <= wanted.max(min));
             self.reserve(taken);
         }
     }
@@ -116,7 +116,7 @@ impl Model {
             version: capture.version,
         };
         self.doubtful.push(captured.needs.clone());
-        // Others go on between capture and superblock.
+        // Other operations happen between capture and superblock.
         for _ in 0..random.below(4) {
             match random.below(3) {
                 0 => self.allocate(random),
@@ -129,11 +129,11 @@ impl Model {
                 for extent in captured.map {
                     self.space.release(extent);
                 }
-                // Given up: its blocks may still be held back, its map not.
+                // Cancelled: its map is free, its blocks may be retained.
                 let last = self.doubtful.last_mut().unwrap();
                 *last = Units::new();
             }
-            1 => self.space.doubt(captured.map),
+            1 => self.space.retain_in_doubt(captured.map),
             _ => {
                 let old = std::mem::replace(&mut self.durable, captured);
                 self.doubtful.clear();
@@ -175,8 +175,8 @@ impl Model {
         assert_eq!(space.pending_bytes(), pending);
     }
 
-    /// Without pins, reservations and doubts, and after a checkpoint, all
-    /// space that is not live is free.
+    /// After a checkpoint without pins, reservations and doubts, all space that
+    /// is not live is free.
     fn settle(&mut self) {
         while let Some((version, _)) = self.pins.pop() {
             self.space.unpin(version);
@@ -258,7 +258,7 @@ fn a_captured_block_waits_for_the_next_checkpoint() {
 }
 
 #[test]
-fn freeing_what_is_not_live_is_told() {
+fn freeing_space_that_is_not_live_is_reported() {
     let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
     let one = space.allocate(4 * UNIT, 4 * UNIT);
     space.publish(&[one], &[]).unwrap();
@@ -271,7 +271,7 @@ fn freeing_what_is_not_live_is_told() {
 }
 
 #[test]
-fn a_long_request_leaves_small_holes_to_small_ones() {
+fn a_long_request_does_not_use_small_holes() {
     let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
     let all = space.allocate(64 * UNIT, 0);
     space.publish(&[all], &[]).unwrap();

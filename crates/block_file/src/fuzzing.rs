@@ -1,8 +1,8 @@
-//! The decoders of index files, for fuzz targets. Not part of the interface.
+//! Fuzz targets of the decoders of index files. Not part of the interface.
 //!
-//! Where bytes carry a checksum it is made right again, so that a fuzzer
-//! reaches the decoder behind it.
-// A target panics when something does not hold: that is its answer.
+//! The targets correct the checksums of their input, so that a fuzzer reaches
+//! the decoders after them.
+// A target panics when a property does not hold.
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod blocks;

@@ -1,0 +1,75 @@
+//! Reading blocks, and the space map of a checkpoint, from the file.
+
+use crate::address::BlockAddress;
+use crate::block::{self, Block, BlockKind};
+use crate::space_map::{Decoder, SpaceMap};
+use crate::superblock::SuperblockInfo;
+use std::cell::Cell;
+use teak_base::bytes::Malformed;
+use teak_base::{FileId, StorageError, StorageResult};
+use teak_disk::DiskFile;
+
+/// Maximum size of the read buffer that each thread retains.
+const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
+
+thread_local! {
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Reads, verifies and decompresses one block of a file of `file_bytes`.
+///
+/// # Errors
+/// `Corrupt` when the address has no valid block of that kind; `Io`.
+pub(crate) fn read_block(
+    file: &dyn DiskFile,
+    id: FileId,
+    file_bytes: u64,
+    address: BlockAddress,
+    kind: BlockKind,
+) -> StorageResult<Block> {
+    let corrupt = |reason: &str| StorageError::corrupt(file.path(), address.offset, reason);
+    let Some(extent) = address.extent() else {
+        return Err(corrupt("no block can have this address"));
+    };
+    // Checked before memory is allocated for the block.
+    if extent.end() > file_bytes {
+        return Err(corrupt("the block's address is beyond the end of the file"));
+    }
+    let bytes = address.bytes as usize;
+    let mut scratch = SCRATCH.take();
+    if scratch.len() < bytes {
+        scratch.resize(bytes, 0);
+    }
+    let (buffer, _) = scratch.split_at_mut(bytes);
+    let block = file
+        .read_exact_at(buffer, address.offset)
+        .and_then(|()| block::decode(file.path(), id, address, kind, buffer));
+    if scratch.len() <= SCRATCH_BYTES_MAX {
+        SCRATCH.set(scratch);
+    }
+    block
+}
+
+/// Reads the space map that a superblock refers to.
+///
+/// # Errors
+/// `Corrupt`, `Io`.
+pub(crate) fn read_space_map(
+    file: &dyn DiskFile,
+    superblock: &SuperblockInfo,
+) -> StorageResult<SpaceMap> {
+    let mut decoder = Decoder::new(superblock.end);
+    let mut next = superblock.space_map;
+    let mut offset = 0;
+    let malformed = |offset: u64| {
+        move |_: Malformed| StorageError::corrupt(file.path(), offset, "the space map is malformed")
+    };
+    while let Some(address) = next {
+        decoder.enter(address).map_err(malformed(offset))?;
+        offset = address.offset;
+        let kind = BlockKind::SpaceMap;
+        let block = read_block(file, superblock.file, superblock.end, address, kind)?;
+        next = decoder.block(&block.raw).map_err(malformed(offset))?;
+    }
+    decoder.finish().map_err(malformed(offset))
+}

@@ -1,0 +1,133 @@
+//! The state of an open file that its handles, writers, pins and checkpoints
+//! share.
+
+use crate::extents::Extent;
+use crate::space::Space;
+use crate::statistics::BlockFileCounters;
+use crate::superblock::SuperblockSlot;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::{FileId, StorageError, StorageResult};
+use teak_disk::DiskFile;
+
+#[derive(Debug)]
+pub(crate) struct SharedFile {
+    pub file: Arc<dyn DiskFile>,
+    pub id: FileId,
+    pub counters: BlockFileCounters,
+    /// Upper bound of the length of the file, in bytes.
+    pub file_bytes: AtomicU64,
+    state: Mutex<FileState>,
+    checkpoint_ended: Condvar,
+}
+
+#[derive(Debug)]
+pub(crate) struct FileState {
+    pub space: Space,
+    /// The slot of the last durable superblock.
+    pub durable_slot: SuperblockSlot,
+    /// The highest generation that any write to the file may have left.
+    pub generation: u64,
+    /// The space of the last durable superblock's space map.
+    pub map: Vec<Extent>,
+    /// Whether a checkpoint is prepared and not yet committed or dropped.
+    pub checkpoint_running: bool,
+    /// The error that every later checkpoint returns.
+    pub refusal: Option<StorageError>,
+}
+
+impl SharedFile {
+    pub fn new(
+        file: Arc<dyn DiskFile>,
+        id: FileId,
+        file_bytes: u64,
+        state: FileState,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            file,
+            id,
+            counters: BlockFileCounters::default(),
+            file_bytes: AtomicU64::new(file_bytes),
+            state: Mutex::new(state),
+            checkpoint_ended: Condvar::new(),
+        })
+    }
+
+    /// Locks the state, for a short time. The only I/O under this lock is
+    /// truncation.
+    pub fn state(&self) -> MutexGuard<'_, FileState> {
+        self.state.lock()
+    }
+
+    /// Waits until no other checkpoint is in progress, and begins one.
+    pub fn begin_checkpoint(&self) -> MutexGuard<'_, FileState> {
+        let mut state = self.state.lock();
+        self.checkpoint_ended
+            .wait_while(&mut state, |state| state.checkpoint_running);
+        state.checkpoint_running = true;
+        state
+    }
+
+    pub fn end_checkpoint(&self, state: &mut FileState) {
+        state.checkpoint_running = false;
+        self.checkpoint_ended.notify_one();
+    }
+
+    /// Reserves space; see [`Space::allocate`].
+    pub fn allocate(&self, min: u64, wanted: u64) -> Extent {
+        let extent = self.state().space.allocate(min, wanted);
+        self.raise_file_bytes(extent.end());
+        extent
+    }
+
+    /// Reserves space directly after `at`; see [`Space::extend`].
+    pub fn extend(&self, at: u64, min: u64, wanted: u64) -> Option<Extent> {
+        let extent = self.state().space.extend(at, min, wanted)?;
+        self.raise_file_bytes(extent.end());
+        Some(extent)
+    }
+
+    /// Notes that the file may now reach `end`.
+    pub fn raise_file_bytes(&self, end: u64) {
+        self.file_bytes.fetch_max(end, Ordering::Relaxed);
+    }
+
+    /// Makes all writes durable. After a failure all later checkpoints fail:
+    /// the operating system may have dropped the data, and a later sync would
+    /// not report that.
+    pub fn sync(&self) -> StorageResult<()> {
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        self.file.sync().inspect_err(|error| {
+            let first = error.to_string();
+            self.state().refuse(StorageError::Poisoned {
+                path: self.file.path().to_path_buf(),
+                first,
+            });
+        })
+    }
+
+    /// Truncates the file after the last byte in use, if that frees at least
+    /// `min_bytes`. The caller holds the lock of `state`, so that no writer is
+    /// given space after the new end at the same time.
+    pub fn truncate_free_tail(&self, state: &FileState, min_bytes: u64) {
+        let end = state.space.end();
+        let file_bytes = self.file_bytes.load(Ordering::Relaxed);
+        if file_bytes.saturating_sub(end) >= min_bytes && self.file.set_len(end).is_ok() {
+            self.file_bytes.store(end, Ordering::Relaxed);
+        }
+    }
+}
+
+impl FileState {
+    /// Lets all later checkpoints fail.
+    pub fn refuse(&mut self, error: StorageError) {
+        self.refusal.get_or_insert(error);
+    }
+
+    /// # Errors
+    /// The error of refused checkpoints, if they are refused.
+    pub fn check(&self) -> StorageResult<()> {
+        self.refusal.clone().map_or(Ok(()), Err)
+    }
+}

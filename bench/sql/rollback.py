@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """`make bench-rollback`: how long a large transaction's rollback takes, and what reads cost before and after it.
 
 Each engine in turn, on a fresh private server: a table of ROWS rows with a secondary key, every row updated in one transaction
@@ -10,8 +9,9 @@ import argparse
 import statistics
 import time
 
-from run import DIRECTORY, ENGINES, client, say
-from teak_server import Server, settle
+from tests.harness import Server, wait_for_background_writes
+
+from .run import DIRECTORY, ENGINES, client, say
 
 TABLE = "id INT UNSIGNED NOT NULL PRIMARY KEY, n INT NOT NULL, pad VARCHAR(60) NOT NULL, KEY (n)"
 SCAN = "SELECT COUNT(*), SUM(n), SUM(LENGTH(pad)) FROM t"
@@ -41,14 +41,14 @@ def measure(options, engine):
     plugin, extra, *_ = ENGINES[engine]
     server = Server(DIRECTORY / "rollback", [f"--cache={options.cache}", *extra, *([] if engine == "Teak" else ["--no-teak"]),
                                              *([f"--plugin={plugin}"] if plugin and engine != "Teak" else [])])
-    server.start_anew()
+    server.start_empty()
     try:
         with server.connect() as connection:
             connection.run("CREATE DATABASE bench")
             connection.run("USE bench")
             connection.run(f"CREATE TABLE t ({TABLE}) ENGINE={engine}")
             connection.run(f"INSERT INTO t SELECT seq, seq * 7919 MOD 1000003, REPEAT('x', 40 + seq MOD 20) FROM seq_1_to_{options.rows}")
-            settle(server, connection, engine)
+            wait_for_background_writes(connection, engine)
             right, before = reads(options, server, connection)
             connection.run("BEGIN")
             update, changed = timed(connection, "UPDATE t SET n = n + 1, pad = CONCAT('y', pad)")

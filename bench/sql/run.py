@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """`make bench`: the same SQL into several engines, on fresh private servers, in turns; prints medians and ratios.
 
 Every run of a workload has a server and a data directory of its own. All engines get the same cache and keep the
@@ -28,10 +27,9 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "scripts"))
-import report  # noqa: E402
-import shapes  # noqa: E402
-from teak_server import BUILD, ROOT, Server, SqlError, settle  # noqa: E402
+from tests.harness import BUILD, ROOT, Server, SqlError, wait_for_background_writes
+
+from . import report, shapes
 
 DIRECTORY = BUILD / "bench"
 # name: (plugin, options, files of a table in database `bench`, files of the log)
@@ -115,7 +113,7 @@ class Run:
         rows, seconds = work()
         self.result.update(rows=rows, seconds=seconds, rows_per_second=rows / seconds,
                            bytes_written_at_end=self.server.bytes_written() - before)
-        settle(self.server, connection, self.engine)
+        wait_for_background_writes(connection, self.engine)
         self.result.update(bytes_written=self.server.bytes_written() - before, memory_bytes=self.memory(),
                            cpu_per_row=(self.server.cpu_seconds() - spent) / rows)
 
@@ -160,7 +158,7 @@ class Run:
         with self.server.connect("bench") as connection:
             connection.run(shapes.create("lineorder", shapes.STAR_COLUMNS, "", self.engine))
             rows = connection.run(f"LOAD DATA INFILE '{path}' INTO TABLE lineorder")
-            settle(self.server, connection, self.engine)
+            wait_for_background_writes(connection, self.engine)
             self.scan(connection, "lineorder", 1)
             one, *more = shapes.STAR_KEYS.strip(", \n").split(", ")
 
@@ -198,7 +196,7 @@ class Run:
         with self.server.connect("bench") as connection:
             connection.run(shapes.create("purchases", shapes.PURCHASES_COLUMNS, "", self.engine))
             connection.run(f"LOAD DATA INFILE '{path}' INTO TABLE purchases {shapes.PURCHASES_FIELDS}")
-            settle(self.server, connection, self.engine)
+            wait_for_background_writes(connection, self.engine)
             if self.engine != "BLACKHOLE":
                 counted, seconds = self.scan(connection, "purchases", 4)
                 self.result["scan_rows_per_second"] = counted / statistics.median(seconds[1:])

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """`make sysbench`: sysbench 1.0's OLTP tests into several engines, on fresh private servers, in turns; medians and ratios.
 
 Every engine gets the same cache and keeps the settings that it comes with, so every engine is durable at commit. A repetition
@@ -14,10 +13,8 @@ import statistics
 import subprocess
 import sys
 import zlib
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "scripts"))
-from teak_server import BUILD, Server, settle  # noqa: E402
+from tests.harness import BUILD, Server, wait_for_background_writes
 
 DIRECTORY = BUILD / "bench"
 PLUGINS = {"InnoDB": None, "Teak": "ha_teak", "RocksDB": "ha_rocksdb"}
@@ -57,12 +54,12 @@ def repetition(options, engine, number, results):
         if PLUGINS[engine]:
             arguments.append(f"--plugin={PLUGINS[engine]}")
     server = Server(directory, arguments)
-    server.start_anew()
+    server.start_empty()
     try:
         with server.connect() as connection:
             connection.run("CREATE DATABASE sbtest")
             sysbench(options, engine, server, TESTS[0], "prepare", 1, options.seed)
-            settle(server, connection, engine)
+            wait_for_background_writes(connection, engine)
             connection.run("ANALYZE TABLE sbtest.sbtest1")
             connection.run("SELECT SUM(LENGTH(c)) FROM sbtest.sbtest1")
             for test in options.tests:

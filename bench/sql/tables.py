@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """`make bench-tables`: what the server tells about many tables, and how fast: INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS.
 
 Each engine in turn, on a fresh private server: a database of TABLES tables, some rows in each. The first answer is that of a
@@ -8,8 +7,9 @@ server that was just started and has opened no table; then again with the tables
 import argparse
 import time
 
-from run import DIRECTORY, say
-from teak_server import Server
+from tests.harness import Server
+
+from .run import DIRECTORY, say
 
 TABLE = "id INT NOT NULL PRIMARY KEY, a INT, b VARCHAR(40), KEY (a), KEY (b)"
 QUESTIONS = {
@@ -24,7 +24,7 @@ QUESTIONS = {
 def measure(options, engine):
     server = Server(DIRECTORY / "tables", [f"--cache={options.cache}", "--table-open-cache=4000", "--open-files-limit=30000",
                                            *([] if engine == "Teak" else ["--no-teak"]), *options.server_option])
-    server.start_anew()
+    server.start_empty()
     try:
         with server.connect() as connection:
             connection.run("CREATE DATABASE many")

@@ -4,7 +4,7 @@
 #
 #   plugin/tests/run.sh [--seed=N] [--pairs=N] [--rows=N] [--asan] [--measure] [--keep]
 #
-# Prints 'N passed, M failed'; failures are described in build/codec-test/error.log and build/codec-test/*.diff.
+# Prints the comparisons made, and 'N passed, M failed' of its tests; failures are described in build/codec-test/error.log and build/codec-test/*.diff.
 # --keep waits with the server up, to look into a difference; --measure prints what encoding and decoding cost.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -84,22 +84,29 @@ done
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 
+TESTS_PASSED=0 TESTS_FAILED=0
+verdict() { # NAME FAULTS
+    if [ "$2" = 0 ]; then TESTS_PASSED=$((TESTS_PASSED + 1)); else
+        TESTS_FAILED=$((TESTS_FAILED + 1))
+        say "$1: FAILED"
+    fi
+}
 counter() { client -N -e "SHOW STATUS LIKE 'teakcodec_$1'" | awk '{ print $2 }'; }
 
 say "writing the example of docs/file_format.md"
-DIFFERENT=0 SAME=0
+SAME=0
 example() { sed -n '/^## Keys and rows/,/^## [^K]/p' "$ROOT/docs/file_format.md" | sed -n "/^\`\`\`$1/,/^\`\`\`\$/p" | grep -v '^```'; }
 EXPECTED=$(example hex | sed 's/|.*//' | tr -d ' \n')
 client -e 'CREATE DATABASE page'
 { echo 'SET default_storage_engine=TEAKCODEC;'; example sql; } | client page
 ACTUAL=$(client -N -e "SHOW STATUS LIKE 'teakcodec_last_row'" | awk '{ print $2 }')
-if [ "$EXPECTED" = "$ACTUAL" ]; then
-    SAME=1
-else
+FAULTS=0
+if [ "$EXPECTED" != "$ACTUAL" ]; then
     say "the page says $EXPECTED"
     say "the codec says $ACTUAL"
-    DIFFERENT=1
+    FAULTS=1
 fi
+verdict "the example of docs/file_format.md" $FAULTS
 
 say "reading rows of earlier schema versions, by the example of docs/file_format.md"
 # Behind the format, the schema version and the version of the definition: the history alone.
@@ -107,11 +114,15 @@ HISTORY=$(sed -n '/^### Metadata of a table/,/^## /p' "$ROOT/docs/file_format.md
     sed 's/|.*//' | tr -d ' \n' | cut -c49-)
 BEFORE=$(counter passed)
 client -e "SET GLOBAL teakcodec_history = '$HISTORY'"
-[ "$(counter passed)" -gt "$BEFORE" ] || { say "nothing was checked"; DIFFERENT=$((DIFFERENT + 1)); }
+FAULTS=$(counter failed)
+[ "$(counter passed)" -gt "$BEFORE" ] || { say "nothing was checked"; FAULTS=1; }
+verdict "rows of earlier schema versions" "$FAULTS"
+BEFORE=$(counter failed)
 
 say "comparing strings of every collation ($PAIRS pairs each)"
 client -e "SET GLOBAL teakcodec_collation_pairs = $PAIRS"
-say "collations: $(counter passed) passed, $(counter failed) failed"
+verdict "collations" $(($(counter failed) - BEFORE))
+BEFORE=$(counter failed)
 
 say "running random SQL on both engines (seed $SEED)"
 PYTHONDONTWRITEBYTECODE=1 python3 "$HERE/generate.py" --seed="$SEED" --rows="$ROWS" "$WORK"
@@ -127,13 +138,18 @@ done
 for result in schema rows queries; do
     if diff "$WORK/innodb.$result" "$WORK/codec.$result" >"$WORK/$result.diff"; then
         rm "$WORK/$result.diff"
+        FAULTS=0
     else
         say "different $result: $(grep -c '^[<>]' "$WORK/$result.diff") lines, see $WORK/$result.diff"
-        DIFFERENT=$((DIFFERENT + $(grep -c '^[<>]' "$WORK/$result.diff")))
+        FAULTS=1
     fi
+    if [ $result = schema ] && grep -q ERROR "$WORK/codec.schema"; then
+        head -3 "$WORK/codec.schema" >&2
+        FAULTS=1
+    fi
+    verdict "random SQL: $result" $FAULTS
     SAME=$((SAME + $(wc -l <"$WORK/innodb.$result")))
 done
-grep -q ERROR "$WORK/codec.schema" && { head -3 "$WORK/codec.schema" >&2; DIFFERENT=$((DIFFERENT + 1)); }
 kill -0 "$SERVER" 2>/dev/null || server_died
 if [ -n "$MEASURE" ]; then
     client codec_side -e "OPTIMIZE TABLE $(client -N codec_side -e 'SHOW TABLES' | paste -sd,)" >/dev/null
@@ -143,9 +159,11 @@ if [ -n "$KEEP" ]; then
     say "the server is up: mariadb --no-defaults --socket=$SOCKET -uroot; end it with Enter"
     read -r _ || true
 fi
-PASSED=$(counter passed) FAILED=$(counter failed)
+verdict "rows of random SQL, decoded again" $(($(counter failed) - BEFORE))
+COMPARED=$(($(counter passed) + $(counter failed) + SAME))
 client -e 'SHUTDOWN'
 wait "$SERVER" 2>/dev/null || true
 sed -n 's/.*TEAKCODEC \(.*\)/\1/p' "$WORK/error.log" | grep -v ' ns' | head -20 || true
-echo "$((PASSED + SAME)) passed, $((FAILED + DIFFERENT)) failed"
-[ $((FAILED + DIFFERENT)) = 0 ]
+echo "ran: $COMPARED comparisons of keys, rows and answers"
+echo "$TESTS_PASSED passed, $TESTS_FAILED failed"
+[ "$TESTS_FAILED" = 0 ]

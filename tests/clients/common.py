@@ -1,15 +1,13 @@
-"""What the Python programs of tests/clients share: where the server is, checks, and a table's fingerprint."""
+"""What the Python client programs share: the server's address, checks, and checksums of tables."""
 
 import os
 import sys
 import traceback
 from pathlib import Path
 
+from tests.harness import Connection
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "scripts"))
-
-from teak_server import Connection  # noqa: E402
-
 SOCKET = os.environ["CLIENTS_SOCKET"]
 PORT = int(os.environ["CLIENTS_PORT"])
 WORK = Path(os.environ["CLIENTS_WORK"])

@@ -10,7 +10,7 @@ import django
 import pymysql
 from django.conf import settings
 
-from common import DATABASES, SOCKET, Checks, Connection, tables_of
+from .common import DATABASES, SOCKET, Checks, Connection, tables_of
 
 pymysql.install_as_MySQLdb()
 REFUSED = 1478
@@ -30,9 +30,9 @@ def database(engine, backend, name):
 
 def configure():
     settings.configure(
-        INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "django.contrib.sessions", "shelf"],
+        INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", "django.contrib.sessions", "tests.clients.shelf"],
         DATABASES={
-            "default": database("TEAK", "teak_django", NAMES["TEAK"]),
+            "default": database("TEAK", "tests.clients.teak_django", NAMES["TEAK"]),
             "innodb": database("InnoDB", "django.db.backends.mysql", NAMES["InnoDB"]),
             "plain": database("TEAK", "django.db.backends.mysql", "clients_plain_django"),
         },
@@ -120,7 +120,7 @@ def orm(checks, engine):
     from django.core import serializers
     from django.db import IntegrityError, transaction
     from django.db.models import Count, F, ProtectedError, Sum
-    from shelf.models import Item, Topic
+    from tests.clients.shelf.models import Item, Topic
 
     alias, name = ALIASES[engine], f"django: {engine}"
     items, topics = Item.objects.using(alias), Topic.objects.using(alias)
@@ -224,7 +224,7 @@ def change_columns(checks, name, connection, model):
 def changes(checks, engine):
     """What migrations do, by the schema editor."""
     from django.db import connections, models
-    from shelf.models import Item, Topic
+    from tests.clients.shelf.models import Item, Topic
 
     alias, name = ALIASES[engine], f"django: {engine}"
     change_columns(checks, name, connections[alias], Topic)
@@ -244,7 +244,7 @@ def refused(checks):
     """Django's own backend makes a constraint for every relation, which Teak refuses; but not with db_constraint=False."""
     from django.core.management import call_command
     from django.db import connections, models
-    from shelf.models import Topic
+    from tests.clients.shelf.models import Topic
 
     class Loose(models.Model):
         topic = models.ForeignKey(Topic, on_delete=models.CASCADE, db_constraint=False)

@@ -5,8 +5,8 @@ import re
 import shutil
 import subprocess
 
-import bank
-from common import DATABASES, HERE, SOCKET, WORK, Checks, Connection, checksums, tables_of
+from . import writer
+from .common import DATABASES, HERE, SOCKET, WORK, Checks, Connection, checksums, tables_of
 
 DATABASE = DATABASES["TEAK"]
 CONNECT = ["--no-defaults", f"--socket={SOCKET}", "--user=root"]
@@ -54,8 +54,7 @@ def load(connection, database, text):
 def prepare(connection):
     connection.run(f"USE {DATABASE}")
     connection.run("SET default_storage_engine = TEAK")
-    for statement in bank.SCHEMA:
-        connection.run(statement)
+    writer.BANK.create_in(connection, DATABASE)
     programs = (HERE / "programs.sql").read_bytes()
     client(b"SET default_storage_engine = TEAK;\n" + programs, DATABASE)
     # Text has six digits of a FLOAT and no negative zero, whatever the engine.
@@ -65,29 +64,29 @@ def prepare(connection):
 
 def while_written(checks, connection, what, take, read):
     """Repeats `take` until the writer has committed during one; `read` gives the state that was taken."""
-    writer = bank.Writer(DATABASE)
-    writer.start()
+    writing = writer.Writer(DATABASE)
+    writing.start()
     try:
         for _ in range(ATTEMPTS):
-            before = writer.moves
+            before = writing.moves
             taken = take()
-            after = writer.moves
-            found = read(taken)
-            checks.check(f"{what}: one consistent state", bank.consistent(found), str(found))
-            checks.check(f"{what}: not older than its beginning", int(found[0]) >= before, f"{found[0]} < {before}")
-            if before < after and int(found[0]) < after:
+            after = writing.moves
+            count, faults = read(taken)
+            checks.check(f"{what}: one consistent state", not faults, "; ".join(faults))
+            checks.check(f"{what}: not older than its beginning", count >= before, f"{count} < {before}")
+            if before < after and count < after:
                 break
         else:
             checks.check(f"{what}: taken while another client wrote", False, "the writer committed during no attempt")
     finally:
-        writer.stop()
+        writing.stop()
     return taken
 
 
 def logical_dump(checks, connection):
     def read(text):
         load(connection, "clients_loaded", text)
-        return bank.state(connection, "clients_loaded")
+        return writer.state(connection, "clients_loaded")
 
     while_written(checks, connection, "mariadb-dump", lambda: dump(DATABASE), read)
 
@@ -172,7 +171,7 @@ def tab_dump(checks, connection):
 
     def read(taken):
         import_tab(connection, taken, "clients_loaded", lambda text: text)
-        return bank.state(connection, "clients_loaded")
+        return writer.state(connection, "clients_loaded")
 
     # SELECT ... INTO OUTFILE does not escape UCS-2 as a file that is read as binary needs it, whatever the engine.
     connection.run(f"UPDATE {DATABASE}.texts SET varchar_ucs2 = 'я' WHERE id = 'mangled'")

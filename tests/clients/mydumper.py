@@ -3,9 +3,9 @@
 import re
 import shutil
 
-import bank
-from common import SOCKET, WORK, Checks, Connection, checksums
-from dump import DATABASE, command, dump, for_innodb, prepare, while_written
+from .common import SOCKET, WORK, Checks, Connection, checksums
+from .dump import DATABASE, command, dump, for_innodb, prepare, while_written
+from .writer import state
 
 SAVED = WORK / "mydumper"
 # mydumper 0.10 names the columns in a table's first INSERT only, which generated columns need: one INSERT for each table.
@@ -66,7 +66,7 @@ def main():
 
             def read(_):
                 restore(connection, "clients_loaded")
-                return bank.state(connection, "clients_loaded")
+                return state(connection, "clients_loaded")
 
             for options in ([], ["--trx-consistency-only"], ["--rows=1000", "--compress"]):
                 while_written(checks, connection, " ".join(["mydumper", *options]), lambda: save(*options), read)

@@ -7,7 +7,7 @@ import threading
 import pymysql
 import pymysql.cursors
 
-from common import DATABASES, SOCKET, TYPE_TABLES, Checks, Connection, checksum, quoted
+from .common import DATABASES, SOCKET, TYPE_TABLES, Checks, Connection, checksum, quoted
 
 DUPLICATE, LOCK_TIMEOUT, CHECK_FAILED, DEADLOCK = 1062, 1205, 4025, 1213
 

@@ -1,4 +1,4 @@
--- Every column type that Teak takes, in the session's default storage engine. tests/clients/run.sh loads this into one
+-- Every column type that Teak takes, in the session's default storage engine. tests/clients/run.py loads this into one
 -- database for each engine; rows.sql fills it. `many` is for streaming, `account` for transactions.
 
 CREATE TABLE numbers (

@@ -31,7 +31,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 from sqlalchemy.schema import CreateTable
 
-from common import DATABASES, SOCKET, TYPE_TABLES, Checks
+from .common import DATABASES, SOCKET, TYPE_TABLES, Checks
 
 REFUSED = 1478
 

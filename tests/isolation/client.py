@@ -2,7 +2,7 @@
 
 import random
 
-from sql.wire import Session, fields
+from tests.harness.wire import Session, fields
 
 from .history import ABORTED, COMMITTED, Append, ReadList, ReadRegister, Transaction, Write
 

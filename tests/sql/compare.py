@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from .wire import CLOSE, LAST_PREPARED, PREPARE, QUERY, Lost, Session, execution, fields
+from tests.harness.wire import CLOSE, LAST_PREPARED, PREPARE, QUERY, Lost, Session, execution, fields
 
 ENGINES = ("InnoDB", "TEAK")
 DUPLICATE = 1062

@@ -3,7 +3,7 @@
 import re
 
 from . import queries
-from .queries import COMPARABLE, condition, hint, merges_right, pair, some_columns, subquery_pair, where
+from .queries import condition, hint, merges_right, pair, some_columns, subquery_pair, where
 from .statement import Statement
 
 

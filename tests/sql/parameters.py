@@ -4,7 +4,7 @@ import re
 
 from . import queries
 from .statement import Statement
-from .wire import Moment, Number
+from tests.harness.wire import Moment, Number
 
 OPEN = object()  # a literal that has no plain value
 ESCAPES = {"0": "\0", "n": "\n"}

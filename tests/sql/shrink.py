@@ -2,7 +2,7 @@
 
 import re
 
-from .wire import Lost
+from tests.harness.wire import Lost
 
 
 def kind(why):

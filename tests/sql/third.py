@@ -8,7 +8,7 @@ The copies are temporary tables of InnoDB's session, which hide the tables and e
 import re
 
 from .compare import flat
-from .wire import CLOSE, LAST_PREPARED, PREPARE, QUERY, execution, fields
+from tests.harness.wire import CLOSE, LAST_PREPARED, PREPARE, QUERY, execution, fields
 
 ENGINES = ("MyISAM", "Aria")
 READS = ("SELECT ", "WITH ", "EXECUTE s")

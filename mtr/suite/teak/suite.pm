@@ -1,6 +1,6 @@
 package My::Suite::Teak;
 
-# The suite `teak`: needs the plugin in the plugin directory (scripts/mtr.sh puts a link there).
+# The suite `teak`: needs the plugin in the plugin directory (mtr/run.sh puts a link there).
 
 @ISA = qw(My::Suite);
 

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# MariaDB's own test runner on our suite.
+#
+#   mtr/run.sh                        the suite `teak`
+#   mtr/run.sh teak.types teak.alter  some tests
+#   mtr/run.sh --suite=parts --mysqld=--default-storage-engine=TEAK ...    any options of mariadb-test-run
+#   RECORD=1 mtr/run.sh teak.types    writes the result file mtr/suite/teak/r/types.result
+#
+# The runner expects its tests, the server and the plugins in one tree, and suites inside it. build/mtr-root is such a
+# tree made of links, with our suite and plugin added; the system's own is left alone.
+#   mtr/suite/NAME            a suite of ours
+#   mtr/overlay/teak/SUITE    how a suite of the server is aimed at Teak (--suite=SUITE-teak)
+# RECORD=1 needs tests named. WITHOUT_TEAK=1 runs without a plugin (to see what another engine does).
+# TEAK_PLUGIN names another build of the plugin, MTR_PARALLEL the number of workers (2), MTR_VAR the directory of results.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
+
+SYSTEM=/usr/share/mysql/mysql-test
+TREE=$BUILD/mtr-root
+VAR=${MTR_VAR:-$BUILD/mtr-var}
+
+[ -f "$SYSTEM/mariadb-test-run.pl" ] || fail "MariaDB's tests are not installed: run scripts/setup.sh."
+[ -n "${WITHOUT_TEAK:-}" ] || [ -e "${TEAK_PLUGIN:-$BUILD/ha_teak.so}" ] || fail "There is no ${TEAK_PLUGIN:-build/ha_teak.so}: run make build."
+
+link_all() { # FROM TO EXCEPT: links to everything in FROM
+    local entry
+    mkdir -p "$2"
+    for entry in "$1"/*; do
+        [ "$(basename "$entry")" = "${3:-}" ] || [ -e "$2/$(basename "$entry")" ] || ln -sfn "$entry" "$2/"
+    done
+}
+
+make_tree() {
+    local suite
+    mkdir -p "$TREE/lib/mysql"
+    ln -sfn /usr/bin "$TREE/bin"
+    ln -sfn /usr/sbin "$TREE/sbin"
+    ln -sfn /usr/share "$TREE/share"
+    "$ROOT/scripts/server.sh" plugins "$TREE/lib/mysql/plugin"
+    # Client plugins live beside the library, in a directory named for the architecture.
+    link_all /usr/lib "$TREE/lib" mysql 2>/dev/null || true
+    for suite in "$SYSTEM"/*; do
+        case $(basename "$suite") in
+            suite | plugin) link_all "$suite" "$TREE/mysql-test/$(basename "$suite")" ;;
+        esac
+    done
+    link_all "$SYSTEM" "$TREE/mysql-test"
+    for suite in "$ROOT"/mtr/suite/*/; do
+        if [ -d "$suite" ]; then ln -sfn "${suite%/}" "$TREE/mysql-test/suite/"; fi
+    done
+    for suite in "$ROOT"/mtr/overlay/*/; do
+        if [ -d "$suite" ]; then ln -sfn "${suite%/}" "$TREE/mysql-test/plugin/"; fi
+    done
+}
+
+make_tree
+OPTIONS=(--vardir="$VAR" --parallel="${MTR_PARALLEL:-2}" --force --max-test-fail=0 --retry=0 --suite-timeout=60
+    --testcase-timeout=5 --mysqld=--plugin-maturity=experimental)
+# A socket's path holds 107 bytes, and the runner puts its own under its tmpdir.
+TMP=$(mktemp -d /tmp/teak-mtr.XXXXXX)
+trap 'rm -rf "$TMP"' EXIT
+OPTIONS+=(--tmpdir="$TMP")
+[ -z "${RECORD:-}" ] || OPTIONS+=(--record)
+[ -z "${SERVER_PRELOAD:-}" ] || OPTIONS+=(--mysqld-env="LD_PRELOAD=$SERVER_PRELOAD")
+# shellcheck disable=SC2206
+OPTIONS+=(${MTR_OPTIONS:-})
+[ $# -gt 0 ] || set -- --suite=teak
+
+say "mariadb-test-run $* (results in ${VAR#"$ROOT"/})"
+cd "$TREE/mysql-test"
+STATUS=0
+perl ./mariadb-test-run.pl "${OPTIONS[@]}" "$@" || STATUS=$?
+exit $STATUS

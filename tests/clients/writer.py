@@ -1,0 +1,59 @@
+"""A client that writes while a dump is taken: transfers of a bank, so that a torn state of the database shows."""
+
+import random
+import threading
+
+from tests.harness import Connection
+from tests.harness.bank import Bank
+
+from .common import SOCKET
+
+# The tables have names at both ends of the alphabet, which is the order in which dumps read them.
+BANK = Bank(names={"account": "a_account", "counter": "m_counter", "moved": "z_moved"})
+
+
+class Writer(threading.Thread):
+    """Transfers one after the other until stop(); `moves` is the number of the last that was committed. stop() raises the
+    error that ended it."""
+
+    def __init__(self, database):
+        super().__init__(daemon=True)
+        self.connection = Connection(SOCKET, database)
+        self.random = random.Random(database)
+        self.ending = threading.Event()
+        self.moves = transfers(self.connection)[1]
+        self.error = None
+
+    def run(self):
+        try:
+            while not self.ending.is_set():
+                number = self.moves + 1
+                self.connection.run("START TRANSACTION")
+                BANK.carry_out(self.connection, self.random, 1, number, BANK.choose(self.random))
+                self.connection.run("COMMIT")
+                self.moves = number
+        except Exception as error:
+            self.error = error
+        finally:
+            self.connection.close()
+
+    def stop(self):
+        self.ending.set()
+        self.join()
+        if self.error:
+            raise self.error
+
+
+def transfers(connection):
+    """The number of transfers in the current database, and the highest number of one."""
+    return tuple(map(int, connection.run(f"SELECT COUNT(*), IFNULL(MAX(number), 0) FROM {BANK.moved}")[0]))
+
+
+def state(connection, database):
+    """(number of transfers, faults of the database as one consistent state)."""
+    connection.run(f"USE {database}")
+    count, highest = transfers(connection)
+    faults = BANK.verify(connection, database)[1]
+    if count != highest:
+        faults.append(f"{database}: {count} transfers, the highest has number {highest}")
+    return count, faults

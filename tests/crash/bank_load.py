@@ -1,0 +1,307 @@
+"""The kill test's bank: transfers within the engine under test, between it and InnoDB, and by XA, journalled outside the server.
+
+Tellers (processes) transfer money: by COMMIT, with a binary log between the engines too, or by XA. Of the XA transactions that they have prepared some are left behind, for
+another session to end. The journal has each step before it is sent and after it was acknowledged.
+
+When the server is back, XA RECOVER must list what was prepared, acknowledged and not ended, and nothing else but what was in
+flight. Until they are ended, the rows of these transactions are not seen, and are locked. Then the coordinator, which has the
+journals, commits or rolls back: what was being ended, as was decided; what was being prepared is rolled back; some of the others
+stay for the next kill. Every transfer that was committed is there once, no other is, and no money is lost.
+"""
+
+import json
+import random
+import time
+
+from tests.harness import Connection, SqlError
+from tests.harness.bank import DATABASE, Bank
+
+from .journal import Journal
+
+TELLERS = 2
+# Prepared transactions that a teller leaves behind, and that stay over a kill.
+LEFT_MAX = 3
+LOCK_TIMEOUT, XAER_NOTA, XA_MARKED = 1205, 1397, (1402, 1613, 1614)
+
+
+def bank(engine):
+    return Bank([engine, "InnoDB"], accounts=200, counters=100)
+
+
+def name_of(teller, number):
+    return f"bank-{teller}-{number}"
+
+
+class Ledger:
+    """What a teller's journals say. A transfer is (payer, payee, amount); its number is used once."""
+
+    def __init__(self):
+        self.committed, self.prepared = {}, {}
+        self.ended = {}  # how what was prepared has ended
+        self.newest = 0
+        self.doubtful = None  # (what was sent, number, transfer), without an answer
+
+    def read(self, path):
+        """Takes in a round's journal; returns the errors that the teller met and how many transfers it ended."""
+        errors, ended, transfers = [], 0, {}
+        self.doubtful = None
+        try:
+            lines = open(path, encoding="utf-8").read().splitlines()
+        except FileNotFoundError:
+            lines = []
+        for fields in map(json.loads, lines):
+            if "error" in fields:
+                errors.append(fields["error"])
+                continue
+            step, number = fields["step"], fields["number"]
+            self.newest = max(self.newest, number)
+            if "transfer" in fields:
+                transfers[number] = tuple(fields["transfer"])
+            if not fields["done"]:
+                self.doubtful = (step, number, transfers.get(number))
+                continue
+            self.doubtful = None
+            self.take(step, number, transfers.get(number))
+            ended += step != "PREPARE"
+        return errors, ended
+
+    def take(self, step, number, transfer):
+        """A step that is known to have happened."""
+        if step == "PREPARE":
+            self.prepared[number] = transfer
+            return
+        if number in self.prepared:
+            self.ended[number] = step
+        transfer = self.prepared.pop(number, transfer)
+        if step == "COMMIT":
+            self.committed[number] = transfer
+
+
+class Teller:
+    def __init__(self, socket, number, engine, ledger, journal, seed):
+        self.socket, self.teller, self.bank = socket, number, bank(engine)
+        self.number = ledger.newest + 1000
+        self.left = list(ledger.prepared)
+        self.journal, self.random = Journal(journal), random.Random(seed)
+        self.engine = engine
+        # What a conflict must roll back: nothing once the end was sent.
+        self.begun = None
+        self.connection = self.connect()
+        # Without it the server does not keep commits of several engines together (docs/transactions.md).
+        self.has_binary_log = self.connection.value("SELECT @@log_bin") == "1"
+
+    def connect(self):
+        connection = Connection(self.socket, DATABASE)
+        connection.run("SET SESSION innodb_lock_wait_timeout = 1")
+        if self.engine.upper() == "TEAK":
+            connection.run("SET SESSION teak_lock_timeout = 100")
+        return connection
+
+    def journalled(self, step, number, statement, **more):
+        self.journal.write(step=step, number=number, done=False, **more)
+        statement()
+        self.journal.write(step=step, number=number, done=True)
+
+    def transfer(self):
+        self.number += 1
+        number, is_xa = self.number, self.random.random() < 0.4
+        transfer = self.bank.choose(self.random, not is_xa and not self.has_binary_log)
+        if is_xa:
+            self.by_xa(number, transfer)
+            return
+        self.begun = ["ROLLBACK"]
+        self.connection.run("BEGIN")
+        self.bank.carry_out(self.connection, self.random, self.teller, number, transfer)
+        if self.random.random() < 0.05:
+            self.connection.run("ROLLBACK")
+            return
+        self.begun = None
+        self.journalled("COMMIT", number, lambda: self.connection.run("COMMIT"), transfer=transfer)
+
+    def by_xa(self, number, transfer):
+        name = name_of(self.teller, number)
+        self.begun = [f"XA END '{name}'", f"XA ROLLBACK '{name}'"]
+        self.connection.run(f"XA START '{name}'")
+        self.bank.carry_out(self.connection, self.random, self.teller, number, transfer)
+        self.connection.run(f"XA END '{name}'")
+        self.begun = None
+        self.journalled("PREPARE", number, lambda: self.connection.run(f"XA PREPARE '{name}'"), transfer=transfer)
+        if len(self.left) < LEFT_MAX and self.random.random() < 0.5:
+            self.left.append(number)
+            self.connection.close()
+            self.connection = self.connect()
+        else:
+            self.end(number)
+
+    def end(self, number):
+        verdict = self.random.choice(["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"])
+        self.journalled(verdict, number, lambda: end(self.connection, verdict, name_of(self.teller, number)))
+
+    def give_up(self):
+        """After a conflict. A deadlock has marked an XA transaction for rollback: then XA END says so."""
+        for statement in self.begun:
+            try:
+                self.connection.run(statement)
+            except SqlError as error:
+                if error.number not in XA_MARKED:
+                    raise
+
+    def work(self):
+        while True:
+            try:
+                if self.left and self.random.random() < 0.2:
+                    self.end(self.left.pop(self.random.randrange(len(self.left))))
+                else:
+                    self.transfer()
+            except SqlError as error:
+                if not error.conflict or self.begun is None:
+                    raise
+                self.give_up()
+
+
+def end(connection, verdict, name):
+    """XA COMMIT or XA ROLLBACK of what another session has prepared, which may not have gone yet."""
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            return connection.run(f"XA {verdict} '{name}'")
+        except SqlError as error:
+            if error.number not in (XAER_NOTA, LOCK_TIMEOUT) or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
+
+
+def work_until_lost(socket, number, engine, ledger, journal, seed):
+    try:
+        Teller(socket, number, engine, ledger, journal, seed).work()
+    except SqlError as error:
+        if not error.lost:
+            Journal(journal).write(error=f"teller {number}: {error}")
+
+
+# ---- after the restart -----------------------------------------------------------------------------------------------
+
+def listed(connection):
+    return {data.decode() for _, _, _, data in connection.run("XA RECOVER")}
+
+
+class Coordinator:
+    """Ends what the server holds prepared as the ledgers say, and compares. `told` counts what it met."""
+
+    def __init__(self, engine, draw):
+        self.bank, self.draw = bank(engine), draw
+        self.engine = engine
+        self.ledgers = [Ledger() for _ in range(TELLERS)]
+        self.told = dict.fromkeys(["transfers", "prepared", "preparing", "ending", "left"], 0)
+
+    def verify(self, socket, journals):
+        """Returns the faults."""
+        faults = []
+        for ledger, journal in zip(self.ledgers, journals):
+            errors, ended = ledger.read(journal)
+            faults += errors
+            self.told["transfers"] += ended
+        with Connection(socket, DATABASE) as connection:
+            found = listed(connection)
+            for teller, ledger in enumerate(self.ledgers):
+                faults += self.end_again(connection, teller, ledger, found)
+            faults += self.unexpected(found) or self.unseen(connection)
+            if faults:
+                return faults
+            for teller, ledger in enumerate(self.ledgers):
+                self.end_doubtful(connection, teller, ledger, found)
+                self.end_prepared(connection, teller, ledger)
+            kept = {name_of(teller, number) for teller, ledger in enumerate(self.ledgers) for number in ledger.prepared}
+            if listed(connection) != kept:
+                faults.append(f"XA RECOVER lists {sorted(listed(connection))} when all but {sorted(kept)} are ended")
+            self.told["left"] += len(kept)
+            return faults + self.compare(connection)
+
+    def end_again(self, connection, teller, ledger, found):
+        """InnoDB alone may hold prepared again what was acknowledged as ended: its rollback does not wait for the disk, and it
+        misses an end while the connection that has prepared is being closed (docs/transactions.md). Teak must not."""
+        faults = []
+        for number, verdict in ledger.ended.items():
+            name = name_of(teller, number)
+            if name not in found:
+                continue
+            if self.engine.upper() == "TEAK" and connection.run(
+                    f"SELECT 1 FROM information_schema.teak_trx WHERE trx_xid LIKE '%{name.encode().hex()}%'"):
+                faults.append(f"{name} has ended by {verdict}, and Teak holds it prepared")
+            connection.run(f"XA {verdict} '{name}'")
+            found.discard(name)
+        return faults
+
+    def unexpected(self, found):
+        """What XA RECOVER must list and does not, and what it lists and must not."""
+        must, may = set(), set()
+        for teller, ledger in enumerate(self.ledgers):
+            must |= {name_of(teller, number) for number in ledger.prepared}
+            if ledger.doubtful:
+                may.add(name_of(teller, ledger.doubtful[1]))
+        self.told["prepared"] += len(must - may)
+        faults = []
+        if must - may - found:
+            faults.append(f"prepared, acknowledged and lost: {sorted(must - may - found)}")
+        if found - must - may:
+            faults.append(f"XA RECOVER lists what is not prepared: {sorted(found - must - may)}")
+        return faults
+
+    def unseen(self, connection):
+        """The rows of what is prepared: nobody sees them, nobody else can write them."""
+        faults = []
+        if self.engine.upper() == "TEAK":
+            connection.run("SET SESSION teak_lock_timeout = 20")
+        for teller, ledger in enumerate(self.ledgers):
+            for number in ledger.prepared:
+                if ledger.doubtful and ledger.doubtful[1] == number:
+                    continue
+                row = f"writer = {teller} AND number = {number}"
+                if connection.run(f"SELECT 1 FROM moved WHERE {row}"):
+                    faults.append(f"the rows of {name_of(teller, number)}, which is prepared, are seen")
+                try:
+                    connection.run(f"UPDATE moved SET amount = 0 WHERE {row}")
+                    faults.append(f"the rows of {name_of(teller, number)}, which is prepared, are not locked")
+                except SqlError as error:
+                    if error.number != LOCK_TIMEOUT:
+                        raise
+        return faults
+
+    def end_doubtful(self, connection, teller, ledger, found):
+        """What was in flight: the server's answer is not known, its state is."""
+        if ledger.doubtful is None:
+            return
+        step, number, transfer = ledger.doubtful
+        name, was_prepared = name_of(teller, number), number in ledger.prepared
+        if step == "PREPARE":
+            self.told["preparing"] += 1
+            if name in found:
+                connection.run(f"XA ROLLBACK '{name}'")
+        elif was_prepared:
+            self.told["ending"] += 1
+            if name in found:
+                connection.run(f"XA {step} '{name}'")
+            ledger.take(step, number, None)
+        elif connection.run(f"SELECT 1 FROM moved WHERE writer = {teller} AND number = {number}"):
+            ledger.take(step, number, transfer)
+
+    def end_prepared(self, connection, teller, ledger):
+        for number in list(ledger.prepared):
+            if self.draw.random() < 0.7:
+                verdict = self.draw.choice(["COMMIT", "ROLLBACK"])
+                connection.run(f"XA {verdict} '{name_of(teller, number)}'")
+                ledger.take(verdict, number, None)
+
+    def compare(self, connection):
+        moved, faults = self.bank.verify(connection, "bank")
+        expected = {(teller, number): transfer for teller, ledger in enumerate(self.ledgers)
+                    for number, transfer in ledger.committed.items()}
+        for what, numbers in (("lost", expected.keys() - moved.keys()), ("there and never committed", moved.keys() - expected.keys()),
+                              ("changed", [number for number in expected.keys() & moved.keys() if expected[number] != moved[number]])):
+            if numbers:
+                faults.append(f"bank: {len(numbers)} transfers are {what}: {sorted(numbers)[:5]}")
+        for table in self.bank.tables():
+            status = connection.run(f"CHECK TABLE {table} EXTENDED")[-1][3]
+            if status != b"OK":
+                faults.append(f"CHECK TABLE {table}: {status.decode()}")
+        return faults

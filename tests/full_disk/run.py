@@ -1,0 +1,357 @@
+"""A small file system is filled up under a server, for every kind of statement.
+
+The data directory lies on a file system of its own (a tmpfs, or ext4 in a file with --filesystem=ext4), mounted where
+nobody else sees it. A ballast file takes what is free. Then, kind by kind:
+
+1. the statement is refused with a clear error, or done; what was acknowledged is there, what was refused is not;
+2. the server lives and reads go on;
+3. when the ballast goes, the same statement works, without a restart.
+
+At last: kill -9 and start on the full disk, DROP TABLE there, and writing goes on with the space that this gave back.
+Each kind of statement counts as one test.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.harness import BUILD, Server, SqlError, finish
+
+DATABASE = "full"
+# ER_DISK_FULL; the server's own for files of its own (.frm): ER_CANT_CREATE_TABLE, ER_CANT_CREATE_FILE, EE_WRITE,
+# ER_ERROR_ON_WRITE, and what ALTER and RENAME make of them.
+DISK_FULL, SERVERS_OWN = 1021, (1004, 1005, 1025, 1026, 3, 28)
+PATIENCE_SECONDS = 60
+
+
+def in_own_mounts():
+    """Runs this script again where what it mounts is seen by itself alone, and goes with it."""
+    command = ["unshare", "--mount", "--propagation=private"]
+    if os.geteuid() != 0:
+        command += ["--user", "--map-root-user"]
+    os.execvp(command[0], [*command, sys.executable, "-m", "tests.full_disk.run", *sys.argv[1:], "--mounted"])
+
+
+class Test:
+    def __init__(self, options):
+        self.options = options
+        self.directory = Path(options.directory).absolute()
+        self.data = self.directory / "server" / "data"
+        self.ballast = self.data / "ballast"
+        self.random = random.Random(options.seed)
+        self.server = Server(self.directory / "server", [f"--cache={options.cache}", "--teak-checkpoint-period=2"])
+        self.checks = self.failed = 0
+        self.kinds = {}  # of statements, and whether all of their checks passed
+
+    def check(self, holds, what):
+        self.checks += 1
+        if not holds:
+            self.failed += 1
+            print(f"FAILED: {what}", flush=True)
+
+    # ---- the disk ----
+
+    def prepare(self):
+        """A data directory on the small file system, without the engines that the test does not need there."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        self.server.start()
+        self.server.stop()
+        seed = self.data.with_name("seed")
+        self.data.rename(seed)
+        self.data.mkdir()
+        size = self.options.megabytes
+        if self.options.filesystem == "tmpfs":
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={size}m", "tmpfs", str(self.data)]
+        else:
+            image = self.directory / "image"
+            with open(image, "wb") as file:
+                file.truncate(size << 20)
+            subprocess.run([f"mkfs.{self.options.filesystem}", "-q", "-m", "0", str(image)], check=True)
+            mount = ["mount", "-o", "loop", str(image), str(self.data)]
+        subprocess.run(mount, check=True)
+        for path in seed.iterdir():
+            # Teak begins anew, so that its log lies on the small file system from the first byte on.
+            if path.name.startswith(("ib", "teak.")):
+                continue
+            copy = shutil.copytree if path.is_dir() else shutil.copy2
+            copy(path, self.data / path.name)
+        shutil.rmtree(seed)
+        self.server.options += ["--skip-innodb", "--default-storage-engine=TEAK",
+                                f"--aria-log-dir-path={self.directory / 'server' / 'tmp'}"]
+
+    def fill(self):
+        """Takes the last free byte."""
+        with open(self.ballast, "ab", buffering=0) as file:
+            for block in (1 << 20, 1 << 12, 1 << 9):
+                while True:
+                    try:
+                        file.write(b"\1" * block)
+                    except OSError:
+                        break
+
+    def free(self):
+        self.ballast.unlink(missing_ok=True)
+
+    # ---- statements ----
+
+    def text(self, length):
+        return self.random.randbytes(length // 2).hex()
+
+    def patiently(self, connection, statement):
+        """A statement that must work soon: background work may have to notice that there is space."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return connection.run(statement)
+            except SqlError as error:
+                if error.number != DISK_FULL or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def refused(self, connection, statement, numbers=(DISK_FULL,)):
+        """The error of a statement that the full disk refuses; None when it was done."""
+        try:
+            connection.run(statement)
+        except SqlError as error:
+            self.check(error.number in numbers, f"{statement[:60]}: {error.number} {error.message}")
+            return error
+        return None
+
+    def until_refused(self, connection, statement, most=20_000):
+        """Runs numbered statements until the disk is full; returns how many were acknowledged."""
+        for number in range(most):
+            if self.refused(connection, statement(number)):
+                return number
+            if number % 50 == 0:
+                self.fill()
+        self.check(False, f"{statement(0)[:60]} was never refused")
+        return most
+
+    def count(self, connection, table, where="1"):
+        return int(connection.value(f"SELECT COUNT(*) FROM {table} WHERE {where}"))
+
+    def table(self, connection, name, rows=0):
+        connection.run(f"DROP TABLE IF EXISTS {name}")
+        connection.run(f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(4000), n INT NOT NULL DEFAULT 0, KEY (n))"
+                       " CHARSET latin1 COMPRESSION=none")
+        for first in range(0, rows, 100):
+            values = ",".join(f"({id}, '{self.text(2000)}', 0)" for id in range(first, min(first + 100, rows)))
+            connection.run(f"INSERT INTO {name} VALUES {values}")
+
+    # ---- the kinds ----
+
+    def insert(self, connection):
+        self.table(connection, "t")
+        self.fill()
+        done = self.until_refused(connection, lambda n: f"INSERT INTO t VALUES ({n}, '{self.text(3000)}', 0)")
+        self.check(self.count(connection, "t") == done, "INSERT: the rows are those acknowledged")
+        self.check(self.count(connection, "t FORCE INDEX (n)", "n = 0") == done, "INSERT: the index agrees")
+        self.free()
+        self.patiently(connection, "INSERT INTO t VALUES (-1, 'x', 0)")
+        self.check(self.count(connection, "t") == done + 1, "INSERT works again")
+
+    def insert_many(self, connection):
+        self.table(connection, "t", 10)
+        self.fill()
+        rows = ",".join(f"({id}, '{self.text(3900)}', 0)" for id in range(100, 4000))
+        error = self.refused(connection, f"INSERT INTO t VALUES {rows}")
+        self.check(error is not None, "a large INSERT is refused")
+        self.check(self.count(connection, "t") == 10, "a refused INSERT leaves nothing")
+        self.free()
+        self.patiently(connection, f"INSERT INTO t VALUES {rows[:rows.index(',(')]}")
+        self.check(self.count(connection, "t") == 11, "INSERT of many works again")
+
+    def update(self, connection):
+        self.table(connection, "t", 1000)
+        self.fill()
+        done = self.until_refused(connection, lambda n: f"UPDATE t SET n = {n + 1}, v = '{self.text(3000)}'"
+                                                        f" WHERE id = {n % 1000}")
+        last = int(connection.value("SELECT MAX(n) FROM t FORCE INDEX (n)"))
+        self.check(last == done, f"UPDATE: {last} of {done} acknowledged")
+        self.check(self.count(connection, "t") == 1000, "UPDATE: all rows are there")
+        self.free()
+        self.patiently(connection, "UPDATE t SET n = -1")
+        self.check(self.count(connection, "t", "n = -1") == 1000, "UPDATE works again")
+
+    def delete(self, connection):
+        self.table(connection, "t", 1000)
+        self.table(connection, "u")
+        self.fill()
+        # Fills what room the log has left; DELETE itself writes little.
+        self.until_refused(connection, lambda n: f"INSERT INTO u VALUES ({n}, '{self.text(3000)}', 0)")
+        error = self.refused(connection, "DELETE FROM t")
+        left = self.count(connection, "t")
+        self.check(left == (1000 if error else 0), f"DELETE: {left} rows after {error}")
+        self.free()
+        self.patiently(connection, "DELETE FROM t")
+        self.check(self.count(connection, "t") == 0, "DELETE works again")
+        connection.run("DROP TABLE u")
+
+    def load(self, connection):
+        self.table(connection, "t", 10)
+        file = self.directory / "rows.csv"
+        with open(file, "w", encoding="ascii") as out:
+            for id in range(100, 8000):
+                out.write(f"{id}\t{self.text(3900)}\t0\n")
+        self.fill()
+        error = self.refused(connection, f"LOAD DATA INFILE '{file}' INTO TABLE t")
+        self.check(error is not None, "LOAD DATA is refused")
+        self.check(self.count(connection, "t") == 10, "a refused LOAD DATA leaves nothing")
+        self.free()
+        self.patiently(connection, f"LOAD DATA INFILE '{file}' INTO TABLE t")
+        self.check(self.count(connection, "t") == 7910, "LOAD DATA works again")
+        connection.run("DROP TABLE t")
+        file.unlink()
+
+    def commit(self, connection):
+        self.table(connection, "t")
+        connection.run("START TRANSACTION")
+        connection.run("INSERT INTO t VALUES (-1, 'before', 0)")
+        self.fill()
+        done = self.until_refused(connection, lambda n: f"INSERT INTO t VALUES ({n}, '{self.text(3000)}', 0)")
+        error = self.refused(connection, "COMMIT")
+        expected = 0 if error else done + 1
+        self.check(self.count(connection, "t") == expected, f"COMMIT: the rows are all or none of {done + 1}")
+        self.check(error is None, "COMMIT finds the room kept for it")
+        connection.run("START TRANSACTION")
+        self.refused(connection, f"INSERT INTO t VALUES (-2, '{self.text(3000)}', 0)")
+        connection.run("ROLLBACK")
+        self.check(self.count(connection, "t") == expected, "ROLLBACK works on a full disk")
+        self.free()
+        connection.run("START TRANSACTION")
+        self.patiently(connection, "INSERT INTO t VALUES (-3, 'after', 0)")
+        self.patiently(connection, "COMMIT")
+        self.check(self.count(connection, "t") == expected + 1, "COMMIT works again")
+
+    def create(self, connection):
+        self.fill()
+        statement = "CREATE TABLE made (a INT PRIMARY KEY, b INT, KEY (b))"
+        error = self.refused(connection, statement, (DISK_FULL, *SERVERS_OWN))
+        self.check(error is not None, "CREATE TABLE is refused")
+        self.free()
+        connection.run("DROP TABLE IF EXISTS made")
+        self.patiently(connection, statement)
+        connection.run("INSERT INTO made VALUES (1, 1)")
+        self.check(self.count(connection, "made") == 1, "CREATE TABLE works again")
+        connection.run("DROP TABLE made")
+
+    def alter(self, connection):
+        self.table(connection, "t", 2000)
+        self.fill()
+        statement = "ALTER TABLE t ADD COLUMN extra INT NOT NULL DEFAULT 7, ALGORITHM=COPY"
+        error = self.refused(connection, statement, (DISK_FULL, *SERVERS_OWN))
+        self.check(error is not None, "ALTER TABLE is refused")
+        self.check(self.count(connection, "t") == 2000, "a refused ALTER TABLE leaves the table")
+        self.free()
+        self.patiently(connection, statement)
+        self.check(self.count(connection, "t", "extra = 7") == 2000, "ALTER TABLE works again")
+        left = [path.name for path in (self.data / DATABASE).iterdir() if path.name.startswith("#sql")]
+        self.check(not left, f"no half-made table is left: {left}")
+
+    def truncate(self, connection):
+        self.table(connection, "t", 1000)
+        self.fill()
+        error = self.refused(connection, "TRUNCATE TABLE t", (DISK_FULL, *SERVERS_OWN))
+        left = self.count(connection, "t")
+        self.check(left == (1000 if error else 0), f"TRUNCATE: {left} rows after {error}")
+        self.free()
+        self.patiently(connection, "TRUNCATE TABLE t")
+        connection.run("INSERT INTO t VALUES (1, 'x', 0)")
+        self.check(self.count(connection, "t") == 1, "TRUNCATE works again")
+
+    def drop(self, connection):
+        self.table(connection, "big", 4000)
+        connection.run("FLUSH ENGINE LOGS")
+        time.sleep(4)  # a checkpoint: the rows lie in the table's files
+        self.table(connection, "t")
+        self.fill()
+        self.until_refused(connection, lambda n: f"INSERT INTO t VALUES ({n}, '{self.text(3000)}', 0)")
+        connection.run("DROP TABLE big")
+        self.check(True, "DROP TABLE works on a full disk")
+        self.patiently(connection, "INSERT INTO t VALUES (-1, 'x', 0)")
+        self.check(self.count(connection, "t", "id = -1") == 1, "a DROP's space is used")
+        self.free()
+
+    def restart(self, connection):
+        self.table(connection, "big", 4000)
+        connection.run("FLUSH ENGINE LOGS")
+        time.sleep(4)
+        self.table(connection, "t")
+        self.fill()
+        done = self.until_refused(connection, lambda n: f"INSERT INTO t VALUES ({n}, '{self.text(3000)}', 0)")
+        connection.close()
+        self.server.kill()
+        self.fill()
+        self.server.start()
+        connection = self.server.connect(DATABASE)
+        self.check(self.count(connection, "t") == done, "kill -9 and a start on a full disk lose nothing")
+        self.check(self.count(connection, "big") == 4000, "all tables are there")
+        connection.run("DROP TABLE big")
+        self.patiently(connection, "INSERT INTO t VALUES (-1, 'x', 0)")
+        self.free()
+        for table in ("t",):
+            rows = connection.run(f"CHECK TABLE {table}")
+            self.check(rows[-1][3] == b"OK", f"CHECK TABLE {table}: {rows}")
+
+    KINDS = (insert, insert_many, update, delete, load, commit, create, alter, truncate, drop, restart)
+
+    def run(self):
+        self.prepare()
+        self.server.start()
+        with self.server.connect() as connection:
+            connection.run(f"CREATE DATABASE {DATABASE}")
+        pid = self.server.pid()
+        for kind in self.KINDS:
+            if self.options.kinds and kind.__name__ not in self.options.kinds:
+                continue
+            print(f"-- {kind.__name__}", flush=True)
+            failed_before = self.failed
+            connection = self.server.connect(DATABASE)
+            try:
+                kind(self, connection)
+                if kind is not Test.restart:
+                    self.check(self.server.pid() == pid, f"{kind.__name__}: the server lives")
+            except (SqlError, RuntimeError) as error:
+                self.check(False, f"{kind.__name__}: {error}")
+                if self.server.pid() is None:
+                    break
+            finally:
+                self.kinds[kind.__name__] = self.failed == failed_before
+                self.free()
+                connection.close()
+        self.server.stop()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--filesystem", default="tmpfs", choices=("tmpfs", "ext4"))
+    parser.add_argument("--megabytes", type=int, default=160, help="size of the file system")
+    parser.add_argument("--cache", default="16M")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--directory", default=str(BUILD / "run" / "full-disk"))
+    parser.add_argument("--mounted", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("kinds", nargs="*", help="some of: " + " ".join(kind.__name__ for kind in Test.KINDS))
+    options = parser.parse_args()
+    if not options.mounted:
+        in_own_mounts()
+    test = Test(options)
+    try:
+        test.run()
+    finally:
+        test.server.kill()
+    if test.failed:
+        print(test.server.log_tail())
+    subprocess.run(["umount", str(test.data)], check=False)
+    shutil.rmtree(test.directory, ignore_errors=True)
+    held = list(test.kinds.values())
+    return finish(held.count(True), held.count(False), f"{test.checks} checks of {len(held)} kinds of statements")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

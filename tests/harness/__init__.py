@@ -1,0 +1,14 @@
+"""What every test, the demo and the benchmarks need: private servers, connections, the load of a bank.
+
+- `Server` starts, kills and stops a private MariaDB server (`server.py`; `scripts/server.sh` is its command line).
+- `Connection` is a session with one statement at a time (`connection.py`), on top of the protocol client (`wire.py`).
+- `Bank` is the load of the crash, replication and dump tests (`bank.py`).
+- `finish` prints what a test program ran (`report.py`).
+"""
+
+from .connection import Connection, SqlError, create_tables
+from .places import BUILD, ROOT
+from .report import finish
+from .server import Server, free_port, wait_for_background_writes
+
+__all__ = ["BUILD", "ROOT", "Connection", "Server", "SqlError", "create_tables", "finish", "free_port", "wait_for_background_writes"]

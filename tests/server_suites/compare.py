@@ -1,0 +1,169 @@
+"""Comparing what a test printed on two engines, for tests/server_suites/run.py.
+
+The answer is the first that fits: equal; equal but for figures that an engine estimates or measures of itself, the time of
+day, and the ways of ALTER TABLE (whether it copies; the reason and the advice when both refuse an algorithm); but for plans
+and what counts their steps; but for the order of lines as well; different."""
+
+import datetime
+import difflib
+import re
+
+from . import hunks
+
+# From the beginning of the path alone: tried from each letter of a long line, it takes minutes.
+TREE = re.compile(r"(?<!\S)\S*/tree-\w+/")
+VARDIR = re.compile(r"(?<!\S)\S*/var-\w+/(\d/)?")
+ENGINE = re.compile(r"\b(innodb|teak)(?:\b|(?=_(?:trx|lock_waits)\b))", re.IGNORECASE)
+# Tab-separated EXPLAIN by its heading, vertical EXPLAIN, EXPLAIN and ANALYZE FORMAT=JSON.
+PLAN = re.compile(r"^id\tselect_type\ttable\t")
+PLAN_FIGURES = {"rows", "filtered", "r_rows", "r_filtered"}
+VERTICAL = re.compile(r"^ *(rows|filtered): [0-9.]+$")
+JSON = re.compile(r'"(\w*rows\w*|filtered|\w*cost\w*|selectivity\w*|r_[a-z_]+)": [0-9.]+(?:e[-+]?[0-9]+)?')
+# mariadb-dump --xml.
+XML = re.compile(r'\b(Rows|Avg_row_length|(?:Max_data|Data|Index)_length|Data_free|Cardinality)="\d*"')
+# SHOW INDEX, SHOW TABLE STATUS, INFORMATION_SCHEMA.
+FIGURES = {"cardinality", "data_length", "index_length", "avg_row_length", "max_data_length", "data_free", "table_rows"}
+STATUS_FIGURES = FIGURES | {"rows"}
+# Of the values of a column that is shown anyway, the engine's name among them.
+FIGURES |= {"max length"}
+NAMES = re.compile(r"^[\w()@.*]+(\t[\w()@.* ]+)*$")
+FIGURE = re.compile(r"^(NULL|[0-9.]+(\|[0-9.]+%?)?( \([0-9.]+%\))?)$")
+# Why an ALTER that both refuse is refused, and what else it could be; and whether one that both carry out copies the rows.
+REFUSED = re.compile(r"\b(ALGORITHM|LOCK)=(\w+) is not supported(?: for this operation\. |\. Reason: [^\n]*?)(?:Try |\. Try )[A-Z]+=\w+")
+WRONG_REFUSAL = re.compile(r"^mysqltest: (?:In included file [^\n]*\n(?:included from [^\n]*\n)*)?At line \d+: query '[^;]*?' failed with wrong "
+                           r"errno ER_ALTER_OPERATION_NOT_SUPPORTED(?:_REASON)? [^\n]*\n", re.MULTILINE)
+COPIED = re.compile(r"^((?:alter|create|drop)\s[^;]*;\n)affected rows: \d+\n(info: Records: )\d+", re.MULTILINE | re.IGNORECASE)
+# Timestamps of the hours of the run.
+CLOCK = re.compile(r"\b(20\d\d-\d\d-\d\d) \d\d:\d\d:\d\d(\.\d{1,6})?")
+# What says how a plan worked.
+STEPS = re.compile(r"^(Handler_|Feature_|Last_query_cost|Select_|Sort_|Created_tmp)", re.IGNORECASE)
+# Headings; parts of the optimiser's trace are asked for by JSON functions.
+PLAN_AS_JSON = re.compile(r"EXPLAIN$|ANALYZE$|JS$|QUERY\tTRACE|.*\bjson_(?:detailed|extract|value)\(.*\btrace\b", re.IGNORECASE)
+REWRITTEN = "Note\t1003\t"
+# A trace of the optimiser's follows its query on the same line.
+TRACE, TRACE_ENDS = "QUERY\tTRACE\tMISSING", re.compile(r"\t\d+\t[01]$")
+# A thread of the server's writes these to the binary log in its own time.
+CHECKPOINT = re.compile(r"^[^\t]+\t#\tBinlog_checkpoint\t")
+# Each engine has files of its own for a table's data: that there are any is compared. Long names are shortened to what a file may have.
+DATA = re.compile(r"^(\S+?)\.(?:[^\s.]+-[0-9a-f]{8}\.ENGINE|ibd)$", re.IGNORECASE)
+NAME_CHARACTERS = 200
+FILE = re.compile(r"^\S+\.(?:DATA|frm|par|isl|opt)$")
+
+
+def lines(text: bytes) -> list[str]:
+    return ENGINE.sub("ENGINE", VARDIR.sub("VAR/", TREE.sub("TREE/", text.decode("utf-8", "surrogateescape")))).split("\n")
+
+
+def of_these_days(match: re.Match[str]) -> str:
+    try:
+        age = datetime.date.today() - datetime.date.fromisoformat(match[1])
+    except ValueError:
+        return match[0]
+    return "NOW" if 0 <= age.days < 90 else match[0]
+
+
+def figures_of(heading: list[str]) -> list[int]:
+    """The columns of a table that hold figures, when this line is its heading."""
+    names = [name.lower() for name in heading]
+    if names[:3] == ["id", "select_type", "table"]:
+        wanted = PLAN_FIGURES
+    elif names[:6] == ["id", "user", "host", "db", "command", "time"]:
+        wanted = {"id", "time"}
+    else:
+        wanted = STATUS_FIGURES if "row_format" in names else FIGURES
+    return [at for at, name in enumerate(names) if name in wanted]
+
+
+def without_ways(text: list[str]) -> list[str]:
+    """The same without how and when it was done."""
+    whole = WRONG_REFUSAL.sub("", "\n".join(text))
+    text = CLOCK.sub(of_these_days, COPIED.sub(r"\1\2#", REFUSED.sub(r"\1=\2 is not supported", whole))).split("\n")
+    return [line for line in text if not CHECKPOINT.match(line)]
+
+
+def without_estimates(text: list[str]) -> list[str]:
+    """The same without estimated rows and percentages, cardinalities, sizes."""
+    result, columns, width = [], [], 0
+    for line in text:
+        fields = line.split("\t")
+        if NAMES.match(line) and (found := figures_of(fields)):
+            columns, width = found, len(fields)
+        elif columns and len(fields) == width:
+            for at in columns:
+                if FIGURE.match(fields[at]):
+                    fields[at] = "#"
+            line = "\t".join(fields)
+        else:
+            columns = []
+            line = line.split(":")[0] + ": #" if VERTICAL.match(line) else XML.sub(r'\1="#"', JSON.sub(r'"\1": #', line))
+        result.append(line)
+    return result
+
+
+def without_plans(text: list[str]) -> list[str]:
+    """The same without plans."""
+    result, width, in_json, in_trace = [], 0, False, False
+    for at, line in enumerate(text):
+        if in_trace or (line.startswith(TRACE) and any(TRACE_ENDS.search(end) for end in text[at:])):
+            in_trace = not TRACE_ENDS.search(line)
+            continue
+        if PLAN.match(line):
+            width = line.count("\t")
+            continue
+        if width and line.count("\t") == width:
+            continue
+        width = 0
+        if PLAN_AS_JSON.match(line):
+            in_json = True
+            continue
+        if in_json and (line in ("{", "}", "") or line[:1] in ' \t{}[]"'):
+            continue
+        in_json = False
+        if not STEPS.match(line) and not line.startswith(REWRITTEN):
+            result.append(line)
+    return result
+
+
+def without_files(text: list[str]) -> list[str]:
+    """The same with one file of data for a table, whatever an engine calls them."""
+    result: list[str] = []
+    files: list[str] = []
+    for line in text:
+        if data := DATA.match(line):
+            line = data[1][:NAME_CHARACTERS] + ".DATA"
+        if FILE.match(line):
+            files.append(line)
+            continue
+        result += sorted(set(files))
+        files.clear()
+        result.append(line)
+    return result + sorted(set(files))
+
+
+def plain(text: list[str]) -> list[str]:
+    return without_files(without_estimates(without_ways(text)))
+
+
+def classify(reference: bytes, subject: bytes, again: bytes | None = None, recorded: bytes | None = None) -> tuple[str, str]:
+    """("same" | "estimates" | "unsteady" | "recorded" | "plan" | "order" | "different", the difference). `again` is what the reference
+    printed in another run, `recorded` what the test comes with (hunks.py)."""
+    if reference == subject:
+        return "same", ""
+    left, right = lines(reference), lines(subject)
+    if left == right:
+        return "same", ""
+    plain_left, plain_right = plain(left), plain(right)
+    if plain_left == plain_right:
+        return "estimates", difference(left, right)
+    others = [None if text is None else plain(lines(text)) for text in (again, recorded)]
+    if kind := hunks.explained(plain_left, plain_right, *others):
+        return kind, difference(plain_left, plain_right)
+    bare_left, bare_right = without_plans(plain_left), without_plans(plain_right)
+    kind = "plan" if bare_left == bare_right else "order" if sorted(bare_left) == sorted(bare_right) else "different"
+    if kind == "different" and hunks.explained(bare_left, bare_right, *(text and without_plans(text) for text in others)):
+        kind = "plan"
+    return kind, difference(plain_left, plain_right)
+
+
+def difference(left: list[str], right: list[str]) -> str:
+    return "\n".join(difflib.unified_diff(left, right, "innodb", "teak", lineterm="", n=4)) + "\n"

@@ -117,11 +117,11 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type
 
 int drop_table(handlerton *, const char *path) { return drop_table_of_engine(path); }
 
-void log_message(void *, uint32_t level, const char *text, size_t length) {
+void log_message(void *, teak_log_level level, const char *text, size_t length) {
   int shown = static_cast<int>(length < 4096 ? length : 4096);
-  if (level == 0)
+  if (level == TEAK_LOG_NOTE)
     sql_print_information("TEAK: %.*s", shown, text);
-  else if (level == 1)
+  else if (level == TEAK_LOG_WARNING)
     sql_print_warning("TEAK: %.*s", shown, text);
   else
     sql_print_error("TEAK: %.*s", shown, text);
@@ -139,6 +139,7 @@ int init(void *plugin) {
 
   teak_engine_options options;
   bzero(&options, sizeof(options));
+  options.struct_size = sizeof(options);
   options.directory = {reinterpret_cast<const uint8_t *>(mysql_real_data_home), strlen(mysql_real_data_home)};
   options.log_message = log_message;
   options.wait_begins = wait_begins;

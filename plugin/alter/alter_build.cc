@@ -46,7 +46,7 @@ teak_index_definition definition_of(const TABLE *altered, uint key, uint32_t fix
   const bool rows = key == altered->s->primary_key || key == MAX_KEY;
   teak_index_definition definition;
   definition.label = rows ? slice_of(ROW_INDEX_LABEL) : slice_of(altered->key_info[key].name);
-  definition.codec = options->compression;
+  definition.codec = codec_of(options->compression);
   definition.page_bytes = static_cast<uint32_t>(options->page_bytes);
   definition.exact_lookups = rows || enforced_by_engine(altered->key_info[key]);
   definition.value_fixed_bytes = rows ? fixed_bytes : 0;
@@ -196,7 +196,8 @@ bool ha_teak::read_rows(TABLE *altered, AlterContext *context) {
   RowReader reader;
   teak_status status = reader.open(share_->table());
   if (status != TEAK_OK) return raise_error(failure(status));
-  teak_index_statistics figures;
+  teak_index_statistics figures{};
+  figures.struct_size = sizeof(figures);
   status = teak_index_get_statistics(share_->table(), 0, &figures);
   if (status != TEAK_OK) return raise_error(failure(status));
 

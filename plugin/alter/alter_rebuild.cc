@@ -85,7 +85,8 @@ bool ha_teak::read_rows_anew(TABLE *altered, Alter_inplace_info *alter) {
   RowsAnew rows(thd, table, altered, *context, *share_);
   teak_status status = rows.open(alter);
   if (status != TEAK_OK) return raise_error(failure(status));
-  teak_index_statistics figures;
+  teak_index_statistics figures{};
+  figures.struct_size = sizeof(figures);
   status = teak_index_get_statistics(share_->table(), 0, &figures);
   if (status != TEAK_OK) return raise_error(failure(status));
 

@@ -13,8 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 
-extern "C" {
-#include "teak.h"
-}
+#include "teak_server.h"
 
 #endif

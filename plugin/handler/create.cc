@@ -87,7 +87,7 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   const uint hidden = form->s->primary_key == MAX_KEY ? 1 : 0;
   std::vector<teak_index_definition> indexes(form->s->keys + hidden);
   for (teak_index_definition &index : indexes) {
-    index.codec = options->compression;
+    index.codec = codec_of(options->compression);
     index.page_bytes = static_cast<uint32_t>(options->page_bytes);
     index.exact_lookups = false;
     index.value_fixed_bytes = 0;
@@ -106,7 +106,9 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
   metadata.set_version(form->s->tabledef_version);
   const std::vector<uint8_t> bytes = metadata.encode();
   const NameInEngine name_in_engine(name);
-  teak_table_definition definition = {name_in_engine, indexes.data(), indexes.size(), {bytes.data(), bytes.size()}};
+  const teak_table_definition definition = {
+      sizeof(teak_table_definition), sizeof(teak_index_definition), name_in_engine, indexes.data(), indexes.size(),
+      {bytes.data(), bytes.size()}};
   teak_status status = teak_table_create(engine, &definition);
   if (status != TEAK_OK) return failure(status);
   query_cache_use::table_changed(name);

@@ -16,7 +16,8 @@ namespace teak {
 int ha_teak::info(uint what) {
   if (what & HA_STATUS_ERRKEY) errkey = session_ == nullptr ? MAX_KEY : session_->duplicate_key();
   if (what & HA_STATUS_VARIABLE) {
-    teak_index_statistics figures;
+    teak_index_statistics figures{};
+    figures.struct_size = sizeof(figures);
     teak_status status = teak_index_get_statistics(share_->table(), 0, &figures);
     if (status != TEAK_OK) return failure(status);
     stats.records = figures.entries;
@@ -67,7 +68,8 @@ int ha_teak::sum_of_indexes() {
     if (status != TEAK_OK) return failure(status);
     stats.delete_length += free_bytes;
     if (index == 0) continue;  // the rows themselves
-    teak_index_statistics figures;
+    teak_index_statistics figures{};
+    figures.struct_size = sizeof(figures);
     status = teak_index_get_statistics(share_->table(), index, &figures);
     if (status != TEAK_OK) return failure(status);
     stats.index_file_length += figures.disk_bytes + figures.memtable_bytes;

@@ -169,9 +169,9 @@ void fill_options(teak_engine_options *options) {
   options->log_bytes_max = log_size_max;
   options->background_threads = background_threads;
   options->checkpoint_period_seconds = checkpoint_period;
-  options->commit_sync = 1;  // sessions decide
   options->log_sync_period_milliseconds = log_sync_period(fsync_log_period);
-  options->lock_timeout_milliseconds = THDVAR(nullptr, lock_timeout);
+  const uint timeout = THDVAR(nullptr, lock_timeout);
+  options->lock_timeout_milliseconds = timeout == 0 ? TEAK_NO_WAIT : timeout;
   // Connections, definitions and the server's own files need descriptors as well.
   const ulong most = std::max(open_files_limit - open_files_limit / 4, 16UL);
   if (open_files > most)
@@ -246,6 +246,7 @@ static_assert(sizeof(StatusBuffer) <= SHOW_VAR_FUNC_BUFF_SIZE, "the server's buf
 int show_counters(THD *, st_mysql_show_var *variable, void *buffer, system_status_var *, enum_var_type) {
   auto *status = static_cast<StatusBuffer *>(buffer);
   bzero(status, sizeof(*status));
+  status->values.struct_size = sizeof(status->values);
   if (engine != nullptr && teak_engine_get_statistics(engine, &status->values) != TEAK_OK)
     bzero(&status->values, sizeof(status->values));
   for (size_t i = 0; i < array_elements(counters); i++)

@@ -13,7 +13,7 @@
 
 #include "base/core.h"
 
-/* The server wants this name. Numbers of `compression` are the engine's codec numbers. */
+/* The server wants this name. `compression` counts the values of the variable of that name; see codec_of(). */
 struct ha_table_option_struct {
   uint compression;
   ulonglong page_bytes;
@@ -29,6 +29,10 @@ extern struct st_mysql_show_var status_variables[];
 uint session_lock_timeout(THD *thd);
 bool session_snapshot_isolation(THD *thd);
 bool session_commit_sync(THD *thd);
+
+/* The codec of a table's option COMPRESSION. */
+inline teak_codec codec_of(uint compression) { return static_cast<teak_codec>(TEAK_CODEC_NONE + compression); }
+
 /* The text stays the caller's and must live until another is set or the connection ends. */
 void set_session_last_lock_timeout(THD *thd, char *text);
 

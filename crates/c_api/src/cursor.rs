@@ -1,47 +1,46 @@
 //! Cursors.
 
-use crate::arguments::{exclusive, out, reference, store, teak_slice};
+use crate::boundary::{Failure, Out, Outcome, boundary, exclusive, free, reference};
+use crate::handles::{teak_cursor, teak_table, teak_transaction};
+use crate::slice::teak_slice;
 use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
-use crate::status::{Failure, Outcome, call};
-use crate::table::teak_table;
-use crate::transaction::{owned_and_table, teak_transaction};
-use ::teak_engine::{
-    Cursor, EngineResult, EngineTransaction, LockPolicy, ReadMode, Row, RowRetention, Seek,
-};
+use ::teak_engine::{Cursor, EngineResult, EngineTransaction, LockPolicy, ReadMode, Row, Seek};
 
-/// How a cursor reads.
+/// How a cursor reads, and the mode of a lock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_lock_mode {
-    /// The transaction's snapshot.
+    /// Reads the transaction's snapshot without locks.
     TEAK_LOCK_NONE = 0,
-    /// Newest committed row, locked against writers.
+    /// Reads the newest committed rows and locks them: other transactions can lock them too, but
+    /// not write them.
     TEAK_LOCK_SHARED = 1,
-    /// Newest committed row, locked against everybody who locks or writes.
+    /// Reads the newest committed rows and locks them: other transactions can neither lock nor
+    /// write them.
     TEAK_LOCK_EXCLUSIVE = 2,
 }
 
 /// The number of a `teak_lock_mode`, as C passes it.
 pub type teak_lock_mode_number = u32;
 
-/// Where a seek goes.
+/// Target of a seek.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_seek {
-    /// First key >= given.
+    /// The first key >= the given bytes.
     TEAK_SEEK_AT_OR_AFTER = 0,
-    /// First key greater than every key that starts with the given bytes.
+    /// The first key after all keys that start with the given bytes.
     TEAK_SEEK_AFTER_PREFIX = 1,
-    /// Last key < given.
+    /// The last key < the given bytes.
     TEAK_SEEK_BEFORE = 2,
-    /// Last key that starts with, or is smaller than, the given bytes.
+    /// The last key that starts with the given bytes or is smaller.
     TEAK_SEEK_AT_OR_BEFORE_PREFIX = 3,
 }
 
 /// The number of a `teak_seek`, as C passes it.
 pub type teak_seek_number = u32;
 
-/// A row; valid until the next call on the cursor.
+/// A key and its value. Valid until the next call on the cursor.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct teak_row {
@@ -51,18 +50,12 @@ pub struct teak_row {
     pub value: teak_slice,
 }
 
-/// A cursor over one index.
-pub struct teak_cursor {
-    cursor: Cursor,
-    transaction: *mut teak_transaction,
-}
-
 fn mode_of(number: teak_lock_mode_number) -> Result<ReadMode, Failure> {
     match number {
         0 => Ok(ReadMode::Snapshot),
         1 => Ok(ReadMode::Shared),
         2 => Ok(ReadMode::Exclusive),
-        _ => Err(Failure::invalid("there is no such lock mode")),
+        _ => Err(Failure::invalid("mode is not a teak_lock_mode")),
     }
 }
 
@@ -72,21 +65,16 @@ fn seek_of(number: teak_seek_number) -> Result<Seek, Failure> {
         1 => Ok(Seek::AfterPrefix),
         2 => Ok(Seek::Before),
         3 => Ok(Seek::AtOrBeforePrefix),
-        _ => Err(Failure::invalid("there is no such seek")),
+        _ => Err(Failure::invalid("mode is not a teak_seek")),
     }
 }
 
-/// Sets a lock policy, or returns from it to waiting.
-fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
-    if on {
-        cursor.set_lock_policy(policy);
-    } else if cursor.lock_policy() == policy {
-        cursor.set_lock_policy(LockPolicy::Wait);
-    }
-}
-
-/// The transaction and table outlive the cursor. On a secondary index a locking cursor waits for uncommitted
-/// entries and returns the newest committed ones, without locking them: the row itself is locked by teak_cursor_get on index 0.
+/// Opens a cursor. Close it before the transaction ends and before the table is closed. With a lock
+/// mode, a cursor on index 0 locks the rows it returns; one on a secondary index waits until
+/// entries are committed but locks none: get the row from index 0 to lock it. From
+/// TEAK_REPEATABLE_READ on, a locking cursor also locks the ranges it reads, so that no row is
+/// inserted there before the transaction ends. TEAK_TABLE_CHANGED when the table was created after
+/// the snapshot.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_open(
     transaction: *mut teak_transaction,
@@ -95,172 +83,125 @@ pub unsafe extern "C" fn teak_cursor_open(
     mode: teak_lock_mode_number,
     cursor: *mut *mut teak_cursor,
 ) -> teak_status {
-    call(|| {
-        // SAFETY: pointers as promised in `arguments`.
-        let (owned, table) = unsafe { owned_and_table(transaction, table) }?;
-        let place = out(cursor, "cursor")?;
-        let cursor = owned.cursor(&table.handle, index, mode_of(mode)?)?;
-        let handle = Box::new(teak_cursor {
-            cursor,
-            transaction,
+    let handle = transaction;
+    boundary!([owned(transaction), reference(table), out(cursor)] {
+        cursor.set_handle(teak_cursor {
+            cursor: transaction.cursor(&table.handle, index, mode_of(mode)?)?,
+            transaction: handle,
         });
-        // SAFETY: checked above.
-        unsafe { store(place, Box::into_raw(handle)) };
-        Ok(TEAK_OK)
+        Ok(())
     })
 }
 
 /// Closes a cursor; NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_close(cursor: *mut teak_cursor) {
-    call(|| {
-        if !cursor.is_null() {
-            // SAFETY: a handle, which the caller gives up.
-            drop(unsafe { Box::from_raw(cursor) });
-        }
-        Ok(TEAK_OK)
-    });
+    free!(cursor);
 }
 
-/// Whether a locking cursor passes over rows that others have locked or are writing, instead of waiting; false at first.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_cursor_set_skip_locked(
-    cursor: *mut teak_cursor,
-    skip: bool,
-) -> teak_status {
-    call(|| {
-        // SAFETY: pointers as promised in `arguments`.
-        let cursor = &mut unsafe { exclusive(cursor, "cursor") }?.cursor;
-        change_policy(cursor, LockPolicy::SkipLocked, skip);
-        Ok(TEAK_OK)
-    })
-}
-
-/// Whether a scan of index 0 with locks returns rows that others have locked or are writing as they were committed last, and
-/// unlocked, instead of waiting; false at first, and always where reads mark ranges. Who wants such a row turns this off and
-/// seeks it again.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_cursor_set_semi_consistent(
-    cursor: *mut teak_cursor,
-    semi_consistent: bool,
-) -> teak_status {
-    call(|| {
-        // SAFETY: pointers as promised in `arguments`.
-        let cursor = &mut unsafe { exclusive(cursor, "cursor") }?.cursor;
-        change_policy(cursor, LockPolicy::SemiConsistent, semi_consistent);
-        Ok(TEAK_OK)
-    })
-}
-
-/// Whether the row returned last is unlocked for that reason.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_cursor_is_unlocked(cursor: *const teak_cursor) -> bool {
-    let mut is_unlocked = false;
-    call(|| {
-        // SAFETY: pointers as promised in `arguments`.
-        is_unlocked = unsafe { reference(cursor, "cursor") }?.cursor.is_unlocked();
-        Ok(TEAK_OK)
-    });
-    is_unlocked
-}
-
-/// Lets a locking cursor mark what it looked at under any isolation, so that nobody inserts there until the transaction ends.
-/// Without this it does from REPEATABLE READ on. To be called before the first read.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_cursor_lock_ranges(cursor: *mut teak_cursor) -> teak_status {
-    call(|| {
-        // SAFETY: pointers as promised in `arguments`.
-        unsafe { exclusive(cursor, "cursor") }?.cursor.lock_gaps();
-        Ok(TEAK_OK)
-    })
-}
-
-/// Whether nobody may change what a locking cursor looked at until its transaction ends, also what it unlocked; false at
-/// first, and always below repeatable read. To be set before the first row is read.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_cursor_set_retain_locks(
-    cursor: *mut teak_cursor,
-    keeps: bool,
-) -> teak_status {
-    call(|| {
-        // SAFETY: pointers as promised in `arguments`.
-        unsafe { exclusive(cursor, "cursor") }?
-            .cursor
-            .set_row_retention(if keeps {
-                RowRetention::UntilTransactionEnd
-            } else {
-                RowRetention::UntilUnlocked
-            });
-        Ok(TEAK_OK)
-    })
-}
-
-/// lower <= key < upper for every row returned from now on, also by teak_cursor_get; data NULL is unbounded. In the
-/// middle of a scan the next step goes to the nearest key within the bounds.
+/// Restricts every later call to lower <= key < upper; a slice whose data is NULL is no bound. In
+/// the middle of a scan the next step moves to the nearest key within the bounds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_bounds(
     cursor: *mut teak_cursor,
     lower: teak_slice,
     upper: teak_slice,
 ) -> teak_status {
-    call(|| {
-        // SAFETY: pointers as promised in `arguments`.
-        let (cursor, lower, upper) = unsafe {
-            (
-                exclusive(cursor, "cursor")?,
-                lower.optional()?,
-                upper.optional()?,
-            )
-        };
+    boundary!([exclusive(cursor), optional(lower), optional(upper)] {
         cursor.cursor.set_bounds(lower, upper);
-        Ok(TEAK_OK)
+        Ok(())
     })
 }
 
-/// Moves a cursor and hands out the row found.
+/// Sets a lock policy, or returns from it to waiting.
+pub(crate) fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
+    if on {
+        cursor.set_lock_policy(policy);
+    } else if cursor.lock_policy() == policy {
+        cursor.set_lock_policy(LockPolicy::Wait);
+    }
+}
+
+/// Whether a locking cursor skips rows that other transactions have locked or written, instead of
+/// waiting. Default: false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_set_skip_locked(
+    cursor: *mut teak_cursor,
+    skip: bool,
+) -> teak_status {
+    boundary!([exclusive(cursor)] {
+        change_policy(&mut cursor.cursor, LockPolicy::SkipLocked, skip);
+        Ok(())
+    })
+}
+
+/// Makes a locking cursor lock the ranges it reads under every isolation. Call it before the first
+/// read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_lock_ranges(cursor: *mut teak_cursor) -> teak_status {
+    boundary!([exclusive(cursor)] {
+        cursor.cursor.lock_gaps();
+        Ok(())
+    })
+}
+
+/// A cursor and its transaction, for the duration of a call.
+///
+/// # Safety
+/// The contract of `boundary`; the transaction outlives the cursor.
+unsafe fn parts<'a>(
+    cursor: *mut teak_cursor,
+) -> Result<(&'a mut Cursor, &'a mut EngineTransaction), Failure> {
+    // SAFETY: passed on.
+    unsafe {
+        let cursor = exclusive(cursor, "cursor")?;
+        let transaction = reference(cursor.transaction, "transaction")?.owned();
+        Ok((&mut cursor.cursor, transaction))
+    }
+}
+
+/// Moves a cursor and returns the row found.
 #[inline]
 unsafe fn moved(
     cursor: *mut teak_cursor,
     row: *mut teak_row,
     motion: impl for<'a> FnOnce(&'a mut Cursor, &mut EngineTransaction) -> EngineResult<Option<Row<'a>>>,
-) -> Outcome {
-    // SAFETY: pointers as promised in `arguments`; the transaction outlives
-    // the cursor.
-    let (cursor, transaction) = unsafe {
-        let cursor = exclusive(cursor, "cursor")?;
-        let transaction = reference(cursor.transaction, "transaction")?.owned();
-        (cursor, transaction)
-    };
-    let row = out(row, "row")?;
-    match motion(&mut cursor.cursor, transaction)? {
-        Some(found) => {
-            let translated = teak_row {
-                key: teak_slice::of(found.key),
-                value: teak_slice::of(found.value),
-            };
-            // SAFETY: checked above.
-            unsafe { store(row, translated) };
-            Ok(TEAK_OK)
-        }
-        None => Ok(TEAK_NOT_FOUND),
-    }
+) -> teak_status {
+    boundary!([out(row)] {
+        // SAFETY: passed on.
+        let (cursor, transaction) = unsafe { parts(cursor) }?;
+        found(motion(cursor, transaction)?, row)
+    })
 }
 
-/// The row of exactly this key (filters make absent keys cheap). Positions nothing.
+#[inline]
+fn found(found: Option<Row<'_>>, row: Out<teak_row>) -> Outcome {
+    let Some(found) = found else {
+        return Ok(TEAK_NOT_FOUND);
+    };
+    row.set(teak_row {
+        key: teak_slice::of(found.key),
+        value: teak_slice::of(found.value),
+    });
+    Ok(TEAK_OK)
+}
+
+/// The row with exactly this key. Leaves the position of a scan unchanged. Filters make keys that
+/// do not exist cheap. TEAK_NOT_FOUND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_get(
     cursor: *mut teak_cursor,
     key: teak_slice,
     row: *mut teak_row,
 ) -> teak_status {
-    // SAFETY: pointers as promised in `arguments`.
-    call(|| unsafe {
-        let key = key.bytes()?;
-        moved(cursor, row, |cursor, own| cursor.get(own, key))
+    boundary!([bytes(key), out(row)] {
+        // SAFETY: the contract of `boundary`.
+        let (cursor, transaction) = unsafe { parts(cursor) }?;
+        found(cursor.get(transaction, key)?, row)
     })
 }
 
-/// Moves to a key near the given one.
+/// Moves to a key relative to the given bytes. TEAK_NOT_FOUND when there is none within the bounds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_seek(
     cursor: *mut teak_cursor,
@@ -268,68 +209,62 @@ pub unsafe extern "C" fn teak_cursor_seek(
     mode: teak_seek_number,
     row: *mut teak_row,
 ) -> teak_status {
-    call(|| {
+    boundary!([bytes(key), out(row)] {
         let seek = seek_of(mode)?;
-        // SAFETY: pointers as promised in `arguments`.
-        unsafe {
-            let key = key.bytes()?;
-            moved(cursor, row, |cursor, own| cursor.seek(own, key, seek))
-        }
+        // SAFETY: the contract of `boundary`.
+        let (cursor, transaction) = unsafe { parts(cursor) }?;
+        found(cursor.seek(transaction, key, seek)?, row)
     })
 }
 
-/// Moves to the first row within the bounds.
+/// Moves to the first row within the bounds. TEAK_NOT_FOUND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_first(
     cursor: *mut teak_cursor,
     row: *mut teak_row,
 ) -> teak_status {
-    // SAFETY: pointers as promised in `arguments`.
-    call(|| unsafe { moved(cursor, row, Cursor::first) })
+    // SAFETY: the contract of `boundary`.
+    unsafe { moved(cursor, row, Cursor::first) }
 }
 
-/// Moves to the last row within the bounds.
+/// Moves to the last row within the bounds. TEAK_NOT_FOUND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_last(
     cursor: *mut teak_cursor,
     row: *mut teak_row,
 ) -> teak_status {
-    // SAFETY: pointers as promised in `arguments`.
-    call(|| unsafe { moved(cursor, row, Cursor::last) })
+    // SAFETY: the contract of `boundary`.
+    unsafe { moved(cursor, row, Cursor::last) }
 }
 
-/// Moves to the next row.
+/// Moves to the next row. TEAK_NOT_FOUND after the last.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_next(
     cursor: *mut teak_cursor,
     row: *mut teak_row,
 ) -> teak_status {
-    // SAFETY: pointers as promised in `arguments`.
-    call(|| unsafe { moved(cursor, row, Cursor::next) })
+    // SAFETY: the contract of `boundary`.
+    unsafe { moved(cursor, row, Cursor::next) }
 }
 
-/// Moves to the previous row.
+/// Moves to the previous row. TEAK_NOT_FOUND before the first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_previous(
     cursor: *mut teak_cursor,
     row: *mut teak_row,
 ) -> teak_status {
-    // SAFETY: pointers as promised in `arguments`.
-    call(|| unsafe { moved(cursor, row, Cursor::previous) })
+    // SAFETY: the contract of `boundary`.
+    unsafe { moved(cursor, row, Cursor::previous) }
 }
 
-/// Gives up the explicit lock of the row last returned by a locking get or scan (the server's unlock_row).
+/// Releases the lock of the row that a locking cursor returned last, for example because the caller
+/// does not want the row. Does nothing when the transaction held the lock before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_unlock(cursor: *mut teak_cursor) -> teak_status {
-    call(|| {
-        // SAFETY: pointers as promised in `arguments`; the transaction
-        // outlives the cursor.
-        let (cursor, transaction) = unsafe {
-            let cursor = exclusive(cursor, "cursor")?;
-            let transaction = reference(cursor.transaction, "transaction")?.owned();
-            (cursor, transaction)
-        };
-        cursor.cursor.unlock(transaction)?;
-        Ok(TEAK_OK)
+    boundary!([] {
+        // SAFETY: the contract of `boundary`.
+        let (cursor, transaction) = unsafe { parts(cursor) }?;
+        cursor.unlock(transaction)?;
+        Ok(())
     })
 }

@@ -1,21 +1,29 @@
 //! The C interface of the Teak storage engine: opaque handles, a status for
-//! every call, a sentence for every error, and no panic across the border.
-//! What the calls mean is written in `include/teak.h`, which is generated from
-//! these sources.
+//! every call, a message for every error, and no panic across the boundary.
+//! `include/teak.h` and `include/teak_server.h` are generated from these
+//! sources, which are also their documentation.
 //!
-//! This crate only translates. All its files may use `unsafe`, for pointers
-//! from C; what they may be is said once, at [`arguments`].
+//! This crate only translates. Its files use `unsafe` for pointers from C; the
+//! contract of those pointers is stated once, in `boundary`.
 
 #![allow(unsafe_code, non_camel_case_types)]
 #![allow(clippy::missing_safety_doc)] // The contract is the header's.
 
-pub mod alter;
-pub mod arguments;
+mod boundary;
+
+pub mod codec;
 pub mod cursor;
 pub mod engine;
-pub mod locks;
-pub mod prepared;
+pub mod errors;
+pub mod handles;
+pub mod index;
+pub mod monitoring;
+pub mod options;
+pub mod row;
+pub mod server;
+pub mod slice;
 pub mod status;
 pub mod table;
+pub mod table_counter;
 pub mod transaction;
-pub mod write;
+pub mod version;

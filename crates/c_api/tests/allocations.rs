@@ -6,13 +6,14 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr::null_mut;
-use teak_c_api::arguments::teak_slice;
 use teak_c_api::cursor::*;
 use teak_c_api::engine::*;
+use teak_c_api::options::teak_engine_options;
+use teak_c_api::row::*;
+use teak_c_api::slice::teak_slice;
 use teak_c_api::status::teak_status::{TEAK_DUPLICATE_KEY, TEAK_NOT_FOUND, TEAK_OK};
 use teak_c_api::table::*;
 use teak_c_api::transaction::*;
-use teak_c_api::write::*;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -81,13 +82,14 @@ fn calls_made_per_row_do_not_allocate() {
     let _ = std::fs::remove_dir_all(&directory);
     std::fs::create_dir_all(&directory).unwrap();
     let options = teak_engine_options {
+        struct_size: size_of::<teak_engine_options>(),
         directory: slice(directory.to_str().unwrap().as_bytes()),
         cache_bytes: 128 << 20,
         log_segment_bytes: 0,
         log_bytes_max: 0,
         background_threads: 1,
         checkpoint_period_seconds: 0,
-        commit_sync: 0,
+        commit_without_sync: true,
         log_sync_period_milliseconds: 0,
         lock_timeout_milliseconds: 50,
         open_files: 0,
@@ -99,12 +101,14 @@ fn calls_made_per_row_do_not_allocate() {
     let name = slice(b"./db/rows");
     let indexes = [b"p", b"u", b"s"].map(|label| teak_index_definition {
         label: slice(label),
-        codec: 1,
+        codec: teak_c_api::codec::teak_codec::TEAK_CODEC_LZ4 as u32,
         page_bytes: 0,
         exact_lookups: true,
         value_fixed_bytes: 0,
     });
     let definition = teak_table_definition {
+        struct_size: size_of::<teak_table_definition>(),
+        index_struct_size: size_of::<teak_index_definition>(),
         name,
         indexes: indexes.as_ptr(),
         index_count: indexes.len(),

@@ -94,15 +94,21 @@ fn a_c_program_finds_the_edges_as_the_header_says() {
 }
 
 #[test]
-fn the_header_compiles_as_strict_c_and_as_cpp() {
+fn the_headers_compile_as_strict_c_and_as_cpp() {
     let scratch = Scratch::new("header");
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("include/teak.h");
-    for (compiler, source, standard) in [("cc", "h.c", "-std=c11"), ("c++", "h.cc", "-std=c++17")] {
-        let source = scratch.0.join(source);
-        std::fs::write(&source, format!("#include \"{}\"\n", header.display())).unwrap();
-        run(Command::new(compiler)
-            .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
-            .args(["-fsyntax-only"])
-            .arg(&source));
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    for header in ["teak.h", "teak_server.h"] {
+        for (compiler, source, standard) in
+            [("cc", "h.c", "-std=c11"), ("c++", "h.cc", "-std=c++17")]
+        {
+            let source = scratch.0.join(source);
+            std::fs::write(&source, format!("#include <{header}>\n")).unwrap();
+            run(Command::new(compiler)
+                .args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
+                .arg("-fsyntax-only")
+                .arg("-I")
+                .arg(&include)
+                .arg(&source));
+        }
     }
 }

@@ -15,10 +15,10 @@ static teak_table *make_table(teak_engine *engine, const char *name, uint32_t in
   for (uint32_t n = 0; n < indexes; n++) {
     snprintf(labels[n], sizeof labels[n], "i%u", n);
     definitions[n].label = text(labels[n]);
-    definitions[n].codec = n % 6;
+    definitions[n].codec = TEAK_CODEC_NONE + n % 6;
     definitions[n].exact_lookups = n < unique;
   }
-  teak_table_definition definition = { text(name), definitions, indexes, NONE };
+  teak_table_definition definition = { sizeof definition, sizeof *definitions, text(name), definitions, indexes, NONE };
   OK(teak_table_create(engine, &definition));
   OK(teak_table_open(engine, text(name), &table));
   return table;
@@ -418,7 +418,7 @@ static void ids_after_crash(const char *directory) {
   uint64_t counter = 0, last = reserved_before_crash(directory, &counter), first = 0, value = 0;
   teak_engine *engine = open_engine(directory);
   teak_table *table = NULL;
-  teak_engine_statistics found;
+  teak_engine_statistics found = { .struct_size = sizeof found };
   OK(teak_table_open(engine, text("./db/ids"), &table));
   OK(teak_table_reserve_row_ids(table, 1, &first));
   CHECK(first >= last);
@@ -453,7 +453,7 @@ static void overwrite_first_block(const char *directory, const char *table) {
 static void damage(const char *directory) {
   teak_engine *engine = open_engine(directory);
   teak_table *table = make_table(engine, "./db/hurt", 1, 1);
-  teak_index_statistics statistics;
+  teak_index_statistics statistics = { .struct_size = sizeof statistics };
   teak_transaction *t = begin(engine, TEAK_READ_COMMITTED);
   char key[16];
   for (int n = 0; n < 500; n++) {
@@ -464,7 +464,7 @@ static void damage(const char *directory) {
   OK(teak_engine_checkpoint(engine));
   OK(teak_index_get_statistics(table, 0, &statistics));
   CHECK(statistics.entries == 500 && statistics.disk_bytes > 8192 && statistics.raw_bytes > 500 * 20);
-  CHECK(statistics.runs > 0 && statistics.memtable_bytes < 500 * 20 && statistics.codec == 0);
+  CHECK(statistics.runs > 0 && statistics.memtable_bytes < 500 * 20 && statistics.codec == TEAK_CODEC_NONE);
   uint64_t entries = 0;
   OK(teak_index_estimate_entries(table, 0, text("k100"), text("k200"), &entries));
   CHECK(entries > 50 && entries < 200);
@@ -500,6 +500,7 @@ static void damage(const char *directory) {
 static void open_once(const char *directory) {
   teak_engine_options options;
   memset(&options, 0, sizeof options);
+  options.struct_size = sizeof options;
   options.directory = text(directory);
   options.cache_bytes = 16 << 20;
   teak_engine *second = NULL;

@@ -9,8 +9,9 @@ static bool at_once(void *context) { (void)context; return true; }
 
 static void create(teak_engine *engine) {
   teak_index_definition indexes[3] = {
-    { text("PRIMARY"), 2, 0, true, 0 }, { text("name"), 2, 4096, true, 0 }, { text("group"), 1, 0, false, 0 } };
-  teak_table_definition definition = { text("./db/people"), indexes, 3, text("layout") };
+    { text("PRIMARY"), TEAK_CODEC_ZSTD, 0, true, 0 }, { text("name"), TEAK_CODEC_ZSTD, 4096, true, 0 },
+    { text("group"), TEAK_CODEC_LZ4, 0, false, 0 } };
+  teak_table_definition definition = { sizeof definition, sizeof *indexes, text("./db/people"), indexes, 3, text("layout") };
   OK(teak_table_create(engine, &definition));
   CHECK(teak_table_create(engine, &definition) == TEAK_TABLE_EXISTS);
   char error[200];
@@ -157,8 +158,8 @@ static void counters(teak_engine *engine, teak_table *table) {
 
 static void look(teak_engine *engine, teak_table *table) {
   teak_page_counts pages = teak_thread_get_page_counts();
-  teak_engine_statistics found;
-  teak_index_statistics statistics;
+  teak_engine_statistics found = { .struct_size = sizeof found };
+  teak_index_statistics statistics = { .struct_size = sizeof statistics };
   teak_slice metadata;
   size_t count = 0, written = 0;
   uint64_t entries = 0;
@@ -173,7 +174,7 @@ static void look(teak_engine *engine, teak_table *table) {
   CHECK(count == 3);
   OK(teak_table_serve_older_snapshots(table));
   OK(teak_index_get_statistics(table, 0, &statistics));
-  CHECK(statistics.codec == 2);
+  CHECK(statistics.codec == TEAK_CODEC_ZSTD);
   CHECK(teak_index_get_statistics(table, 7, &statistics) == TEAK_NO_SUCH_INDEX);
   uint64_t free_bytes = UINT64_MAX;
   OK(teak_index_get_free_bytes(table, 0, &free_bytes));

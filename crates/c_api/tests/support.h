@@ -2,7 +2,7 @@
 #ifndef TEAK_TESTS_SUPPORT_H
 #define TEAK_TESTS_SUPPORT_H
 
-#include "../include/teak.h"
+#include "../include/teak_server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static inline bool equal(teak_slice slice, const char *string) {
   return slice.len == strlen(string) && memcmp(slice.data, string, slice.len) == 0;
 }
 
-static inline void on_message(void *context, uint32_t level, const char *text, size_t len) {
+static inline void on_message(void *context, teak_log_level level, const char *text, size_t len) {
   (void)level;
   *(int *)context += 1;
   fprintf(stderr, "engine: %.*s\n", (int)len, text);
@@ -58,7 +58,7 @@ static inline teak_engine *open_engine(const char *directory) {
   options.directory = text(directory);
   options.cache_bytes = 16 << 20;
   options.background_threads = 2;
-  options.commit_sync = 1;
+  options.struct_size = sizeof options;
   options.lock_timeout_milliseconds = 50;
   options.log_message = on_message;
   options.log_context = &messages;

@@ -1,33 +1,32 @@
-//! Transactions, locks and waits, one by one through callbacks. What a callback
-//! is given is valid until it returns.
+//! Transactions, locks and waits, listed one by one through callbacks.
 
-use crate::arguments::{reference, teak_slice};
+use crate::boundary::boundary;
 use crate::cursor::teak_lock_mode::{self, TEAK_LOCK_EXCLUSIVE, TEAK_LOCK_NONE, TEAK_LOCK_SHARED};
-use crate::engine::teak_engine;
-use crate::status::teak_status::{self, TEAK_OK};
-use crate::status::{Failure, call};
-use crate::transaction::teak_transaction;
+use crate::handles::{teak_engine, teak_transaction};
+use crate::slice::teak_slice;
+use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
+use crate::transaction::teak_isolation_number;
 use ::teak_engine::report::{LockExtent, LockRequest, Party, WaitKind};
-use ::teak_engine::{Engine, IndexNames, LockMode, RangeLockKind, TransactionHandle};
+use ::teak_engine::{Engine, IndexNames, LockMode, RangeLockKind};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What a lock covers.
+/// Extent of a lock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_lock_kind {
     /// One row.
     TEAK_LOCK_KIND_ROW = 0,
-    /// All rows between two keys, in place of many single ones.
+    /// All rows between two keys: the result of lock escalation.
     TEAK_LOCK_KIND_ROW_RANGE = 1,
-    /// Insertions between two keys.
+    /// A gap lock: blocks insertions between two keys.
     TEAK_LOCK_KIND_GAP = 2,
-    /// All writes between two keys.
+    /// Blocks all writes between two keys.
     TEAK_LOCK_KIND_WRITE_RANGE = 3,
-    /// What a transaction has written: its undecided versions are its locks.
+    /// The implicit locks of the rows that a transaction wrote.
     TEAK_LOCK_KIND_WRITTEN = 4,
-    /// Of waits alone: somebody who waits to write where a range is to be locked.
+    /// Of waits only: a range lock queued behind a writer that waits to write into the range.
     TEAK_LOCK_KIND_RANGE_REQUEST = 5,
 }
 
@@ -36,50 +35,51 @@ use teak_lock_kind::*;
 /// A running transaction.
 #[repr(C)]
 pub struct teak_transaction_info {
-    /// Its number.
+    /// Its number; transactions are numbered as they begin.
     pub id: u64,
-    /// Who runs it, as teak_transaction_set_thread said; 0 for nobody.
+    /// The caller's number, see teak_transaction_set_thread(); 0: none.
     pub thread: u64,
-    /// The number of its teak_isolation.
-    pub isolation: u32,
-    /// When it began, in microseconds since 1970.
+    /// Its isolation.
+    pub isolation: teak_isolation_number,
+    /// Start time, in microseconds since 1970.
     pub started_microseconds: u64,
-    /// The commit sequence that it reads at; 0 without a snapshot.
+    /// Commit sequence number of its snapshot; 0: no snapshot.
     pub snapshot: u64,
-    /// Rows written, those undone by a savepoint included.
+    /// Rows written, including those undone by a return to a savepoint.
     pub rows_written: u64,
-    /// Write ids that count.
+    /// Write ids that were not undone.
     pub write_ids: u64,
-    /// Rows locked one by one.
+    /// Rows locked, one lock each.
     pub row_locks: u64,
-    /// Bytes that its locks take.
+    /// Memory of its locks, in bytes.
     pub lock_bytes: u64,
-    /// The name under which it is prepared; NULL when it is not.
+    /// The xid of a prepared transaction; data NULL: not prepared.
     pub prepared_as: teak_slice,
-    /// Whether it waits for another.
+    /// Whether it waits for a lock.
     pub is_waiting: bool,
-    /// For how long.
+    /// Duration of that wait so far.
     pub waited_milliseconds: u64,
 }
 
 /// A lock.
 #[repr(C)]
 pub struct teak_lock_info {
-    /// Whose.
+    /// Number of the transaction that holds it.
     pub transaction: u64,
-    /// Who runs that; 0 for nobody.
+    /// The caller's number of that transaction; 0: none.
     pub thread: u64,
-    /// What it covers.
+    /// Extent of the lock.
     pub kind: teak_lock_kind,
-    /// How.
+    /// Shared or exclusive.
     pub mode: teak_lock_mode,
-    /// The table; NULL for TEAK_LOCK_KIND_WRITTEN, and when it is gone or being opened.
+    /// Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and when the table was dropped or
+    /// is not open yet.
     pub table: teak_slice,
-    /// The label of the index; NULL as the table.
+    /// Label of the index; NULL as the table.
     pub index: teak_slice,
-    /// The row's key, or the first key; NULL when it is not known.
+    /// The row's key, or the first key of the range; data NULL: unknown.
     pub low: teak_slice,
-    /// The first key behind; NULL for a row, and at the end of the index.
+    /// The first key after the range; data NULL for a row, and at the end of the index.
     pub high: teak_slice,
     /// Rows written, for TEAK_LOCK_KIND_WRITTEN; else 0.
     pub rows: u64,
@@ -88,36 +88,26 @@ pub struct teak_lock_info {
 /// A transaction that waits for another.
 #[repr(C)]
 pub struct teak_wait_info {
-    /// Who waits.
+    /// Number of the waiting transaction.
     pub requester: u64,
-    /// Who runs that; 0 for nobody.
+    /// The caller's number of it; 0: none.
     pub requester_thread: u64,
-    /// For whom; 0 when that has just ended.
+    /// Number of the blocking transaction; 0 when it has just ended.
     pub blocker: u64,
-    /// Who runs that; 0 for nobody.
+    /// The caller's number of it; 0: none.
     pub blocker_thread: u64,
-    /// What stops it.
+    /// The lock that blocks.
     pub kind: teak_lock_kind,
-    /// How it wants the row; TEAK_LOCK_NONE but for TEAK_LOCK_KIND_ROW.
+    /// Requested mode for TEAK_LOCK_KIND_ROW; else TEAK_LOCK_NONE.
     pub mode: teak_lock_mode,
-    /// The table; NULL when it is gone or being opened.
+    /// Name of the table; data NULL when it was dropped or is not open yet.
     pub table: teak_slice,
-    /// The label of the index; NULL as the table.
+    /// Label of the index; NULL as the table.
     pub index: teak_slice,
-    /// The key.
+    /// The requested key.
     pub key: teak_slice,
-    /// For how long.
+    /// Duration of the wait so far.
     pub waited_milliseconds: u64,
-}
-
-const NO_BYTES: teak_slice = teak_slice {
-    data: std::ptr::null(),
-    len: 0,
-};
-
-/// Present bytes, even if there are none of them.
-fn present(bytes: Option<&[u8]>) -> teak_slice {
-    bytes.map_or(NO_BYTES, teak_slice::of)
 }
 
 fn mode_of(mode: LockMode) -> teak_lock_mode {
@@ -137,7 +127,7 @@ fn names_of(names: &IndexNames, file: ::teak_engine::FileId) -> (teak_slice, tea
             teak_slice::of(name.table.as_bytes()),
             teak_slice::of(name.index.as_bytes()),
         ),
-        None => (NO_BYTES, NO_BYTES),
+        None => (teak_slice::NONE, teak_slice::NONE),
     }
 }
 
@@ -169,7 +159,7 @@ fn wait_info(
     }
 }
 
-fn list_transactions(engine: &Engine, give: &mut dyn FnMut(&teak_transaction_info)) {
+fn list_transactions(engine: &Engine, report: &mut dyn FnMut(&teak_transaction_info)) {
     let waits = engine.lock_waits();
     let waited: HashMap<u64, Duration> = waits
         .iter()
@@ -179,7 +169,7 @@ fn list_transactions(engine: &Engine, give: &mut dyn FnMut(&teak_transaction_inf
         let id = transaction.id().0;
         let started = transaction.started().duration_since(UNIX_EPOCH);
         let prepared_as = transaction.prepared_as();
-        give(&teak_transaction_info {
+        report(&teak_transaction_info {
             id,
             thread: transaction.thread(),
             isolation: transaction.isolation().into(),
@@ -190,14 +180,14 @@ fn list_transactions(engine: &Engine, give: &mut dyn FnMut(&teak_transaction_inf
             write_ids: transaction.write_ids(),
             row_locks: transaction.row_locks(),
             lock_bytes: transaction.lock_bytes(),
-            prepared_as: present(prepared_as.as_deref()),
+            prepared_as: teak_slice::of_optional(prepared_as.as_deref()),
             is_waiting: waited.contains_key(&id),
             waited_milliseconds: waited.get(&id).copied().map_or(0, milliseconds),
         });
     }
 }
 
-fn list_locks(engine: &Engine, give: &mut dyn FnMut(&teak_lock_info)) {
+fn list_locks(engine: &Engine, report: &mut dyn FnMut(&teak_lock_info)) {
     let transactions = engine.transactions();
     let names = engine.index_names();
     let threads: HashMap<u64, u64> = transactions
@@ -206,15 +196,15 @@ fn list_locks(engine: &Engine, give: &mut dyn FnMut(&teak_lock_info)) {
         .collect();
     for transaction in &transactions {
         if transaction.write_ids() > 0 {
-            give(&teak_lock_info {
+            report(&teak_lock_info {
                 transaction: transaction.id().0,
                 thread: transaction.thread(),
                 kind: TEAK_LOCK_KIND_WRITTEN,
                 mode: TEAK_LOCK_EXCLUSIVE,
-                table: NO_BYTES,
-                index: NO_BYTES,
-                low: NO_BYTES,
-                high: NO_BYTES,
+                table: teak_slice::NONE,
+                index: teak_slice::NONE,
+                low: teak_slice::NONE,
+                high: teak_slice::NONE,
                 rows: transaction.rows_written(),
             });
         }
@@ -222,7 +212,11 @@ fn list_locks(engine: &Engine, give: &mut dyn FnMut(&teak_lock_info)) {
     engine.for_each_lock(&mut |lock| {
         let (table, index) = names_of(&names, lock.file);
         let (kind, low, high) = match &lock.extent {
-            LockExtent::Row(key) => (TEAK_LOCK_KIND_ROW, present(key.as_deref()), NO_BYTES),
+            LockExtent::Row(key) => (
+                TEAK_LOCK_KIND_ROW,
+                teak_slice::of_optional(key.as_deref()),
+                teak_slice::NONE,
+            ),
             LockExtent::RowRange { low, high } => (
                 TEAK_LOCK_KIND_ROW_RANGE,
                 teak_slice::of(low),
@@ -234,11 +228,11 @@ fn list_locks(engine: &Engine, give: &mut dyn FnMut(&teak_lock_info)) {
                     RangeLockKind::Write => TEAK_LOCK_KIND_WRITE_RANGE,
                 },
                 teak_slice::of(low),
-                present(high.as_deref()),
+                teak_slice::of_optional(high.as_deref()),
             ),
         };
         let transaction = lock.transaction.0;
-        give(&teak_lock_info {
+        report(&teak_lock_info {
             transaction,
             thread: threads.get(&transaction).copied().unwrap_or(0),
             kind,
@@ -252,37 +246,10 @@ fn list_locks(engine: &Engine, give: &mut dyn FnMut(&teak_lock_info)) {
     });
 }
 
-/// Says who runs the transaction, in the caller's numbers; 0 for nobody.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_transaction_set_thread(
-    transaction: *mut teak_transaction,
-    thread: u64,
-) -> teak_status {
-    call(|| {
-        // SAFETY: a living handle; only its shared half is touched.
-        let shared: &TransactionHandle = unsafe { reference(transaction, "transaction") }?.handle();
-        shared.set_thread(thread);
-        Ok(TEAK_OK)
-    })
-}
-
-/// Of the transactions of a deadlock one of the least weight fails; among them the one that has written and locked fewest
-/// rows. At first 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_transaction_set_weight(
-    transaction: *mut teak_transaction,
-    weight: u32,
-) -> teak_status {
-    call(|| {
-        // SAFETY: a living handle; only its shared half is touched.
-        let shared: &TransactionHandle = unsafe { reference(transaction, "transaction") }?.handle();
-        shared.set_weight(weight);
-        Ok(TEAK_OK)
-    })
-}
-
-/// Calls `sink` for each transaction that stood in the way when the last call of this one ended in TEAK_LOCK_TIMEOUT or
-/// TEAK_DEADLOCK, and once with none if all have ended. TEAK_NOT_FOUND when that was told already, or there was none.
+/// Calls `sink` for each transaction that blocked the last call of this one that ended in
+/// TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK; once with no blocker when all have ended. TEAK_NOT_FOUND
+/// when that wait was reported before, or there was none. May be called from any thread. The struct
+/// is valid until `sink` returns, here and below.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_take_failed_wait(
     engine: *mut teak_engine,
@@ -290,38 +257,32 @@ pub unsafe extern "C" fn teak_transaction_take_failed_wait(
     sink: Option<unsafe extern "C" fn(context: *mut c_void, wait: *const teak_wait_info)>,
     context: *mut c_void,
 ) -> teak_status {
-    call(|| {
-        let sink = sink.ok_or_else(|| Failure::invalid("sink is NULL"))?;
-        // SAFETY: handles; only the transaction's shared half is touched.
-        let (engine, shared) = unsafe {
-            let transaction = reference(transaction, "transaction")?;
-            (reference(engine, "engine")?, transaction.handle())
-        };
+    boundary!([reference(engine), reference(transaction), callback(sink)] {
+        let shared = transaction.handle();
         let Some(failed) = shared.take_failed_wait() else {
-            return Ok(teak_status::TEAK_NOT_FOUND);
+            return Ok(TEAK_NOT_FOUND);
         };
         let names = engine.engine.index_names();
         let requester = Party {
             transaction: shared.id(),
             thread: shared.thread(),
         };
-        let give = |blocker: Option<&Party>| {
+        let report = |blocker: Option<&Party>| {
             let info = wait_info(requester, blocker, &failed.request, failed.waited, &names);
             // SAFETY: the caller's callback, with the caller's context.
             unsafe { sink(context, &raw const info) };
         };
         if failed.blockers.is_empty() {
-            give(None);
+            report(None);
         }
-        failed
-            .blockers
-            .iter()
-            .for_each(|blocker| give(Some(blocker)));
+        let blockers = failed.blockers.iter();
+        blockers.for_each(|blocker| report(Some(blocker)));
         Ok(TEAK_OK)
     })
 }
 
-/// Calls `sink` for each running transaction, prepared ones included, by number.
+/// Calls `sink` for each running transaction, prepared ones included, in the order of their
+/// numbers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_list(
     engine: *mut teak_engine,
@@ -330,52 +291,43 @@ pub unsafe extern "C" fn teak_transaction_list(
     >,
     context: *mut c_void,
 ) -> teak_status {
-    call(|| {
-        let sink = sink.ok_or_else(|| Failure::invalid("sink is NULL"))?;
-        // SAFETY: a handle.
-        let engine = unsafe { reference(engine, "engine") }?;
+    boundary!([reference(engine), callback(sink)] {
         list_transactions(&engine.engine, &mut |info| {
             // SAFETY: the caller's callback, with the caller's context.
             unsafe { sink(context, &raw const *info) };
         });
-        Ok(TEAK_OK)
+        Ok(())
     })
 }
 
-/// Calls `sink` for each lock, and for each transaction that has written with TEAK_LOCK_KIND_WRITTEN. Locks come and go
-/// meanwhile: the list is of several moments.
+/// Calls `sink` for each lock, and for each transaction with writes (TEAK_LOCK_KIND_WRITTEN). The
+/// list is not a snapshot: locks are acquired and released while it is made.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_lock_list(
     engine: *mut teak_engine,
     sink: Option<unsafe extern "C" fn(context: *mut c_void, lock: *const teak_lock_info)>,
     context: *mut c_void,
 ) -> teak_status {
-    call(|| {
-        let sink = sink.ok_or_else(|| Failure::invalid("sink is NULL"))?;
-        // SAFETY: a handle.
-        let engine = unsafe { reference(engine, "engine") }?;
+    boundary!([reference(engine), callback(sink)] {
         list_locks(&engine.engine, &mut |info| {
             // SAFETY: the caller's callback, with the caller's context.
             unsafe { sink(context, &raw const *info) };
         });
-        Ok(TEAK_OK)
+        Ok(())
     })
 }
 
-/// Calls `sink` for each pair of a transaction that waits and one that stands in its way or is ahead of it in the queue.
+/// Calls `sink` for each pair of a waiting transaction and one that blocks it or is before it in
+/// the queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_lock_wait_list(
     engine: *mut teak_engine,
     sink: Option<unsafe extern "C" fn(context: *mut c_void, wait: *const teak_wait_info)>,
     context: *mut c_void,
 ) -> teak_status {
-    call(|| {
-        let sink = sink.ok_or_else(|| Failure::invalid("sink is NULL"))?;
-        // SAFETY: a handle.
-        let engine = &unsafe { reference(engine, "engine") }?.engine;
-        let waits = engine.lock_waits();
-        let names = engine.index_names();
-        for wait in &waits {
+    boundary!([reference(engine), callback(sink)] {
+        let names = engine.engine.index_names();
+        for wait in engine.engine.lock_waits() {
             for blocker in &wait.blockers {
                 let blocker = Some(blocker);
                 let info = wait_info(wait.requester, blocker, &wait.request, wait.waited, &names);
@@ -383,6 +335,6 @@ pub unsafe extern "C" fn teak_lock_wait_list(
                 unsafe { sink(context, &raw const info) };
             }
         }
-        Ok(TEAK_OK)
+        Ok(())
     })
 }

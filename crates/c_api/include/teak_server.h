@@ -1,0 +1,345 @@
+// Calls of the Teak storage engine that a database server needs, in addition to teak.h.
+// Generated from crates/c_api: do not edit.
+//
+// Unlike teak.h, this header may change in any version: compile the caller together with the
+// library.
+
+#ifndef TEAK_SERVER_H
+#define TEAK_SERVER_H
+
+#include "teak.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// --- Tables --------------------------------------------------------------------------------------
+
+// The id of a table. No other table of the data directory ever has it; it survives truncation and
+// renaming.
+teak_status teak_table_get_id(teak_engine *engine, teak_slice name, uint64_t *id);
+
+// Calls `sink` with the name and the metadata of every table whose name begins with `prefix`.
+// Opens no table. Both are valid until `sink` returns.
+teak_status teak_table_list_metadata(teak_engine *engine,
+                                     teak_slice prefix,
+                                     void (*sink)(void *context,
+                                                  teak_slice name,
+                                                  teak_slice metadata),
+                                     void *context);
+
+// Lets snapshots that are older than the table read it, for a temporary table, which one session
+// uses alone. Valid until the table is truncated or closed.
+teak_status teak_table_serve_older_snapshots(teak_table *table);
+
+// Reserves `count` row ids, for tables without a primary key. None is reserved twice, also after a
+// crash.
+teak_status teak_table_reserve_row_ids(teak_table *table, uint64_t count, uint64_t *first);
+
+// --- Transactions --------------------------------------------------------------------------------
+
+// Pages that a thread has accessed since it began.
+typedef struct teak_page_counts {
+  // Pages accessed, cached or not.
+  uint64_t accessed;
+  // Pages read from disk.
+  uint64_t read;
+} teak_page_counts;
+
+// Sets the owner for teak_engine_options.wait_begins. The pointer is passed on and never
+// dereferenced. It must be valid until the transaction has ended or is detached.
+teak_status teak_transaction_set_owner(teak_transaction *transaction, void *owner);
+
+// Sets the caller's number of the session or thread that runs the transaction, for the lists
+// below; 0: none. May be called from any thread.
+teak_status teak_transaction_set_thread(teak_transaction *transaction, uint64_t thread);
+
+// The newest commit that the transaction's snapshot sees; 0 while it has no snapshot, and for
+// NULL.
+uint64_t teak_transaction_get_snapshot_commit(const teak_transaction *transaction);
+
+// Whether other transactions may have to wait for this one: it has locked rows or ranges, or has
+// writes. true for NULL.
+bool teak_transaction_holds_locks(const teak_transaction *transaction);
+
+// Whether the entries of secondary indexes that the transaction's snapshot sees must be compared
+// with their rows, because the transaction may have written rows that had changed after its
+// snapshot. false for NULL, and always with teak_transaction_set_snapshot_isolation().
+bool teak_transaction_is_past_snapshot(const teak_transaction *transaction);
+
+// Sequence number of the newest visible commit; every commit with writes raises it. At least 1; 0
+// for NULL.
+uint64_t teak_engine_get_newest_commit(teak_engine *engine);
+
+// Transactions are numbered as they begin. `oldest` receives the number of the oldest running
+// transaction, prepared ones included, or else `next`. Every transaction that began before the
+// call has a number below `next`; one with `next` or above sees what the caller wrote before the
+// call.
+teak_status teak_engine_get_running_transactions(teak_engine *engine,
+                                                 uint64_t *oldest,
+                                                 uint64_t *next);
+
+// The pages that the calling thread has accessed. The difference between two calls is the share of
+// a statement.
+teak_page_counts teak_thread_get_page_counts(void);
+
+// --- Cursors -------------------------------------------------------------------------------------
+
+// Whether a locking scan of index 0 is semi-consistent: where it would wait for a row that another
+// transaction has locked or written, it returns the row's newest committed version, unlocked. To
+// lock such a row, turn this off and seek the row. Ignored where the cursor locks ranges. Default:
+// false.
+teak_status teak_cursor_set_semi_consistent(teak_cursor *cursor, bool semi_consistent);
+
+// Whether the row returned last is unlocked because the scan is semi-consistent. false for NULL.
+bool teak_cursor_is_unlocked(const teak_cursor *cursor);
+
+// Whether rows that the cursor read remain protected from writes until the transaction ends, also
+// after teak_cursor_unlock(). Has no effect unless the cursor locks ranges. Set it before the
+// first read. Default: false.
+teak_status teak_cursor_set_retain_locks(teak_cursor *cursor, bool retain);
+
+// --- Two-phase commit ----------------------------------------------------------------------------
+
+// Prepares the transaction: it survives a crash until it is committed or rolled back, through its
+// handle or by its name `xid` (at most 1024 bytes). It accepts no more writes. A transaction
+// without writes is not listed and has nothing to survive. After an error the handle must be
+// rolled back.
+teak_status teak_transaction_prepare(teak_transaction *transaction, teak_slice xid);
+
+// Commits a prepared transaction without waiting for the disk: after a crash the coordinator knows
+// the outcome. Transactions become visible in the order of these calls. Frees the handle on
+// TEAK_OK; after an error it remains prepared.
+teak_status teak_transaction_commit_ordered(teak_transaction *transaction);
+
+// Frees the handle and leaves a prepared transaction to be finished by its name; one that is not
+// prepared is rolled back.
+teak_status teak_transaction_detach(teak_transaction *transaction);
+
+// Calls `sink` with the name of each prepared transaction that no handle owns: those found when
+// the engine was opened, and those detached since. The name is valid until `sink` returns.
+teak_status teak_prepared_list(teak_engine *engine,
+                               void (*sink)(void *context, teak_slice xid),
+                               void *context);
+
+// Commits a prepared transaction by its name. TEAK_NOT_FOUND when no prepared transaction has it.
+// If a handle owns it, the call waits up to `timeout_milliseconds` until the handle is detached:
+// TEAK_LOCK_TIMEOUT. After an error the transaction remains prepared.
+teak_status teak_prepared_commit(teak_engine *engine,
+                                 teak_slice xid,
+                                 uint32_t timeout_milliseconds);
+
+// Rolls a prepared transaction back by its name. Otherwise as teak_prepared_commit().
+teak_status teak_prepared_rollback(teak_engine *engine,
+                                   teak_slice xid,
+                                   uint32_t timeout_milliseconds);
+
+// --- Altering tables -----------------------------------------------------------------------------
+// The steps: begin; add every entry of a snapshot; build; commit, while no transaction writes the
+// table; end.
+
+// A change of a table's indexes and metadata in progress. One thread at a time uses it.
+typedef struct teak_alteration teak_alteration;
+
+// An index to add.
+typedef struct teak_added_index {
+  // Label and format.
+  teak_index_definition definition;
+  // true: two entries with equal keys are an error.
+  bool unique;
+  // true: entries are added in ascending order of their keys, each key once. They then need
+  // neither sorting nor space for it.
+  bool in_order;
+} teak_added_index;
+
+// An index of the altered table.
+typedef struct teak_planned_index {
+  // true: one of the added indexes; false: one that the table has.
+  bool added;
+  // Its number among these.
+  uint32_t number;
+  // Of an index that the table has: its label, and the format of pages written from now on.
+  // Ignored for an added one.
+  teak_index_definition definition;
+} teak_planned_index;
+
+// The table after the alteration.
+typedef struct teak_alteration_plan {
+  // The indexes in their new order. The first holds the rows and may be an added one; those left
+  // out are dropped.
+  const teak_planned_index *indexes;
+  // Number of indexes.
+  size_t index_count;
+  // Replaces the table's metadata.
+  teak_slice metadata;
+} teak_alteration_plan;
+
+// Begins to alter a table: creates the files of the indexes to add. No transaction that wrote the
+// table may be open. From now on writers of its rows must also write the entries of the added
+// indexes, see teak_alteration_get_index(). `interrupt` may be NULL; long calls on the alteration
+// call it from time to time, from the thread that makes them, and end with TEAK_INTERRUPTED when
+// it returns true.
+teak_status teak_alteration_begin(teak_engine *engine,
+                                  teak_table *table,
+                                  const teak_added_index *added,
+                                  size_t added_count,
+                                  bool (*interrupt)(void *context),
+                                  void *context,
+                                  teak_alteration **alteration);
+
+// The number by which writers of rows refer to an added index until the alteration ends.
+teak_status teak_alteration_get_index(teak_alteration *alteration, uint32_t added, uint32_t *index);
+
+// Adds the entry of a row of the table, in any order unless the index is `in_order`. The rows are
+// those of one snapshot taken after teak_alteration_begin().
+teak_status teak_alteration_add_entry(teak_alteration *alteration,
+                                      uint32_t added,
+                                      teak_slice key,
+                                      teak_slice value);
+
+// Sorts and writes the entries that were added. `progress` may be NULL; it receives from time to
+// time how many of the entries are written, from the calling thread. On TEAK_DUPLICATE_KEY
+// `duplicate`, which may be NULL, receives the key that a unique index has twice and the number of
+// the added index; it is valid until the next call on the alteration.
+teak_status teak_alteration_build(teak_alteration *alteration,
+                                  void (*progress)(void *context, uint64_t done, uint64_t total),
+                                  void *context,
+                                  teak_duplicate *duplicate);
+
+// Commits alterations of several tables of one engine together. No transaction may write the
+// tables during the call. Durable on return. The alterations have ended after the call, also after
+// an error, and must be freed with teak_alteration_end(). After an error the tables are unchanged,
+// except that TEAK_POISONED and TEAK_IO of the log leave the outcome to recovery.
+teak_status teak_alteration_commit(teak_alteration *const *alterations,
+                                   const teak_alteration_plan *plans,
+                                   size_t count);
+
+// Frees an alteration; NULL is allowed. One that was not committed is undone.
+void teak_alteration_end(teak_alteration *alteration);
+
+// --- Lists of transactions, locks and waits ------------------------------------------------------
+
+// Extent of a lock.
+typedef enum teak_lock_kind {
+  // One row.
+  TEAK_LOCK_KIND_ROW = 0,
+  // All rows between two keys: the result of lock escalation.
+  TEAK_LOCK_KIND_ROW_RANGE = 1,
+  // A gap lock: blocks insertions between two keys.
+  TEAK_LOCK_KIND_GAP = 2,
+  // Blocks all writes between two keys.
+  TEAK_LOCK_KIND_WRITE_RANGE = 3,
+  // The implicit locks of the rows that a transaction wrote.
+  TEAK_LOCK_KIND_WRITTEN = 4,
+  // Of waits only: a range lock queued behind a writer that waits to write into the range.
+  TEAK_LOCK_KIND_RANGE_REQUEST = 5,
+} teak_lock_kind;
+
+// A transaction that waits for another.
+typedef struct teak_wait_info {
+  // Number of the waiting transaction.
+  uint64_t requester;
+  // The caller's number of it; 0: none.
+  uint64_t requester_thread;
+  // Number of the blocking transaction; 0 when it has just ended.
+  uint64_t blocker;
+  // The caller's number of it; 0: none.
+  uint64_t blocker_thread;
+  // The lock that blocks.
+  teak_lock_kind kind;
+  // Requested mode for TEAK_LOCK_KIND_ROW; else TEAK_LOCK_NONE.
+  teak_lock_mode mode;
+  // Name of the table; data NULL when it was dropped or is not open yet.
+  teak_slice table;
+  // Label of the index; NULL as the table.
+  teak_slice index;
+  // The requested key.
+  teak_slice key;
+  // Duration of the wait so far.
+  uint64_t waited_milliseconds;
+} teak_wait_info;
+
+// A running transaction.
+typedef struct teak_transaction_info {
+  // Its number; transactions are numbered as they begin.
+  uint64_t id;
+  // The caller's number, see teak_transaction_set_thread(); 0: none.
+  uint64_t thread;
+  // Its isolation.
+  teak_isolation isolation;
+  // Start time, in microseconds since 1970.
+  uint64_t started_microseconds;
+  // Commit sequence number of its snapshot; 0: no snapshot.
+  uint64_t snapshot;
+  // Rows written, including those undone by a return to a savepoint.
+  uint64_t rows_written;
+  // Write ids that were not undone.
+  uint64_t write_ids;
+  // Rows locked, one lock each.
+  uint64_t row_locks;
+  // Memory of its locks, in bytes.
+  uint64_t lock_bytes;
+  // The xid of a prepared transaction; data NULL: not prepared.
+  teak_slice prepared_as;
+  // Whether it waits for a lock.
+  bool is_waiting;
+  // Duration of that wait so far.
+  uint64_t waited_milliseconds;
+} teak_transaction_info;
+
+// A lock.
+typedef struct teak_lock_info {
+  // Number of the transaction that holds it.
+  uint64_t transaction;
+  // The caller's number of that transaction; 0: none.
+  uint64_t thread;
+  // Extent of the lock.
+  teak_lock_kind kind;
+  // Shared or exclusive.
+  teak_lock_mode mode;
+  // Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and when the table was dropped or
+  // is not open yet.
+  teak_slice table;
+  // Label of the index; NULL as the table.
+  teak_slice index;
+  // The row's key, or the first key of the range; data NULL: unknown.
+  teak_slice low;
+  // The first key after the range; data NULL for a row, and at the end of the index.
+  teak_slice high;
+  // Rows written, for TEAK_LOCK_KIND_WRITTEN; else 0.
+  uint64_t rows;
+} teak_lock_info;
+
+// Calls `sink` for each transaction that blocked the last call of this one that ended in
+// TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK; once with no blocker when all have ended. TEAK_NOT_FOUND
+// when that wait was reported before, or there was none. May be called from any thread. The struct
+// is valid until `sink` returns, here and below.
+teak_status teak_transaction_take_failed_wait(teak_engine *engine,
+                                              teak_transaction *transaction,
+                                              void (*sink)(void *context, const teak_wait_info *wait),
+                                              void *context);
+
+// Calls `sink` for each running transaction, prepared ones included, in the order of their
+// numbers.
+teak_status teak_transaction_list(teak_engine *engine,
+                                  void (*sink)(void *context,
+                                               const teak_transaction_info *transaction),
+                                  void *context);
+
+// Calls `sink` for each lock, and for each transaction with writes (TEAK_LOCK_KIND_WRITTEN). The
+// list is not a snapshot: locks are acquired and released while it is made.
+teak_status teak_lock_list(teak_engine *engine,
+                           void (*sink)(void *context, const teak_lock_info *lock),
+                           void *context);
+
+// Calls `sink` for each pair of a waiting transaction and one that blocks it or is before it in
+// the queue.
+teak_status teak_lock_wait_list(teak_engine *engine,
+                                void (*sink)(void *context, const teak_wait_info *wait),
+                                void *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // TEAK_SERVER_H

@@ -1,0 +1,56 @@
+//! The types behind the opaque handles.
+
+use ::teak_engine::{Cursor, Engine, EngineTransaction, TableHandle, TransactionHandle};
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+
+/// An open engine, from teak_engine_open() to teak_engine_close(). Any thread may use it, also
+/// several at the same time.
+pub struct teak_engine {
+    pub(crate) engine: Engine,
+}
+
+/// An open table, from teak_table_open() to teak_table_close(). Any thread may use it, also several
+/// at the same time.
+pub struct teak_table {
+    pub(crate) handle: TableHandle,
+}
+
+/// A running transaction, from teak_transaction_begin() to teak_transaction_commit() or
+/// teak_transaction_rollback(). One thread at a time uses it and its cursors, except that any
+/// thread may call teak_transaction_interrupt().
+// The owner's half is in a cell, and no call makes a `&mut` of the whole
+// handle, because another thread may interrupt the transaction at any time.
+pub struct teak_transaction {
+    owned: UnsafeCell<EngineTransaction>,
+    shared: Arc<TransactionHandle>,
+}
+
+impl teak_transaction {
+    pub(crate) fn new(transaction: EngineTransaction) -> Self {
+        Self {
+            shared: Arc::clone(transaction.handle()),
+            owned: UnsafeCell::new(transaction),
+        }
+    }
+
+    /// The half that any thread may use.
+    pub(crate) fn handle(&self) -> &TransactionHandle {
+        &self.shared
+    }
+
+    /// The owner's half. Only the owning thread may call this.
+    #[allow(clippy::mut_from_ref)] // See above.
+    pub(crate) unsafe fn owned(&self) -> &mut EngineTransaction {
+        // SAFETY: only the owning thread calls this, and no call of this
+        // library keeps the reference or makes two of them.
+        unsafe { &mut *self.owned.get() }
+    }
+}
+
+/// A cursor over one index of a table, for one transaction, from teak_cursor_open() to
+/// teak_cursor_close(). Used by the thread that uses the transaction.
+pub struct teak_cursor {
+    pub(crate) cursor: Cursor,
+    pub(crate) transaction: *mut teak_transaction,
+}

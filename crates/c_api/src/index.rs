@@ -1,0 +1,90 @@
+//! Sizes and estimates of one index of a table.
+
+use crate::boundary::{Versioned, boundary, write_versioned};
+use crate::codec::{number_of, teak_codec_number};
+use crate::handles::teak_table;
+use crate::slice::teak_slice;
+use crate::status::teak_status;
+
+/// Sizes of one index.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct teak_index_statistics {
+    /// sizeof(teak_index_statistics), set by the caller.
+    pub struct_size: usize,
+    /// Estimated number of live entries.
+    pub entries: u64,
+    /// Size of the file in bytes.
+    pub disk_bytes: u64,
+    /// Bytes of the entries on disk before compression.
+    pub raw_bytes: u64,
+    /// Bytes in memory that are not flushed yet.
+    pub memtable_bytes: u64,
+    /// Number of levels of the tree.
+    pub height: u32,
+    /// Number of sorted runs.
+    pub runs: u32,
+    /// Compression of its pages; never TEAK_CODEC_DEFAULT.
+    pub codec: teak_codec_number,
+    /// Number of delete markers on disk.
+    pub tombstones: u64,
+}
+
+// SAFETY: `repr(C)`, the size first; numbers.
+unsafe impl Versioned for teak_index_statistics {
+    const FIRST_VERSION_BYTES: usize = size_of::<Self>();
+}
+
+/// Sizes of one index. Reads no data, so it is cheap enough to call often.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_index_get_statistics(
+    table: *mut teak_table,
+    index: u32,
+    statistics: *mut teak_index_statistics,
+) -> teak_status {
+    boundary!([reference(table)] {
+        let found = table.handle.index_statistics(index)?;
+        let translated = teak_index_statistics {
+            struct_size: size_of::<teak_index_statistics>(),
+            entries: found.entries,
+            disk_bytes: found.disk_bytes,
+            raw_bytes: found.raw_bytes,
+            memtable_bytes: found.memtable_bytes,
+            height: u32::try_from(found.height).unwrap_or(u32::MAX),
+            runs: u32::try_from(found.runs).unwrap_or(u32::MAX),
+            codec: number_of(found.codec),
+            tombstones: found.tombstones,
+        };
+        // SAFETY: the contract of `boundary`.
+        unsafe { write_versioned(statistics, &translated, "statistics") }
+    })
+}
+
+/// Free bytes inside an index's file, which later writes reuse.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_index_get_free_bytes(
+    table: *mut teak_table,
+    index: u32,
+    bytes: *mut u64,
+) -> teak_status {
+    boundary!([reference(table), out(bytes)] {
+        bytes.set(table.handle.free_bytes(index)?);
+        Ok(())
+    })
+}
+
+/// Estimated number of entries with lower <= key < upper, exact when they are few. A slice whose
+/// data is NULL is no bound.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_index_estimate_entries(
+    table: *mut teak_table,
+    index: u32,
+    lower: teak_slice,
+    upper: teak_slice,
+    entries: *mut u64,
+) -> teak_status {
+    boundary!([reference(table), optional(lower), optional(upper), out(entries)] {
+        entries.set(table.handle.records_in_range(index, lower, upper)?);
+        Ok(())
+    })
+}

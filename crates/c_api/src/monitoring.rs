@@ -1,0 +1,190 @@
+//! Statistics and the status report.
+
+use crate::boundary::{Versioned, boundary, write_versioned};
+use crate::handles::teak_engine;
+use crate::status::teak_status;
+use std::ffi::{c_char, c_void};
+
+/// Counts since the engine was opened, and sizes now. Fields are added at the end in later
+/// versions.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct teak_engine_statistics {
+    /// sizeof(teak_engine_statistics), set by the caller.
+    pub struct_size: usize,
+    /// Memory budget in bytes.
+    pub cache_bytes_limit: u64,
+    /// Bytes of it in use.
+    pub cache_bytes_used: u64,
+    /// Bytes in use by memtables.
+    pub memtable_bytes: u64,
+    /// Page reads that found the page in the cache.
+    pub cache_hits: u64,
+    /// Page reads that did not.
+    pub cache_misses: u64,
+    /// Blocks read from index files.
+    pub blocks_read: u64,
+    /// Blocks written to index files.
+    pub blocks_written: u64,
+    /// Bytes read from index files.
+    pub bytes_read: u64,
+    /// Bytes written to index files.
+    pub bytes_written: u64,
+    /// Syncs of index files.
+    pub data_syncs: u64,
+    /// Bytes of log records before compression.
+    pub log_bytes_appended: u64,
+    /// Bytes written to the log.
+    pub log_bytes_written: u64,
+    /// Syncs of the log.
+    pub log_syncs: u64,
+    /// Commit records.
+    pub log_commits: u64,
+    /// Flushes and merges done in the background.
+    pub flushes: u64,
+    /// Bytes that they wrote, before compression.
+    pub flush_bytes_in: u64,
+    /// Bytes that they wrote to files.
+    pub flush_bytes_out: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Bytes, before compression, that wait to be flushed to a lower level.
+    pub pending_flush_bytes: u64,
+    /// Filter checks.
+    pub filter_checks: u64,
+    /// Filter checks that avoided a read.
+    pub filter_negatives: u64,
+    /// Writes that were delayed by backpressure.
+    pub writer_stalls: u64,
+    /// Total time of these delays, in microseconds.
+    pub writer_stall_microseconds: u64,
+    /// Lock waits.
+    pub lock_waits: u64,
+    /// Lock waits that timed out.
+    pub lock_timeouts: u64,
+    /// Deadlocks.
+    pub deadlocks: u64,
+    /// Transactions that wait for a lock now.
+    pub transactions_waiting: u64,
+    /// Rows refused because they changed after the snapshot of the transaction.
+    pub snapshot_conflicts: u64,
+    /// Rows locked now, one lock each.
+    pub row_locks: u64,
+    /// Memory of row and range locks, in bytes.
+    pub lock_bytes: u64,
+    /// Limit of that memory, in bytes.
+    pub lock_bytes_limit: u64,
+    /// Times that the row locks of a transaction in an index were replaced by a range lock.
+    pub lock_escalations: u64,
+    /// Locks refused because of the memory limit.
+    pub lock_refusals: u64,
+    /// Transactions that run now.
+    pub transactions_active: u64,
+    /// Committed transactions with writes.
+    pub transactions_committed: u64,
+    /// Rolled back transactions with writes.
+    pub transactions_rolled_back: u64,
+    /// Rows inserted, committed or not.
+    pub rows_inserted: u64,
+    /// Rows updated.
+    pub rows_updated: u64,
+    /// Rows deleted.
+    pub rows_deleted: u64,
+    /// Open tables.
+    pub open_tables: u64,
+    /// Indexes of open tables.
+    pub indexes: u64,
+    /// Log records replayed when the engine was opened.
+    pub recovered_records: u64,
+    /// Write ids of rolled back transactions whose entries are not yet removed.
+    pub aborted_ids: u64,
+}
+
+// SAFETY: `repr(C)`, the size first; numbers.
+unsafe impl Versioned for teak_engine_statistics {
+    const FIRST_VERSION_BYTES: usize = size_of::<Self>();
+}
+
+/// Copies the fields named, which have equal names in Rust and C.
+macro_rules! translated {
+    ($found:ident: $($field:ident),* $(,)?) => {
+        teak_engine_statistics {
+            struct_size: size_of::<teak_engine_statistics>(),
+            $($field: $found.$field,)*
+        }
+    };
+}
+
+/// Reads the statistics.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_get_statistics(
+    engine: *mut teak_engine,
+    statistics: *mut teak_engine_statistics,
+) -> teak_status {
+    boundary!([reference(engine)] {
+        let found = engine.engine.statistics();
+        let translated = translated!(found:
+            cache_bytes_limit,
+            cache_bytes_used,
+            memtable_bytes,
+            cache_hits,
+            cache_misses,
+            blocks_read,
+            blocks_written,
+            bytes_read,
+            bytes_written,
+            data_syncs,
+            log_bytes_appended,
+            log_bytes_written,
+            log_syncs,
+            log_commits,
+            flushes,
+            flush_bytes_in,
+            flush_bytes_out,
+            checkpoints,
+            pending_flush_bytes,
+            filter_checks,
+            filter_negatives,
+            writer_stalls,
+            writer_stall_microseconds,
+            lock_waits,
+            lock_timeouts,
+            deadlocks,
+            transactions_waiting,
+            snapshot_conflicts,
+            row_locks,
+            lock_bytes,
+            lock_bytes_limit,
+            lock_escalations,
+            lock_refusals,
+            transactions_active,
+            transactions_committed,
+            transactions_rolled_back,
+            rows_inserted,
+            rows_updated,
+            rows_deleted,
+            open_tables,
+            indexes,
+            recovered_records,
+            aborted_ids,
+        );
+        // SAFETY: the contract of `boundary`.
+        unsafe { write_versioned(statistics, &translated, "statistics") }
+    })
+}
+
+/// Calls `sink` once, with a readable report of `len` bytes: memory, log, flushes, locks,
+/// transactions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_get_status_text(
+    engine: *mut teak_engine,
+    sink: Option<unsafe extern "C" fn(context: *mut c_void, text: *const c_char, len: usize)>,
+    context: *mut c_void,
+) -> teak_status {
+    boundary!([reference(engine), callback(sink)] {
+        let text = engine.engine.status_text();
+        // SAFETY: the caller's callback, with the caller's context.
+        unsafe { sink(context, text.as_ptr().cast(), text.len()) };
+        Ok(())
+    })
+}

@@ -1,0 +1,192 @@
+//! How an engine is opened.
+
+use crate::boundary::{Context, Failure, Versioned};
+use crate::slice::teak_slice;
+use ::teak_engine::{EngineOptions, Level, Owner, WaitListener};
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A period that never ends.
+pub const TEAK_NEVER: u32 = u32::MAX;
+
+/// For teak_engine_options.lock_timeout_milliseconds: a call that would have to wait fails
+/// immediately.
+pub const TEAK_NO_WAIT: u32 = u32::MAX - 1;
+
+/// Importance of a log message.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum teak_log_level {
+    /// Information.
+    TEAK_LOG_NOTE = 0,
+    /// A failure that the engine handled.
+    TEAK_LOG_WARNING = 1,
+    /// A failure that needs attention.
+    TEAK_LOG_ERROR = 2,
+}
+
+/// How an engine is opened. Set all bytes to zero, then struct_size and directory; zero means the
+/// default for every other field. Fields are added at the end in later versions.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_engine_options {
+    /// sizeof(teak_engine_options).
+    pub struct_size: usize,
+    /// The data directory, UTF-8. Created if it does not exist. Required.
+    pub directory: teak_slice,
+    /// Memory budget in bytes: page cache, memtables and locks. At least 1 MiB. Default: 256 MiB.
+    pub cache_bytes: u64,
+    /// Memory limit of row and range locks, in bytes. Default: an eighth of cache_bytes.
+    pub lock_bytes_max: u64,
+    /// Size in bytes at which the log continues in a new file. Default: 64 MiB.
+    pub log_segment_bytes: u64,
+    /// Size of the log in bytes beyond which checkpoints shorten it. Default: 512 MiB.
+    pub log_bytes_max: u64,
+    /// Number of threads that flush and merge. Default: the number of cores.
+    pub background_threads: u32,
+    /// Limit of open file descriptors. Default: none, each open index keeps its file open.
+    pub open_files: u32,
+    /// Seconds between checkpoints. Default: 60.
+    pub checkpoint_period_seconds: u32,
+    /// Time in milliseconds within which commits that did not wait for the log are synced.
+    /// TEAK_NEVER: only when the log continues in a new file, by other commits, and by checkpoints.
+    /// Default: 1000.
+    pub log_sync_period_milliseconds: u32,
+    /// How long a transaction waits for a lock, in milliseconds; TEAK_NO_WAIT: not at all;
+    /// TEAK_NEVER: without limit. Default: 4000.
+    pub lock_timeout_milliseconds: u32,
+    /// true: commits return before the log is synced, see log_sync_period_milliseconds; a crash of
+    /// the machine may lose the last of them. Default: false, commits are durable when they return.
+    pub commit_without_sync: bool,
+    /// Receives log messages, one sentence each, `len` bytes of UTF-8 without a NUL. Called from
+    /// any thread, until teak_engine_close() has returned. Must not call the engine. Default:
+    /// messages are dropped.
+    pub log_message: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            level: teak_log_level,
+            text: *const c_char,
+            len: usize,
+        ),
+    >,
+    /// Passed to log_message.
+    pub log_context: *mut c_void,
+    /// Called when a transaction starts to wait for another, if both have an owner
+    /// (teak_transaction_set_owner() of teak_server.h), in the thread of the waiting transaction.
+    /// The blocking transaction does not end before the call returns: it must neither wait for that
+    /// nor call the engine. Default: none.
+    pub wait_begins: Option<unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void)>,
+}
+
+// SAFETY: `repr(C)`, the size first; numbers, nullable pointers and a bool.
+unsafe impl Versioned for teak_engine_options {
+    const FIRST_VERSION_BYTES: usize = size_of::<Self>();
+}
+
+const LOG_SYNC_PERIOD_DEFAULT: Duration = Duration::from_secs(1);
+
+/// A timeout that never expires: a hundred years, so that deadlines can
+/// be computed.
+const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// Passes reports of waits to C.
+struct Reports(unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void));
+
+impl WaitListener for Reports {
+    fn wait_begins(&self, waiter: Owner, holder: Owner) {
+        let pointer = std::ptr::with_exposed_provenance_mut;
+        // SAFETY: the callback lives as long as the engine; owners are those
+        // of teak_transaction_set_owner, and neither transaction has ended.
+        unsafe { (self.0)(pointer(waiter.0), pointer(holder.0)) };
+    }
+}
+
+/// The period as the engine takes it, zero being none.
+pub(crate) fn log_sync_period(milliseconds: u32) -> Duration {
+    match milliseconds {
+        TEAK_NEVER => Duration::ZERO,
+        0 => LOG_SYNC_PERIOD_DEFAULT,
+        some => Duration::from_millis(some.into()),
+    }
+}
+
+/// Replaces a default by a value that is not zero.
+fn choose<T, U: Default + PartialEq + Copy>(field: &mut T, given: U, convert: impl Fn(U) -> T) {
+    if given != U::default() {
+        *field = convert(given);
+    }
+}
+
+/// A time to wait for a lock.
+pub(crate) fn wait_time(milliseconds: u32) -> Duration {
+    match milliseconds {
+        TEAK_NEVER => NO_TIMEOUT,
+        some => Duration::from_millis(some.into()),
+    }
+}
+
+fn lock_timeout(milliseconds: u32) -> Duration {
+    wait_time(match milliseconds {
+        TEAK_NO_WAIT => 0,
+        some => some,
+    })
+}
+
+/// The options as the engine takes them.
+pub(crate) unsafe fn options_of(options: &teak_engine_options) -> Result<EngineOptions, Failure> {
+    // SAFETY: the contract of `boundary`.
+    let directory = unsafe { options.directory.text("directory") }?;
+    if directory.is_empty() {
+        return Err(Failure::invalid("directory is empty"));
+    }
+    let mut chosen = EngineOptions::new(directory);
+    let bytes = |bytes| bytes;
+    choose(&mut chosen.cache_bytes, options.cache_bytes, bytes);
+    choose(&mut chosen.lock_bytes_max, options.lock_bytes_max, bytes);
+    choose(
+        &mut chosen.log_segment_bytes,
+        options.log_segment_bytes,
+        bytes,
+    );
+    choose(&mut chosen.log_bytes_max, options.log_bytes_max, bytes);
+    let number = |number| usize::try_from(number).unwrap_or(usize::MAX);
+    choose(
+        &mut chosen.background_threads,
+        options.background_threads,
+        number,
+    );
+    choose(
+        &mut chosen.checkpoint_period,
+        options.checkpoint_period_seconds,
+        |seconds| Duration::from_secs(seconds.into()),
+    );
+    choose(
+        &mut chosen.log_sync_period,
+        options.log_sync_period_milliseconds,
+        log_sync_period,
+    );
+    choose(
+        &mut chosen.lock_timeout,
+        options.lock_timeout_milliseconds,
+        lock_timeout,
+    );
+    chosen.commit_sync = !options.commit_without_sync;
+    if let Some(log_message) = options.log_message {
+        let context = Context(options.log_context);
+        chosen.messages = Some(Arc::new(move |level, text: &str| {
+            let Context(context) = { context };
+            let level = match level {
+                Level::Note => teak_log_level::TEAK_LOG_NOTE,
+                Level::Warning => teak_log_level::TEAK_LOG_WARNING,
+                Level::Error => teak_log_level::TEAK_LOG_ERROR,
+            };
+            // SAFETY: the callback and its context live as long as the engine.
+            unsafe { log_message(context, level, text.as_ptr().cast(), text.len()) };
+        }));
+    }
+    if let Some(wait_begins) = options.wait_begins {
+        chosen.wait_listener = Some(Arc::new(Reports(wait_begins)));
+    }
+    Ok(chosen)
+}

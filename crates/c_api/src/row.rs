@@ -1,0 +1,220 @@
+//! Writing rows.
+
+use crate::boundary::{Failure, Out, Outcome, boundary};
+use crate::handles::{teak_table, teak_transaction};
+use crate::slice::teak_slice;
+use crate::status::teak_status;
+use ::teak_engine::{Change, EngineError, EngineResult, EngineTransaction, Entry};
+
+/// Maximum length of a key, in bytes.
+pub const TEAK_KEY_BYTES_MAX: usize = 65536;
+const _: () = assert!(TEAK_KEY_BYTES_MAX == ::teak_engine::KEY_BYTES_MAX);
+
+/// A row's entry in one index. Keys are ordered as by memcmp(). A secondary index that is not
+/// unique must have the primary key in its key, so that no two rows have the same entry.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_row_entry {
+    /// Number of the index.
+    pub index: u32,
+    /// true: a live entry with the same key makes the call fail with TEAK_DUPLICATE_KEY.
+    pub unique: bool,
+    /// The key, at most TEAK_KEY_BYTES_MAX bytes.
+    pub key: teak_slice,
+    /// The value. Ignored by teak_transaction_delete().
+    pub value: teak_slice,
+}
+
+/// A change of a row's entry in one index. With equal keys only the value changes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_row_change {
+    /// Number of the index.
+    pub index: u32,
+    /// true: a live entry with the new key, if that differs from the old one, makes the call fail
+    /// with TEAK_DUPLICATE_KEY.
+    pub unique: bool,
+    /// The entry to remove; data NULL: none.
+    pub old_key: teak_slice,
+    /// The entry to write; data NULL: none.
+    pub new_key: teak_slice,
+    /// Value of the entry to write.
+    pub new_value: teak_slice,
+}
+
+/// The entry that made a call fail with TEAK_DUPLICATE_KEY.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct teak_duplicate {
+    /// Number of the index.
+    pub index: u32,
+    /// The existing key. Valid until the next call on the transaction.
+    pub key: teak_slice,
+    /// Its value. Valid as the key.
+    pub value: teak_slice,
+}
+
+impl teak_duplicate {
+    pub(crate) fn of(found: &::teak_engine::Duplicate) -> Self {
+        Self {
+            index: found.index,
+            key: teak_slice::of(&found.key),
+            value: teak_slice::of(&found.value),
+        }
+    }
+}
+
+/// Rows with up to this many indexes are converted without allocation.
+const INLINE: usize = 8;
+
+/// Converts a row's array element by element, on the stack when it is short.
+#[inline]
+fn converted<T: Copy, U: Copy, R>(
+    given: &[T],
+    empty: U,
+    convert: impl Fn(&T) -> Result<U, Failure>,
+    then: impl FnOnce(&[U]) -> R,
+) -> Result<R, Failure> {
+    if given.is_empty() {
+        return Err(Failure::invalid("a row has at least one entry"));
+    }
+    let mut inline = [empty; INLINE];
+    match inline.get_mut(..given.len()) {
+        Some(elements) => {
+            for (element, given) in elements.iter_mut().zip(given) {
+                *element = convert(given)?;
+            }
+            Ok(then(elements))
+        }
+        None => {
+            let long: Result<Vec<U>, Failure> = given.iter().map(convert).collect();
+            Ok(then(&long?))
+        }
+    }
+}
+
+const NO_ENTRY: Entry<'static> = Entry {
+    index: 0,
+    unique: false,
+    key: &[],
+    value: &[],
+};
+
+const NO_CHANGE: Change<'static> = Change {
+    index: 0,
+    unique: false,
+    old_key: None,
+    new_key: None,
+    new_value: &[],
+};
+
+fn entry<'a>(given: &teak_row_entry) -> Result<Entry<'a>, Failure> {
+    // SAFETY: the contract of `boundary`; the elements of an argument.
+    let (key, value) = unsafe { (given.key.bytes()?, given.value.bytes()?) };
+    Ok(Entry {
+        index: given.index,
+        unique: given.unique,
+        key,
+        value,
+    })
+}
+
+fn change<'a>(given: &teak_row_change) -> Result<Change<'a>, Failure> {
+    // SAFETY: as in `entry`.
+    unsafe {
+        Ok(Change {
+            index: given.index,
+            unique: given.unique,
+            old_key: given.old_key.optional()?,
+            new_key: given.new_key.optional()?,
+            new_value: given.new_value.bytes()?,
+        })
+    }
+}
+
+/// Returns the outcome of a write, with the entry that refused it.
+fn finish(
+    outcome: EngineResult<()>,
+    transaction: &EngineTransaction,
+    duplicate: Option<Out<teak_duplicate>>,
+) -> Outcome {
+    if let (Err(EngineError::DuplicateKey), Some(duplicate)) = (&outcome, duplicate) {
+        duplicate.set(teak_duplicate::of(transaction.duplicate()));
+    }
+    outcome?;
+    Ok(teak_status::TEAK_OK)
+}
+
+/// Inserts one row, given its entry in every index, index 0 first. All or nothing. On
+/// TEAK_DUPLICATE_KEY `duplicate`, which may be NULL, receives the existing entry, and the
+/// transaction continues without the row. Waits for locks: TEAK_LOCK_TIMEOUT, TEAK_DEADLOCK,
+/// TEAK_INTERRUPTED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_insert(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    entries: *const teak_row_entry,
+    count: usize,
+    duplicate: *mut teak_duplicate,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table), array(entries, count), maybe_out(duplicate)] {
+        let outcome = converted(entries, NO_ENTRY, entry, |entries| {
+            transaction.insert(&table.handle, entries)
+        })?;
+        finish(outcome, transaction, duplicate)
+    })
+}
+
+/// Updates one row, given the changes of the entries that change; index 0 must be among them.
+/// TEAK_NOT_FOUND when the row does not exist; TEAK_CONFLICT when it changed after the snapshot and
+/// is not locked. Otherwise as teak_transaction_insert().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_update(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    changes: *const teak_row_change,
+    count: usize,
+    duplicate: *mut teak_duplicate,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table), array(changes, count), maybe_out(duplicate)] {
+        let outcome = converted(changes, NO_CHANGE, change, |changes| {
+            transaction.update(&table.handle, changes)
+        })?;
+        finish(outcome, transaction, duplicate)
+    })
+}
+
+/// Deletes one row, given its entry in every index. TEAK_NOT_FOUND when the row does not exist;
+/// TEAK_CONFLICT when it changed after the snapshot and is not locked.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_delete(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    entries: *const teak_row_entry,
+    count: usize,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table), array(entries, count)] {
+        let outcome = converted(entries, NO_ENTRY, entry, |entries| {
+            transaction.delete(&table.handle, entries)
+        })?;
+        finish(outcome, transaction, None)
+    })
+}
+
+/// Locks a key of a unique index that has no live entry, so that no other transaction inserts it
+/// before this one ends. TEAK_DUPLICATE_KEY when it has one; nothing is locked then.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_lock_absent(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    index: u32,
+    key: teak_slice,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table), bytes(key)] {
+        if transaction.lock_absent(&table.handle, index, key)? {
+            Ok(())
+        } else {
+            Err(EngineError::DuplicateKey.into())
+        }
+    })
+}

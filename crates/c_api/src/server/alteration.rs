@@ -1,0 +1,205 @@
+//! Altering tables in place.
+
+use crate::boundary::{Context, Failure, array, boundary, exclusive, free};
+use crate::handles::{teak_engine, teak_table};
+use crate::row::teak_duplicate;
+use crate::slice::teak_slice;
+use crate::status::teak_status;
+use crate::table::{definition_of, teak_index_definition};
+use ::teak_engine::{AddedIndex, Alteration, AlterationPlan, EngineError, PlannedIndex};
+use std::ffi::c_void;
+
+/// A change of a table's indexes and metadata in progress. One thread at a time uses it.
+pub struct teak_alteration {
+    alteration: Option<Alteration>,
+}
+
+/// An index to add.
+#[repr(C)]
+pub struct teak_added_index {
+    /// Label and format.
+    pub definition: teak_index_definition,
+    /// true: two entries with equal keys are an error.
+    pub unique: bool,
+    /// true: entries are added in ascending order of their keys, each key once. They then need
+    /// neither sorting nor space for it.
+    pub in_order: bool,
+}
+
+/// An index of the altered table.
+#[repr(C)]
+pub struct teak_planned_index {
+    /// true: one of the added indexes; false: one that the table has.
+    pub added: bool,
+    /// Its number among these.
+    pub number: u32,
+    /// Of an index that the table has: its label, and the format of pages written from now on.
+    /// Ignored for an added one.
+    pub definition: teak_index_definition,
+}
+
+/// The table after the alteration.
+#[repr(C)]
+pub struct teak_alteration_plan {
+    /// The indexes in their new order. The first holds the rows and may be an added one; those left
+    /// out are dropped.
+    pub indexes: *const teak_planned_index,
+    /// Number of indexes.
+    pub index_count: usize,
+    /// Replaces the table's metadata.
+    pub metadata: teak_slice,
+}
+
+/// Begins to alter a table: creates the files of the indexes to add. No transaction that wrote the
+/// table may be open. From now on writers of its rows must also write the entries of the added
+/// indexes, see teak_alteration_get_index(). `interrupt` may be NULL; long calls on the alteration
+/// call it from time to time, from the thread that makes them, and end with TEAK_INTERRUPTED when
+/// it returns true.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_begin(
+    engine: *mut teak_engine,
+    table: *mut teak_table,
+    added: *const teak_added_index,
+    added_count: usize,
+    interrupt: Option<unsafe extern "C" fn(context: *mut c_void) -> bool>,
+    context: *mut c_void,
+    alteration: *mut *mut teak_alteration,
+) -> teak_status {
+    boundary!([reference(engine), reference(table), array(added, added_count), out(alteration)] {
+        let mut indexes = Vec::with_capacity(added.len());
+        for index in added {
+            indexes.push(AddedIndex {
+                // SAFETY: the contract of `boundary`.
+                definition: unsafe { definition_of(&index.definition) }?,
+                unique: index.unique,
+                in_order: index.in_order,
+            });
+        }
+        let context = Context(context);
+        let interrupted = move || {
+            // The whole context, which may be sent, and not its pointer alone.
+            let context = &context;
+            match interrupt {
+                // SAFETY: the caller's callback, with the caller's context.
+                Some(interrupt) => unsafe { interrupt(context.0) },
+                None => false,
+            }
+        };
+        let begun = engine
+            .engine
+            .begin_alteration(&table.handle, &indexes, Box::new(interrupted))?;
+        alteration.set_handle(teak_alteration {
+            alteration: Some(begun),
+        });
+        Ok(())
+    })
+}
+
+fn ended() -> Failure {
+    Failure::invalid("the alteration has ended")
+}
+
+/// The number by which writers of rows refer to an added index until the alteration ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_get_index(
+    alteration: *mut teak_alteration,
+    added: u32,
+    index: *mut u32,
+) -> teak_status {
+    boundary!([reference(alteration), out(index)] {
+        let alteration = alteration.alteration.as_ref().ok_or_else(ended)?;
+        index.set(alteration.index(added));
+        Ok(())
+    })
+}
+
+/// Adds the entry of a row of the table, in any order unless the index is `in_order`. The rows are
+/// those of one snapshot taken after teak_alteration_begin().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_add_entry(
+    alteration: *mut teak_alteration,
+    added: u32,
+    key: teak_slice,
+    value: teak_slice,
+) -> teak_status {
+    boundary!([exclusive(alteration), bytes(key), bytes(value)] {
+        let alteration = alteration.alteration.as_mut().ok_or_else(ended)?;
+        alteration.add(added, key, value)?;
+        Ok(())
+    })
+}
+
+/// Sorts and writes the entries that were added. `progress` may be NULL; it receives from time to
+/// time how many of the entries are written, from the calling thread. On TEAK_DUPLICATE_KEY
+/// `duplicate`, which may be NULL, receives the key that a unique index has twice and the number of
+/// the added index; it is valid until the next call on the alteration.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_build(
+    alteration: *mut teak_alteration,
+    progress: Option<unsafe extern "C" fn(context: *mut c_void, done: u64, total: u64)>,
+    context: *mut c_void,
+    duplicate: *mut teak_duplicate,
+) -> teak_status {
+    boundary!([exclusive(alteration), maybe_out(duplicate)] {
+        let alteration = alteration.alteration.as_mut().ok_or_else(ended)?;
+        let built = alteration.build(&mut |done, total| {
+            if let Some(progress) = progress {
+                // SAFETY: the caller's callback, with the caller's context.
+                unsafe { progress(context, done, total) };
+            }
+        });
+        if let (Err(EngineError::DuplicateKey), Some(duplicate)) = (&built, duplicate) {
+            duplicate.set(teak_duplicate::of(alteration.duplicate()));
+        }
+        built?;
+        Ok(())
+    })
+}
+
+/// Commits alterations of several tables of one engine together. No transaction may write the
+/// tables during the call. Durable on return. The alterations have ended after the call, also after
+/// an error, and must be freed with teak_alteration_end(). After an error the tables are unchanged,
+/// except that TEAK_POISONED and TEAK_IO of the log leave the outcome to recovery.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_commit(
+    alterations: *const *mut teak_alteration,
+    plans: *const teak_alteration_plan,
+    count: usize,
+) -> teak_status {
+    boundary!([array(alterations, count), array(plans, count)] {
+        let mut list = Vec::with_capacity(count);
+        for (alteration, plan) in alterations.iter().zip(plans) {
+            // SAFETY: the contract of `boundary`.
+            let (alteration, plan) =
+                unsafe { (exclusive(*alteration, "alteration")?, plan_of(plan)?) };
+            list.push((alteration.alteration.take().ok_or_else(ended)?, plan));
+        }
+        Alteration::commit(list)?;
+        Ok(())
+    })
+}
+
+unsafe fn plan_of(plan: &teak_alteration_plan) -> Result<AlterationPlan, Failure> {
+    // SAFETY: passed on.
+    let given = unsafe { array(plan.indexes, plan.index_count, "indexes") }?;
+    let mut indexes = Vec::with_capacity(given.len());
+    for index in given {
+        indexes.push(if index.added {
+            PlannedIndex::Added(index.number)
+        } else {
+            // SAFETY: passed on.
+            PlannedIndex::Kept(index.number, unsafe { definition_of(&index.definition) }?)
+        });
+    }
+    Ok(AlterationPlan {
+        indexes,
+        // SAFETY: passed on.
+        metadata: unsafe { plan.metadata.bytes() }?.to_vec(),
+    })
+}
+
+/// Frees an alteration; NULL is allowed. One that was not committed is undone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_end(alteration: *mut teak_alteration) {
+    free!(alteration);
+}

@@ -1,0 +1,46 @@
+//! Cursor settings for statements of a server.
+
+use crate::boundary::boundary;
+use crate::cursor::change_policy;
+use crate::handles::teak_cursor;
+use crate::status::teak_status;
+use ::teak_engine::{LockPolicy, RowRetention};
+
+/// Whether a locking scan of index 0 is semi-consistent: where it would wait for a row that another
+/// transaction has locked or written, it returns the row's newest committed version, unlocked. To
+/// lock such a row, turn this off and seek the row. Ignored where the cursor locks ranges. Default:
+/// false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_set_semi_consistent(
+    cursor: *mut teak_cursor,
+    semi_consistent: bool,
+) -> teak_status {
+    boundary!([exclusive(cursor)] {
+        change_policy(&mut cursor.cursor, LockPolicy::SemiConsistent, semi_consistent);
+        Ok(())
+    })
+}
+
+/// Whether the row returned last is unlocked because the scan is semi-consistent. false for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_is_unlocked(cursor: *const teak_cursor) -> bool {
+    boundary!(or false, [reference(cursor)] { Ok(cursor.cursor.is_unlocked()) })
+}
+
+/// Whether rows that the cursor read remain protected from writes until the transaction ends, also
+/// after teak_cursor_unlock(). Has no effect unless the cursor locks ranges. Set it before the
+/// first read. Default: false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_set_retain_locks(
+    cursor: *mut teak_cursor,
+    retain: bool,
+) -> teak_status {
+    boundary!([exclusive(cursor)] {
+        cursor.cursor.set_row_retention(if retain {
+            RowRetention::UntilTransactionEnd
+        } else {
+            RowRetention::UntilUnlocked
+        });
+        Ok(())
+    })
+}

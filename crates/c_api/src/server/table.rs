@@ -1,0 +1,66 @@
+//! Table calls for the definitions and temporary tables of a server.
+
+use crate::boundary::boundary;
+use crate::handles::{teak_engine, teak_table};
+use crate::slice::teak_slice;
+use crate::status::teak_status;
+use std::ffi::c_void;
+
+/// The id of a table. No other table of the data directory ever has it; it survives truncation and
+/// renaming.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_get_id(
+    engine: *mut teak_engine,
+    name: teak_slice,
+    id: *mut u64,
+) -> teak_status {
+    boundary!([reference(engine), text(name), out(id)] {
+        id.set(engine.engine.table_id(name)?);
+        Ok(())
+    })
+}
+
+/// Calls `sink` with the name and the metadata of every table whose name begins with `prefix`.
+/// Opens no table. Both are valid until `sink` returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_list_metadata(
+    engine: *mut teak_engine,
+    prefix: teak_slice,
+    sink: Option<
+        unsafe extern "C" fn(context: *mut c_void, name: teak_slice, metadata: teak_slice),
+    >,
+    context: *mut c_void,
+) -> teak_status {
+    boundary!([reference(engine), text(prefix), callback(sink)] {
+        for (name, metadata) in engine.engine.tables_metadata(prefix)? {
+            let (name, metadata) = (teak_slice::of(name.as_bytes()), teak_slice::of(&metadata));
+            // SAFETY: the caller's callback, with the caller's context.
+            unsafe { sink(context, name, metadata) };
+        }
+        Ok(())
+    })
+}
+
+/// Lets snapshots that are older than the table read it, for a temporary table, which one session
+/// uses alone. Valid until the table is truncated or closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_serve_older_snapshots(table: *mut teak_table) -> teak_status {
+    boundary!([reference(table)] {
+        table.handle.serve_older_snapshots();
+        Ok(())
+    })
+}
+
+/// Reserves `count` row ids, for tables without a primary key. None is reserved twice, also after a
+/// crash.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_reserve_row_ids(
+    table: *mut teak_table,
+    count: u64,
+    first: *mut u64,
+) -> teak_status {
+    boundary!([reference(table), out(first)] {
+        first.set(table.handle.reserve_row_ids(count)?);
+        Ok(())
+    })
+}

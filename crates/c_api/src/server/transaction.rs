@@ -1,0 +1,109 @@
+//! Transaction calls for sessions, replication and the query cache.
+
+use crate::boundary::boundary;
+use crate::handles::{teak_engine, teak_transaction};
+use crate::status::teak_status;
+use ::teak_engine::{EngineTransaction, Owner, PageCounts};
+use std::ffi::c_void;
+
+/// Sets the owner for teak_engine_options.wait_begins. The pointer is passed on and never
+/// dereferenced. It must be valid until the transaction has ended or is detached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_set_owner(
+    transaction: *mut teak_transaction,
+    owner: *mut c_void,
+) -> teak_status {
+    boundary!([owned(transaction)] {
+        transaction.set_owner(Owner(owner.expose_provenance()));
+        Ok(())
+    })
+}
+
+/// Sets the caller's number of the session or thread that runs the transaction, for the lists
+/// below; 0: none. May be called from any thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_set_thread(
+    transaction: *mut teak_transaction,
+    thread: u64,
+) -> teak_status {
+    boundary!([reference(transaction)] {
+        transaction.handle().set_thread(thread);
+        Ok(())
+    })
+}
+
+/// The newest commit that the transaction's snapshot sees; 0 while it has no snapshot, and for
+/// NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_get_snapshot_commit(
+    transaction: *const teak_transaction,
+) -> u64 {
+    boundary!(or 0, [owned(transaction)] {
+        Ok(transaction.snapshot().map_or(0, |sequence| sequence.0))
+    })
+}
+
+/// Whether other transactions may have to wait for this one: it has locked rows or ranges, or has
+/// writes. true for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_holds_locks(
+    transaction: *const teak_transaction,
+) -> bool {
+    boundary!(or true, [owned(transaction)] { Ok(EngineTransaction::holds_locks(transaction)) })
+}
+
+/// Whether the entries of secondary indexes that the transaction's snapshot sees must be compared
+/// with their rows, because the transaction may have written rows that had changed after its
+/// snapshot. false for NULL, and always with teak_transaction_set_snapshot_isolation().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_transaction_is_past_snapshot(
+    transaction: *const teak_transaction,
+) -> bool {
+    boundary!(or false, [owned(transaction)] { Ok(EngineTransaction::is_past_snapshot(transaction)) })
+}
+
+/// Sequence number of the newest visible commit; every commit with writes raises it. At least 1; 0
+/// for NULL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_get_newest_commit(engine: *mut teak_engine) -> u64 {
+    boundary!(or 0, [reference(engine)] { Ok(engine.engine.newest_commit().0) })
+}
+
+/// Transactions are numbered as they begin. `oldest` receives the number of the oldest running
+/// transaction, prepared ones included, or else `next`. Every transaction that began before the
+/// call has a number below `next`; one with `next` or above sees what the caller wrote before the
+/// call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_get_running_transactions(
+    engine: *mut teak_engine,
+    oldest: *mut u64,
+    next: *mut u64,
+) -> teak_status {
+    boundary!([reference(engine), out(oldest), out(next)] {
+        let (first, end) = engine.engine.running_transactions();
+        oldest.set(first.0);
+        next.set(end.0);
+        Ok(())
+    })
+}
+
+/// Pages that a thread has accessed since it began.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct teak_page_counts {
+    /// Pages accessed, cached or not.
+    pub accessed: u64,
+    /// Pages read from disk.
+    pub read: u64,
+}
+
+/// The pages that the calling thread has accessed. The difference between two calls is the share of
+/// a statement.
+#[unsafe(no_mangle)]
+pub extern "C" fn teak_thread_get_page_counts() -> teak_page_counts {
+    let counts = PageCounts::of_thread();
+    teak_page_counts {
+        accessed: counts.accessed,
+        read: counts.read,
+    }
+}

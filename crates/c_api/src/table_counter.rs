@@ -1,0 +1,81 @@
+//! Durable counters of a table.
+
+use crate::boundary::{Failure, boundary};
+use crate::handles::{teak_table, teak_transaction};
+use crate::status::teak_status;
+
+/// Number of counters that a table has.
+pub const TEAK_TABLE_COUNTERS: u32 = 8;
+
+const _: () = assert!(TEAK_TABLE_COUNTERS as usize == ::teak_engine::COUNTERS);
+
+fn number_of(counter: u32) -> Result<u8, Failure> {
+    u8::try_from(counter).map_err(|_| Failure::invalid("counter is out of range"))
+}
+
+/// The value of a counter of the table, 0 to TEAK_TABLE_COUNTERS - 1. Counters belong to no
+/// transaction: a rollback does not change them, and they are 0 in a new table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_counter_get(
+    table: *mut teak_table,
+    counter: u32,
+    value: *mut u64,
+) -> teak_status {
+    boundary!([reference(table), out(value)] {
+        value.set(table.handle.counter(number_of(counter)?)?);
+        Ok(())
+    })
+}
+
+/// Raises a counter to `value`, unless it is higher already. Durable with the next commit.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_counter_advance(
+    table: *mut teak_table,
+    counter: u32,
+    value: u64,
+) -> teak_status {
+    boundary!([reference(table)] {
+        table.handle.advance_counter(number_of(counter)?, value)?;
+        Ok(())
+    })
+}
+
+/// Sets a counter, up or down.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_counter_set(
+    table: *mut teak_table,
+    counter: u32,
+    value: u64,
+) -> teak_status {
+    boundary!([reference(table)] {
+        table.handle.set_counter(number_of(counter)?, value)?;
+        Ok(())
+    })
+}
+
+/// Locks a counter until it is unlocked as often, or the transaction ends. Waits as for a row. The
+/// lock is advisory: the other calls on counters ignore it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_counter_lock(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    counter: u32,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table)] {
+        transaction.lock_counter(&table.handle, number_of(counter)?)?;
+        Ok(())
+    })
+}
+
+/// Unlocks a counter; does nothing when the transaction does not hold it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_counter_unlock(
+    transaction: *mut teak_transaction,
+    table: *mut teak_table,
+    counter: u32,
+) -> teak_status {
+    boundary!([owned(transaction), reference(table)] {
+        transaction.unlock_counter(&table.handle, number_of(counter)?)?;
+        Ok(())
+    })
+}

@@ -8,6 +8,7 @@ whether there is one.
 - A Rust file opens with a `//!` comment that says what it is, a plugin file with its licence.
 - No file contains the name of something that exists only on this machine: the directory above the checkout, the home
   directory, the host name, or an archive, index or registry that apt, pip or cargo is configured to use.
+- Comments and documents do not use the words that `wording` lists. Their number is printed; `--wording` lists them as faults.
 - No whitespace at line ends, no tabs in Rust, C++ and Python, no debugging code.
 """
 
@@ -19,7 +20,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import module_cycles, source_text
+from . import module_cycles, source_text, wording
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT_LINES_MAX = 600
@@ -126,11 +127,25 @@ def check_file(name, names):
             yield f"{name}:{number}: debugging code: {LEFT_BEHIND.search(line).group()}"
 
 
+def check_wording(files):
+    """Faults of the wording of the files, where they are text."""
+    for name in files:
+        if name not in GENERATED and not name.startswith("scripts/tidy/"):
+            try:
+                text = (ROOT / name).read_text()
+            except UnicodeDecodeError:
+                continue
+            yield from wording.faults(name, text)
+
+
 def main():
     names = local_names()
     files = tracked_files()
     faults = [fault for name in files for fault in check_file(name, names)]
     faults += [*check_sizes(files), *check_cycles()]
+    words = list(check_wording(files))
+    print(f"{len(words)} words that comments and documents should not use (python3 -m scripts.tidy --wording)")
+    faults += words if "--wording" in sys.argv else []
     for fault in faults:
         print(fault)
     return 1 if faults else 0

@@ -4,7 +4,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from . import source_text
+from . import source_text, wording
 from .module_cycles import Crate, components, crate_edges, faults, include_edges
 
 
@@ -142,6 +142,20 @@ class SourceText(unittest.TestCase):
     def test_comments(self):
         self.assertEqual(list(source_text.comments("a // one\n\"// no\" /* two\nthree */\n")),
                          [(1, "// one"), (2, "/* two"), (3, "three */")])
+
+
+class Wording(unittest.TestCase):
+    def lines(self, name, text):
+        return [int(fault.split(":")[1]) for fault in wording.faults(name, text)]
+
+    def test_comments_of_each_language(self):
+        self.assertEqual(self.lines("a.rs", 'let x = "besides"; // besides\nlet besides = 1; // at least\n'), [1])
+        self.assertEqual(self.lines("a.cc", "int x; /* one\n somebody */"), [2])
+        self.assertEqual(self.lines("a.py", '"""Nobody.\n\nanew\n"""\nx = "anew"  # anew\n'), [1, 3, 5])
+        self.assertEqual(self.lines("a.sh", "#!/bin/bash\necho anew # told\n"), [2])
+
+    def test_documents_without_their_code(self):
+        self.assertEqual(self.lines("a.md", "anew `anew`\n```\nanew\n```\n    anew\nthe least recently used\n"), [1])
 
 
 if __name__ == "__main__":

@@ -1,19 +1,19 @@
-//! Why a wait for a row ended without the row.
+//! Errors of lock waits.
 
 use std::fmt;
 
-/// Why a wait ended without success.
+/// Why a lock request or a wait failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The lock timeout passed.
+    /// The lock timeout expired.
     Timeout,
-    /// Waiting would close a cycle of transactions that wait for each other.
+    /// The transaction is the victim of a deadlock.
     Deadlock,
-    /// The transaction was interrupted from another thread.
+    /// Another thread interrupted the transaction.
     Interrupted,
-    /// The locks of all transactions take the memory that they may, and a range
-    /// in place of rows does not help.
+    /// The memory limit for locks is reached, and lock escalation did not free
+    /// enough.
     TooManyLocks,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for WaitError {
             Self::Timeout => "lock wait timeout exceeded",
             Self::Deadlock => "deadlock found when waiting for a row",
             Self::Interrupted => "the wait was interrupted",
-            Self::TooManyLocks => "the locks of all transactions take the memory that they may",
+            Self::TooManyLocks => "the memory limit for locks is reached",
         })
     }
 }

@@ -1,21 +1,23 @@
-//! Latch stripes: short mutual exclusion of rows by hash, held while a row's
-//! newest version is checked and the new one inserted. No waiting for other
-//! transactions, no disk sync and no lock of a higher rank happens under them,
-//! except reads of a page that the check needs.
+//! Latches: short mutual exclusion of rows by hash, held while a row's newest
+//! version is checked and the new one inserted. A thread that holds a latch does
+//! not wait for other transactions and does not sync files. It may read a page
+//! that the check needs.
+//!
+//! Lock order: latches are taken first, several of them in stripe order.
 
-use crate::hash::LockId;
+use crate::lock_id::LockId;
 use crate::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use teak_base::stripes::CachePadded;
 
 const STRIPES: usize = 512;
 
-/// The stripes of one engine.
+/// The latches of one engine.
 pub struct Latches {
     stripes: Box<[CachePadded<Mutex<()>>]>,
 }
 
-/// Latches held; dropped together.
+/// Latches held; released together on drop.
 pub struct LatchGuard<'a> {
     _held: SmallVec<[MutexGuard<'a, ()>; 4]>,
 }
@@ -30,7 +32,7 @@ impl Default for Latches {
 
 impl Latches {
     fn stripe(&self, lock: LockId) -> usize {
-        // The low bits choose the lock table's buckets; these are others.
+        // The low bits choose the buckets of the lock table.
         usize::try_from(lock.0 >> 32).unwrap_or(0) % self.stripes.len()
     }
 
@@ -43,8 +45,8 @@ impl Latches {
         LatchGuard { _held: held }
     }
 
-    /// Latches several rows, in stripe order so that two writers never wait
-    /// for each other in a circle.
+    /// Latches several rows, in stripe order, so that two writers do not
+    /// deadlock.
     pub fn several(&self, locks: impl Iterator<Item = LockId>) -> LatchGuard<'_> {
         let mut stripes: SmallVec<[usize; 8]> = locks.map(|lock| self.stripe(lock)).collect();
         stripes.sort_unstable();

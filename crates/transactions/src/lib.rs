@@ -1,42 +1,53 @@
-//! Transactions without storage: which writes are committed and in what order
-//! ([`WriteIdTable`]), what a reader may see ([`Snapshots`], [`View`]), and who
-//! may write a row next ([`Latches`], [`RowLocks`], waits for other writers).
+//! Transactions without storage: the status and commit order of writes
+//! ([`WriteIdTable`]), the versions that a reader sees ([`Snapshots`],
+//! [`ReadView`]), and locks ([`Latches`], [`RowLocks`], [`RangeLocks`]) with
+//! deadlock detection. [`TransactionSystem`] combines them.
 //!
-//! This crate holds no rows, writes no log and starts no threads. The engine
-//! calls it around its log appends: allocate a write id before the first write,
-//! publish the ids after the commit record is durable.
+//! This crate stores no rows, writes no log and starts no threads. The engine
+//! calls it around its log appends: it allocates a write id before the first
+//! write, and publishes the ids after the commit record is durable.
 
-mod range_waits;
-mod ranges;
+mod counts;
+mod error;
+mod handle;
+mod horizon;
+mod latches;
+mod lock_id;
+mod lock_memory;
+mod lock_types;
+mod range_locks;
+mod range_queue_positions;
+mod read_view;
+mod row_locks;
+mod row_name;
+mod running;
+mod snapshots;
 mod sync;
+mod system;
+mod transaction;
 mod wait_graph;
+mod wait_listener;
+mod waker;
+mod write_ids;
+mod write_waits;
 
-pub mod error;
-pub mod hash;
-pub mod latches;
-pub mod range_locks;
 pub mod report;
-pub mod row_locks;
-pub mod shared;
-pub mod snapshots;
-pub mod system;
-pub mod transaction;
-pub mod view;
-pub mod wait_listener;
-pub mod waits;
-pub mod write_ids;
 
+pub use counts::TransactionCounts;
 pub use error::WaitError;
-pub use hash::LockId;
+pub use handle::TransactionHandle;
+pub use horizon::MergeHorizon;
 pub use latches::{LatchGuard, Latches};
-pub use range_locks::{RangeLockKind, RangeLocks};
-pub use range_waits::RangeQueuePositions;
-pub use row_locks::{LockMode, RowLocks, RowName};
-pub use shared::TransactionHandle;
+pub use lock_id::LockId;
+pub use lock_types::{LockMode, RangeLockKind};
+pub use range_locks::RangeLocks;
+pub use range_queue_positions::RangeQueuePositions;
+pub use read_view::{ReadView, ViewKind};
+pub use row_locks::RowLocks;
+pub use row_name::RowName;
 pub use snapshots::Snapshots;
-pub use system::{MergeHorizon, TransactionSystem};
+pub use system::TransactionSystem;
 pub use teak_base::TransactionId;
 pub use transaction::{Savepoint, Transaction};
-pub use view::{ReadView, ViewKind};
 pub use wait_listener::{Owner, WaitListener};
 pub use write_ids::WriteIdTable;

@@ -1,89 +1,86 @@
-//! What transactions hold and wait for, as people want to see it. Everything
-//! here is a copy: nothing is locked while it is looked at.
+//! Copies of lock and wait state for monitoring. Reading them holds no lock.
 
-use crate::range_locks::RangeLockKind;
-use crate::row_locks::LockMode;
+use crate::lock_types::{LockMode, RangeLockKind};
 use std::time::{Duration, SystemTime};
-use teak_base::FileId;
-use teak_base::TransactionId;
+use teak_base::{FileId, TransactionId};
 
-/// What stops a waiting transaction.
+/// The conflict that makes a transaction wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitKind {
-    /// An explicit lock of the row, or a range that holds it.
+    /// An explicit lock of the row, or a row range that contains it.
     Lock(LockMode),
-    /// The row's newest version, whose writer is undecided.
+    /// The row's newest version, whose writer is active.
     Write,
-    /// A range in which it wants to insert or write.
+    /// A range lock that blocks an insert or write of the key.
     RangeLock,
-    /// Somebody who waits to insert or write in a range that it wants to lock,
-    /// from this key on.
+    /// A range lock is requested, starting at the key; an earlier blocked write
+    /// in that range goes first.
     RangeRequest,
 }
 
-/// A transaction, and who runs it in the caller's numbers (zero for nobody).
+/// A transaction and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Party {
     /// The transaction.
     pub transaction: TransactionId,
-    /// Who runs it.
+    /// The caller's number of the thread that runs it; zero for none.
     pub thread: u64,
 }
 
-/// What a transaction wants and does not get.
+/// A lock request that has to wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockRequest {
     /// The index.
     pub file: FileId,
     /// The key.
     pub key: Box<[u8]>,
-    /// What stops it.
+    /// The conflict.
     pub kind: WaitKind,
 }
 
-/// A wait that goes on.
+/// A current wait.
 #[derive(Clone, Debug)]
 pub struct WaitReport {
-    /// Who waits.
+    /// The waiting transaction.
     pub requester: Party,
-    /// For what.
+    /// Its request.
     pub request: LockRequest,
-    /// For how long by now.
+    /// Time waited so far.
     pub waited: Duration,
-    /// For whom: whoever stands in the way, and the one ahead in the queue.
+    /// The conflicting transactions, and the next transaction ahead in the queue.
     pub blockers: Vec<Party>,
 }
 
-/// A wait that ended in an error.
+/// A wait that failed.
 #[derive(Clone, Debug)]
 pub struct FailedWait {
-    /// For what.
+    /// The request.
     pub request: LockRequest,
-    /// For how long.
+    /// Time waited.
     pub waited: Duration,
-    /// For whom.
+    /// The transactions that blocked it.
     pub blockers: Vec<Party>,
 }
 
-/// What a lock covers.
+/// The keys that a lock covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockExtent {
-    /// One key. `None` when rows of several names share the lock.
+    /// One key. `None` when rows with the same hash share the lock.
     Row(Option<Box<[u8]>>),
-    /// Insertions at `low <= key < high`, or all writes there.
+    /// A range lock on `low <= key < high`.
     Range {
         /// The first key.
         low: Box<[u8]>,
-        /// The first key behind; `None` at the end of the index.
+        /// The end, exclusive; `None` for the end of the index.
         high: Option<Box<[u8]>>,
-        /// What it keeps others from.
+        /// The writes that it blocks.
         kind: RangeLockKind,
     },
-    /// All rows `low <= key < high`, in place of single ones.
+    /// All rows at `low <= key < high`, after lock escalation.
     RowRange {
         /// The first key.
         low: Box<[u8]>,
-        /// The first key behind.
+        /// The end, exclusive.
         high: Box<[u8]>,
     },
 }
@@ -91,38 +88,38 @@ pub enum LockExtent {
 /// An explicit lock.
 #[derive(Clone, Debug)]
 pub struct LockReport {
-    /// Who holds it.
+    /// The holder.
     pub transaction: TransactionId,
-    /// In which index.
+    /// The index.
     pub file: FileId,
-    /// On what.
+    /// The keys.
     pub extent: LockExtent,
-    /// How.
+    /// The mode.
     pub mode: LockMode,
 }
 
 /// One transaction of a deadlock.
 #[derive(Clone, Debug)]
 pub struct DeadlockMember {
-    /// Which.
+    /// The transaction.
     pub party: Party,
-    /// What it waits for; the next member has it.
+    /// Its request, which the next member blocks.
     pub request: LockRequest,
-    /// How long it had waited.
+    /// Time waited.
     pub waited: Duration,
-    /// Rows it had written.
+    /// Rows written.
     pub rows_written: u64,
-    /// Rows it had locked.
+    /// Rows locked explicitly.
     pub row_locks: u64,
 }
 
-/// A deadlock: each member waits for the next, the last one for the first.
+/// A deadlock: each member waits for the next, and the last one for the first.
 #[derive(Clone, Debug)]
 pub struct DeadlockReport {
-    /// When it was found.
+    /// When it was detected.
     pub at: SystemTime,
-    /// The members.
+    /// The members of the cycle.
     pub members: Vec<DeadlockMember>,
-    /// The one that failed.
+    /// The member that failed.
     pub victim: TransactionId,
 }

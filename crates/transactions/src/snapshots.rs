@@ -1,11 +1,15 @@
-//! The commit sequences that live readers look at. Merges keep what any of
-//! them can see. Acquiring is O(1): published sequences only grow, so the
-//! newest reader always belongs at the end.
+//! The snapshots of live readers. Merges keep all versions that one of them
+//! sees. Acquiring is O(1): published sequences only grow, so the newest reader
+//! always belongs at the end.
 //!
-//! Each thread registers its readers in a part of its own. Whoever looks at all
-//! parts, one by one, learns the newest published sequence first: a reader that
-//! he misses registered later in its part, so it sees that sequence or a newer
-//! one.
+//! Each thread registers its readers in its own part. The horizon of a merge is
+//! computed in this order:
+//! 1. Read the newest published sequence.
+//! 2. Visit the parts one by one and copy the sequences held.
+//!
+//! A reader that step 2 misses registered after its part was visited. It reads
+//! the published sequence under the part's lock, so its snapshot is the sequence
+//! of step 1 or a newer one.
 
 use crate::sync::{Mutex, own_stripe};
 use std::collections::VecDeque;
@@ -14,7 +18,8 @@ use teak_base::stripes::{Stripe, Striped};
 
 #[derive(Default)]
 struct Live {
-    /// Ascending by sequence; a count of zero in the middle is swept lazily.
+    /// Readers per sequence, ascending. Zero counts behind the front are removed
+    /// lazily.
     counts: VecDeque<(CommitSequence, u64)>,
     empty: usize,
 }
@@ -34,16 +39,16 @@ pub(crate) struct HeldSnapshot {
 
 impl Snapshots {
     /// Registers a reader of the newest published sequence, which `newest`
-    /// yields. Every sequence acquired later is at least as new.
+    /// returns. Every sequence acquired later is at least as new.
     pub(crate) fn acquire(&self, newest: impl FnOnce() -> CommitSequence) -> HeldSnapshot {
         let stripe = own_stripe();
         let mut live = self.live.get(stripe).lock();
         let sequence = newest();
         match live.counts.back_mut() {
             Some((last, count)) if *last == sequence => {
-                let revived = *count == 0;
+                let was_empty = *count == 0;
                 *count += 1;
-                if revived {
+                if was_empty {
                     live.empty -= 1;
                 }
             }
@@ -52,13 +57,15 @@ impl Snapshots {
         HeldSnapshot { sequence, stripe }
     }
 
-    /// Gives a registration up.
+    /// Ends a registration.
     pub(crate) fn release(&self, held: HeldSnapshot) {
         let mut live = self.live.get(held.stripe).lock();
-        let place = live
+        let position = live
             .counts
             .binary_search_by_key(&held.sequence, |(sequence, _)| *sequence);
-        let slot = place.ok().and_then(|place| live.counts.get_mut(place));
+        let slot = position
+            .ok()
+            .and_then(|position| live.counts.get_mut(position));
         let became_empty = match slot {
             Some((_, count)) if *count > 0 => {
                 *count -= 1;
@@ -84,8 +91,8 @@ impl Snapshots {
     }
 
     /// The live snapshots, ascending, and the newest published sequence last
-    /// (once, even when it is held as well). Those acquired meanwhile may be
-    /// missing: each is the last one or newer.
+    /// (once, even when it is held as well). Snapshots acquired during the call
+    /// may be missing: each is the last one or newer.
     pub fn list(&self, newest: impl FnOnce() -> CommitSequence) -> Vec<CommitSequence> {
         let newest = newest();
         let mut list = Vec::new();
@@ -104,13 +111,13 @@ impl Snapshots {
     /// The oldest live snapshot, or the newest published sequence.
     pub fn oldest(&self, newest: impl FnOnce() -> CommitSequence) -> CommitSequence {
         let newest = newest();
-        // A front is never empty: release sweeps it.
+        // The count at the front is never zero: `release` removes it.
         let oldest = |live: &Mutex<Live>| live.lock().counts.front().map(|(held, _)| *held);
         let oldest = self.live.iter().filter_map(oldest).min();
         oldest.map_or(newest, |oldest| oldest.min(newest))
     }
 
-    /// How many readers are registered.
+    /// Registered readers.
     pub fn count(&self) -> u64 {
         let count = |live: &Mutex<Live>| {
             live.lock()
@@ -155,7 +162,7 @@ mod tests {
     #[test]
     fn readers_of_all_threads_are_listed() {
         let snapshots = Snapshots::default();
-        // One after the other: threads may share a part, where sequences only grow.
+        // Sequentially: threads may share a part, where sequences only grow.
         let acquire = |newest| {
             let acquire = || snapshots.acquire(|| CommitSequence(newest));
             std::thread::scope(|scope| scope.spawn(acquire).join().unwrap())
@@ -163,7 +170,7 @@ mod tests {
         let held = [3, 3, 4, 5].map(acquire);
         let list = |newest| snapshots.list(|| CommitSequence(newest));
         assert_eq!(list(6), [3, 4, 5, 6].map(CommitSequence));
-        // Readers newer than the list come with those still to come.
+        // Readers newer than `newest` are not listed.
         assert_eq!(list(4), [3, 4].map(CommitSequence));
         assert_eq!(snapshots.oldest(|| CommitSequence(6)), CommitSequence(3));
         assert_eq!(snapshots.oldest(|| CommitSequence(2)), CommitSequence(2));

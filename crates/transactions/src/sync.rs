@@ -1,5 +1,5 @@
-//! Mutexes, condition variables and atomics of this crate, in one place: with
-//! the feature `schedules` those of the explorer of interleavings.
+//! The mutexes, condition variables and atomics of this crate. With the feature
+//! `schedules` they come from shuttle, which explores thread interleavings.
 
 use teak_base::stripes::Stripe;
 
@@ -13,7 +13,7 @@ pub(crate) use explored::{Condvar, Mutex, MutexGuard};
 #[cfg(feature = "schedules")]
 pub(crate) use shuttle::sync::atomic;
 
-/// The calling thread's part of striped state.
+/// The calling thread's stripe.
 #[cfg(not(feature = "schedules"))]
 pub(crate) fn own_stripe() -> Stripe {
     Stripe::own()
@@ -24,8 +24,8 @@ pub(crate) fn own_stripe() -> Stripe {
     Stripe::of(usize::from(shuttle::current::me()))
 }
 
-/// The explorer's primitives with the faces of the ordinary ones. Deadlines
-/// never come: a schedule in which nobody can go on is an error.
+/// Shuttle's primitives with the interface of `parking_lot`. Deadlines never
+/// expire: shuttle reports a schedule in which no thread can run as an error.
 #[cfg(feature = "schedules")]
 mod explored {
     use std::ops::{Deref, DerefMut};
@@ -35,7 +35,7 @@ mod explored {
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
-    /// The inner guard is gone only while its owner sleeps.
+    /// The inner guard is missing only while its owner waits.
     pub(crate) struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
 
     impl<T> Mutex<T> {
@@ -55,7 +55,7 @@ mod explored {
         fn deref(&self) -> &T {
             match &self.0 {
                 Some(guard) => guard,
-                None => unreachable!("its owner sleeps"),
+                None => unreachable!("its owner waits"),
             }
         }
     }
@@ -64,7 +64,7 @@ mod explored {
         fn deref_mut(&mut self) -> &mut T {
             match &mut self.0 {
                 Some(guard) => guard,
-                None => unreachable!("its owner sleeps"),
+                None => unreachable!("its owner waits"),
             }
         }
     }
@@ -75,7 +75,7 @@ mod explored {
     pub(crate) struct Woken;
 
     impl Woken {
-        #[allow(clippy::unused_self)] // The face of the ordinary one.
+        #[allow(clippy::unused_self)] // The interface of `parking_lot`.
         pub(crate) fn timed_out(&self) -> bool {
             false
         }

@@ -1,79 +1,38 @@
 //! The transactions of one engine: begin, snapshot, lock, wait, publish, end.
 //!
-//! Committing, seen from here: (1) the engine notes the log's end as the
-//! transaction's floor, appends the commit record and syncs it; (2)
-//! [`TransactionSystem::publish`] gives the ids their sequence under one short
-//! mutex; (3) waiters are rung and explicit locks released. A catalogue written
-//! between (1) and (2) lists the ids as undecided and keeps the log from the
-//! floor on, so recovery finds the record.
+//! A commit has these steps:
+//! 1. The engine records the log's end as the transaction's commit floor, then
+//!    appends the commit record and syncs the log.
+//! 2. [`TransactionSystem::publish`] assigns the next commit sequence to the
+//!    transaction's write ids, under one short mutex.
+//! 3. It wakes the transactions that wait for the writes and releases the locks.
+//!
+//! A catalogue written between steps 1 and 2 lists the ids as active and retains
+//! the log from the floor on, so recovery finds the commit record.
 
+mod escalation;
 mod listing;
 mod locking;
-mod memory;
 mod waiting;
 
-use self::memory::LockMemory;
+use crate::counts::{Counters, TransactionCounts};
+use crate::horizon::MergeHorizon;
 use crate::latches::Latches;
+use crate::lock_memory::LockMemory;
+use crate::read_view::{ReadView, ViewKind};
 use crate::report::DeadlockReport;
 use crate::row_locks::RowLocks;
-use crate::shared::TransactionHandle;
+use crate::running::RunningTransactions;
 use crate::snapshots::Snapshots;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, own_stripe};
 use crate::transaction::{Savepoint, Transaction};
-use crate::view::{ReadView, ViewKind};
 use crate::wait_graph::WaitGraph;
 use crate::wait_listener::WaitListener;
-use crate::waits::WriteWaits;
 use crate::write_ids::WriteIdTable;
-use std::collections::BTreeMap;
+use crate::write_waits::WriteWaits;
 use std::sync::{Arc, OnceLock};
-use teak_base::TransactionId;
-use teak_base::WriteStatus;
-use teak_base::stripes::{CachePadded, Striped};
-use teak_base::{CommitSequence, Lsn, WriteId};
-use teak_base::{Horizon, WriteRangeStatus};
-
-/// By id. Each thread lists what it begins.
-type Running = BTreeMap<u64, Arc<TransactionHandle>>;
-
-/// Counts since the engine was opened.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct TransactionCounts {
-    /// Transactions that run.
-    pub active: u64,
-    /// Transactions that committed with writes.
-    pub committed: u64,
-    /// Transactions rolled back with writes.
-    pub rolled_back: u64,
-    /// Waits for a row.
-    pub lock_waits: u64,
-    /// Waits that ended by the timeout.
-    pub lock_timeouts: u64,
-    /// Circles of waiting transactions that were broken.
-    pub deadlocks: u64,
-    /// Transactions that wait at this moment.
-    pub waiting: u64,
-    /// Bytes that row and range locks take.
-    pub lock_bytes: u64,
-    /// Bytes that they may take.
-    pub lock_bytes_max: u64,
-    /// Times that a transaction's locks in one index became a range.
-    pub lock_escalations: u64,
-    /// Requests refused for want of lock memory.
-    pub lock_refusals: u64,
-}
-
-#[derive(Default)]
-struct Counts {
-    committed: AtomicU64,
-    rolled_back: AtomicU64,
-    lock_waits: AtomicU64,
-    lock_timeouts: AtomicU64,
-    deadlocks: AtomicU64,
-    lock_escalations: AtomicU64,
-    lock_refusals: AtomicU64,
-}
+use teak_base::{CommitSequence, Lsn, TransactionId, WriteId};
 
 /// The transactions of one engine.
 pub struct TransactionSystem {
@@ -84,39 +43,17 @@ pub struct TransactionSystem {
     write_waits: WriteWaits,
     graph: WaitGraph,
     wait_listener: OnceLock<Arc<dyn WaitListener>>,
-    running: Striped<Mutex<Running>>,
-    next_transaction: CachePadded<AtomicU64>,
+    running: RunningTransactions,
     publishing: Mutex<()>,
     published: AtomicU64,
     lock_memory: LockMemory,
     last_deadlock: Mutex<Option<Arc<DeadlockReport>>>,
-    counts: Counts,
-}
-
-/// What merges may take away, at one moment.
-pub struct MergeHorizon {
-    ids: Arc<WriteIdTable>,
-    snapshots: Vec<CommitSequence>,
-}
-
-impl Horizon for MergeHorizon {
-    fn status(&self, id: WriteId) -> WriteStatus {
-        self.ids.status(id)
-    }
-
-    fn snapshots(&self) -> &[CommitSequence] {
-        &self.snapshots
-    }
-
-    fn range_status(&self, least: WriteId, greatest: WriteId) -> WriteRangeStatus {
-        let oldest = self.snapshots.first().copied().unwrap_or_default();
-        self.ids.range_status(least, greatest, oldest)
-    }
+    counters: Counters,
 }
 
 impl TransactionSystem {
-    /// A system over a restored or empty id table, whose transactions start at
-    /// `next_transaction` (at least 1).
+    /// A system over a restored or empty id table, whose transaction ids start
+    /// at `next_transaction` (at least 1).
     #[must_use]
     pub fn new(ids: WriteIdTable, next_transaction: u64) -> Self {
         Self {
@@ -127,13 +64,12 @@ impl TransactionSystem {
             write_waits: WriteWaits::default(),
             graph: WaitGraph::default(),
             wait_listener: OnceLock::new(),
-            running: Striped::default(),
-            next_transaction: CachePadded(AtomicU64::new(next_transaction.max(1))),
+            running: RunningTransactions::new(next_transaction),
             publishing: Mutex::new(()),
             published: AtomicU64::new(1),
             lock_memory: LockMemory::default(),
             last_deadlock: Mutex::new(None),
-            counts: Counts::default(),
+            counters: Counters::default(),
         }
     }
 
@@ -161,66 +97,43 @@ impl TransactionSystem {
         &self.snapshots
     }
 
-    /// The newest sequence that readers may see.
+    /// The newest published commit sequence.
     #[must_use]
     pub fn newest(&self) -> CommitSequence {
         CommitSequence(self.published.load(Ordering::Acquire))
     }
 
-    /// The number of the next transaction.
+    /// The id of the next transaction.
     #[must_use]
     pub fn next_transaction(&self) -> TransactionId {
-        TransactionId(self.next_transaction.0.load(Ordering::Acquire))
+        self.running.next()
     }
 
-    /// Has the waits of transactions with owners reported. Only the first call
-    /// counts.
-    pub fn set_wait_listener(&self, reports: Arc<dyn WaitListener>) {
-        self.wait_listener.get_or_init(|| reports);
+    /// Sets the listener that is called when a transaction with an owner waits.
+    /// Only the first call has an effect.
+    pub fn set_wait_listener(&self, listener: Arc<dyn WaitListener>) {
+        self.wait_listener.get_or_init(|| listener);
     }
 
-    /// Starts a transaction.
+    /// Begins a transaction.
     pub fn begin(&self) -> Transaction {
-        let stripe = own_stripe();
-        // Numbered where it is listed: nobody finds its number taken and it missing.
-        let mut running = self.running.get(stripe).lock();
-        let id = TransactionId(self.next_transaction.0.fetch_add(1, Ordering::AcqRel));
-        let shared = Arc::new(TransactionHandle::new(id));
-        running.insert(id.0, Arc::clone(&shared));
-        drop(running);
-        Transaction::new(shared, stripe)
+        self.running.begin()
     }
 
     /// The oldest running transaction, or the next one.
     #[must_use]
     pub fn oldest_running(&self) -> TransactionId {
-        // Read first: a transaction that starts meanwhile is newer.
-        let next = self.next_transaction().0;
-        let oldest = self
-            .running
-            .iter()
-            .filter_map(|shard| shard.lock().keys().next().copied())
-            .fold(next, u64::min);
-        TransactionId(oldest)
+        self.running.oldest()
     }
 
-    /// The lowest log position at which the commit record of a running
-    /// transaction may stand. Records appended after the call are not covered.
+    /// The lowest log position that may contain the commit record of a running
+    /// transaction. Does not cover records appended after the call.
     #[must_use]
     pub fn commit_floor(&self) -> Option<Lsn> {
-        self.running
-            .iter()
-            .filter_map(|shard| {
-                let shard = shard.lock();
-                shard
-                    .values()
-                    .filter_map(|other| other.commit_floor())
-                    .min()
-            })
-            .min()
+        self.running.commit_floor()
     }
 
-    /// The id under which the transaction writes now.
+    /// The id for the transaction's next write.
     pub fn write_id(&self, transaction: &mut Transaction) -> WriteId {
         if let Some(id) = transaction.open_write_id() {
             return id;
@@ -230,7 +143,7 @@ impl TransactionSystem {
         id
     }
 
-    /// Gives the transaction writes that recovery found undecided.
+    /// Gives the transaction writes that recovery found active (prepared).
     pub fn adopt(&self, transaction: &mut Transaction, ids: &[WriteId]) {
         for id in ids {
             self.ids.reactivate(*id, transaction.id());
@@ -252,7 +165,7 @@ impl TransactionSystem {
         }
     }
 
-    /// Gives the snapshot up.
+    /// Releases the transaction's snapshot.
     pub fn drop_snapshot(&self, transaction: &mut Transaction) {
         if let Some(snapshot) = transaction.snapshot.take() {
             transaction.handle().set_snapshot(0);
@@ -261,20 +174,18 @@ impl TransactionSystem {
         }
     }
 
-    /// A view for the transaction.
+    /// A read view for the transaction.
     #[must_use]
-    pub fn view(&self, transaction: &Transaction, reads: ViewKind) -> ReadView {
-        ReadView::new(Arc::clone(&self.ids), transaction.id(), reads)
+    pub fn view(&self, transaction: &Transaction, kind: ViewKind) -> ReadView {
+        ReadView::new(Arc::clone(&self.ids), transaction.id(), kind)
             .interrupted_by(transaction.handle())
     }
 
-    /// What merges may take away now.
+    /// The horizon for a merge that starts now.
     #[must_use]
     pub fn horizon(&self) -> MergeHorizon {
-        MergeHorizon {
-            ids: Arc::clone(&self.ids),
-            snapshots: self.snapshots.list(|| self.newest()),
-        }
+        let snapshots = self.snapshots.list(|| self.newest());
+        MergeHorizon::new(Arc::clone(&self.ids), snapshots)
     }
 
     /// The oldest live snapshot, or the newest published sequence.
@@ -283,17 +194,17 @@ impl TransactionSystem {
         self.snapshots.oldest(|| self.newest())
     }
 
-    /// Lets the id table forget what every snapshot sees.
+    /// Advances the settled mark of the id table, see [`WriteIdTable::prune`].
     pub fn prune(&self) -> WriteId {
         self.ids.prune(self.oldest_snapshot())
     }
 
-    /// Aborts the writes since the mark and wakes who waits for them. Returns
-    /// the aborted ids.
+    /// Aborts the writes after the savepoint and wakes the transactions that
+    /// wait for them. Returns the aborted ids.
     pub fn rollback_to(&self, transaction: &mut Transaction, savepoint: Savepoint) -> Vec<WriteId> {
         let aborted = transaction.split_off(savepoint);
         self.ids.abort(&aborted);
-        self.write_waits.ring(&aborted);
+        self.write_waits.wake(&aborted);
         aborted
     }
 
@@ -308,46 +219,46 @@ impl TransactionSystem {
             self.ids.commit(&ids, sequence);
             self.published.store(sequence.0, Ordering::Release);
             drop(publishing);
-            self.counts.committed.fetch_add(1, Ordering::Relaxed);
-            self.write_waits.ring(&ids);
+            self.counters.committed.fetch_add(1, Ordering::Relaxed);
+            self.write_waits.wake(&ids);
         }
         self.end(transaction);
     }
 
-    /// Undoes everything and ends the transaction. Returns the aborted ids.
+    /// Rolls back all writes and ends the transaction. Returns the aborted ids.
     pub fn abort(&self, mut transaction: Transaction) -> Vec<WriteId> {
         transaction.handle().forget_owner();
         let aborted = self.rollback_to(&mut transaction, Savepoint(0));
         if !aborted.is_empty() {
-            self.counts.rolled_back.fetch_add(1, Ordering::Relaxed);
+            self.counters.rolled_back.fetch_add(1, Ordering::Relaxed);
         }
         self.end(transaction);
         aborted
     }
 
-    /// Ends a transaction whose outcome only recovery will know (its commit
-    /// record may or may not be durable): its writes stay undecided, locked and
-    /// invisible until the engine is opened again.
+    /// Ends a transaction whose outcome is unknown until recovery, because its
+    /// commit record may or may not be durable. Its writes remain active, locked
+    /// and invisible until the engine is opened again.
     pub fn abandon(&self, mut transaction: Transaction) {
         transaction.handle().forget_owner();
         transaction.ids.clear();
-        // It stays listed as running, so that its floor keeps the log.
+        // It remains in `running`, so that its commit floor retains the log.
         self.release_all(&mut transaction);
     }
 
     fn release_all(&self, transaction: &mut Transaction) {
         let id = transaction.id();
-        for ranges in transaction.marked.drain(..) {
-            self.lock_memory.take_ranges(ranges.release(id));
+        for ranges in transaction.range_locked_indexes.drain(..) {
+            self.lock_memory.subtract_ranges(ranges.release(id));
         }
         for (lock, _) in std::mem::take(&mut transaction.held) {
             self.locks.release(lock, id);
         }
         for (index, _) in transaction.row_ranges.drain(..) {
-            let (bytes, stopped) = index.release_rows(id);
-            self.lock_memory.take_ranges(bytes);
-            for lock in stopped {
-                self.locks.pass_on(lock);
+            let (bytes, blocked) = index.release_rows(id);
+            self.lock_memory.subtract_ranges(bytes);
+            for lock in blocked {
+                self.locks.grant_queued(lock);
             }
         }
         self.drop_snapshot(transaction);
@@ -355,17 +266,12 @@ impl TransactionSystem {
 
     fn end(&self, mut transaction: Transaction) {
         self.release_all(&mut transaction);
-        let mut running = self.running.get(transaction.stripe).lock();
-        running.remove(&transaction.id().0);
+        self.running.remove(&transaction);
     }
 
-    /// Ends every wait: the engine is shutting down.
+    /// Interrupts all transactions: the engine is shutting down.
     pub fn interrupt_all(&self) {
-        for shard in self.running.iter() {
-            for transaction in shard.lock().values() {
-                transaction.interrupt();
-            }
-        }
+        self.running.interrupt_all();
     }
 
     /// Counts for status reports.
@@ -373,21 +279,17 @@ impl TransactionSystem {
     pub fn counts(&self) -> TransactionCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         TransactionCounts {
-            active: self
-                .running
-                .iter()
-                .map(|shard| shard.lock().len() as u64)
-                .sum(),
-            committed: load(&self.counts.committed),
-            rolled_back: load(&self.counts.rolled_back),
-            lock_waits: load(&self.counts.lock_waits),
-            lock_timeouts: load(&self.counts.lock_timeouts),
-            deadlocks: load(&self.counts.deadlocks),
+            active: self.running.count(),
+            committed: load(&self.counters.committed),
+            rolled_back: load(&self.counters.rolled_back),
+            lock_waits: load(&self.counters.lock_waits),
+            lock_timeouts: load(&self.counters.lock_timeouts),
+            deadlocks: load(&self.counters.deadlocks),
             waiting: self.graph.count() as u64,
             lock_bytes: self.lock_bytes(),
             lock_bytes_max: self.lock_memory.bytes_max(),
-            lock_escalations: load(&self.counts.lock_escalations),
-            lock_refusals: load(&self.counts.lock_refusals),
+            lock_escalations: load(&self.counters.lock_escalations),
+            lock_refusals: load(&self.counters.lock_refusals),
         }
     }
 }

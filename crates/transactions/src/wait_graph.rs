@@ -1,23 +1,28 @@
-//! Who waits for whom, and what is done when the answer is a circle.
+//! The waits-for graph, and how deadlocks are resolved.
 //!
-//! The graph keeps only what each transaction waits for; who blocks it is asked
-//! of the lock table and the id table when a wait begins, so an edge is never
-//! stale. A circle needs all its members to wait, and the last to begin finds
-//! it. Of its members the cheapest to undo fails: of the least weight, then with
-//! the fewest rows written, then with the fewest locks, then the one that asks,
-//! then the youngest. When that is not the one that asks, it is woken with the
-//! error, and the search goes on, for one wait may close several circles.
+//! The graph stores only the target of each wait. The transactions that block it
+//! are read from the lock tables and the id table when a wait begins, so an edge
+//! is never stale. A wait begins as follows:
+//! 1. Add the wait to the graph.
+//! 2. Search a cycle through the new wait. All members of a cycle wait, so the
+//!    last one to begin finds it.
+//! 3. In a cycle, abort the member that is cheapest to roll back: lowest weight,
+//!    then fewest rows written, then fewest row locks, then the requester, then
+//!    the youngest.
+//! 4. If the victim is the requester, stop: its wait fails. Otherwise wake the
+//!    victim with the error and continue with step 2, because one wait may close
+//!    several cycles.
 //!
-//! Lock order: the graph, then a shard of row locks or an index's ranges, then
-//! a transaction's bell.
+//! Lock order: the graph, then a shard of row locks or the range locks of an
+//! index, then a transaction's waker.
 
-use crate::hash::LockId;
+use crate::handle::TransactionHandle;
+use crate::lock_id::LockId;
+use crate::lock_types::Blockers;
 use crate::range_locks::RangeLocks;
 use crate::report::{DeadlockMember, DeadlockReport, LockRequest, Party};
 use crate::row_locks::RowLocks;
-use crate::shared::TransactionHandle;
 use crate::sync::Mutex;
-use crate::wait_listener::Blockers;
 use crate::write_ids::WriteIdTable;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -25,150 +30,153 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
-use teak_base::TransactionId;
-use teak_base::WriteId;
+use teak_base::{TransactionId, WriteId};
 
-/// What a transaction waits for.
+/// The object that a transaction waits for.
 #[derive(Clone, Debug)]
-pub(crate) enum Target {
+pub(crate) enum WaitTarget {
+    /// The end of a write.
     Write(WriteId),
-    Lock(LockId),
+    /// A row lock.
+    Row(LockId),
+    /// The range locks of an index: as a blocked write or a range request.
     Range(Arc<RangeLocks>),
 }
 
-/// One wait.
+/// A wait.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiting {
-    pub shared: Arc<TransactionHandle>,
-    pub target: Target,
+pub(crate) struct Wait {
+    pub handle: Arc<TransactionHandle>,
+    pub target: WaitTarget,
     pub request: LockRequest,
     pub since: Instant,
 }
 
-impl Waiting {
+impl Wait {
     /// A wait that begins now.
     pub(crate) fn new(
-        shared: &Arc<TransactionHandle>,
-        target: Target,
+        handle: &Arc<TransactionHandle>,
+        target: WaitTarget,
         request: LockRequest,
     ) -> Self {
         Self {
-            shared: Arc::clone(shared),
+            handle: Arc::clone(handle),
             target,
             request,
             since: Instant::now(),
         }
     }
 
-    /// Whom it waits for at this moment.
+    /// The transactions that block it at this moment.
     pub(crate) fn blockers(&self, locks: &RowLocks, ids: &WriteIdTable) -> Blockers {
-        self.blockers_but(locks, ids, |_| true)
+        self.blockers_that_count(locks, ids, |_| true)
     }
 
-    /// The same. Of a queue, the one ahead is the first for whom `counts` holds.
-    fn blockers_but(
+    /// Like [`Wait::blockers`]; of the requests ahead in a row lock's queue, only
+    /// the nearest for which `counts` returns true.
+    fn blockers_that_count(
         &self,
         locks: &RowLocks,
         ids: &WriteIdTable,
         counts: impl Fn(TransactionId) -> bool,
     ) -> Blockers {
         match &self.target {
-            Target::Write(id) => ids.active_owner(*id).into_iter().collect(),
-            Target::Lock(lock) => locks.blockers(*lock, self.shared.id(), counts),
-            Target::Range(ranges) => ranges.blockers(self.shared.id()),
+            WaitTarget::Write(id) => ids.active_owner(*id).into_iter().collect(),
+            WaitTarget::Row(lock) => locks.blockers(*lock, self.handle.id(), counts),
+            WaitTarget::Range(ranges) => ranges.blockers(self.handle.id()),
         }
     }
 
     fn member(&self) -> DeadlockMember {
         DeadlockMember {
             party: Party {
-                transaction: self.shared.id(),
-                thread: self.shared.thread(),
+                transaction: self.handle.id(),
+                thread: self.handle.thread(),
             },
             request: self.request.clone(),
             waited: self.since.elapsed(),
-            rows_written: self.shared.rows_written(),
-            row_locks: self.shared.row_locks(),
+            rows_written: self.handle.rows_written(),
+            row_locks: self.handle.row_locks(),
         }
     }
 }
 
-/// What fails first when a circle must be broken that `closing` has closed.
-fn cost(
+/// The cost of aborting a member of a cycle; the minimum is the victim.
+fn abort_cost(
     transaction: &TransactionHandle,
-    closing: TransactionId,
+    requester: TransactionId,
 ) -> (u32, u64, u64, bool, Reverse<TransactionId>) {
     (
         transaction.weight(),
         transaction.rows_written(),
         transaction.row_locks(),
-        transaction.id() != closing,
+        transaction.id() != requester,
         Reverse(transaction.id()),
     )
 }
 
-type Waits = HashMap<TransactionId, Waiting>;
+type Waits = HashMap<TransactionId, Wait>;
 
-/// Who waits for what.
+/// The current waits, by transaction.
 #[derive(Default)]
 pub(crate) struct WaitGraph {
-    waiting: Mutex<Waits>,
+    waits: Mutex<Waits>,
 }
 
 impl WaitGraph {
-    /// Notes the wait, and breaks the circles that it closes. The reports of
-    /// those; the wait is not noted when the transaction is a victim itself,
-    /// which is the last report's then.
+    /// Adds a wait and resolves the deadlocks that it causes. Returns their
+    /// reports. If the requester is the victim of the last one, its wait is not
+    /// in the graph afterwards.
     pub(crate) fn begin(
         &self,
-        wait: Waiting,
+        wait: Wait,
         locks: &RowLocks,
         ids: &WriteIdTable,
     ) -> Vec<DeadlockReport> {
-        let me = wait.shared.id();
+        let me = wait.handle.id();
         let mut reports = Vec::new();
-        let mut waiting = self.waiting.lock();
-        waiting.insert(me, wait);
-        while let Some(circle) = circle_through(me, &waiting, locks, ids) {
-            let members = circle.iter().filter_map(|id| waiting.get(id));
+        let mut waits = self.waits.lock();
+        waits.insert(me, wait);
+        while let Some(cycle) = cycle_through(me, &waits, locks, ids) {
+            let members = cycle.iter().filter_map(|id| waits.get(id));
             let victim = members
                 .clone()
-                .min_by_key(|member| cost(&member.shared, me))
-                .map_or(me, |member| member.shared.id());
+                .min_by_key(|member| abort_cost(&member.handle, me))
+                .map_or(me, |member| member.handle.id());
             reports.push(DeadlockReport {
                 at: SystemTime::now(),
-                members: members.map(Waiting::member).collect(),
+                members: members.map(Wait::member).collect(),
                 victim,
             });
-            let failed = waiting.remove(&victim);
+            let failed = waits.remove(&victim);
             if victim == me {
                 break;
             }
             if let Some(failed) = failed {
-                failed.shared.doom();
+                failed.handle.waker().abort_as_victim();
             }
         }
         reports
     }
 
     pub(crate) fn end(&self, transaction: TransactionId) {
-        self.waiting.lock().remove(&transaction);
+        self.waits.lock().remove(&transaction);
     }
 
-    /// The waits that go on, copied.
-    pub(crate) fn list(&self) -> Vec<Waiting> {
-        self.waiting.lock().values().cloned().collect()
+    /// A copy of the current waits.
+    pub(crate) fn list(&self) -> Vec<Wait> {
+        self.waits.lock().values().cloned().collect()
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.waiting.lock().len()
+        self.waits.lock().len()
     }
 }
 
-/// A circle through `start`, each member waiting for the next.
-fn circle_through(
+/// A cycle through `start`: each member waits for the next.
+fn cycle_through(
     start: TransactionId,
-    waiting: &Waits,
+    waits: &Waits,
     locks: &RowLocks,
     ids: &WriteIdTable,
 ) -> Option<Vec<TransactionId>> {
@@ -176,25 +184,26 @@ fn circle_through(
     let mut next: SmallVec<[TransactionId; 8]> = SmallVec::new();
     next.push(start);
     while let Some(waiter) = next.pop() {
-        let Some(wait) = waiting.get(&waiter) else {
+        let Some(wait) = waits.get(&waiter) else {
             continue;
         };
-        // Who stands in a queue and does not wait is about to leave it, as the
-        // victim of another circle does, or to begin, and will look then.
-        let counts = |id| waiting.contains_key(&id);
-        for blocker in wait.blockers_but(locks, ids, counts) {
+        // A transaction that is in a lock's queue but not in the graph is about
+        // to leave the queue (as the victim of another cycle), or about to begin
+        // its wait and search then.
+        let counts = |id| waits.contains_key(&id);
+        for blocker in wait.blockers_that_count(locks, ids, counts) {
             if blocker == start {
-                let mut circle = vec![waiter];
+                let mut cycle = vec![waiter];
                 let mut member = waiter;
                 while member != start {
                     let Some(from) = reached_from.get(&member) else {
                         break;
                     };
                     member = *from;
-                    circle.push(member);
+                    cycle.push(member);
                 }
-                circle.reverse();
-                return Some(circle);
+                cycle.reverse();
+                return Some(cycle);
             }
             if let Entry::Vacant(unseen) = reached_from.entry(blocker) {
                 unseen.insert(waiter);

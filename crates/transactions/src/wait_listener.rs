@@ -1,44 +1,22 @@
-//! Telling whoever runs the transactions that one begins to wait for another.
+//! Notification of the caller that one transaction starts to wait for another.
 //!
-//! A caller that has decided in which order transactions commit must know when
-//! an earlier one waits for a later one: it ends the later one then. Otherwise
-//! both would wait, the one for a row, the other for its turn, and no circle
-//! would be seen here.
+//! A caller that has fixed a commit order (parallel replication) must know when
+//! an earlier transaction waits for a later one: it then rolls the later one
+//! back. Otherwise one waits for a row lock and the other for its turn to
+//! commit, and the waits-for graph of this crate shows no cycle.
 //!
-//! A report holds the lock of the holder's owner, and nothing else: an owner is
-//! not forgotten while it is being reported. Transactions forget their owners
-//! before they decide their writes and release their locks.
+//! A notification holds the holder's owner lock and no other lock, so the owner
+//! is not cleared during the call. A transaction clears its owner before it
+//! decides its writes and releases its locks.
 
-use crate::shared::TransactionHandle;
-use smallvec::SmallVec;
-use teak_base::TransactionId;
-
-/// Who runs a transaction, as the receiver of reports knows it. Means nothing
-/// here.
+/// The session that runs a transaction: an opaque token of the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(pub usize);
 
-/// Receives reports of waits.
+/// Receives notifications of waits.
 pub trait WaitListener: Send + Sync {
-    /// `waiter` is about to wait for `holder`. Called in the waiter's thread;
-    /// the holder's transaction does not end before the call returns, so the
-    /// call must not wait for that.
+    /// `waiter` is about to wait for `holder`. Runs in the waiter's thread. The
+    /// holder's transaction does not end before the call returns, so the call
+    /// must not wait for that.
     fn wait_begins(&self, waiter: Owner, holder: Owner);
-}
-
-/// Transactions that one waits for.
-pub(crate) type Blockers = SmallVec<[TransactionId; 4]>;
-
-/// Reports that `waiter` waits for each of `holders`.
-pub(crate) fn report<'a>(
-    reports: &dyn WaitListener,
-    waiter: &TransactionHandle,
-    holders: impl Iterator<Item = &'a TransactionHandle>,
-) {
-    let Some(owner) = waiter.owner() else {
-        return;
-    };
-    for holder in holders {
-        holder.with_owner(|other| reports.wait_begins(owner, other));
-    }
 }

@@ -1,11 +1,12 @@
-//! Interleavings of the lock manager and of commits, explored by a scheduler
-//! that decides at every mutex, condition variable and atomic who goes on. A
-//! schedule in which nobody can go on fails: a lost wake-up is seen as such.
+//! Interleavings of the lock manager and of commits, explored by shuttle: its
+//! scheduler chooses the next thread at every mutex, condition variable and
+//! atomic. A schedule in which no thread can run fails, so a lost wake-up is
+//! detected.
 //!
 //!     cargo test -p teak-transactions --features schedules
 //!     SCHEDULES=100000 cargo test --release -p teak-transactions --features schedules
 //!
-//! A failure prints the schedule, which `shuttle::replay` takes.
+//! A failure prints its schedule; `shuttle::replay` runs it again.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,12 +29,12 @@ use teak_transactions::{
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Schedules per test, unless SCHEDULES says otherwise: half of them at random,
-/// half with few changes of the running thread at chosen points.
+/// Schedules per test, unless `SCHEDULES` is set: half of them random, half with
+/// few thread switches at chosen points.
 const SCHEDULES: usize = 200;
 
-/// How many changes of thread the second half makes.
-const CHANGES: usize = 3;
+/// Thread switches per schedule of the second half.
+const SWITCHES: usize = 3;
 
 fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
     let asked = std::env::var("SCHEDULES").ok();
@@ -41,7 +42,7 @@ fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
         text.parse().expect("SCHEDULES is a number")
     });
     shuttle::check_random(test.clone(), schedules.div_ceil(2));
-    shuttle::check_pct(test, schedules.div_ceil(2), CHANGES);
+    shuttle::check_pct(test, schedules.div_ceil(2), SWITCHES);
 }
 
 struct World {
@@ -68,8 +69,8 @@ impl World {
         self.system.lock(transaction, row, mode, LONG)
     }
 
-    /// Nothing is left of anybody.
-    fn is_clean(&self) {
+    /// All locks, waits and transactions are gone.
+    fn assert_clean(&self) {
         assert_eq!(self.system.lock_bytes(), 0);
         assert_eq!(self.system.locks().count(), 0);
         assert!(!self.index.in_use());
@@ -78,8 +79,8 @@ impl World {
     }
 }
 
-/// A row as it is used by who has locked it: how many read it, or that one
-/// writes it.
+/// A row in use by the transactions that locked it: the number of readers, or
+/// the one writer.
 #[derive(Default)]
 struct Row(AtomicU64);
 
@@ -93,8 +94,11 @@ impl Row {
             1
         };
         let before = self.0.fetch_add(mine, Ordering::SeqCst);
-        assert!(before < WRITER, "somebody writes it");
-        assert!(mode == LockMode::Shared || before == 0, "somebody reads it");
+        assert!(before < WRITER, "the row has a writer");
+        assert!(
+            mode == LockMode::Shared || before == 0,
+            "the row has a reader"
+        );
         thread::yield_now();
         self.0.fetch_sub(mine, Ordering::SeqCst);
     }
@@ -123,12 +127,12 @@ fn conflicting_locks_are_never_held_together_and_all_are_served() {
         for thread in threads {
             thread.join().unwrap();
         }
-        world.is_clean();
+        world.assert_clean();
     });
 }
 
 #[test]
-fn every_circle_is_broken_and_no_more_fail_than_must() {
+fn each_deadlock_is_resolved_with_one_victim() {
     explore(|| {
         let world = world();
         let threads = [["x", "y"], ["y", "z"], ["z", "x"]].map(|keys| {
@@ -149,14 +153,14 @@ fn every_circle_is_broken_and_no_more_fail_than_must() {
         let failed = outcomes.iter().filter(|outcome| outcome.is_err()).count();
         assert!(failed <= 1, "{outcomes:?}");
         assert_eq!(world.system.counts().deadlocks, failed as u64);
-        world.is_clean();
+        world.assert_clean();
     });
 }
 
-/// A circle may go through a queue in which the victim of another circle
-/// stands, not awake yet to leave it.
+/// A cycle may pass through a queue that still contains the victim of another
+/// cycle, which was not scheduled yet to leave it.
 #[test]
-fn circles_through_one_queue_are_all_broken() {
+fn all_deadlocks_through_one_queue_are_resolved() {
     const S: LockMode = LockMode::Shared;
     const X: LockMode = LockMode::Exclusive;
     explore(|| {
@@ -182,12 +186,12 @@ fn circles_through_one_queue_are_all_broken() {
         for thread in threads {
             thread.join().unwrap();
         }
-        world.is_clean();
+        world.assert_clean();
     });
 }
 
 #[test]
-fn upgrades_meet_in_a_deadlock_that_one_survives() {
+fn concurrent_upgrades_deadlock_and_one_survives() {
     explore(|| {
         let world = world();
         let row = Arc::new(Row::default());
@@ -207,17 +211,17 @@ fn upgrades_meet_in_a_deadlock_that_one_survives() {
         });
         let outcomes = threads.map(|thread| thread.join().unwrap());
         assert!(outcomes.iter().any(Result::is_ok), "{outcomes:?}");
-        world.is_clean();
+        world.assert_clean();
     });
 }
 
 #[test]
-fn who_waits_for_a_writer_is_woken_when_its_write_is_decided() {
+fn a_transaction_that_waits_for_a_write_is_woken_when_it_ends() {
     explore(|| {
         let world = world();
         let mut writer = world.system.begin();
         let kept = world.system.write_id(&mut writer);
-        let mark = writer.savepoint();
+        let savepoint = writer.savepoint();
         let undone = world.system.write_id(&mut writer);
         let waiters = [kept, undone, undone].map(|id| {
             let world = Arc::clone(&world);
@@ -229,13 +233,13 @@ fn who_waits_for_a_writer_is_woken_when_its_write_is_decided() {
                 world.system.publish(mine);
             })
         });
-        assert_eq!(world.system.rollback_to(&mut writer, mark), [undone]);
-        assert_ne!(mark, Savepoint(0));
+        assert_eq!(world.system.rollback_to(&mut writer, savepoint), [undone]);
+        assert_ne!(savepoint, Savepoint(0));
         world.system.publish(writer);
         for waiter in waiters {
             waiter.join().unwrap();
         }
-        world.is_clean();
+        world.assert_clean();
     });
 }
 
@@ -245,14 +249,14 @@ fn an_interrupt_ends_one_wait_and_the_rest_of_the_queue_is_served() {
         let world = world();
         let mut holder = world.system.begin();
         world.lock(&mut holder, "x", LockMode::Exclusive).unwrap();
-        let mut doomed = world.system.begin();
-        let interrupter = Arc::clone(doomed.handle());
+        let mut victim = world.system.begin();
+        let interrupter = Arc::clone(victim.handle());
         let killed = {
             let world = Arc::clone(&world);
             thread::spawn(move || {
-                let outcome = world.lock(&mut doomed, "x", LockMode::Exclusive);
+                let outcome = world.lock(&mut victim, "x", LockMode::Exclusive);
                 assert!(matches!(outcome, Ok(()) | Err(WaitError::Interrupted)));
-                world.system.abort(doomed);
+                world.system.abort(victim);
             })
         };
         let served = {
@@ -265,16 +269,16 @@ fn an_interrupt_ends_one_wait_and_the_rest_of_the_queue_is_served() {
         };
         let killer = thread::spawn(move || interrupter.interrupt());
         killer.join().unwrap();
-        // The one that is killed ends though nobody lets go of the row.
+        // The interrupted transaction ends although the row is still locked.
         killed.join().unwrap();
         world.system.publish(holder);
         served.join().unwrap();
-        world.is_clean();
+        world.assert_clean();
     });
 }
 
 #[test]
-fn a_range_in_place_of_rows_lets_nobody_in_and_wakes_everybody() {
+fn a_row_range_blocks_all_requests_and_its_release_wakes_them() {
     explore(|| {
         let world = world();
         let row = Arc::new(Row::default());
@@ -283,7 +287,7 @@ fn a_range_in_place_of_rows_lets_nobody_in_and_wakes_everybody() {
         for key in &keys {
             world.lock(&mut big, key, LockMode::Exclusive).unwrap();
         }
-        // From here on the next lock of `big` makes a range of them.
+        // The next lock request of `big` escalates.
         let bytes = world.system.lock_bytes();
         world.system.set_lock_bytes_max(bytes + bytes / 8);
         let threads = [
@@ -308,15 +312,15 @@ fn a_range_in_place_of_rows_lets_nobody_in_and_wakes_everybody() {
         for thread in threads {
             thread.join().unwrap();
         }
-        world.is_clean();
+        world.assert_clean();
     });
 }
 
 #[test]
-fn writers_and_readers_of_a_range_take_turns_and_all_are_woken() {
+fn writers_and_range_locks_alternate_and_all_are_woken() {
     explore(|| {
         let world = world();
-        // A tree's writes: whoever writes holds the guard, whoever marks waits for it.
+        // The tree: a write holds the guard, and a range lock request waits for it.
         let written = Arc::new(Mutex::new(0));
         let readers = [(); 3].map(|()| {
             let (world, written) = (Arc::clone(&world), Arc::clone(&written));
@@ -327,9 +331,9 @@ fn writers_and_readers_of_a_range_take_turns_and_all_are_woken() {
                 system
                     .lock_range(&mut mine, index, RangeLockKind::Gap, range, LONG)
                     .unwrap();
-                let looked_at = *written.lock().unwrap();
+                let seen = *written.lock().unwrap();
                 thread::yield_now();
-                assert_eq!(*written.lock().unwrap(), looked_at, "a phantom");
+                assert_eq!(*written.lock().unwrap(), seen, "a phantom");
                 system.publish(mine);
             })
         });
@@ -357,7 +361,7 @@ fn writers_and_readers_of_a_range_take_turns_and_all_are_woken() {
         for thread in readers.into_iter().chain(writers) {
             thread.join().unwrap();
         }
-        world.is_clean();
+        world.assert_clean();
     });
 }
 
@@ -395,8 +399,8 @@ fn snapshots_see_whole_transactions_in_the_order_of_their_commits() {
                         both.map(|[first, _]| *first).collect()
                     };
                     let seen = sees(&pairs);
-                    // As many commits as the snapshot's number says, and never fewer later.
-                    assert!(seen.len() as u64 <= snapshot.0 - 1);
+                    // Not more commits than the snapshot's sequence, and never fewer later.
+                    assert!((seen.len() as u64) < snapshot.0);
                     assert!(seen_before.iter().all(|id| seen.contains(id)));
                     world.system.prune();
                     assert_eq!(sees(&pairs), seen, "a snapshot changed");
@@ -412,6 +416,6 @@ fn snapshots_see_whole_transactions_in_the_order_of_their_commits() {
             reader.join().unwrap();
         }
         assert_eq!(world.system.newest().0, 4);
-        world.is_clean();
+        world.assert_clean();
     });
 }

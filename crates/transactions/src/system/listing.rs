@@ -1,30 +1,25 @@
-//! Who runs, holds and waits, for people. Shards are visited one by one, and
-//! nothing is locked while the caller looks at an answer; so an answer is a
-//! picture of several moments.
+//! Copies of the running transactions, waits and the last deadlock for
+//! monitoring. Tables are visited part by part, and no lock is held while the
+//! caller reads a copy, so a list is not from one single moment.
 
 use super::TransactionSystem;
+use crate::handle::TransactionHandle;
 use crate::report::{DeadlockReport, Party, WaitReport};
-use crate::shared::TransactionHandle;
+use crate::wait_graph::Wait;
 use std::sync::Arc;
 use teak_base::TransactionId;
 
 impl TransactionSystem {
-    /// The running transaction of an id.
+    /// The running transaction with this id.
     #[must_use]
     pub fn find(&self, id: TransactionId) -> Option<Arc<TransactionHandle>> {
-        let mut shards = self.running.iter();
-        shards.find_map(|shard| shard.lock().get(&id.0).cloned())
+        self.running.find(id)
     }
 
-    /// The running transactions, prepared ones included, by id.
+    /// The running transactions, including prepared ones, by id.
     #[must_use]
     pub fn running(&self) -> Vec<Arc<TransactionHandle>> {
-        let mut list = Vec::new();
-        for shard in self.running.iter() {
-            list.extend(shard.lock().values().cloned());
-        }
-        list.sort_unstable_by_key(|transaction| transaction.id());
-        list
+        self.running.list()
     }
 
     pub(super) fn party(&self, transaction: TransactionId) -> Party {
@@ -34,15 +29,15 @@ impl TransactionSystem {
         }
     }
 
-    /// The waits that go on, by requester.
+    /// The current waits, by requester.
     #[must_use]
     pub fn lock_waits(&self) -> Vec<WaitReport> {
         let mut waits = self.graph.list();
-        waits.sort_unstable_by_key(|wait| wait.shared.id());
-        let report = |wait: &crate::wait_graph::Waiting| WaitReport {
+        waits.sort_unstable_by_key(|wait| wait.handle.id());
+        let report = |wait: &Wait| WaitReport {
             requester: Party {
-                transaction: wait.shared.id(),
-                thread: wait.shared.thread(),
+                transaction: wait.handle.id(),
+                thread: wait.handle.thread(),
             },
             request: wait.request.clone(),
             waited: wait.since.elapsed(),
@@ -55,7 +50,7 @@ impl TransactionSystem {
         waits.iter().map(report).collect()
     }
 
-    /// The deadlock found last.
+    /// The last deadlock.
     #[must_use]
     pub fn last_deadlock(&self) -> Option<Arc<DeadlockReport>> {
         self.last_deadlock.lock().clone()

@@ -1,18 +1,20 @@
-//! Taking and giving up row and range locks.
+//! Acquiring and releasing row and range locks.
 
 use super::TransactionSystem;
 use crate::error::WaitError;
-use crate::hash::LockId;
-use crate::range_locks::{RangeLockKind, RangeLocks};
-use crate::row_locks::{Asked, LockMode, Requested, RowName};
-use crate::transaction::{HeldLock, Transaction};
+use crate::lock_id::LockId;
+use crate::lock_types::{HeldLock, LockMode, RangeLockKind};
+use crate::range_locks::RangeLocks;
+use crate::row_locks::{RowRequest, RowRequestOutcome, lock_bytes};
+use crate::row_name::RowName;
+use crate::transaction::Transaction;
 use std::sync::Arc;
 use std::time::Duration;
 
 impl TransactionSystem {
-    /// Locks a row for the transaction. Called without any latch when it may
-    /// wait (`timeout` not zero); with the row's latch held, only
-    /// [`TransactionSystem::try_lock`] is allowed.
+    /// Locks a row for the transaction. The caller must hold no latch when
+    /// `timeout` is not zero, because the call may wait; under the row's latch,
+    /// only [`TransactionSystem::try_lock`] is allowed.
     ///
     /// # Errors
     /// [`WaitError`] when the lock was not granted.
@@ -23,16 +25,17 @@ impl TransactionSystem {
         mode: LockMode,
         timeout: Duration,
     ) -> Result<(), WaitError> {
-        if self.request(transaction, row, mode, true)? == Requested::Queued {
-            let shared = Arc::clone(transaction.handle());
-            self.wait_for_lock(&shared, row, mode, timeout)?;
-            self.note_lock(transaction, row, mode);
+        let outcome = self.request(transaction, row, mode, true)?;
+        if outcome == RowRequestOutcome::Queued {
+            let handle = Arc::clone(transaction.handle());
+            self.wait_for_lock(&handle, row, mode, timeout)?;
+            self.record_lock(transaction, row, mode);
         }
         Ok(())
     }
 
-    /// Locks a row if nobody stands in the way. `false` when somebody does;
-    /// nothing is queued then.
+    /// Locks a row without waiting. False when it conflicts; then nothing is
+    /// queued.
     ///
     /// # Errors
     /// [`WaitError::TooManyLocks`].
@@ -42,7 +45,8 @@ impl TransactionSystem {
         row: RowName<'_>,
         mode: LockMode,
     ) -> Result<bool, WaitError> {
-        Ok(self.request(transaction, row, mode, false)? != Requested::Refused)
+        let outcome = self.request(transaction, row, mode, false)?;
+        Ok(outcome != RowRequestOutcome::Refused)
     }
 
     fn request(
@@ -50,55 +54,55 @@ impl TransactionSystem {
         transaction: &mut Transaction,
         row: RowName<'_>,
         mode: LockMode,
-        queues: bool,
-    ) -> Result<Requested, WaitError> {
+        may_queue: bool,
+    ) -> Result<RowRequestOutcome, WaitError> {
         if let Some(held) = transaction.held.get_mut(&row.lock)
             && held.mode >= mode
         {
             held.count += 1;
-            return Ok(Requested::Granted);
+            return Ok(RowRequestOutcome::Granted);
         }
         self.admit_lock(transaction, row.lock)?;
-        let asked = Asked {
+        let request = RowRequest {
             mode,
-            covered: transaction.covers(&row, mode),
-            queues,
+            is_covered: transaction.covers(&row, mode),
+            may_queue,
         };
-        let requested = self.locks.request(row, transaction.handle(), asked);
-        if requested == Requested::Granted {
-            self.note_lock(transaction, row, mode);
+        let outcome = self.locks.request(row, transaction.handle(), request);
+        if outcome == RowRequestOutcome::Granted {
+            self.record_lock(transaction, row, mode);
         }
-        Ok(requested)
+        Ok(outcome)
     }
 
-    fn note_lock(&self, transaction: &mut Transaction, row: RowName<'_>, mode: LockMode) {
-        let scope = transaction.scope;
+    fn record_lock(&self, transaction: &mut Transaction, row: RowName<'_>, mode: LockMode) {
+        let savepoints = transaction.savepoints;
         let before = transaction.held.len();
         let held = transaction.held.entry(row.lock).or_insert(HeldLock {
             mode,
             count: 0,
-            scope,
+            savepoints,
             written: false,
         });
         held.mode = held.mode.max(mode);
         held.count += 1;
         let after = transaction.held.len();
         if after > before {
-            transaction.note_index(row.index);
-            transaction.handle().note_row_locks(after);
-            transaction.handle().add_lock_bytes(row.bytes());
+            transaction.note_row_locked_index(row.index);
+            transaction.handle().set_row_locks(after);
+            transaction.handle().add_lock_bytes(lock_bytes(row.key));
         }
     }
 
-    /// Releases a row that the transaction does not list any more.
-    pub(super) fn let_go(&self, transaction: &Transaction, lock: LockId) {
+    /// Releases a row lock that was removed from the transaction's own table.
+    fn release_removed(&self, transaction: &Transaction, lock: LockId) {
         let bytes = self.locks.release(lock, transaction.id());
-        transaction.handle().note_row_locks(transaction.held.len());
-        transaction.handle().take_lock_bytes(bytes);
+        transaction.handle().set_row_locks(transaction.held.len());
+        transaction.handle().subtract_lock_bytes(bytes);
     }
 
-    /// Gives up one acquisition of a row; the lock goes with the last. A row in
-    /// a range that the transaction holds in place of rows stays locked.
+    /// Releases one acquisition of a row lock; the last one releases the lock. A
+    /// row within a row range of the transaction remains locked.
     pub fn unlock(&self, transaction: &mut Transaction, lock: LockId) {
         let Some(held) = transaction.held.get_mut(&lock) else {
             return;
@@ -106,55 +110,56 @@ impl TransactionSystem {
         held.count = held.count.saturating_sub(1);
         if held.count == 0 {
             transaction.held.remove(&lock);
-            self.let_go(transaction, lock);
+            self.release_removed(transaction, lock);
         }
     }
 
-    /// Gives a row's lock up whatever the count: its newest version is the
-    /// transaction's own now, which locks it implicitly. A lock taken before
-    /// the last mark stays, for returning to the mark would undo the write but
-    /// must not undo the lock.
+    /// Releases the lock of a row that the transaction has written, whatever its
+    /// count: the newest version locks the row implicitly. A lock taken before
+    /// the last savepoint is kept, because rolling back to the savepoint undoes
+    /// the write but must not release the lock.
     pub fn unlock_written(&self, transaction: &mut Transaction, lock: LockId) {
         if transaction.held.is_empty() {
             return;
         }
-        let scope = transaction.scope;
+        let savepoints = transaction.savepoints;
         match transaction.held.get_mut(&lock) {
-            Some(held) if held.scope == scope => {
+            Some(held) if held.savepoints == savepoints => {
                 transaction.held.remove(&lock);
-                self.let_go(transaction, lock);
+                self.release_removed(transaction, lock);
             }
             Some(held) => held.written = true,
             None => {}
         }
     }
 
-    /// Keeps others from inserting at `low <= key < high` of an index, or from
-    /// any write there, until the transaction ends. Writes that are under way
-    /// may still come. Whoever waits to write there already goes first, unless
-    /// `timeout` is zero. Called without any latch.
+    /// Adds a range lock on `low <= key < high` until the transaction ends.
+    /// Writes in progress may still insert their entries. Waits for earlier
+    /// writes that are blocked in the range, unless `timeout` is zero. The
+    /// caller must hold no latch.
     ///
     /// # Errors
-    /// [`WaitError`] when the range is not marked.
+    /// [`WaitError`] when the lock was not granted.
     pub fn lock_range(
         &self,
         transaction: &mut Transaction,
         ranges: &Arc<RangeLocks>,
-        keeps: RangeLockKind,
+        kind: RangeLockKind,
         (low, high): (&[u8], Option<&[u8]>),
         timeout: Duration,
     ) -> Result<(), WaitError> {
         self.admit_lock(transaction, LockId::new(ranges.file(), low))?;
         let (is_first, resized) = if timeout.is_zero() {
-            // Who will not wait does not fail for a mark that stops nobody but writers.
-            ranges.mark(transaction.id(), keeps, low, high)
+            // Range locks conflict only with writes, so a request that does not
+            // wait passes the queue instead of failing.
+            ranges.add(transaction.id(), kind, low, high)
         } else {
-            let shared = transaction.handle();
-            self.mark_in_turn(shared, ranges, keeps, (low, high), timeout)?
+            let handle = transaction.handle();
+            self.add_range_in_turn(handle, ranges, kind, (low, high), timeout)?
         };
-        self.resize(transaction, resized);
+        self.count_resized(transaction, resized);
         if is_first {
-            transaction.marked.push(Arc::clone(ranges));
+            transaction.range_locked_indexes.push(Arc::clone(ranges));
         }
         Ok(())
     }

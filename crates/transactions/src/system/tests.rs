@@ -1,4 +1,4 @@
-//! Transactions against each other: locks, waits, deadlocks and snapshots.
+//! Tests of concurrent transactions: locks, waits, deadlocks and snapshots.
 
 mod deadlocks;
 mod escalation;
@@ -7,11 +7,12 @@ mod reports;
 
 use super::*;
 use crate::error::WaitError;
+use crate::lock_types::LockMode;
 use crate::range_locks::RangeLocks;
-use crate::row_locks::{LockMode, RowName};
+use crate::row_name::RowName;
 use std::sync::mpsc;
 use std::time::Duration;
-use teak_base::FileId;
+use teak_base::{FileId, WriteStatus};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -37,9 +38,9 @@ fn try_lock(
     system.try_lock(transaction, lock, mode).unwrap()
 }
 
-/// Waits until as many transactions wait for a row as the test has made wait.
+/// Waits until `waits` waits have begun.
 fn until_waits(system: &TransactionSystem, waits: u64) {
-    // Counted first, and a moment later among those that can close a circle.
+    // A wait is counted first and enters the graph shortly after.
     while system.counts().lock_waits < waits || system.lock_waits().is_empty() {
         std::thread::yield_now();
     }
@@ -72,13 +73,13 @@ fn savepoint_rollback_aborts_only_later_writes() {
     let system = system();
     let mut a = system.begin();
     let kept = system.write_id(&mut a);
-    let mark = a.savepoint();
-    let gone = system.write_id(&mut a);
-    assert_eq!(system.rollback_to(&mut a, mark), [gone]);
+    let savepoint = a.savepoint();
+    let undone = system.write_id(&mut a);
+    assert_eq!(system.rollback_to(&mut a, savepoint), [undone]);
     let again = system.write_id(&mut a);
     assert_eq!(a.write_ids(), [kept, again]);
     system.publish(a);
-    assert_eq!(system.ids().status(gone), WriteStatus::Aborted);
+    assert_eq!(system.ids().status(undone), WriteStatus::Aborted);
     assert!(matches!(
         system.ids().status(kept),
         WriteStatus::Committed(_)
@@ -86,7 +87,7 @@ fn savepoint_rollback_aborts_only_later_writes() {
 }
 
 #[test]
-fn a_writer_waits_until_the_other_is_decided() {
+fn a_writer_waits_until_the_other_transaction_ends() {
     let system = system();
     let index = index();
     let mut a = system.begin();
@@ -179,7 +180,7 @@ fn locks_are_granted_first_come_first_served() {
 }
 
 #[test]
-fn readers_share_and_an_upgrade_goes_first() {
+fn readers_share_and_an_upgrade_is_granted_first() {
     let system = system();
     let index = index();
     let mut a = system.begin();
@@ -226,7 +227,7 @@ fn readers_share_and_an_upgrade_goes_first() {
 }
 
 #[test]
-fn a_circle_of_row_locks_is_refused() {
+fn a_deadlock_of_row_locks_is_refused() {
     let system = system();
     let index = index();
     let mut a = system.begin();
@@ -261,7 +262,7 @@ fn a_circle_of_row_locks_is_refused() {
 }
 
 #[test]
-fn a_circle_of_writes_and_upgrades_is_refused() {
+fn a_deadlock_of_writes_and_upgrades_is_refused() {
     let system = system();
     let index = index();
     let mut a = system.begin();
@@ -296,7 +297,7 @@ fn a_circle_of_writes_and_upgrades_is_refused() {
 }
 
 #[test]
-fn a_written_rows_lock_goes_unless_a_mark_came_between() {
+fn a_written_rows_lock_is_released_unless_a_savepoint_came_between() {
     let system = system();
     let index = index();
     let mut a = system.begin();
@@ -322,7 +323,7 @@ fn a_written_rows_lock_goes_unless_a_mark_came_between() {
 }
 
 #[test]
-fn the_floor_of_a_committing_transaction_is_kept() {
+fn the_commit_floor_of_a_committing_transaction_is_reported() {
     let system = system();
     let mut a = system.begin();
     system.write_id(&mut a);

@@ -1,23 +1,23 @@
-//! Sleeping until somebody else lets go.
+//! Waiting for row locks, range locks and writes of other transactions.
 
 use super::TransactionSystem;
 use crate::error::WaitError;
-use crate::range_locks::{RangeLockKind, RangeLocks, Resized};
-use crate::range_waits::RangeQueuePositions;
+use crate::handle::TransactionHandle;
+use crate::lock_types::{LockMode, RangeLockKind, Resized};
+use crate::range_locks::RangeLocks;
+use crate::range_queue_positions::RangeQueuePositions;
 use crate::report::{DeadlockReport, FailedWait, LockRequest, Party, WaitKind};
-use crate::row_locks::{LockMode, RowName};
-use crate::shared::{TransactionHandle, Wake};
+use crate::row_name::RowName;
 use crate::sync::atomic::Ordering;
 use crate::transaction::Transaction;
-use crate::wait_graph::{Target, Waiting};
-use crate::wait_listener::report;
+use crate::wait_graph::{Wait, WaitTarget};
+use crate::waker::Wake;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use teak_base::TransactionId;
-use teak_base::WriteId;
+use teak_base::{TransactionId, WriteId};
 
-fn wanted(row: &RowName<'_>, kind: WaitKind) -> LockRequest {
+fn lock_request(row: &RowName<'_>, kind: WaitKind) -> LockRequest {
     LockRequest {
         file: row.index.file(),
         key: row.key.into(),
@@ -26,44 +26,42 @@ fn wanted(row: &RowName<'_>, kind: WaitKind) -> LockRequest {
 }
 
 fn range_wait(
-    shared: &Arc<TransactionHandle>,
+    handle: &Arc<TransactionHandle>,
     ranges: &Arc<RangeLocks>,
     key: &[u8],
     kind: WaitKind,
-) -> Waiting {
+) -> Wait {
     let row = RowName::new(ranges, key);
-    Waiting::new(
-        shared,
-        Target::Range(Arc::clone(ranges)),
-        wanted(&row, kind),
-    )
+    let target = WaitTarget::Range(Arc::clone(ranges));
+    Wait::new(handle, target, lock_request(&row, kind))
 }
 
 impl TransactionSystem {
+    /// Waits until a queued row lock request is granted.
     pub(super) fn wait_for_lock(
         &self,
-        shared: &Arc<TransactionHandle>,
+        handle: &Arc<TransactionHandle>,
         row: RowName<'_>,
         mode: LockMode,
         timeout: Duration,
     ) -> Result<(), WaitError> {
-        let wanted = wanted(&row, WaitKind::Lock(mode));
-        let wait = Waiting::new(shared, Target::Lock(row.lock), wanted);
-        let Err(error) = self.sleep_on(wait, timeout) else {
+        let request = lock_request(&row, WaitKind::Lock(mode));
+        let wait = Wait::new(handle, WaitTarget::Row(row.lock), request);
+        let Err(error) = self.wait(wait, timeout) else {
             return Ok(());
         };
-        if !self.locks.withdraw(row.lock, shared.id()) {
+        if !self.locks.withdraw(row.lock, handle.id()) {
             // Granted between the wake-up and here.
             return Ok(());
         }
         Err(self.count_failure(error))
     }
 
-    /// Waits until the foreign write `id` of a row is decided. Called without
-    /// any latch.
+    /// Waits until the write `id` of another transaction is committed or
+    /// aborted. The caller must hold no latch.
     ///
     /// # Errors
-    /// [`WaitError`] when it is still undecided.
+    /// [`WaitError`] when it is still active.
     pub fn wait_for_write(
         &self,
         transaction: &Transaction,
@@ -71,151 +69,159 @@ impl TransactionSystem {
         row: RowName<'_>,
         timeout: Duration,
     ) -> Result<(), WaitError> {
-        let shared = transaction.handle();
-        if !self.write_waits.enlist(id, shared, &self.ids) {
+        let handle = transaction.handle();
+        if !self.write_waits.register(id, handle, &self.ids) {
             return Ok(());
         }
-        let wanted = wanted(&row, WaitKind::Write);
-        let wait = Waiting::new(shared, Target::Write(id), wanted);
-        let outcome = self.sleep_on(wait, timeout);
-        self.write_waits.delist(id, shared.id());
+        let request = lock_request(&row, WaitKind::Write);
+        let wait = Wait::new(handle, WaitTarget::Write(id), request);
+        let outcome = self.wait(wait, timeout);
+        self.write_waits.unregister(id, handle.id());
         outcome.map_err(|error| self.count_failure(error))
     }
 
-    /// Waits until no range of another transaction keeps this one from the key,
-    /// or one that did is given up. Called without any latch. Until `queue_positions` is
-    /// dropped, nobody who comes later locks a range that would.
+    /// Waits until no range lock of another transaction blocks the write of the
+    /// key, or until one that did is released; the caller checks again. Until
+    /// `queue_positions` is dropped, later range requests that would block the
+    /// write wait for it. The caller must hold no latch.
     ///
     /// # Errors
-    /// [`WaitError`] when a range still does.
+    /// [`WaitError`] when a range lock still blocks the write.
     pub fn wait_for_range_lock(
         &self,
         transaction: &Transaction,
         queue_positions: &mut RangeQueuePositions,
         ranges: &Arc<RangeLocks>,
         key: &[u8],
-        is_insertion: bool,
+        is_insert: bool,
         timeout: Duration,
     ) -> Result<(), WaitError> {
-        let shared = transaction.handle();
-        if !ranges.enlist(key, is_insertion, shared) {
+        let handle = transaction.handle();
+        if !ranges.enqueue_write(key, is_insert, handle) {
             return Ok(());
         }
-        queue_positions.note(ranges, shared.id());
-        let wait = range_wait(shared, ranges, key, WaitKind::RangeLock);
-        let outcome = self.sleep_on(wait, timeout);
-        ranges.awake(shared.id());
+        queue_positions.add(ranges, handle.id());
+        let wait = range_wait(handle, ranges, key, WaitKind::RangeLock);
+        let outcome = self.wait(wait, timeout);
+        ranges.note_awake(handle.id());
         outcome.map_err(|error| self.count_failure(error))
     }
 
-    /// Marks a range once whoever waited to write there before has.
-    pub(super) fn mark_in_turn(
+    /// Adds a range lock after the earlier writes that are blocked in the range.
+    pub(super) fn add_range_in_turn(
         &self,
-        shared: &Arc<TransactionHandle>,
+        handle: &Arc<TransactionHandle>,
         ranges: &Arc<RangeLocks>,
-        keeps: RangeLockKind,
+        kind: RangeLockKind,
         (low, high): (&[u8], Option<&[u8]>),
         timeout: Duration,
     ) -> Result<(bool, Resized), WaitError> {
         let deadline = Instant::now() + timeout;
         loop {
-            if let Some(marked) = ranges.mark_in_turn(shared, keeps, low, high) {
-                return Ok(marked);
+            if let Some(added) = ranges.add_in_turn(handle, kind, low, high) {
+                return Ok(added);
             }
-            let wait = range_wait(shared, ranges, low, WaitKind::RangeRequest);
+            let wait = range_wait(handle, ranges, low, WaitKind::RangeRequest);
             let left = deadline.saturating_duration_since(Instant::now());
-            if let Err(error) = self.sleep_on(wait, left) {
-                ranges.withdraw(shared.id());
+            if let Err(error) = self.wait(wait, left) {
+                ranges.dequeue_request(handle.id());
                 return Err(self.count_failure(error));
             }
         }
     }
 
-    /// Sleeps until woken, unless this transaction must fail for a circle that
-    /// the wait closes.
-    fn sleep_on(&self, wait: Waiting, timeout: Duration) -> Result<(), WaitError> {
-        self.counts.lock_waits.fetch_add(1, Ordering::Relaxed);
-        let shared = Arc::clone(&wait.shared);
-        let me = shared.id();
+    /// Sleeps until the transaction is woken. Fails if it is the victim of a
+    /// deadlock.
+    fn wait(&self, wait: Wait, timeout: Duration) -> Result<(), WaitError> {
+        self.counters.lock_waits.fetch_add(1, Ordering::Relaxed);
+        let handle = Arc::clone(&wait.handle);
+        let me = handle.id();
         if timeout.is_zero() {
-            // Who will not wait closes no circle.
-            let wake = shared.sleep_until(wait.since);
-            return self.wake_up(&wait, wake);
+            // A request that does not block cannot cause a deadlock.
+            let wake = handle.waker().wait_until(wait.since);
+            return self.finish_wait(&wait, wake);
         }
         let known = wait.clone();
-        let circles = self.graph.begin(wait, &self.locks, &self.ids);
-        if !circles.is_empty() && self.note_circles(&circles, me) {
-            self.note_failure(&known, self.blockers_in(&circles, me));
+        let deadlocks = self.graph.begin(wait, &self.locks, &self.ids);
+        if !deadlocks.is_empty() && self.record_deadlocks(&deadlocks, me) {
+            self.record_failure(&known, blockers_in_last(&deadlocks, me));
             return Err(WaitError::Deadlock);
         }
-        self.report_wait(&known);
-        let wake = shared.sleep_until(known.since + timeout);
+        self.notify_listener(&known);
+        let wake = handle.waker().wait_until(known.since + timeout);
         self.graph.end(me);
-        self.wake_up(&known, wake)
+        self.finish_wait(&known, wake)
     }
 
-    /// Tells who is waited for, without any lock of this crate but the
-    /// holder's owner's. Whoever comes to stand in the way later, by an upgrade
-    /// of its lock or by taking what was waited for first, has been listed
-    /// before or is waited for anew.
-    fn report_wait(&self, wait: &Waiting) {
-        let Some(reports) = self.wait_listener.get() else {
+    /// Notifies the listener of the transactions that block the wait. Holds no
+    /// lock of this crate except the owner lock of the holder.
+    ///
+    /// A transaction that blocks the wait later, by a lock upgrade or by
+    /// acquiring the lock first, is ahead in the queue now and is reported; or
+    /// the waiter waits again and then reports it.
+    fn notify_listener(&self, wait: &Wait) {
+        let Some(listener) = self.wait_listener.get() else {
             return;
         };
         let holders = match &wait.target {
-            Target::Lock(lock) => self.locks.ahead_of(*lock, wait.shared.id()),
+            WaitTarget::Row(lock) => self.locks.ahead_of(*lock, wait.handle.id()),
             _ => wait.blockers(&self.locks, &self.ids),
         };
         let holders: SmallVec<[Arc<TransactionHandle>; 4]> =
             holders.iter().filter_map(|id| self.find(*id)).collect();
-        let holders = holders.iter().map(|holder| &**holder);
-        report(&**reports, &wait.shared, holders);
+        let Some(waiter) = wait.handle.owner() else {
+            return;
+        };
+        for holder in holders {
+            holder.with_owner(|holder| listener.wait_begins(waiter, holder));
+        }
     }
 
-    fn wake_up(&self, wait: &Waiting, wake: Wake) -> Result<(), WaitError> {
+    fn finish_wait(&self, wait: &Wait, wake: Wake) -> Result<(), WaitError> {
         let error = match wake {
-            Wake::Woken => return Ok(()),
+            Wake::Notified => return Ok(()),
             Wake::TimedOut => WaitError::Timeout,
             Wake::Interrupted => return Err(WaitError::Interrupted),
-            Wake::Doomed => WaitError::Deadlock,
+            Wake::Victim => WaitError::Deadlock,
         };
         let blockers = wait.blockers(&self.locks, &self.ids);
         let parties = blockers.iter().map(|id| self.party(*id)).collect();
-        self.note_failure(wait, parties);
+        self.record_failure(wait, parties);
         Err(error)
     }
 
-    fn note_failure(&self, wait: &Waiting, blockers: Vec<Party>) {
-        wait.shared.note_failed_wait(FailedWait {
+    fn record_failure(&self, wait: &Wait, blockers: Vec<Party>) {
+        wait.handle.set_failed_wait(FailedWait {
             request: wait.request.clone(),
             waited: wait.since.elapsed(),
             blockers,
         });
     }
 
-    /// Keeps the last of the circles for whoever asks. Whether `me` fails.
-    fn note_circles(&self, circles: &[DeadlockReport], me: TransactionId) -> bool {
-        let count = circles.len() as u64;
-        self.counts.deadlocks.fetch_add(count, Ordering::Relaxed);
-        let Some(last) = circles.last() else {
+    /// Counts the deadlocks and keeps the last report. Returns whether `me` is
+    /// its victim.
+    fn record_deadlocks(&self, deadlocks: &[DeadlockReport], me: TransactionId) -> bool {
+        let count = deadlocks.len() as u64;
+        self.counters.deadlocks.fetch_add(count, Ordering::Relaxed);
+        let Some(last) = deadlocks.last() else {
             return false;
         };
         *self.last_deadlock.lock() = Some(Arc::new(last.clone()));
         last.victim == me
     }
 
-    /// Whom a transaction that fails for the last circle waits for in it.
-    fn blockers_in(&self, circles: &[DeadlockReport], me: TransactionId) -> Vec<Party> {
-        let members = circles.last().map_or(&[][..], |circle| &circle.members);
-        let mut turned = members.iter().cycle().take(members.len() + 1);
-        let _ = turned.find(|member| member.party.transaction == me);
-        turned.next().map(|next| next.party).into_iter().collect()
-    }
-
     fn count_failure(&self, error: WaitError) -> WaitError {
         if error == WaitError::Timeout {
-            self.counts.lock_timeouts.fetch_add(1, Ordering::Relaxed);
+            self.counters.lock_timeouts.fetch_add(1, Ordering::Relaxed);
         }
         error
     }
+}
+
+/// The transaction that `me` waits for in the last deadlock.
+fn blockers_in_last(deadlocks: &[DeadlockReport], me: TransactionId) -> Vec<Party> {
+    let members = deadlocks.last().map_or(&[][..], |last| &last.members);
+    let mut around = members.iter().cycle().take(members.len() + 1);
+    let _ = around.find(|member| member.party.transaction == me);
+    around.next().map(|next| next.party).into_iter().collect()
 }

@@ -1,9 +1,9 @@
-//! Who fails in a deadlock, and what is reported of it.
+//! Tests of the choice of deadlock victims and of deadlock reports.
 
 use super::*;
 use crate::report::WaitKind;
 
-/// Waits for `x`; whatever comes of it, the transaction ends.
+/// Locks `x` exclusively, then ends the transaction.
 fn wait_and_end(
     system: &TransactionSystem,
     index: &Arc<RangeLocks>,
@@ -18,8 +18,8 @@ fn wait_and_end(
     outcome
 }
 
-/// Two transactions of which each holds what the other wants: `a` holds x and
-/// waits for y first. Returns the outcomes of `a` and `b`.
+/// A deadlock of two transactions: `a` holds x and waits for y first, `b` holds
+/// y and waits for x. Returns the outcomes of `a` and `b`.
 fn collide(
     system: &TransactionSystem,
     index: &Arc<RangeLocks>,
@@ -48,11 +48,11 @@ fn collide(
 }
 
 #[test]
-fn the_cheapest_of_a_circle_fails_and_not_always_the_last_to_come() {
+fn the_cheapest_member_of_a_cycle_is_the_victim() {
     let system = system();
     let index = index();
     let (a, b) = (system.begin(), system.begin());
-    // Neither has written: the one that closes the circle fails, younger or not.
+    // Neither has written: the requester that closes the cycle fails, younger or not.
     assert_eq!(
         collide(&system, &index, a, b),
         [Ok(()), Err(WaitError::Deadlock)]
@@ -62,7 +62,7 @@ fn the_cheapest_of_a_circle_fails_and_not_always_the_last_to_come() {
         collide(&system, &index, a, b),
         [Ok(()), Err(WaitError::Deadlock)]
     );
-    // Who has more locks, or has written more, goes on.
+    // The transaction with more locks, or more rows written, survives.
     let (a, mut b) = (system.begin(), system.begin());
     assert!(try_lock(
         &system,
@@ -88,7 +88,7 @@ fn the_cheapest_of_a_circle_fails_and_not_always_the_last_to_come() {
         collide(&system, &index, a, b),
         [Err(WaitError::Deadlock), Ok(())]
     );
-    // Weight goes before everything.
+    // The weight has precedence.
     let (a, b) = (system.begin(), system.begin());
     a.handle().set_weight(1);
     b.handle().note_row_written();
@@ -102,7 +102,7 @@ fn the_cheapest_of_a_circle_fails_and_not_always_the_last_to_come() {
 }
 
 #[test]
-fn one_wait_may_close_several_circles() {
+fn one_wait_may_close_several_cycles() {
     let system = system();
     let index = index();
     let mut last = system.begin();
@@ -185,10 +185,10 @@ fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
     });
     let report = system.last_deadlock().unwrap();
     assert_eq!(report.victim, ids[2]);
-    let mut turned: Vec<u64> = report.members.iter().map(|m| m.party.thread).collect();
-    let first = turned.iter().position(|thread| *thread == 11).unwrap();
-    turned.rotate_left(first);
-    assert_eq!(turned, [11, 12, 13]);
+    let mut rotated: Vec<u64> = report.members.iter().map(|m| m.party.thread).collect();
+    let first = rotated.iter().position(|thread| *thread == 11).unwrap();
+    rotated.rotate_left(first);
+    assert_eq!(rotated, [11, 12, 13]);
     let first = report
         .members
         .iter()
@@ -199,7 +199,7 @@ fn a_deadlock_of_three_is_reported_with_its_members_in_order() {
 }
 
 #[test]
-fn who_does_not_wait_breaks_no_circle() {
+fn a_request_that_does_not_wait_causes_no_deadlock() {
     let system = system();
     let index = index();
     let (mut a, mut b) = (system.begin(), system.begin());

@@ -1,8 +1,7 @@
-//! Lock memory: ranges in place of rows, and what happens where they do not
-//! help.
+//! Tests of the lock memory limit and of lock escalation.
 
 use super::*;
-use crate::range_locks::RangeLockKind;
+use crate::lock_types::RangeLockKind;
 use crate::row_locks::LOCK_BYTES;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -31,7 +30,7 @@ fn is_free(system: &TransactionSystem, index: &Arc<RangeLocks>, n: u64, mode: Lo
 }
 
 #[test]
-fn a_scan_of_any_length_fits_into_little_memory() {
+fn a_scan_of_any_length_fits_into_the_limit() {
     let system = system();
     let index = index();
     let bound = 100 * LOCK_BYTES;
@@ -58,7 +57,7 @@ fn a_scan_of_any_length_fits_into_little_memory() {
 }
 
 #[test]
-fn the_biggest_holder_escalates_when_another_runs_short() {
+fn the_largest_holder_escalates_when_another_runs_out_of_memory() {
     let system = system();
     let index = index();
     let mut big = system.begin();
@@ -77,14 +76,14 @@ fn the_biggest_holder_escalates_when_another_runs_short() {
 }
 
 #[test]
-fn who_waits_for_a_row_still_waits_after_it_became_part_of_a_range() {
+fn a_request_still_waits_after_its_row_became_part_of_a_row_range() {
     let system = system();
     let index = index();
     let mut big = system.begin();
     lock_numbers(&system, &index, &mut big, 0..60, LockMode::Exclusive).unwrap();
     let order = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        // One waits before the range is there, the others after.
+        // The first waits before the escalation, the others after it.
         for n in 0..3u64 {
             if n == 1 {
                 system.set_lock_bytes_max(16 * LOCK_BYTES);
@@ -127,7 +126,7 @@ fn who_waits_for_a_row_still_waits_after_it_became_part_of_a_range() {
 }
 
 #[test]
-fn ranges_that_would_conflict_are_not_made() {
+fn row_ranges_that_would_conflict_are_not_added() {
     let system = system();
     let index = index();
     let (mut a, mut b) = (system.begin(), system.begin());
@@ -136,7 +135,7 @@ fn ranges_that_would_conflict_are_not_made() {
         lock_numbers(&system, &index, &mut b, n + 1..n + 2, LockMode::Exclusive).unwrap();
     }
     system.set_lock_bytes_max(32 * LOCK_BYTES);
-    // The first to ask gets its range; the other's locks stay, and are too many.
+    // The first requester gets its range; the locks of the other are kept, and are too many.
     lock_numbers(&system, &index, &mut a, 200..201, LockMode::Exclusive).unwrap_err();
     assert_eq!(a.locks_held(), 0);
     lock_numbers(&system, &index, &mut b, 300..301, LockMode::Exclusive).unwrap_err();
@@ -150,7 +149,7 @@ fn ranges_that_would_conflict_are_not_made() {
 }
 
 #[test]
-fn insertion_ranges_become_one() {
+fn gap_locks_are_merged() {
     let system = system();
     let index = index();
     system.set_lock_bytes_max(20_000);
@@ -176,7 +175,7 @@ fn insertion_ranges_become_one() {
     assert!(!index.in_use());
 }
 
-/// What is locked by whom according to what was granted.
+/// The locks granted so far: (transaction, mode) by row.
 #[derive(Default)]
 struct Granted(BTreeMap<u64, Vec<(usize, LockMode)>>);
 
@@ -190,7 +189,7 @@ impl Granted {
 }
 
 proptest! {
-    /// Steps: (transaction, row, what to do).
+    /// Steps: (transaction, row, action).
     #[test]
     fn escalation_never_grants_what_conflicts(
         steps in prop::collection::vec((0usize..3, 0u64..60, 0u8..20), 1..400),
@@ -229,7 +228,7 @@ proptest! {
                     end(&mut transactions, &mut granted);
                 }
             }
-            // Whatever was granted keeps everybody else from a conflicting lock.
+            // Each granted lock blocks conflicting locks of other transactions.
             for (n, holders) in &granted.0 {
                 for (holder, held) in holders {
                     for other in (0..3).filter(|other| other != holder) {

@@ -1,15 +1,15 @@
-//! The line of those who want to write in ranges, and to mark them.
+//! Tests of the wait queue of range locks.
 
 use super::*;
-use crate::RangeQueuePositions;
-use crate::range_locks::RangeLockKind;
+use crate::lock_types::RangeLockKind;
+use crate::range_queue_positions::RangeQueuePositions;
 use crate::report::{LockRequest, WaitKind};
 use std::sync::mpsc;
 use std::time::Instant;
 
 const NOW: Duration = Duration::ZERO;
 
-fn mark(
+fn lock_gap(
     system: &TransactionSystem,
     transaction: &mut Transaction,
     index: &Arc<RangeLocks>,
@@ -20,10 +20,10 @@ fn mark(
     system.lock_range(transaction, index, RangeLockKind::Gap, range, timeout)
 }
 
-fn wait_until(it_is_so: impl Fn() -> bool) {
+fn wait_until(condition: impl Fn() -> bool) {
     let began = Instant::now();
-    while !it_is_so() {
-        assert!(began.elapsed() < LONG, "nobody waits");
+    while !condition() {
+        assert!(began.elapsed() < LONG, "no transaction waits");
         std::thread::yield_now();
     }
 }
@@ -32,12 +32,17 @@ fn wait_until_waiting(system: &TransactionSystem, count: u64) {
     wait_until(|| system.counts().waiting >= count);
 }
 
-fn wait_until_wanted(system: &TransactionSystem, is_it: impl Fn(&LockRequest) -> bool) {
-    wait_until(|| system.lock_waits().iter().any(|wait| is_it(&wait.request)));
+fn wait_until_requested(system: &TransactionSystem, matches: impl Fn(&LockRequest) -> bool) {
+    wait_until(|| {
+        system
+            .lock_waits()
+            .iter()
+            .any(|wait| matches(&wait.request))
+    });
 }
 
-/// A write that is stopped at one place after the other, and keeps them all
-/// until it is done.
+/// A write that is blocked at two keys, one after the other. It keeps its
+/// positions in both queues until it is done.
 fn write_through(system: &TransactionSystem, places: [(&Arc<RangeLocks>, &[u8]); 2]) {
     let writer = system.begin();
     writer.handle().note_row_written();
@@ -52,15 +57,15 @@ fn write_through(system: &TransactionSystem, places: [(&Arc<RangeLocks>, &[u8]);
 }
 
 #[test]
-fn readers_that_come_later_mark_behind_a_writer_that_waits() {
+fn later_range_requests_wait_for_a_blocked_write() {
     let system = system();
     let index = index();
     let mut first = system.begin();
-    mark(&system, &mut first, &index, ("b", "f"), LONG).unwrap();
-    let (told, order) = mpsc::channel();
+    lock_gap(&system, &mut first, &index, ("b", "f"), LONG).unwrap();
+    let (sender, order) = mpsc::channel();
     std::thread::scope(|scope| {
         let (system, index) = (&system, &index);
-        let write_told = told.clone();
+        let write_sender = sender.clone();
         scope.spawn(move || {
             let writer = system.begin();
             let mut queue_positions = RangeQueuePositions::default();
@@ -69,50 +74,51 @@ fn readers_that_come_later_mark_behind_a_writer_that_waits() {
                     .wait_for_range_lock(&writer, &mut queue_positions, index, b"d", true, LONG)
                     .unwrap();
             }
-            write_told.send("written").unwrap();
+            write_sender.send("written").unwrap();
             drop(queue_positions);
             system.publish(writer);
         });
         wait_until_waiting(system, 1);
 
-        // Elsewhere, and for whom the writer waits anyway, nothing has changed; nor for who will not wait.
-        let mut beside = system.begin();
-        mark(system, &mut beside, index, ("d0", "z"), LONG).unwrap();
-        mark(system, &mut beside, index, ("a", "d"), LONG).unwrap();
-        mark(system, &mut first, index, ("a", "z"), LONG).unwrap();
-        let mut hasty = system.begin();
-        mark(system, &mut hasty, index, ("d", "e"), NOW).unwrap();
-        system.publish(hasty);
-        system.publish(beside);
+        // Not affected: requests for other keys, requests of the transaction that
+        // blocks the write, and requests that do not wait.
+        let mut elsewhere = system.begin();
+        lock_gap(system, &mut elsewhere, index, ("d0", "z"), LONG).unwrap();
+        lock_gap(system, &mut elsewhere, index, ("a", "d"), LONG).unwrap();
+        lock_gap(system, &mut first, index, ("a", "z"), LONG).unwrap();
+        let mut not_waiting = system.begin();
+        lock_gap(system, &mut not_waiting, index, ("d", "e"), NOW).unwrap();
+        system.publish(not_waiting);
+        system.publish(elsewhere);
 
-        let mark_told = told.clone();
+        let lock_sender = sender.clone();
         scope.spawn(move || {
             let mut later = system.begin();
-            mark(system, &mut later, index, ("a", "e"), LONG).unwrap();
-            mark_told.send("marked").unwrap();
+            lock_gap(system, &mut later, index, ("a", "e"), LONG).unwrap();
+            lock_sender.send("locked").unwrap();
             system.publish(later);
         });
         wait_until_waiting(system, 2);
         let waits = system.lock_waits();
-        let behind = waits
+        let queued = waits
             .iter()
             .find(|wait| wait.request.kind == WaitKind::RangeRequest);
-        assert_eq!(&*behind.unwrap().request.key, b"a");
-        assert_eq!(behind.unwrap().blockers.len(), 1);
+        assert_eq!(&*queued.unwrap().request.key, b"a");
+        assert_eq!(queued.unwrap().blockers.len(), 1);
         system.publish(first);
     });
-    drop(told);
-    assert_eq!(order.iter().collect::<Vec<_>>(), ["written", "marked"]);
+    drop(sender);
+    assert_eq!(order.iter().collect::<Vec<_>>(), ["written", "locked"]);
     assert!(!index.in_use());
     assert_eq!(system.lock_bytes(), 0);
 }
 
 #[test]
-fn a_writer_that_gives_up_lets_the_readers_behind_it_go_on() {
+fn a_cancelled_write_releases_the_requests_that_wait_for_it() {
     let system = system();
     let index = index();
     let mut first = system.begin();
-    mark(&system, &mut first, &index, ("b", "f"), LONG).unwrap();
+    lock_gap(&system, &mut first, &index, ("b", "f"), LONG).unwrap();
     std::thread::scope(|scope| {
         let (system, index) = (&system, &index);
         let writer = system.begin();
@@ -128,17 +134,17 @@ fn a_writer_that_gives_up_lets_the_readers_behind_it_go_on() {
         wait_until_waiting(system, 1);
         let reader = scope.spawn(move || {
             let mut later = system.begin();
-            mark(system, &mut later, index, ("a", "e"), LONG).unwrap();
+            lock_gap(system, &mut later, index, ("a", "e"), LONG).unwrap();
             system.publish(later);
         });
         wait_until_waiting(system, 2);
         let mut third = system.begin();
         let short = Duration::from_millis(1);
-        let waited = mark(system, &mut third, index, ("c", "e"), short);
+        let waited = lock_gap(system, &mut third, index, ("c", "e"), short);
         assert_eq!(waited, Err(WaitError::Timeout));
         system.abort(third);
         interrupter.interrupt();
-        // Though the first mark is still there.
+        // The first range lock is still held.
         reader.join().unwrap();
     });
     system.publish(first);
@@ -146,49 +152,49 @@ fn a_writer_that_gives_up_lets_the_readers_behind_it_go_on() {
 }
 
 #[test]
-fn a_writer_that_was_stopped_at_two_keys_of_an_index_leaves_both() {
+fn a_write_blocked_at_two_keys_of_an_index_leaves_both_positions() {
     let system = system();
     let index = index();
-    let marks = [("b", "c"), ("m", "n")].map(|range| {
+    let holders = [("b", "c"), ("m", "n")].map(|range| {
         let mut reader = system.begin();
-        mark(&system, &mut reader, &index, range, LONG).unwrap();
+        lock_gap(&system, &mut reader, &index, range, LONG).unwrap();
         reader
     });
     std::thread::scope(|scope| {
         let (system, index) = (&system, &index);
-        // A row whose key changes: both keys are of one index.
+        // An update that changes the key: both keys are in one index.
         scope.spawn(move || write_through(system, [(index, b"b"), (index, b"m")]));
         wait_until_waiting(system, 1);
         scope.spawn(move || {
             let mut later = system.begin();
-            mark(system, &mut later, index, ("a", "c"), LONG).unwrap();
+            lock_gap(system, &mut later, index, ("a", "c"), LONG).unwrap();
             system.publish(later);
         });
         wait_until_waiting(system, 2);
-        let [first, second] = marks;
+        let [first, second] = holders;
         system.publish(first);
-        wait_until_wanted(system, |wanted| *wanted.key == *b"m");
+        wait_until_requested(system, |request| *request.key == *b"m");
         system.publish(second);
     });
     assert!(!index.in_use());
 }
 
 #[test]
-fn a_reader_behind_a_writer_that_waits_for_it_is_a_deadlock() {
+fn a_range_request_that_waits_for_a_write_that_waits_for_it_is_a_deadlock() {
     let system = system();
     let (index, other) = (index(), Arc::new(RangeLocks::new(FileId(9))));
     let mut first = system.begin();
-    mark(&system, &mut first, &index, ("b", "c"), LONG).unwrap();
+    lock_gap(&system, &mut first, &index, ("b", "c"), LONG).unwrap();
     std::thread::scope(|scope| {
         let (system, index, other) = (&system, &index, &other);
         let mut reader = system.begin();
-        mark(system, &mut reader, other, ("m", "n"), LONG).unwrap();
-        // A row's entries in two indexes: awake it keeps its place in the first.
+        lock_gap(system, &mut reader, other, ("m", "n"), LONG).unwrap();
+        // A row with entries in two indexes: the write keeps its position in the first.
         let writer = scope.spawn(move || write_through(system, [(index, b"b"), (other, b"m")]));
         wait_until_waiting(system, 1);
         system.publish(first);
-        wait_until_wanted(system, |wanted| wanted.file == other.file());
-        let outcome = mark(system, &mut reader, index, ("a", "z"), LONG);
+        wait_until_requested(system, |request| request.file == other.file());
+        let outcome = lock_gap(system, &mut reader, index, ("a", "z"), LONG);
         assert_eq!(outcome, Err(WaitError::Deadlock));
         system.abort(reader);
         writer.join().unwrap();

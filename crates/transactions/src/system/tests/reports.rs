@@ -1,18 +1,19 @@
-//! What whoever runs the transactions is told of their waits.
+//! Tests of the wait listener.
 
 use super::*;
-use crate::RangeQueuePositions;
-use crate::wait_listener::WaitListener;
+use crate::lock_types::RangeLockKind;
+use crate::range_queue_positions::RangeQueuePositions;
+use crate::wait_listener::{Owner, WaitListener};
 
-/// Keeps what it is told; while it is told, it looks whether `gate` is open.
+/// Records notifications; each blocks while `gate` is locked.
 #[derive(Default)]
-struct Heard {
+struct Recorder {
     waits: Mutex<Vec<(usize, usize)>>,
     gate: Mutex<()>,
 }
 
-impl WaitListener for Heard {
-    fn wait_begins(&self, waiter: crate::Owner, holder: crate::Owner) {
+impl WaitListener for Recorder {
+    fn wait_begins(&self, waiter: Owner, holder: Owner) {
         self.waits.lock().push((waiter.0, holder.0));
         drop(self.gate.lock());
     }
@@ -20,25 +21,25 @@ impl WaitListener for Heard {
 
 fn owned(system: &TransactionSystem, owner: usize) -> Transaction {
     let transaction = system.begin();
-    transaction.handle().set_owner(crate::Owner(owner));
+    transaction.handle().set_owner(Owner(owner));
     transaction
 }
 
 #[test]
-fn every_wait_is_reported_with_everyone_ahead() {
+fn each_wait_is_reported_with_all_transactions_ahead() {
     let system = system();
     let index = index();
-    let heard = Arc::new(Heard::default());
-    system.set_wait_listener(heard.clone());
+    let recorder = Arc::new(Recorder::default());
+    system.set_wait_listener(recorder.clone());
     let mut writer = owned(&system, 1);
     let id = system.write_id(&mut writer);
     let reader = owned(&system, 2);
     let timeout = Duration::from_millis(1);
     let waited = system.wait_for_write(&reader, id, row(&index, "w"), timeout);
     assert_eq!(waited, Err(WaitError::Timeout));
-    assert_eq!(std::mem::take(&mut *heard.waits.lock()), [(2, 1)]);
+    assert_eq!(std::mem::take(&mut *recorder.waits.lock()), [(2, 1)]);
 
-    // A shared holder, behind it one that wants to write, behind that one more.
+    // A shared holder, and two exclusive requests in its queue.
     let mut holder = owned(&system, 3);
     assert!(try_lock(
         &system,
@@ -57,25 +58,25 @@ fn every_wait_is_reported_with_everyone_ahead() {
                     .unwrap();
                 system.abort(transaction);
             });
-            while heard.waits.lock().len() < [1, 3][waiting] {
+            while recorder.waits.lock().len() < [1, 3][waiting] {
                 std::thread::yield_now();
             }
         }
         assert_eq!(system.counts().lock_waits, before + 2);
         system.abort(holder);
     });
-    let mut waits = std::mem::take(&mut *heard.waits.lock());
+    let mut waits = std::mem::take(&mut *recorder.waits.lock());
     waits.sort_unstable();
     assert_eq!(waits, [(4, 3), (5, 3), (5, 4)]);
 
-    // A range, and nobody to name.
+    // A range lock, first with an owner and then without.
     let ranges = Arc::new(RangeLocks::new(FileId(2)));
     let mut scanner = owned(&system, 6);
     system
         .lock_range(
             &mut scanner,
             &ranges,
-            crate::range_locks::RangeLockKind::Gap,
+            RangeLockKind::Gap,
             (b"a", Some(b"c")),
             timeout,
         )
@@ -88,26 +89,26 @@ fn every_wait_is_reported_with_everyone_ahead() {
     let waited =
         system.wait_for_range_lock(&reader, &mut queue_positions, &ranges, b"b", true, timeout);
     assert_eq!(waited, Err(WaitError::Timeout));
-    assert_eq!(std::mem::take(&mut *heard.waits.lock()), [(2, 6)]);
+    assert_eq!(std::mem::take(&mut *recorder.waits.lock()), [(2, 6)]);
 }
 
 #[test]
-fn a_transaction_does_not_end_while_it_is_reported() {
+fn a_transaction_does_not_end_during_a_notification() {
     let system = system();
     let index = index();
-    let heard = Arc::new(Heard::default());
-    system.set_wait_listener(heard.clone());
+    let recorder = Arc::new(Recorder::default());
+    system.set_wait_listener(recorder.clone());
     let mut writer = owned(&system, 1);
     let id = system.write_id(&mut writer);
     let (ended, end) = mpsc::channel();
     std::thread::scope(|scope| {
-        let gate = heard.gate.lock();
-        let (system, heard, index) = (&system, &heard, &index);
+        let gate = recorder.gate.lock();
+        let (system, recorder, index) = (&system, &recorder, &index);
         let waiter = scope.spawn(move || {
             let reader = owned(system, 2);
             system.wait_for_write(&reader, id, row(index, "w"), LONG)
         });
-        while heard.waits.lock().is_empty() {
+        while recorder.waits.lock().is_empty() {
             std::thread::yield_now();
         }
         scope.spawn(move || {

@@ -1,14 +1,14 @@
-//! The name of a row for latches and locks: a 64-bit hash of index and key.
+//! The key of latches and row locks: a 64-bit hash of index and key.
 //!
-//! Locks keep no key bytes. Two rows of equal hash share one lock, which can
-//! only make a transaction wait longer than it must, never let two writers in;
-//! holders count their acquisitions, so giving one row up keeps the other.
+//! Two rows with the same hash share one lock. This can only make a transaction
+//! wait longer than necessary; it never admits two writers. A holder counts its
+//! acquisitions, so releasing one of two such rows keeps the other locked.
 
 use std::hash::{BuildHasherDefault, Hasher};
 use teak_base::FileId;
 use teak_base::checksum::hash_key;
 
-/// Names a row (index file and key) in latches and lock tables.
+/// Identifies a row (index file and key) in latches and lock tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockId(pub u64);
 
@@ -20,18 +20,18 @@ impl LockId {
         Self(mixed.wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29))
     }
 
-    /// The lock of a table's counter. No index file has such a number.
+    /// The lock of a table's counter. No index file has such a file id.
     #[must_use]
     pub fn of_counter(table: u64, counter: u8) -> Self {
         Self::new(FileId(!table), &[counter])
     }
 }
 
-/// Passes an already mixed 64-bit value through.
+/// A hasher for keys that are hashes already: returns the value unchanged.
 #[derive(Default)]
-pub(crate) struct PassHasher(u64);
+pub(crate) struct IdentityHasher(u64);
 
-impl Hasher for PassHasher {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -45,4 +45,4 @@ impl Hasher for PassHasher {
     }
 }
 
-pub(crate) type PassBuild = BuildHasherDefault<PassHasher>;
+pub(crate) type IdentityBuild = BuildHasherDefault<IdentityHasher>;

@@ -1,48 +1,49 @@
-//! What one reader sees. A view answers for each write id whether its versions
-//! are visible; decided answers are remembered in a small direct-mapped cache,
-//! so a scan over rows of few writers costs two loads per row.
+//! Read views: whether a reader sees the versions of a write. A small
+//! direct-mapped cache keeps final answers, so a scan over rows of few writers
+//! costs two loads per row.
 //!
-//! Only answers that cannot change are kept: a foreign write that was undecided
-//! when a snapshot was taken commits after it, hence stays invisible to it.
-//! Readers without a snapshot (dirty reads, newest-committed reads) do not keep
-//! answers about undecided writes.
+//! The cache keeps only answers that cannot change. A write of another
+//! transaction that is active after a snapshot was taken commits later than the
+//! snapshot, so the snapshot never sees it. Views without a snapshot do not
+//! cache answers about active writes.
 
-use crate::shared::TransactionHandle;
+use crate::handle::TransactionHandle;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::write_ids::WriteIdTable;
 use std::sync::Arc;
-use teak_base::TransactionId;
-use teak_base::WriteStatus;
-use teak_base::{CommitSequence, WriteId};
+use teak_base::{CommitSequence, TransactionId, Visibility, WriteId, WriteStatus};
 
 const SLOTS: usize = 64;
 
-/// Which foreign writes a reader sees.
+/// The writes of other transactions that a view sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewKind {
     /// Committed at or before the sequence.
     Snapshot(CommitSequence),
-    /// Committed by now. Notes undecided writes that were met.
+    /// Committed at the time of the read. The view records an active write that
+    /// it skips, see [`ReadView::take_conflicting_write`].
     Committed,
-    /// Committed or undecided.
+    /// Committed or active.
     Uncommitted,
 }
 
-/// The eyes of one reader. Shared by its cursors; cheap to ask.
+/// The visibility of one reader; its cursors share it.
 pub struct ReadView {
     ids: Arc<WriteIdTable>,
     owner: TransactionId,
     kind: ViewKind,
     /// `id << 1 | visible`, or zero.
     cache: [AtomicU64; SLOTS],
-    /// The first undecided foreign write met since it was last taken.
-    met: AtomicU64,
-    /// Whose interrupt ends a read, if anybody's.
+    /// The first active write of another transaction found since the last
+    /// `take_conflicting_write`; zero for none.
+    conflicting_write: AtomicU64,
+    /// The transaction whose interrupt ends a read.
     interrupted_by: Option<Arc<TransactionHandle>>,
 }
 
 impl ReadView {
-    /// A view of `owner`'s own undecided writes and of `reads`.
+    /// A view of the active writes of `owner` itself and the writes of others
+    /// that `kind` includes.
     #[must_use]
     pub fn new(ids: Arc<WriteIdTable>, owner: TransactionId, kind: ViewKind) -> Self {
         Self {
@@ -50,19 +51,19 @@ impl ReadView {
             owner,
             kind,
             cache: [const { AtomicU64::new(0) }; SLOTS],
-            met: AtomicU64::new(0),
+            conflicting_write: AtomicU64::new(0),
             interrupted_by: None,
         }
     }
 
-    /// The same view, whose reads end when the transaction is interrupted.
+    /// Makes an interrupt of `transaction` end reads through this view.
     #[must_use]
     pub fn interrupted_by(mut self, transaction: &Arc<TransactionHandle>) -> Self {
         self.interrupted_by = Some(Arc::clone(transaction));
         self
     }
 
-    /// What the view sees of others.
+    /// The writes of other transactions that the view sees.
     #[must_use]
     pub fn kind(&self) -> ViewKind {
         self.kind
@@ -75,61 +76,65 @@ impl ReadView {
         if id.is_settled() {
             return true;
         }
-        let place = usize::try_from(id.0 % SLOTS as u64).unwrap_or(0);
-        if let Some(slot) = self.cache.get(place) {
-            let kept = slot.load(Ordering::Relaxed);
-            if kept >> 1 == id.0 {
-                return kept & 1 == 1;
+        let slot_index = usize::try_from(id.0 % SLOTS as u64).unwrap_or(0);
+        if let Some(slot) = self.cache.get(slot_index) {
+            let cached = slot.load(Ordering::Relaxed);
+            if cached >> 1 == id.0 {
+                return cached & 1 == 1;
             }
         }
-        self.ask(id, place)
+        self.compute(id, slot_index)
     }
 
     #[cold]
-    fn ask(&self, id: WriteId, place: usize) -> bool {
-        let (visible, lasting) = match (self.ids.status(id), self.kind) {
+    fn compute(&self, id: WriteId, slot_index: usize) -> bool {
+        let (visible, is_final) = match (self.ids.status(id), self.kind) {
             (WriteStatus::Active(owner), _) if owner == self.owner => (true, false),
             (WriteStatus::Active(_), ViewKind::Snapshot(_)) => (false, true),
             (WriteStatus::Active(_), ViewKind::Uncommitted) => (true, false),
             (WriteStatus::Active(_), ViewKind::Committed) => {
-                let _ = self
-                    .met
-                    .compare_exchange(0, id.0, Ordering::Relaxed, Ordering::Relaxed);
+                let _ = self.conflicting_write.compare_exchange(
+                    0,
+                    id.0,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
                 (false, false)
             }
             (WriteStatus::Aborted, _) => (false, true),
             (WriteStatus::Committed(at), ViewKind::Snapshot(sequence)) => (at <= sequence, true),
             (WriteStatus::Committed(_), _) => (true, true),
         };
-        if lasting && let Some(slot) = self.cache.get(place) {
+        if is_final && let Some(slot) = self.cache.get(slot_index) {
             slot.store((id.0 << 1) | u64::from(visible), Ordering::Relaxed);
         }
         visible
     }
 
-    /// Takes the first undecided foreign write met by a newest-committed read.
+    /// Takes the first active write of another transaction that a read of
+    /// [`ViewKind::Committed`] skipped.
     pub fn take_conflicting_write(&self) -> Option<WriteId> {
-        match self.met.load(Ordering::Relaxed) {
+        match self.conflicting_write.load(Ordering::Relaxed) {
             0 => None,
             id => {
-                self.met.store(0, Ordering::Relaxed);
+                self.conflicting_write.store(0, Ordering::Relaxed);
                 Some(WriteId(id))
             }
         }
     }
 }
 
-impl teak_base::Visibility for ReadView {
+impl Visibility for ReadView {
     #[inline]
     fn is_visible(&self, id: WriteId) -> bool {
         self.sees(id)
     }
 
-    /// A snapshot never sees what was undecided when it was taken.
-    fn hides_all(&self, least: WriteId, greatest: WriteId) -> bool {
-        const ASKED_MAX: u64 = 16;
-        greatest.0.saturating_sub(least.0) < ASKED_MAX
-            && (least.0..=greatest.0).all(|id| match (self.ids.status(WriteId(id)), self.kind) {
+    /// A snapshot never sees writes that were active when it was taken.
+    fn hides_all(&self, min: WriteId, max: WriteId) -> bool {
+        const CHECKED_IDS_MAX: u64 = 16;
+        max.0.saturating_sub(min.0) < CHECKED_IDS_MAX
+            && (min.0..=max.0).all(|id| match (self.ids.status(WriteId(id)), self.kind) {
                 (WriteStatus::Aborted, _) => true,
                 (WriteStatus::Active(owner), ViewKind::Snapshot(_)) => owner != self.owner,
                 (WriteStatus::Committed(at), ViewKind::Snapshot(sequence)) => at > sequence,
@@ -168,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_read_notes_the_undecided_writer() {
+    fn read_of_committed_versions_records_the_active_writer() {
         let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
         let other = ids.allocate(OTHER);
         let view = ReadView::new(Arc::clone(&ids), ME, ViewKind::Committed);
@@ -184,16 +189,16 @@ mod tests {
         let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
         let transaction = Arc::new(TransactionHandle::new(ME));
         let view = ReadView::new(ids, ME, ViewKind::Committed).interrupted_by(&transaction);
-        let asked = || teak_base::Visibility::is_interrupted(&&view);
-        assert!(!asked());
+        let interrupted = || Visibility::is_interrupted(&&view);
+        assert!(!interrupted());
         transaction.interrupt();
-        assert!(asked());
+        assert!(interrupted());
         transaction.clear_interrupt();
-        assert!(!asked());
+        assert!(!interrupted());
     }
 
     #[test]
-    fn dirty_read_sees_what_is_undecided() {
+    fn read_of_uncommitted_versions_sees_active_writes() {
         let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
         let other = ids.allocate(OTHER);
         let view = ReadView::new(Arc::clone(&ids), ME, ViewKind::Uncommitted);

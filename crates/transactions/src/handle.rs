@@ -1,30 +1,15 @@
-//! The half of a transaction that other threads touch: its bell, interrupts,
-//! and what reports and the choice of a deadlock's victim need to know.
+//! The part of a transaction that other threads use: its waker and interrupt
+//! flag, and the data that reports and the choice of a deadlock victim need.
 
 use crate::report::FailedWait;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex};
 use crate::wait_listener::Owner;
-use std::time::{Instant, SystemTime};
+use crate::waker::Waker;
+use std::time::SystemTime;
 use teak_base::{Lsn, TransactionId};
 
-/// How a sleep ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wake {
-    Woken,
-    TimedOut,
-    Interrupted,
-    /// Another transaction's wait closed a circle, and this one is to fail.
-    Doomed,
-}
-
-#[derive(Debug, Default)]
-struct Bell {
-    rung: bool,
-    doomed: bool,
-}
-
-/// What a transaction has done so far; written by its owner alone.
+/// Work that the transaction has done. Only its own thread writes these.
 #[derive(Debug, Default)]
 struct Work {
     rows_written: AtomicU64,
@@ -34,37 +19,35 @@ struct Work {
     snapshot: AtomicU64,
 }
 
-/// The half of a transaction that other threads touch.
+/// The part of a transaction that other threads use.
 #[derive(Debug)]
 pub struct TransactionHandle {
     id: TransactionId,
     started: SystemTime,
-    /// The caller's number of whoever runs it; zero for nobody.
+    /// The caller's number of the thread that runs it; zero for none.
     thread: AtomicU64,
-    /// The caller's number of its isolation.
+    /// The caller's number of its isolation level.
     isolation: AtomicU8,
-    /// Of a deadlock's transactions one of the least weight fails.
+    /// The lightest member of a deadlock is its victim.
     weight: AtomicU32,
     work: Work,
-    /// Somebody wants its row locks replaced by fewer.
+    /// Lock escalation was requested by another transaction.
     must_escalate: AtomicBool,
     prepared_as: Mutex<Option<Box<[u8]>>>,
     last_failure: Mutex<Option<Box<FailedWait>>>,
-    interrupted: AtomicBool,
     /// The log's end before the commit record was appended; `u64::MAX` before.
     commit_floor: AtomicU64,
-    /// Whom to name when a wait is reported; none when the end has begun.
+    /// The session to name to the wait listener; cleared when the end begins.
     owner: Mutex<Option<Owner>>,
-    bell: Mutex<Bell>,
-    wake: Condvar,
+    waker: Waker,
 }
 
-/// The only writer of a counter needs no atomic addition.
+/// A counter with one writer needs no atomic addition.
 fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
 
-fn take(counter: &AtomicU64, amount: u64) {
+fn subtract(counter: &AtomicU64, amount: u64) {
     let before = counter.load(Ordering::Relaxed);
     counter.store(before.saturating_sub(amount), Ordering::Relaxed);
 }
@@ -81,11 +64,9 @@ impl TransactionHandle {
             must_escalate: AtomicBool::new(false),
             prepared_as: Mutex::new(None),
             last_failure: Mutex::new(None),
-            interrupted: AtomicBool::new(false),
             commit_floor: AtomicU64::new(u64::MAX),
             owner: Mutex::new(None),
-            bell: Mutex::new(Bell::default()),
-            wake: Condvar::new(),
+            waker: Waker::new(),
         }
     }
 
@@ -101,52 +82,52 @@ impl TransactionHandle {
         self.started
     }
 
-    /// The caller's number of whoever runs it; zero for nobody.
+    /// The caller's number of the thread that runs it; zero for none.
     #[must_use]
     pub fn thread(&self) -> u64 {
         self.thread.load(Ordering::Relaxed)
     }
 
-    /// Says who runs it, in the caller's numbers; zero for nobody.
+    /// Sets the caller's number of the thread that runs it; zero for none.
     pub fn set_thread(&self, thread: u64) {
         self.thread.store(thread, Ordering::Relaxed);
     }
 
-    /// The caller's number of its isolation.
+    /// The caller's number of its isolation level.
     #[must_use]
     pub fn isolation(&self) -> u8 {
         self.isolation.load(Ordering::Relaxed)
     }
 
-    /// Notes the caller's number of its isolation.
+    /// Sets the caller's number of its isolation level.
     pub fn set_isolation(&self, isolation: u8) {
         self.isolation.store(isolation, Ordering::Relaxed);
     }
 
-    /// How much it should be spared when a deadlock is resolved.
+    /// The deadlock-victim weight.
     #[must_use]
     pub fn weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// Spares it when a deadlock is resolved, as long as another of the circle
-    /// weighs less. At first zero.
+    /// Sets the deadlock-victim weight: the lightest member of a deadlock is
+    /// aborted. Defaults to zero.
     pub fn set_weight(&self, weight: u32) {
         self.weight.store(weight, Ordering::Relaxed);
     }
 
-    /// Rows written, those undone by a savepoint included.
+    /// Rows written, including those undone by a savepoint rollback.
     #[must_use]
     pub fn rows_written(&self) -> u64 {
         self.work.rows_written.load(Ordering::Relaxed)
     }
 
-    /// The owner has written a row.
+    /// Counts a written row. Only the transaction's own thread calls this.
     pub fn note_row_written(&self) {
         add(&self.work.rows_written, 1);
     }
 
-    /// Write ids that count.
+    /// Write ids that were not rolled back.
     #[must_use]
     pub fn write_ids(&self) -> u64 {
         self.work.write_ids.load(Ordering::Relaxed)
@@ -162,13 +143,13 @@ impl TransactionHandle {
         self.work.row_locks.load(Ordering::Relaxed)
     }
 
-    /// Bytes that its row and range locks take.
+    /// Memory of its row and range locks, in bytes.
     #[must_use]
     pub fn lock_bytes(&self) -> u64 {
         self.work.lock_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn note_row_locks(&self, count: usize) {
+    pub(crate) fn set_row_locks(&self, count: usize) {
         self.work.row_locks.store(count as u64, Ordering::Relaxed);
     }
 
@@ -176,8 +157,8 @@ impl TransactionHandle {
         add(&self.work.lock_bytes, bytes);
     }
 
-    pub(crate) fn take_lock_bytes(&self, bytes: u64) {
-        take(&self.work.lock_bytes, bytes);
+    pub(crate) fn subtract_lock_bytes(&self, bytes: u64) {
+        subtract(&self.work.lock_bytes, bytes);
     }
 
     /// The commit sequence that it reads at; zero without a snapshot.
@@ -196,22 +177,22 @@ impl TransactionHandle {
         self.prepared_as.lock().clone()
     }
 
-    /// Notes the name under which it is prepared.
+    /// Records the name under which it is prepared.
     pub fn set_prepared_as(&self, name: &[u8]) {
         *self.prepared_as.lock() = Some(name.into());
     }
 
-    /// Why its last wait failed, once.
+    /// Takes the report of its last failed wait.
     pub fn take_failed_wait(&self) -> Option<Box<FailedWait>> {
         self.last_failure.lock().take()
     }
 
-    pub(crate) fn note_failed_wait(&self, failure: FailedWait) {
+    pub(crate) fn set_failed_wait(&self, failure: FailedWait) {
         *self.last_failure.lock() = Some(Box::new(failure));
     }
 
-    /// Asks the owner to replace its locks by fewer at its next request.
-    pub(crate) fn ask_to_escalate(&self) {
+    /// Asks the transaction to escalate its locks at its next lock request.
+    pub(crate) fn request_escalation(&self) {
         self.must_escalate.store(true, Ordering::Relaxed);
     }
 
@@ -223,30 +204,33 @@ impl TransactionHandle {
         self.must_escalate.store(false, Ordering::Relaxed);
     }
 
-    /// Ends this transaction's waits, now and until the next statement.
+    /// Ends this transaction's waits with an error, now and until
+    /// [`TransactionHandle::clear_interrupt`].
     pub fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::SeqCst);
-        let _bell = self.bell.lock();
-        self.wake.notify_all();
+        self.waker.interrupt();
     }
 
-    /// Forgets an interrupt.
+    /// Clears an interrupt.
     pub fn clear_interrupt(&self) {
-        self.interrupted.store(false, Ordering::SeqCst);
+        self.waker.clear_interrupt();
     }
 
     /// Whether an interrupt is pending.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.waker.is_interrupted()
     }
 
-    /// Says who runs the transaction, for reports of waits.
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Sets the session to name to the wait listener.
     pub fn set_owner(&self, owner: Owner) {
         *self.owner.lock() = Some(owner);
     }
 
-    /// Forgets who ran the transaction. Waits for a report under way.
+    /// Clears the session. Blocks while the listener is called with it.
     pub fn forget_owner(&self) {
         *self.owner.lock() = None;
     }
@@ -255,7 +239,7 @@ impl TransactionHandle {
         *self.owner.lock()
     }
 
-    /// Calls `report` with the owner, who is not forgotten meanwhile.
+    /// Calls `report` with the session, which is not cleared during the call.
     pub(crate) fn with_owner(&self, report: impl FnOnce(Owner)) {
         let owner = self.owner.lock();
         if let Some(owner) = *owner {
@@ -263,12 +247,12 @@ impl TransactionHandle {
         }
     }
 
-    /// Says that a commit record will stand at or after `floor` in the log.
+    /// Records that the log will contain a commit record at or after `floor`.
     pub fn set_commit_floor(&self, floor: Lsn) {
         self.commit_floor.store(floor.0, Ordering::SeqCst);
     }
 
-    /// Says that no record of this transaction is on its way into the log.
+    /// Records that no record of this transaction is being appended to the log.
     pub fn clear_commit_floor(&self) {
         self.commit_floor.store(u64::MAX, Ordering::SeqCst);
     }
@@ -276,46 +260,5 @@ impl TransactionHandle {
     pub(crate) fn commit_floor(&self) -> Option<Lsn> {
         let floor = self.commit_floor.load(Ordering::SeqCst);
         (floor != u64::MAX).then_some(Lsn(floor))
-    }
-
-    /// Arms the bell before the transaction is put into a queue.
-    pub(crate) fn arm(&self) {
-        *self.bell.lock() = Bell::default();
-    }
-
-    pub(crate) fn ring(&self) {
-        self.bell.lock().rung = true;
-        self.wake.notify_all();
-    }
-
-    /// Ends the wait that the transaction is in as the victim of a deadlock.
-    pub(crate) fn doom(&self) {
-        self.bell.lock().doomed = true;
-        self.wake.notify_all();
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_rung(&self) -> bool {
-        self.bell.lock().rung
-    }
-
-    pub(crate) fn sleep_until(&self, deadline: Instant) -> Wake {
-        let mut bell = self.bell.lock();
-        let mut timed_out = false;
-        loop {
-            if bell.rung {
-                return Wake::Woken;
-            }
-            if bell.doomed {
-                return Wake::Doomed;
-            }
-            if self.interrupted.load(Ordering::SeqCst) {
-                return Wake::Interrupted;
-            }
-            if timed_out {
-                return Wake::TimedOut;
-            }
-            timed_out = self.wake.wait_until(&mut bell, deadline).timed_out();
-        }
     }
 }

@@ -1,31 +1,36 @@
-//! Disjoint ranges of keys: what one owner holds of one index.
+//! A set of disjoint key intervals: the range locks of one transaction in one
+//! index. Adding joins intervals that overlap or touch, so a scan of any length
+//! costs one interval.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Bytes that a range costs besides its keys.
-pub(crate) const RANGE_BYTES: usize = 96;
+/// Memory of an interval without its keys, in bytes.
+pub(crate) const INTERVAL_BYTES: usize = 96;
 
-pub(crate) fn bytes_of(low: &[u8], high: Option<&[u8]>) -> usize {
-    RANGE_BYTES + low.len() + high.map_or(0, <[u8]>::len)
+/// Memory of an interval, in bytes.
+pub(crate) fn interval_bytes(low: &[u8], high: Option<&[u8]>) -> usize {
+    INTERVAL_BYTES + low.len() + high.map_or(0, <[u8]>::len)
 }
 
-/// Disjoint ranges by first key; the value is the first key behind, `None` when
-/// the range has no end.
+/// A set of disjoint intervals.
 #[derive(Debug, Default)]
-pub(crate) struct Ranges {
+pub(crate) struct IntervalSet {
+    /// The exclusive end of each interval by its first key; `None` for an
+    /// interval without end.
     pub(crate) by_low: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    /// Memory of the intervals, in bytes.
     pub(crate) bytes: usize,
 }
 
-impl Ranges {
+impl IntervalSet {
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         let up_to = (Bound::Unbounded, Bound::Included(key));
         let before = self.by_low.range::<[u8], _>(up_to).next_back();
         before.is_some_and(|(_, end)| end.as_deref().is_none_or(|end| key < end))
     }
 
-    /// Adds a range, joining what it overlaps or touches.
+    /// Adds an interval. Joins the intervals that it overlaps or touches.
     pub(crate) fn add(&mut self, low: &[u8], high: Option<&[u8]>) {
         let mut start: Box<[u8]> = low.into();
         let mut end: Option<Box<[u8]>> = high.map(Into::into);
@@ -49,12 +54,12 @@ impl Ranges {
             if end.as_deref().is_some_and(|end| **key > *end) {
                 break;
             }
-            self.bytes -= bytes_of(key, next_end.as_deref());
+            self.bytes -= interval_bytes(key, next_end.as_deref());
             end = later_end(end, next_end.clone());
             let key = key.clone();
             self.by_low.remove(&key);
         }
-        self.bytes += bytes_of(&start, end.as_deref());
+        self.bytes += interval_bytes(&start, end.as_deref());
         self.by_low.insert(start, end);
     }
 
@@ -62,15 +67,16 @@ impl Ranges {
         self.by_low.is_empty()
     }
 
-    /// Whether any of them holds a key of `low <= key < high`.
+    /// Whether an interval contains a key of `low <= key < high`.
     pub(crate) fn overlaps(&self, low: &[u8], high: &[u8]) -> bool {
         let up_to = (Bound::Unbounded, Bound::Excluded(high));
         let last = self.by_low.range::<[u8], _>(up_to).next_back();
         last.is_some_and(|(_, end)| end.as_deref().is_none_or(|end| low < end))
     }
 
-    /// Makes one range of all. False when they are one already.
-    pub(crate) fn join(&mut self) -> bool {
+    /// Replaces all intervals by one from the first key to the last end. False
+    /// when there are fewer than two.
+    pub(crate) fn merge_all(&mut self) -> bool {
         if self.by_low.len() < 2 {
             return false;
         }
@@ -81,7 +87,7 @@ impl Ranges {
         let Some((low, _)) = self.by_low.pop_first() else {
             return false;
         };
-        self.bytes = bytes_of(&low, high.as_deref());
+        self.bytes = interval_bytes(&low, high.as_deref());
         self.by_low.clear();
         self.by_low.insert(low, high);
         true

@@ -1,0 +1,33 @@
+//! The versions that merges may drop.
+
+use crate::write_ids::WriteIdTable;
+use std::sync::Arc;
+use teak_base::{CommitSequence, Horizon, WriteId, WriteRangeStatus, WriteStatus};
+
+/// The live snapshots at one moment, and the id table.
+pub struct MergeHorizon {
+    ids: Arc<WriteIdTable>,
+    snapshots: Vec<CommitSequence>,
+}
+
+impl MergeHorizon {
+    /// `snapshots` ascend and end with the newest published sequence.
+    pub(crate) fn new(ids: Arc<WriteIdTable>, snapshots: Vec<CommitSequence>) -> Self {
+        Self { ids, snapshots }
+    }
+}
+
+impl Horizon for MergeHorizon {
+    fn status(&self, id: WriteId) -> WriteStatus {
+        self.ids.status(id)
+    }
+
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.snapshots
+    }
+
+    fn range_status(&self, min: WriteId, max: WriteId) -> WriteRangeStatus {
+        let oldest = self.snapshots.first().copied().unwrap_or_default();
+        self.ids.range_status(min, max, oldest)
+    }
+}

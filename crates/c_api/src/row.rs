@@ -4,7 +4,7 @@ use crate::boundary::{Failure, Out, Outcome, boundary};
 use crate::handles::{teak_table, teak_transaction};
 use crate::slice::teak_slice;
 use crate::status::teak_status;
-use ::teak_engine::{Change, EngineError, EngineResult, EngineTransaction, Entry};
+use ::teak_engine::{EngineError, EngineResult, EngineTransaction, RowChange, RowEntry};
 
 /// Maximum length of a key, in bytes.
 pub const TEAK_KEY_BYTES_MAX: usize = 65536;
@@ -93,14 +93,14 @@ fn converted<T: Copy, U: Copy, R>(
     }
 }
 
-const NO_ENTRY: Entry<'static> = Entry {
+const NO_ENTRY: RowEntry<'static> = RowEntry {
     index: 0,
     unique: false,
     key: &[],
     value: &[],
 };
 
-const NO_CHANGE: Change<'static> = Change {
+const NO_CHANGE: RowChange<'static> = RowChange {
     index: 0,
     unique: false,
     old_key: None,
@@ -108,10 +108,10 @@ const NO_CHANGE: Change<'static> = Change {
     new_value: &[],
 };
 
-fn entry<'a>(given: &teak_row_entry) -> Result<Entry<'a>, Failure> {
+fn entry<'a>(given: &teak_row_entry) -> Result<RowEntry<'a>, Failure> {
     // SAFETY: the contract of `boundary`; the elements of an argument.
     let (key, value) = unsafe { (given.key.bytes()?, given.value.bytes()?) };
-    Ok(Entry {
+    Ok(RowEntry {
         index: given.index,
         unique: given.unique,
         key,
@@ -119,10 +119,10 @@ fn entry<'a>(given: &teak_row_entry) -> Result<Entry<'a>, Failure> {
     })
 }
 
-fn change<'a>(given: &teak_row_change) -> Result<Change<'a>, Failure> {
+fn change<'a>(given: &teak_row_change) -> Result<RowChange<'a>, Failure> {
     // SAFETY: as in `entry`.
     unsafe {
-        Ok(Change {
+        Ok(RowChange {
             index: given.index,
             unique: given.unique,
             old_key: given.old_key.optional()?,

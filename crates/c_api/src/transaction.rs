@@ -117,7 +117,7 @@ pub unsafe extern "C" fn teak_transaction_begin_statement(
     transaction: *mut teak_transaction,
 ) -> teak_status {
     boundary!([owned(transaction)] {
-        transaction.statement()?;
+        transaction.begin_statement()?;
         Ok(())
     })
 }

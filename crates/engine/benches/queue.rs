@@ -9,12 +9,12 @@
 mod support;
 
 use std::time::{Duration, Instant};
-use teak_engine::{Codec, EngineTransaction, Entry, Isolation, ReadMode, TableHandle};
+use teak_engine::{Codec, EngineTransaction, Isolation, ReadMode, RowEntry, TableHandle};
 
 const TABLE: &str = "./bench/queue";
 
-fn row(key: &[u8; 8]) -> [Entry<'_>; 1] {
-    [Entry {
+fn row(key: &[u8; 8]) -> [RowEntry<'_>; 1] {
+    [RowEntry {
         index: 0,
         unique: true,
         key,

@@ -10,7 +10,7 @@
 mod support;
 
 use std::time::Instant;
-use teak_engine::{Change, Codec, Engine, Entry, Isolation, ReadMode, Seek, TableHandle};
+use teak_engine::{Codec, Engine, Isolation, ReadMode, RowChange, RowEntry, Seek, TableHandle};
 use teak_testing::Random;
 
 const TABLE: &str = "./bench/ranges";
@@ -26,8 +26,8 @@ fn value(random: &mut Random) -> [u8; VALUE_BYTES] {
     value
 }
 
-fn row<'a>(key: &'a [u8; 4], value: &'a [u8]) -> Entry<'a> {
-    Entry {
+fn row<'a>(key: &'a [u8; 4], value: &'a [u8]) -> RowEntry<'a> {
+    RowEntry {
         index: 0,
         unique: true,
         key,
@@ -40,7 +40,7 @@ fn update(engine: &Engine, table: &TableHandle, rows: u32, count: u32, random: &
         let n = u32::try_from(random.below(u64::from(rows))).unwrap();
         let (key, value) = (n.to_be_bytes(), value(random));
         let mut transaction = engine.begin(Isolation::RepeatableRead);
-        let change = Change {
+        let change = RowChange {
             index: 0,
             unique: false,
             old_key: Some(&key),

@@ -8,7 +8,7 @@
 mod support;
 
 use std::time::Instant;
-use teak_engine::{Codec, Engine, Entry, Isolation, ReadMode, TableHandle};
+use teak_engine::{Codec, Engine, Isolation, ReadMode, RowEntry, TableHandle};
 use teak_testing::Random;
 
 const READS: u64 = 400_000;
@@ -32,7 +32,7 @@ fn main() {
     let (engine, table) = support::in_memory("./bench/readers", Codec::Lz4);
     let mut transaction = engine.begin(Isolation::ReadCommitted);
     for n in 0..rows {
-        let row = Entry {
+        let row = RowEntry {
             index: 0,
             unique: true,
             key: &n.to_be_bytes(),

@@ -89,7 +89,7 @@ fn insert_rows(engine: &Engine, table: &TableHandle, case: &Case, rows: u64) {
                 let bytes = (random.next_u64() & 0xffff_ffff).to_be_bytes();
                 part[..8].copy_from_slice(&bytes);
             }
-            let mut entries = [Entry {
+            let mut entries = [RowEntry {
                 index: 0,
                 unique: case.unique,
                 key: &key,
@@ -98,7 +98,7 @@ fn insert_rows(engine: &Engine, table: &TableHandle, case: &Case, rows: u64) {
             for (place, second) in keys.iter_mut().enumerate() {
                 second[..8].copy_from_slice(&random.next_u64().to_be_bytes());
                 second[8..].copy_from_slice(&key);
-                entries[place + 1] = Entry {
+                entries[place + 1] = RowEntry {
                     index: place as u32 + 1,
                     unique: false,
                     key: &[],

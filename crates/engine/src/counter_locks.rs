@@ -19,10 +19,10 @@ impl EngineTransaction {
             index: &table.table.counter_locks,
             key: &[counter],
         };
-        let parts = self.parts()?;
-        let timeout = parts.remaining(&mut None);
-        let transactions = &parts.inner.transactions;
-        transactions.lock(parts.core, row, LockMode::Exclusive, timeout)?;
+        let context = self.context()?;
+        let timeout = context.remaining_timeout(&mut None);
+        let transactions = &context.core.transactions;
+        transactions.lock(context.transaction, row, LockMode::Exclusive, timeout)?;
         Ok(())
     }
 
@@ -32,8 +32,8 @@ impl EngineTransaction {
     /// `Internal` after the end of the transaction.
     pub fn unlock_counter(&mut self, table: &TableHandle, counter: u8) -> EngineResult<()> {
         let lock = LockId::of_counter(table.table.id, counter);
-        let parts = self.parts()?;
-        parts.inner.transactions.unlock(parts.core, lock);
+        let context = self.context()?;
+        context.core.transactions.unlock(context.transaction, lock);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@
 //! })?;
 //! let table = engine.open_table("./shop/orders")?;
 //! let mut transaction = engine.begin(Isolation::RepeatableRead);
-//! let row = Entry { index: 0, unique: true, key: b"1", value: b"tea" };
+//! let row = RowEntry { index: 0, unique: true, key: b"1", value: b"tea" };
 //! transaction.insert(&table, &[row])?;
 //! transaction.commit()?;
 //!
@@ -84,4 +84,4 @@ pub use teak_transactions::report;
 pub use teak_transactions::{LockMode, Owner, RangeLockKind, TransactionId, WaitListener};
 pub use teak_tree::PageCounts;
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
-pub use write::{Change, Entry};
+pub use write::{RowChange, RowEntry};

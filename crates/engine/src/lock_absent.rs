@@ -8,9 +8,8 @@ use crate::core::index::Index;
 use crate::error::EngineResult;
 use crate::newest_version::{NewestVersion, find_newest_version};
 use crate::table_handle::TableHandle;
-use crate::transaction::{EngineTransaction, Parts};
-use crate::write::index_at;
-use std::sync::Arc;
+use crate::transaction::{EngineTransaction, TransactionContext};
+
 use teak_transactions::{LockMode, RowName};
 
 impl EngineTransaction {
@@ -27,50 +26,53 @@ impl EngineTransaction {
     ) -> EngineResult<bool> {
         self.check_interrupt()?;
         self.check_open()?;
-        let indexes = table.table.indexes.load();
-        let index = Arc::clone(index_at(&indexes, index)?);
+
+        let index = table.index(index)?;
         let row = RowName::new(&index.ranges, key);
-        let mut parts = self.parts()?;
+        let mut context = self.context()?;
         let mut held = false;
-        let absent = parts.lock_absent(&index, row, &mut held);
+        let absent = context.lock_absent(&index, row, &mut held);
         if held && !matches!(absent, Ok(true)) {
-            parts.inner.transactions.unlock(parts.core, row.lock);
+            context
+                .core
+                .transactions
+                .unlock(context.transaction, row.lock);
         }
         absent
     }
 }
 
-impl Parts<'_> {
+impl TransactionContext<'_> {
     fn lock_absent(
         &mut self,
         index: &Index,
         row: RowName<'_>,
         held: &mut bool,
     ) -> EngineResult<bool> {
-        let transactions = &self.inner.transactions;
-        let me = self.core.id();
+        let transactions = &self.core.transactions;
+        let me = self.transaction.id();
         let mut deadline = None;
         loop {
             let latch = transactions.latches().one(row.lock);
             let found =
-                find_newest_version(self.inner, index, row.key, me, &mut self.duplicate.value)?;
+                find_newest_version(self.core, index, row.key, me, &mut self.duplicate.value)?;
             if let NewestVersion::Uncommitted(id) = found {
                 drop(latch);
                 // In line before waiting, as writers of the key are.
-                self.hold(row, LockMode::Exclusive, held, &mut deadline)?;
-                let timeout = self.remaining(&mut deadline);
-                transactions.wait_for_write(self.core, id, row, timeout)?;
+                self.lock_unless_locked(row, LockMode::Exclusive, held, &mut deadline)?;
+                let timeout = self.remaining_timeout(&mut deadline);
+                transactions.wait_for_write(self.transaction, id, row, timeout)?;
                 continue;
             }
             if matches!(found, NewestVersion::Live(_)) {
                 return Ok(false);
             }
-            if *held || transactions.try_lock(self.core, row, LockMode::Exclusive)? {
+            if *held || transactions.try_lock(self.transaction, row, LockMode::Exclusive)? {
                 *held = true;
                 return Ok(true);
             }
             drop(latch);
-            self.hold(row, LockMode::Exclusive, held, &mut deadline)?;
+            self.lock_unless_locked(row, LockMode::Exclusive, held, &mut deadline)?;
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::error::EngineResult;
-use crate::transaction::Parts;
+use crate::transaction::TransactionContext;
 use std::time::Instant;
 use teak_base::{Operation, WriteId, WriteStatus};
 use teak_transactions::{LockId, LockMode, RangeQueuePositions, RowName, TransactionId};
@@ -24,13 +24,13 @@ pub(crate) enum NewestVersion {
 /// Finds the newest version of a key for transaction `me`. `value` receives the
 /// value of a live entry.
 pub(crate) fn find_newest_version(
-    inner: &EngineCore,
+    core: &EngineCore,
     index: &Index,
     key: &[u8],
     me: TransactionId,
     value: &mut Vec<u8>,
 ) -> EngineResult<NewestVersion> {
-    let ids = inner.transactions.ids();
+    let ids = core.transactions.ids();
     let mut found = NewestVersion::Absent(None);
     let visited = index.tree.visit(key, &mut |id, operation, bytes| {
         if !id.is_settled() {
@@ -53,7 +53,7 @@ pub(crate) fn find_newest_version(
         }
         Visit::Stop
     });
-    inner.checked(index, visited)?;
+    core.checked(index, visited)?;
     Ok(found)
 }
 
@@ -109,40 +109,43 @@ impl LockingRead<'_> {
     /// taken it; it is released unless the row is live.
     pub(crate) fn run(
         &self,
-        parts: &mut Parts<'_>,
+        context: &mut TransactionContext<'_>,
         value: &mut Vec<u8>,
     ) -> EngineResult<(LockedRead, Option<LockId>)> {
         let mut progress = Progress {
-            is_owned: self.locks_row && parts.core.holds(self.row, self.mode),
+            is_owned: self.locks_row && context.transaction.holds(self.row, self.mode),
             is_locked: false,
             deadline: None,
             queue: RangeQueuePositions::default(),
         };
-        let found = self.read(parts, value, &mut progress);
+        let found = self.read(context, value, &mut progress);
         if !progress.is_locked {
             return Ok((found?, None));
         }
         if matches!(found, Ok(LockedRead::Live)) {
             return Ok((LockedRead::Live, Some(self.row.lock)));
         }
-        parts.inner.transactions.unlock(parts.core, self.row.lock);
+        context
+            .core
+            .transactions
+            .unlock(context.transaction, self.row.lock);
         Ok((found?, None))
     }
 
     fn read(
         &self,
-        parts: &mut Parts<'_>,
+        context: &mut TransactionContext<'_>,
         value: &mut Vec<u8>,
         progress: &mut Progress,
     ) -> EngineResult<LockedRead> {
         loop {
-            match self.pass(parts, value, progress)? {
+            match self.pass(context, value, progress)? {
                 Pass::Done(found) => return Ok(found),
                 Pass::Repeat => {}
                 _ if !self.waits => return Ok(LockedRead::Busy),
-                Pass::BlockedByWrite(id) => self.wait_for_write(parts, id, progress)?,
-                Pass::BlockedByRange => self.wait_for_range(parts, progress)?,
-                Pass::BlockedByLock => self.wait_for_lock(parts, progress)?,
+                Pass::BlockedByWrite(id) => self.wait_for_write(context, id, progress)?,
+                Pass::BlockedByRange => self.wait_for_range(context, progress)?,
+                Pass::BlockedByLock => self.wait_for_lock(context, progress)?,
             }
         }
     }
@@ -150,19 +153,19 @@ impl LockingRead<'_> {
     /// One pass over the steps, under the row's latch.
     fn pass(
         &self,
-        parts: &mut Parts<'_>,
+        context: &mut TransactionContext<'_>,
         value: &mut Vec<u8>,
         progress: &mut Progress,
     ) -> EngineResult<Pass> {
-        let inner = parts.inner;
-        let me = parts.core.id();
-        let latches = inner.transactions.latches();
+        let core = context.core;
+        let me = context.transaction.id();
+        let latches = core.transactions.latches();
         let _latch = self.locks_row.then(|| latches.one(self.row.lock));
-        let found = find_newest_version(inner, self.index, self.row.key, me, value)?;
+        let found = find_newest_version(core, self.index, self.row.key, me, value)?;
         let is_mine = match found {
             NewestVersion::Uncommitted(id) => return Ok(Pass::BlockedByWrite(id)),
             // The transaction's own uncommitted version locks the row already.
-            NewestVersion::Live(id) => inner.transactions.ids().active_owner(id) == Some(me),
+            NewestVersion::Live(id) => core.transactions.ids().active_owner(id) == Some(me),
             NewestVersion::Absent(_) => false,
         };
         if self.locks_row && !is_mine {
@@ -172,9 +175,9 @@ impl LockingRead<'_> {
                 return Ok(Pass::BlockedByRange);
             }
             if !progress.is_locked {
-                if !inner
+                if !core
                     .transactions
-                    .try_lock(parts.core, self.row, self.mode)?
+                    .try_lock(context.transaction, self.row, self.mode)?
                 {
                     return Ok(Pass::BlockedByLock);
                 }
@@ -185,9 +188,9 @@ impl LockingRead<'_> {
             }
         }
         if let NewestVersion::Live(id) | NewestVersion::Absent(Some(id)) = found
-            && parts.is_after_snapshot(id)
+            && context.is_newer_than_snapshot(id)
         {
-            parts.take_past_snapshot()?;
+            context.accept_newer_than_snapshot()?;
         }
         Ok(Pass::Done(match found {
             NewestVersion::Live(_) => LockedRead::Live,
@@ -203,36 +206,51 @@ impl LockingRead<'_> {
 
     fn wait_for_write(
         &self,
-        parts: &mut Parts<'_>,
+        context: &mut TransactionContext<'_>,
         id: WriteId,
         progress: &mut Progress,
     ) -> EngineResult<()> {
         if self.locks_row {
             // Locked before the wait, so that readers and writers of one row are
             // served in the order of their requests.
-            self.wait_for_lock(parts, progress)?;
+            self.wait_for_lock(context, progress)?;
         }
-        let timeout = parts.remaining(&mut progress.deadline);
-        let transactions = &parts.inner.transactions;
-        transactions.wait_for_write(parts.core, id, self.row, timeout)?;
+        let timeout = context.remaining_timeout(&mut progress.deadline);
+        let transactions = &context.core.transactions;
+        transactions.wait_for_write(context.transaction, id, self.row, timeout)?;
         Ok(())
     }
 
-    fn wait_for_range(&self, parts: &mut Parts<'_>, progress: &mut Progress) -> EngineResult<()> {
-        let timeout = parts.remaining(&mut progress.deadline);
+    fn wait_for_range(
+        &self,
+        context: &mut TransactionContext<'_>,
+        progress: &mut Progress,
+    ) -> EngineResult<()> {
+        let timeout = context.remaining_timeout(&mut progress.deadline);
         let queue = &mut progress.queue;
         let (ranges, key) = (&self.index.ranges, self.row.key);
-        let transactions = &parts.inner.transactions;
-        transactions.wait_for_range_lock(parts.core, queue, ranges, key, false, timeout)?;
+        let transactions = &context.core.transactions;
+        transactions.wait_for_range_lock(
+            context.transaction,
+            queue,
+            ranges,
+            key,
+            false,
+            timeout,
+        )?;
         Ok(())
     }
 
-    fn wait_for_lock(&self, parts: &mut Parts<'_>, progress: &mut Progress) -> EngineResult<()> {
+    fn wait_for_lock(
+        &self,
+        context: &mut TransactionContext<'_>,
+        progress: &mut Progress,
+    ) -> EngineResult<()> {
         let Progress {
             is_locked,
             deadline,
             ..
         } = progress;
-        parts.hold(self.row, self.mode, is_locked, deadline)
+        context.lock_unless_locked(self.row, self.mode, is_locked, deadline)
     }
 }

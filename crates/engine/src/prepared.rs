@@ -1,14 +1,16 @@
-//! Two-phase commit: transactions that have promised to outlive a crash, and
-//! end only when their coordinator says how.
+//! Two-phase commit: a prepared transaction survives a crash and ends only when
+//! its coordinator commits it or rolls it back.
 //!
-//! A prepared transaction is listed here from its prepare record until its
-//! outcome is published. The catalogue carries the list, so a transaction that
-//! nobody ends does not hold the log. Around each of its records the
-//! transaction's floor keeps the log from before the record on: a catalogue
-//! written meanwhile either has the outcome or leaves it to the replay.
+//! A prepared transaction is registered in a list from its prepare record until
+//! its outcome is published. The catalogue contains the list, so a prepared
+//! transaction does not retain the log. While a record of the transaction is
+//! being logged, its commit floor retains the log from before that record: a
+//! catalogue written at the same time either contains the outcome or leaves it to
+//! the replay.
 //!
-//! Its rows need no locks to be restored: their newest versions are undecided,
-//! which locks them. Rows that it only read are not locked after a crash.
+//! After a crash its row locks need not be restored: the newest versions of the
+//! rows belong to an active transaction, which locks them. Rows that it only read
+//! are not locked after a crash.
 
 use crate::core::EngineCore;
 use crate::engine::Engine;
@@ -21,24 +23,20 @@ use teak_base::WriteId;
 use teak_transactions::TransactionHandle;
 use teak_write_ahead_log::Record;
 
-/// Longest name of a prepared transaction, in bytes.
+/// Maximum length of the name of a prepared transaction, in bytes.
 pub const XID_BYTES_MAX: usize = 1024;
 
-/// Logs the end of a prepared transaction, durably if commits are. A full disk
-/// takes nothing, and then nothing holds the log back.
-fn log_end(
-    inner: &EngineCore,
-    shared: &TransactionHandle,
-    record: &Record<'_>,
-) -> EngineResult<()> {
-    shared.set_commit_floor(inner.log.end());
-    let waits = inner.log_sync.commit_sync();
-    let appended = inner.log.append(record);
-    let logged = appended.and_then(|lsn| inner.log_sync.sync_or_defer(&inner.log, lsn, waits));
+/// Logs the end of a prepared transaction, durably if the engine's commits are.
+/// On a full disk nothing was logged, so the log is no longer retained.
+fn log_end(core: &EngineCore, handle: &TransactionHandle, record: &Record<'_>) -> EngineResult<()> {
+    handle.set_commit_floor(core.log.end());
+    let waits = core.log_sync.commit_sync();
+    let appended = core.log.append(record);
+    let logged = appended.and_then(|lsn| core.log_sync.sync_or_defer(&core.log, lsn, waits));
     if let Err(error) = &logged
         && error.is_no_space()
     {
-        shared.clear_commit_floor();
+        handle.clear_commit_floor();
     }
     Ok(logged?)
 }
@@ -50,9 +48,9 @@ fn abort_record(write_ids: &[WriteId]) -> Record<'_> {
 }
 
 impl EngineTransaction {
-    /// Promises that the transaction survives a crash until it is committed or
-    /// rolled back, here or by its name `xid`. No further write is taken. A
-    /// transaction without writes promises nothing and is not listed.
+    /// Prepares the transaction: it survives a crash until it is committed or
+    /// rolled back, by this handle or by its name `xid`, and accepts no more
+    /// writes. Has no effect on a transaction without writes.
     ///
     /// # Errors
     /// `InvalidArgument` when the name is too long or in use; those of the log,
@@ -63,119 +61,123 @@ impl EngineTransaction {
                 "the name of a prepared transaction is too long".into(),
             ));
         }
-        let inner = Arc::clone(&self.inner);
-        let core = self.core()?;
-        if !core.has_writes() {
+        let core = Arc::clone(&self.core);
+        let transaction = self.transaction()?;
+        if !transaction.has_writes() {
             return Ok(());
         }
-        let write_ids = core.write_ids().to_vec();
-        let transaction = core.id().0;
-        inner.log_counters()?;
-        inner.prepared.reserve(xid)?;
+        let write_ids = transaction.write_ids().to_vec();
+        let id = transaction.id().0;
+        core.log_counters()?;
+        core.prepared.reserve(xid)?;
         let waits = self.waits_for_disk();
-        self.handle().set_commit_floor(inner.log.end());
-        let logged = inner
+        self.handle().set_commit_floor(core.log.end());
+        let logged = core
             .log
             .append(&Record::Prepare {
-                transaction,
+                transaction: id,
                 xid,
                 write_ids: write_ids.as_slice().into(),
             })
-            .and_then(|lsn| inner.log_sync.sync_or_defer(&inner.log, lsn, waits));
+            .and_then(|lsn| core.log_sync.sync_or_defer(&core.log, lsn, waits));
         if let Err(error) = logged {
-            inner.prepared.remove(xid);
+            core.prepared.remove(xid);
             return Err(error.into());
         }
-        inner.prepared.set_writes(xid, write_ids);
+        core.prepared.set_writes(xid, write_ids);
         self.handle().clear_commit_floor();
         self.handle().set_prepared_as(xid);
         self.prepared = Some(xid.into());
         Ok(())
     }
 
-    /// Commits a prepared transaction, in the order of the calls, without
-    /// waiting for the disk: the coordinator can tell its outcome after a
-    /// crash. On success the transaction has ended.
+    /// Commits a prepared transaction in the order of the calls, without waiting
+    /// for the disk: after a crash the coordinator knows its outcome. On success
+    /// the transaction has ended.
     ///
     /// # Errors
-    /// Those of the log; the transaction stays prepared.
+    /// Those of the log; the transaction remains prepared.
     pub fn commit_ordered(&mut self) -> EngineResult<()> {
         if self.prepared.is_none() && self.has_writes() {
             return Err(EngineError::Internal(
-                "a transaction that was not prepared is committed in order".into(),
+                "a transaction committed in order was not prepared".into(),
             ));
         }
         self.commit_logged(None)
     }
 
-    /// Gives the handle up and leaves a prepared transaction to whoever knows
-    /// its name. One that was not prepared is rolled back.
+    /// Releases the handle. A prepared transaction remains, to be ended by its
+    /// name; another one is rolled back.
     pub fn detach(&mut self) {
         let Some(xid) = self.prepared.take() else {
             self.rollback();
             return;
         };
         self.handle().forget_owner();
-        self.hand_over();
-        if let Some(core) = self.take_core() {
-            core.handle().set_thread(0);
-            self.inner.prepared.detach(&xid, core);
+        self.report_counts();
+        if let Some(transaction) = self.take_transaction() {
+            transaction.handle().set_thread(0);
+            self.core.prepared.detach(&xid, transaction);
         }
     }
 
-    /// Undoes a prepared transaction and ends it.
+    /// Rolls back and ends a prepared transaction.
     ///
     /// # Errors
-    /// Those of the log; the transaction stays prepared.
+    /// Those of the log; the transaction remains prepared.
     pub(crate) fn roll_back_prepared(&mut self) -> EngineResult<()> {
-        let inner = Arc::clone(&self.inner);
-        let core = self.core()?;
-        log_end(&inner, core.handle(), &abort_record(core.write_ids()))?;
-        self.hand_over();
-        if let Some(core) = self.take_core() {
-            rollback::abort((&*inner).into(), core);
+        let core = Arc::clone(&self.core);
+        let transaction = self.transaction()?;
+        log_end(
+            &core,
+            transaction.handle(),
+            &abort_record(transaction.write_ids()),
+        )?;
+        self.report_counts();
+        if let Some(transaction) = self.take_transaction() {
+            rollback::abort((&*core).into(), transaction);
         }
-        self.forget_prepared();
+        self.remove_prepared();
         Ok(())
     }
 
-    /// Takes the transaction off the list, its outcome being published.
-    pub(crate) fn forget_prepared(&mut self) {
+    /// Removes the transaction from the list, after its outcome was published.
+    pub(crate) fn remove_prepared(&mut self) {
         if let Some(xid) = self.prepared.take() {
-            self.inner.prepared.remove(&xid);
+            self.core.prepared.remove(&xid);
         }
     }
 }
 
 impl Engine {
-    /// Names of the prepared transactions that no handle owns: those found at
-    /// opening, and those detached since.
+    /// The names of the prepared transactions that no handle owns: those found
+    /// when the engine was opened, and those detached since.
     #[must_use]
     pub fn prepared(&self) -> Vec<Vec<u8>> {
         self.core.prepared.detached()
     }
 
-    /// Commits a prepared transaction by its name. One that a handle owns is
-    /// waited for, until its handle is given up.
+    /// Commits a prepared transaction by its name. If a handle owns it, waits up
+    /// to `timeout` for the handle to be detached.
     ///
     /// # Errors
-    /// `NotFound` when there is none; `Wait` when a handle still owned it when
-    /// `patience` was over; those of the log. It stays prepared.
-    pub fn commit_prepared(&self, xid: &[u8], patience: Duration) -> EngineResult<()> {
-        self.end_prepared(xid, patience, true)
+    /// `NotFound` when there is none; `Wait` after the timeout; those of the log.
+    /// The transaction remains prepared.
+    pub fn commit_prepared(&self, xid: &[u8], timeout: Duration) -> EngineResult<()> {
+        self.end_prepared(xid, timeout, true)
     }
 
     /// Rolls a prepared transaction back by its name.
     ///
     /// # Errors
     /// As [`Engine::commit_prepared`].
-    pub fn rollback_prepared(&self, xid: &[u8], patience: Duration) -> EngineResult<()> {
-        self.end_prepared(xid, patience, false)
+    pub fn rollback_prepared(&self, xid: &[u8], timeout: Duration) -> EngineResult<()> {
+        self.end_prepared(xid, timeout, false)
     }
 
-    fn end_prepared(&self, xid: &[u8], patience: Duration, commits: bool) -> EngineResult<()> {
-        let inner = &self.core;
-        let transaction = inner.prepared.take(xid, patience)?;
+    fn end_prepared(&self, xid: &[u8], timeout: Duration, commits: bool) -> EngineResult<()> {
+        let core = &self.core;
+        let transaction = core.prepared.take(xid, timeout)?;
         let record = if commits {
             Record::Commit {
                 transaction: transaction.id().0,
@@ -184,16 +186,16 @@ impl Engine {
         } else {
             abort_record(transaction.write_ids())
         };
-        if let Err(error) = log_end(inner, transaction.handle(), &record) {
-            inner.prepared.detach(xid, transaction);
+        if let Err(error) = log_end(core, transaction.handle(), &record) {
+            core.prepared.detach(xid, transaction);
             return Err(error);
         }
         if commits {
-            inner.transactions.publish(transaction);
+            core.transactions.publish(transaction);
         } else {
-            rollback::abort((&**inner).into(), transaction);
+            rollback::abort((&**core).into(), transaction);
         }
-        inner.prepared.remove(xid);
+        core.prepared.remove(xid);
         Ok(())
     }
 }

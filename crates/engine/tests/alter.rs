@@ -275,7 +275,7 @@ fn an_alteration_that_finds_no_space_leaves_nothing() {
 /// Writes a row with its entry in the index that is being built, number 2.
 fn insert_all(t: &mut EngineTransaction, table: &TableHandle, key: &str, value: &str) {
     let (second, third) = (format!("{value}\0{key}"), entry(key, value));
-    let one = |index, unique, key, value| Entry {
+    let one = |index, unique, key, value| RowEntry {
         index,
         unique,
         key,
@@ -291,7 +291,7 @@ fn insert_all(t: &mut EngineTransaction, table: &TableHandle, key: &str, value: 
 
 fn delete_all(t: &mut EngineTransaction, table: &TableHandle, key: &str, value: &str) {
     let (second, third) = (format!("{value}\0{key}"), entry(key, value));
-    let one = |index, key| Entry {
+    let one = |index, key| RowEntry {
         index,
         unique: false,
         key,

@@ -41,7 +41,7 @@ fn insert_unique(
     key: &str,
     value: &str,
 ) -> EngineResult<()> {
-    let entries = [(0, key, value), (1, value, "")].map(|(index, key, value)| Entry {
+    let entries = [(0, key, value), (1, value, "")].map(|(index, key, value)| RowEntry {
         index,
         unique: true,
         key: key.as_bytes(),

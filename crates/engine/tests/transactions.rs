@@ -91,11 +91,11 @@ fn a_transaction_is_among_the_running_ones_until_it_has_ended_prepared_or_not() 
 fn read_committed_sees_anew_with_each_statement() {
     let (engine, table) = fresh();
     let mut reader = engine.begin(Isolation::ReadCommitted);
-    reader.statement().unwrap();
+    reader.begin_statement().unwrap();
     assert_eq!(see(&mut reader, &table), pairs(&[]));
     commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
     assert_eq!(see(&mut reader, &table), pairs(&[]));
-    reader.statement().unwrap();
+    reader.begin_statement().unwrap();
     assert_eq!(see(&mut reader, &table), pairs(&[("a", "1")]));
 }
 
@@ -109,7 +109,7 @@ fn uncommitted_rows_are_seen_by_dirty_readers_alone() {
     assert_eq!(see(&mut writer, &table), pairs(&[("a", "1")]));
     assert_eq!(rows(&engine, &table), pairs(&[]));
     writer.rollback();
-    dirty.statement().unwrap();
+    dirty.begin_statement().unwrap();
     assert_eq!(see(&mut dirty, &table), pairs(&[]));
 }
 
@@ -584,7 +584,7 @@ fn an_interrupt_ends_what_runs_until_the_next_statement() {
         insert(&mut writer, &table, "a", "1"),
         Err(EngineError::Wait(WaitError::Interrupted))
     ));
-    writer.statement().unwrap();
+    writer.begin_statement().unwrap();
     insert(&mut writer, &table, "a", "1").unwrap();
 }
 

@@ -3,7 +3,7 @@
 //! other steps go on, and writers write the entries of the indexes that are
 //! built.
 
-use crate::rows::{Row, RowEntry, Shape};
+use crate::rows::{OwnedEntry, Row, Shape};
 use crate::world::{Bug, Checked, Flow, World};
 use std::collections::{BTreeMap, BTreeSet};
 use teak_engine::{
@@ -245,7 +245,7 @@ impl World {
         table: TableId,
         shape: &Shape,
         row: &Row,
-    ) -> Vec<RowEntry> {
+    ) -> Vec<OwnedEntry> {
         let Some(altering) = self.altering.as_ref().filter(|a| a.table == table) else {
             return Vec::new();
         };

@@ -32,7 +32,7 @@ pub(crate) struct Row {
 
 /// One index's entry of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RowEntry {
+pub(crate) struct OwnedEntry {
     pub(crate) index: u32,
     pub(crate) unique: bool,
     pub(crate) key: Key,
@@ -110,7 +110,7 @@ impl Shape {
     }
 
     /// The entries of a row.
-    pub(crate) fn entries(&self, row: &Row) -> Vec<RowEntry> {
+    pub(crate) fn entries(&self, row: &Row) -> Vec<OwnedEntry> {
         let kinds = (0u32..).zip(&self.kinds);
         kinds
             .map(|(index, kind)| self.entry(row, index, *kind))
@@ -118,7 +118,7 @@ impl Shape {
     }
 
     /// The entry of a row in an index of some kind.
-    pub(crate) fn entry(&self, row: &Row, index: u32, kind: u8) -> RowEntry {
+    pub(crate) fn entry(&self, row: &Row, index: u32, kind: u8) -> OwnedEntry {
         let primary = self.key(row.primary);
         let byte = |number: u64| u8::try_from(number % 256).unwrap_or(0);
         let (key, value) = match kind {
@@ -140,7 +140,7 @@ impl Shape {
                 ([front.as_slice(), &primary].concat(), Vec::new())
             }
         };
-        RowEntry {
+        OwnedEntry {
             index,
             unique: kind < 2,
             key,

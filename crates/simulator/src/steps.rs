@@ -208,7 +208,7 @@ impl World {
             return Ok(Flow::On);
         };
         if let Some(session) = self.sessions.get_mut(place) {
-            let begun = session.transaction.statement();
+            let begun = session.transaction.begin_statement();
             begun.map_err(|error| error.to_string())?;
             self.model.statement(session.model);
             if !session.repeatable {

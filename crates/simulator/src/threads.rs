@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use teak_disk::Disk;
 use teak_engine::{
-    Change, Codec, Engine, EngineError, EngineOptions, EngineResult, EngineTransaction, Entry,
-    IndexDefinition, Isolation, ReadMode, TableDefinition, TableHandle, WaitError,
+    Codec, Engine, EngineError, EngineOptions, EngineResult, EngineTransaction, IndexDefinition,
+    Isolation, ReadMode, RowChange, RowEntry, TableDefinition, TableHandle, WaitError,
 };
 use teak_testing::{FaultDisk, Random};
 use teak_tree::TreeOptions;
@@ -84,7 +84,7 @@ fn write(
     let second = |value: u64| second_of(key, value);
     let (before, after) = (old.map(second), new.map(second));
     let value = new.map(value_of).unwrap_or_default();
-    let entry = |index, key, value| Entry {
+    let entry = |index, key, value| RowEntry {
         index,
         unique: index == 0,
         key,
@@ -101,14 +101,14 @@ fn write(
         (Some(before), Some(after)) => transaction.update(
             table,
             &[
-                Change {
+                RowChange {
                     index: 0,
                     unique: true,
                     old_key: Some(key),
                     new_key: Some(key),
                     new_value: &value,
                 },
-                Change {
+                RowChange {
                     index: 1,
                     unique: false,
                     old_key: Some(before),

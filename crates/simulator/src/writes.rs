@@ -1,8 +1,8 @@
 //! Steps that write rows.
 
-use crate::rows::{Row, RowEntry};
+use crate::rows::{OwnedEntry, Row};
 use crate::world::{Bug, Checked, Flow, World};
-use teak_engine::{Change, EngineError, EngineResult, Entry};
+use teak_engine::{EngineError, EngineResult, RowChange, RowEntry};
 use teak_model::{Check, Outcome, Place, Stopped, TableId, Value};
 
 type Checks = Vec<(Check, Place)>;
@@ -16,7 +16,7 @@ struct Plan {
     coming: Vec<Place>,
 }
 
-fn place_of(table: TableId, entry: &RowEntry) -> Place {
+fn place_of(table: TableId, entry: &OwnedEntry) -> Place {
     Place {
         table,
         index: usize::try_from(entry.index).unwrap_or(usize::MAX),
@@ -24,9 +24,9 @@ fn place_of(table: TableId, entry: &RowEntry) -> Place {
     }
 }
 
-impl RowEntry {
-    fn borrow(&self) -> Entry<'_> {
-        Entry {
+impl OwnedEntry {
+    fn borrow(&self) -> RowEntry<'_> {
+        RowEntry {
             index: self.index,
             unique: self.unique,
             key: &self.key,
@@ -35,14 +35,14 @@ impl RowEntry {
     }
 }
 
-fn borrowed(entries: &[RowEntry]) -> Vec<Entry<'_>> {
-    entries.iter().map(RowEntry::borrow).collect()
+fn borrowed(entries: &[OwnedEntry]) -> Vec<RowEntry<'_>> {
+    entries.iter().map(OwnedEntry::borrow).collect()
 }
 
 /// One index's part of an update: the entry before and the entry after.
 struct Pair {
-    old: RowEntry,
-    new: RowEntry,
+    old: OwnedEntry,
+    new: OwnedEntry,
 }
 
 impl World {
@@ -168,9 +168,9 @@ impl World {
                 coming,
             },
             |session, handle| {
-                let changes: Vec<Change<'_>> = pairs
+                let changes: Vec<RowChange<'_>> = pairs
                     .iter()
-                    .map(|Pair { old, new }| Change {
+                    .map(|Pair { old, new }| RowChange {
                         index: old.index,
                         unique: old.unique,
                         old_key: Some(&old.key),

@@ -179,7 +179,7 @@ impl LockedInterval {
                 Motion::Forward => tree.next(),
                 Motion::Backward => tree.previous(),
             };
-            made.is_on_key = transaction.inner.checked(&position.index, moved)?
+            made.is_on_key = transaction.core.checked(&position.index, moved)?
                 && position.is_within(made.motion);
         }
         Ok(made)
@@ -201,9 +201,9 @@ impl LockedInterval {
             return Ok(false);
         }
         lock_range(transaction, &position.index, kind, (low, high))?;
-        let parts = transaction.parts()?;
-        let row_locks = parts.inner.transactions.locks();
-        let had_no_row_locks = !row_locks.any_held_by_others(parts.core.locks_held());
+        let context = transaction.context()?;
+        let row_locks = context.core.transactions.locks();
+        let had_no_row_locks = !row_locks.any_held_by_others(context.transaction.locks_held());
         // Read in this order: an escalation makes its range lock before it
         // releases the row locks.
         self.add(
@@ -235,10 +235,10 @@ fn lock_range(
     kind: RangeLockKind,
     range: (&[u8], Option<&[u8]>),
 ) -> EngineResult<()> {
-    let parts = transaction.parts()?;
-    let timeout = parts.remaining(&mut None);
-    let transactions = &parts.inner.transactions;
-    transactions.lock_range(parts.core, &index.ranges, kind, range, timeout)?;
+    let context = transaction.context()?;
+    let timeout = context.remaining_timeout(&mut None);
+    let transactions = &context.core.transactions;
+    transactions.lock_range(context.transaction, &index.ranges, kind, range, timeout)?;
     Ok(())
 }
 

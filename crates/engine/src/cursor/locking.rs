@@ -142,7 +142,7 @@ impl LockingCursor {
         self.position.found = Found::Nothing;
         self.returned_lock = ReturnedLock::None;
         loop {
-            let moved = self.position.seek(&transaction.inner, motion, key)?;
+            let moved = self.position.seek(&transaction.core, motion, key)?;
             if self.wait_for_active_write(transaction)?
                 || !self.lock_gap_of_move(transaction, motion, key, moved)?
             {
@@ -182,8 +182,8 @@ impl LockingCursor {
         let is_covered_by_range =
             matches!(returned, ReturnedLock::Scan(_)) && self.range_kind() == RangeLockKind::Write;
         if self.retention == RowRetention::UntilUnlocked || is_covered_by_range {
-            let parts = transaction.parts()?;
-            parts.inner.transactions.unlock(parts.core, lock);
+            let context = transaction.context()?;
+            context.core.transactions.unlock(context.transaction, lock);
         }
         Ok(())
     }
@@ -217,8 +217,8 @@ impl LockingCursor {
         motion: Motion,
     ) -> EngineResult<Option<Row<'_>>> {
         loop {
-            let inner = &transaction.inner;
-            let moved = self.position.step_from_saved_key(inner, motion)?;
+            let core = &transaction.core;
+            let moved = self.position.step_from_saved_key(core, motion)?;
             if self.wait_for_active_write(transaction)? {
                 continue;
             }
@@ -265,10 +265,10 @@ impl LockingCursor {
             &position.saved_key
         };
         let row = RowName::new(&position.index.ranges, near);
-        let parts = transaction.parts()?;
-        let timeout = parts.remaining(&mut None);
-        let transactions = &parts.inner.transactions;
-        transactions.wait_for_write(parts.core, id, row, timeout)?;
+        let context = transaction.context()?;
+        let timeout = context.remaining_timeout(&mut None);
+        let transactions = &context.core.transactions;
+        transactions.wait_for_write(context.transaction, id, row, timeout)?;
         // The tree's cursor has cached the status of the write.
         tree.set_visibility(Arc::clone(view));
         Ok(true)
@@ -343,7 +343,7 @@ impl LockingCursor {
         key: &[u8],
         waits: bool,
     ) -> EngineResult<(LockedRead, Option<LockId>)> {
-        let mut parts = transaction.parts()?;
+        let mut context = transaction.context()?;
         let position = &mut self.position;
         let read = LockingRead {
             index: &position.index,
@@ -352,7 +352,7 @@ impl LockingCursor {
             mode: self.mode,
             waits,
         };
-        read.run(&mut parts, &mut position.value)
+        read.run(&mut context, &mut position.value)
     }
 
     /// What the range locks of scans block.

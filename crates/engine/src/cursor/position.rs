@@ -141,7 +141,7 @@ impl IndexPosition {
     /// `false` when there is none. The bound ahead is not compared.
     pub(super) fn seek(
         &mut self,
-        inner: &EngineCore,
+        core: &EngineCore,
         motion: Motion,
         key: Option<&[u8]>,
     ) -> EngineResult<bool> {
@@ -158,9 +158,9 @@ impl IndexPosition {
                 None => tree.seek_last(),
             },
         };
-        let moved = inner.checked(&self.index, moved)?;
+        let moved = core.checked(&self.index, moved)?;
         if self.index.tree.slows_readers() {
-            inner.signals.wake_flushers();
+            core.signals.wake_flushers();
         }
         Ok(moved)
     }
@@ -169,7 +169,7 @@ impl IndexPosition {
     /// bounds have set beyond that key.
     pub(super) fn step_from_saved_key(
         &mut self,
-        inner: &EngineCore,
+        core: &EngineCore,
         motion: Motion,
     ) -> EngineResult<bool> {
         let Some(tree) = &mut self.tree else {
@@ -193,7 +193,7 @@ impl IndexPosition {
                 moved
             }
         };
-        inner.checked(&self.index, moved)
+        core.checked(&self.index, moved)
     }
 
     /// Accepts or rejects the key that the tree's cursor moved to.

@@ -40,7 +40,7 @@ impl SnapshotCursor {
         };
         let tree = &position.index.tree;
         let found = tree.get_into(key, &**view, &mut position.value);
-        let is_found = transaction.inner.checked(&position.index, found)?;
+        let is_found = transaction.core.checked(&position.index, found)?;
         Ok(is_found.then(|| self.position.row_of_get(key)))
     }
 
@@ -52,7 +52,7 @@ impl SnapshotCursor {
     ) -> EngineResult<Option<Row<'_>>> {
         self.open(transaction)?;
         self.position.found = Found::Nothing;
-        let moved = self.position.seek(&transaction.inner, motion, key)?;
+        let moved = self.position.seek(&transaction.core, motion, key)?;
         self.position.accept(motion, moved);
         Ok(self.position.row())
     }
@@ -74,7 +74,7 @@ impl SnapshotCursor {
             Motion::Forward => tree.next(),
             Motion::Backward => tree.previous(),
         };
-        let moved = transaction.inner.checked(&position.index, moved)?;
+        let moved = transaction.core.checked(&position.index, moved)?;
         if !moved || !position.bounds.contain_ahead(tree.key(), motion) {
             position.found = Found::Nothing;
             return Ok(None);
@@ -95,8 +95,8 @@ impl SnapshotCursor {
             return Ok(None);
         }
         self.open(transaction)?;
-        let inner = &transaction.inner;
-        let moved = self.position.step_from_saved_key(inner, motion)?;
+        let core = &transaction.core;
+        let moved = self.position.step_from_saved_key(core, motion)?;
         self.position.accept(motion, moved);
         Ok(self.position.row())
     }

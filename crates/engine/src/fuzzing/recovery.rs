@@ -3,7 +3,7 @@
 
 use crate::catalogue::{read_catalogue, write_catalogue};
 use crate::{
-    Codec, Engine, EngineOptions, EngineResult, Entry, IndexDefinition, Isolation, ReadMode,
+    Codec, Engine, EngineOptions, EngineResult, IndexDefinition, Isolation, ReadMode, RowEntry,
     TableDefinition,
 };
 use std::path::Path;
@@ -78,7 +78,7 @@ fn use_table(engine: &Engine) -> EngineResult<()> {
     let mut cursor = transaction.cursor(&table, 0, ReadMode::Snapshot)?;
     let _ = cursor.get(&mut transaction, b"key")?;
     drop(cursor);
-    let entry = |index| Entry {
+    let entry = |index| RowEntry {
         index,
         unique: false,
         key: b"key",

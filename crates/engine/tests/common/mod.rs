@@ -81,7 +81,7 @@ pub fn insert(
     value: &str,
 ) -> EngineResult<()> {
     let second = secondary(key, value);
-    let entry = |index, unique, key, value| Entry {
+    let entry = |index, unique, key, value| RowEntry {
         index,
         unique,
         key,
@@ -104,7 +104,7 @@ pub fn update(
     new: &str,
 ) -> EngineResult<()> {
     let (old, moved) = (secondary(key, old), secondary(key, new));
-    let change = |index, unique, old_key, new_key, new_value| Change {
+    let change = |index, unique, old_key, new_key, new_value| RowChange {
         index,
         unique,
         old_key: Some(old_key),
@@ -127,7 +127,7 @@ pub fn delete(
     value: &str,
 ) -> EngineResult<()> {
     let second = secondary(key, value);
-    let entry = |index, key| Entry {
+    let entry = |index, key| RowEntry {
         index,
         unique: index == 0,
         key,

@@ -1,0 +1,92 @@
+//! The engine and the state of one transaction, borrowed separately.
+
+use super::{Duplicate, EngineTransaction, ended};
+use crate::core::EngineCore;
+use crate::error::{EngineError, EngineResult};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use teak_base::{WriteId, WriteStatus};
+use teak_transactions::{LockMode, RowName, Transaction};
+
+/// What reads and writes of rows use of an [`EngineTransaction`]. Borrowed
+/// separately, so that no row changes the engine's reference count.
+pub(crate) struct TransactionContext<'a> {
+    pub core: &'a EngineCore,
+    pub transaction: &'a mut Transaction,
+    pub duplicate: &'a mut Duplicate,
+    snapshot_isolation: bool,
+    lock_timeout: Duration,
+}
+
+impl EngineTransaction {
+    /// # Errors
+    /// `Internal` after the end of the transaction.
+    pub(crate) fn context(&mut self) -> EngineResult<TransactionContext<'_>> {
+        Ok(TransactionContext {
+            core: &self.core,
+            transaction: self.transaction.as_mut().ok_or_else(ended)?,
+            duplicate: &mut self.duplicate,
+            snapshot_isolation: self.snapshot_isolation,
+            lock_timeout: self.lock_timeout,
+        })
+    }
+}
+
+impl TransactionContext<'_> {
+    /// What is left of the lock timeout. The first wait for a row sets the
+    /// deadline of all its waits.
+    pub(crate) fn remaining_timeout(&self, deadline: &mut Option<Instant>) -> Duration {
+        let now = Instant::now();
+        let deadline = *deadline.get_or_insert_with(|| now + self.lock_timeout);
+        deadline.saturating_duration_since(now)
+    }
+
+    /// Locks a row unless `is_locked`, waiting for the transactions that hold a
+    /// conflicting lock.
+    pub(crate) fn lock_unless_locked(
+        &mut self,
+        row: RowName<'_>,
+        mode: LockMode,
+        is_locked: &mut bool,
+        deadline: &mut Option<Instant>,
+    ) -> EngineResult<()> {
+        if !*is_locked {
+            let timeout = self.remaining_timeout(deadline);
+            let transactions = &self.core.transactions;
+            transactions.lock(self.transaction, row, mode, timeout)?;
+            *is_locked = true;
+        }
+        Ok(())
+    }
+
+    /// Allows the transaction to use a version newer than its snapshot.
+    ///
+    /// # Errors
+    /// `Conflict` under snapshot isolation.
+    pub(crate) fn accept_newer_than_snapshot(&mut self) -> EngineResult<()> {
+        if self.snapshot_isolation {
+            return Err(self.snapshot_conflict());
+        }
+        self.transaction.go_past_snapshot();
+        Ok(())
+    }
+
+    /// Counts a row that changed after the snapshot.
+    pub(crate) fn snapshot_conflict(&self) -> EngineError {
+        let conflicts = &self.core.counts.conflicts;
+        conflicts.fetch_add(1, Ordering::Relaxed);
+        EngineError::Conflict
+    }
+
+    /// Whether a write was committed after the snapshot was taken. `false` while
+    /// there is no snapshot.
+    pub(crate) fn is_newer_than_snapshot(&self, id: WriteId) -> bool {
+        let Some(snapshot) = self.transaction.snapshot() else {
+            return false;
+        };
+        match self.core.transactions.ids().status(id) {
+            WriteStatus::Committed(sequence) => sequence > snapshot,
+            _ => false,
+        }
+    }
+}

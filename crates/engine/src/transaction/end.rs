@@ -1,0 +1,187 @@
+//! Savepoints, commit and rollback.
+
+use super::{EngineTransaction, ended};
+use crate::error::{EngineError, EngineResult};
+use crate::maintenance::rollback;
+use std::sync::atomic::Ordering;
+use teak_base::WriteId;
+use teak_transactions::{Savepoint, Transaction};
+use teak_write_ahead_log::Record;
+
+impl EngineTransaction {
+    /// Sets a savepoint. Returns its number for
+    /// [`EngineTransaction::rollback_to_savepoint`].
+    ///
+    /// # Errors
+    /// `Internal` after the end of the transaction.
+    pub fn savepoint(&mut self) -> EngineResult<u64> {
+        let transaction = self.transaction()?;
+        let savepoint = transaction.savepoint().0;
+        let rows = transaction.handle().rows_written();
+        self.last_savepoint = (savepoint, rows);
+        Ok(savepoint)
+    }
+
+    /// Rolls back every write since the savepoint.
+    ///
+    /// # Errors
+    /// `Internal` after the end of the transaction; `InvalidArgument` when it is
+    /// prepared.
+    pub fn rollback_to_savepoint(&mut self, savepoint: u64) -> EngineResult<()> {
+        self.check_open()?;
+        let transaction = self.transaction.as_mut().ok_or_else(ended)?;
+        let (last, rows_before_last) = self.last_savepoint;
+        let rows_before = if savepoint == last {
+            rows_before_last
+        } else {
+            0
+        };
+        let rows_written = transaction.handle().rows_written();
+        let rows = rows_written.saturating_sub(rows_before);
+        let transactions = &self.core.transactions;
+        let aborted = transactions.rollback_to(transaction, Savepoint(savepoint));
+        if !aborted.is_empty() {
+            self.view_serial += 1;
+            self.log_abort(&aborted);
+            rollback::clean_up((&*self.core).into(), rows, &aborted);
+        }
+        Ok(())
+    }
+
+    /// Logs aborted writes for readers of the log. Recovery aborts every write
+    /// that has no commit record, so a failure here loses nothing.
+    fn log_abort(&self, aborted: &[WriteId]) {
+        let record = Record::Abort {
+            write_ids: aborted.into(),
+        };
+        if let Err(error) = self.core.log.append_best_effort(&record)
+            && !error.is_no_space()
+        {
+            let text = format!("could not log a rollback: {error}");
+            self.core.messages.warning(&text);
+        }
+    }
+
+    /// Commits. On success the transaction has ended; after an error it must be
+    /// rolled back.
+    ///
+    /// # Errors
+    /// Those of the log. After `NoSpace` nothing was committed. After a failed
+    /// sync the transaction is in doubt until the engine is opened again; rolling
+    /// it back ends only the handle.
+    pub fn commit(&mut self) -> EngineResult<()> {
+        self.commit_logged(Some(self.waits_for_disk()))
+    }
+
+    /// Whether COMMIT and PREPARE return only after their record is durable.
+    pub(crate) fn waits_for_disk(&self) -> bool {
+        self.waits_for_disk && self.core.log_sync.commit_sync()
+    }
+
+    /// Commits. `waits`: whether the record is synced now or deferred. `None`
+    /// where the coordinator's binary log decides after a crash, so the record
+    /// need not be synced.
+    pub(crate) fn commit_logged(&mut self, waits: Option<bool>) -> EngineResult<()> {
+        let transaction = self.transaction.as_ref().ok_or_else(ended)?;
+        if self.is_in_doubt {
+            return Err(EngineError::Internal("the commit is in doubt".into()));
+        }
+        if transaction.has_writes() {
+            self.log_commit(waits)?;
+        }
+        self.report_counts();
+        if let Some(transaction) = self.transaction.take() {
+            self.core.transactions.publish(transaction);
+        }
+        self.remove_prepared();
+        Ok(())
+    }
+
+    fn log_commit(&mut self, waits: Option<bool>) -> EngineResult<()> {
+        let core = &self.core;
+        let transaction = self.transaction.as_ref().ok_or_else(ended)?;
+        core.log_counters()?;
+        self.handle.set_commit_floor(core.log.end());
+        let is_prepared = self.prepared.is_some();
+        let lsn = core.log.append(&Record::Commit {
+            transaction: if is_prepared { transaction.id().0 } else { 0 },
+            write_ids: transaction.write_ids().into(),
+        })?;
+        core.counts.log_commits.fetch_add(1, Ordering::Relaxed);
+        if let Some(waits) = waits
+            && let Err(error) = core.log_sync.sync_or_defer(&core.log, lsn, waits)
+        {
+            // On a full disk the record was revoked: nothing was committed.
+            self.is_in_doubt = !error.is_no_space();
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// Rolls back and ends the transaction. A prepared transaction remains
+    /// prepared when the log does not accept its abort record.
+    ///
+    /// # Errors
+    /// Those of the log, if it was prepared.
+    pub fn try_rollback(&mut self) -> EngineResult<()> {
+        if self.prepared.is_some() && !self.is_in_doubt {
+            return self.roll_back_prepared().inspect_err(|_| self.detach());
+        }
+        self.roll_back_unprepared();
+        Ok(())
+    }
+
+    /// Rolls back and ends the transaction. If a prepared transaction could not
+    /// be rolled back, a message reports it.
+    pub fn rollback(&mut self) {
+        if let Err(error) = self.try_rollback() {
+            let text = format!("could not roll back a prepared transaction: {error}");
+            self.core.messages.error(&text);
+        }
+    }
+
+    fn roll_back_unprepared(&mut self) {
+        self.report_counts();
+        let Some(transaction) = self.transaction.take() else {
+            return;
+        };
+        if self.is_in_doubt {
+            self.core.transactions.abandon(transaction);
+            return;
+        }
+        let aborted = rollback::abort((&*self.core).into(), transaction);
+        if !aborted.is_empty() {
+            self.log_abort(&aborted);
+        }
+    }
+
+    pub(crate) fn take_transaction(&mut self) -> Option<Transaction> {
+        self.transaction.take()
+    }
+
+    /// Drops the view and reports to the engine what it must know when the
+    /// transaction ends.
+    pub(crate) fn report_counts(&mut self) {
+        self.view = None;
+        self.flush_rows();
+        let bytes = std::mem::take(&mut self.unreported_bytes);
+        self.core.budget.add_unreported(bytes);
+    }
+
+    /// Adds the rows written to the engine's counts.
+    pub(crate) fn flush_rows(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        self.core.counts.add_rows(&rows);
+    }
+}
+
+impl Drop for EngineTransaction {
+    fn drop(&mut self) {
+        if self.prepared.is_some() && !self.is_in_doubt {
+            // It remains prepared, to be ended by its name.
+            self.detach();
+        } else {
+            self.rollback();
+        }
+    }
+}

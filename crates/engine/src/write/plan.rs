@@ -1,0 +1,158 @@
+//! The plan of one row's write: the keys to check and the operations on indexes.
+
+use crate::core::index::Index;
+use crate::error::{EngineError, EngineResult};
+use crate::table_handle::no_such_index;
+use smallvec::SmallVec;
+use std::sync::Arc;
+use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use teak_base::{FileId, Operation, StorageError};
+use teak_transactions::{LockId, RowName};
+use teak_write_ahead_log::WriteOperation;
+
+/// Memory that an entry takes in addition to its key and value, approximately.
+const ENTRY_BYTES: usize = 48;
+
+/// Maximum size of a row in a log record. Leaves room for the framing of its
+/// operations.
+const LOG_ROW_BYTES_MAX: usize = 40 << 20;
+
+/// The state that a key must have before the row is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyRequirement {
+    /// There is no live entry.
+    Absent,
+    /// The row exists, and the transaction may write it.
+    Writable,
+}
+
+/// A key to check before the row is written.
+#[derive(Clone, Copy)]
+pub(super) struct KeyCheck<'a> {
+    pub requirement: KeyRequirement,
+    pub index: u32,
+    pub key: &'a [u8],
+    pub lock: LockId,
+}
+
+impl KeyCheck<'_> {
+    pub(super) fn row_name<'a>(&'a self, index: &'a Index) -> RowName<'a> {
+        RowName {
+            lock: self.lock,
+            index: &index.ranges,
+            key: self.key,
+        }
+    }
+}
+
+/// An operation on one index.
+#[derive(Clone, Copy)]
+pub(super) struct IndexOperation<'a> {
+    pub index: u32,
+    /// Whether the key is new to the index.
+    pub is_insert: bool,
+    pub write: WriteOperation<'a>,
+}
+
+impl<'a> IndexOperation<'a> {
+    pub(super) fn new(
+        index: u32,
+        file: FileId,
+        operation: Operation,
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> Self {
+        Self {
+            index,
+            is_insert: operation == Operation::Put,
+            write: WriteOperation {
+                file,
+                operation,
+                key,
+                value,
+            },
+        }
+    }
+}
+
+/// What the write of one row checks and does.
+pub(super) struct RowPlan<'a> {
+    indexes: &'a [Arc<Index>],
+    pub checks: SmallVec<[KeyCheck<'a>; 4]>,
+    pub operations: SmallVec<[IndexOperation<'a>; 8]>,
+}
+
+impl<'a> RowPlan<'a> {
+    pub(super) fn new(indexes: &'a [Arc<Index>]) -> Self {
+        Self {
+            indexes,
+            checks: SmallVec::new(),
+            operations: SmallVec::new(),
+        }
+    }
+
+    /// An index of the table.
+    ///
+    /// # Errors
+    /// `NoSuchIndex`.
+    pub(super) fn index(&self, number: u32) -> EngineResult<&'a Arc<Index>> {
+        let position = usize::try_from(number).ok();
+        position
+            .and_then(|position| self.indexes.get(position))
+            .ok_or_else(|| no_such_index(number))
+    }
+
+    pub(super) fn file_of(&self, index: u32) -> EngineResult<FileId> {
+        Ok(self.index(index)?.entry.file)
+    }
+
+    pub(super) fn check(
+        &mut self,
+        requirement: KeyRequirement,
+        index: u32,
+        file: FileId,
+        key: &'a [u8],
+    ) {
+        self.checks.push(KeyCheck {
+            requirement,
+            index,
+            key,
+            lock: LockId::new(file, key),
+        });
+    }
+
+    /// Refuses sizes that the formats cannot hold. Returns the memory that the
+    /// row takes in memtables, in bytes.
+    pub(super) fn check_sizes(&self) -> EngineResult<u64> {
+        let mut bytes = 0usize;
+        for WriteOperation { key, value, .. } in self.operations.iter().map(|one| one.write) {
+            if key.len() > KEY_BYTES_MAX {
+                return Err(too_large("key", key.len(), KEY_BYTES_MAX));
+            }
+            if value.len() > VALUE_BYTES_MAX {
+                return Err(too_large("value", value.len(), VALUE_BYTES_MAX));
+            }
+            bytes += key.len() + value.len() + ENTRY_BYTES;
+        }
+        if bytes > LOG_ROW_BYTES_MAX {
+            return Err(too_large("row", bytes, LOG_ROW_BYTES_MAX));
+        }
+        Ok(bytes as u64)
+    }
+
+    /// Puts the operations into the order in which every transaction takes the
+    /// write guards of a table.
+    pub(super) fn sort(&mut self) {
+        if !self.operations.is_sorted_by_key(|one| one.index) {
+            self.operations.sort_by_key(|one| one.index);
+        }
+    }
+}
+
+fn too_large(what: &'static str, bytes: usize, limit: usize) -> EngineError {
+    EngineError::Storage(StorageError::TooLarge {
+        what,
+        bytes: bytes as u64,
+        limit: limit as u64,
+    })
+}

@@ -1,0 +1,283 @@
+//! The write of one planned row: the steps of `write`, repeated until no other
+//! transaction is in conflict.
+
+use super::plan::{IndexOperation, KeyCheck, KeyRequirement, RowPlan};
+use crate::error::{EngineError, EngineResult};
+use crate::newest_version::{NewestVersion, find_newest_version};
+use crate::transaction::TransactionContext;
+use smallvec::SmallVec;
+use std::time::Instant;
+use teak_base::WriteId;
+use teak_transactions::{LatchGuard, LockId, LockMode, RangeQueuePositions};
+use teak_tree::WriteGuard;
+use teak_write_ahead_log::{Record, WriteOperation};
+
+/// What blocks the write of a row.
+enum WriteConflict<'a> {
+    /// Another active transaction has written the key.
+    ActiveWrite(WriteId, &'a KeyCheck<'a>),
+    /// Another transaction has locked the key.
+    KeyLock(&'a KeyCheck<'a>),
+    /// Another transaction holds a range lock at the key.
+    RangeLock(&'a IndexOperation<'a>),
+}
+
+/// The result of checking keys.
+enum Checked<'a> {
+    /// `is_row_owned`: the transaction had locked or written the row before this
+    /// write. No other transaction has read the row since, because such a read
+    /// waits: range locks against writes of the row need no check.
+    Passed {
+        is_row_owned: bool,
+    },
+    Blocked(WriteConflict<'a>),
+}
+
+pub(super) struct RowWriter<'a, 'p> {
+    context: TransactionContext<'a>,
+    row: &'a RowPlan<'p>,
+    /// Key locks taken to queue for the keys. Released if the row is not written.
+    queued: SmallVec<[LockId; 2]>,
+    /// Positions in the queues of range locks, kept until the row is written or
+    /// the write has failed.
+    range_queue: RangeQueuePositions,
+    deadline: Option<Instant>,
+}
+
+impl<'a, 'p> RowWriter<'a, 'p> {
+    pub(super) fn new(context: TransactionContext<'a>, row: &'a RowPlan<'p>) -> Self {
+        Self {
+            context,
+            row,
+            queued: SmallVec::new(),
+            range_queue: RangeQueuePositions::default(),
+            deadline: None,
+        }
+    }
+
+    pub(super) fn write(mut self) -> EngineResult<()> {
+        let outcome = self.write_when_unblocked();
+        let transactions = &self.context.core.transactions;
+        let transaction = self.context.transaction;
+        match outcome {
+            Ok(()) => {
+                transaction.handle().note_row_written();
+                // From now on the newest versions lock the keys.
+                if transaction.locks_held() > 0 {
+                    for check in &self.row.checks {
+                        transactions.unlock_written(transaction, check.lock);
+                    }
+                }
+            }
+            Err(_) => {
+                for lock in self.queued {
+                    transactions.unlock(transaction, lock);
+                }
+            }
+        }
+        outcome
+    }
+
+    fn write_when_unblocked(&mut self) -> EngineResult<()> {
+        let transactions = &self.context.core.transactions;
+        let write_id = transactions.write_id(self.context.transaction);
+        while let Some(conflict) = self.try_write(write_id)? {
+            match conflict {
+                WriteConflict::ActiveWrite(id, check) => {
+                    self.lock_key(check)?;
+                    self.wait_for_write(id, check)?;
+                }
+                WriteConflict::KeyLock(check) => self.lock_key(check)?,
+                WriteConflict::RangeLock(operation) => self.wait_for_range(operation)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the steps once. Returns the first conflict, after the latches and
+    /// guards have been released.
+    fn try_write(&mut self, write_id: WriteId) -> EngineResult<Option<WriteConflict<'a>>> {
+        let _latches = self.latch_keys();
+        match self.check_keys()? {
+            Checked::Passed { is_row_owned } => self.apply(write_id, is_row_owned),
+            Checked::Blocked(conflict) => Ok(Some(conflict)),
+        }
+    }
+
+    /// Step 1.
+    fn latch_keys(&self) -> Option<LatchGuard<'a>> {
+        let latches = self.context.core.transactions.latches();
+        match self.row.checks.as_slice() {
+            [] => None,
+            [one] => Some(latches.one(one.lock)),
+            several => Some(latches.several(several.iter().map(|check| check.lock))),
+        }
+    }
+
+    /// Step 2, under the latches.
+    fn check_keys(&mut self) -> EngineResult<Checked<'a>> {
+        let mut is_row_owned = false;
+        let row = self.row;
+        for check in &row.checks {
+            match self.check_key(check)? {
+                Checked::Passed { is_row_owned: true } => is_row_owned = true,
+                Checked::Passed { .. } => {}
+                blocked @ Checked::Blocked(_) => return Ok(blocked),
+            }
+        }
+        Ok(Checked::Passed { is_row_owned })
+    }
+
+    fn check_key(&mut self, check: &'a KeyCheck<'a>) -> EngineResult<Checked<'a>> {
+        const MODE: LockMode = LockMode::Exclusive;
+        let context = &mut self.context;
+        let transactions = &context.core.transactions;
+        let is_row = check.requirement == KeyRequirement::Writable;
+        if is_row && context.transaction.holds_unwritten(check.lock, MODE) {
+            // No other transaction can have written it since it was locked.
+            let is_row_owned = !self.queued.contains(&check.lock);
+            return Ok(Checked::Passed { is_row_owned });
+        }
+        let me = context.transaction.id();
+        let index = self.row.index(check.index)?;
+        let name = check.row_name(index);
+        // Transactions that queue for a unique key hold its lock.
+        if transactions.locks().row_conflicts(check.lock, me, MODE) {
+            return Ok(Checked::Blocked(WriteConflict::KeyLock(check)));
+        }
+        let is_locked = context.transaction.holds(name, MODE);
+        let value = &mut context.duplicate.value;
+        let found = find_newest_version(context.core, index, check.key, me, value)?;
+        let is_mine = match found {
+            NewestVersion::Live(id) | NewestVersion::Absent(Some(id)) => {
+                transactions.ids().active_owner(id) == Some(me)
+            }
+            NewestVersion::Uncommitted(_) | NewestVersion::Absent(None) => false,
+        };
+        // A range lock that another transaction has got in place of row locks
+        // does not apply to rows that were this transaction's before.
+        if !is_locked && !is_mine && index.ranges.blocks_row(check.key, me, MODE) {
+            return Ok(Checked::Blocked(WriteConflict::KeyLock(check)));
+        }
+        match found {
+            NewestVersion::Uncommitted(id) => {
+                let conflict = WriteConflict::ActiveWrite(id, check);
+                return Ok(Checked::Blocked(conflict));
+            }
+            NewestVersion::Live(id) if is_row => {
+                let is_row_owned = is_mine || context.transaction.covers(&name, MODE);
+                if context.is_newer_than_snapshot(id) {
+                    if !is_locked {
+                        return Err(context.snapshot_conflict());
+                    }
+                    context.accept_newer_than_snapshot()?;
+                }
+                return Ok(Checked::Passed { is_row_owned });
+            }
+            NewestVersion::Live(_) => {
+                context.duplicate.index = check.index;
+                context.duplicate.key.clear();
+                context.duplicate.key.extend_from_slice(check.key);
+                return Err(EngineError::DuplicateKey);
+            }
+            NewestVersion::Absent(_) if is_row => return Err(EngineError::NotFound),
+            // The snapshot still sees the deleted entry.
+            NewestVersion::Absent(Some(id)) if context.is_newer_than_snapshot(id) => {
+                context.accept_newer_than_snapshot()?;
+            }
+            NewestVersion::Absent(_) => {}
+        }
+        Ok(Checked::Passed {
+            is_row_owned: false,
+        })
+    }
+
+    /// Steps 3 to 5. Range locks are checked under the guards: a reader that
+    /// locks a range waits for the guards held at that time.
+    fn apply(
+        &self,
+        write_id: WriteId,
+        is_row_owned: bool,
+    ) -> EngineResult<Option<WriteConflict<'a>>> {
+        let core = self.context.core;
+        let me = self.context.transaction.id();
+        let row = self.row;
+        // One guard for each index, which may have two operations.
+        let mut guards: SmallVec<[(u32, WriteGuard<'_>); 8]> = SmallVec::new();
+        let mut writes: SmallVec<[WriteOperation<'_>; 8]> = SmallVec::new();
+        for operation in &row.operations {
+            let index = row.index(operation.index)?;
+            if guards
+                .last()
+                .is_none_or(|(number, _)| *number != operation.index)
+            {
+                core.written.register(index);
+                guards.push((operation.index, index.tree.write_guard()));
+            }
+            // Entries of the other indexes are protected by the lock of the row.
+            let is_insert = operation.is_insert;
+            let must_check = is_insert || (operation.index == 0 && !is_row_owned);
+            if must_check && index.ranges.blocks(operation.write.key, is_insert, me) {
+                return Ok(Some(WriteConflict::RangeLock(operation)));
+            }
+            writes.push(operation.write);
+        }
+        let lsn = core.log.append(&Record::Write {
+            write_id,
+            operations: writes.as_slice().into(),
+        })?;
+        for (_, guard) in &guards {
+            guard.set_lsn(lsn);
+        }
+        let mut remaining = guards.iter();
+        let mut current = remaining.next();
+        for IndexOperation { index, write, .. } in &row.operations {
+            while let Some((number, _)) = current
+                && number != index
+            {
+                current = remaining.next();
+            }
+            if let Some((_, guard)) = current {
+                guard.insert(write_id, write.operation, write.key, write.value);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Locks a key, so that transactions in conflict at one key are served in the
+    /// order of their requests.
+    fn lock_key(&mut self, check: &KeyCheck<'_>) -> EngineResult<()> {
+        if self.queued.contains(&check.lock) {
+            return Ok(());
+        }
+        let name = check.row_name(self.row.index(check.index)?);
+        let timeout = self.context.remaining_timeout(&mut self.deadline);
+        let transactions = &self.context.core.transactions;
+        transactions.lock(self.context.transaction, name, LockMode::Exclusive, timeout)?;
+        self.queued.push(check.lock);
+        Ok(())
+    }
+
+    fn wait_for_write(&mut self, id: WriteId, check: &KeyCheck<'_>) -> EngineResult<()> {
+        let name = check.row_name(self.row.index(check.index)?);
+        let timeout = self.context.remaining_timeout(&mut self.deadline);
+        let transactions = &self.context.core.transactions;
+        transactions.wait_for_write(self.context.transaction, id, name, timeout)?;
+        Ok(())
+    }
+
+    /// Waits for the transactions that hold a range lock at the key.
+    fn wait_for_range(&mut self, operation: &IndexOperation<'_>) -> EngineResult<()> {
+        let ranges = &self.row.index(operation.index)?.ranges;
+        let timeout = self.context.remaining_timeout(&mut self.deadline);
+        self.context.core.transactions.wait_for_range_lock(
+            self.context.transaction,
+            &mut self.range_queue,
+            ranges,
+            operation.write.key,
+            operation.is_insert,
+            timeout,
+        )?;
+        Ok(())
+    }
+}

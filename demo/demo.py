@@ -4,7 +4,7 @@
 2. Starts a private server under build/demo/server, without a network port.
 3. Loads each table into both engines by LOAD DATA, the same statements and the same cache size; times each.
 4. Compares row counts, then runs joins on both and compares their results.
-5. Prints times and sizes on disk side by side, and how to connect to the server, which stays up.
+5. Prints times and sizes on disk side by side, and how to connect to the server, which keeps running.
 """
 
 import argparse
@@ -175,7 +175,7 @@ def print_table(header, lines):
 
 
 def size_on_disk(server, connection, engine, database):
-    """Bytes of the database's tables: the files themselves, and what the server's SHOW TABLE STATUS says."""
+    """Bytes of the database's tables: the files themselves, and what the server's SHOW TABLE STATUS shows."""
     pattern = {"TEAK": f"{database}/*.teak", "INNODB": f"{database}/*.ibd", "ROCKSDB": "#rocksdb/*.sst"}
     files = server.files(pattern[engine.upper()])
     said = int(connection.value("SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables "
@@ -190,7 +190,7 @@ def run_queries(connection, databases):
         results, spent = {}, {}
         for engine, database in databases.items():
             connection.run(f"USE {database}")
-            connection.run(query)  # the first run reads what the cache does not have yet
+            connection.run(query)  # the first run fills the cache
             began = time.monotonic()
             results[engine] = connection.run(query)
             spent[engine] = time.monotonic() - began

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# MariaDB's own test runner on our suite.
+# Runs our suite in MariaDB's test runner.
 #
 #   mtr/run.sh                        the suite `teak`
 #   mtr/run.sh teak.types teak.alter  some tests
@@ -9,8 +9,8 @@
 # The runner expects its tests, the server and the plugins in one tree, and suites inside it. build/mtr-root is such a
 # tree made of links, with our suite and plugin added; the system's own is left alone.
 #   mtr/suite/NAME            a suite of ours
-#   mtr/overlay/teak/SUITE    how a suite of the server is aimed at Teak (--suite=SUITE-teak)
-# RECORD=1 needs tests named. WITHOUT_TEAK=1 runs without a plugin (to see what another engine does).
+#   mtr/overlay/teak/SUITE    runs a suite of the server with Teak (--suite=SUITE-teak)
+# RECORD=1 requires named tests. WITHOUT_TEAK=1 runs without the plugin (to see another engine's results).
 # TEAK_PLUGIN names another build of the plugin, MTR_PARALLEL the number of workers (2), MTR_VAR the directory of results.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
@@ -37,7 +37,7 @@ make_tree() {
     ln -sfn /usr/sbin "$TREE/sbin"
     ln -sfn /usr/share "$TREE/share"
     "$ROOT/scripts/server.sh" plugins "$TREE/lib/mysql/plugin"
-    # Client plugins live beside the library, in a directory named for the architecture.
+    # Client plugins are next to the library, in a directory named after the architecture.
     link_all /usr/lib "$TREE/lib" mysql 2>/dev/null || true
     for suite in "$SYSTEM"/*; do
         case $(basename "$suite") in
@@ -56,7 +56,7 @@ make_tree() {
 make_tree
 OPTIONS=(--vardir="$VAR" --parallel="${MTR_PARALLEL:-2}" --force --max-test-fail=0 --retry=0 --suite-timeout=60
     --testcase-timeout=5 --mysqld=--plugin-maturity=experimental)
-# A socket's path holds 107 bytes, and the runner puts its own under its tmpdir.
+# A socket's path has at most 107 bytes, and the runner's sockets are under its tmpdir.
 TMP=$(mktemp -d /tmp/teak-mtr.XXXXXX)
 trap 'rm -rf "$TMP"' EXIT
 OPTIONS+=(--tmpdir="$TMP")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the suite `teak` (or what is named) on the plugin compiled under AddressSanitizer; `make asan` builds it first.
+# Runs the suite `teak` (or the named tests) on the plugin compiled with AddressSanitizer; `make asan` builds it first.
 # The server is the stock one: the sanitizer's allocator is preloaded into it, so the plugin's C++ is checked, and every
-# heap block that crosses the border. Leaks are not asked for: the server itself keeps memory at exit.
+# heap block that is passed between server and plugin. Leaks are not checked: the server itself keeps memory at exit.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

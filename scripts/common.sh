@@ -1,4 +1,4 @@
-# Sourced by the other scripts: where things are, how they speak. Runs nothing by itself.
+# Sourced by the other scripts: paths and messages. Runs nothing by itself.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/build
@@ -16,8 +16,8 @@ source_version() {
         END { printf "%d.%d.%d\n", a, b, c }' "$1/VERSION"
 }
 
-# Sets NIGHTLY to the argument that makes cargo and rustc take nightly's flags: the nightly toolchain where there is one,
-# else none, with a variable that makes the installed toolchain take them.
+# Sets NIGHTLY to the argument that makes cargo and rustc accept nightly's flags: the nightly toolchain if there is one,
+# else none, with a variable that makes the installed toolchain accept them.
 use_nightly() {
     NIGHTLY=+nightly
     rustc +nightly --version >/dev/null 2>&1 && return

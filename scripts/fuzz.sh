@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every fuzz target (or those named) for some seconds each, with libFuzzer, its coverage and AddressSanitizer. It
-# needs a nightly toolchain, or makes the installed one take nightly's flags; it does not need cargo-fuzz. What breaks a
-# target is left in fuzz/artifacts; what a run learned in fuzz/corpus.
+# needs a nightly toolchain, or makes the installed one accept nightly's flags; it does not need cargo-fuzz. Inputs that break a
+# target are left in fuzz/artifacts, the corpus in fuzz/corpus.
 #   scripts/fuzz.sh [SECONDS [TARGET...]]
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -15,7 +15,7 @@ TARGETS=$(awk '/^\[/ { bin = ($0 == "[[bin]]") } bin && /^name/ { gsub(/.*= *"|"
 # shellcheck disable=SC2086
 [ $# -gt 0 ] || set -- $TARGETS
 
-# What cargo-fuzz would pass.
+# The flags of cargo-fuzz.
 COVERAGE="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
 COVERAGE+=" -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
 say "building the fuzz targets"
@@ -30,7 +30,7 @@ FAILED=0 PASSED=0
 for target; do
     say "fuzzing $target for $SECONDS_EACH s"
     mkdir -p "$FUZZ/artifacts/$target"
-    # No input of these sizes may make a decoder take more memory at once than the largest block and a little.
+    # No input of these sizes may make a decoder allocate much more memory in one call than the largest block.
     if "$BUILT/$target" -max_total_time="$SECONDS_EACH" -rss_limit_mb=2048 -malloc_limit_mb=80 -timeout=20 \
         -print_final_stats=1 -verbosity=0 -artifact_prefix="$FUZZ/artifacts/$target/" "$FUZZ/corpus/$target"; then
         PASSED=$((PASSED + 1))

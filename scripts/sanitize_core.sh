@@ -24,7 +24,7 @@ for sanitizer; do
     say "tests under the $sanitizer sanitizer"
     # A C program that links the core needs the runtime that rustc gives its own programs.
     RUNTIME=$(find "$(rustc $NIGHTLY --print sysroot)/lib/rustlib/$TARGET/lib" -name "librustc-*_rt.${sanitizer:0:1}san.a")
-    # C code of the codecs is compiled without: only Rust is instrumented.
+    # The codecs' C code is not instrumented, only Rust.
     # shellcheck disable=SC2086
     if RUSTFLAGS="-Zsanitizer=$sanitizer" RUSTDOCFLAGS="-Zsanitizer=$sanitizer" ASAN_OPTIONS=detect_leaks=0 \
         TEAK_C_LINK="-Wl,--whole-archive $RUNTIME -Wl,--no-whole-archive -lrt" \

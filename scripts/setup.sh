@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Brings a Debian machine to where `make build` works: one MariaDB release as server, client, tests, headers and source,
-# and the compilers. Does only what is missing, so a second run takes a moment. Changes nothing of apt's configuration:
+# Prepares a Debian machine for `make build`: one MariaDB release as server, client, tests, headers and source,
+# and the compilers. Installs only what is missing, so a second run takes a moment. Does not change apt's configuration:
 # the source package is fetched through a private one under build/apt.
 #
 #   scripts/setup.sh                      everything
-#   MARIADB_SOURCE=DIR scripts/setup.sh   with a MariaDB source tree of your own (its release decides the packages)
+#   MARIADB_SOURCE=DIR scripts/setup.sh   with your own MariaDB source tree (its release determines the packages)
 set -euo pipefail
 trap 'echo "error: setup stopped in line $LINENO of scripts/setup.sh" >&2' ERR
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -12,7 +12,7 @@ trap 'echo "error: setup stopped in line $LINENO of scripts/setup.sh" >&2' ERR
 RUST_MINIMUM=1.88
 SERVER_PACKAGES=(mariadb-server mariadb-server-core mariadb-client mariadb-client-core mariadb-common mariadb-test
     mariadb-test-data libmariadb3 libmariadb-dev libmariadbd19 libmariadbd-dev)
-OPTIONAL_PACKAGES=(mariadb-plugin-rocksdb)    # MyRocks, a rival in the benchmarks
+OPTIONAL_PACKAGES=(mariadb-plugin-rocksdb)    # MyRocks, for the benchmarks
 TOOL_PACKAGES=(g++ clang-format make dpkg-dev xz-utils ca-certificates python3 python3-venv pkg-config sysbench)
 DOWNLOADS=$BUILD/downloads
 SOURCE=${MARIADB_SOURCE:-$BUILD/mariadb-source}
@@ -32,7 +32,7 @@ missing_tools() {
     done
 }
 
-# True when VERSION is one that scripts/mariadb-version, or the source given, asks for.
+# True if scripts/mariadb-version, or the given source, allows VERSION.
 wanted_release() {
     local series
     if [ -n "${MARIADB_SOURCE:-}" ]; then
@@ -73,7 +73,7 @@ need_root() { # WHAT FOR
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
-# apt's words go to a file, shown only when it fails.
+# apt's output goes to a file, shown only when it fails.
 apt_quietly() {
     local log=$BUILD/apt.log
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q "$@" >"$log" 2>&1 ||
@@ -102,7 +102,7 @@ refresh_private_lists() {
     say "reading the list of source packages (private apt configuration under build/apt)"
     rm -rf "$BUILD/apt"
     mkdir -p "$BUILD/apt/sources.list.d" "$BUILD/apt/lists/partial" "$BUILD/apt/cache/archives/partial"
-    # Only files that name an archive offering the server: others may have no sources at all.
+    # Only files that name an archive with the server: others may have no sources.
     local file archive archives wanted
     archives=$(apt-cache madison mariadb-server | awk -F'|' '{ split($3, part, " "); print part[1] }' | sort -u)
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
@@ -160,7 +160,7 @@ candidate_versions() {
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
-# A server in use here is somebody's: it is not replaced under them.
+# A server that is in use is not replaced.
 check_replaceable() {
     local have wanted=$1 data
     have=$(installed_version mariadb-server)
@@ -172,7 +172,7 @@ check_replaceable() {
     say "replacing MariaDB $(upstream_version "$have") by $(upstream_version "$wanted")"
 }
 
-# The packages of VERSION as apt wants them named, with whatever else of MariaDB is installed already.
+# The packages of VERSION in apt's notation, with all other MariaDB packages that are installed.
 pinned_packages() {
     local version=$1 package
     {
@@ -184,7 +184,7 @@ pinned_packages() {
     } | sort -u | sed "s/\$/=$version/"
 }
 
-# False when an archive lists the packages of VERSION but does not hold them.
+# False when an archive lists the packages of VERSION but does not have them.
 download_packages() {
     local packages
     packages=$(pinned_packages "$1")
@@ -193,7 +193,7 @@ download_packages() {
     (apt_quietly install --download-only --no-install-recommends --allow-downgrades $packages)
 }
 
-# Debian starts a server that it installs; ours are private ones, so it is told not to.
+# Debian starts a server that it installs; only private ones are needed here, so this is prevented.
 install_packages() {
     local version=$1 policy=/usr/sbin/policy-rc.d made= status=0 packages
     packages=$(pinned_packages "$version")
@@ -220,7 +220,7 @@ install_tools() {
     apt_quietly install --no-install-recommends $tools
 }
 
-# False when an archive lists the source of VERSION but does not hold it.
+# False when an archive lists the source of VERSION but does not have it.
 fetch_source() {
     local version=$1 upstream
     upstream=$(upstream_version "$version")
@@ -264,7 +264,7 @@ main() {
     fi
     install_tools
 
-    # The usual second run: all there, and of one release.
+    # The usual second run: everything is installed, in one release.
     local have
     have=$(installed_version mariadb-server)
     if [ -n "$have" ] && wanted_release "$have" && packages_match "$have" && [ "$(source_version "$SOURCE")" = "$(upstream_version "$have")" ] &&

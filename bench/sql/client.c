@@ -2,7 +2,7 @@
  *
  *   client statements SOCKET DATABASE FILE            runs the file's statements, one to a line
  *   client point SOCKET DATABASE TABLE IDS SECONDS SEED
- *       prepared SELECT * ... WHERE id = ?, ids drawn evenly from 1..IDS, after a second of warming
+ *       prepared SELECT * ... WHERE id = ?, uniform ids of 1..IDS, after a second of warm-up
  *
  * Prints one line of JSON. Exits with 1 and the server's message on any error.
  */
@@ -101,7 +101,7 @@ static int point(MYSQL *server, const char *table, uint64_t ids, double seconds,
   double began = now();
   for (;;)
   {
-    /* Looking at the clock for every statement would be measurable. */
+    /* Reading the clock for every statement would be measurable. */
     if (done % 64 == 0)
     {
       double passed = now() - began;

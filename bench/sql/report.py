@@ -1,4 +1,4 @@
-"""What the benchmark's runs say: medians, ratios to InnoDB, and whether the goals are met."""
+"""The results of a benchmark's runs: medians, ratios to InnoDB, and whether the goals are met."""
 
 import statistics
 

@@ -1,17 +1,17 @@
-"""`make bench`: the same SQL into several engines, on fresh private servers, in turns; prints medians and ratios.
+"""`make bench`: the same SQL on several engines, on empty private servers, in turns; prints medians and ratios.
 
 Every run of a workload has a server and a data directory of its own. All engines get the same cache and keep the
-settings that they come with, so every engine is durable at commit. What is measured:
+their default settings, so every engine is durable at commit. Workloads:
 
 - load, load_keys: LOAD DATA of star-schema facts (18 columns with a comment of ten words), with no key and with four
-  secondary ones. Then, after a restart, full scans that sum columns which no key covers.
+  secondary ones. Then, after a restart, full scans that sum columns without a key.
 - add_keys: the same facts loaded with no key; then the four secondary ones are built, one of them alone and the other three
   in one ALTER TABLE ... ALGORITHM=NOCOPY.
 - insert: INSERT statements of 1000 rows, an AUTO_INCREMENT primary key and three random secondary keys.
 - point: prepared SELECTs by primary key, and full scans, on a table that fits the cache.
 
 Times end when the statement returns. Processor time is the server's, background work included. Bytes written are the
-server process's (/proc/PID/io), counted until the engine has written out what it was given; bytes on disk are the
+server process's (/proc/PID/io), counted until the engine has written out its dirty pages; bytes on disk are the
 table's files as allocated, after that and a clean stop. BLACKHOLE, which stores nothing, shows the cost of the SQL
 layer. Results go to build/bench/*.json.
 """
@@ -37,7 +37,7 @@ ENGINES = {
     "BLACKHOLE": ("ha_blackhole", [], (), ()),
     "InnoDB": (None, [], ("bench/*.ibd",), ("ib_logfile0",)),
     "Teak": ("ha_teak", [], ("bench/*.teak",), ("teak.log.*",)),
-    # A statement of two million rows is more than its lock table takes by default.
+    # A statement of two million rows exceeds the default size of its lock table.
     "RocksDB": ("ha_rocksdb", ["--rocksdb-max-row-locks=1073741824"], ("#rocksdb/*.sst",), ("#rocksdb/*.log",)),
 }
 WORKLOADS = ["load", "load_keys", "add_keys", "insert", "point"]
@@ -78,7 +78,7 @@ def build_client():
 
 
 def client(server, *arguments):
-    """What the client in C prints for these arguments, on the server's database `bench`."""
+    """The output of the client in C for these arguments, on the server's database `bench`."""
     done = subprocess.run([str(build_client()), arguments[0], server.socket, "bench", *map(str, arguments[1:])],
                           check=False, capture_output=True, text=True)
     if done.returncode:
@@ -101,14 +101,14 @@ class Run:
         self.result = {"workload": workload, "engine": engine, "rows": options.rows}
 
     def memory(self):
-        """The most resident memory that the server had, in bytes."""
+        """The server's maximum resident memory, in bytes."""
         for line in Path(f"/proc/{self.server.pid()}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
         return None
 
     def measure_load(self, connection, work):
-        """Runs `work`, which returns rows and seconds, and counts what it wrote."""
+        """Runs `work`, which returns rows and seconds, and counts the bytes written."""
         before, spent = self.server.bytes_written(), self.server.cpu_seconds()
         rows, seconds = work()
         self.result.update(rows=rows, seconds=seconds, rows_per_second=rows / seconds,
@@ -211,7 +211,7 @@ class Run:
 
     def go(self):
         self.server.remove()
-        os.sync()  # what the run before left to the system is not this one's to wait for
+        os.sync()  # dirty pages of the previous run must not slow this one down
         try:
             self.server.start()
             with self.server.connect() as connection:

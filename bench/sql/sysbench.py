@@ -1,7 +1,7 @@
-"""`make sysbench`: sysbench 1.0's OLTP tests into several engines, on fresh private servers, in turns; medians and ratios.
+"""`make sysbench`: sysbench 1.0's OLTP tests on several engines, on empty private servers, in turns; medians and ratios.
 
-Every engine gets the same cache and keeps the settings that it comes with, so every engine is durable at commit. A repetition
-makes a server, loads the table, and runs all tests one after the other, those that only read first. The rate is events
+Every engine gets the same cache and keeps its default settings, so every engine is durable at commit. A repetition
+creates a server, loads the table, and runs all tests one after the other, read-only ones first. The rate is events
 (transactions) a second. Results go to build/bench/sysbench.json.
 """
 
@@ -21,7 +21,7 @@ PLUGINS = {"InnoDB": None, "Teak": "ha_teak", "RocksDB": "ha_rocksdb"}
 TESTS = ["oltp_point_select", "oltp_read_only", "oltp_update_index", "oltp_update_non_index", "oltp_read_write",
          "oltp_write_only", "oltp_insert", "oltp_delete"]
 RATE = re.compile(r"^\s*transactions:\s+(\d+)\s+\(([\d.]+) per sec\.\)", re.M)
-# What waits for the disk at a commit. The server does not count the syncs of InnoDB's log.
+# Counters of syncs at commit. The server does not count the syncs of InnoDB's log.
 SYNCS = {"Binlog_group_commits": "the binary log", "Teak_log_fsyncs": "Teak's log"}
 IGNORED = re.compile(r"ignored errors:\s+(\d+)")
 
@@ -65,7 +65,7 @@ def repetition(options, engine, number, results):
             for test in options.tests:
                 for threads in options.threads:
                     before = syncs(connection)
-                    # The same for each engine, and never twice: rows would be changed to what they are, or deleted again.
+                    # The same seed for each engine, but another one for each run: otherwise updates would not change rows, and deletes would find none.
                     seed = 1 + zlib.crc32(f"{options.seed} {number} {test} {threads}".encode()) % 1_000_000
                     text = sysbench(options, engine, server, test, "run", threads, seed)
                     done, rate = RATE.search(text).groups()

@@ -1,7 +1,7 @@
-"""`make bench-tables`: what the server tells about many tables, and how fast: INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS.
+"""`make bench-tables`: the time of INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS with many tables.
 
-Each engine in turn, on a fresh private server: a database of TABLES tables, some rows in each. The first answer is that of a
-server that was just started and has opened no table; then again with the tables open.
+Each engine in turn, on an empty private server: a database of TABLES tables, some rows in each. The first time is that of a
+server that was just started and has opened no table; the others are with open tables.
 """
 
 import argparse

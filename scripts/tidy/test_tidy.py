@@ -146,7 +146,7 @@ class SourceText(unittest.TestCase):
 
 class Wording(unittest.TestCase):
     def lines(self, name, text):
-        return [int(fault.split(":")[1]) for fault in wording.faults(name, text)]
+        return sorted(int(fault.split(":")[1]) for fault in wording.faults(name, text))
 
     def test_comments_of_each_language(self):
         self.assertEqual(self.lines("a.rs", 'let x = "besides"; // besides\nlet besides = 1; // at least\n'), [1])

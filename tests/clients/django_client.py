@@ -1,5 +1,5 @@
 """Django: migrate a project with auth, contenttypes, sessions and a model of every field in Teak and in InnoDB, write and
-read through the ORM, change the schema, dump and load; and what a FOREIGN KEY meets."""
+read through the ORM, change the schema, dump and load; and FOREIGN KEYs, which Teak refuses."""
 
 import datetime
 import decimal
@@ -229,7 +229,7 @@ def changes(checks, engine):
     alias, name = ALIASES[engine], f"django: {engine}"
     change_columns(checks, name, connections[alias], Topic)
     if engine == "TEAK":
-        # InnoDB of 10.11.18 refuses it beside a stored generated column and a FOREIGN KEY that came later (error 1832).
+        # InnoDB of 10.11.18 refuses it in a table with a stored generated column and a FOREIGN KEY that was added later (error 1832).
         change_columns(checks, name, connections[alias], Item)
     index = models.Index(fields=["small", "positive"], name="shelf_small_positive")
     with connections[alias].schema_editor() as editor:
@@ -241,7 +241,7 @@ def changes(checks, engine):
 
 
 def refused(checks):
-    """Django's own backend makes a constraint for every relation, which Teak refuses; but not with db_constraint=False."""
+    """Django's own backend creates a constraint for every relation, which Teak refuses, except with db_constraint=False."""
     from django.core.management import call_command
     from django.db import connections, models
     from tests.clients.shelf.models import Topic

@@ -40,7 +40,7 @@ def dump(database, *options):
 
 
 def for_innodb(text):
-    """The only words of a dump that InnoDB does not know."""
+    """Replaces the only words of a dump that InnoDB does not accept."""
     text = re.sub(rb" `?COMPRESSION`?='?\w+'?", b"", text)
     return text.replace(b"ENGINE=TEAK", b"ENGINE=InnoDB").replace(b"ENGINE = TEAK", b"ENGINE = InnoDB")
 

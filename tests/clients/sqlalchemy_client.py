@@ -1,5 +1,5 @@
 """SQLAlchemy: create_all with mysql_engine='TEAK', reflection equal to what was made, ORM round trips, changes of the
-schema, and what a FOREIGN KEY meets."""
+schema; and FOREIGN KEYs, which Teak refuses."""
 
 import datetime
 import decimal
@@ -55,7 +55,7 @@ def classes(engine_name):
         id: Mapped[int] = mapped_column(primary_key=True)
         name: Mapped[str] = mapped_column(String(80))
         colour: Mapped[Colour | None]
-        # No FOREIGN KEY: Teak refuses it. The relation is the program's alone.
+        # No FOREIGN KEY: Teak refuses it. Only the program knows the relation.
         books: Mapped[list["Book"]] = relationship(
             back_populates="author",
             cascade="all, delete-orphan",
@@ -93,7 +93,7 @@ def connect(engine_name):
 
 
 def reflected(engine, table):
-    """What the inspector says of a table, the engine's name aside."""
+    """The inspector's description of a table, except the engine's name."""
     seen = inspect(engine)
     options = {
         name: value
@@ -134,11 +134,11 @@ def schema(checks, engine_name, engine, base):
             [(column.name, kind(column, dialect), nullable(column), column.comment) for column in table.columns],
         )
         checks.same(f"{name}: {table.name}: reflected keys", keys(found), keys(table))
-    base.metadata.create_all(engine)  # nothing is missing any more
+    base.metadata.create_all(engine)  # nothing is missing now
 
 
 def nullable(column):
-    return bool(column.nullable) or column.computed is not None  # nobody declares generated columns NOT NULL
+    return bool(column.nullable) or column.computed is not None  # generated columns cannot be declared NOT NULL
 
 
 def kind(column, dialect):
@@ -230,7 +230,7 @@ def orm(checks, engine_name, engine, author_class, book_class):
 
 
 def alterations(checks, engine_name, engine):
-    """What alembic sends for the usual changes."""
+    """The statements of alembic for the usual changes."""
     name = f"sqlalchemy: {engine_name}"
     statements = [
         "ALTER TABLE book ADD COLUMN pages INTEGER NOT NULL DEFAULT 7",
@@ -267,7 +267,7 @@ def foreign_keys(checks, engine):
     checks.raises("sqlalchemy: TEAK: ForeignKey is refused", REFUSED, lambda: metadata.create_all(engine))
     metadata.drop_all(engine)
 
-    # The setting: no constraint is written for a table of Teak; the model keeps its ForeignKey.
+    # The setting: no constraint is created for a Teak table; the model keeps its ForeignKey.
     for table in metadata.tables.values():
         for constraint in list(table.foreign_key_constraints):
             table.constraints.discard(constraint)

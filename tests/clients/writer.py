@@ -1,4 +1,4 @@
-"""A client that writes while a dump is taken: transfers of a bank, so that a torn state of the database shows."""
+"""A client that writes while a dump is taken: transfers of a bank, whose sums show a torn state of the database."""
 
 import random
 import threading

@@ -1,14 +1,14 @@
-"""Bytes flipped in Teak's files: an error that says so, or the right rows; never wrong rows, never a dead server.
+"""Damage in Teak's files: reads return the right rows or an error, never wrong rows, and the server does not crash.
 
-1. A server fills two tables; images of its data directory are kept: one stopped cleanly, one killed with commits that only
-   the log has.
-2. Each round takes an image, damages one file (an index of the rows, a secondary or unique key, the log, the catalogue) by
-   some flipped bits, a block of noise or a cut end, and starts the server; or it damages the file of a running server.
-3. The engine may refuse to start, with a message that names the damaged file, for catalogue and log alone. Else every read
-   through every key gives exactly the rows that were committed, or an error; a table that gave one is reported by CHECK
-   TABLE; the table whose files were left alone is whole; it takes new rows; and the process is still the same.
-   Damage at the very end of a killed server's log is what a crash leaves, and looks like it: then the last commits may be
-   gone, but each table has the rows of all commits up to one.
+1. A server fills two tables. Two images of its data directory are kept: one after a clean stop, one after a kill, with commits that only
+   the log contains.
+2. Each round takes an image and damages one file (the row index, a secondary or unique key, the log, the catalogue) by
+   flipped bits, random bytes or truncation, before the server starts or while it runs.
+3. Only for the catalogue and the log may the engine refuse to start, with a message that names the damaged file. Otherwise every read
+   through every key returns exactly the committed rows, or an error; CHECK TABLE reports a table that returned an
+   error; the table whose files were not damaged is correct and accepts new rows; the process has not been restarted.
+   Damage at the end of a killed server's log cannot be distinguished from a torn write in a crash: then the last commits may be
+   lost, but each table has the rows of all commits up to one.
 
 The run counts as one test.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.harness import Server, SqlError, finish
 
 ROWS = 20_000
-LATE = 500  # rows that were committed last and are in the log alone in the image of the killed server
+LATE = 500  # rows that were committed last: in the image of the killed server only the log has them
 KINDS = ["t.main", "t.a-", "t.b-", "catalogue", "log"]
 READS = [("PRIMARY", "id > 0"), ("a", "a >= 0"), ("b", "b >= ''")]
 
@@ -69,7 +69,7 @@ class Test:
             connection.run(f"INSERT INTO f.{table} VALUES {rows}")
 
     def damage(self, kind):
-        """Damages a file of the kind; returns what was done and the file's name, or None when it has no bytes."""
+        """Damages a file of the kind; returns a description and the file's name, or None if the file is empty."""
         patterns = {"catalogue": "teak.catalogue", "log": "teak.log.*"}
         files = sorted(self.data.glob(patterns.get(kind, f"f/{kind}*.teak")))
         path = self.draw.choice(files)
@@ -96,7 +96,7 @@ class Test:
             return f"bits flipped at {places[:3]} of {path.name} ({size} bytes)", path.name
 
     def read(self, connection, table, rows, may_lose_end):
-        """Reads through every key; returns faults, and whether an error was given."""
+        """Reads through every key; returns faults, and whether a read returned an error."""
         faults, failed = [], False
         for key, condition in READS:
             try:
@@ -126,7 +126,7 @@ class Test:
                 faults.append(f"reads of t failed, CHECK TABLE says {checks}")
             found, failed = self.read(connection, "whole", rows, may_lose_end)
             faults += found
-            # Of a damaged log both tables may have lost rows, and say so.
+            # Through a damaged log both tables may have lost rows; then both return errors.
             if failed and kind not in ("log", "catalogue"):
                 faults.append("the table that was left alone gave an error")
             if not failed:
@@ -166,7 +166,7 @@ class Test:
         try:
             faults, bad = self.verify(kind, rows, may_lose_end)
             if running and not faults:
-                # What memory still held is read from the file after a restart.
+                # After a restart, rows that were in memory are read from the file.
                 self.server.kill()
                 try:
                     self.server.start()

@@ -1,12 +1,12 @@
-"""The kill test's bank: transfers within the engine under test, between it and InnoDB, and by XA, journalled outside the server.
+"""The bank of the crash test: transfers within the engine under test, between it and InnoDB, and by XA, with a journal outside the server.
 
-Tellers (processes) transfer money: by COMMIT, with a binary log between the engines too, or by XA. Of the XA transactions that they have prepared some are left behind, for
-another session to end. The journal has each step before it is sent and after it was acknowledged.
+Tellers (processes) transfer money: by COMMIT, with a binary log also between the engines, or by XA. Some of the XA transactions that
+they prepare are left for another session to end. The journal records each step before it is sent and after it was acknowledged.
 
-When the server is back, XA RECOVER must list what was prepared, acknowledged and not ended, and nothing else but what was in
-flight. Until they are ended, the rows of these transactions are not seen, and are locked. Then the coordinator, which has the
-journals, commits or rolls back: what was being ended, as was decided; what was being prepared is rolled back; some of the others
-stay for the next kill. Every transfer that was committed is there once, no other is, and no money is lost.
+After the restart XA RECOVER must list the transactions that were prepared, acknowledged and not ended, and nothing else except those in
+flight. Until they are ended, the rows of these transactions are invisible and locked. Then the coordinator, which reads the
+journals, ends them: those that were being ended, as was decided; those that were being prepared, by ROLLBACK; some of the others
+remain until the next kill. Every committed transfer must be there exactly once, no other, and no money may be lost.
 """
 
 import json
@@ -19,7 +19,7 @@ from tests.harness.bank import DATABASE, Bank
 from .journal import Journal
 
 TELLERS = 2
-# Prepared transactions that a teller leaves behind, and that stay over a kill.
+# Prepared transactions that a teller leaves to other sessions, and that remain over a kill.
 LEFT_MAX = 3
 LOCK_TIMEOUT, XAER_NOTA, XA_MARKED = 1205, 1397, (1402, 1613, 1614)
 
@@ -33,16 +33,16 @@ def name_of(teller, number):
 
 
 class Ledger:
-    """What a teller's journals say. A transfer is (payer, payee, amount); its number is used once."""
+    """The contents of a teller's journals. A transfer is (payer, payee, amount); its number is used once."""
 
     def __init__(self):
         self.committed, self.prepared = {}, {}
-        self.ended = {}  # how what was prepared has ended
+        self.ended = {}  # how each prepared transaction ended
         self.newest = 0
         self.doubtful = None  # (what was sent, number, transfer), without an answer
 
     def read(self, path):
-        """Takes in a round's journal; returns the errors that the teller met and how many transfers it ended."""
+        """Reads a round's journal; returns the teller's errors and the number of transfers that it ended."""
         errors, ended, transfers = [], 0, {}
         self.doubtful = None
         try:
@@ -66,7 +66,7 @@ class Ledger:
         return errors, ended
 
     def take(self, step, number, transfer):
-        """A step that is known to have happened."""
+        """Records a step that is known to have happened."""
         if step == "PREPARE":
             self.prepared[number] = transfer
             return
@@ -84,10 +84,10 @@ class Teller:
         self.left = list(ledger.prepared)
         self.journal, self.random = Journal(journal), random.Random(seed)
         self.engine = engine
-        # What a conflict must roll back: nothing once the end was sent.
+        # The statement that rolls back after a conflict: none once the end was sent.
         self.begun = None
         self.connection = self.connect()
-        # Without it the server does not keep commits of several engines together (docs/transactions.md).
+        # Without it the server does not commit in several engines atomically (docs/transactions.md).
         self.has_binary_log = self.connection.value("SELECT @@log_bin") == "1"
 
     def connect(self):
@@ -138,7 +138,7 @@ class Teller:
         self.journalled(verdict, number, lambda: end(self.connection, verdict, name_of(self.teller, number)))
 
     def give_up(self):
-        """After a conflict. A deadlock has marked an XA transaction for rollback: then XA END says so."""
+        """Rolls back after a conflict. A deadlock marks an XA transaction for rollback: then XA END returns an error."""
         for statement in self.begun:
             try:
                 self.connection.run(statement)
@@ -160,7 +160,7 @@ class Teller:
 
 
 def end(connection, verdict, name):
-    """XA COMMIT or XA ROLLBACK of what another session has prepared, which may not have gone yet."""
+    """XA COMMIT or XA ROLLBACK of a transaction that another session prepared; that session may still be closing."""
     deadline = time.monotonic() + 5
     while True:
         try:
@@ -186,13 +186,13 @@ def listed(connection):
 
 
 class Coordinator:
-    """Ends what the server holds prepared as the ledgers say, and compares. `told` counts what it met."""
+    """Ends the server's prepared transactions as the ledgers require, and compares. `seen` counts what was found."""
 
     def __init__(self, engine, draw):
         self.bank, self.draw = bank(engine), draw
         self.engine = engine
         self.ledgers = [Ledger() for _ in range(TELLERS)]
-        self.told = dict.fromkeys(["transfers", "prepared", "preparing", "ending", "left"], 0)
+        self.seen = dict.fromkeys(["transfers", "prepared", "preparing", "ending", "left"], 0)
 
     def verify(self, socket, journals):
         """Returns the faults."""
@@ -200,7 +200,7 @@ class Coordinator:
         for ledger, journal in zip(self.ledgers, journals):
             errors, ended = ledger.read(journal)
             faults += errors
-            self.told["transfers"] += ended
+            self.seen["transfers"] += ended
         with Connection(socket, DATABASE) as connection:
             found = listed(connection)
             for teller, ledger in enumerate(self.ledgers):
@@ -214,12 +214,12 @@ class Coordinator:
             kept = {name_of(teller, number) for teller, ledger in enumerate(self.ledgers) for number in ledger.prepared}
             if listed(connection) != kept:
                 faults.append(f"XA RECOVER lists {sorted(listed(connection))} when all but {sorted(kept)} are ended")
-            self.told["left"] += len(kept)
+            self.seen["left"] += len(kept)
             return faults + self.compare(connection)
 
     def end_again(self, connection, teller, ledger, found):
-        """InnoDB alone may hold prepared again what was acknowledged as ended: its rollback does not wait for the disk, and it
-        misses an end while the connection that has prepared is being closed (docs/transactions.md). Teak must not."""
+        """Only InnoDB may list a transaction as prepared after its end was acknowledged: its rollback does not wait for the disk, and it
+        misses an end while the connection that prepared the transaction is being closed (docs/transactions.md). Teak must not."""
         faults = []
         for number, verdict in ledger.ended.items():
             name = name_of(teller, number)
@@ -233,13 +233,13 @@ class Coordinator:
         return faults
 
     def unexpected(self, found):
-        """What XA RECOVER must list and does not, and what it lists and must not."""
+        """Faults of XA RECOVER: transactions that it must list and does not, and those that it must not list."""
         must, may = set(), set()
         for teller, ledger in enumerate(self.ledgers):
             must |= {name_of(teller, number) for number in ledger.prepared}
             if ledger.doubtful:
                 may.add(name_of(teller, ledger.doubtful[1]))
-        self.told["prepared"] += len(must - may)
+        self.seen["prepared"] += len(must - may)
         faults = []
         if must - may - found:
             faults.append(f"prepared, acknowledged and lost: {sorted(must - may - found)}")
@@ -248,7 +248,7 @@ class Coordinator:
         return faults
 
     def unseen(self, connection):
-        """The rows of what is prepared: nobody sees them, nobody else can write them."""
+        """The rows of prepared transactions must be invisible and locked."""
         faults = []
         if self.engine.upper() == "TEAK":
             connection.run("SET SESSION teak_lock_timeout = 20")
@@ -268,17 +268,17 @@ class Coordinator:
         return faults
 
     def end_doubtful(self, connection, teller, ledger, found):
-        """What was in flight: the server's answer is not known, its state is."""
+        """Ends the transaction in flight: the server's answer is unknown, its state is known."""
         if ledger.doubtful is None:
             return
         step, number, transfer = ledger.doubtful
         name, was_prepared = name_of(teller, number), number in ledger.prepared
         if step == "PREPARE":
-            self.told["preparing"] += 1
+            self.seen["preparing"] += 1
             if name in found:
                 connection.run(f"XA ROLLBACK '{name}'")
         elif was_prepared:
-            self.told["ending"] += 1
+            self.seen["ending"] += 1
             if name in found:
                 connection.run(f"XA {step} '{name}'")
             ledger.take(step, number, None)

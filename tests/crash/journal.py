@@ -1,14 +1,14 @@
-"""What the kill test's tables must hold: each writer's own rows, changed by effects that can be undone and journalled.
+"""The expected contents of the crash test's tables: each writer's own rows, changed by effects that can be undone and are journalled.
 
-An effect is (table, key, old, new), None standing for no row. A writer's rows are nobody else's, so its own journal
-alone decides what they must be. The journal has one JSON line before a commit is sent and one after it was acknowledged.
+An effect is (table, key, old, new); None means no row. Each row belongs to one writer, so that writer's journal
+alone determines it. The journal has one JSON line before a commit is sent and one after it was acknowledged.
 """
 
 import json
 
 DATABASE = "kill_test"
 
-# The columns after `writer` and the key, in the order of a row in the model. `seq` of `loose` is no key: several rows
+# The columns after `writer` and the key, in the order of a row in the model. `seq` of `loose` is not unique: several rows
 # may have it, and the model keeps them as one sorted list.
 TABLES = {
     "account": ("id", ("code", "owner", "balance", "note")),
@@ -44,7 +44,7 @@ class Rows:
         self.codes = {row[0]: key for key, row in self.tables["account"].items()}
 
     def set(self, table, key, new):
-        """Puts `new` in (or removes the row, when None); returns the effect."""
+        """Stores `new` (or removes the row, if None); returns the effect."""
         rows = self.tables[table]
         old = rows.get(key)
         if table == "account":
@@ -72,7 +72,7 @@ class Rows:
 
 
 class Journal:
-    """What a writer's commits did, in a file that no crash of the server touches."""
+    """The effects of a writer's commits, in a file that does not depend on the server."""
 
     def __init__(self, path):
         self.file = open(path, "a", encoding="utf-8")
@@ -93,7 +93,7 @@ class Journal:
 
 
 def read_journal(path):
-    """The acknowledged transactions in order, the one in doubt (or None), and the errors that the writer met."""
+    """The acknowledged transactions in order, the one in doubt (or None), and the writer's errors."""
     acknowledged, doubtful, notes = [], None, []
     try:
         lines = open(path, encoding="utf-8").read().splitlines()
@@ -136,7 +136,7 @@ def select(table, index=None, columns=None):
     """The verifying SELECT: every column of the model, by one index."""
     if columns is None:
         key, others = TABLES[table]
-        # A blob in hexadecimal digits, as the model has it.
+        # The model has a blob as hexadecimal digits.
         columns = ["writer", key, *("LOWER(HEX(payload))" if column == "payload" else column for column in others)]
     force = f" FORCE INDEX ({index})" if index else ""
     return f"SELECT {', '.join(columns)} FROM {DATABASE}.{table}{force}"

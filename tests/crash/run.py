@@ -1,15 +1,15 @@
-"""kill -9 under writers, again and again: every acknowledged commit must be there afterwards, and nothing else.
+"""Repeated kill -9 under concurrent writers: after each restart every acknowledged commit must be there, and nothing else.
 
-1. A private server with small caches, so that flushes and checkpoints happen all the time.
-2. Writers (processes) run transactions and keep a journal outside the server: what a commit is about to do, then that
-   it was acknowledged. One more creates, renames and drops tables.
+1. A private server has small caches, so that flushes and checkpoints are frequent.
+2. Writers (processes) run transactions and keep a journal outside the server: the effects of a commit before it is sent, then that
+   it was acknowledged. Another process creates, renames and drops tables.
    Tellers move money between the engine's tables and InnoDB's, also by XA (bank_load.py).
-3. After a random while the server is killed; sometimes once more while it recovers.
-4. It starts again. For each writer the rows must be those of the acknowledged commits; a commit that was in flight is
-   there as a whole or not at all. Every index of every table must give those rows, CHECK TABLE must be clean, counters
+3. At a random moment the server is killed; sometimes again while it recovers.
+4. It is started again. Each writer's rows must be those of the acknowledged commits; a commit that was in flight is
+   applied completely or not at all. Every index of every table must give those rows, CHECK TABLE must be clean, and counters
    that all writers share must have lost no increment.
 
-Seeded: the same seed makes the same statements and the same pauses; what the kill hits is the machine's choice.
+The seed determines statements and pauses, but not the state in which a kill finds the server.
 The run counts as one test.
 """
 
@@ -78,7 +78,7 @@ class Test:
     # ---- one round ---------------------------------------------------------------------------------------------------
 
     def write_and_kill(self, round_number):
-        """Lets the writers work for a while, kills the server, waits for the writers; returns the while."""
+        """Lets the writers run, kills the server, waits for the writers; returns how long they ran, and faults."""
         tellers = [f"teller-{number}" for number in range(bank_load.TELLERS)]
         names = [*range(self.options.writers), "tables", *tellers]
         for name in names:
@@ -111,8 +111,8 @@ class Test:
         return pause, faults
 
     def restart(self):
-        """Starts the server again, after killing it during recovery now and then; returns the seconds of recovery."""
-        # The server gives an entry of its DDL log up after three recoveries, and leaves a statement on tables half done.
+        """Starts the server again, sometimes after killing it during recovery; returns the seconds of recovery and the number of kills."""
+        # The server drops an entry of its DDL log after three recoveries, and then leaves a DDL statement half done.
         again = self.server.kill_while_recovering(self.random, 2)
         began = time.monotonic()
         self.server.start(timeout=self.options.recovery_timeout)
@@ -121,7 +121,7 @@ class Test:
     # ---- what must hold ----------------------------------------------------------------------------------------------
 
     def verify(self):
-        """Compares the server with the journals, and adopts what was in flight; returns the faults."""
+        """Compares the server with the journals, and takes over its state of the commits in flight; returns the faults."""
         faults, doubtful_there, doubtful_all = [], 0, 0
         with self.server.connect(DATABASE) as connection:
             progress = {int(writer): int(number) for writer, number in
@@ -196,7 +196,7 @@ class Test:
             expected, found = expected_rows(rows, number, table), actual[table].get(number, [])
             if expected != found:
                 faults += self.differences(f"writer {number}, {table}", expected, found)
-        # Numbers of transactions are never used twice, also not those of the ones that came to nothing.
+        # A transaction number is never used twice, not even one of a transaction that was rolled back.
         self.transactions[number] = last + 100_000
         self.progress[number] = explicit_last
         return there, doubtful is not None, faults
@@ -216,7 +216,7 @@ class Test:
         for table, indexes in INDEXES.items():
             rows = sorted((row for found in actual[table].values() for row in found), key=repr)
             for index in indexes:
-                # A condition that holds for every row makes the server walk the index it is forced to.
+                # A condition that holds for every row makes the server read the forced index.
                 condition = {"PRIMARY": "id >= 0", "code": "code >= ''", "owner": "(owner >= '' OR owner IS NULL)",
                              "writer_balance": "writer >= 0", "note": "(note >= '' OR note IS NULL)",
                              "writer_seq": "writer >= 0", "account": "account >= 0",
@@ -257,7 +257,7 @@ class Test:
                 if len(faults) > FAULTS_SHOWN:
                     print(f"   and {len(faults) - FAULTS_SHOWN} more")
                 print(f"   the server's directory and the journals are kept in {self.directory}")
-                print(f"   the server's last words:\n{self.server.log_tail(15)}")
+                print(f"   end of the server's error log:\n{self.server.log_tail(15)}")
                 try:
                     self.server.stop()
                 except RuntimeError as error:
@@ -270,10 +270,10 @@ class Test:
         self.server.remove(self.directory)
         print(f"-- {self.counts['committed']} commits, {self.counts['rolled_back']} rollbacks, "
               f"{self.counts['conflicts']} conflicts, {self.counts['table_statements']} statements on tables in all")
-        told = self.coordinator.told
-        print(f"-- bank: {told['transfers']} transfers; in flight when killed: {told['preparing']} XA PREPARE, {told['ending']} ends of "
-              f"prepared ones; prepared and found again: {told['prepared']}, {told['left']} of them left to the next kill")
-        return finish(1, 0, f"{self.options.kills} kills", f"{self.counts['committed']:,} commits", f"{told['transfers']:,} transfers")
+        seen = self.coordinator.seen
+        print(f"-- bank: {seen['transfers']} transfers; in flight when killed: {seen['preparing']} XA PREPARE, {seen['ending']} ends of "
+              f"prepared ones; prepared and found again: {seen['prepared']}, {seen['left']} of them left to the next kill")
+        return finish(1, 0, f"{self.options.kills} kills", f"{self.counts['committed']:,} commits", f"{seen['transfers']:,} transfers")
 
 
 def main():

@@ -1,8 +1,8 @@
-"""The kill test's maker of tables: CREATE, INSERT, TRUNCATE, RENAME, ALTER (copying and in place) and DROP, journalled like
-rows are.
+"""DDL of the crash test: CREATE, INSERT, TRUNCATE, RENAME, ALTER (copying and in place) and DROP, journalled like
+the rows.
 
-Statements on tables commit by themselves. One that was in flight when the server died has happened or has not; the
-tables must be as before it or as after it, files included.
+DDL statements commit implicitly. One that was in flight when the server was killed is applied completely or not at all: the
+tables and their files must be those before or after it.
 """
 
 import json
@@ -14,7 +14,7 @@ from tests.harness import Connection, SqlError
 from .journal import Journal
 
 DATABASE = "kill_test_tables"
-# A name of each kind that the file system has to be told differently.
+# One name of each kind that is encoded differently in file names.
 NAMES = ["plain", "MixedCase", "with space", "dot.ted", "ümlaut", "100%", "a-b"]
 
 
@@ -98,7 +98,7 @@ def write_until_lost(socket, tables, engine, journal_path, seed):
 
 
 def read(journal_path, tables):
-    """The tables after what was acknowledged, how many operations that was, the one in doubt (or None), the errors met."""
+    """The tables after the acknowledged operations, the number of these, the operation in doubt (or None), and errors."""
     doubtful, errors, done = None, [], 0
     try:
         lines = open(journal_path, encoding="utf-8").read().splitlines()
@@ -155,7 +155,7 @@ def describe(rows):
 
 
 def stray_files(directory, tables):
-    """Files of tables that do not exist. MariaDB names a file after its table with @ and four digits for what is no letter."""
+    """Files of tables that do not exist. In a file's name @ and four digits replace a table name's other characters than letters and digits."""
     known = {"".join(letter if letter.isascii() and (letter.isalnum() or letter == "_") else "@" for letter in name)
              for name in tables}
     strays = []

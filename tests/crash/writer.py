@@ -1,8 +1,8 @@
-"""A writer of the kill test: transactions of every kind on its own rows, until the server is gone.
+"""A writer of the crash test: transactions of every kind on its own rows, until the connection is lost.
 
 Some are rolled back, some contain statements that must fail as a whole (a duplicate in the middle of a multi-row INSERT),
-some roll back to a savepoint, some are single statements in autocommit. What each does is computed here and journalled
-before the commit is sent; the server is never asked what it holds.
+some roll back to a savepoint, some are single statements in autocommit. The effects of each are computed here and journalled
+before the commit is sent, without reading them from the server.
 """
 
 import random
@@ -38,7 +38,7 @@ class Writer:
     # ---- values ------------------------------------------------------------------------------------------------------
 
     def new_id(self):
-        """An id of this writer's that no row has."""
+        """An unused id of this writer."""
         while True:
             number = self.random.randrange(200_000) * self.writers + self.number
             if number not in self.rows.tables["account"]:
@@ -308,7 +308,7 @@ class Writer:
         self.counts["committed"] += 1
 
     def autocommit(self, number):
-        """One statement that is its own transaction. Its effects must be known before it is sent, so: rows by key."""
+        """One statement that is its own transaction. Its effects must be known before it is sent, so it inserts rows by key."""
         new = {self.new_id(): self.account() for _ in range(self.random.choice([1, 2, 20]))}
         if len({row[0] for row in new.values()}) < len(new):
             return
@@ -324,7 +324,7 @@ class Writer:
         self.effects = []
 
     def write_until_lost(self):
-        """Works until the server is gone; what else goes wrong is noted in the journal."""
+        """Runs transactions until the connection is lost; other errors are written to the journal."""
         while True:
             try:
                 self.transaction()
@@ -332,7 +332,7 @@ class Writer:
                 if error.lost:
                     break
                 if error.conflict:
-                    # Conflicts come before a commit is sent, except in autocommit, where the intent is withdrawn.
+                    # Conflicts are reported before a commit is sent, except in autocommit, where the intent is withdrawn.
                     self.journal.write(withdrawn=self.transactions)
                     self.counts["conflicts"] += 1
                     self.forget()

@@ -1,6 +1,6 @@
-"""What the kill test of DDL knows of tables: their columns, keys, partitions and rows, and what each statement makes of them.
+"""The model of the DDL crash test: columns, keys, partitions and rows of tables, and the effect of each statement.
 
-A statement that was in flight when the server died has happened or has not. Where MariaDB promises less, `outcomes` lists
+A statement that was in flight at the kill is applied completely or not at all. Where MariaDB guarantees less, `outcomes` lists
 every state that it allows, with the reason.
 """
 
@@ -119,7 +119,7 @@ def new_parts(draw):
 
 
 def choose(draw, state, counter, partitions):
-    """A random statement that the server will accept, as a `Change`."""
+    """A random statement that the server accepts, as a `Change`."""
     tables = state.tables()
     places = list(tables)
     databases = list(state.databases)
@@ -158,7 +158,7 @@ def insert(draw, state, place, table, fresh, counter):
 
 
 def update(draw, state, place, table, fresh, counter):
-    """Rows that were written under an earlier definition are written anew."""
+    """Rows that were written under an earlier definition are rewritten."""
     if not table.numbers():
         return insert(draw, state, place, table, fresh, counter)
     name, bound = draw.choice(table.numbers()), draw.randrange(ROW_IDS)
@@ -186,7 +186,7 @@ def drop(draw, state, place, table, fresh, counter):
     def work(after):
         for database, name in places:
             del after.databases[database][name]
-    # Each table is dropped atomically, the list is not: the manual on atomic DDL.
+    # The manual on atomic DDL: each table is dropped atomically, the list is not.
     return Change("DROP TABLE " + ", ".join(map(name_of, places)), state, work,
                   lambda: [without(state, places[:count]) for count in range(1, len(places))])
 
@@ -384,7 +384,7 @@ def partition(draw, state, place, table, fresh, counter):
 
 def replace(draw, state, place, table, fresh, counter):
     made = Table()
-    # The manual: CREATE OR REPLACE drops, then creates; a crash between leaves no table.
+    # The manual: CREATE OR REPLACE drops, then creates; after a crash in between there is no table.
     return Change(f"CREATE OR REPLACE TABLE {name_of(place)} {made.definition()}", state, lambda after: put(after, place, made),
                   lambda: [without(state, [place])])
 
@@ -403,7 +403,7 @@ def drop_database(draw, state, place, table, fresh, counter):
     places = [(database, name) for name in state.databases[database]]
 
     def between():
-        # Tables are dropped one by one, each atomically; which come first is the server's matter.
+        # Tables are dropped one by one, each atomically, in an order that the server chooses.
         for count in range(1, len(places)):
             for some in itertools.combinations(places, count):
                 yield without(state, some)

@@ -1,14 +1,14 @@
-"""kill -9 during DDL, again and again: a statement has happened or has not, and no file is left that belongs to nobody.
+"""Repeated kill -9 during DDL: each statement is applied completely or not at all, and no orphaned file is left.
 
-1. A private server with Teak tables in several databases; two writers run random DDL and some DML, each on databases of
-   its own, and know what each table must be (model.py).
-2. After a random while the server is killed, and started again; sometimes it is killed once more while it recovers.
-   A partitioned table that the kill met half created, renamed, altered or dropped is beyond the server's log of DDL, with
-   any engine: such rounds are counted apart, and begin anew. --no-partitions leaves them out.
-3. Databases, tables, columns in their order, keys, partitions and rows with all their columns (through every key) must be those before or after the statement in
-   flight; CHECK TABLE must be clean; every file in every directory must belong to a table that is there.
+1. A private server has Teak tables in several databases; two writers run random DDL and some DML, each on its own
+   databases, with a model of each table (model.py).
+2. At a random moment the server is killed and started again; sometimes it is killed again while it recovers.
+   The server's DDL log does not repair a partitioned table that a kill left half created, renamed, altered or dropped, with
+   any engine: such rounds are counted separately, and the test starts over with empty databases. --no-partitions avoids them.
+3. Databases, tables, columns, keys, partitions and rows (through every key) must be those before or after the statement in
+   flight; CHECK TABLE must be clean; every file in every directory must belong to an existing table.
 
-Seeded: the same seed makes the same statements; what the kill hits is the machine's choice.
+The seed determines the statements, but not the state in which a kill finds the server.
 The run counts as one test.
 """
 
@@ -41,7 +41,7 @@ class Writer:
         self.partitions = partitions
 
     def run(self, socket_of):
-        """Works until the server is gone."""
+        """Runs statements until the connection is lost."""
         try:
             with socket_of() as connection:
                 while True:
@@ -61,7 +61,7 @@ class Writer:
 
 
 def read_state(connection, names):
-    """What is there, and faults met while reading it."""
+    """The server's tables, and faults found while reading them."""
     faults, state = [], State([])
     there = {row[0].decode() for row in connection.run("SHOW DATABASES")}
     for database in names:
@@ -104,7 +104,7 @@ def read_table(connection, place):
 
 
 def stray_files(data, state, prefix):
-    """Files that belong to no table, and tables that lack one."""
+    """Files without a table, and tables without a file."""
     faults = []
     for database, tables in state.databases.items():
         found = {}
@@ -142,7 +142,7 @@ class Test:
         self.beyond = 0
 
     def round(self):
-        """Lets the writers work, kills the server; returns after how long."""
+        """Lets the writers run, kills the server; returns how long they ran."""
         threads = [threading.Thread(target=writer.run, args=(self.server.connect,)) for writer in self.writers]
         for thread in threads:
             thread.start()
@@ -207,7 +207,7 @@ class Test:
                 faults = self.verify()
                 if faults and fragile:
                     self.beyond += 1
-                    print(f"kill {number:3} after {pause:4.2f} s: a partitioned table half changed: {'; '.join(fragile)[:150]}\n       {faults[0][:150]}", flush=True)
+                    print(f"kill {number:3} after {pause:4.2f} s: a partitioned table partly changed: {'; '.join(fragile)[:150]}\n       {faults[0][:150]}", flush=True)
                     self.begin(str(number))
                     continue
             except (SqlError, RuntimeError) as error:
@@ -216,14 +216,14 @@ class Test:
                 print(f"kill {number}: FAILED (seed {self.options.seed})")
                 for fault in faults[:20]:
                     print(f"   {fault}")
-                print(f"   in flight: {flying}\n   the server's directory is kept in {self.directory}\n   its last words:\n{self.server.log_tail(25)}")
+                print(f"   in flight: {flying}\n   the server's directory is kept in {self.directory}\n   end of its error log:\n{self.server.log_tail(25)}")
                 self.server.stop()
                 return finish(0, 1, f"{number} kills")
             done = sum(writer.done for writer in self.writers) - before
             print(f"kill {number:3} after {pause:4.2f} s: {done:4} statements, {sum(len(writer.state.tables()) for writer in self.writers)} tables hold;"
                   f" in flight: {'; '.join(flying)}", flush=True)
         self.server.remove(self.directory)
-        print(f"{self.beyond} kills met a partitioned table half changed, which the server does not repair")
+        print(f"{self.beyond} kills left a partitioned table partly changed, which the server does not repair")
         print("in flight when killed: " + ", ".join(f"{kind} {count}" for kind, count in sorted(flights.items())))
         return finish(1, 0, f"{self.options.kills} kills", f"{sum(writer.done for writer in self.writers):,} statements")
 

@@ -1,13 +1,13 @@
-"""A small file system is filled up under a server, for every kind of statement.
+"""Every kind of statement on a full file system.
 
-The data directory lies on a file system of its own (a tmpfs, or ext4 in a file with --filesystem=ext4), mounted where
-nobody else sees it. A ballast file takes what is free. Then, kind by kind:
+The data directory is on a small file system of its own (a tmpfs, or ext4 in a file with --filesystem=ext4), in a private mount
+namespace. A ballast file fills it. Then, for each kind of statement:
 
-1. the statement is refused with a clear error, or done; what was acknowledged is there, what was refused is not;
-2. the server lives and reads go on;
-3. when the ballast goes, the same statement works, without a restart.
+1. the statement is refused with a clear error, or succeeds; acknowledged changes are there, refused ones are not;
+2. the server does not end, and reads continue;
+3. when the ballast is removed, the same statement succeeds, without a restart.
 
-At last: kill -9 and start on the full disk, DROP TABLE there, and writing goes on with the space that this gave back.
+Finally kill -9 and a start on the full disk, DROP TABLE there, and writes into the space that it freed.
 Each kind of statement counts as one test.
 """
 
@@ -23,14 +23,14 @@ from pathlib import Path
 from tests.harness import BUILD, Server, SqlError, finish
 
 DATABASE = "full"
-# ER_DISK_FULL; the server's own for files of its own (.frm): ER_CANT_CREATE_TABLE, ER_CANT_CREATE_FILE, EE_WRITE,
-# ER_ERROR_ON_WRITE, and what ALTER and RENAME make of them.
+# ER_DISK_FULL; the server's errors for its own files (.frm): ER_CANT_CREATE_TABLE, ER_CANT_CREATE_FILE, EE_WRITE,
+# ER_ERROR_ON_WRITE, and those of ALTER and RENAME.
 DISK_FULL, SERVERS_OWN = 1021, (1004, 1005, 1025, 1026, 3, 28)
 PATIENCE_SECONDS = 60
 
 
 def in_own_mounts():
-    """Runs this script again where what it mounts is seen by itself alone, and goes with it."""
+    """Runs this program again in a mount namespace of its own, whose mounts end with it."""
     command = ["unshare", "--mount", "--propagation=private"]
     if os.geteuid() != 0:
         command += ["--user", "--map-root-user"]
@@ -57,7 +57,7 @@ class Test:
     # ---- the disk ----
 
     def prepare(self):
-        """A data directory on the small file system, without the engines that the test does not need there."""
+        """Creates a data directory on the small file system, without the engines that the test does not need there."""
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.server.start()
@@ -76,7 +76,7 @@ class Test:
             mount = ["mount", "-o", "loop", str(image), str(self.data)]
         subprocess.run(mount, check=True)
         for path in seed.iterdir():
-            # Teak begins anew, so that its log lies on the small file system from the first byte on.
+            # Teak starts empty, so that all of its log is on the small file system.
             if path.name.startswith(("ib", "teak.")):
                 continue
             copy = shutil.copytree if path.is_dir() else shutil.copy2
@@ -104,7 +104,7 @@ class Test:
         return self.random.randbytes(length // 2).hex()
 
     def patiently(self, connection, statement):
-        """A statement that must work soon: background work may have to notice that there is space."""
+        """Runs a statement that must succeed soon: background threads may need time to notice the free space."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -183,7 +183,7 @@ class Test:
         self.table(connection, "t", 1000)
         self.table(connection, "u")
         self.fill()
-        # Fills what room the log has left; DELETE itself writes little.
+        # Fills the log's remaining space; DELETE itself writes little.
         self.until_refused(connection, lambda n: f"INSERT INTO u VALUES ({n}, '{self.text(3000)}', 0)")
         error = self.refused(connection, "DELETE FROM t")
         left = self.count(connection, "t")
@@ -218,7 +218,7 @@ class Test:
         error = self.refused(connection, "COMMIT")
         expected = 0 if error else done + 1
         self.check(self.count(connection, "t") == expected, f"COMMIT: the rows are all or none of {done + 1}")
-        self.check(error is None, "COMMIT finds the room kept for it")
+        self.check(error is None, "COMMIT uses its reserved space")
         connection.run("START TRANSACTION")
         self.refused(connection, f"INSERT INTO t VALUES (-2, '{self.text(3000)}', 0)")
         connection.run("ROLLBACK")
@@ -268,7 +268,7 @@ class Test:
     def drop(self, connection):
         self.table(connection, "big", 4000)
         connection.run("FLUSH ENGINE LOGS")
-        time.sleep(4)  # a checkpoint: the rows lie in the table's files
+        time.sleep(4)  # a checkpoint writes the rows to the table's files
         self.table(connection, "t")
         self.fill()
         self.until_refused(connection, lambda n: f"INSERT INTO t VALUES ({n}, '{self.text(3000)}', 0)")
@@ -316,7 +316,7 @@ class Test:
             try:
                 kind(self, connection)
                 if kind is not Test.restart:
-                    self.check(self.server.pid() == pid, f"{kind.__name__}: the server lives")
+                    self.check(self.server.pid() == pid, f"{kind.__name__}: the server is running")
             except (SqlError, RuntimeError) as error:
                 self.check(False, f"{kind.__name__}: {error}")
                 if self.server.pid() is None:

@@ -1,4 +1,4 @@
-"""What every test, the demo and the benchmarks need: private servers, connections, the load of a bank.
+"""The base of the tests that need servers, of the demo and of the benchmarks: private servers, connections, the bank.
 
 - `Server` starts, kills and stops a private MariaDB server (`server.py`; `scripts/server.sh` is its command line).
 - `Connection` is a session with one statement at a time (`connection.py`), on top of the protocol client (`wire.py`).

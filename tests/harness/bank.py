@@ -53,16 +53,16 @@ class Bank:
     # ---- one transfer ------------------------------------------------------------------------------------------------
 
     def choose(self, rng, within_one=False):
-        """A transfer: (payer, payee, amount), on demand within the part of the first engine."""
+        """A random transfer: (payer, payee, amount); with `within_one` between accounts of the first engine."""
         payer, payee = rng.sample(range(0, self.accounts, len(self.engines) if within_one else 1), 2)
         return payer, payee, rng.randint(1, 50)
 
     def carry_out(self, connection, rng, writer, number, transfer):
-        """Its statements in any order, some of what is rolled back to a savepoint among them; the transaction is the caller's."""
+        """Runs its statements in random order, with some changes that are rolled back to a savepoint, in the caller's transaction."""
         payer, payee, amount = transfer
         counter = rng.randrange(self.counters)
         if self.part(payer) == self.part(payee):
-            # A transfer within one part stays there.
+            # A transfer within one part uses a counter of that part.
             counter -= counter % len(self.engines) - self.part(payer)
         steps = [f"UPDATE {self.account(payer)} SET balance = balance - {amount} WHERE id = {payer}",
                  f"UPDATE {self.account(payee)} SET balance = balance + {amount}, note = REPEAT('{number} ', {rng.randint(0, 200)}) "
@@ -81,7 +81,7 @@ class Bank:
     # ---- what must hold ----------------------------------------------------------------------------------------------
 
     def sums(self, connection, side):
-        """What the accounts and counters add up to, in the caller's snapshot; returns the faults."""
+        """Adds up the accounts and counters in the caller's snapshot; returns the faults."""
         money = sum(int(connection.value(f"SELECT SUM(balance) FROM {self.names['account']}{part}")) for part in self.parts)
         counted = sum(int(connection.value(f"SELECT SUM(n) FROM {self.names['counter']}{part}")) for part in self.parts)
         rows = int(connection.value(f"SELECT COUNT(*) FROM {self.moved}"))
@@ -93,7 +93,7 @@ class Bank:
         return faults
 
     def verify(self, connection, side):
-        """With nobody writing: balances are what the rows of `moved` add up to. Returns these, (writer, number) to transfer, and faults."""
+        """Checks without concurrent writers that balances are the sums of `moved`. Returns {(writer, number): transfer}, and faults."""
         faults = self.sums(connection, side)
         moved = {}
         for writer, number, *transfer in (map(int, row) for row in connection.run(

@@ -1,4 +1,4 @@
-"""Where the checkout is, and the folder for all that is built and run."""
+"""The root of the checkout, and the folder for everything that is built and run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The end of every test program: what it ran, in its own unit, and the count of tests that `make test` adds up."""
+"""The last lines of every test program: what it ran, in its own unit, and its number of tests, which `make test` adds up."""
 
 
 def finish(passed, failed, *amounts):

@@ -15,7 +15,7 @@ LAST_PREPARED = 0xFFFFFFFF
 PACKET_BYTES_MAX = (1 << 24) - 1  # a longer payload continues in the next packet
 CONNECTION_LOST = 2013            # the client library's number
 
-# Parameters that are no int, float, str, bytes or None.
+# Parameters other than int, float, str, bytes and None.
 Number = namedtuple("Number", "digits")                        # DECIMAL
 Moment = namedtuple("Moment", "kind negative numbers micro")   # date, datetime or time; six numbers from the year to the second
 
@@ -37,7 +37,7 @@ def length_encoded(data, at):
 
 
 def sized(data):
-    """With its length in front."""
+    """The data after its length."""
     size = len(data)
     return (bytes([size]) if size < 0xFB else b"\xfc" + struct.pack("<H", size) if size < 1 << 16 else b"\xfd" + struct.pack("<I", size)[:3]) + data
 
@@ -65,7 +65,7 @@ def parameter(value):
 
 
 def execution(values):
-    """The command that executes the statement prepared last."""
+    """The command that executes the most recently prepared statement."""
     kinds = [parameter(value) for value in values]
     nulls = bytearray((len(values) + 7) // 8)
     for at, value in enumerate(values):
@@ -199,7 +199,7 @@ class Session:
             rows.append(row)
 
     def read_prepared(self, executions):
-        """The answers to a statement that was prepared and executed so often, as ("many", answers)."""
+        """The answers to a prepared statement and its executions, as ("many", answers)."""
         first = self._packet()
         if first[0] == 0xFF:
             answers = [("error", int.from_bytes(first[1:3], "little"), first[9:].decode(errors="replace"))]

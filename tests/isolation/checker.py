@@ -2,11 +2,11 @@
 
 Dependencies between committed transactions: ww (overwrote or appended after), wr (read what the other wrote), rw (read what
 the other replaced). A cycle of ww is G0 (dirty write); of ww and wr, G1c (circular information flow); with exactly one rw,
-G-single (lost update or read skew); with more, G2 (write skew, also by predicates: a key that was not there when a range
-was read is read in its first version). G1a is a read of what was rolled back, G1b of what was not a transaction's last write.
+G-single (lost update or read skew); with more, G2 (write skew, also by predicates: a read of a range also reads
+the absence of its other keys). G1a is a read of a version that was rolled back, G1b of one that was not its transaction's last.
 
-Besides: "internal" (a transaction does not see its own writes), "order" (two reads cannot come from one order of the
-writes) and "lost" (a committed write is nowhere).
+Also: "internal" (a transaction does not see its own writes), "order" (two reads are not consistent with any order of the
+writes) and "lost" (a committed write is missing).
 """
 
 from collections import Counter, defaultdict
@@ -43,11 +43,11 @@ class Anomalies:
 
 
 class _Versions:
-    """One object's versions in order, and who wrote them."""
+    """One object's versions in order, and their transactions."""
 
     def __init__(self):
         self.writers = {}  # version -> (transaction's number, is its last write here)
-        self.next = {}     # version -> the one that replaced it
+        self.next = {}     # version -> its successor
 
 
 class Checker:
@@ -60,7 +60,7 @@ class Checker:
         self.graph = Graph()
         self.lists = defaultdict(_Versions)
         self.registers = defaultdict(_Versions)
-        self.undone = set()      # (key, version) that must never be seen
+        self.undone = set()      # (key, version) that must never be read
         self.list_reads = []     # (transaction's number, key, what others had appended)
         self.register_reads = []
 
@@ -177,7 +177,7 @@ class Checker:
                 if element not in present and self.transactions[number].status == COMMITTED:
                     self.found.add("lost", f"{element}, appended to {key} by {self._name(number)}")
         for number, key, elements in self.list_reads:
-            # What a transaction appended itself is not a read of others.
+            # A transaction's own appended elements are not reads of other transactions.
             writer = self.lists[key].writers.get(elements[-1]) if elements else None
             if writer is None or writer[0] != number:
                 reads.append((number, key, elements[-1] if elements else 0))

@@ -1,4 +1,4 @@
-"""A client of the isolation test: random short transactions on a few hot lists and registers, and what they saw."""
+"""A client of the isolation test: random short transactions on a few hot lists and registers, and the values that they read."""
 
 import random
 
@@ -12,8 +12,8 @@ TABLES = (
     "CREATE TABLE lists (k INT PRIMARY KEY, grp INT NOT NULL, size INT NOT NULL, v MEDIUMTEXT NOT NULL, KEY (grp, size)) ENGINE={}",
     "CREATE TABLE registers (k INT PRIMARY KEY, prior BIGINT NOT NULL, v BIGINT NOT NULL, KEY (v)) ENGINE={}",
 )
-# Deadlock, a row newer than the snapshot, a row that somebody else inserted between a look and an insertion. A lock wait that
-# times out is none: transactions are short, so it is a deadlock that nobody found.
+# Deadlock, a row newer than the snapshot, a row that another transaction inserted between a read and an insertion. A lock wait that
+# times out is not a conflict: transactions are short, so it is a deadlock that was not detected.
 CONFLICTS = {1213, 1020, 1062}
 LOCK_TIMEOUT = 1205
 KEYS = 12         # hot at a time
@@ -22,7 +22,7 @@ TRANSACTIONS = 60  # of each client until the next keys are hot
 
 
 class Unexpected(Exception):
-    """The server answered in a way that it must not."""
+    """The server's answer is not allowed."""
 
 
 def elements(text):
@@ -69,12 +69,12 @@ class Client:
         low = base + self.draw.randrange(KEYS)
         lock = self.draw.choices(("", " LOCK IN SHARE MODE", " FOR UPDATE"), (8, 1, 1))[0]
         shape = self.draw.randrange(4)
-        if shape == 0:  # a range, with those that are not there
+        if shape == 0:  # a range, with its absent keys
             keys = range(low, min(low + 4, base + KEYS))
             where = f"k BETWEEN {keys[0]} AND {keys[-1]}"
             if self.draw.random() < 0.5:
                 where += " ORDER BY k DESC"
-        elif shape == 1:  # a group, through the key that appends move
+        elif shape == 1:  # a group, by the secondary key whose entries appends move
             group = base // KEYS * GROUPS + low % GROUPS
             keys = [key for key in range(base, base + KEYS) if key % GROUPS == low % GROUPS]
             where = f"grp = {group}"
@@ -85,7 +85,7 @@ class Client:
         if rows is None:
             return None
         seen = {int(key): elements(text) for key, text in rows}
-        # A dirty scan may meet a row again where it was moved meanwhile.
+        # A dirty scan may read a row twice when it is moved concurrently.
         is_twice = len(seen) < len(rows) and self.level != "READ UNCOMMITTED"
         if is_twice or not set(seen) <= set(keys):
             raise Unexpected(f"{rows} for {where}")
@@ -102,13 +102,13 @@ class Client:
         if shape == 3:
             done = self.run(f"UPDATE lists SET v = CONCAT(v, ',{element}'), size = size + 1 WHERE k = {key}")
             return done and [Append(key, element) if done[1] else ReadList(key, ())]
-        # Look under a lock, and write what was seen and more.
+        # Locking read, then a write of the list with one more element.
         rows = self.rows(f"SELECT v FROM lists WHERE k = {key} FOR UPDATE")
         if rows is None:
             return None
         seen = rows[0][0] if rows else b""
         row = f"({key}, {group}, {seen.count(b',') + 1}, '{seen.decode()},{element}')"
-        if not rows:  # nothing was locked below REPEATABLE READ: another's row must not be replaced
+        if not rows:  # below REPEATABLE READ nothing is locked: another transaction's row must not be replaced
             done = self.run(f"INSERT INTO lists VALUES {row}")
         elif shape == 4:
             done = self.run(f"REPLACE INTO lists VALUES {row}")

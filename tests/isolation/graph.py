@@ -15,7 +15,7 @@ class Graph:
         return self.edges.get(one, {}).get(other, set())
 
     def neighbours(self, members, kinds):
-        """node -> its neighbours by edges of these kinds, within `members` (None: all)."""
+        """Each node's neighbours by edges of these kinds, within `members` (None: all)."""
         found = {}
         for one in self.edges if members is None else members:
             if one in self.edges:

@@ -1,8 +1,8 @@
-"""What concurrent transactions did, as they saw it.
+"""The operations of concurrent transactions, with the values that they read.
 
-Two kinds of objects. A list only grows: a transaction appends an element that nobody else ever appends, and reads the
-whole list, so reads tell the order of the appends. A register is overwritten: every write leaves, beside its own value, the
-value that it replaced, so a read of it tells which version followed which.
+There are two kinds of objects. A list only grows: a transaction appends a unique element, and reads the
+whole list, so reads show the order of the appends. A register is overwritten: every write stores its own value and the
+value that it replaced, so a read shows the order of the versions.
 """
 
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Write:
 class ReadRegister:
     key: int
     prior: int
-    value: int  # 0: as it was at first
+    value: int  # 0: the initial value
 
 
 @dataclass

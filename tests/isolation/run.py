@@ -1,7 +1,7 @@
-"""Concurrent random transactions on a real server, their histories checked for Adya's anomalies (tests/isolation).
+"""Concurrent random transactions on a real server, whose histories are checked for Adya's anomalies.
 
-1. Clients (processes) run short transactions on a few hot lists and registers, and keep what they saw.
-2. After each round the final lists are read, and the round is checked.
+1. Clients (processes) run short transactions on a few hot lists and registers, and record what they read.
+2. After each round the final lists are read and the round is checked.
 
   python3 -m tests.isolation.run --transactions=1000000              as many for each level
   python3 -m tests.isolation.run --engine=InnoDB --report            the same on InnoDB; nothing counts as a failure
@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 def work(arguments):
-    """One client's part of a round: its transactions, or a text that says what went wrong."""
+    """One client's part of a round: its transactions, or the text of an error."""
     socket, number, level, settings, seed, count, conflicts = arguments
     try:
         client = Client(socket, number, level, settings, seed, conflicts)
@@ -43,7 +43,7 @@ def work(arguments):
 
 
 def settings_of(engine, level, client):
-    # The level holds between clients of either setting.
+    # Half of the clients have the other setting: the level must hold between both.
     is_on = "ON" if level == "SNAPSHOT" or level == "SERIALIZABLE" and client % 2 else "OFF"
     return [f"SET SESSION {setting.format(is_on)}" for setting in SETTINGS[engine]]
 
@@ -120,7 +120,7 @@ def main():
                 held, count = run_level(pool, server, options, level)
                 good, bad, transactions = good + held, bad + (not held), transactions + count
     except Lost as error:
-        print(f"the server is gone: {error}\n{server.log_tail()}")
+        print(f"the connection is lost: {error}\n{server.log_tail()}")
         bad += 1
     finally:
         server.stop()

@@ -1,4 +1,4 @@
-"""Planted anomalies are found, each under its own name; histories without are clean."""
+"""The checker finds planted anomalies, each under its name, and none in histories without."""
 
 import random
 import unittest
@@ -110,7 +110,7 @@ class Planted(unittest.TestCase):
 
 
 class Serial(unittest.TestCase):
-    """Transactions one after the other have no anomaly; two of them woven together as snapshots allow, only G2."""
+    """Serial transactions have no anomaly; transactions interleaved as snapshots allow have only G2."""
 
     def serial(self, seed, damage=None):
         draw, lists, registers, transactions, element = random.Random(seed), {}, {}, [], 0

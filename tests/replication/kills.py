@@ -1,12 +1,12 @@
 """kill -9 of the primary or the replica at random moments, while money moves between accounts.
 
-1. Writers move money on the primary. Each transaction also adds a row (writer, number) with what it did, and counts one
-   up in a table of counters. Numbers are consecutive; what was acknowledged is kept here, outside the servers.
-2. Watchers read both sides in consistent snapshots all the time: the sum of money must hold, the counters must be as many
-   as the rows, and the numbers of each writer must have no gap.
-3. One of the servers, or both, are killed, and started again, now and then once more killed while they recover.
-4. When the writers have stopped and the replica has caught up: every acknowledged transaction is there, on both sides,
-   once; every balance is what the rows say; both sides are the same.
+1. Writers transfer money on the primary. Each transaction also adds a row (writer, number) that records it, and increments a
+   counter. Numbers are consecutive; the acknowledged ones are kept in this process.
+2. Watchers read both sides in consistent snapshots all the time: the sum of money must hold, the counters must equal the number of
+   rows, and the numbers of each writer must have no gap.
+3. One of the servers, or both, are killed and started again; sometimes they are killed again while they recover.
+4. After the writers have stopped and the replica has caught up, every acknowledged transaction is on both sides,
+   once; every balance is the sum of the rows; both sides are equal.
 """
 
 import random
@@ -22,7 +22,7 @@ BANK = Bank()
 
 
 def connect(server, stop):
-    """A session of the bank's database, as soon as the server takes one; None when `stop` is set first."""
+    """A session in the bank's database, as soon as the server accepts one; None if `stop` is set first."""
     while not stop.is_set():
         try:
             connection = server.connect(DATABASE)
@@ -34,7 +34,7 @@ def connect(server, stop):
 
 
 class Writer(threading.Thread):
-    """Moves money until stopped. `acknowledged` is the newest number that was; what came after is in doubt."""
+    """Transfers money until stopped. `acknowledged` is the newest acknowledged number; the next one is in doubt."""
 
     def __init__(self, server, number, seed, acknowledged, stop):
         super().__init__(daemon=True)
@@ -45,7 +45,7 @@ class Writer(threading.Thread):
 
     def run(self):
         connection = None
-        # What is in doubt at the end is found out too.
+        # A transaction that is in doubt at the end is looked up, too.
         while not self.stop.is_set() or (connection is None and not self.faults):
             try:
                 if connection is None:
@@ -63,7 +63,7 @@ class Writer(threading.Thread):
                     connection.run("ROLLBACK")
 
     def find_out(self, connection):
-        """After the loss of a server: whether the transaction in doubt is there."""
+        """After the loss of a connection: looks up whether the transaction in doubt was committed."""
         there = int(connection.value(f"SELECT COALESCE(MAX(number), 0) FROM moved WHERE writer = {self.number}"))
         if there not in (self.acknowledged, self.acknowledged + 1):
             self.faults.append(f"writer {self.number}: {self.acknowledged} was acknowledged, the primary has {there}")
@@ -105,7 +105,7 @@ class Watcher(threading.Thread):
 
 
 def look(connection, side):
-    """One consistent snapshot; returns what does not hold in it."""
+    """Checks one consistent snapshot; returns the faults."""
     connection.run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
     faults = BANK.sums(connection, side)
     rows = {int(writer): (int(count), int(newest)) for writer, count, newest in
@@ -117,7 +117,7 @@ def look(connection, side):
 
 
 def verify(connection, side, acknowledged):
-    """With nobody writing: the rows are the acknowledged ones, and the balances what they add up to."""
+    """Without concurrent writers: the rows must be the acknowledged ones, and the balances their sums."""
     moved, faults = BANK.verify(connection, side)
     faults += look(connection, side)
     newest = dict.fromkeys(range(len(acknowledged)), 0) | dict(sorted(moved))
@@ -127,7 +127,7 @@ def verify(connection, side, acknowledged):
 
 
 class Kills:
-    """`kills` rounds on a pair of servers."""
+    """Rounds of kills on a pair of servers."""
 
     def __init__(self, pair, seed, writers, pause):
         self.pair, self.writers, self.pause = pair, writers, pause
@@ -136,7 +136,7 @@ class Kills:
         self.snapshots = 0
 
     def round(self, number):
-        """Returns the faults and a line that tells what was done."""
+        """Runs one round; returns the faults and a line that describes the round."""
         stop = threading.Event()
         pair, rng = self.pair, self.random
         writers = [Writer(pair.primary, writer, f"{self.seed}-{number}-{writer}", self.acknowledged[writer], stop)

@@ -1,7 +1,7 @@
-"""A load of all kinds of statements for a primary, seeded: rows in many shapes of tables, transactions that end in every
-way, and changes of the tables themselves. Each writer is a thread with its own random numbers; writers share the tables.
+"""A seeded load of all kinds of statements for a primary: rows in many shapes of tables, transactions that end in every
+way, and DDL. Each writer is a thread with its own random numbers; writers share the tables.
 
-A kind is a function of (session, random); it may be refused by a conflict with another writer, never fail otherwise.
+A kind of statement is a function of (session, random); it may be refused because of a conflict with another writer, and must not fail otherwise.
 """
 
 import random
@@ -52,7 +52,7 @@ AFTER = [
 
 
 class Refused(Exception):
-    """A conflict with another writer, by the server's words."""
+    """A conflict with another writer."""
 
 
 class Session:
@@ -131,7 +131,7 @@ def delete(session, rng):
 
 
 def without_key(session, rng):
-    """Rows that nothing tells apart: the replica must find one of the right ones."""
+    """Identical rows: the replica must find any one of them."""
     value = rng.randint(0, 6)
     session.run(rng.choice([
         "INSERT INTO loose VALUES " + ", ".join(f"({rng.choice([value, 'NULL'])}, '{text(rng, 3)}', {value}.5)" for _ in range(3)),
@@ -228,7 +228,7 @@ def procedure(session, rng):
 
 
 def transaction(session, rng):
-    """Several statements, savepoints among them, that end well or not."""
+    """Several statements with savepoints, committed or rolled back."""
     session.run(rng.choice(["BEGIN", "START TRANSACTION", "START TRANSACTION WITH CONSISTENT SNAPSHOT"]))
     marks = 0
     for _ in range(rng.randint(1, 8)):
@@ -278,7 +278,7 @@ def temporary(session, rng):
 
 
 def own_table(session, rng):
-    """A table's life."""
+    """Creates, changes and drops a table."""
     name, other = session.name(), session.name()
     session.run(rng.choice([
         f"CREATE TABLE {name} (id INT PRIMARY KEY, n INT, s VARCHAR(20)) ENGINE=TEAK",
@@ -317,13 +317,13 @@ def shared_ddl(session, rng):
 ROWS = [insert_account, upsert, replace, update, delete, without_key, blobs, generated, partitions, types, routines]
 KINDS = ROWS + [by_key, transaction, transaction, transaction, distributed, procedure, temporary]
 SELDOM = [own_table, shared_ddl]
-# `prepared`: what XA transactions do. Once prepared they keep their locks on the replica too, and their end comes later in
-# the log. So a replica must not search through their rows: not without a key, and not for a statement logged as text.
+# `prepared`: statements of XA transactions. A prepared transaction keeps its locks on the replica too, and its end comes later in
+# the log. So a replica must not scan its rows: not for a table without a key, and not for a statement logged as text.
 ROW_KINDS = {"rows": ROWS, "prepared": [kind for kind in ROWS + [by_key] if kind is not without_key], "kinds": KINDS,
              "seldom": SELDOM, "levels": ["REPEATABLE READ", "READ COMMITTED"], "without": []}
 BOTH = [as_text, as_text_without_key]
 MIXED_KINDS = {**ROW_KINDS, "rows": ROWS + BOTH, "kinds": KINDS + BOTH, "prepared": [by_key, blobs, types]}
-# What may be logged as text, and under what isolation. The server takes rows alone for what uses a sequence.
+# Statements that may be logged as text, and the isolation levels. The server logs statements that use a sequence as rows only.
 TEXT_ROWS = [as_text, as_text, as_text_without_key, insert_account, upsert, generated, partitions]
 TEXT_KINDS = {"rows": TEXT_ROWS, "prepared": [by_key], "seldom": [own_table], "levels": ["REPEATABLE READ", "SERIALIZABLE"],
               "kinds": TEXT_ROWS + [transaction, transaction, transaction, distributed, temporary], "without": ["ticket"]}

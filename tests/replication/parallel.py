@@ -1,8 +1,8 @@
-"""Transactions that meet in few rows, for a replica whose workers apply them side by side.
+"""Conflicting transactions on few rows, for a replica with parallel workers.
 
-On the primary they follow each other, so nothing tells the replica that they conflict: in the optimistic and aggressive
-modes its workers run into each other's rows. The engine reports each wait to the server, which ends the worker whose turn
-to commit is later and tries it again. What comes out must be what the primary has, whatever the order of tries.
+On the primary they run one after the other, so the replica does not know that they conflict: in the optimistic and aggressive
+modes its workers wait for each other's row locks. The engine reports each wait to the server, which rolls back and retries the worker
+that must commit later. The result must equal the primary's, whatever the order of attempts.
 """
 
 import random
@@ -88,7 +88,7 @@ def retried(pair):
 
 
 def one_mode(pair, mode, threads, seed, transactions):
-    """Loads with the replica stopped, then it applies them; then more while it runs. Returns (retries, faults)."""
+    """Loads while the replica is stopped, lets it apply that, then loads more while it runs. Returns (retries, faults)."""
     set_mode(pair, mode, threads)
     before = retried(pair)
     write(pair.primary, f"{seed}-{mode}", transactions)

@@ -1,14 +1,14 @@
-"""Replication between two real servers with Teak tables; afterwards both must hold the same, row by row.
+"""Replication between two servers with Teak tables; afterwards both must have the same rows.
 
 Scenarios, each with servers of its own:
   row, mixed    a load of all kinds of statements, by binlog_format (load.py)
   statement     a load of those whose text may be logged
-  snapshot      consistent snapshots and dumps under load, by their place in the binary log; semi-synchronous replication
+  snapshot      consistent snapshots and dumps under load, by their position in the binary log; semi-synchronous replication
                 (snapshot.py)
   kill          kill -9 of primary and replica while money moves (kills.py); the replica logs what it applies
   kill-plain    the same with a replica without a binary log and with four workers
   row-parallel  the load of row, applied by eight workers in optimistic mode
-  parallel      transactions that meet in few rows, by slave_parallel_mode (parallel.py)
+  parallel      conflicting transactions on few rows, in each slave_parallel_mode (parallel.py)
 
 Each scenario counts as one test.
 """
@@ -25,14 +25,14 @@ from .load import Load
 from .servers import Pair, Stopped, compare, log_faults, position_faults
 
 FAULTS_SHOWN = 12
-# Words of the error logs that no scenario may cause.
+# Words that no scenario may cause in an error log.
 BAD_WORDS = ("[ERROR]", "Lock wait timeout", "got signal", "assert")
-# What a replica writes when its primary is killed.
+# Messages of a replica when its primary is killed.
 AWAY = ("Error reading packet from server", "Slave I/O: error reconnecting", "Slave I/O: error connecting")
 
 
 def compare_sides(pair, databases, allowed=(), timeout=120):
-    """The replica catches up; returns (tables, rows, faults)."""
+    """Waits for the replica to catch up and compares; returns (tables, rows, faults)."""
     wanted = pair.catch_up(timeout)
     with pair.primary.connect() as left, pair.replica.connect() as right:
         tables, rows, faults = compare(left, right, databases)
@@ -74,34 +74,34 @@ def with_parallel_workers(options, pair):
     pair.create()
     parallel.create(pair.primary)
     pair.catch_up()
-    faults, told = [], []
+    faults, results = [], []
     for mode, threads in parallel.MODES:
         retries, found = parallel.one_mode(pair, mode, threads, options.seed, options.transactions)
-        told.append(f"{mode} with {threads} workers {retries} retries")
+        results.append(f"{mode} with {threads} workers {retries} retries")
         tables, rows, differences = compare_sides(pair, [parallel.DATABASE])
         faults += [f"{mode}: {fault}" for fault in found + differences]
         if mode in ("optimistic", "aggressive") and retries == 0:
             faults.append(f"{mode}: no transaction was retried, so nothing was tested")
-    return faults, f"{', '.join(told)}; {tables} tables with {rows} rows are the same"
+    return faults, f"{', '.join(results)}; {tables} tables with {rows} rows are the same"
 
 
 def with_snapshots(options, pair):
     pair.create()
     kills.BANK.create(pair.primary)
     pair.catch_up()
-    acknowledged, told = [0] * options.writers, []
+    acknowledged, results = [0] * options.writers, []
     for step in (lambda: snapshot.snapshots(pair, options.seconds, options.seed, acknowledged),
                  lambda: snapshot.from_dump(pair, options.seed, acknowledged),
                  lambda: snapshot.semi_synchronous(pair, options.seconds, options.seed, acknowledged)):
         faults, text = step()
-        told.append(text)
+        results.append(text)
         if faults:
-            return faults, "; ".join(told)
+            return faults, "; ".join(results)
     tables, rows, faults = compare_sides(pair, [bank.DATABASE], AWAY)
-    return faults, f"{'; '.join(told)}; {tables} tables with {rows} rows are the same"
+    return faults, f"{'; '.join(results)}; {tables} tables with {rows} rows are the same"
 
 
-# Name: the scenario, and what its servers are made with.
+# Name: the scenario, and the options of its servers.
 SCENARIOS = {
     "row": (all_kinds, {"binlog_format": "ROW"}),
     "mixed": (lambda options, pair: all_kinds(options, pair, load.MIXED_KINDS), {"binlog_format": "MIXED"}),
@@ -115,7 +115,7 @@ SCENARIOS = {
 
 
 def run(name, options):
-    """One scenario with its servers; prints what came out and returns whether it held."""
+    """Runs one scenario with its servers; prints the result and returns whether it passed."""
     scenario, made_with = SCENARIOS[name]
     pair = Pair(Path(options.directory).absolute() / name, **made_with)
     try:

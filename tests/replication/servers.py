@@ -1,7 +1,7 @@
 """A primary and a replica with Teak tables: two private servers, the replication between them, and the comparison.
 
 The replica's position is kept in a Teak table (`gtid_pos_auto_engines=TEAK`), so it is written in the transactions that
-it counts. `compare` takes two servers' databases apart: definitions, CHECKSUM TABLE, and every row, by every index.
+it counts. `compare` compares databases of two servers: definitions, CHECKSUM TABLE, and every row, by every index.
 """
 
 import re
@@ -33,7 +33,7 @@ class Pair:
         self.replica = Server(self.directory / "replica", [*common, *REPLICA_OPTIONS, *replica_options], free_port())
 
     def create(self):
-        """Fresh servers, the replica following."""
+        """Starts empty servers and the replication."""
         self.replica.stop()
         self.primary.start_empty(self.directory)
         self.replica.start()
@@ -59,7 +59,7 @@ class Pair:
             return slave_status(connection)
 
     def position(self):
-        """What the primary's binary log has by now."""
+        """The current position of the primary's binary log."""
         with self.primary.connect() as connection:
             return connection.value("SELECT @@gtid_binlog_pos")
 
@@ -78,7 +78,7 @@ class Pair:
         return wanted
 
 
-# The replica tries again after these: the primary is away, or just coming.
+# The replica retries after these errors: the primary is down or starting.
 TRANSIENT = ("0", "1040", "1053", "1158", "1159", "1160", "1161", "2002", "2003", "2006", "2013", "2026", "2055")
 
 
@@ -103,7 +103,7 @@ def _indexes(connection, table):
 
 
 def compare(left, right, databases):
-    """Two connections' databases, table by table. Returns (tables, rows, faults)."""
+    """Compares databases of two connections, table by table. Returns (tables, rows, faults)."""
     faults, tables, rows = [], 0, 0
     for database in databases:
         names, others = tables_of(left, database), tables_of(right, database)
@@ -151,7 +151,7 @@ def _columns(connection, table, index):
 
 
 def position_faults(replica, wanted):
-    """Whether the replica's position is kept in the Teak table alone, and is the wanted one."""
+    """Checks that the replica's position is stored in the Teak table only, and is the expected one."""
     faults = []
     engine = replica.value(f"SELECT engine FROM information_schema.tables WHERE table_schema = 'mysql' "
                            f"AND table_name = '{POSITION_TABLE}'")
@@ -171,6 +171,6 @@ def position_faults(replica, wanted):
 
 
 def log_faults(server, words):
-    """Lines of a server's error log that hold one of the words."""
+    """Lines of a server's error log that contain one of the words."""
     text = (server.directory / "error.log").read_text(errors="replace")
     return [line for line in text.splitlines() if any(word in line for word in words)]

@@ -1,6 +1,6 @@
-"""Snapshots that know their place in the binary log, replicas made from them, and semi-synchronous replication.
+"""Snapshots with their position in the binary log, replicas made from them, and semi-synchronous replication.
 
-The load is that of kills: each of its commits is one event group, so the number of rows in `moved` at a place of
+The load is that of kills.py: each of its commits is one event group, so the number of rows in `moved` at a position of
 the binary log is known exactly.
 """
 
@@ -15,7 +15,7 @@ from .kills import Writer, look, verify
 
 
 class Load:
-    """Writers between `with` and its end. Afterwards `acknowledged` has their newest numbers, and `faults` what went wrong."""
+    """Writers that run within a `with` block. Afterwards `acknowledged` has their newest numbers."""
 
     def __init__(self, server, seed, acknowledged):
         self.stop = threading.Event()
@@ -40,12 +40,12 @@ class Load:
 
 
 def sequence_number(connection, file, position):
-    """The number of event groups of domain 0 up to a place in the binary log."""
+    """The number of event groups of domain 0 up to a position in the binary log."""
     return int(connection.value(f"SELECT BINLOG_GTID_POS('{file}', {position})").rsplit("-", 1)[1])
 
 
 def snapshots(pair, seconds, seed, acknowledged):
-    """Consistent snapshots under load: each holds what the binary log has up to the place it names, neither more nor less."""
+    """Consistent snapshots under load: each has exactly the transactions of the binary log up to its position."""
     faults, taken, places = [], 0, set()
     with pair.primary.connect(DATABASE) as connection:
         before = int(pair.position().rsplit("-", 1)[1]) - int(connection.value("SELECT COUNT(*) FROM moved"))
@@ -67,7 +67,7 @@ def snapshots(pair, seconds, seed, acknowledged):
 
 
 def from_dump(pair, seed, acknowledged):
-    """Makes the replica anew from a dump of the primary, taken while it is written to."""
+    """Rebuilds the replica from a dump of the primary, taken under concurrent writes."""
     dump = pair.directory / "dump.sql"
     with Load(pair.primary, seed, acknowledged) as load:
         time.sleep(0.3)
@@ -91,7 +91,7 @@ def from_dump(pair, seed, acknowledged):
 
 
 def semi_synchronous(pair, seconds, seed, acknowledged):
-    """kill -9 of the primary: every acknowledged transaction is on the replica, though the primary does not come back."""
+    """kill -9 of the primary: every acknowledged transaction must be on the replica before the primary restarts."""
     faults = []
     for server, role in ((pair.primary, "master"), (pair.replica, "slave")):
         with server.connect() as connection:
@@ -136,7 +136,7 @@ def semi_synchronous(pair, seconds, seed, acknowledged):
 
 
 def wait_for(server, question, value, timeout=30):
-    """Until the second column of the answer is `value`."""
+    """Waits until the second column of the answer is `value`."""
     deadline = time.monotonic() + timeout
     while True:
         with server.connect() as connection:
@@ -149,7 +149,7 @@ def wait_for(server, question, value, timeout=30):
 
 
 def wait_applied(server, timeout=60):
-    """Until the replica has applied all that it has received."""
+    """Waits until the replica has applied all that it has received."""
     deadline = time.monotonic() + timeout
     with server.connect() as connection:
         while True:

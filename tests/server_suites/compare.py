@@ -1,8 +1,8 @@
-"""Comparing what a test printed on two engines, for tests/server_suites/run.py.
+"""Compares the output of a test on two engines, for tests/server_suites/run.py.
 
-The answer is the first that fits: equal; equal but for figures that an engine estimates or measures of itself, the time of
-day, and the ways of ALTER TABLE (whether it copies; the reason and the advice when both refuse an algorithm); but for plans
-and what counts their steps; but for the order of lines as well; different."""
+The result is the first that applies: equal; equal except for figures that an engine estimates or measures, the time of
+day, and the method of ALTER TABLE (whether it copies; the reason and the advice when both refuse an algorithm); also except for plans
+and counters of their steps; also except for the order of lines; different."""
 
 import datetime
 import difflib
@@ -10,7 +10,7 @@ import re
 
 from . import hunks
 
-# From the beginning of the path alone: tried from each letter of a long line, it takes minutes.
+# Matched only from the beginning of a path: tried at each character of a long line, it takes minutes.
 TREE = re.compile(r"(?<!\S)\S*/tree-\w+/")
 VARDIR = re.compile(r"(?<!\S)\S*/var-\w+/(\d/)?")
 ENGINE = re.compile(r"\b(innodb|teak)(?:\b|(?=_(?:trx|lock_waits)\b))", re.IGNORECASE)
@@ -24,27 +24,27 @@ XML = re.compile(r'\b(Rows|Avg_row_length|(?:Max_data|Data|Index)_length|Data_fr
 # SHOW INDEX, SHOW TABLE STATUS, INFORMATION_SCHEMA.
 FIGURES = {"cardinality", "data_length", "index_length", "avg_row_length", "max_data_length", "data_free", "table_rows"}
 STATUS_FIGURES = FIGURES | {"rows"}
-# Of the values of a column that is shown anyway, the engine's name among them.
+# Names of values, among them the engine's name.
 FIGURES |= {"max length"}
 NAMES = re.compile(r"^[\w()@.*]+(\t[\w()@.* ]+)*$")
 FIGURE = re.compile(r"^(NULL|[0-9.]+(\|[0-9.]+%?)?( \([0-9.]+%\))?)$")
-# Why an ALTER that both refuse is refused, and what else it could be; and whether one that both carry out copies the rows.
+# The reason and the advice when both engines refuse an ALTER, and whether one that both accept copies rows.
 REFUSED = re.compile(r"\b(ALGORITHM|LOCK)=(\w+) is not supported(?: for this operation\. |\. Reason: [^\n]*?)(?:Try |\. Try )[A-Z]+=\w+")
 WRONG_REFUSAL = re.compile(r"^mysqltest: (?:In included file [^\n]*\n(?:included from [^\n]*\n)*)?At line \d+: query '[^;]*?' failed with wrong "
                            r"errno ER_ALTER_OPERATION_NOT_SUPPORTED(?:_REASON)? [^\n]*\n", re.MULTILINE)
 COPIED = re.compile(r"^((?:alter|create|drop)\s[^;]*;\n)affected rows: \d+\n(info: Records: )\d+", re.MULTILINE | re.IGNORECASE)
 # Timestamps of the hours of the run.
 CLOCK = re.compile(r"\b(20\d\d-\d\d-\d\d) \d\d:\d\d:\d\d(\.\d{1,6})?")
-# What says how a plan worked.
+# Counters of the steps of a plan.
 STEPS = re.compile(r"^(Handler_|Feature_|Last_query_cost|Select_|Sort_|Created_tmp)", re.IGNORECASE)
 # Headings; parts of the optimiser's trace are asked for by JSON functions.
 PLAN_AS_JSON = re.compile(r"EXPLAIN$|ANALYZE$|JS$|QUERY\tTRACE|.*\bjson_(?:detailed|extract|value)\(.*\btrace\b", re.IGNORECASE)
 REWRITTEN = "Note\t1003\t"
-# A trace of the optimiser's follows its query on the same line.
+# An optimizer trace follows its query on the same line.
 TRACE, TRACE_ENDS = "QUERY\tTRACE\tMISSING", re.compile(r"\t\d+\t[01]$")
-# A thread of the server's writes these to the binary log in its own time.
+# A background thread of the server writes these to the binary log.
 CHECKPOINT = re.compile(r"^[^\t]+\t#\tBinlog_checkpoint\t")
-# Each engine has files of its own for a table's data: that there are any is compared. Long names are shortened to what a file may have.
+# Each engine has its own files for a table's data: only their existence is compared. Long names are shortened to a file name's maximum.
 DATA = re.compile(r"^(\S+?)\.(?:[^\s.]+-[0-9a-f]{8}\.ENGINE|ibd)$", re.IGNORECASE)
 NAME_CHARACTERS = 200
 FILE = re.compile(r"^\S+\.(?:DATA|frm|par|isl|opt)$")
@@ -63,7 +63,7 @@ def of_these_days(match: re.Match[str]) -> str:
 
 
 def figures_of(heading: list[str]) -> list[int]:
-    """The columns of a table that hold figures, when this line is its heading."""
+    """The columns with figures, if this line is the heading of a table with any."""
     names = [name.lower() for name in heading]
     if names[:3] == ["id", "select_type", "table"]:
         wanted = PLAN_FIGURES
@@ -75,7 +75,7 @@ def figures_of(heading: list[str]) -> list[int]:
 
 
 def without_ways(text: list[str]) -> list[str]:
-    """The same without how and when it was done."""
+    """The same without methods and times."""
     whole = WRONG_REFUSAL.sub("", "\n".join(text))
     text = CLOCK.sub(of_these_days, COPIED.sub(r"\1\2#", REFUSED.sub(r"\1=\2 is not supported", whole))).split("\n")
     return [line for line in text if not CHECKPOINT.match(line)]
@@ -125,7 +125,7 @@ def without_plans(text: list[str]) -> list[str]:
 
 
 def without_files(text: list[str]) -> list[str]:
-    """The same with one file of data for a table, whatever an engine calls them."""
+    """The same with one data file for each table, under one name for all engines."""
     result: list[str] = []
     files: list[str] = []
     for line in text:
@@ -145,8 +145,8 @@ def plain(text: list[str]) -> list[str]:
 
 
 def classify(reference: bytes, subject: bytes, again: bytes | None = None, recorded: bytes | None = None) -> tuple[str, str]:
-    """("same" | "estimates" | "unsteady" | "recorded" | "plan" | "order" | "different", the difference). `again` is what the reference
-    printed in another run, `recorded` what the test comes with (hunks.py)."""
+    """("same" | "estimates" | "unsteady" | "recorded" | "plan" | "order" | "different", the difference). `again` is the reference's
+    output in another run, `recorded` the test's recorded result (hunks.py)."""
     if reference == subject:
         return "same", ""
     left, right = lines(reference), lines(subject)

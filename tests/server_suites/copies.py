@@ -1,8 +1,8 @@
-"""The test trees of tests/server_suites/run.py: which of MariaDB's tests are run, and a copy of them aimed at each engine.
+"""The test trees of tests/server_suites/run.py: the choice of MariaDB's tests, and a copy of them for each engine.
 
-A tree is laid out as the server's test runner wants it (mysql-test beside lib, bin, sbin and share). Tests and what they
-include are copied without their recorded results, and what names InnoDB as the engine of a table names the other engine in
-that engine's copy; the rest are links to the system's files."""
+A tree has the layout that the server's test runner expects (mysql-test next to lib, bin, sbin and share). Tests and the files that they
+include are copied without their recorded results; where they name InnoDB as the engine of a table, the copy for Teak names
+Teak. Everything else is a link to the system's files."""
 
 import functools
 import os
@@ -14,9 +14,9 @@ from tests.harness import BUILD, ROOT
 
 from . import cut, own, tables
 
-# Two runs at a time need two places.
+# Concurrent runs need separate directories.
 OUT = Path(os.environ.get("SUITES_DIR", BUILD / "suites"))
-CUT = OUT / "cut"  # the tests that something was cut out of
+CUT = OUT / "cut"  # the tests that were shortened
 SYSTEM = tables.SYSTEM
 
 SUITES = ["storage_engine", "engines/iuds", "engines/funcs", "parts", "versioning", "period", "gcol", "vcol", "sql_sequence",
@@ -24,11 +24,11 @@ SUITES = ["storage_engine", "engines/iuds", "engines/funcs", "parts", "versionin
           "stress", "sys_vars", "type_inet", "type_uuid", "main"]
 # Tests of plugins that the server is built with.
 PLUGINS = ["type_inet", "type_uuid"]
-# Run when they are named: of these the tests that ask for InnoDB; the others are about the binary log, whatever the engine.
+# Run only by name. Only the tests that require InnoDB are run; the others are about the binary log and not about an engine.
 REPLICATION = ["rpl", "binlog"]
 NOT_HERE = re.compile(r"have_debug|debug_sync|big_test")
 
-# Tests of `main` about what an engine does. The rest are about accounts, clients, logs, other engines and the like.
+# Tests of `main` that depend on the engine. The rest are about accounts, clients, logs, other engines and the like.
 MAIN = re.compile(
     r"^(alter_table|alter_|type_|ctype_|cast|case|join|subselect|subquery|group_by|group_min|group_concat|olap|order_by|"
     r"range|index_merge|index_intersect|partition|func_|insert|update|delete|replace|union|intersect|except|view|trigger|"
@@ -51,7 +51,7 @@ MAIN_NOT = re.compile(
     r"cache_innodb|cache_notembedded|innodb_mysql_lock2$|bootstrap|upgrade_|partition_open_files|_big(?!5)|-big|profiling|plugin|"
     r"query_cache|qcache|flush_ssl|shutdown|information_schema_(prepare|stats)|mysqldump-(header|max|system|timing)|events_slowlog|"
     r"select_host_cache|show_bad|password|user_limits)")
-# Tests of `sys_vars` about settings that statements, tables and transactions follow.
+# Tests of `sys_vars` about settings that affect statements, tables and transactions.
 SYS_VARS = re.compile(r"^(\w+_func\d?|explicit_defaults_for_timestamp_\w+|secure_timestamp_(no|super|yes)|max_statement_time_basic|old_mode_basic)$")
 SYS_VARS_NOT = re.compile(r"^(innodb_|myisam_|query_cache_|key_buffer_|delay_key_|delayed_|ft_|rpl_|log_|general_log_|slow_query_log_|"
                           r"concurrent_insert_|interactive_timeout_)")
@@ -60,10 +60,10 @@ COPIED = {".test", ".inc", ".opt", ".cnf", ".combinations", ".pm", ".sh", ".def"
 
 # `ENGINE=InnoDB`, `engine_type= 'innodb'`, `default-storage-engine=innodb`, `if ($engine == "'InnoDB'")`, not SHOW ENGINE INNODB STATUS.
 NAMED = re.compile(rb"(engine\w*(?:['\"]?\s*(?:[!=]=|:?=)\s*['\"`]*|\s+['\"`]?))innodb\b(?!\s+(?:status|mutex)|_|/)", re.IGNORECASE)
-# What tests wait for.
+# Conditions that tests wait for.
 SHOWN = re.compile(rb"(?<=information_schema\.)innodb_(trx|lock_waits)\b", re.IGNORECASE)
 STATE = re.compile(rb"\btrx_operation_state\s*=\s*'[^']*'\s+and\s+", re.IGNORECASE)
-# Statistics columns are answers, not requests.
+# Columns of statistics are output and not settings.
 ANSWER = re.compile(rb"show\s+engine\s", re.IGNORECASE)
 ANSWERS = re.compile(rb"(^[^\n]*show\s+engine\s[^\n]*\n)", re.IGNORECASE | re.MULTILINE)
 
@@ -79,8 +79,8 @@ def aim(text: bytes, engine: str) -> bytes:
 
 
 def one_engine(text: str) -> str:
-    """A file of combinations without those that only name another engine: the engine is given to the runner, so they would be
-    the same tests once more."""
+    """A file of combinations without those that only name another engine: the runner gets the engine as an option, so they would run
+    the same tests again."""
     head, *sections = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
     kept = [section for section in sections if not OTHER_ENGINE.fullmatch(section)]
     return head + "".join(kept or sections)
@@ -92,7 +92,7 @@ def link(source: Path, target: Path):
 
 
 def copy(source: Path, target: Path, engine: str) -> set[Path]:
-    """Copies a directory of tests; results stay behind, data files are linked. Returns the copies that something was cut out of."""
+    """Copies a directory of tests without their results; data files are linked. Returns the copies that were shortened."""
     target.mkdir(parents=True, exist_ok=True)
     changed = set()
     for entry in sorted(source.iterdir()):
@@ -117,14 +117,14 @@ def copy(source: Path, target: Path, engine: str) -> set[Path]:
 
 
 def runnable_again(overlay: Path):
-    """Tests that are disabled because of what their recorded results say; only output is compared here."""
+    """Tests that are disabled because of their recorded results; here only output is compared."""
     for path in overlay.rglob("disabled.def"):
         kept = [line for line in path.read_text().splitlines() if not re.search(r"MDEV-(9705|10252)|MySQL:65901", line)]
         path.write_text("\n".join(kept) + "\n")
 
 
 def make(engine: str) -> Path:
-    """Makes the tree of an engine afresh and returns it."""
+    """Creates the tree of an engine again and returns it."""
     tree = OUT / f"tree-{engine}"
     shutil.rmtree(tree, ignore_errors=True)
     plugins = tree / "lib/mysql/plugin"
@@ -164,7 +164,7 @@ def make(engine: str) -> Path:
 
 
 def folder_of(suite: str) -> Path:
-    """Where the server's tests have a suite."""
+    """The directory of a suite."""
     return SYSTEM / (suite if suite == "main" else f"plugin/{suite}/{suite}" if suite in PLUGINS else f"suite/{suite}")
 
 
@@ -177,7 +177,7 @@ def place_of(test: str) -> Path | None:
 
 @functools.cache
 def is_about_innodb(test: str) -> bool:
-    """Whether a test, SUITE.NAME, is about what is InnoDB's own (own.py)."""
+    """Whether a test, SUITE.NAME, is specific to InnoDB (own.py)."""
     if (place := place_of(test)) is None:
         return False
     options = place.with_suffix(".opt")
@@ -186,8 +186,8 @@ def is_about_innodb(test: str) -> bool:
 
 @functools.cache
 def is_of_other_engines(test: str) -> bool:
-    """Whether a test, SUITE.NAME, makes no table of the engine under test (tables.py). Those of storage_engine are written for
-    any engine, and replication's are chosen by what they ask for."""
+    """Whether a test, SUITE.NAME, creates no table of the engine under test (tables.py). Those of storage_engine are written for
+    any engine, and those of replication are chosen by what they require."""
     suite = test.partition(".")[0]
     if suite.startswith("storage_engine") or suite in REPLICATION or (place := place_of(test)) is None:
         return False

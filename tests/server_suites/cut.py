@@ -1,8 +1,8 @@
-"""What Teak refuses by name, and what is InnoDB's own (own.py), cut out of the copies of the server's tests for both
+"""Removes what Teak refuses by name, and what is specific to InnoDB (own.py), from the copies of the server's tests for both
 engines, for tests/server_suites/run.py.
 
-So the rest of a test is still compared. Foreign keys, FULLTEXT and SPATIAL keys, DATA and INDEX DIRECTORY leave their lists with a
-comma, MATCH ... AGAINST becomes a constant, and columns of transaction-precise versioning become timestamps."""
+So the rest of a test is still compared. Foreign keys, FULLTEXT and SPATIAL keys, DATA and INDEX DIRECTORY are removed with a
+comma of their list, MATCH ... AGAINST becomes a constant, and columns of transaction-precise versioning become timestamps."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ KEY = rf"\b(?:FULLTEXT|SPATIAL)\b(?:\s+(?:KEY|INDEX)\b)?(?:\s+IF\s+NOT\s+EXISTS\
 ITEM = rf"(?:{FOREIGN}|{KEY})"
 DIRECTORY = r"\b(?:DATA|INDEX)\s+DIRECTORY\s*=?\s*(?:'[^'\n]*'|\"[^\"\n]*\")"
 WORDS = re.compile(rb"fulltext|spatial|references|against|directory|row\s+start|row\s+end", re.IGNORECASE)
-# Comments and what a test says of itself.
+# Comments and a test's own messages.
 ASIDE = re.compile(r"(^[ \t]*(?:#|(?:--[ \t]*)?echo\b).*\n)", re.MULTILINE)
 SOURCE = re.compile(rb"^\s*(?:--\s*)?source\s+([^\s;]+)", re.MULTILINE | re.IGNORECASE)
 
@@ -46,7 +46,7 @@ RULES = [
 
 
 def cut(text: bytes) -> bytes:
-    """The text of a test without what Teak refuses."""
+    """The text of a test without the parts that Teak refuses."""
     if not WORDS.search(text) and not own.WORDS.search(text):
         return text
     pieces = ASIDE.split(text.decode("latin-1"))
@@ -60,7 +60,7 @@ def without(statements: str) -> str:
 
 
 def touched(tests: Path, changed: set[Path]) -> list[str]:
-    """Of the tests below a directory, as SUITE.TEST, those that are of the changed files or include one, however deep."""
+    """The tests below a directory, as SUITE.TEST, that are among the changed files or include one of them."""
     sourced = {path: {Path(name.decode("latin-1")).name for name in SOURCE.findall(path.read_bytes())}
                for path in tests.rglob("*") if path.suffix in (".test", ".inc") and path.is_file()}
     names = {path.name for path in changed}

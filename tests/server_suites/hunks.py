@@ -1,15 +1,15 @@
-"""Differences that say nothing against an engine, for tests/server_suites/run.py; each stretch of differing lines is looked at by itself.
+"""Differences that do not count against an engine, for tests/server_suites/run.py. Each hunk is examined by itself.
 
-Unsteady: InnoDB prints other lines there in a second run, too (ORDER BY RAND(), times of processes, sampled histograms).
-Recorded: the server's own recorded result has, at that place, what Teak prints, and not what InnoDB prints. The two lines
-before and behind must agree as well."""
+Unsteady: InnoDB prints other lines there in a second run too (ORDER BY RAND(), times of processes, sampled histograms).
+Recorded: the test's recorded result has Teak's lines there, and not InnoDB's. The two lines
+before and after must agree, too."""
 
 import difflib
 import re
 from pathlib import Path
 
 SYSTEM = Path("/usr/share/mysql/mysql-test")
-# Of what InnoDB does not repeat, so many lines in between may be the same by chance.
+# Between lines that InnoDB does not repeat, this many lines may be equal by chance.
 CHANCE = 2
 AROUND = 2
 FAILED = re.compile(r"^(mysqltest: |ERROR |Error\t)")
@@ -22,7 +22,7 @@ def hunks(left: list[str], right: list[str]) -> list[tuple[int, int, int, int]]:
 
 
 def unsteady(left: list[str], again: list[str]) -> list[tuple[int, int]]:
-    """Stretches of the lines of one run that another did not repeat."""
+    """Ranges of lines of one run that another run did not repeat."""
     found: list[tuple[int, int]] = []
     for i1, i2, _, _ in hunks(left, again):
         if found and i1 - found[-1][1] <= CHANCE:
@@ -47,7 +47,7 @@ def is_recorded(hunk: tuple[int, int, int, int], right: list[str], recorded: lis
 
 
 def explained(left: list[str], right: list[str], again: list[str] | None, recorded: list[str] | None) -> str | None:
-    """ "unsteady" or "recorded" when all differences are, else None."""
+    """ "unsteady" or "recorded" if all differences are, else None."""
     stretches = unsteady(left, again) if again else []
     named_right = [ENGINE.sub("ENGINE", line) for line in right]
     named = [ENGINE.sub("ENGINE", line) for line in recorded or []]
@@ -65,7 +65,7 @@ def explained(left: list[str], right: list[str], again: list[str] | None, record
 
 
 def recorded_result(test: str) -> bytes | None:
-    """What the server's tests come with for a test, whatever the combination."""
+    """The recorded result of a test, for any combination."""
     suite, _, name = test.partition(",")[0].partition(".")
     for folder in (suite, f"suite/{suite}", f"plugin/{suite}/{suite}"):
         for place in (SYSTEM / folder / f"{name}.result", SYSTEM / folder / "r" / f"{name}.result"):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stands for mariadb-test (mysqltest) under tests/server_suites/run.py: runs a test to its end also after failed statements, and
+# Replaces mariadb-test (mysqltest) under tests/server_suites/run.py: runs a test to its end also after failed statements, and
 # writes what it prints to $SUITES_OUTPUT/TEST[,COMBINATION], with no result file to compare with. The runner's own
 # checks before and after a test pass through.
 set -u
@@ -18,7 +18,7 @@ LOGS=$(mktemp -d "$SUITES_OUTPUT/log.XXXXXX")
 STATUS=0
 rm -f "$OUTPUT"
 /usr/bin/mariadb-test "${ARGUMENTS[@]}" --continue-on-error --record --result-file="$OUTPUT" --logdir="$LOGS" || STATUS=$?
-# A test that dies leaves what it printed so far.
+# A test that ends early leaves its output so far.
 [ -e "$OUTPUT" ] || cat "$LOGS"/*.log >"$OUTPUT" 2>/dev/null
 rm -rf "$LOGS"
 exit $STATUS

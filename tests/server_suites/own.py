@@ -1,8 +1,8 @@
-"""What is InnoDB's own, cut out of the copies of the server's tests for both engines, for tests/server_suites/run.py.
+"""Removes what is specific to InnoDB from the copies of the server's tests for both engines, for tests/server_suites/run.py.
 
-Row formats, options of page compression and encryption, tables in which InnoDB shows or keeps its inner figures, FLUSH
-TABLES ... FOR EXPORT, DISCARD and IMPORT TABLESPACE, commands about .ibd files. A test of which a third of the statements ask
-for such things is about them: it is left out of the count, and so is one that starts the server with InnoDB read-only."""
+Row formats, options of page compression and encryption, tables of InnoDB's statistics and internals, FLUSH
+TABLES ... FOR EXPORT, DISCARD and IMPORT TABLESPACE, commands about .ibd files. A test in which a third of the statements use
+these is specific to InnoDB and not counted, and so is one that starts the server with InnoDB read-only."""
 
 import re
 
@@ -28,7 +28,7 @@ RULES = [
     rule(r"^([ \t]*(?:eval\s+)?)ALTER\s+TABLE\b[^;]*\b(?:DISCARD|IMPORT)(?:\s+PARTITION\s+[\w, ]+)?\s+TABLESPACE\b", r"\1DO 0"),
     rule(rf"^([ \t]*(?:eval\s+|query_vertical\s+)?)(?:SELECT|INSERT|UPDATE|DELETE|CREATE\s+TABLE|ANALYZE)\b[^;]*\b{TABLES}\b[^;]*;", r"\1DO 0;"),
 ]
-# Of a server's options.
+# Options of the server.
 SETTING = re.compile(rb"--(?:loose-)?innodb[-_]default[-_]row[-_]format=\w+", re.IGNORECASE)
 READ_ONLY = re.compile(r"--innodb[-_]read[-_]only\b", re.IGNORECASE)
 STATEMENT = re.compile(r";[ \t]*$", re.MULTILINE)
@@ -42,7 +42,7 @@ def without(statements: str) -> str:
 
 
 def is_about(text: str, options: str) -> bool:
-    """Whether a test is about such things."""
+    """Whether a test is specific to InnoDB."""
     if READ_ONLY.search(options + text):
         return True
     statements = [part for part in STATEMENT.split(text) if part.strip()]

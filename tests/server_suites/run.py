@@ -1,18 +1,18 @@
 """MariaDB's own tests on InnoDB and on Teak, compared.
 
-Every test runs twice on the same server build, once with InnoDB as the default engine and once with Teak, with Teak also
-in place of InnoDB where a test names it. Failed statements do not end a test. What the two runs print must be equal but
-for the engine's name; estimated rows and sizes are counted by themselves. Recorded results are not used:
-distributions ship them stale.
+Every test runs twice on the same server build, with InnoDB and with Teak as the default engine; Teak also replaces
+InnoDB where a test names it. Failed statements do not end a test. The output of the two runs must be equal except
+for the engine's name; estimated rows and sizes are counted separately. Recorded results are not used,
+because distributions ship outdated ones.
 
     python3 -m tests.server_suites.run                              everything (mtr/suites_accepted.txt lists what may differ, and why)
     python3 -m tests.server_suites.run --suite parts --suite main   some suites
     python3 -m tests.server_suites.run main.join parts.%            some tests (% stands for anything)
-    python3 -m tests.server_suites.run --quick                      a few minutes' worth
+    python3 -m tests.server_suites.run --quick                      a part that takes a few minutes
     python3 -m tests.server_suites.run --reuse main.join            Teak only, compared with InnoDB's output of an earlier run
-    python3 -m tests.server_suites.run --again main.subselect       InnoDB once more: what it does not print twice is not compared
-    python3 -m tests.server_suites.run --report                     run nothing: compare what earlier runs left
-    python3 -m tests.server_suites.run --suite rpl --suite binlog   of replication's, the tests that ask for InnoDB (not part of everything)
+    python3 -m tests.server_suites.run --again main.subselect       InnoDB again: output that it does not repeat is not compared
+    python3 -m tests.server_suites.run --report                     run nothing: compare the output of earlier runs
+    python3 -m tests.server_suites.run --suite rpl --suite binlog   replication tests that require InnoDB (not part of everything)
 
 Differences are left in build/suites/diff, output in build/suites/output-ENGINE, logs in build/suites/log-ENGINE-*; SUITES_DIR names
 another place."""
@@ -38,7 +38,7 @@ QUICK = ["storage_engine.%", "engines/iuds.insert%", "main.insert%", "main.null%
          "main.auto_increment%", "main.partition_mgm", "main.alter_table", "period.%", "handler.%", "json.%"]
 KNOWN = copies.SUITES + copies.REPLICATION
 EQUAL = ("same", "estimates", "unsteady", "recorded")
-# A reason that begins so accepts nothing else: other plans, and without ORDER BY another order of the same lines.
+# A reason that begins with these words accepts other plans, and without ORDER BY another order of the lines, but nothing else.
 PLANS, PLAN_KINDS = "other plans", ("plan", "order")
 VERDICT = re.compile(r"^(\S+)(?: '([^']*)')?\s+(?:w\d+ )?\[ (pass|fail|skipped|disabled|retry-\w+|exp-fail) \]\s*(.*)$")
 CRASH = re.compile(r"mariadbd got signal|mysqld got signal|Server .* failed during test run|Lost connection to")
@@ -55,7 +55,7 @@ class Run:
         self.verdicts: dict[str, tuple[str, str]] = {}
 
     def recall(self):
-        """Takes in what earlier runs left."""
+        """Reads the results of earlier runs."""
         if self.memory.exists():
             self.verdicts = {test: tuple(verdict) for test, verdict in json.loads(self.memory.read_text()).items()}
 
@@ -78,7 +78,7 @@ class Run:
         return None
 
     def read(self, log: Path):
-        """Takes in the runner's report."""
+        """Reads the runner's report."""
         last = None
         for line in log.read_text(errors="replace").splitlines():
             if match := VERDICT.match(line):
@@ -176,7 +176,7 @@ def judge(test: str, reference: Run, again: Run, subject: Run) -> tuple[str, str
 
 
 def passes(test: str, reference: Run) -> bool:
-    """Whether InnoDB prints what the test's recorded result says, but for estimates."""
+    """Whether InnoDB prints the test's recorded result, except for estimates."""
     text, recorded = reference.text(test), hunks.recorded_result(test)
     return None not in (text, recorded) and compare.classify(recorded, text)[0] in ("same", "estimates")
 

@@ -1,7 +1,7 @@
-"""Which of the server's tests make a table of the engine under test, for tests/server_suites/run.py; the others say nothing about it.
+"""Which of the server's tests create a table of the engine under test, for tests/server_suites/run.py. The others do not test it.
 
-A test's text is read with what it sources, however deep, in its order: which engine is the default there, and which one each
-CREATE TABLE, CREATE SEQUENCE and ALTER TABLE ... ENGINE names. An engine that the text does not tell counts as the one under test."""
+A test's text is read in order, with all files that it sources: it shows the default engine, and the engine that each
+CREATE TABLE, CREATE SEQUENCE and ALTER TABLE ... ENGINE names. An engine that is not in the text counts as the one under test."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ OTHERS = {"archive", "aria", "blackhole", "connect", "csv", "example", "federate
 
 
 def whole(path: Path, suite: Path, depth: int = 0) -> str:
-    """The text of a test with what it sources, without its comments."""
+    """The text of a test with the files that it sources, without comments."""
 
     def sourced(match: re.Match[str]) -> str:
         places = (folder / match[1] for folder in (SYSTEM, path.parent, suite, suite.parent, SYSTEM / "suite"))
@@ -35,7 +35,7 @@ def whole(path: Path, suite: Path, depth: int = 0) -> str:
 
 
 def makes_tables(test: Path, suite: Path) -> bool:
-    """Whether a test of a suite makes a table of the engine under test."""
+    """Whether a test of a suite creates a table of the engine under test."""
     options = test.with_suffix(".opt")
     named = OPTION.search(options.read_text("latin-1")) if options.exists() else None
     default = named[1].lower() if named else ""

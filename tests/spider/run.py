@@ -1,11 +1,11 @@
 """Spider over Teak: one front server whose tables are partitions on two backend servers, all on the loopback interface.
 
-1. The same statements go to sharded tables (by key and by range) and to plain tables of Teak on the first backend: reads,
-   writes, joins, refused rows, rollbacks. What they read must be the same.
+1. The same statements run on sharded tables (by key and by range) and on plain Teak tables on the first backend: reads,
+   writes, joins, refused rows, rollbacks. The answers must be equal.
 2. Cross-shard transactions are committed by XA (`spider_internal_xa`) while a watcher adds up both shards.
-3. A backend is killed between XA PREPARE and XA COMMIT, and must still hold the branch when it is back.
-4. A backend is killed at random moments while money moves between the shards. What it holds prepared afterwards is ended
-   as the front's log of decisions (mysql.spider_xa) says; then no money is lost and every acknowledged transfer is there.
+3. A backend is killed between XA PREPARE and XA COMMIT, and must still have the prepared branch after its restart.
+4. A backend is killed at random moments while money moves between the shards. Its prepared branches are then ended
+   as the front server has decided (mysql.spider_xa); then no money may be lost and every acknowledged transfer must be there.
 
 Each of these counts as one test.
 """
@@ -32,12 +32,12 @@ TABLES = {
 
 
 class Cluster:
-    """A front server and two backends, made anew in `directory`."""
+    """A front server and two empty backends in `directory`."""
 
     def __init__(self, directory):
         self.directory = Path(directory).absolute()
         common = ["--cache=32M", "--innodb-fast-shutdown=1"]
-        # Spider tells the members of a transaction apart by host, not by port: each backend has an address of its own.
+        # Spider distinguishes the members of a transaction by host, not by port: each backend has its own address.
         self.backends = [Server(self.directory / f"backend{number}", [*common, "--default-storage-engine=TEAK"], free_port(),
                                 f"127.0.0.{number}") for number in (1, 2)]
         self.front = Server(self.directory / "front", [*common, "--no-teak", "--plugin=ha_spider", "--spider-internal-xa=1",
@@ -63,7 +63,7 @@ class Cluster:
                 connection.run(f"GRANT ALL ON *.* TO {USER}@'127.%'")
                 for table, (columns, *_) in TABLES.items():
                     connection.run(f"CREATE TABLE {DATABASE}.{table} ({columns}) ENGINE=TEAK")
-        # What the sharded tables are compared with.
+        # The tables that the sharded ones are compared with.
         with self.backends[0].connect() as connection:
             connection.run("CREATE DATABASE plain")
             for table, (columns, *_) in TABLES.items():
@@ -83,7 +83,7 @@ class Cluster:
 # ---- the same statements on shards and on plain tables ---------------------------------------------------------------
 
 def statements(rng):
-    """Writes and reads of every kind; a list stands for a transaction."""
+    """A random write or read; a list is a transaction."""
     one, other = rng.randrange(1000), rng.randrange(1000)
     low, high = min(one, other), max(one, other)
     return rng.choice([
@@ -138,7 +138,7 @@ def both_ways(cluster, rng, seconds):
 
 
 def answer(connection, statement):
-    """Rows, or the error's number. How many rows a write says it affected differs: each backend counts in its way."""
+    """Rows, or the error's number. The counts of affected rows differ: each backend counts its own."""
     try:
         found = connection.run(statement)
     except SqlError as error:
@@ -190,7 +190,7 @@ class Mover(threading.Thread):
             connection.close()
 
 
-# A backend cannot be reached, or went away in the middle: errors of Spider, of the network layer and of the client library.
+# Errors of Spider, the network layer and the client library when a backend cannot be reached or ends during a statement.
 AWAY = (1429, 12701, 1158, 1159, 1160, 1161, 2002, 2003, 2006, 2013)
 
 
@@ -208,7 +208,7 @@ def totals(cluster):
 
 
 def whole(cluster, acknowledged, doubtful):
-    """Every transfer there on both sides or not at all, all acknowledged ones there, no others, no money lost."""
+    """Checks that every transfer is complete or absent, that the acknowledged ones are there and no others, and the sum of money."""
     money, moved, numbers = totals(cluster)
     faults = []
     if money != ACCOUNTS * BALANCE or moved != 0:
@@ -222,7 +222,7 @@ def whole(cluster, acknowledged, doubtful):
 
 
 def decide(cluster):
-    """Ends what the backends hold prepared as the front has logged: COMMIT where it had decided so, else ROLLBACK."""
+    """Ends the backends' prepared branches as the front server has logged: COMMIT where it decided so, else ROLLBACK."""
     ended = {"COMMIT": 0, "ROLLBACK": 0}
     with cluster.front.connect() as front:
         decisions = {(int(form), data[:int(gtrid) + int(bqual)]): status.decode() for form, gtrid, bqual, data, status in
@@ -238,7 +238,7 @@ def decide(cluster):
 
 
 def transfers(cluster, rng, seconds):
-    """Two movers, and a watcher that must see the money whole whenever nobody moves."""
+    """Transfers between the shards by two threads; afterwards the sums must hold."""
     stop = threading.Event()
     movers = [Mover(cluster, rng.random(), number * 1_000_000, stop) for number in (1, 2)]
     for mover in movers:
@@ -257,7 +257,7 @@ def transfers(cluster, rng, seconds):
 
 
 def prepared_and_killed(cluster, rng):
-    """kill -9 of a backend between XA PREPARE and the end, which comes through the front or by hand."""
+    """kill -9 of a backend between XA PREPARE and the end, which is sent through the front server or directly."""
     faults = []
     number = 50_000_000
     for way in ("COMMIT through the front", "ROLLBACK through the front", "COMMIT by hand"):
@@ -284,7 +284,7 @@ def prepared_and_killed(cluster, rng):
                     faults.append(f"{way}: the prepared rows are not locked")
             if way.endswith("front"):
                 for _ in range(3):
-                    # The first attempt may meet the connection that the kill has cut.
+                    # The first attempt may use the connection that the kill has closed.
                     if answer(front, f"XA {way.split()[0]} '{name}'") is None:
                         break
         if way.endswith("hand"):

@@ -23,7 +23,7 @@ final class Checks {
         }
     }
 
-    /** Equal, and not both nothing. */
+    /** Equal and not empty. */
     void same(String name, Object left, Object right) {
         boolean nothing = left == null || left instanceof Collection<?> c && c.isEmpty() || left instanceof Map<?, ?> m && m.isEmpty();
         check(name, !nothing && left.equals(right), difference(left, right));

@@ -7,7 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 
-/** The two databases, and what every part needs of a connection. */
+/** The two databases, and queries that every part needs. */
 enum Database {
     TEAK, INNODB;
 
@@ -42,7 +42,7 @@ enum Database {
         }
     }
 
-    /** Every row as text, in an order of its own. */
+    /** Every row as text, sorted. */
     static List<String> rows(Connection connection, String query) throws SQLException {
         try (Statement statement = connection.createStatement(); ResultSet result = statement.executeQuery(query)) {
             return rows(result);
@@ -61,7 +61,7 @@ enum Database {
         return rows;
     }
 
-    /** The value as the driver's text, and its bytes where it is made of bytes. */
+    /** The value as the driver's text, or its bytes if it is binary. */
     private static String text(ResultSet result, int column) throws SQLException {
         if (isBytes(result, column)) {
             byte[] bytes = result.getBytes(column);

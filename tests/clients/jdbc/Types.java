@@ -11,7 +11,7 @@ import java.util.Set;
 
 /** Every type, by the text and the binary protocol: rows, metadata, and rows written by batches. */
 final class Types {
-    /** Estimates, which engines make in their own ways. */
+    /** Estimates, which differ between engines. */
     private static final Set<String> ESTIMATES = Set.of("CARDINALITY", "PAGES");
 
     private Types() {}
@@ -96,7 +96,7 @@ final class Types {
         return rows;
     }
 
-    /** What InnoDB's tables hold, written in one batch into both engines. */
+    /** The rows of InnoDB's tables, written in one batch into both engines. */
     private static void batches(Checks checks, String options) throws Exception {
         for (String table : Database.TYPE_TABLES) {
             List<List<String>> found = new ArrayList<>();

@@ -17,7 +17,7 @@ function check(name, holds, detail) {
   console.log(`${holds ? 'PASS' : 'FAIL'} mysql2: ${name}` + (holds ? '' : `: ${String(detail).slice(0, 400)}`));
 }
 
-// Equal, and not both nothing.
+// Equal and not empty.
 function same(name, left, right) {
   try {
     assert.ok(left !== undefined && left !== null && left.length !== 0, 'nothing');
@@ -84,14 +84,14 @@ async function types() {
   }
 }
 
-// What InnoDB's tables hold, written by one prepared statement into both engines.
+// The rows of InnoDB's tables, written by one prepared statement into both engines.
 async function roundTrip() {
   for (const table of TYPE_TABLES) {
     const { names, rows } = await connected('InnoDB', { rowsAsArray: true }, async (connection) => {
       const [columns] = await connection.execute('SELECT column_name FROM information_schema.columns WHERE ' +
         'table_schema = DATABASE() AND table_name = ? AND generation_expression IS NULL ORDER BY ordinal_position', [table]);
       const names = columns.map((column) => quoted(column[0]));
-      // Geometries are objects in mysql2; their bytes are what can be written.
+      // Geometries are objects in mysql2; only their bytes can be written.
       const [rows] = await connection.query({ sql: `SELECT ${names.join(', ')} FROM ${quoted(table)}`,
         typeCast: (field, next) => (field.type === 'GEOMETRY' ? field.buffer() : next()) });
       return { names, rows };

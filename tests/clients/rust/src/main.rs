@@ -79,7 +79,7 @@ fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// Every row as the protocol's values, in an order of its own; then every column as the server describes it.
+/// Every row as the protocol's values, sorted; then every column as the server describes it.
 fn read(
     connection: &mut Conn,
     statement: &str,
@@ -115,7 +115,7 @@ fn described(column: &mysql::Column) -> String {
     )
 }
 
-/// Debug of a Value shortens long bytes; these keep all.
+/// Debug of a Value shortens long byte strings; this does not.
 fn exact(row: Row) -> Vec<String> {
     row.unwrap()
         .iter()
@@ -146,7 +146,7 @@ fn types(checks: &mut Checks) -> Outcome {
     Ok(())
 }
 
-/// What InnoDB's tables hold, written into both engines by a batch of a prepared statement.
+/// The rows of InnoDB's tables, written into both engines by a batch of a prepared statement.
 fn round_trip(checks: &mut Checks) -> Outcome {
     for table in TYPE_TABLES {
         let mut from = connect(ENGINES[1].1)?;

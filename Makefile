@@ -38,7 +38,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench bench-rollback bench-tables sysbench group-commit suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin demo test bench bench-rollback bench-tables sysbench group-commit suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -150,8 +150,12 @@ compare: build ## compare STATEMENTS=100000 random statements with InnoDB (SEED=
 simulate: ## run the crash simulator on SEEDS=1000 seeds (FIRST=)
 	@cargo run --quiet --release -p teak-simulator -- --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))
 
-schedules: ## explore SCHEDULES=20000 thread interleavings per test of locks and commits
+schedules: ## explore SCHEDULES=20000 interleavings per test: locks, commits, memtable
 	@SCHEDULES=$(SCHEDULES) cargo test --release -p teak-transactions --features schedules --test schedules
+	@SCHEDULES=$(SCHEDULES) cargo test --release -p teak-tree --features schedules --test schedules
+
+miri: ## run the memtable's unit tests under Miri (MIRI_SEEDS=8)
+	@scripts/miri.sh $(MIRI_SEEDS)
 
 asan: setup ## run the suite `teak` with the plugin under AddressSanitizer (TESTS=)
 	@$(MAKE) --no-print-directory -j$(JOBS) plugin FLAVOUR=asan

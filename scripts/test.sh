@@ -21,7 +21,7 @@ count() { # STAGE LOG STATUS
     local counted
     case $1 in
         setup | lint | build) counted="0 0" ;; # no tests
-        cargo | schedules)
+        cargo | schedules*)
             counted=$(awk '/^test result:/ { for (i = 1; i < NF; i++) { if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^failed/) f += $i } }
                 END { print p + 0, f + 0 }' "$2") ;;
         mtr)
@@ -44,7 +44,7 @@ amount() { # STAGE LOG
     case $1 in
         lint) sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 checks passed, \2 failed/p' "$2" | tail -1 ;;
         cargo) echo "tests of $(grep -c '^ *\(Running\|Doc-tests\)' "$2") programs and crates" ;;
-        schedules) echo "$SCHEDULES interleavings of each test" ;;
+        schedules*) echo "$SCHEDULES interleavings of each test" ;;
         simulate) echo "$SEEDS seeds" ;;
         *) sed -n 's/^ran: //p' "$2" | tail -1 ;;
     esac
@@ -81,7 +81,10 @@ for name; do
         setup) stage setup scripts/setup.sh ;;
         lint) stage lint scripts/lint.sh ;;
         cargo) stage cargo cargo test --workspace --no-fail-fast ;;
-        schedules) stage schedules env SCHEDULES="$SCHEDULES" cargo test -p teak-transactions --features schedules --test schedules ;;
+        schedules)
+            stage schedules env SCHEDULES="$SCHEDULES" cargo test -p teak-transactions --features schedules --test schedules
+            stage schedules-memtable env SCHEDULES="$SCHEDULES" cargo test -p teak-tree --features schedules --test schedules
+            ;;
         build) stage build make --no-print-directory build ;;
         codecs) stage codecs plugin/tests/run.sh ;;
         mtr) stage mtr mtr/run.sh ;;

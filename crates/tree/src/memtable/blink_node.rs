@@ -33,12 +33,19 @@ pub(super) use search::Slot;
 use super::arena::{Arena, LINE_BYTES};
 use super::entry::{Entry, Header, prefetch};
 use super::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
+use super::sync::{YIELDS_AT_ONCE, yield_now};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// Slots of a node. Few in unit tests, so that small trees are deep.
-pub(super) const CAPACITY: usize = if cfg!(test) { 6 } else { 48 };
+/// Slots of a node. Few in tests, so that small trees are deep.
+pub(super) const CAPACITY: usize = if cfg!(feature = "schedules") {
+    4
+} else if cfg!(test) {
+    6
+} else {
+    48
+};
 
 const COMMON_WORDS: usize = 2;
 const COMMON_BYTES: usize = COMMON_WORDS * 8;
@@ -69,6 +76,7 @@ pub(super) struct NodeFields {
 }
 
 const _: () = assert!(align_of::<NodeFields>() == LINE_BYTES);
+#[cfg(not(feature = "schedules"))]
 const _: () = assert!(std::mem::offset_of!(NodeFields, prefixes) == LINE_BYTES);
 
 /// Inner nodes have these after the fields.
@@ -266,9 +274,9 @@ impl<'a> BlinkNode<'a> {
 #[inline]
 fn wait(spins: &mut u32) {
     *spins += 1;
-    if *spins < SPINS && !cfg!(miri) {
+    if *spins < SPINS && !YIELDS_AT_ONCE {
         std::hint::spin_loop();
     } else {
-        std::thread::yield_now();
+        yield_now();
     }
 }

@@ -274,6 +274,10 @@ impl BlinkTree {
                 continue;
             }
             let Some(slot) = node.count().checked_sub(1) else {
+                // Only the first leaf can be empty, before the first insertion.
+                if node.is_unchanged(version) {
+                    return None;
+                }
                 continue;
             };
             if node.level() == 0 {

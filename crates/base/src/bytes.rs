@@ -1,6 +1,6 @@
-//! Byte codecs: little-endian fixed-width integers and LEB128 varints, and a
-//! reader that never reads past its end. The reader's failure says only that
-//! the bytes are malformed; the caller knows which file they came from.
+//! Byte codecs: little-endian fixed-width integers, LEB128 varints and byte
+//! strings, and the successors of keys. The reader never reads past its end. Its
+//! error says only that the bytes are malformed; the caller adds the file.
 
 /// The bytes ended early or do not decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Put for Vec<u8> {
     }
 }
 
-/// Takes integers and byte strings from the front of a slice.
+/// Reads integers and byte strings from the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Take<'a> {
     rest: &'a [u8],
@@ -61,19 +61,19 @@ impl<'a> Take<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been taken yet.
+    /// The bytes that were not read yet.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Whether everything has been taken.
+    /// Whether all bytes were read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// Takes `len` bytes.
+    /// Reads `len` bytes.
     ///
     /// # Errors
     /// [`Malformed`] when fewer are left.
@@ -89,7 +89,7 @@ impl<'a> Take<'a> {
         Ok(*front)
     }
 
-    /// Takes one byte.
+    /// Reads one byte.
     ///
     /// # Errors
     /// [`Malformed`] at the end.
@@ -97,7 +97,7 @@ impl<'a> Take<'a> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    /// Takes a little-endian u16.
+    /// Reads a little-endian u16.
     ///
     /// # Errors
     /// [`Malformed`] at the end.
@@ -105,7 +105,7 @@ impl<'a> Take<'a> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
-    /// Takes a little-endian u32.
+    /// Reads a little-endian u32.
     ///
     /// # Errors
     /// [`Malformed`] at the end.
@@ -113,7 +113,7 @@ impl<'a> Take<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// Takes a little-endian u64.
+    /// Reads a little-endian u64.
     ///
     /// # Errors
     /// [`Malformed`] at the end.
@@ -121,7 +121,7 @@ impl<'a> Take<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Takes an LEB128 varint.
+    /// Reads an LEB128 varint.
     ///
     /// # Errors
     /// [`Malformed`] at the end or when the value does not fit 64 bits.
@@ -145,10 +145,10 @@ impl<'a> Take<'a> {
         }
     }
 
-    /// Takes a varint that must be at most `limit`, as a length.
+    /// Reads a varint length of at most `limit`.
     ///
     /// # Errors
-    /// [`Malformed`] at the end or beyond the limit.
+    /// [`Malformed`] at the end or above the limit.
     pub fn length(&mut self, limit: usize) -> Result<usize, Malformed> {
         let value = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
         if value > limit {
@@ -157,7 +157,7 @@ impl<'a> Take<'a> {
         Ok(value)
     }
 
-    /// Takes a varint length and as many bytes.
+    /// Reads a varint length and that many bytes.
     ///
     /// # Errors
     /// [`Malformed`] when fewer are left.

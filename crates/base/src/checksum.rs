@@ -1,6 +1,5 @@
-//! The one checksum of all formats: 64-bit XXH3 (Collet, xxHash
-//! specification). It guards against bit rot and misplaced writes, not against
-//! an adversary.
+//! The checksum of all formats: 64-bit XXH3 (Collet, xxHash specification). It
+//! detects bit rot and misplaced writes, not deliberate changes.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -10,7 +9,7 @@ pub fn checksum(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }
 
-/// Checksum of several byte strings, as if they stood one after the other.
+/// Checksum of the concatenation of several byte strings.
 #[must_use]
 pub fn checksum_parts(parts: &[&[u8]]) -> u64 {
     let mut state = Xxh3::new();

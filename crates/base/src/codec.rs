@@ -1,5 +1,5 @@
-//! Page compression by well-kept libraries. Compression contexts are kept per
-//! thread, because creating one costs more than compressing a page.
+//! Page compression. Each thread keeps its Zstandard contexts, because creating
+//! one costs more than compressing a page.
 
 use crate::limits::BLOCK_RAW_BYTES_MAX;
 use std::cell::RefCell;
@@ -9,9 +9,9 @@ use std::io::{Read, Write};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Codec {
-    /// Stored as it is.
+    /// Not compressed.
     None = 0,
-    /// LZ4 block format: fast, for data that will soon be merged.
+    /// LZ4 block format: fast, for data that will be merged soon.
     Lz4 = 1,
     /// Zstandard: the default of tables.
     Zstd = 2,
@@ -23,15 +23,15 @@ pub enum Codec {
     Lzma = 5,
 }
 
-/// The stored bytes do not decompress to the size that was promised.
+/// The stored bytes do not decompress to the expected size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecompressError;
 
 const ZSTD_LEVEL: i32 = 1;
 const ZLIB_LEVEL: u32 = 6;
 const LZMA_LEVEL: u32 = 6;
-/// The header of an xz stream says how large a dictionary the decoder takes, up
-/// to 4 GiB. Level 6 takes 8 MiB.
+/// Limit of the decoder's memory: the header of an xz stream may request a
+/// dictionary of up to 4 GiB. Level 6 uses 8 MiB.
 const LZMA_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 thread_local! {
@@ -62,7 +62,7 @@ impl Codec {
         self as u8
     }
 
-    /// The codec of a table option's word: none, lz4, zstd, zlib, snappy, lzma.
+    /// The codec of a table option value: none, lz4, zstd, zlib, snappy, lzma.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Codec> {
         Self::ALL
@@ -70,7 +70,7 @@ impl Codec {
             .find(|codec| codec.name().eq_ignore_ascii_case(name))
     }
 
-    /// The word of the table option.
+    /// The value of the table option.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -83,8 +83,8 @@ impl Codec {
         }
     }
 
-    /// Appends the compressed form of `raw` to `out` and returns the codec
-    /// that was used: [`Codec::None`] where compression gains nothing.
+    /// Appends the compressed form of `raw` to `out` and returns the codec used:
+    /// [`Codec::None`] when compression does not make it smaller.
     #[must_use]
     pub fn compress(self, raw: &[u8], out: &mut Vec<u8>) -> Codec {
         let start = out.len();
@@ -97,7 +97,7 @@ impl Codec {
                 );
                 let written = out
                     .get_mut(start..)
-                    .and_then(|room| lz4_flex::block::compress_into(raw, room).ok());
+                    .and_then(|space| lz4_flex::block::compress_into(raw, space).ok());
                 out.truncate(start + written.unwrap_or(0));
                 written.is_some()
             }
@@ -113,7 +113,7 @@ impl Codec {
                 out.resize(start + snap::raw::max_compress_len(raw.len()), 0);
                 let written = out
                     .get_mut(start..)
-                    .and_then(|room| snap::raw::Encoder::new().compress(raw, room).ok());
+                    .and_then(|space| snap::raw::Encoder::new().compress(raw, space).ok());
                 out.truncate(start + written.unwrap_or(0));
                 written.is_some()
             }
@@ -133,7 +133,7 @@ impl Codec {
     /// Decompresses `stored` to exactly `raw_len` bytes.
     ///
     /// # Errors
-    /// [`DecompressError`] when the bytes are damaged or of another size.
+    /// [`DecompressError`] when the bytes are damaged or have another size.
     pub fn decompress(self, stored: &[u8], raw_len: usize) -> Result<Vec<u8>, DecompressError> {
         if raw_len > BLOCK_RAW_BYTES_MAX {
             return Err(DecompressError);
@@ -178,7 +178,7 @@ fn compress_zstd(raw: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
         out.resize(start + zstd::zstd_safe::compress_bound(raw.len()), 0);
         let written = match (slot.as_mut(), out.get_mut(start..)) {
-            (Some(compressor), Some(room)) => compressor.compress_to_buffer(raw, room).ok(),
+            (Some(compressor), Some(space)) => compressor.compress_to_buffer(raw, space).ok(),
             _ => None,
         };
         out.truncate(start + written.unwrap_or(0));
@@ -200,7 +200,7 @@ fn decompress_zstd(stored: &[u8], raw_len: usize) -> Result<Vec<u8>, DecompressE
 
 fn read_exactly(reader: impl Read, raw_len: usize) -> Result<Vec<u8>, DecompressError> {
     let mut raw = Vec::with_capacity(raw_len);
-    // One byte more than promised tells an overlong stream apart.
+    // Reading one more byte than expected detects a stream that is too long.
     let read = reader
         .take(raw_len as u64 + 1)
         .read_to_end(&mut raw)
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_xz_stream_that_asks_for_much_memory_is_refused() {
+    fn an_xz_stream_that_requests_too_much_memory_is_refused() {
         let raw = b"a row ".repeat(50);
         let encode = |dictionary: u32| {
             let mut options = liblzma::stream::LzmaOptions::new_preset(LZMA_LEVEL).unwrap();

@@ -1,5 +1,5 @@
-//! The error of everything that touches files. Errors are values that carry
-//! the file and the place; nothing below the engine logs or panics on them.
+//! The error type of all file operations. An error contains the file and the
+//! offset. Crates below the engine return errors; they neither log them nor panic.
 
 use std::fmt;
 use std::io;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 /// Result of a storage operation.
 pub type StorageResult<T> = Result<T, StorageError>;
 
-/// What can go wrong between the engine and the disk. Cloneable, so that one
-/// failure can be told to every waiter of a group commit.
+/// An error of a storage operation. `Clone`, so that each waiter of a group commit
+/// receives the same failure.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// The operating system refused an operation.
+    /// The operating system returned an error.
     Io {
-        /// What was attempted, as a verb: "read", "write", "sync".
+        /// The operation, as a verb: "read", "write", "sync".
         operation: &'static str,
         /// The file concerned.
         path: PathBuf,
-        /// The system's own error.
+        /// The system's error.
         source: Arc<io::Error>,
     },
     /// The disk or quota is full.
@@ -28,16 +28,16 @@ pub enum StorageError {
         /// The file that could not grow.
         path: PathBuf,
     },
-    /// Bytes on disk are not what was written there.
+    /// Bytes on disk are damaged.
     Corrupt {
         /// The file concerned.
         path: PathBuf,
         /// Byte offset of the damaged structure.
         offset: u64,
-        /// What does not hold.
+        /// The check that failed.
         reason: String,
     },
-    /// A file of a format version that this build does not read.
+    /// The file has a format version that this build does not read.
     UnsupportedFormat {
         /// The file concerned.
         path: PathBuf,
@@ -56,23 +56,23 @@ pub enum StorageError {
         /// The file concerned.
         path: PathBuf,
     },
-    /// Somebody else, here or in another process, has the data open.
+    /// Another process, or another engine of this process, has the data open.
     InUse {
         /// The file that is locked.
         path: PathBuf,
     },
-    /// An earlier write or sync failed, so nothing later can be promised.
+    /// An earlier write or sync failed, so later writes are refused.
     Poisoned {
         /// The file concerned.
         path: PathBuf,
-        /// The failure that came first.
+        /// The first failure.
         first: String,
     },
     /// The caller asked to stop (a killed statement, a shutdown).
     Interrupted,
     /// A key, value or block is larger than the format allows.
     TooLarge {
-        /// What is too large: "key", "value", "block".
+        /// The object: "key", "value", "block".
         what: &'static str,
         /// Its size in bytes.
         bytes: u64,
@@ -82,7 +82,8 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// Wraps a system error, telling a full disk and a missing file apart.
+    /// Converts a system error. A full disk and a missing file have variants of
+    /// their own.
     #[must_use]
     pub fn from_io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_path_buf();
@@ -98,7 +99,7 @@ impl StorageError {
         }
     }
 
-    /// Damage found at `offset` of `path`.
+    /// A `Corrupt` error at `offset` of `path`.
     #[must_use]
     pub fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Self {
         Self::Corrupt {
@@ -108,13 +109,13 @@ impl StorageError {
         }
     }
 
-    /// Whether the error says that the disk or quota is full.
+    /// Whether the disk or quota is full.
     #[must_use]
     pub fn is_no_space(&self) -> bool {
         matches!(self, Self::NoSpace { .. })
     }
 
-    /// Whether the error says that stored bytes are damaged.
+    /// Whether stored bytes are damaged.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
         matches!(self, Self::Corrupt { .. })

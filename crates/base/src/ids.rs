@@ -1,4 +1,4 @@
-//! Identifiers that more than one floor speaks of.
+//! Identifiers that several crates use.
 
 use std::fmt;
 
@@ -23,25 +23,26 @@ macro_rules! id {
 }
 
 id! {
-    /// Names one write of one transaction (a statement or a savepoint scope).
-    /// Zero means settled: the write is visible to every snapshot there can be.
+    /// Identifies the writes of one statement or savepoint scope of a
+    /// transaction. Zero means settled: visible to every snapshot.
     WriteId
 }
 id! {
-    /// A byte position in the logical log stream; never reused, grows for ever.
+    /// A byte position in the logical log stream. It only grows and is never
+    /// reused.
     Lsn
 }
 id! {
-    /// Names one index file for the life of the instance; never reused.
+    /// Identifies one index file for the life of the instance; never reused.
     FileId
 }
 id! {
-    /// The place of a commit in the one total commit order. A snapshot is the
-    /// last sequence it may see.
+    /// The position of a commit in the total commit order. A snapshot is the last
+    /// sequence that it sees.
     CommitSequence
 }
 id! {
-    /// Names a transaction while the engine is open.
+    /// Identifies a transaction while the engine is open.
     TransactionId
 }
 
@@ -49,7 +50,7 @@ impl WriteId {
     /// The id of entries that every snapshot sees.
     pub const SETTLED: WriteId = WriteId(0);
 
-    /// Whether the entry needs no lookup of its writer's state.
+    /// Whether the write is settled, so that no lookup of its status is needed.
     #[must_use]
     pub fn is_settled(self) -> bool {
         self.0 == 0

@@ -1,6 +1,6 @@
-//! The shared words of Teak: ids, limits, errors, byte codecs, checksums and
-//! page compression. Everything above depends on this crate; it depends on no
-//! other floor and touches neither files nor threads.
+//! The vocabulary of Teak: ids, write status and visibility, limits, errors, byte
+//! codecs, checksums and page compression. All other crates depend on this one.
+//! It depends on none of them, opens no files and starts no threads.
 
 pub mod bytes;
 pub mod checksum;

@@ -1,13 +1,12 @@
-//! What an entry of an index does to its key. One word for the log, the
-//! memtables, the pages and the merges.
+//! The operation of an index entry, as stored in the log, memtables and pages.
 
 /// The operation of an entry. The numbers are on disk and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
-    /// The key has this value now.
+    /// Sets the value of the key.
     Put = 1,
-    /// The key is gone; the value is empty.
+    /// Deletes the key; the value is empty.
     Delete = 2,
 }
 

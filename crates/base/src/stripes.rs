@@ -1,22 +1,22 @@
-//! State in parts, of which each thread has one, so that threads that go their
-//! own ways do not pass cache lines to each other.
+//! Striped state: each thread uses one of 16 parts, so that threads do not
+//! contend for cache lines.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Parts of striped state.
+/// The number of parts.
 const STRIPES: usize = 16;
 
-/// A value on cache lines of its own; processors fetch them in pairs.
+/// A value on its own pair of cache lines; processors prefetch them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct CachePadded<T>(pub T);
 
-/// Names a part.
+/// The number of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripe(usize);
 
-/// The calling thread's number, always the same. Threads that began one after
-/// the other have numbers that follow each other.
+/// The calling thread's number, constant for its life. Threads get consecutive
+/// numbers in the order of their first call.
 #[inline]
 #[must_use]
 pub fn thread_number() -> usize {
@@ -28,20 +28,20 @@ pub fn thread_number() -> usize {
 }
 
 impl Stripe {
-    /// The calling thread's, always the same.
+    /// The stripe of the calling thread, constant for its life.
     #[must_use]
     pub fn own() -> Self {
         Self::of(thread_number())
     }
 
-    /// That of a thread by its number.
+    /// The stripe of a thread by its number.
     #[must_use]
     pub fn of(thread: usize) -> Self {
         Self(thread % STRIPES)
     }
 }
 
-/// State in parts.
+/// Striped state.
 #[derive(Debug, Default)]
 pub struct Striped<T>([CachePadded<T>; STRIPES]);
 
@@ -49,7 +49,7 @@ impl<T> Striped<T> {
     /// One part.
     #[allow(
         clippy::indexing_slicing,
-        reason = "a stripe's number is less than their count"
+        reason = "the number of a stripe is less than STRIPES"
     )]
     #[must_use]
     pub fn get(&self, stripe: Stripe) -> &T {

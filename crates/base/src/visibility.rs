@@ -1,7 +1,7 @@
 //! Transaction state as the tree sees it: the status of a write, the writes
 //! that a reader sees, and the versions that a merge may drop.
 //!
-//! The tree knows no transactions. It asks these traits; `teak-transactions`
+//! The tree knows no transactions. It calls these traits; `teak-transactions`
 //! implements them.
 
 use crate::ids::{CommitSequence, TransactionId, WriteId};

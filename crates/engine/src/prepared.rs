@@ -113,7 +113,7 @@ impl EngineTransaction {
             self.rollback();
             return;
         };
-        self.handle().forget_owner();
+        self.handle().clear_owner();
         self.report_counts();
         if let Some(transaction) = self.take_transaction() {
             transaction.handle().set_thread(0);

@@ -231,7 +231,7 @@ impl TransactionHandle {
     }
 
     /// Clears the session. Blocks while the listener is called with it.
-    pub fn forget_owner(&self) {
+    pub fn clear_owner(&self) {
         *self.owner.lock() = None;
     }
 

@@ -18,7 +18,7 @@ use teak_base::stripes::{Stripe, Striped};
 
 #[derive(Default)]
 struct Live {
-    /// Readers per sequence, ascending. Zero counts behind the front are removed
+    /// Readers per sequence, ascending. Zero counts after the front are removed
     /// lazily.
     counts: VecDeque<(CommitSequence, u64)>,
     empty: usize,

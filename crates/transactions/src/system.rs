@@ -194,7 +194,7 @@ impl TransactionSystem {
         self.snapshots.oldest(|| self.newest())
     }
 
-    /// Advances the settled mark of the id table, see [`WriteIdTable::prune`].
+    /// Advances the settled watermark of the id table, see [`WriteIdTable::prune`].
     pub fn prune(&self) -> WriteId {
         self.ids.prune(self.oldest_snapshot())
     }
@@ -211,7 +211,7 @@ impl TransactionSystem {
     /// Makes the transaction's writes visible, in commit order, and ends it.
     /// The commit record must be as durable as the caller wants it.
     pub fn publish(&self, mut transaction: Transaction) {
-        transaction.handle().forget_owner();
+        transaction.handle().clear_owner();
         let ids = std::mem::take(&mut transaction.ids);
         if !ids.is_empty() {
             let publishing = self.publishing.lock();
@@ -227,7 +227,7 @@ impl TransactionSystem {
 
     /// Rolls back all writes and ends the transaction. Returns the aborted ids.
     pub fn abort(&self, mut transaction: Transaction) -> Vec<WriteId> {
-        transaction.handle().forget_owner();
+        transaction.handle().clear_owner();
         let aborted = self.rollback_to(&mut transaction, Savepoint(0));
         if !aborted.is_empty() {
             self.counters.rolled_back.fetch_add(1, Ordering::Relaxed);
@@ -240,7 +240,7 @@ impl TransactionSystem {
     /// commit record may or may not be durable. Its writes remain active, locked
     /// and invisible until the engine is opened again.
     pub fn abandon(&self, mut transaction: Transaction) {
-        transaction.handle().forget_owner();
+        transaction.handle().clear_owner();
         transaction.ids.clear();
         // It remains in `running`, so that its commit floor retains the log.
         self.release_all(&mut transaction);

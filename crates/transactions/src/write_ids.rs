@@ -2,11 +2,11 @@
 //!
 //! Ids are allocated once, in ascending order. Readers take no lock: an atomic
 //! pointer names an immutable directory of segments of atomic slots. The
-//! directory also contains the settled mark and the aborted ids below it, so a
+//! directory also contains the settled watermark and the aborted ids below it, so a
 //! lookup sees both from one moment.
 //!
 //! Pruning bounds the table:
-//! 1. Start at the settled mark. Advance over each id that is aborted, or
+//! 1. Start at the settled watermark. Advance over each id that is aborted, or
 //!    committed at or before the oldest live snapshot. Collect the aborted ids.
 //! 2. Publish a directory with the new mark and the aborted ids, without the
 //!    segments below the mark.
@@ -152,7 +152,7 @@ impl WriteIdTable {
 
     /// The status of all ids from `min` to `max`, both included, for readers at
     /// or after `oldest`. `Unsettled` when too many of them are above the
-    /// settled mark.
+    /// settled watermark.
     #[must_use]
     pub fn range_status(
         &self,
@@ -194,7 +194,7 @@ impl WriteIdTable {
         WriteId(self.next.load(Ordering::Acquire))
     }
 
-    /// The settled mark: every id below is aborted, or committed and visible to
+    /// The settled watermark: every id below is aborted, or committed and visible to
     /// every snapshot.
     #[must_use]
     pub fn settled_below(&self) -> WriteId {
@@ -227,13 +227,13 @@ impl WriteIdTable {
             .collect()
     }
 
-    /// Registered aborted ids below the settled mark.
+    /// Registered aborted ids below the settled watermark.
     #[must_use]
     pub fn aborted_settled(&self) -> usize {
         self.directory.load().aborted.len()
     }
 
-    /// Advances the settled mark over all ids that are aborted, or visible to
+    /// Advances the settled watermark over all ids that are aborted, or visible to
     /// every snapshot at or after `oldest`. Returns the new mark.
     pub fn prune(&self, oldest: CommitSequence) -> WriteId {
         let _change = self.change.lock();

@@ -69,7 +69,7 @@ impl World {
         self.system.lock(transaction, row, mode, LONG)
     }
 
-    /// All locks, waits and transactions are gone.
+    /// No lock, wait or transaction is left.
     fn assert_clean(&self) {
         assert_eq!(self.system.lock_bytes(), 0);
         assert_eq!(self.system.locks().count(), 0);

@@ -1,7 +1,7 @@
-//! Structure read from a fuzzer's bytes. Reading never fails: after the end
-//! there are zeros, so every input means something.
+//! Structured values read from a fuzzer's bytes. Reading never fails: past the
+//! end it returns zeros, so every input is valid.
 
-/// Takes values from the front of an input.
+/// Reads values from the front of an input.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     rest: &'a [u8],
@@ -14,13 +14,13 @@ impl<'a> Input<'a> {
         Self { rest: bytes }
     }
 
-    /// Whether everything has been taken.
+    /// Whether all bytes were read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// All that is left.
+    /// The remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
@@ -32,7 +32,7 @@ impl<'a> Input<'a> {
         front
     }
 
-    /// A byte string of a length that one byte tells.
+    /// A byte string with a length of one byte.
     pub fn short_bytes(&mut self) -> &'a [u8] {
         let len = usize::from(self.u8());
         self.bytes(len)
@@ -58,12 +58,12 @@ impl<'a> Input<'a> {
         u64::from(self.u32()) | u64::from(self.u32()) << 32
     }
 
-    /// A number below `limit`, which is not zero.
+    /// A number below `limit`, which must not be zero.
     pub fn below(&mut self, limit: u8) -> u8 {
         self.u8() % limit
     }
 
-    /// Whether something that is rarely so is so.
+    /// True for one input byte in sixteen.
     pub fn rarely(&mut self) -> bool {
         self.u8() >= 0xf0
     }

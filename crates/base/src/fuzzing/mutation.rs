@@ -1,14 +1,14 @@
-//! Runs targets on mutated seeds: the same cases on every run, so that what
-//! fails once fails again.
+//! Runs targets on mutated seeds. Each run uses the same cases, so that a failure
+//! can be reproduced.
 
-use super::Target;
+use super::target::Target;
 
-/// A small generator of numbers (SplitMix64).
+/// A small pseudo-random generator (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each seed.
+    /// A generator with its own sequence for each seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -23,7 +23,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`; zero when that is zero.
+    /// A number below `limit`; zero when `limit` is zero.
     pub fn below(&mut self, limit: usize) -> usize {
         let number = self.number() % (limit.max(1) as u64);
         usize::try_from(number).unwrap_or(0)
@@ -34,11 +34,11 @@ impl Random {
     }
 }
 
-/// Runs every target on its seeds as they are, and on `cases` mutated ones.
-/// `FUZZ_SEED` chooses other mutations.
+/// Runs each target on its seeds, and on `cases` mutated inputs. The environment
+/// variable `FUZZ_SEED` chooses other mutations.
 ///
 /// # Panics
-/// When a target does; the input is printed.
+/// When a target panics; the input is printed.
 pub fn smoke(targets: &[Target], cases: u64) {
     let seed = std::env::var("FUZZ_SEED").ok();
     let seed = seed.and_then(|seed| seed.parse().ok()).unwrap_or(1);
@@ -57,9 +57,9 @@ pub fn smoke(targets: &[Target], cases: u64) {
 }
 
 /// Prints the input when the target panics.
-struct Told<'a>(&'a Target, &'a [u8]);
+struct PrintOnPanic<'a>(&'a Target, &'a [u8]);
 
-impl Drop for Told<'_> {
+impl Drop for PrintOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let hex: String = self.1.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -69,11 +69,11 @@ impl Drop for Told<'_> {
 }
 
 fn run(target: &Target, input: &[u8]) {
-    let _told = Told(target, input);
+    let _print = PrintOnPanic(target, input);
     (target.run)(input);
 }
 
-/// Numbers at which something often goes wrong.
+/// Numbers at which errors are likely.
 const EDGES: [u64; 12] = [
     0,
     1,

@@ -1,6 +1,7 @@
 //! The targets of this crate.
 
-use super::{Input, Target};
+use super::input::Input;
+use super::target::Target;
 use crate::Codec;
 use crate::bytes::{Put, Take};
 use crate::limits::BLOCK_RAW_BYTES_MAX;
@@ -19,7 +20,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// Integers, varints and byte strings, one after the other.
+/// A sequence of integers, varints and byte strings.
 fn byte_codecs(bytes: &[u8]) {
     let mut take = Take::new(bytes);
     while let Ok(kind) = take.u8() {
@@ -61,7 +62,7 @@ fn byte_codec_seeds() -> Vec<Vec<u8>> {
     vec![bytes]
 }
 
-/// A codec's number, the size promised, and stored bytes.
+/// A codec's number, the uncompressed size, and stored bytes.
 fn codecs(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let codec = input.u8();
@@ -83,7 +84,7 @@ fn round_trip(codec: Codec, raw: &[u8]) {
     assert!(used == codec || used == Codec::None);
     assert!(stored.len() <= raw.len());
     let again = used.decompress(&stored, raw.len());
-    assert!(again.as_deref() == Ok(raw), "{used:?} gives back its input");
+    assert!(again.as_deref() == Ok(raw), "{used:?} restores its input");
 }
 
 fn codec_seeds() -> Vec<Vec<u8>> {

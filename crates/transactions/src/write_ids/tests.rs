@@ -31,7 +31,7 @@ fn statuses_survive_pruning() {
 }
 
 #[test]
-fn an_active_id_stops_the_settled_mark() {
+fn an_active_id_stops_the_settled_watermark() {
     let table = fresh();
     let first = table.allocate(OWNER);
     let second = table.allocate(OWNER);

@@ -85,7 +85,7 @@ fn each_wait_is_reported_with_all_transactions_ahead() {
     let waited =
         system.wait_for_range_lock(&reader, &mut queue_positions, &ranges, b"b", true, timeout);
     assert_eq!(waited, Err(WaitError::Timeout));
-    scanner.handle().forget_owner();
+    scanner.handle().clear_owner();
     let waited =
         system.wait_for_range_lock(&reader, &mut queue_positions, &ranges, b"b", true, timeout);
     assert_eq!(waited, Err(WaitError::Timeout));

@@ -1,0 +1,17 @@
+//! Support for the fuzz targets of all crates: the target type, structured
+//! input, and mutation of valid inputs for toolchains without a fuzzer. Not part
+//! of the public interface.
+//!
+//! Each crate lists its targets in its own `fuzzing` module. The fuzz crate has
+//! one program for each target; the test `fuzz_smoke` of the crate runs them on
+//! mutated seeds. A target panics when a property is violated.
+
+mod input;
+mod mutation;
+mod target;
+mod targets;
+
+pub use input::Input;
+pub use mutation::{Random, smoke};
+pub use target::Target;
+pub use targets::TARGETS;

@@ -57,7 +57,7 @@ def prepare(connection):
     writer.BANK.create_in(connection, DATABASE)
     programs = (HERE / "programs.sql").read_bytes()
     client(b"SET default_storage_engine = TEAK;\n" + programs, DATABASE)
-    # Text has six digits of a FLOAT and no negative zero, whatever the engine.
+    # Text has six digits of a FLOAT and no negative zero, for any engine.
     connection.run("UPDATE numbers SET single_f = CONCAT(single_f) + 0, double_f = double_f + 0")
     connection.run("CREATE TABLE packed COMPRESSION=lzma SELECT * FROM many LIMIT 1000")
 
@@ -173,7 +173,7 @@ def tab_dump(checks, connection):
         import_tab(connection, taken, "clients_loaded", lambda text: text)
         return writer.state(connection, "clients_loaded")
 
-    # SELECT ... INTO OUTFILE does not escape UCS-2 as a file that is read as binary needs it, whatever the engine.
+    # SELECT ... INTO OUTFILE does not escape UCS-2 for a file that is read as binary, for any engine.
     connection.run(f"UPDATE {DATABASE}.texts SET varchar_ucs2 = 'я' WHERE id = 'mangled'")
     while_written(checks, connection, "mariadb-dump --tab", take, read)
     take()

@@ -59,7 +59,7 @@ def main():
     with Connection(SOCKET) as connection:
         with checks.part("mydumper"):
             prepare(connection)
-            # What mydumper 0.10 cannot save or myloader load, whatever the engine: a backtick within a name; INET4,
+            # Not supported by mydumper 0.10 or myloader, for any engine: a backtick within a name; INET4,
             # INET6, UUID (they are loaded as binary) and invisible columns.
             connection.run(f"DROP TABLE {DATABASE}.`odd name``s`")
             connection.run(f"ALTER TABLE {DATABASE}.addresses DROP four, DROP six, DROP name, MODIFY note VARCHAR(20)")

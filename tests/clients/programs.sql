@@ -1,4 +1,4 @@
--- What a dump carries besides tables: views, routines, triggers, options of tables.
+-- The other contents of a dump: views, routines, triggers, options of tables.
 DELIMITER //
 CREATE FUNCTION cents(amount DECIMAL(12,2)) RETURNS BIGINT DETERMINISTIC RETURN amount * 100 //
 CREATE PROCEDURE pay(IN who VARCHAR(20), IN what DECIMAL(12,2))

@@ -24,7 +24,7 @@ def connect(engine, **options):
 
 
 def described(cursor):
-    """What the server says of each column, flags and character sets included."""
+    """The server's description of each column, with flags and character sets."""
     return [
         (
             field.name,
@@ -51,7 +51,7 @@ def read(engine, statement, cursor_class=pymysql.cursors.Cursor):
 
 
 def columns(engine, table):
-    """The columns that can be written."""
+    """The columns that are not generated."""
     _, rows = read(
         engine,
         f"SELECT column_name FROM information_schema.columns WHERE table_schema = '{DATABASES[engine]}' "
@@ -102,7 +102,7 @@ def clock(value):
 
 
 def round_trip(checks):
-    """What InnoDB's tables hold, written by executemany into both engines."""
+    """The rows of InnoDB's tables, written by executemany into both engines."""
     for table in TYPE_TABLES:
         names = columns("InnoDB", table)
         listed = ", ".join(map(quoted, names))
@@ -129,7 +129,7 @@ def streaming(checks):
             with connect(engine) as connection, connection.cursor(cursor_class) as cursor:
                 cursor.execute("SELECT * FROM many ORDER BY grp, id DESC")
                 rows = [cursor.fetchone()]
-                # What another client does meanwhile is not seen.
+                # Concurrent changes of another client are not visible.
                 with connect(engine, autocommit=True) as other, other.cursor() as writer:
                     writer.execute("DELETE FROM many WHERE id > 10000")
                 rows += list(cursor.fetchall_unbuffered())
@@ -214,7 +214,7 @@ def transactions(checks, engine):
 
 
 def deadlock(checks, name, first, second):
-    """Each holds what the other wants: one is told at once, the other goes on."""
+    """Two transactions wait for each other's row: one gets the error immediately, the other continues."""
     one(second, "SET innodb_lock_wait_timeout = 50, teak_lock_timeout = 50000")
     one(first, "SET innodb_lock_wait_timeout = 50, teak_lock_timeout = 50000")
     one(first, "UPDATE account SET amount = 1 WHERE owner = 'ann'")

@@ -1,4 +1,4 @@
--- Rows for schema.sql: NULLs, least and greatest values, what is easily mangled. No value depends on the clock.
+-- Rows for schema.sql: NULLs, minimum and maximum values, values that are easily mangled. No value depends on the clock.
 SET timestamp = 1700000000.123456, time_zone = '+00:00', NAMES utf8mb4;
 
 INSERT INTO numbers SET int_s = NULL;

@@ -1,4 +1,4 @@
--- Every column type that Teak takes, in the session's default storage engine. tests/clients/run.py loads this into one
+-- Every column type that Teak supports, in the session's default storage engine. tests/clients/run.py loads this into one
 -- database for each engine; rows.sql fills it. `many` is for streaming, `account` for transactions.
 
 CREATE TABLE numbers (
@@ -44,7 +44,7 @@ CREATE TABLE texts (
   KEY (varchar_50), KEY (blob_plain(20)), KEY (text_plain(10), colour), KEY (varbinary_300), KEY (flags), KEY (shout)
 ) DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
 
--- No key at all: the engine makes one.
+-- No key: the engine generates a hidden one.
 CREATE TABLE addresses (
   four INET4, six INET6, name UUID,
   spot POINT, shape GEOMETRY, way LINESTRING, area POLYGON, bag GEOMETRYCOLLECTION,

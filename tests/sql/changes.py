@@ -1,8 +1,8 @@
-"""Random INSERT, REPLACE, UPDATE, DELETE, LOAD DATA and what belongs to them.
+"""Random INSERT, REPLACE, UPDATE, DELETE and LOAD DATA.
 
-Left open by the manual, and so avoided: which row of several unique keys ON DUPLICATE KEY UPDATE meets (that of the first key, but
-InnoDB's order is another after an ALTER in place, so then it is used with one unique key at most); in which order rows are changed without ORDER BY (so one that matters is always there); the gaps of
-AUTO_INCREMENT (so the counter is set before values are generated, and rows get explicit values otherwise).
+Undefined by the manual, and so avoided: which row ON DUPLICATE KEY UPDATE changes when several unique keys match (that of the first key, but
+InnoDB's order is another after an ALTER in place, so then there is at most one unique key); the order of changes without ORDER BY
+(so there is always one where it matters); the gaps of AUTO_INCREMENT (so the counter is set before values are generated).
 """
 
 import re
@@ -28,7 +28,7 @@ def row(draw, columns):
 def insert(draw, table, tables, rows=None):
     columns = writable(table)
     if draw.random() < 0.15 and len(columns) > 1:
-        # Of a geometry that must be given and is not, the value is empty, which InnoDB takes for a new row and not for a changed one.
+        # The implicit default of a NOT NULL geometry is empty, which InnoDB accepts in a new row but not in a changed one.
         columns = [column for column in columns if column.auto_increment or column.family == "geometry" or draw.random() < 0.8] or columns
     values = ", ".join(row(draw, columns) for _ in range(rows or draw.choices([1, 2, 3, 8], [5, 3, 2, 1])[0]))
     names = ", ".join(column.name for column in columns)
@@ -40,7 +40,7 @@ def insert(draw, table, tables, rows=None):
         text += " ON DUPLICATE KEY UPDATE " + ", ".join(upsert(draw, column) for column in draw.sample(columns, min(len(columns), draw.randint(1, 3))))
     if draw.random() < 0.1:
         text += " RETURNING " + ", ".join(column.name for column in queries.some_columns(draw, table))
-    # A row that ON DUPLICATE KEY UPDATE leaves as it was counts 0 by the manual, as in Teak, Aria and MyISAM; 1 in InnoDB.
+    # A row that ON DUPLICATE KEY UPDATE does not change counts 0 by the manual, and in Teak, Aria and MyISAM; 1 in InnoDB.
     return [Statement(text, ordered=True, counts=" ON DUP" not in text)]
 
 
@@ -79,8 +79,8 @@ def insert_select(draw, table, tables):
         if sources[-1] == "DEFAULT":
             targets.pop()
             sources.pop()
-    # From a table into itself the rows go through a temporary table, which some plans fill in another order than ORDER BY's; and where
-    # it refuses dates, the plan (the same in MyISAM by the same key) also decides how many rows are read before that ends the statement.
+    # From a table into itself the rows pass through a temporary table, which some plans fill in another order than ORDER BY's; and where
+    # it refuses dates, the plan (the same in MyISAM by the same key) also determines how many rows are read before the statement ends.
     ordered = source is not table
     verb = draw.choice(["INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"]) if ordered else "INSERT"
     return [Statement(f"{verb} INTO {table.name} ({', '.join(targets)}) SELECT {', '.join(sources)} FROM {source.name}"
@@ -88,10 +88,10 @@ def insert_select(draw, table, tables):
 
 
 def assignments(draw, table, order_free):
-    """SET list. `order_free`: rows may be changed in any order, so values are constants and keys that must be unique stay."""
+    """SET list. `order_free`: rows may be changed in any order, so values are constants and unique keys are not changed."""
     unique = {column.name for key in table.unique_keys() for column in key.columns()}
     generated_keys = any(column.generated for key in table.unique_keys() for column in key.columns())
-    # InnoDB cannot always tell whether a row changes, and sets ON UPDATE columns then, against the manual.
+    # InnoDB does not always detect that a row is unchanged, and sets ON UPDATE columns then, against the manual.
     stamps = [column for column in table.columns if "ON UPDATE" in column.default]
     if order_free and generated_keys:
         return ""
@@ -111,7 +111,7 @@ def assignments(draw, table, order_free):
             terms.append(f"{column.name} = " + draw.choice([f"CONCAT({column.name}, ' ')", f"LEFT({column.name}, 2)", f"UPPER({column.name})",
                                                             f"CONCAT({column.name}, {column.probe(draw)})"]))
         else:
-            # An empty geometry, which is what NULL becomes where it may not be, InnoDB refuses in an UPDATE; MyISAM and Aria take it as Teak does.
+            # In a NOT NULL column NULL becomes an empty geometry, which InnoDB refuses in an UPDATE; MyISAM, Aria and Teak accept it.
             other = draw.choice([other for other in table.columns if other.family == column.family and other.plain == column.plain
                                  and (column.family != "geometry" or column.nullable or not other.nullable)])
             terms.append(f"{column.name} = {other.name}")
@@ -124,7 +124,7 @@ def update(draw, table, tables):
     if not terms:
         return insert(draw, table, tables)
     ignore = "IGNORE " if total and draw.random() < 0.3 else ""
-    # In a partitioned table InnoDB finds nothing by a key after a statement that needed no partition: a fault of the server.
+    # In a partitioned table InnoDB finds no rows by a key after a statement that needed no partition: a fault of the server.
     limit = f" LIMIT {draw.randint(1, 5)}" if total and not table.partitions and draw.random() < 0.3 else ""
     # Without a total order the constants refuse any row or none, yet how often they warn depends on the plan.
     return [*unpruned(table), Statement(f"UPDATE {ignore}{table.name} SET {terms}{queries.where(draw, table)}{order}{limit}", warnings=total)]
@@ -138,7 +138,7 @@ def update_joined(draw, table, tables):
         return update(draw, table, tables)
     qualified = ", ".join("x." + term for term in split_terms(terms))
     if other is not table and not other.partitions and not other.versioned and not any(column.generated for column in found) and not qualified.startswith(f"x.{found[0].name} =") and f", x.{found[0].name} =" not in qualified:
-        # What joins them stays: whether a row is met again after its change depends on the plan.
+        # The join's columns are not changed: whether a row is found again after its change depends on the plan.
         both = [term for term in split_terms(assignments(draw, other, True)) if term and not term.startswith(found[1].name + " =")]
         qualified += "".join(", y." + term for term in both if draw.random() < 0.5)
     return [Statement(f"UPDATE {table.name} x JOIN {other.name} y ON x.{found[0].name} = y.{found[1].name} SET {qualified}"
@@ -171,7 +171,7 @@ def delete(draw, table, tables):
         return delete_history(draw, table)
     order, total = queries.order_by(draw, table, True) if draw.random() < 0.4 else ("", False)
     limit = f" LIMIT {draw.randint(1, 5)}" if total and not table.partitions else ""
-    # Never all rows by chance alone: a condition that holds for most empties the table soon enough.
+    # Not all rows by chance: a condition that holds for most rows empties the table soon enough.
     text = f"DELETE FROM {table.name}{queries.where(draw, table, '', 0.97)}{order}{limit}"
     if draw.random() < 0.15:
         text += " RETURNING " + ", ".join(column.name for column in queries.some_columns(draw, table))
@@ -179,8 +179,8 @@ def delete(draw, table, tables):
 
 
 def unpruned(table):
-    """The server forgets to forget that the last statement needed no partition, and changes nothing by a key then, in MyISAM and
-    Aria as well as in InnoDB; a SELECT of all partitions reminds it."""
+    """The server does not reset that the last statement needed no partition, and then changes no rows by a key, in MyISAM and
+    Aria as well as in InnoDB; a SELECT of all partitions resets it."""
     return [Statement(f"SELECT COUNT(*) FROM {table.name}")] if table.partitions else []
 
 
@@ -195,7 +195,7 @@ def delete_joined(draw, table, tables):
 
 
 def load(draw, table, tables):
-    """Rows of the table to a file, and back over themselves."""
+    """Writes rows of the table to a file, and loads them over themselves."""
     total = table.total_order()
     if not total:
         return insert(draw, table, tables)
@@ -229,7 +229,7 @@ def prepared(draw, table, tables):
     if kind < 0.6:
         return [bound(draw, table, tables)]
     if kind < 0.8:
-        # A parameter of another type is a string: whether such a comparison uses a key, and so how it converts, is open.
+        # A parameter of another type is a string: whether such a comparison uses a key, and so how it converts, is undefined.
         column = draw.choice([column for column in table.columns if column.family in ("int", "decimal", "text")] or [None])
         if column is None:
             return insert(draw, table, tables)
@@ -244,7 +244,7 @@ def prepared(draw, table, tables):
 
 
 def by_subquery(draw, table, tables):
-    """UPDATE or DELETE of the rows that a subquery names."""
+    """UPDATE or DELETE of the rows of a subquery."""
     other = draw.choice(tables)
     found = queries.subquery_pair(draw, table, other)
     terms = assignments(draw, table, True)
@@ -287,7 +287,7 @@ def insert_forms(draw, table, tables):
 
 
 def bulk(draw, table, tables, deep=False):
-    """Rows enough for a page, or for some."""
+    """Enough rows for a page, or for several."""
     if table.versioned:
         return insert(draw, table, tables)
     table.large = table.large or deep
@@ -309,7 +309,7 @@ def bulk(draw, table, tables, deep=False):
 
 def of_partition(draw, table, tables):
     """Changes that name the partitions they may touch."""
-    # For a key that it checks itself the server reads partitions that it did not lock, at which InnoDB ends it.
+    # To check a hashed key the server reads partitions that it did not lock, at which InnoDB crashes.
     if not table.partition_names or any(key.hashed for key in table.keys):
         return insert(draw, table, tables)
     *before, statement = draw.choice([insert, insert, update, delete])(draw, table, tables)
@@ -319,7 +319,7 @@ def of_partition(draw, table, tables):
 
 
 def change_of_text(draw, table, tables):
-    """Without parameters, as a block of statements wants it."""
+    """Without parameters, for a block of statements."""
     return draw.choices([insert, update, delete, insert_select, by_subquery], [5, 4, 2, 1, 1])[0](draw, table, tables)
 
 

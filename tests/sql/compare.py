@@ -13,8 +13,8 @@ NOT_SUPPORTED = 1235
 LOCKED = "error", 1205
 DIRECTORY_NOT_EMPTY = 1010
 LARGE_UNDO = "error", 1713  # InnoDB's limit: a row's old values must fit a page
-ENGINE_FAILED = "error", 1030  # by EXCHANGE PARTITION to and fro, after which InnoDB cannot open the partition
-# InnoDB refuses a table that is newer than the snapshot; Teak does so to plain reads alone, for the others see the newest rows.
+ENGINE_FAILED = "error", 1030  # by EXCHANGE PARTITION in both directions, after which InnoDB cannot open the partition
+# InnoDB refuses a table that is newer than the snapshot; Teak only refuses plain reads, because the others see the newest rows.
 DEFINITION_CHANGED = "error", 1412
 PLAIN_READ = re.compile(r"(?!.*(?: FOR UPDATE| LOCK IN SHARE MODE))[ (]*(?:SELECT|WITH|EXECUTE|HANDLER)\b", re.DOTALL)
 ALTERS = re.compile(r"ALTER|CREATE (OR REPLACE )?TABLE|BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR 1845")
@@ -24,7 +24,7 @@ BATCH_BYTES = 60_000  # well below the socket's buffer: all is sent before any a
 
 
 class Difference(Exception):
-    """`second`: the second engine's answer and warnings, where it gave one."""
+    """`second`: the second engine's answer and warnings, if there is one."""
 
     def __init__(self, statement, number, why, second=None):
         super().__init__(f"{why}\n  in: {statement.text[:2000]}")
@@ -36,14 +36,14 @@ def bytes_of(text):
 
 
 def database_names(worker):
-    """Of one length: the names stand in the definitions of result columns."""
+    """Names of equal length: they are part of the definitions of result columns."""
     return f"cmp_i{worker}", f"cmp_t{worker}"
 
 
 class Open(Difference):
-    """A difference that is none, after which the world ends: Teak refused by name what its documentation says it does not have, keys
-    whose values, in the order of their collation, may be longer than a key can be; or only one engine met a lock, or refused a write
-    for its snapshot's age or for what it has to undo."""
+    """A difference that is allowed, after which the world ends: Teak refused what its documentation lists as unsupported, or a key
+    whose encoding may exceed the maximum length; or only one engine found a lock, or refused a write
+    because of its snapshot's age or the size of its undo record."""
 
 
 def flat(answer):
@@ -51,18 +51,18 @@ def flat(answer):
 
 
 class Pair:
-    """A session on each engine, each with a database of its own."""
+    """A session for each engine, each with its own database."""
 
     def __init__(self, socket, worker, run):
         self.names = database_names(worker)
         self.run = run
         self.socket, self.settings = socket, []
         self.sessions = [Session(socket) for _ in ENGINES]
-        self.others = []  # a second session on each, when one is wanted
+        self.others = []  # a second session for each, on demand
         self.replace = self.names[1].encode(), self.names[0].encode()
 
     def _roll_back(self):
-        """Ends the transactions of both sessions. What is prepared would outlive its session, with its locks."""
+        """Ends the transactions of both sessions. Prepared ones would outlive their session, with their locks."""
         for sessions in (self.sessions, self.others) if self.others else ():
             for session, name in zip(sessions, self.names):
                 for text in [f"XA {step} '{name}{turn}'" for turn in range(2) for step in ("END", "ROLLBACK")] + ["ROLLBACK"]:
@@ -72,13 +72,13 @@ class Pair:
         try:
             self._roll_back()
         except Lost:
-            pass  # the server has gone, and it was told
+            pass  # the server has ended, which is reported elsewhere
         for session in self.sessions + self.others:
             session.close()
 
     def begin(self, settings):
         self.settings = [statement.text for statement in settings]
-        # What the same statements wrote before: the server writes over no file.
+        # Files of an earlier run of the same statements: the server does not overwrite files.
         for name in self.names:
             for path in Path(self.run).glob(f"load-{name}-*"):
                 path.unlink()
@@ -115,11 +115,11 @@ class Pair:
         return self.others
 
     def sessions_of(self, statement):
-        """Both engines' sessions that run the statement."""
+        """The sessions of both engines that run the statement."""
         return self._sessions(statement.session)
 
     def end(self):
-        # What they hold open or locked would keep the databases.
+        # Their open tables and locks would prevent DROP DATABASE.
         self._roll_back()
         for session in self.others:
             session.close()
@@ -128,7 +128,7 @@ class Pair:
             session.run(f"DROP DATABASE {name}")
 
     def rebuild_first(self):
-        """Makes the keys of the first engine's tables anew, by a session of its own; a table in use stays as it is."""
+        """Rebuilds the keys of the first engine's tables in a separate session, except of tables in use."""
         session = Session(self.socket)
         self._must(session, f"USE {self.names[0]}")
         self._must(session, "SET lock_wait_timeout = 1")
@@ -196,7 +196,7 @@ class Pair:
         elif first[0] != second[0] or first[0] == "many":
             return f"{ENGINES[0]}: {describe(first)}\n{ENGINES[1]}: {describe(second)}"
         elif first[0] == "error":
-            # In ALTER and CREATE ... SELECT InnoDB looks for duplicates when all rows are copied, and so after what is wrong with later rows.
+            # In ALTER and CREATE ... SELECT InnoDB checks for duplicates after all rows are copied, and so after errors of later rows.
             if first[1] != second[1] and not (ALTERS.match(statement.text) and DUPLICATE in (first[1], second[1])):
                 return f"{ENGINES[0]}: {describe(first)}\n{ENGINES[1]}: {describe(second)}"
         elif not statement.rows:
@@ -224,10 +224,10 @@ class Pair:
             return None
         expected, rows = first[2], second[2]
         if statement.text.startswith("CHECK"):
-            # InnoDB warns of old versions that its purge has not come to yet, or is just coming to.
+            # InnoDB warns of old versions that it has not purged yet.
             expected = [row for row in expected if b"InnoDB: Unpurged" not in row and b"InnoDB: Clustered index record not found" not in row]
             rows = [row.replace(*self.replace) for row in rows]
-        shown = fields if statement.parameters is None else bytes  # rows of the binary protocol are shown as they are
+        shown = fields if statement.parameters is None else bytes  # rows of the binary protocol are shown as bytes
         if rows == expected or not statement.ordered and sorted(rows) == sorted(expected):
             return None
         missing, extra = Counter(expected) - Counter(rows), Counter(rows) - Counter(expected)
@@ -238,7 +238,7 @@ class Pair:
 
 
 def definition(column):
-    """What of a result column's definition no plan decides: not its flags (NOT NULL and the like), nor the length of MIN and MAX."""
+    """The parts of a result column's definition that do not depend on the plan: not its flags (such as NOT NULL), nor the length of MIN and MAX."""
     return column[:-10] + column[-6:-5] if b"MIN(" in column or b"MAX(" in column else column[:-5]
 
 

@@ -1,4 +1,4 @@
-"""A table with several unique keys over few values: rows that meet more than one other."""
+"""A table with several unique keys over few values: rows that conflict with more than one other."""
 
 from . import changes, queries
 from .columns import make_column
@@ -11,7 +11,7 @@ def _table(draw, collations, virtual_keys):
     table.virtual_keys = virtual_keys
     while len(table.columns) < draw.randint(3, 6):
         column = make_column(draw, table.new_name("c"), collations)
-        # REPLACE takes InnoDB's empty geometries for changed rows, see changes.insert().
+        # For InnoDB REPLACE with an empty geometry changes a row, see changes.insert().
         if column.family in ("geometry", "json") or "ON UPDATE" in column.default:
             continue
         column.pool, column.invisible, column.check = draw.sample(column.pool, min(len(column.pool), 3)), False, ""
@@ -30,7 +30,7 @@ def _table(draw, collations, virtual_keys):
 
 
 def _file(draw, table):
-    """Rows to a file while they are there, and back when others have taken their places."""
+    """Writes rows to a file, and loads them after others have taken their keys."""
     order = table.total_order()
     columns = changes.writable(table)
     if not order or any(column.compressed for column in columns):

@@ -1,6 +1,6 @@
-"""Random ALTER TABLE and its kin. What they do to the generator's idea of a table happens when the server has accepted them.
+"""Random ALTER TABLE and other DDL. The generator's model of a table is updated when the server has accepted a statement.
 
-Their affected rows and line of information tell how many rows were copied: the algorithm's matter, and so not compared.
+Their affected rows and line of information show how many rows were copied, which depends on the algorithm and is not compared.
 """
 
 import copy
@@ -16,11 +16,11 @@ NOT_BY_ALGORITHM = "1845, 1846"  # ER_ALTER_OPERATION_NOT_SUPPORTED and the same
 
 
 class Unusable(Exception):
-    """This change does not fit this table."""
+    """The change is not possible for the table."""
 
 
 def _free_columns(table):
-    """Columns on which nothing else depends."""
+    """Columns without dependants."""
     bound = {column.name for key in table.keys for column in key.columns()} | {column.name for column in table.partition_columns}
     depending = " ".join(column.generated or "" for column in table.columns)
     return [column for column in table.columns if column.name not in bound and column.name not in depending and not column.auto_increment]
@@ -224,7 +224,7 @@ def system_versioning(draw, table, collations):
 
 
 def change_column(draw, table, collations):
-    """Another name, type and place in one clause."""
+    """Another name, type and position in one clause."""
     column = _pick(draw, [column for column in _free_columns(table) if not column.generated and not column.check and not column.compressed])
     changed = make_column(draw, table.new_name("r"), collations)
     place, _ = _place(draw, table) if draw.random() < 0.3 else ("", 0)
@@ -262,8 +262,8 @@ ACTIONS = [(change_column, 3), (ignore_key, 3), (check, 2), (options, 3), (sort_
 
 
 def differs_in_place(table, change):
-    """Whether InnoDB does it otherwise in place: it takes a column's default for NULL, checks no JSON, and leaves a key on the
-    beginning of a column in the order of the old collation (after which it may end the server)."""
+    """Whether the result in InnoDB is different in place: it replaces NULL by a column's default, does not check JSON, and leaves a key on the
+    prefix of a column in the order of the old collation (after which it may crash the server)."""
     if change.startswith("MODIFY"):
         column = next(column for column in table.columns if column.name == change.split()[2])
         return " NOT NULL" in change and column.nullable or column in _key_columns(table) and bool(column.collation) and f" COLLATE {column.collation} " not in change + " "
@@ -271,7 +271,7 @@ def differs_in_place(table, change):
 
 
 def alter(draw, table, collations, copies=False):
-    """One ALTER TABLE, seldom with two changes. `copies`: none in place."""
+    """One ALTER TABLE, rarely with two changes. `copies`: none in place."""
     if table.partitions and draw.random() < 0.35:
         actions = [partition_change]
     else:
@@ -292,7 +292,7 @@ def alter(draw, table, collations, copies=False):
                 change()
     copies = copies or any(differs_in_place(table, text) for text, _ in made)
     algorithm = ", ALGORITHM=COPY" if partition_change not in actions and repartition not in actions and (copies or draw.random() < 0.3) else ""
-    # InnoDB loses the row that stays, too, when IGNORE meets a duplicate while it copies.
+    # When InnoDB copies with IGNORE, a duplicate also removes the row that should remain.
     ignore = "IGNORE " if draw.random() < 0.1 and not table.unique_keys() and not any("UNIQUE" in text or "PRIMARY" in text for text, _ in made) else ""
     text = f"ALTER {ignore}TABLE {table.name} {', '.join(text for text, _ in made)}"
     if not algorithm and not alone and partition_change not in actions and draw.random() < 0.4:
@@ -301,7 +301,7 @@ def alter(draw, table, collations, copies=False):
 
 
 def by_algorithm(draw, text):
-    """With an ALGORITHM and a LOCK; without them where the engine does not have these for the change."""
+    """With an ALGORITHM and a LOCK; without them if the engine does not support these for the change."""
     clauses = draw.choice(["", ", ALGORITHM=INSTANT", ", ALGORITHM=NOCOPY", ", ALGORITHM=INPLACE", ", ALGORITHM=COPY"])
     clauses += draw.choice(["", ", LOCK=NONE", ", LOCK=SHARED", ", LOCK=EXCLUSIVE"])
     return f"BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR {NOT_BY_ALGORITHM} {text}; {text}{clauses}; END"
@@ -341,7 +341,7 @@ def other(draw, table, tables):
         seen = [Statement(f"SELECT {columns} FROM made", warnings=False), Statement("CHECK TABLE made EXTENDED")]
         values = re.search(rf"PARTITION {name} (VALUES IN \([^()]*\))", table.partitions)
         if values and draw.random() < 0.5:
-            # What was changed between may not fit the partition any more; then it stays a table.
+            # After a change in between it may no longer match the partition; then it remains a table.
             return [Statement(f"ALTER TABLE {table.name} CONVERT PARTITION {name} TO TABLE made", counts=False), *between, *seen,
                     Statement(f"ALTER TABLE {table.name} CONVERT TABLE made TO PARTITION {name} {values.group(1)}", counts=False, warnings=False),
                     Statement("DROP TABLE IF EXISTS made", warnings=False)]
@@ -349,7 +349,7 @@ def other(draw, table, tables):
                 Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False), *seen, *between,
                 Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False), *seen, Statement("DROP TABLE made")]
     if kind == "temporary":
-        # Temporary tables are another engine's (default_tmp_storage_engine); what goes there comes from ours and back.
+        # Temporary tables use another engine (default_tmp_storage_engine); rows are copied from our tables and back.
         return [Statement(f"CREATE TEMPORARY TABLE kept SELECT {base} FROM {table.name}", counts=False, warnings=False),
                 Statement(f"SELECT {columns} FROM {table.name} WHERE ({base}) IN (SELECT {base} FROM kept)", warnings=False),
                 Statement(f"INSERT IGNORE INTO {table.name} ({base}) SELECT {base} FROM kept LIMIT 0"), Statement("DROP TEMPORARY TABLE kept")]
@@ -357,7 +357,7 @@ def other(draw, table, tables):
 
 
 def unique_from(draw, table, order):
-    """CREATE ... SELECT of rows that may be equal by the new table's key."""
+    """CREATE ... SELECT of rows that may be duplicates by the new table's key."""
     columns = [column for column in table.columns if column.key_bytes and column.key_bytes < 3000 and column.family not in ("geometry", "json")]
     if not order or not columns:
         return []
@@ -378,8 +378,8 @@ def handler(draw, table):
         return []
     key = draw.choice(keys)
     name = "`PRIMARY`" if key.kind == "PRIMARY" else key.name
-    # Equal keys come in the order of the primary key, and without one in that of insertion. Where the cursor stands after
-    # a read that found nothing is open, so moves go in one direction from an end.
+    # Equal keys are in the order of the primary key, or without one in insertion order. The cursor's position after
+    # a read without a result is undefined, so moves have one direction, from an end.
     steps = [Statement(f"HANDLER {table.name} OPEN AS h")]
     for _ in range(draw.randint(1, 3)):
         parts = key.columns()[:draw.randint(1, len(key.parts))]
@@ -387,7 +387,7 @@ def handler(draw, table):
         steps.append(Statement(f"HANDLER h READ {name} {draw.choice(['=', '>=', '<=', '<', '>'])} ({values})"
                                + queries.where(draw, table, "", 0.2) + f" LIMIT {draw.randint(1, 4)}", warnings=False, ordered=True))
     for start, move in draw.choice([[("FIRST", "NEXT")], [("LAST", "PREV")], [("FIRST", "NEXT"), ("LAST", "PREV")]]):
-        # Rows that come and go between the moves. One that gets another primary key is met again by InnoDB's cursor of a secondary key.
+        # Rows are inserted and deleted between moves. InnoDB's cursor of a secondary key finds a row again after a change of its primary key.
         between = [] if table.versioned or draw.random() < 0.6 else draw.choice([changes.insert, changes.delete])(draw, table, [table])
         between = [statement for statement in between if not re.search("REPLACE|KEY UPDATE", statement.text)]
         if between:
@@ -397,7 +397,7 @@ def handler(draw, table):
         steps += [Statement(f"HANDLER h READ {name} {each} LIMIT {draw.randint(1, 3)}", warnings=False, ordered=True)
                   for each in [start, *[move] * draw.randint(0, 3)]]
     if draw.random() < 0.3:
-        # The order of the rows themselves is the engine's.
+        # The order of rows without a key depends on the engine.
         steps.append(Statement("HANDLER h READ FIRST" + queries.where(draw, table, "", 0.5) + " LIMIT 10000", warnings=False))
     return [*steps, Statement("HANDLER h CLOSE")]
 

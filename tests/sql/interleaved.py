@@ -1,7 +1,7 @@
-"""A world of two sessions that take turns: what transactions see of each other, and where one meets the other's locks.
+"""A world of two sessions that take turns: what transactions see of each other, and conflicts with the other's locks.
 
-Nobody waits: a lock that is taken ends the statement at once. How much a statement locks beyond its rows (gaps, rows passed by) is
-each engine's matter; where only one of them meets a lock, the world ends. So while both sessions have transactions, rows are
+No session waits: a lock conflict ends the statement immediately. What a statement locks beyond its rows (gaps, rows that do not match)
+depends on the engine; if only one engine finds a lock conflict, the world ends. So while both sessions have transactions, rows are
 written by their keys.
 """
 
@@ -26,7 +26,7 @@ class Interleaved(World):
             self.turn = 1 - self.turn
         made = self._step() if self.open[self.turn] != "prepared" else self._end()
         for statement in made:
-            # How often a failed lock is told in the warnings is open.
+            # The number of warnings about a failed lock is undefined.
             statement.session, statement.locks, statement.warnings = self.turn, True, False
             statement.text = statement.text.replace(" SKIP LOCKED", "")  # with which InnoDB may fail with error 1180
         return made
@@ -34,14 +34,14 @@ class Interleaved(World):
     def _step(self):
         draw, kind = self.draw, self.draw.random()
         # In a transaction that changed rows, InnoDB misses them by keys on virtual columns; below REPEATABLE READ it checks
-        # hashed keys otherwise.
+        # hashed keys in another way.
         tables = [table for table in self.tables if not any(key.hashed or any(not column.stored for column in key.columns()) for key in table.keys)]
         if not tables:
             return [queries.query(draw, draw.choice(self.tables), self.tables)]
         table = draw.choice(tables)
         if kind < 0.12:
             return self._boundary()
-        # A SERIALIZABLE reader of Teak locks and so is served what is newer than its snapshot, see DEFINITION_CHANGED.
+        # A SERIALIZABLE reader of Teak locks and so reads rows that are newer than its snapshot, see DEFINITION_CHANGED.
         if kind < 0.14 and not self.open[self.turn] and not (self.open[1 - self.turn] and self.levels[1 - self.turn] == "SERIALIZABLE"):
             return self._definition(table)
         if kind < 0.5:
@@ -64,7 +64,7 @@ class Interleaved(World):
         return Statement(f"SELECT {table.names()} FROM {table.name} WHERE {test} {lock}", warnings=False)
 
     def _definition(self, table):
-        """A change of the table, where the other session may have looked at it or have a snapshot from before."""
+        """A change of a table that the other session may have read, or for which it has an older snapshot."""
         key = self.draw.choice(table.columns)
         return [Statement(text, counts=False, rows=False) for text in self.draw.choice([
             [f"TRUNCATE TABLE {table.name}"], [f"ALTER TABLE {table.name} FORCE, ALGORITHM=COPY"], [f"ALTER TABLE {table.name} ENGINE={{engine}}, ALGORITHM=COPY"],
@@ -84,7 +84,7 @@ class Interleaved(World):
         return self._end()
 
     def _end(self):
-        """Ends the transaction of this turn, or prepares it, so that the other session meets it prepared."""
+        """Ends the transaction of this turn, or prepares it, so that the other session runs while it is prepared."""
         state, self.open[self.turn] = self.open[self.turn], False
         if state == "plain":
             return [Statement(self.draw.choice(["COMMIT", "COMMIT", "ROLLBACK"]))]

@@ -1,9 +1,9 @@
-"""What kinds of statements ran, and how many of each both engines accepted: shows where the generator is thin."""
+"""The kinds of statements that ran, and how many of each both engines accepted: shows gaps of the generator."""
 
 import re
 from collections import Counter
 
-# A statement is of the first kind that its beginning matches, and has every feature that stands in it.
+# A statement is of the first kind that its beginning matches, and has every feature that its text contains.
 BEGINNINGS = [r"CREATE (OR REPLACE )?(TEMPORARY )?\w+", r"DROP (TEMPORARY )?\w+", r"ALTER (ONLINE |IGNORE )*\w+", r"XA \w+", r"HANDLER \w+ (READ \S+ (\S+)|\w+)",
               r"SELECT .* INTO OUTFILE", r"WITH RECURSIVE", r"SET \w+", r"LOCK TABLES", r"(INSERT|REPLACE|UPDATE)( IGNORE)?", r"DELETE HISTORY",
               r"ROLLBACK TO", r"\(?\w+"]

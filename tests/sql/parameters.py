@@ -46,7 +46,7 @@ def moment(kind, text):
 
 
 def _bind(draw, column, rows, literal):
-    """'?' with a value for each row of parameters, or a literal where there is none."""
+    """'?' with a value for each row of parameters, or a literal if there is none."""
     values = [value_of(column, literal()) for _ in rows]
     if any(value is OPEN for value in values):
         return literal()
@@ -89,7 +89,7 @@ def insert(draw, table, columns, literal):
 
 
 def change_of_row(draw, table, column, literal):
-    """UPDATE or DELETE of one row by its key; None where no key tells rows apart."""
+    """UPDATE or DELETE of one row by its key; None without a unique key."""
     key = table.total_key()
     if key is None:
         return None

@@ -1,8 +1,8 @@
-"""Random conditions and SELECTs whose results the standard and the manual leave nothing open about.
+"""Random conditions and SELECTs whose results the standard and the manual define completely.
 
-What is left open, and so is avoided: LIMIT without a total order; which of several equal but different values DISTINCT,
-GROUP BY, MIN and MAX give; sums of floats, which depend on the order of rows; warnings of a condition, which depend on how
-many rows the plan makes it see.
+Undefined, and so avoided: LIMIT without a total order; which of several equal but different values DISTINCT,
+GROUP BY, MIN and MAX return; sums of floats, which depend on the order of rows; warnings of a condition, which depend on how
+many rows the plan evaluates it for.
 """
 
 import re
@@ -13,13 +13,13 @@ COMPARABLE = ("int", "decimal", "float", "bit", "text", "bytes", "temporal", "en
 
 
 def loses_edge(table, column, used):
-    """The server loses rows at the edge of a range over several parts of a key, of which some ascend and some descend."""
+    """The server loses rows at the bounds of a range over several key parts, of which some ascend and some descend."""
     return any(len({descending for _, __, descending in key.parts}) > 1 and column in key.columns()
                and any(other in key.columns() for other in used if other is not column) for key in table.keys)
 
 
 def condition(draw, table, alias="", depth=0, used=None):
-    """`used`: the table's columns that stand in other conditions of the same query."""
+    """`used`: the table's columns that are in other conditions of the same query."""
     used = set() if used is None else used
     kind = draw.random()
     if depth < 2 and kind < 0.3:
@@ -40,7 +40,7 @@ def condition(draw, table, alias="", depth=0, used=None):
 
 
 def by_key(draw, table, alias, used):
-    """On the first columns of one key: equal and then a range, or rows of values. None where that does not fit."""
+    """On the first columns of one key: equality and then a range, or rows of values. None if that is not possible."""
     columns = list(dict.fromkeys(draw.choice(table.keys).columns()))[:draw.randint(2, 3)]
     if len(columns) < 2 or any(column.family not in COMPARABLE for column in columns) \
             or any(loses_edge(table, column, used.union(columns)) for column in columns):
@@ -55,8 +55,8 @@ def by_key(draw, table, alias, used):
 
 
 def beyond_like(column):
-    """U+FFFD lies behind the end of the range that the server reads for any LIKE, in these collations, and what weighs nothing
-    before its beginning: a scan finds them, a key does not, on InnoDB, MyISAM, Aria and Teak."""
+    """In these collations U+FFFD sorts after the end of the range that the server reads for any LIKE, and characters without weight
+    sort before its beginning: a scan finds them, a key does not, on InnoDB, MyISAM, Aria and Teak."""
     return column.charset in ("ucs2", "utf16", "utf16le", "utf32") and "_uca1400_" in column.collation and any(
         letter in value for value in column.pool for letter in "\ufffd\u200d\u00ad")
 
@@ -95,7 +95,7 @@ def hint(draw, table):
 
 
 def merges_right(table, column):
-    """InnoDB merges partitions in the order of a key on a virtual column before it has the column's values."""
+    """InnoDB merges partitions in the order of a key on a virtual column before it has computed the column."""
     return column.stored or not table.partitions or not any(column in key.columns() for key in table.keys)
 
 
@@ -124,7 +124,7 @@ def some_columns(draw, table, count=None):
     if count is None and draw.random() < 0.5:
         return list(columns)
     if table.keys and draw.random() < 0.5:
-        return list(dict.fromkeys(draw.choice(table.keys).columns()))  # what an index may answer alone
+        return list(dict.fromkeys(draw.choice(table.keys).columns()))  # queries that an index may cover
     return draw.sample(columns, draw.randint(1, min(len(columns), count or 4)))
 
 
@@ -143,7 +143,7 @@ def plain(draw, table, tables):
 
 
 def extreme(function, column):
-    """MIN or MAX. Of BIT and ZEROFILL the value is printed in one way or another, as the plan has it."""
+    """MIN or MAX. How a value of BIT or ZEROFILL is printed depends on the plan."""
     return f"{function}({column.name})" + (" + 0" if column.family == "bit" or "ZEROFILL" in column.type else "")
 
 
@@ -163,7 +163,7 @@ def aggregate(draw, table, tables):
             listing.append(f"SUM({column.name})")
         return Statement(f"SELECT {', '.join(listing)} FROM {table.name}{hint(draw, table)}{where(draw, table)}", warnings=False)
     if kind < 0.7 and column.family in COMPARABLE:
-        # Which of several equal strings MIN gives is open; how many rows are equal to it is not.
+        # Which of several equal strings MIN returns is undefined; the number of rows equal to it is defined.
         function = draw.choice(["MIN", "MAX"])
         return Statement(f"SELECT COUNT(*) FROM {table.name} WHERE {column.name} = (SELECT {function}({column.name}) FROM "
                          f"{table.name}{hint(draw, table)}{where(draw, table)})", warnings=False)
@@ -174,7 +174,7 @@ def aggregate(draw, table, tables):
     if kind < 0.8:
         test = where(draw, table)
         # Over ranges of several columns of its key the server's loose index scan loses rows, in MyISAM and Aria as well: an expression
-        # beside the columns is read by another plan.
+        # in addition to the columns uses another plan.
         more = ", 1" if len({word for word in re.findall(r"\w+", test)} & {column.name for column in table.columns}) > 1 else ""
         return Statement(f"SELECT DISTINCT {groups}{more} FROM {table.name}{hint(draw, table)}{test}", warnings=False)
     other = draw.choice(exact)
@@ -188,13 +188,13 @@ def pair(draw, left, right):
     pairs = [(a, b) for a in left.columns for b in right.columns
              # A join on strings without length gives rows twice in some plans, on every engine.
              if a.family == b.family and (a.family != "text" or a.length and b.length) and a.family in COMPARABLE and a.collation == b.collation
-             # A look-up by a value of another scale or length rounds it, in some plans.
+             # In some plans a look-up by a value of another scale or length rounds it.
              and (a.type == b.type or a.family in ("int", "text", "inet", "uuid") and a.type.split("(")[0] == b.type.split("(")[0])]
     return draw.choice(pairs) if pairs else None
 
 
 def subquery_pair(draw, left, right):
-    """Two columns for x IN (SELECT y ...). By a key on the beginning of y the server takes what has the same beginning for equal, on
+    """Two columns for x IN (SELECT y ...). By a key on a prefix of y the server takes values with the same prefix for equal, on
     every engine (index_subquery)."""
     found = pair(draw, left, right)
     return found if found and not any(part is found[1] and prefix for key in right.keys for part, prefix, _ in key.parts) else None

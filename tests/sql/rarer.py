@@ -1,4 +1,4 @@
-"""Random SELECTs in rarer forms: ties, two keys at once, groups along a key, outer joins in parentheses, sets with duplicates, rows
+"""Random SELECTs in rarer forms: ties, index merge, groups along a key, outer joins in parentheses, sets with duplicates, rows
 compared with rows, one query by every key."""
 
 from . import queries
@@ -40,7 +40,7 @@ def two_keys(draw, table, tables):
 
 
 def along_key(draw, table, tables):
-    """Groups by the beginning of a key, with the extremes of its next column: what a loose scan of the index answers."""
+    """Groups by a key's prefix, with MIN and MAX of its next column, for the loose index scan."""
     keys = [key for key in table.keys if not key.hashed and len(set(key.columns())) > 1 and all(column.exact and merges_right(table, column) for column in key.columns())
             and not any(column.family == "bit" or "ZEROFILL" in column.type for column in key.columns())]
     if not keys:
@@ -48,7 +48,7 @@ def along_key(draw, table, tables):
     columns = list(dict.fromkeys(draw.choice(keys).columns()))
     size = draw.randint(1, len(columns) - 1)
     groups, following = columns[:size], columns[size]
-    # One column's ranges at most, see queries.aggregate().
+    # Ranges of at most one column, see queries.aggregate().
     column = draw.choice(columns)
     test = f" WHERE {atom(draw, column, column.name)}" if draw.random() < 0.7 else ""
     listing = draw.choice([f"{_names(groups)}, MIN({following.name})", f"{_names(groups)}, MAX({following.name})", f"{_names(groups)}, MIN({following.name}), MAX({following.name})",
@@ -57,7 +57,7 @@ def along_key(draw, table, tables):
 
 
 def outer(draw, table, tables):
-    """Outer joins whose right side is a join itself, and rows without partners."""
+    """Outer joins whose right side is a join, and rows without matches."""
     second, third = draw.choice(tables), draw.choice(tables)
     first_pair, second_pair = pair(draw, table, second), pair(draw, second, third)
     if not first_pair or not second_pair or any(each.large for each in tables):
@@ -74,7 +74,7 @@ def outer(draw, table, tables):
 
 
 def sets(draw, table, tables):
-    """UNION, EXCEPT and INTERSECT of duplicates, and of sorted beginnings."""
+    """UNION, EXCEPT and INTERSECT with duplicates, and of sorted and limited parts."""
     other = draw.choice(tables)
     found = pair(draw, table, other)
     if found is None or not found[0].exact or not found[1].exact or found[0].family == "bit" or "ZEROFILL" in found[0].type + found[1].type:
@@ -128,7 +128,7 @@ def framed(draw, table, tables):
 
 
 def skipping(draw, table, tables):
-    """Locking reads of one session, which nobody makes skip."""
+    """Locking reads of one session, without conflicts."""
     order, total = queries.order_by(draw, table, True)
     lock = draw.choice(["FOR UPDATE SKIP LOCKED", "LOCK IN SHARE MODE SKIP LOCKED", "FOR UPDATE NOWAIT", "LOCK IN SHARE MODE WAIT 1"])
     return select(f"SELECT {_names(some_columns(draw, table))} FROM {table.name}{hint(draw, table)}{where(draw, table)}{order}{' LIMIT 2' if total else ''} {lock}", total)

@@ -1,9 +1,9 @@
-"""Random schemas and statements on Teak and InnoDB side by side; every answer must agree (tests/sql has the parts).
+"""Random schemas and statements on Teak and on InnoDB; every answer must agree.
 
-1. A private server with both engines, caches small enough that flushes happen, in memory where there is /dev/shm.
-2. Workers (processes) run worlds: a few tables and some hundred statements from a seed of the world's own.
-3. A difference is run again in fresh databases: where InnoDB, asked once more, or a third engine gives Teak's answer (tests/sql/third.py),
-   that is told and counts as agreed. Else it is shrunk and printed as a script with its seed.
+1. A private server has both engines, with caches small enough for flushes, in memory if there is /dev/shm.
+2. Workers (processes) run worlds. A world is a few tables and some hundred statements, generated from its seed.
+3. A difference is run again in empty databases. If InnoDB in a second run, or a third engine, returns Teak's answer (third.py),
+   this is printed and counts as agreed. Otherwise the statements are shrunk and printed as a script, with the seed.
 
   python3 -m tests.sql.run --statements=1000000 --seed=7     as many statements, compared one by one
   python3 -m tests.sql.run --seconds=60                      for so long
@@ -41,7 +41,7 @@ def read_collations(socket):
 
 
 def run_world(pair, world, kinds):
-    """Runs one world; returns how many statements agreed, how many of them failed alike, and (difference, history) or None."""
+    """Runs one world; returns how many statements agreed, how many of them as errors, and (difference, history) or None."""
     history, errors = [], 0
     settings = world.settings()
     pair.begin(settings)
@@ -64,9 +64,9 @@ def run_world(pair, world, kinds):
 
 
 def took_back(options, socket, worker, difference, history, settings):
-    """Whether InnoDB, asked again from the beginning, gives the answer that Teak gave at once. Where there are keys on
-    virtual columns it misses rows when it looks at them while other sessions' transactions or its purge go on, and where
-    its purge took the wrong entries the answer comes with keys made anew."""
+    """Whether InnoDB returns Teak's answer when all statements run again. With keys on
+    virtual columns it misses rows that are read concurrently with other transactions or its purge, and after
+    the purge removed the wrong entries only rebuilt keys return the right answer."""
     if difference.second is None or not any(" VIRTUAL" in statement.text for statement in history):
         return False
     for attempt in range(15):
@@ -87,7 +87,7 @@ def took_back(options, socket, worker, difference, history, settings):
 
 
 def third_opinion(options, socket, worker, difference, history, settings):
-    """Who else gives Teak's answer for the same rows, as text, or None."""
+    """The engine that returns Teak's answer for the same rows, as text, or None."""
     if difference.second is None:
         return None
     pair = Pair(socket, worker, options.directory)
@@ -102,9 +102,9 @@ def third_opinion(options, socket, worker, difference, history, settings):
 
 
 def verdict_of(options, socket, worker, difference, history, settings):
-    """Why Teak is not to blame for the difference, as text, or None."""
+    """The reason why the difference is not a fault of Teak, as text, or None."""
     if took_back(options, socket, worker, difference, history, settings):
-        return "InnoDB took an answer back"
+        return "InnoDB returned another answer in a second run"
     return third_opinion(options, socket, worker, difference, history, settings)
 
 
@@ -138,7 +138,7 @@ def explain(options, socket, worker, seed, difference, history, settings):
 def work(options, socket, worker, collations, results, deadline):
     try:
         run_worlds(options, socket, worker, collations, results, deadline)
-    except Exception:  # the generator's own fault, which must not leave the others waiting
+    except Exception:  # a fault of the generator must not make the other workers wait
         results.put(("end", 0, 0, 0, [f"worker {worker}: {traceback.format_exc()}"], Kinds()))
 
 
@@ -193,7 +193,7 @@ def go(options):
                                                          "--table-open-cache=400", *options.server_option])
     server.stop()
     server.start()
-    print(f"-- {ENGINES[0]} and {ENGINES[1]} side by side, seed {options.seed}, {options.workers} workers", flush=True)
+    print(f"-- {ENGINES[0]} and {ENGINES[1]}, seed {options.seed}, {options.workers} workers", flush=True)
     collations = read_collations(server.socket)
     context = multiprocessing.get_context("fork")
     results = context.Queue()
@@ -202,13 +202,13 @@ def go(options):
     workers = [context.Process(target=work, args=(options, server.socket, worker, collations, results, deadline)) for worker in range(options.workers)]
     for worker in workers:
         worker.start()
-    done, errors, worlds, differences, ended, told, kinds = 0, 0, 0, [], 0, began, Kinds()
+    done, errors, worlds, differences, ended, reported, kinds = 0, 0, 0, [], 0, began, Kinds()
     while ended < len(workers):
         result = results.get()
         if result[0] == "step":
             done, errors = done + result[1], errors + result[2]
-            if time.monotonic() - told > 30:
-                told = time.monotonic()
+            if time.monotonic() - reported > 30:
+                reported = time.monotonic()
                 report(began, done, errors)
         else:
             ended += 1
@@ -221,12 +221,12 @@ def go(options):
     if options.kinds:
         print(kinds.table())
     if server.pid() is None:
-        differences.append("the server died")
+        differences.append("the server ended")
     for text in differences:
         if not text.startswith("=="):
             print(text)
     if any(not text.startswith("==") for text in differences):
-        print(f"the server's last words:\n{server.log_tail(20)}")
+        print(f"end of the server's error log:\n{server.log_tail(20)}")
     if differences:
         print(f"the server's directory: {options.directory}")
     try:
@@ -252,7 +252,7 @@ def main():
     parser.add_argument("--tries", type=int, default=1500, help="most attempts of shrinking one difference")
     parser.add_argument("--cache", default="64M")
     parser.add_argument("--no-alter", action="store_true")
-    parser.add_argument("--kinds", action="store_true", help="tell how many statements of each kind were accepted and how many failed")
+    parser.add_argument("--kinds", action="store_true", help="print how many statements of each kind were accepted and how many failed")
     parser.add_argument("--keep", action="store_true", help="use the server's directory as it is")
     parser.add_argument("--server-option", action="append", default=[])
     memory = Path("/dev/shm")

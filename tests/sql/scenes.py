@@ -1,4 +1,4 @@
-"""Short plays with objects of their own, made and dropped again: views, sequences, stored routines, tables of the session."""
+"""Short scripts with their own objects, which are dropped at the end: views, sequences, stored routines, temporary tables."""
 
 import copy
 import re
@@ -14,13 +14,13 @@ def view(draw, table, tables):
     algorithm = draw.choice(["", "ALGORITHM=MERGE ", "ALGORITHM=MERGE ", "ALGORITHM=TEMPTABLE "])
     check = draw.choice(["", "", " WITH CHECK OPTION"]) if "TEMPTABLE" not in algorithm else ""
     seen = copy.copy(table)
-    # A view has no keys that a hint could name, and no partitions.
+    # A view has no keys for hints, and no partitions.
     seen.name, seen.hints, seen.partition_names, seen.partition_kind = "seen", False, [], ""
     steps = [Statement(f"CREATE {algorithm}VIEW seen AS SELECT {table.names()} FROM {table.name}{queries.where(draw, table)}{check}")]
     for _ in range(draw.randint(2, 5)):
         maker = draw.choices([queries.plain, queries.aggregate, queries.joined, nested.query, changes.insert, changes.update, changes.delete], [3, 2, 2, 2, 1, 2, 1])[0]
         for statement in maker(draw, seen, tables) if maker.__module__.endswith("changes") else [maker(draw, seen, tables)]:
-            # In which order a view's rows are changed is open where the view is sorted apart.
+            # The order in which rows of a sorted view are changed is undefined.
             steps.append(statement)
     return [*steps, Statement("DROP VIEW seen")]
 
@@ -63,12 +63,12 @@ def sequence(draw, table, tables):
 
 
 def block(draw, table, tables):
-    """Statements within a block: one that fails leaves nothing, those beside it stay."""
+    """Statements within a block: one that fails changes nothing, the others remain."""
     if table.versioned:
         return []
     inner = []
     for _ in range(draw.randint(2, 4)):
-        # Of a RETURNING that fails under a handler the server leaves the result open: no client understands what follows.
+        # When RETURNING fails under a handler, the server does not finish the result, and clients cannot parse what follows.
         inner += [statement.text.split(" RETURNING ")[0] for statement in changes.change_of_text(draw, table, tables)]
     begin, end = draw.choice([("", ""), ("START TRANSACTION; ", "COMMIT; "), ("START TRANSACTION; SAVEPOINT s; ", "ROLLBACK TO SAVEPOINT s; COMMIT; "), ("START TRANSACTION; ", "ROLLBACK; ")])
     return [Statement(f"BEGIN NOT ATOMIC DECLARE failed INT DEFAULT 0; DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET failed = failed + 1; {begin}"
@@ -76,7 +76,7 @@ def block(draw, table, tables):
 
 
 def routine(draw, table, tables):
-    """A procedure that walks over the table with a cursor, and a function that reads it."""
+    """A procedure that reads the table with a cursor, and a function that reads it."""
     key = table.total_key()
     free = [column for column in changes.writable(table) if not column.auto_increment and key and column not in key.columns()
             and not any(column in other.columns() for other in table.unique_keys())]
@@ -105,7 +105,7 @@ def routine(draw, table, tables):
 
 
 def temporary(draw, table, tables):
-    """A table of the session, of the engine that is compared, with the same columns and keys."""
+    """A temporary table of the compared engine, with the same columns and keys."""
     if table.versioned or table.partitions:
         return []
     mine = copy.copy(table)
@@ -118,7 +118,7 @@ def temporary(draw, table, tables):
         if draw.random() < 0.5:
             steps += [statement for statement in changes.change(draw, mine, [mine], True) if not primary or not moves.search(statement.text)]
         else:
-            # A session's table cannot stand twice in a statement.
+            # A temporary table cannot be used twice in a statement.
             steps.append(draw.choice([queries.plain, queries.windowed, nested.functions])(draw, mine, [mine]))
     if draw.random() < 0.5:
         steps.append(Statement(draw.choice(["TRUNCATE TABLE mine", "ALTER TABLE mine FORCE", "ALTER TABLE mine ADD COLUMN extra INT DEFAULT 7, ADD KEY (extra)",
@@ -138,7 +138,7 @@ def locked(draw, table, tables):
 
 
 def upkeep(draw, table, tables):
-    """What keeps tables in order and must leave their rows as they are."""
+    """Maintenance statements, which must not change rows."""
     return [Statement(draw.choice(["ANALYZE TABLE {}", "OPTIMIZE TABLE {}", "FLUSH TABLES {}", "ANALYZE TABLE {} PERSISTENT FOR ALL",
                                    "CHECK TABLE {} QUICK", "CHECK TABLE {} FOR UPGRADE", "ALTER TABLE {} ENGINE={{engine}}, ALGORITHM=COPY", "FLUSH TABLES",
                                    "ALTER TABLE {} DISABLE KEYS", "ALTER TABLE {} ENABLE KEYS"]).format(table.name),

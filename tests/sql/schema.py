@@ -1,15 +1,15 @@
-"""Random tables: columns, keys of every kind, partitions, system versioning. A `Table` is the generator's idea of what exists."""
+"""Random tables: columns, keys of every kind, partitions, system versioning. A `Table` is the generator's model of a table."""
 
 from .columns import blob, make_column, make_generated
 from .text import WIDTHS, below_blank, pads_in_keys_alone, sorts_by_levels
 
 KEY_BYTES_MAX = 3072
-# Types by which RANGE COLUMNS, LIST COLUMNS and the hash of KEY may divide.
+# Types for partitioning by RANGE COLUMNS, LIST COLUMNS and KEY.
 PARTITION_FAMILIES = ("int", "temporal", "text", "bytes")
 
 
 class Collations:
-    """The server's collations, the ones that most people use more often."""
+    """The server's collations; common ones are chosen more often."""
 
     COMMON = [("utf8mb4", "utf8mb4_general_ci"), ("utf8mb4", "utf8mb4_unicode_ci"), ("utf8mb4", "utf8mb4_bin"),
               ("utf8mb4", "utf8mb4_nopad_bin"), ("utf8mb4", "utf8mb4_unicode_520_ci"), ("utf8mb4", "utf8mb4_general_nopad_ci"),
@@ -32,7 +32,7 @@ class Collations:
         return draw.choice(self.pairs)
 
     def choose_for(self, draw, *columns):
-        """Another collation for text columns whose values stay."""
+        """Another collation for text columns that keeps their values."""
         while True:
             charset, collation = self.choose(draw)
             if sorts_by_levels(collation) and any(column.plain for column in columns):
@@ -106,7 +106,7 @@ class Table:
         return [key for key in self.keys if key.kind in ("PRIMARY", "UNIQUE")]
 
     def total_key(self):
-        """A key that tells every row from all others, or None."""
+        """A unique key without NULLs, or None."""
         for key in self.keys:
             if key.kind == "PRIMARY" and key.whole():
                 return key
@@ -117,7 +117,7 @@ class Table:
         return None
 
     def total_order(self, draw=None):
-        """ORDER BY terms that leave nothing open, or ''."""
+        """ORDER BY terms that define a total order, or ''."""
         key = self.total_key()
         if key is None:
             return ""
@@ -125,9 +125,9 @@ class Table:
         return ", ".join(column.name + (" DESC" if descending != down else "") for column, _, descending in key.parts)
 
 
-def key_part(draw, column, room):
-    """A part for the column within `room` bytes, as (column, prefix, descending), and its bytes; None when there is none."""
-    # InnoDB leaves an index's entry of virtual text as it was when the new text is equal by the collation.
+def key_part(draw, column, space):
+    """A part for the column within `space` bytes, as (column, prefix, descending), and its bytes; None if there is none."""
+    # InnoDB does not update an index entry of virtual text when the new text is equal by the collation.
     if column.family == "text" and column.generated and not column.stored:
         return None
     prefixes = column.plain and not (column.family == "text" and sorts_by_levels(column.collation))
@@ -137,22 +137,22 @@ def key_part(draw, column, room):
     width = WIDTHS.get(column.charset, 1) if column.family == "text" else 1
     prefix = 0
     if column.family in ("text", "bytes", "json", "geometry") and not column.generated:
-        if not column.key_bytes or column.key_bytes > room or (column.length > 2 and prefixes and draw.random() < 0.2):
+        if not column.key_bytes or column.key_bytes > space or (column.length > 2 and prefixes and draw.random() < 0.2):
             if not prefixes:
                 return None
-            most = min(column.length - (1 if column.key_bytes else 0), room // width)
+            most = min(column.length - (1 if column.key_bytes else 0), space // width)
             if most < 1:
                 return None
             prefix = draw.choice([1, 2, 3, most, draw.randint(1, most)])
             prefix = min(prefix, most)
     cost = prefix * width + 2 if prefix else column.key_bytes
-    if cost + 1 > room or column.family == "text" and column.length == 0:
+    if cost + 1 > space or column.family == "text" and column.length == 0:
         return None
     return (column, prefix, descending), cost + 1
 
 
 def storage(draw, chance):
-    """Options of Teak alone, which no answer shows."""
+    """Options of Teak only, which do not change answers."""
     if draw.random() >= chance:
         return ""
     return draw.choice([f"{{teak: COMPRESSION={codec}}}" for codec in ("none", "lz4", "snappy", "zstd", "zlib", "lzma")]
@@ -164,7 +164,7 @@ def make_key(draw, table, kind, columns=None, limit=None):
     draw.shuffle(candidates)
     # By a key on a virtual column InnoDB computes the column from columns that it has not read, where rows are sorted by their
     # positions: with a primary key on the beginning of a BLOB, or where one is in the key, or the virtual column depends on one; Teak
-    # and MyISAM give what the row holds.
+    # and MyISAM return the row's values.
     if kind == "PRIMARY" and any(not column.stored for key in table.keys for column in key.columns()):
         candidates = [column for column in candidates if not blob(column)]
     if any(key.kind == "PRIMARY" and any(map(blob, key.columns())) for key in table.keys):
@@ -172,17 +172,17 @@ def make_key(draw, table, kind, columns=None, limit=None):
     candidates = [column for column in candidates if column.stored or table.virtual_keys and not column.of_blob]
     if kind == "PRIMARY":
         candidates = [column for column in candidates if not column.generated and not column.invisible]
-    parts, room = [], KEY_BYTES_MAX if limit is None else limit
+    parts, space = [], KEY_BYTES_MAX if limit is None else limit
     wanted = draw.choices([1, 2, 3, 4, 8, 16], [10, 6, 3, 2, 1, 0.3])[0]
     for column in candidates:
         if len(parts) == wanted:
             break
         if any(blob(part) and not column.stored or blob(column) and not part.stored for part, _, __ in parts):
             continue
-        found = key_part(draw, column, room)
+        found = key_part(draw, column, space)
         if found:
             parts.append(found[0])
-            room -= found[1]
+            space -= found[1]
     return Key(kind, table.new_name("k"), parts) if parts else None
 
 
@@ -203,7 +203,7 @@ def make_table(draw, name, collations, versioned=False, virtual_keys=True, divis
     table.versioned, table.virtual_keys, table.divisible = versioned, virtual_keys, divisible
     for _ in range(draw.choices([1, 2, 3, 4, 6, 8, 12], [1, 3, 5, 6, 5, 3, 1])[0]):
         column = make_column(draw, table.new_name("c"), collations)
-        # The key must leave one column to the row that is neither generated nor invisible.
+        # One column that is neither generated nor invisible must remain outside of the key.
         if not table.columns:
             column.invisible = False
         if compressible and column.family in ("text", "bytes") and draw.random() < 0.05 and not column.type.startswith(("CHAR", "BINARY")):
@@ -251,7 +251,7 @@ def _add_keys(draw, table, collations):
 
 
 def _allowed(table, column):
-    """Every unique key must contain the columns that divide the table."""
+    """Every unique key must contain the partitioning columns."""
     return not column.generated and column.family in PARTITION_FAMILIES and not column.compressed and all(
         any(part is column and not prefix for part, prefix, _ in key.parts) for key in table.unique_keys())
 
@@ -272,7 +272,7 @@ def make_partitions(draw, table):
         kind = "RANGE COLUMNS"
     elif column.family == "int" and draw.random() < 0.3:
         kind = draw.choice(["RANGE COLUMNS", "LIST COLUMNS", "KEY"])
-    # InnoDB's purge opens tables with virtual columns, and the server crashes in it when they are divided by COLUMNS.
+    # InnoDB's purge opens tables with virtual columns, and the server crashes there if they are partitioned by COLUMNS.
     if kind.endswith("COLUMNS") and any(not other.stored for other in table.columns):
         return
     table.partition_kind, table.partition_columns = kind, [column]
@@ -286,7 +286,7 @@ def make_partitions(draw, table):
             bounds = [str(bound) for bound in sorted(draw.sample([1, 3, 10, 50, 100], len(names) - 1))]
         else:
             bounds = sorted(set(draw.sample(column.pool, min(len(column.pool), len(names) - 1))))
-            # Bounds must ascend in the column's order, which is the server's to know: one is always in order.
+            # Bounds must ascend in the column's order, which only the server knows: one bound is always in order.
             bounds = bounds[:1] if column.family != "temporal" else sorted(bounds)
             names = names[:len(bounds) + 1]
         items = [f"PARTITION {part} VALUES LESS THAN ({bound})" for part, bound in zip(names, bounds)]

@@ -1,4 +1,4 @@
-"""From the statements that led to a difference, the fewest and shortest that still do."""
+"""Shrinks the statements that led to a difference to the fewest and shortest that still do."""
 
 import re
 
@@ -6,7 +6,7 @@ from tests.harness.wire import Lost
 
 
 def kind(why):
-    """What must stay the same while the script shrinks: that it is about an error, rows, warnings, a crash."""
+    """The kind of difference, which shrinking must not change: an error, rows, warnings, a crash."""
     found = re.findall(r"error \d+", why)
     if found:
         return " ".join(found)
@@ -56,7 +56,7 @@ class Shrinker:
         return statements
 
     def shorter(self, statements, wanted):
-        """Leaves out parts of statements; what is not SQL any more fails on both engines alike and is not kept."""
+        """Removes parts of statements; text that is no longer SQL fails on both engines and is not kept."""
         at = len(statements) - 1
         while at >= 0:
             changed = True
@@ -73,7 +73,7 @@ class Shrinker:
         return self.columns(statements, wanted)
 
     def columns(self, statements, wanted):
-        """Leaves out whole columns, from every statement that names them."""
+        """Removes columns from every statement that names them."""
         names = sorted(set(re.findall(r"\b(?:c|g|id|r)\d+\b", " ".join(statement.text for statement in statements))))
         for name in names:
             changed = [statement.with_text(without_column(statement.text, name)) for statement in statements]
@@ -110,7 +110,7 @@ def lists(text):
 
 def variants(text):
     for items in lists(text):
-        # A shorter list of groups or terms leaves the result open.
+        # A shorter list of groups or terms makes the result undefined.
         if text.startswith(("SELECT", "HANDLER", "EXECUTE")) and re.search(r" (GROUP|ORDER) BY .*", text) and items[0][0] == 0:
             continue
         count = len(items)
@@ -133,7 +133,7 @@ def variants(text):
 
 
 def without_column(text, name):
-    """The statement without the column, where it stands in a list of names, and without its values."""
+    """The statement without the column in lists of names, and without its values."""
     if text.startswith("CREATE TABLE"):
         return re.sub(rf"\((?:{name} [^,()]*(?:\([^()]*\)[^,()]*)*), |, {name} [^,()]*(?:\([^()]*\)[^,()]*)*(?=[,)])",
                       lambda match: "(" if match.group().startswith("(") else "", text, count=1)
@@ -152,6 +152,6 @@ def without_column(text, name):
 
 
 def script(statements):
-    """What a person runs to see the difference; the engine is the session's default."""
+    """A script that shows the difference; the engine is the session's default."""
     return "\n".join(("" if not statement.session else "-- in another session: ") + statement.text.replace("{db}", "test").replace("{run}", "/tmp").replace("{engine}", "TEAK") + ";"
                      + (f"  -- prepared, and executed with {statement.parameters}" if statement.parameters else "") for statement in statements)

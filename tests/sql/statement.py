@@ -1,16 +1,17 @@
-"""A statement to run on both engines, and what of its answer must agree."""
+"""A statement to run on both engines, and the parts of its answer that are compared."""
 
 
-# After these, SHOW WARNINGS still tells of the statement before, whose warnings may not be compared.
+# After these, SHOW WARNINGS still returns those of the statement before, whose warnings may not be compared.
 KEEPS_WARNINGS = ("SET ", "COMMIT", "ROLLBACK", "START ", "BEGIN", "SAVEPOINT ", "RELEASE ", "DEALLOCATE ", "XA ")
 
 
 class Statement:
-    """`text` may contain {db}, the database's name, {engine}, and {teak:...}, which only Teak is told.
+    """`text` may contain {db}, the database's name, {engine}, and {teak:...}, which is sent to Teak only.
 
-    ordered: rows must come in the same order. warnings: they are compared. counts: affected rows, insert id and the line of
-    information are. rows: only whether the statement fails is compared, not what it returns, where that is False. parameters: rows of values for its '?': it is prepared once and executed with each. then: called when both engines accepted it, to tell the generator's model. checks: it belongs to the
-    comparison of whole tables. session: which of two. locks: it may meet a lock of the other session.
+    ordered: the order of rows is compared. warnings: they are compared. counts: affected rows, insert id and the line of
+    information are compared. rows: the result is compared; otherwise only whether the statement fails. parameters: rows of values
+    for its '?': it is prepared once and executed with each. then: called when both engines accepted it, to update the generator's
+    model. checks: it is part of the comparison of whole tables. session: 0 or 1. locks: it may wait for a lock of the other session.
     """
 
     __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks", "parameters", "session", "locks", "rows")

@@ -1,4 +1,4 @@
-"""Text for columns of every character set: pieces that collations treat in ways of their own, and how they are written."""
+"""Text for columns of every character set: pieces that collations treat specially, and their literals."""
 
 import unicodedata
 
@@ -11,15 +11,15 @@ PIECES = ["a", "A", "b", "B", "z", "Z", "1", "10", "_", "%", "\\", "'", "-", " "
           "²", "2", "Ａ", "①", "\u0fb2\u0f71\u0f80", "\ufffd", "\uffff", "\ud7ff", "\ue000", "😀", "🏳", "𐐀", "𝐀", "\U0001f1e6", "\U0010ffff",
           "€", "™", "´", "ÿ", "×"]
 
-# Pieces that have one weight each, alone and beside each other. A prefix key holds the prefix's weight: where the weight of
-# a prefix is no prefix of the weight (contractions, expansions, ignorables), reads through it and past it differ, on
+# Pieces that have one weight each, separately and in sequence. A prefix key has the prefix's weight: if the weight of
+# a prefix is not a prefix of the weight (contractions, expansions, ignorables), reads with and without it differ, on
 # InnoDB too; so only such columns get prefix keys.
 PLAIN = ["b", "B", "f", "1", "2", "_", "%", "-", " ", "~", "é", "É", "ж", "Ж", "ё", "е", "日", "本", "中", "文", "か", "カ", "😀", "𐐀", "€", "×"]
 
 # Those of them that have one weight on each level of a collation.
 SINGLE = [piece for piece in PLAIN if not unicodedata.decomposition(piece)]
 
-# What of Python's codecs tells which pieces a character set has; sets that are not named take ASCII alone.
+# Python's codecs show which pieces a character set has; other character sets get ASCII only.
 CODECS = {"latin1": "cp1252", "latin2": "iso8859_2", "latin5": "iso8859_9", "latin7": "iso8859_13", "cp1250": "cp1250",
           "cp1251": "cp1251", "cp1256": "cp1256", "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852", "cp866": "cp866",
           "koi8r": "koi8_r", "koi8u": "koi8_u", "greek": "iso8859_7", "hebrew": "iso8859_8", "tis620": "tis_620", "gbk": "gbk",
@@ -38,19 +38,19 @@ _pieces = {}
 
 def pads_in_keys_alone(collation):
     """Whether a CHAR is compared with its padding in keys, and without it elsewhere, with different outcomes where characters
-    weigh nothing or more than one: a look-up by a key may then miss what a scan finds, on every engine."""
+    have no weight or several: a look-up by a key may then miss rows that a scan finds, on every engine."""
     return "_nopad_" in collation and ("_unicode_" in collation or "_uca1400_" in collation)
 
 
 def below_blank(collation):
-    """Whether a CHAR with characters below the blank sorts before the empty one in keys, which pad it, and behind it elsewhere: then
-    a range by a key misses what a scan finds, on InnoDB, MyISAM, Aria and Teak alike. The PLAIN pieces have none."""
+    """Whether a CHAR with characters below the space sorts before the empty one in keys, which pad it, and after it elsewhere: then
+    a range by a key misses rows that a scan finds, on InnoDB, MyISAM, Aria and Teak. The PLAIN pieces have none."""
     return "_nopad_" in collation
 
 
 def sorts_by_levels(collation):
-    """Whether accents, case, or blanks and signs decide only between texts that are else equal: then a prefix does not sort as the
-    whole does, and a range by a key on a prefix misses what a scan finds, on InnoDB, MyISAM, Aria and Teak alike."""
+    """Whether accents, case, or spaces and signs decide only between texts that are equal otherwise: then a prefix does not sort as the
+    whole does, and a range by a key on a prefix misses rows that a scan finds, on InnoDB, MyISAM, Aria and Teak."""
     return "_czech_cs" in collation or collation.endswith("_w2") or "_uca1400_" in collation and "_ai_ci" not in collation
 
 
@@ -80,7 +80,7 @@ def quoted(text):
 
 
 def random_text(draw, charset, length, plain):
-    """At most `length` characters; now and then exactly that many, or with spaces at the end."""
+    """At most `length` characters; sometimes exactly that many, or with spaces at the end."""
     pieces = pieces_of(charset, plain)
     kind = draw.random()
     if kind < 0.08:

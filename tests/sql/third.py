@@ -1,7 +1,7 @@
-"""A third opinion on a SELECT: what MyISAM and Aria give for the rows that InnoDB holds.
+"""A third opinion on a SELECT: the answers of MyISAM and Aria for InnoDB's rows.
 
-Some of the server's plans lose rows on every engine, and which plan it takes depends on an engine's estimates. So Teak is right where it
-gives what a table without keys gives, and not to blame where another engine with the same rows, keys and plan gives the same as it.
+Some of the server's plans lose rows on every engine, and the choice of the plan depends on an engine's estimates. So Teak is right if it
+returns the answer of a table without keys, and has no fault if another engine with the same rows, keys and plan returns the same answer.
 The copies are temporary tables of InnoDB's session, which hide the tables and end no transaction; their rows come from scans of InnoDB.
 """
 
@@ -12,13 +12,13 @@ from tests.harness.wire import CLOSE, LAST_PREPARED, PREPARE, QUERY, execution, 
 
 ENGINES = ("MyISAM", "Aria")
 READS = ("SELECT ", "WITH ", "EXECUTE s")
-OPEN = re.compile(r" FOR SYSTEM_TIME | PARTITION \(| INTO |\bseen\b")  # what temporary tables do not have, or views do not see
+OPEN = re.compile(r" FOR SYSTEM_TIME | PARTITION \(| INTO |\bseen\b")  # not supported by temporary tables, or not visible to views
 HINT = re.compile(r" (?:USE|FORCE|IGNORE) INDEX (?:FOR (?:JOIN|ORDER BY|GROUP BY) )?\([^()]*\)")
 DEFAULTS = ["optimizer_switch", "join_cache_level", "tmp_memory_table_size"]
 
 
 class _Refused(Exception):
-    """A copy cannot be made, so there is no opinion."""
+    """A copy cannot be created, so there is no opinion."""
 
 
 def _run(session, text):
@@ -53,8 +53,8 @@ def _keyed(definition, engine):
 
 
 def _forced(session, statement, tables, name):
-    """The statement as it is, and where it names no keys with those that the plan on this session takes, and with each key of its
-    one table: the plan that was taken at first may have been another."""
+    """The statement as it is; if it names no keys, also with those of this session's plan, and with each key of its
+    only table: the first run may have used another plan."""
     text = statement.text
     if statement.parameters is not None or HINT.search(text) or not text.startswith(("SELECT ", "WITH ")):
         return [text]
@@ -70,7 +70,7 @@ def _forced(session, statement, tables, name):
 
 
 def opinion(pair, statement, second):
-    """Who gives Teak's answer `second`, as text, or None. The pair must be where the statement found it."""
+    """The engine that returns Teak's answer `second`, as text, or None. The pair must be in the state before the statement."""
     if not statement.text.startswith(READS) or OPEN.search(statement.text):
         return None
     session, of_teak = pair.sessions_of(statement)
@@ -95,7 +95,7 @@ def _opinion(session, of_teak, names, statement, wanted):
         _run(session, f"CREATE TEMPORARY TABLE {table} ENGINE=MyISAM SELECT {columns[table][0]} FROM kept_{table}")
     _run(session, f"SET sql_mode = '{mode}'")
     if _same(statement, _ask(session, statement, HINT.sub("", statement.text), names[0]), wanted):
-        return "a table without keys gives what Teak gives"
+        return "a table without keys returns Teak's answer"
     kept = [(name, _run(session, f"SELECT @@{name}")[0][0]) for name in DEFAULTS]
     for name in DEFAULTS:
         _run(session, f"SET {name} = DEFAULT")
@@ -103,7 +103,7 @@ def _opinion(session, of_teak, names, statement, wanted):
     for name, value in kept:
         _run(session, f"SET {name} = " + (value if value.isdigit() else f"'{value}'"))
     if _same(statement, answer, wanted):
-        return "a table without keys gives what Teak gives, by the plans that the server comes with"
+        return "a table without keys returns Teak's answer, with the default plans"
     texts = _forced(of_teak, statement, tables, names[1])
     for engine in ENGINES:
         _run(session, "SET sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO'")
@@ -118,5 +118,5 @@ def _opinion(session, of_teak, names, statement, wanted):
         finally:
             _run(session, f"SET sql_mode = '{mode}'")
         if any(_same(statement, _ask(session, statement, text, names[0]), wanted) for text in dict.fromkeys(texts)):
-            return f"{engine} with the same keys gives what Teak gives"
+            return f"{engine} with the same keys returns Teak's answer"
     return None

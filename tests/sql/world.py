@@ -1,4 +1,4 @@
-"""One world: a few tables and some hundred statements on them, all made from one seed, in a database of its own."""
+"""One world: a few tables and some hundred statements on them, generated from one seed, in its own database."""
 
 import random
 
@@ -7,7 +7,7 @@ from .schema import make_table
 from .statement import Statement
 
 # Not PAD_CHAR_TO_FULL_LENGTH: whether CHAR is compared padded depends on whether a key is used, by NOPAD collations.
-# A world changes its mode within one list: the server stores a date that the mode does not allow as zero in its temporary tables.
+# A world changes its mode within one list: in its temporary tables the server stores a date that the mode does not allow as zero.
 MODES = [["", "STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION",
           "TIME_ROUND_FRACTIONAL,STRICT_TRANS_TABLES"],
          ["STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE", "TRADITIONAL"],
@@ -21,15 +21,15 @@ VARIABLES = {"join_cache_level": [0, 1, 3, 4, 6, 8, 8], "mrr_buffer_size": [8192
              "max_length_for_sort_data": [4, 8192], "tmp_memory_table_size": [0], "optimizer_use_condition_selectivity": [1, 3, 5],
              "eq_range_index_dive_limit": [1, 2], "optimizer_search_depth": [0, 1], "read_rnd_buffer_size": [1024]}
 ISOLATION = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
-# A sort key shorter than the value leaves the order of long values open; more warnings than are kept leave open which are.
+# With a sort key shorter than the value the order of long values is undefined; with more warnings than are kept, which ones are.
 SETTINGS = ["SET NAMES utf8mb4", "SET timestamp = 1700000000", "SET max_sort_length = 32768", "SET sort_buffer_size = 16777216", "SET max_error_count = 5000",
             "SET time_zone = '+00:00'", "SET default_tmp_storage_engine = InnoDB", "SET system_versioning_alter_history = KEEP",
-            # InnoDB's own limit on the length of a row: an error of the engine, avoided by taking the warning.
+            # InnoDB's limit on the length of a row is an error of the engine; in this mode it is a warning.
             "SET innodb_strict_mode = OFF"]
 
 
 def plans(draw):
-    """Settings of the optimizer, which may change no answer: in half the worlds those that the server comes with."""
+    """Settings of the optimizer, which must not change answers: in half of the worlds the defaults."""
     if draw.random() < 0.5:
         return []
     switches = [f"{name}={draw.choice(['on', 'off'])}" for name in SWITCHES if draw.random() < 0.4]
@@ -48,12 +48,12 @@ class World:
         self.mode = self.draw.choice(self.modes)
         self.first_mode = self.mode
         self.plans = plans(random.Random(seed + " plans"))
-        # Where InnoDB sorts positions (see make_key()), and where it reads rows in their order, it finds nothing by keys on virtual columns.
-        # The server crashes over COMPRESSED columns in its temporary tables on disk, whichever engine they come from.
+        # When InnoDB sorts positions (see make_key()) or reads rows in their order, it finds no rows by keys on virtual columns.
+        # The server crashes on COMPRESSED columns in its temporary tables on disk, for every engine.
         self.compressible = not any("tmp_memory_table_size" in text for text in self.plans)
-        # Hash joins lose pairs of NULL, which <=> makes equal: MyISAM and Aria too.
+        # Hash joins lose pairs of NULL, which are equal by <=>: MyISAM and Aria too.
         self.hash_joins = any("join_cache_level" in text for text in self.plans)
-        # In partitions InnoDB misses rows with it: ha_partition gives all of them one buffer for the rows' positions.
+        # In partitions InnoDB misses rows with it: ha_partition passes all of them one buffer for the rows' positions.
         self.divisible = not any("mrr=on" in text for text in self.plans)
         self.virtual_keys = not any("mrr=on" in text or "max_length_for_sort_data" in text for text in self.plans)
         self.clock = 0
@@ -65,7 +65,7 @@ class World:
         return [Statement(text) for text in [*SETTINGS, *self.plans, f"SET sql_mode = '{self.first_mode}'"]]
 
     def batches(self):
-        """Lists of statements. After each list the model is right again: a change of a table is the last of its list."""
+        """Lists of statements. After each list the model is up to date: a change of a table is the last of its list."""
         yield from self._create()
         done = 0
         while done < self.statements:
@@ -81,7 +81,7 @@ class World:
             for statement in batch if self.hash_joins else ():
                 statement.text = statement.text.replace(" <=> y.", " = y.").replace(" <=> d.", " = d.")
             for statement in batch:
-                # Sorting by keys that are kept from the join alone, the server crashes where a term is constant, in MyISAM as well.
+                # With keys excluded for the join only, the server crashes in sorts with a constant term, in MyISAM as well.
                 if " INDEX FOR JOIN (" in statement.text and (" ORDER BY " in statement.text or " GROUP BY " in statement.text):
                     statement.text = statement.text.replace(" INDEX FOR JOIN (", " INDEX (")
             yield batch
@@ -144,7 +144,7 @@ class World:
         return [Statement("CHECK TABLE " + table.name)]
 
     def _alter(self, table):
-        # A copy refuses old zero dates that the mode does not allow, a change in place does not look at them.
+        # A copy refuses old zero dates that the mode does not allow, a change in place does not check them.
         copies = "NO_ZERO" in self.mode or self.mode == "TRADITIONAL"
         return definitions.alter(self.draw, table, self.collations, copies)
 
@@ -205,8 +205,8 @@ class World:
                 steps.append(Statement(f"SHOW FULL COLUMNS FROM {table.name}", checks=True))
                 steps.append(Statement("SELECT index_name, seq_in_index, column_name, collation, sub_part, non_unique, nullable, index_type, ignored FROM "
                                        f"information_schema.statistics WHERE table_schema = DATABASE() AND table_name = '{table.name}'", checks=True))
-            # The server's checksum takes in the null bits of virtual columns, which it does not compute for it, and of BIT
-            # columns those that stand among them, which InnoDB leaves as they were when the column is NULL. InnoDB leaves
+            # The server's checksum includes the null bits of virtual columns, which it does not compute for it, and for BIT
+            # columns the bits among them, which InnoDB does not reset when the column is NULL. InnoDB leaves
             # stored generated columns out; Aria and MyISAM do not, nor does Teak.
             if not any(column.generated or column.family == "bit" for column in table.columns):
                 steps.append(Statement(f"CHECKSUM TABLE {table.name} EXTENDED", checks=True))

@@ -1,8 +1,7 @@
-//! Everything committed, without its history: what two stores are compared by.
+//! All committed entries, without their history: used to compare two stores.
 
-use crate::journal::{Event, Writes};
-use crate::model::{IndexSource, TableId};
-use crate::{Key, Value};
+use crate::events::{Event, Writes};
+use crate::types::{IndexSource, Key, TableId, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The indexes of one table, each a map from key to value.
@@ -33,7 +32,7 @@ impl Contents {
         self.prepared.keys().map(String::as_str).collect()
     }
 
-    /// Does to the contents what an event says.
+    /// Applies an event to the contents.
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Created {
@@ -85,16 +84,16 @@ impl Contents {
     }
 
     fn write(&mut self, writes: &Writes) {
-        for (place, value) in writes {
-            let Some((_, contents)) = self.tables.get_mut(&place.table) else {
+        for (entry, value) in writes {
+            let Some((_, contents)) = self.tables.get_mut(&entry.table) else {
                 continue;
             };
-            let Some(index) = contents.indexes.get_mut(place.index) else {
+            let Some(index) = contents.indexes.get_mut(entry.index) else {
                 continue;
             };
             match value {
-                Some(value) => index.insert(place.key.clone(), value.clone()),
-                None => index.remove(&place.key),
+                Some(value) => index.insert(entry.key.clone(), value.clone()),
+                None => index.remove(&entry.key),
             };
         }
     }

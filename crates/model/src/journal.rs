@@ -1,73 +1,12 @@
-//! The journal of commits and table changes, its acknowledged prefix, and what
-//! a crash may leave of it.
+//! The journal of events: its acknowledged prefix, and the state of the store
+//! after a crash.
 
-use crate::Value;
 use crate::contents::Contents;
-use crate::model::{IndexSource, Model, Place, TableId};
-use std::collections::BTreeMap;
-
-/// One thing that happened for good.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A table came to be.
-    Created {
-        /// The table.
-        table: TableId,
-        /// Its name.
-        name: String,
-        /// How many indexes it has.
-        indexes: usize,
-    },
-    /// A table went.
-    Dropped {
-        /// The table.
-        table: TableId,
-    },
-    /// A table has another name.
-    Renamed {
-        /// The table.
-        table: TableId,
-        /// The new name.
-        name: String,
-    },
-    /// A table was emptied.
-    Truncated {
-        /// The table.
-        table: TableId,
-    },
-    /// A table has other indexes.
-    Altered {
-        /// The table.
-        table: TableId,
-        /// Its indexes from now on.
-        indexes: Vec<IndexSource>,
-    },
-    /// A transaction committed; `None` is a deletion.
-    Committed {
-        /// What it left of each key that it wrote.
-        writes: Writes,
-    },
-    /// A transaction promised to outlive a crash until it is ended.
-    Prepared {
-        /// Its name.
-        name: String,
-        /// What it left of each key that it wrote.
-        writes: Writes,
-    },
-    /// A prepared transaction ended.
-    Ended {
-        /// Its name.
-        name: String,
-        /// Whether it committed.
-        committed: bool,
-    },
-}
-
-/// What a transaction left of each key; `None` is a deletion.
-pub type Writes = BTreeMap<Place, Option<Value>>;
+use crate::events::Event;
+use crate::store::Model;
 
 impl Model {
-    /// How many events there are.
+    /// The number of events.
     #[must_use]
     pub fn events(&self) -> usize {
         self.journal.len()
@@ -79,18 +18,18 @@ impl Model {
         self.journal.get(first..).unwrap_or_default()
     }
 
-    /// How many events must survive a crash.
+    /// The number of events that must survive a crash.
     #[must_use]
     pub fn acknowledged(&self) -> usize {
         self.acknowledged
     }
 
-    /// Everything that happened so far must survive a crash.
+    /// From now on, all events so far must survive a crash.
     pub fn acknowledge(&mut self) {
         self.acknowledged = self.journal.len();
     }
 
-    /// What is committed after the first `events` events.
+    /// The committed contents after the first `events` events.
     #[must_use]
     pub fn contents_after(&self, events: usize) -> Contents {
         let mut contents = Contents::default();
@@ -100,18 +39,18 @@ impl Model {
         contents
     }
 
-    /// What is committed now.
+    /// The committed contents now.
     #[must_use]
     pub fn contents(&self) -> Contents {
         self.contents_after(self.journal.len())
     }
 
-    /// Takes the events from the given number on back, because they turned out
-    /// not to have happened. Open transactions stay.
+    /// Removes the events from the given number on, which turned out not to have
+    /// happened. Open transactions remain open.
     ///
     /// # Panics
     /// When there are fewer events.
-    pub fn take_back(&mut self, events: usize) {
+    pub fn revoke_events(&mut self, events: usize) {
         assert!(events <= self.journal.len(), "there are fewer events");
         let acknowledged = self.acknowledged.min(events);
         let open = std::mem::take(&mut self.transactions);
@@ -119,13 +58,13 @@ impl Model {
         let tables = std::mem::take(&mut self.tables);
         let clock = self.clock;
         self.rebuild(events);
-        // To the open transactions the indexes are as old as they were.
+        // For the open transactions, the indexes are as old as before.
         self.clock = clock;
         for (id, table) in &mut self.tables {
             if let Some(before) = tables.get(id)
-                && before.born.len() == table.born.len()
+                && before.created_at.len() == table.created_at.len()
             {
-                table.born.clone_from(&before.born);
+                table.created_at.clone_from(&before.created_at);
             }
         }
         self.acknowledged = acknowledged;
@@ -133,9 +72,8 @@ impl Model {
         self.prepared = prepared;
     }
 
-    /// The store after a crash that left the first `events` events: the other
-    /// events never happened, and every open transaction is gone that was not
-    /// prepared.
+    /// Simulates a crash that left the first `events` events: the other events
+    /// never happened, and every open transaction ends unless it is prepared.
     ///
     /// # Panics
     /// When an acknowledged event would be lost.
@@ -150,15 +88,15 @@ impl Model {
         self.acknowledge();
     }
 
-    /// Lets the first events happen anew.
+    /// Rebuilds the store from the first events of the journal.
     fn rebuild(&mut self, events: usize) {
         let kept: Vec<Event> = self.journal.drain(..).take(events).collect();
         let mut model = Model::new();
-        // Ids that were given out are not given out again.
+        // Ids are not used twice.
         model.next_table = self.next_table;
         model.next_transaction = self.next_transaction;
         for event in kept {
-            model.happen(event);
+            model.record(event);
         }
         model.restore_prepared();
         *self = model;

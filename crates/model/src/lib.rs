@@ -1,39 +1,38 @@
-//! The oracle: what a storage engine with tables, indexes, transactions,
-//! savepoints and snapshots should hold and answer, kept in ordered maps. It is
-//! slow and obviously correct; it has no files, no threads and no dependency,
-//! and shares no code with what it judges.
+//! The model: the expected state and answers of a storage engine with tables,
+//! indexes, transactions, savepoints and snapshots, kept in ordered maps. It is
+//! slow and simple enough to be correct by inspection. It has no files, no
+//! threads and no dependencies, and shares no code with the engine.
 //!
 //! Three ideas:
-//! - Committed versions stand beside the key, each with its place in the commit
-//!   order. A snapshot is a place in that order.
-//! - A transaction is the list of what it wrote. A savepoint is a length of
-//!   that list.
-//! - The *journal* lists every commit, promise and table change in order. What is
-//!   acknowledged is a prefix of it; after a crash the store holds some prefix
-//!   at least as long, and nothing else.
+//! - Each key has its committed versions, numbered in commit order. A snapshot is
+//!   a number in that order.
+//! - A transaction is the list of its writes. A savepoint is a length of that
+//!   list.
+//! - The *journal* lists every commit, prepare and table change in order. The
+//!   acknowledged events are a prefix of it. After a crash an engine must have
+//!   the state after some prefix that is at least as long.
 
+mod apply;
 mod contents;
+mod events;
 mod journal;
-mod marks;
-mod model;
+mod locking;
 mod prepared;
+mod range_locks;
 mod reads;
+mod store;
 mod tables;
+mod transactions;
+mod types;
 mod writes;
 
 pub use contents::{Contents, TableContents};
-pub use journal::Event;
-pub use marks::Stopped;
-pub use model::{
-    IndexSource, LockMode, Mark, Model, Moment, Place, Scope, TableId, TooOld, TransactionId,
+pub use events::{Event, Writes};
+pub use store::Model;
+pub use types::{
+    AccessOutcome, EntryKey, IndexSource, InsertBlocked, Key, LockMode, Moment, RowCheck,
+    Savepoint, Scope, TableId, TooOld, TransactionId, Value,
 };
-pub use writes::{Check, Outcome};
-
-/// A key, ordered by its bytes.
-pub type Key = Vec<u8>;
-
-/// A value.
-pub type Value = Vec<u8>;
 
 #[cfg(test)]
 mod tests;

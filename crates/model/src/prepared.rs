@@ -1,17 +1,18 @@
-//! Transactions that have promised to outlive a crash.
+//! Prepared transactions, which survive a crash.
 
-use crate::journal::{Event, Writes};
-use crate::model::{Model, Scope, TransactionId};
+use crate::events::{Event, Writes};
+use crate::store::Model;
+use crate::types::{Scope, TransactionId};
 use std::collections::BTreeSet;
 
 impl Model {
-    /// Prepares a transaction. It stays open, and writes no more.
+    /// Prepares a transaction. It remains open, and must not write any more.
     ///
     /// # Panics
     /// When the transaction is not open.
     pub fn prepare(&mut self, id: TransactionId, name: &str) {
         let writes: Writes = self.transaction(id).writes.iter().cloned().collect();
-        self.happen(Event::Prepared {
+        self.record(Event::Prepared {
             name: name.into(),
             writes,
         });
@@ -23,14 +24,14 @@ impl Model {
     /// Ends a prepared transaction.
     ///
     /// # Panics
-    /// When there is none of this name.
+    /// When no prepared transaction has this name.
     pub fn end_prepared(&mut self, name: &str, committed: bool) {
         let prepared = self.prepared.get(name);
         assert!(prepared.is_some(), "{name} is not prepared");
         if let Some((id, _)) = prepared {
             self.transactions.remove(id);
         }
-        self.happen(Event::Ended {
+        self.record(Event::Ended {
             name: name.into(),
             committed,
         });
@@ -42,13 +43,8 @@ impl Model {
         self.prepared.keys().cloned().collect()
     }
 
-    pub(crate) fn note_prepared(&mut self, name: &str, writes: &Writes) {
-        let nobody = TransactionId(u64::MAX);
-        self.prepared.insert(name.into(), (nobody, writes.clone()));
-    }
-
-    /// Opens the prepared transactions that a crash left, with what they wrote
-    /// and without what they locked.
+    /// Opens the prepared transactions after a crash, with their writes and
+    /// without their locks.
     pub(crate) fn restore_prepared(&mut self) {
         for name in self.prepared() {
             let id = self.begin(Scope::Transaction);

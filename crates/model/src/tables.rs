@@ -1,9 +1,9 @@
-//! Table changes. They are not part of transactions: each happens at once, and
-//! nobody may have written the table in an open transaction.
+//! Table changes. They are not part of transactions: each takes effect
+//! immediately, and no open transaction may have written the table.
 
-use crate::journal::Event;
-use crate::model::{IndexSource, Model, Place, TableId, TooOld, TransactionId};
-use std::collections::BTreeMap;
+use crate::events::Event;
+use crate::store::{Model, Table};
+use crate::types::{IndexSource, TableId, TooOld, TransactionId};
 
 impl Model {
     /// Creates a table; `None` when the name is taken.
@@ -13,7 +13,7 @@ impl Model {
         }
         let table = TableId(self.next_table);
         self.next_table += 1;
-        self.happen(Event::Created {
+        self.record(Event::Created {
             table,
             name: name.to_owned(),
             indexes,
@@ -27,10 +27,10 @@ impl Model {
     /// When there is no such table, or an open transaction wrote it.
     pub fn drop_table(&mut self, table: TableId) {
         self.require_idle(table);
-        self.happen(Event::Dropped { table });
+        self.record(Event::Dropped { table });
     }
 
-    /// Gives a table another name; `false` when the name is taken.
+    /// Renames a table; `false` when the name is taken.
     ///
     /// # Panics
     /// When there is no such table, or an open transaction wrote it.
@@ -39,7 +39,7 @@ impl Model {
         if self.table(name).is_some() {
             return false;
         }
-        self.happen(Event::Renamed {
+        self.record(Event::Renamed {
             table,
             name: name.to_owned(),
         });
@@ -51,82 +51,41 @@ impl Model {
     /// # Panics
     /// When there is no such table, or an open transaction wrote it.
     pub fn truncate_table(&mut self, table: TableId) {
-        self.blur_marks(table);
+        self.forget_ranges(table);
         self.require_idle(table);
-        self.happen(Event::Truncated { table });
+        self.record(Event::Truncated { table });
     }
 
-    /// Gives a table other indexes.
+    /// Replaces the indexes of a table.
     ///
     /// # Panics
     /// When there is no such table, or an open transaction wrote it.
     pub fn alter_table(&mut self, table: TableId, indexes: Vec<IndexSource>) {
-        self.blur_marks(table);
+        self.forget_ranges(table);
         self.require_idle(table);
-        self.happen(Event::Altered { table, indexes });
+        self.record(Event::Altered { table, indexes });
     }
 
-    pub(crate) fn alter(&mut self, table: TableId, indexes: &[IndexSource]) {
-        let Some(altered) = self.tables.get_mut(&table) else {
-            return;
-        };
-        let old = std::mem::take(&mut altered.born);
-        altered.indexes = indexes.len();
-        let mut added = Vec::new();
-        let mut places = BTreeMap::new();
-        for (new, source) in indexes.iter().enumerate() {
-            altered.born.push(match source {
-                IndexSource::Kept(number) => {
-                    places.insert(*number, new);
-                    old.get(*number).copied().unwrap_or_default()
-                }
-                IndexSource::Added { entries, born } => {
-                    added.extend(entries.iter().map(|entry| (new, entry)));
-                    *born
-                }
-            });
-        }
-        let (mine, others): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.versions)
-            .into_iter()
-            .partition(|(place, _)| place.table == table);
-        self.versions = others;
-        for (mut place, versions) in mine {
-            if let Some(new) = places.get(&place.index) {
-                place.index = *new;
-                self.versions.insert(place, versions);
-            }
-        }
-        for (index, (key, value)) in added {
-            let place = Place {
-                table,
-                index,
-                key: key.clone(),
-            };
-            let version = (0, Some(value.clone()));
-            self.versions.insert(place, vec![version]);
-        }
-    }
-
-    /// Whether the transaction's snapshot, which is taken now if there is none,
-    /// is older than an index.
+    /// Whether the transaction's snapshot is older than an index. Takes the
+    /// snapshot when there is none.
     ///
     /// # Panics
     /// When the transaction is not open, or there is no such table.
     pub fn is_too_old(&mut self, id: TransactionId, table: TableId, index: usize) -> TooOld {
         let snapshot = self.snapshot(id);
         let clock = self.transaction(id).snapshot_clock;
-        let born = self.require(table).born.get(index).copied();
-        let born = born.unwrap_or_default();
-        if snapshot < born.commits {
+        let created_at = self.require(table).created_at.get(index).copied();
+        let created_at = created_at.unwrap_or_default();
+        if snapshot < created_at.commits {
             TooOld::Yes
-        } else if clock < born.clock {
+        } else if clock < created_at.clock {
             TooOld::Either
         } else {
             TooOld::No
         }
     }
 
-    /// The table of a name.
+    /// The table with this name.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<TableId> {
         let mut tables = self.tables.iter();
@@ -140,7 +99,7 @@ impl Model {
         self.tables.keys().copied().collect()
     }
 
-    /// A table's name.
+    /// The name of a table.
     ///
     /// # Panics
     /// When there is no such table.
@@ -149,7 +108,7 @@ impl Model {
         &self.require(table).name
     }
 
-    /// How many indexes a table has.
+    /// The number of indexes of a table.
     ///
     /// # Panics
     /// When there is no such table.
@@ -162,13 +121,13 @@ impl Model {
     #[must_use]
     pub fn is_in_use(&self, table: TableId) -> bool {
         self.transactions.values().any(|transaction| {
-            let mut written = transaction.writes.iter().map(|(place, _)| place);
+            let mut written = transaction.writes.iter().map(|(entry, _)| entry);
             let mut locked = transaction.locks.keys();
-            written.any(|place| place.table == table) || locked.any(|place| place.table == table)
+            written.any(|entry| entry.table == table) || locked.any(|entry| entry.table == table)
         })
     }
 
-    fn require(&self, table: TableId) -> &crate::model::Table {
+    fn require(&self, table: TableId) -> &Table {
         let found = self.tables.get(&table);
         assert!(found.is_some(), "there is no {table:?}");
         found.unwrap_or_else(|| unreachable!())

@@ -1,9 +1,9 @@
-//! The oracle's own behaviour, in small stories.
+//! The behaviour of the model itself.
 
-use crate::*;
+use crate::{AccessOutcome, EntryKey, LockMode, Model, RowCheck, Scope, TableId, Value};
 
-fn place(table: TableId, key: &str) -> Place {
-    Place {
+fn entry(table: TableId, key: &str) -> EntryKey {
+    EntryKey {
         table,
         index: 0,
         key: key.as_bytes().to_vec(),
@@ -22,7 +22,7 @@ fn with_table() -> (Model, TableId) {
 
 fn commit_put(model: &mut Model, table: TableId, key: &str, text: &str) {
     let writer = model.begin(Scope::Transaction);
-    model.put(writer, place(table, key), value(text));
+    model.put(writer, entry(table, key), value(text));
     model.commit(writer);
 }
 
@@ -31,10 +31,10 @@ fn a_snapshot_does_not_see_later_commits() {
     let (mut model, table) = with_table();
     commit_put(&mut model, table, "a", "1");
     let reader = model.begin(Scope::Transaction);
-    assert_eq!(model.get(reader, &place(table, "a")), Some(value("1")));
+    assert_eq!(model.get(reader, &entry(table, "a")), Some(value("1")));
     commit_put(&mut model, table, "a", "2");
     commit_put(&mut model, table, "b", "3");
-    assert_eq!(model.get(reader, &place(table, "a")), Some(value("1")));
+    assert_eq!(model.get(reader, &entry(table, "a")), Some(value("1")));
     assert_eq!(model.scan(reader, table, 0).len(), 1);
     let statement = model.begin(Scope::Statement);
     assert_eq!(model.scan(statement, table, 0).len(), 2);
@@ -45,20 +45,20 @@ fn a_snapshot_does_not_see_later_commits() {
 }
 
 #[test]
-fn a_savepoint_takes_back_what_followed_it() {
+fn a_rollback_to_a_savepoint_undoes_the_writes_after_it() {
     let (mut model, table) = with_table();
     let writer = model.begin(Scope::Transaction);
-    model.put(writer, place(table, "a"), value("1"));
-    let mark = model.savepoint(writer);
-    model.put(writer, place(table, "a"), value("2"));
+    model.put(writer, entry(table, "a"), value("1"));
+    let savepoint = model.savepoint(writer);
+    model.put(writer, entry(table, "a"), value("2"));
     model.delete_range(writer, table, 0, b"a", b"z");
-    assert_eq!(model.get(writer, &place(table, "a")), None);
-    model.rollback_to(writer, mark);
-    assert_eq!(model.get(writer, &place(table, "a")), Some(value("1")));
-    model.put(writer, place(table, "a"), value("1!"));
+    assert_eq!(model.get(writer, &entry(table, "a")), None);
+    model.rollback_to(writer, savepoint);
+    assert_eq!(model.get(writer, &entry(table, "a")), Some(value("1")));
+    model.put(writer, entry(table, "a"), value("1!"));
     model.commit(writer);
     let reader = model.begin(Scope::Transaction);
-    assert_eq!(model.get(reader, &place(table, "a")), Some(value("1!")));
+    assert_eq!(model.get(reader, &entry(table, "a")), Some(value("1!")));
 }
 
 #[test]
@@ -69,26 +69,26 @@ fn checks_are_refused_for_their_reasons() {
         model.begin(Scope::Transaction),
         model.begin(Scope::Transaction),
     );
-    let a = place(table, "a");
-    let b = place(table, "b");
+    let a = entry(table, "a");
+    let b = entry(table, "b");
     let put = [(a.clone(), Some(value("2")))];
     model.snapshot(two);
-    let free = [(Check::Free, a.clone())];
-    let mine = [(Check::Mine, a.clone())];
-    assert_eq!(model.write(one, &free, &put), Outcome::Duplicate);
+    let free = [(RowCheck::Free, a.clone())];
+    let writable = [(RowCheck::Writable, a.clone())];
+    assert_eq!(model.write(one, &free, &put), AccessOutcome::Duplicate);
     assert_eq!(
-        model.write(one, &[(Check::Mine, b)], &put),
-        Outcome::NotFound
+        model.write(one, &[(RowCheck::Writable, b)], &put),
+        AccessOutcome::NotFound
     );
-    assert_eq!(model.write(one, &mine, &put), Outcome::Done);
-    assert_eq!(model.write(two, &mine, &put), Outcome::MustWait);
+    assert_eq!(model.write(one, &writable, &put), AccessOutcome::Done);
+    assert_eq!(model.write(two, &writable, &put), AccessOutcome::MustWait);
     model.commit(one);
-    assert_eq!(model.write(two, &mine, &put), Outcome::Conflict);
+    assert_eq!(model.write(two, &writable, &put), AccessOutcome::Conflict);
     let locked = model.get_locked(two, &a, LockMode::Exclusive);
     assert_eq!(locked, Ok(Some(value("2"))));
     let three = model.begin(Scope::Transaction);
-    assert_eq!(model.write(three, &mine, &put), Outcome::MustWait);
-    assert_eq!(model.write(two, &mine, &put), Outcome::Done);
+    assert_eq!(model.write(three, &writable, &put), AccessOutcome::MustWait);
+    assert_eq!(model.write(two, &writable, &put), AccessOutcome::Done);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_crash_leaves_a_prefix_of_the_journal() {
     commit_put(&mut model, table, "a", "2");
     model.rename_table(table, "u");
     let open = model.begin(Scope::Transaction);
-    model.put(open, place(table, "x"), value("lost"));
+    model.put(open, entry(table, "x"), value("lost"));
     assert_eq!(model.acknowledged(), 2);
     assert_eq!(model.events(), 4);
     assert_eq!(model.contents_after(2), before);
@@ -109,7 +109,7 @@ fn a_crash_leaves_a_prefix_of_the_journal() {
     assert_eq!(model.name(table), "t");
     let reader = model.begin(Scope::Transaction);
     assert_eq!(model.scan(reader, table, 0).len(), 1);
-    assert_eq!(model.get(reader, &place(table, "a")), Some(value("2")));
+    assert_eq!(model.get(reader, &entry(table, "a")), Some(value("2")));
 }
 
 #[test]
@@ -121,14 +121,14 @@ fn an_acknowledged_event_cannot_be_lost() {
 }
 
 proptest::proptest! {
-    /// The versioned state and the plain contents are built apart; they agree.
+    /// The versioned state and the contents are computed separately and agree.
     #[test]
     fn versions_and_contents_agree(steps: Vec<(u8, u8, u8)>) {
         let (mut model, table) = with_table();
         let mut writer = model.begin(Scope::Transaction);
         for (what, key, number) in steps {
             let key = [key % 8];
-            let at = Place { table, index: 0, key: key.to_vec() };
+            let at = EntryKey { table, index: 0, key: key.to_vec() };
             match what % 8 {
                 0..=3 => model.put(writer, at, vec![number]),
                 4 => model.delete(writer, at),

@@ -1,106 +1,88 @@
-//! Writing rows: first everything that must hold is looked at, in the caller's
-//! order, then everything is written. Deletions of ranges are worked out at
-//! once, because what they build on cannot change under the transaction.
+//! Writing rows: first all checks are made, in the order of the caller, then
+//! all entries are written. A range deletion is computed immediately, because
+//! the versions that it reads cannot change during the transaction.
 
-use crate::model::{LockMode, Model, Place, TableId, TransactionId};
 use crate::reads::Newest;
-use crate::{Key, Value};
-
-/// What must hold of a key before a row is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// It has no live entry.
-    Free,
-    /// It has a live entry that the transaction may write.
-    Mine,
-}
-
-/// What became of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is done.
-    Done,
-    /// A key that must be free has a live entry.
-    Duplicate,
-    /// A row that must be there is not.
-    NotFound,
-    /// The row was changed by a commit after the transaction's snapshot.
-    Conflict,
-    /// Another open transaction wrote or locked a key.
-    MustWait,
-}
+use crate::store::Model;
+use crate::types::{
+    AccessOutcome, EntryKey, Key, LockMode, RowCheck, TableId, TransactionId, Value,
+};
 
 impl Model {
-    /// Writes some entries, `None` deleting, if all checks hold; else nothing.
+    /// Writes some entries (`None` deletes) if all checks succeed; else nothing.
     ///
     /// # Panics
     /// When the transaction is not open.
     pub fn write(
         &mut self,
         id: TransactionId,
-        checks: &[(Check, Place)],
-        writes: &[(Place, Option<Value>)],
-    ) -> Outcome {
+        checks: &[(RowCheck, EntryKey)],
+        writes: &[(EntryKey, Option<Value>)],
+    ) -> AccessOutcome {
         let refused = self.outcome(id, checks);
-        if refused != Outcome::Done {
+        if refused != AccessOutcome::Done {
             return refused;
         }
         let transaction = self.transaction_mut(id);
         transaction.writes.extend_from_slice(writes);
-        for (_, place) in checks {
-            // The row's newest version locks it from now on; a lock that was
-            // taken before the last savepoint outlives a return to it.
+        for (_, entry) in checks {
+            // Now the new version locks the row. A lock taken before the last
+            // savepoint survives a rollback to that savepoint.
             let now = transaction.savepoints;
-            let held = transaction.locks.get(place);
+            let held = transaction.locks.get(entry);
             if held.is_some_and(|(_, savepoints)| *savepoints == now) {
-                transaction.locks.remove(place);
+                transaction.locks.remove(entry);
             }
         }
-        Outcome::Done
+        AccessOutcome::Done
     }
 
-    /// What the checks come to.
+    /// The result of the checks: the first that fails.
     ///
     /// # Panics
     /// When the transaction is not open.
     #[must_use]
-    pub fn outcome(&self, id: TransactionId, checks: &[(Check, Place)]) -> Outcome {
+    pub fn outcome(&self, id: TransactionId, checks: &[(RowCheck, EntryKey)]) -> AccessOutcome {
         checks
             .iter()
-            .map(|(check, place)| self.check(id, *check, place))
-            .find(|found| *found != Outcome::Done)
-            .unwrap_or(Outcome::Done)
+            .map(|(check, entry)| self.check(id, *check, entry))
+            .find(|found| *found != AccessOutcome::Done)
+            .unwrap_or(AccessOutcome::Done)
     }
 
-    fn check(&self, id: TransactionId, check: Check, place: &Place) -> Outcome {
+    fn check(&self, id: TransactionId, check: RowCheck, entry: &EntryKey) -> AccessOutcome {
         let transaction = self.transaction(id);
-        let held = transaction.locks.get(place);
-        if place.index == 0 {
-            if check == Check::Mine && held.is_some_and(|(mode, _)| *mode == LockMode::Exclusive) {
-                // Locked, the row can have gone by the transaction's own hand alone.
-                return match self.newest(id, place) {
-                    Newest::Mine(None) => Outcome::NotFound,
-                    _ => Outcome::Done,
+        let held = transaction.locks.get(entry);
+        if entry.index == 0 {
+            if check == RowCheck::Writable
+                && held.is_some_and(|(mode, _)| *mode == LockMode::Exclusive)
+            {
+                // Only the transaction itself can have deleted a row that it locked.
+                return match self.newest(id, entry) {
+                    Newest::Own(None) => AccessOutcome::NotFound,
+                    _ => AccessOutcome::Done,
                 };
             }
-            if self.is_locked_by_another(id, place, LockMode::Exclusive) {
-                return Outcome::MustWait;
+            if self.is_locked_by_another(id, entry, LockMode::Exclusive) {
+                return AccessOutcome::MustWait;
             }
         }
-        match (check, self.newest(id, place)) {
-            (_, Newest::Foreign) => Outcome::MustWait,
-            (Check::Free, Newest::Mine(Some(_)) | Newest::Committed(_, Some(_))) => {
-                Outcome::Duplicate
+        match (check, self.newest(id, entry)) {
+            (_, Newest::OtherTransaction) => AccessOutcome::MustWait,
+            (RowCheck::Free, Newest::Own(Some(_)) | Newest::Committed(_, Some(_))) => {
+                AccessOutcome::Duplicate
             }
-            (Check::Mine, Newest::Mine(None) | Newest::Committed(_, None)) => Outcome::NotFound,
-            (Check::Mine, Newest::Committed(commit, Some(_)))
+            (RowCheck::Writable, Newest::Own(None) | Newest::Committed(_, None)) => {
+                AccessOutcome::NotFound
+            }
+            (RowCheck::Writable, Newest::Committed(commit, Some(_)))
                 if transaction
                     .snapshot
                     .is_some_and(|snapshot| commit > snapshot) =>
             {
-                Outcome::Conflict
+                AccessOutcome::Conflict
             }
-            _ => Outcome::Done,
+            _ => AccessOutcome::Done,
         }
     }
 
@@ -108,16 +90,16 @@ impl Model {
     ///
     /// # Panics
     /// When the transaction is not open.
-    pub fn put(&mut self, id: TransactionId, place: Place, value: Value) {
-        self.transaction_mut(id).writes.push((place, Some(value)));
+    pub fn put(&mut self, id: TransactionId, entry: EntryKey, value: Value) {
+        self.transaction_mut(id).writes.push((entry, Some(value)));
     }
 
     /// Deletes one entry without a check.
     ///
     /// # Panics
     /// When the transaction is not open.
-    pub fn delete(&mut self, id: TransactionId, place: Place) {
-        self.transaction_mut(id).writes.push((place, None));
+    pub fn delete(&mut self, id: TransactionId, entry: EntryKey) {
+        self.transaction_mut(id).writes.push((entry, None));
     }
 
     /// Deletes every entry with `start <= key < end`.
@@ -132,37 +114,37 @@ impl Model {
         start: &[u8],
         end: &[u8],
     ) {
-        let own = self.transaction(id).writes.iter().map(|(place, _)| place);
-        let mut covered: Vec<Place> = self
+        let own = self.transaction(id).writes.iter().map(|(entry, _)| entry);
+        let mut covered: Vec<EntryKey> = self
             .versions
             .keys()
             .chain(own)
-            .filter(|place| place.table == table && place.index == index)
-            .filter(|place| place.key.as_slice() >= start && place.key.as_slice() < end)
+            .filter(|entry| entry.table == table && entry.index == index)
+            .filter(|entry| entry.key.as_slice() >= start && entry.key.as_slice() < end)
             .cloned()
             .collect();
         covered.sort();
         covered.dedup();
-        for place in covered {
-            self.delete(id, place);
+        for entry in covered {
+            self.delete(id, entry);
         }
     }
 
-    /// The newest version of an entry that the transaction may build on, own or
-    /// committed; `None` when there is none or another wrote it.
+    /// The newest version of an entry, own or committed. `None` when there is
+    /// none or another open transaction wrote it.
     ///
     /// # Panics
     /// When the transaction is not open.
     #[must_use]
     pub fn newest_value(&self, id: TransactionId, table: TableId, key: &Key) -> Option<Value> {
-        let place = Place {
+        let entry = EntryKey {
             table,
             index: 0,
             key: key.clone(),
         };
-        match self.newest(id, &place) {
-            Newest::Foreign => None,
-            Newest::Mine(value) | Newest::Committed(_, value) => value,
+        match self.newest(id, &entry) {
+            Newest::OtherTransaction => None,
+            Newest::Own(value) | Newest::Committed(_, value) => value,
         }
     }
 }

@@ -1,33 +1,23 @@
-//! Altering tables in place: indexes are added, dropped and put in another
-//! order, or all of them are written anew. Between its beginning and its commit
-//! other steps go on, and writers write the entries of the indexes that are
-//! built.
+//! Altering tables in place: indexes are added, dropped and reordered, or all of
+//! them are rebuilt. Other steps happen between the beginning and the commit of
+//! an alteration; their writes also go into the indexes that are being built.
 
+use crate::outcome::{Bug, Checked, Flow};
 use crate::rows::{OwnedEntry, Row, Shape};
-use crate::world::{Bug, Checked, Flow, World};
+use crate::sessions::Altering;
+use crate::simulation::Simulation;
 use std::collections::{BTreeMap, BTreeSet};
 use teak_engine::{
     AddedIndex, Alteration, AlterationPlan, EngineError, EngineResult, Isolation, PlannedIndex,
     ReadMode,
 };
-use teak_model::{IndexSource, Key, Moment, TableId, Value};
+use teak_model::{IndexSource, Key, TableId, Value};
 
-/// A table that is being altered.
-pub(crate) struct Altering {
-    pub(crate) table: TableId,
-    alteration: Alteration,
-    /// The kinds of its indexes afterwards.
-    kinds: Vec<u8>,
-    added: Vec<u8>,
-    /// When the added indexes were built.
-    built: Option<Moment>,
-}
-
-impl World {
-    /// Begins to alter a table, or goes on with it.
+impl Simulation {
+    /// Begins to alter a table, or continues an alteration.
     pub(crate) fn alter_table(&mut self) -> Checked {
         if self.altering.is_some() {
-            return self.go_on_altering();
+            return self.continue_altering();
         }
         let Some(table) = self.draw_idle_table() else {
             return Ok(Flow::On);
@@ -40,19 +30,19 @@ impl World {
         let mut kinds = vec![0];
         for kind in [1, 2, 3] {
             if self.random.one_in(2) {
-                let place = 1 + self.draw(kinds.len()).unwrap_or(0);
-                kinds.insert(place, kind);
+                let position = 1 + self.draw(kinds.len()).unwrap_or(0);
+                kinds.insert(position, kind);
             }
         }
-        // Now and then everything is written anew, the rows too.
-        let anew = self.random.one_in(3);
+        // Sometimes all indexes are rebuilt, also the rows.
+        let rebuild = self.random.one_in(3);
         let added: Vec<u8> = kinds
             .iter()
             .copied()
-            .filter(|kind| anew || !old.contains(kind))
+            .filter(|kind| rebuild || !old.contains(kind))
             .collect();
         if self.random.one_in(2) {
-            shape.codec = self.mood.shape(&mut self.random).codec;
+            shape.codec = self.swarm.shape(&mut self.random).codec;
             self.shapes.insert(table, shape.clone());
         }
         self.note(|| format!("  alter {table:?} to {kinds:?}"));
@@ -72,12 +62,12 @@ impl World {
             .begin_alteration(handle, &definitions, Box::new(|| false));
         let alteration = match begun {
             Ok(alteration) => alteration,
-            // Nobody knows which tables a transaction wrote that outlived a crash.
+            // The tables of a prepared transaction are unknown after a crash.
             Err(EngineError::Wait(_)) if self.has_unowned_prepared() => return Ok(Flow::On),
             Err(error) => return self.fault("beginning to alter", &error),
         };
-        // A unique index cannot be checked while rows are written.
-        let at_once = added.iter().any(|kind| *kind < 2) || self.random.one_in(2);
+        // A unique index cannot be built while rows are written.
+        let in_one_step = added.iter().any(|kind| *kind < 2) || self.random.one_in(2);
         self.altering = Some(Altering {
             table,
             alteration,
@@ -85,15 +75,15 @@ impl World {
             added,
             built: None,
         });
-        while at_once && self.altering.is_some() {
-            if self.go_on_altering()? == Flow::Reopen {
+        while in_one_step && self.altering.is_some() {
+            if self.continue_altering()? == Flow::Reopen {
                 return Ok(Flow::Reopen);
             }
         }
         Ok(Flow::On)
     }
 
-    fn go_on_altering(&mut self) -> Checked {
+    fn continue_altering(&mut self) -> Checked {
         let Some(mut altering) = self.altering.take() else {
             return Ok(Flow::On);
         };
@@ -112,7 +102,7 @@ impl World {
                 let rows = self.committed_rows(altering.table)?;
                 let keys: BTreeSet<u64> = rows.iter().map(|row| row.unique).collect();
                 if keys.len() == rows.len() {
-                    return Err(Bug("a unique index was refused without a reason".into()));
+                    return Err(Bug("a unique index was refused without a duplicate".into()));
                 }
                 Ok(Flow::On)
             }
@@ -123,7 +113,7 @@ impl World {
         }
     }
 
-    /// Reads the rows and writes their entries.
+    /// Reads the rows and adds their entries to the new indexes.
     fn build(&self, altering: &mut Altering, shape: &Shape) -> Checked<EngineResult<()>> {
         let Some(handle) = self.handles.get(&altering.table) else {
             let name = self.model.name(altering.table);
@@ -172,7 +162,7 @@ impl World {
     fn commit_alteration(&mut self, altering: Altering) -> Checked {
         let table = altering.table;
         if self.random.one_in(6) {
-            self.note(|| format!("  alter {table:?} no more"));
+            self.note(|| format!("  cancel altering {table:?}"));
             return Ok(Flow::On);
         }
         if !self.is_idle(table) {
@@ -186,10 +176,10 @@ impl World {
         };
         let (mut sources, mut planned) = (Vec::new(), Vec::new());
         for kind in &altering.kinds {
-            let place = old.kinds.iter().position(|before| before == kind);
-            if let Some(place) = place.filter(|_| !altering.added.contains(kind)) {
-                let number = u32::try_from(place).unwrap_or(u32::MAX);
-                sources.push(IndexSource::Kept(place));
+            let position = old.kinds.iter().position(|before| before == kind);
+            if let Some(position) = position.filter(|_| !altering.added.contains(kind)) {
+                let number = u32::try_from(position).unwrap_or(u32::MAX);
+                sources.push(IndexSource::Kept(position));
                 planned.push(PlannedIndex::Kept(number, new.index(*kind)));
                 continue;
             }
@@ -199,7 +189,7 @@ impl World {
             let entries = rows.iter().map(|row| old.entry(row, 0, *kind));
             sources.push(IndexSource::Added {
                 entries: entries.map(|entry| (entry.key, entry.value)).collect(),
-                born: altering.built.unwrap_or_default(),
+                created_at: altering.built.unwrap_or_default(),
             });
             planned.push(PlannedIndex::Added(number.unwrap_or(u32::MAX)));
         }
@@ -219,14 +209,14 @@ impl World {
                 Ok(Flow::On)
             }
             Err(error) => {
-                // With the log at work, it failed before the record.
-                let doubt = self.doubt("altering", &error, |_| Ok(false))?;
-                self.settle(events, &doubt)
+                // The log still works, so it failed before the log record.
+                let status = self.change_status("altering", &error, |_| Ok(false))?;
+                self.settle(events, &status)
             }
         }
     }
 
-    /// The rows of a table that are committed.
+    /// The committed rows of a table.
     fn committed_rows(&self, table: TableId) -> Checked<Vec<Row>> {
         let contents = self.model.contents();
         let tables = contents.by_name();
@@ -239,7 +229,7 @@ impl World {
             .collect()
     }
 
-    /// The entries of a row in the indexes of its table that are being built.
+    /// The entries of a row in the indexes that are being built for its table.
     pub(crate) fn building_entries(
         &self,
         table: TableId,

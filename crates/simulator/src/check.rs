@@ -1,26 +1,27 @@
-//! Comparing the whole store with the oracle.
+//! Comparison of the whole store with the model.
 
 use crate::counters::ROW_IDS;
-use crate::life::Trouble;
-use crate::mood::DIRECTORY;
-use crate::world::{Bug, Checked, Flow, World};
+use crate::outcome::{Bug, CheckError, Checked, Flow};
+use crate::simulation::Simulation;
+use crate::swarm::DIRECTORY;
 use std::collections::BTreeMap;
 use std::path::Path;
 use teak_disk::Disk;
 use teak_engine::{Engine, EngineResult, Isolation, ReadMode, TableHandle};
 use teak_model::{Contents, Key, TableContents, TableId, Value};
 
-/// What the engine holds, by table name.
+/// The contents of the engine, by table name.
 type Found = BTreeMap<String, TableContents>;
 
-impl World {
-    /// After opening: the store must be what some prefix of the journal left,
-    /// with every acknowledged event in it. The oracle takes that up.
-    pub(crate) fn check_recovered(&mut self) -> Result<(), Trouble> {
+impl Simulation {
+    /// After opening: the store must have the state after some prefix of the
+    /// journal that contains every acknowledged event. The model continues from
+    /// that state.
+    pub(crate) fn check_recovered(&mut self) -> Result<(), CheckError> {
         let engine = self.engine()?;
         let found = read_everything(engine)?;
         let names = self.names_found()?;
-        let (least, most) = (self.model.acknowledged(), self.model.events());
+        let (min, max) = (self.model.acknowledged(), self.model.events());
         let differ = |events| {
             let expected = self.model.contents_after(events);
             if !expected.prepared().into_iter().eq(&names) {
@@ -28,36 +29,34 @@ impl World {
             }
             differences(&expected, &found)
         };
-        let kept = (least..=most)
-            .rev()
-            .find(|events| differ(*events).is_none());
+        let kept = (min..=max).rev().find(|events| differ(*events).is_none());
         let Some(kept) = kept else {
-            let (latest, oldest) = (differ(most), differ(least));
+            let (latest, oldest) = (differ(max), differ(min));
             return Err(Bug(format!(
-                "what was recovered is no prefix with all {least} of {most} events acknowledged; \
-                 against all events: {}; against the acknowledged: {}",
+                "the recovered store is no prefix of {max} events with the {min} acknowledged; \
+                 compared with all events: {}; compared with the acknowledged: {}",
                 latest.unwrap_or_default(),
                 oldest.unwrap_or_default()
             ))
             .into());
         };
-        self.note(|| format!("  recovered {kept} of {most} events, {least} acknowledged"));
-        self.report.events_lost += (most - kept) as u64;
-        self.report.events_kept += (kept - least) as u64;
+        self.note(|| format!("  recovered {kept} of {max} events, {min} acknowledged"));
+        self.report.events_lost += (max - kept) as u64;
+        self.report.events_kept += (kept - min) as u64;
         self.model.recover(kept);
-        self.take_up_prepared();
+        self.restore_prepared();
         self.counters.crashed();
         self.check_counters()?;
         self.check_files()
     }
 
-    fn check_counters(&mut self) -> Result<(), Trouble> {
+    fn check_counters(&mut self) -> Result<(), CheckError> {
         for table in self.model.tables() {
             let handle = self.engine()?.open_table(self.model.name(table))?;
             let found = handle.counter(0)?;
             self.counters.recovered(table, 0, found).map_err(Bug)?;
             let Some(kinds) = handle.metadata().strip_prefix(&table.0.to_le_bytes()) else {
-                return Err(Bug(format!("{table:?} has the metadata of another")).into());
+                return Err(Bug(format!("{table:?} has the metadata of another table")).into());
             };
             if let Some(shape) = self.shapes.get_mut(&table) {
                 shape.kinds = kinds.to_vec();
@@ -67,8 +66,8 @@ impl World {
         Ok(())
     }
 
-    /// No file is left that no table has.
-    fn check_files(&mut self) -> Result<(), Trouble> {
+    /// Every index file belongs to a table.
+    fn check_files(&mut self) -> Result<(), CheckError> {
         let tables = self.model.tables();
         let expected: usize = tables.iter().map(|id| self.model.indexes(*id)).sum();
         let mut found = Vec::new();
@@ -86,7 +85,7 @@ impl World {
         Ok(())
     }
 
-    /// In the middle of a life: everything committed is there and verifies.
+    /// During an incarnation: all committed entries exist, and all blocks verify.
     pub(crate) fn check_everything(&mut self) -> Checked {
         self.check_prepared()?;
         let found = match read_everything(self.engine()?) {
@@ -99,7 +98,7 @@ impl World {
         }
     }
 
-    /// Reserves row ids, which must never have been given out before.
+    /// Reserves row ids; they must be new.
     pub(crate) fn reserve_row_ids(&mut self, table: TableId) -> Checked {
         let count = 1 + self.random.below(5);
         let Some(handle) = self.handles.get(&table) else {
@@ -110,7 +109,7 @@ impl World {
                 let used = self.counters.value(table, ROW_IDS);
                 if first < used {
                     return Err(Bug(format!(
-                        "row id {first} is given twice, {used} were used"
+                        "row id {first} is reserved twice, {used} were used"
                     )));
                 }
                 self.counters.advance(table, ROW_IDS, first + count);
@@ -133,9 +132,9 @@ fn read_everything(engine: &Engine) -> EngineResult<Found> {
         table.verify(&mut || true, &mut |_| {})?;
         let mut indexes = Vec::new();
         for index in 0..table.index_count() {
-            let place = u32::try_from(index).unwrap_or(u32::MAX);
-            let forward = read_index(engine, &table, place, true)?;
-            let mut backward = read_index(engine, &table, place, false)?;
+            let number = u32::try_from(index).unwrap_or(u32::MAX);
+            let forward = read_index(engine, &table, number, true)?;
+            let mut backward = read_index(engine, &table, number, false)?;
             backward.reverse();
             assert!(
                 forward == backward,
@@ -177,7 +176,7 @@ fn read_index(
     Ok(entries)
 }
 
-/// The first difference, in words.
+/// A description of the first difference.
 fn differences(expected: &Contents, found: &Found) -> Option<String> {
     let expected = expected.by_name();
     let names: Vec<&str> = expected.keys().copied().collect();
@@ -199,7 +198,7 @@ fn differences(expected: &Contents, found: &Found) -> Option<String> {
     None
 }
 
-/// The first key whose values differ.
+/// A description of the first key whose values differ.
 pub(crate) fn first_difference(
     expected: &BTreeMap<Key, Value>,
     found: &BTreeMap<Key, Value>,

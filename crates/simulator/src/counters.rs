@@ -1,19 +1,19 @@
-//! What is known of the durable counters and row ids. They move outside of
-//! transactions and become durable with the next commit, so after a crash they
-//! lie between what was durable and the most they ever were.
+//! Expected values of the durable counters and row ids. They change outside of
+//! transactions and become durable with the next commit. So after a crash they
+//! are between their last durable value and their maximum.
 
 use std::collections::BTreeMap;
 use teak_model::TableId;
 
-/// Row ids are watched as if they were this counter.
+/// The number under which row ids are tracked.
 pub(crate) const ROW_IDS: u8 = u8::MAX;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
     value: u64,
-    /// Durable: a crash leaves no less.
+    /// The durable value: the minimum after a crash.
     floor: u64,
-    /// The most it ever was.
+    /// The maximum that it ever had.
     ceiling: u64,
 }
 
@@ -33,14 +33,14 @@ impl Counters {
         known.ceiling = known.ceiling.max(value);
     }
 
-    /// Everything logged so far is durable.
+    /// All values so far are durable.
     pub(crate) fn acknowledge(&mut self) {
         for counter in self.known.values_mut() {
             counter.floor = counter.value;
         }
     }
 
-    /// The table was emptied, perhaps.
+    /// The table was emptied, or may have been.
     pub(crate) fn truncated(&mut self, table: TableId) {
         for ((of, _), counter) in &mut self.known {
             if *of == table {
@@ -50,7 +50,7 @@ impl Counters {
         }
     }
 
-    /// Row ids that no durable row can have may be given again.
+    /// After a crash, row ids that no durable row has may be reused.
     pub(crate) fn crashed(&mut self) {
         for ((_, of), counter) in &mut self.known {
             if *of == ROW_IDS {
@@ -59,7 +59,10 @@ impl Counters {
         }
     }
 
-    /// Takes up what a recovered store says. An error when it cannot be.
+    /// Takes over the value of a recovered store.
+    ///
+    /// # Errors
+    /// A description when the value is not possible.
     pub(crate) fn recovered(
         &mut self,
         table: TableId,

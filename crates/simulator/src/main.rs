@@ -1,6 +1,6 @@
-//! `teak-simulate [--seed S] [--count N] [--threads T] [--verbose]`: tells the
-//! stories of N seeds from S on, all of them or until one fails; with T threads
-//! in each, if that is asked for. A story that goes on for minutes is named.
+//! `teak-simulate [--seed S] [--count N] [--threads T] [--verbose]`: runs the
+//! simulations of N seeds from S on until one fails, each with T threads if that
+//! is given. Reports runs that take minutes.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use teak_simulator::{Report, simulate, simulate_threads};
 
 const USAGE: &str = "usage: teak-simulate [--seed S] [--count N] [--threads T] [--verbose]";
 
-/// How often a story that does not end is named.
+/// Period of the reports of a run that does not end.
 const WATCH_PERIOD: Duration = Duration::from_secs(60);
 
-/// Names the seed whose story has gone on since the last look.
+/// Reports the seed of a run that has not ended since the last check.
 fn watch(current: Arc<AtomicU64>) {
     std::thread::spawn(move || {
         let mut seen = u64::MAX;
@@ -21,7 +21,7 @@ fn watch(current: Arc<AtomicU64>) {
             std::thread::sleep(WATCH_PERIOD);
             let seed = current.load(Ordering::Relaxed);
             if seed == seen {
-                eprintln!("seed {seed} has gone on for {WATCH_PERIOD:?}");
+                eprintln!("seed {seed} has been running for {WATCH_PERIOD:?}");
             }
             seen = seed;
         }
@@ -31,7 +31,7 @@ fn watch(current: Arc<AtomicU64>) {
 struct Options {
     seed: u64,
     count: u64,
-    /// Zero: the stories without threads.
+    /// Zero: runs without threads.
     threads: u8,
     verbose: bool,
 }
@@ -82,16 +82,16 @@ fn main() -> ExitCode {
     };
     let mut total = Report::default();
     let started = Instant::now();
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     let current = Arc::new(AtomicU64::new(options.seed));
     watch(Arc::clone(&current));
     for seed in options.seed..options.seed.saturating_add(options.count) {
         current.store(seed, Ordering::Relaxed);
-        let story = match options.threads {
+        let outcome = match options.threads {
             0 => simulate(seed, options.verbose),
             threads => simulate_threads(seed, threads),
         };
-        match story {
+        match outcome {
             Ok(report) => total.add(&report),
             Err(failure) => {
                 eprintln!("{failure}");
@@ -99,8 +99,8 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
-        if told.elapsed() >= Duration::from_secs(10) {
-            told = Instant::now();
+        if reported.elapsed() >= Duration::from_secs(10) {
+            reported = Instant::now();
             println!("seed {seed} is done after {:?}", started.elapsed());
         }
     }

@@ -1,29 +1,24 @@
-//! Two-phase commit: transactions that outlive crashes once they are prepared,
-//! and end when their coordinator says how, here or by name.
+//! Two-phase commit: prepared transactions survive crashes. They are ended
+//! through their handle or by name.
 
 use crate::faults;
-use crate::world::{Bug, Checked, Flow, Session, World, is_full};
+use crate::outcome::{Bug, Checked, Flow, is_full};
+use crate::sessions::{Prepared, Session};
+use crate::simulation::Simulation;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use teak_engine::EngineResult;
 
-/// A prepared transaction.
-pub(crate) struct Prepared {
-    name: String,
-    /// Its handle, until it is given up or a crash takes it.
-    pub(crate) session: Option<Session>,
-}
-
-impl World {
+impl Simulation {
     pub(crate) fn prepare(&mut self) -> Checked {
-        let Some(place) = self.draw_session() else {
+        let Some(session_index) = self.draw_session() else {
             return Ok(Flow::On);
         };
         let writes = |session: &Session| self.model.has_writes(session.model);
-        if !self.sessions.get(place).is_some_and(writes) {
+        if !self.sessions.get(session_index).is_some_and(writes) {
             return Ok(Flow::On);
         }
-        let mut session = self.sessions.swap_remove(place);
+        let mut session = self.sessions.swap_remove(session_index);
         session.held.clear();
         self.names_given += 1;
         let (id, name) = (session.model, format!("x{}", self.names_given));
@@ -45,7 +40,7 @@ impl World {
                     self.model.rollback(id);
                     return self.fault("preparing", &error);
                 }
-                // The next opening tells whether it was promised.
+                // The next opening shows whether it is prepared.
                 self.model.prepare(id, &name);
                 self.end_in_doubt("preparing", &error)
             }
@@ -56,25 +51,25 @@ impl World {
     fn end_in_doubt(&mut self, what: &str, error: &teak_engine::EngineError) -> Checked {
         self.allow(what, error)?;
         if !faults::power_is_off(&self.disk) && self.engine()?.flush_log().is_ok() {
-            return Err(Bug(format!("the log works on after {what} failed")));
+            return Err(Bug(format!("the log continues after {what} failed")));
         }
         Ok(Flow::Reopen)
     }
 
-    /// Ends a prepared transaction, or gives its handle up.
+    /// Ends a prepared transaction, or detaches its handle.
     pub(crate) fn end_prepared(&mut self) -> Checked {
         let count = self.prepared.len();
-        let Some(place) = self.draw(count) else {
+        let Some(index) = self.draw(count) else {
             return Ok(Flow::On);
         };
-        let mut prepared = self.prepared.swap_remove(place);
+        let mut prepared = self.prepared.swap_remove(index);
         let commits = !self.random.one_in(3);
         let in_order = commits && self.random.one_in(3);
-        let gives_up = self.random.one_in(4);
+        let detaches = self.random.one_in(4);
         let name = prepared.name.clone();
         let outcome = match prepared.session.as_mut() {
-            Some(session) if gives_up => {
-                self.note(|| format!("  {name} is left to others"));
+            Some(session) if detaches => {
+                self.note(|| format!("  {name} is detached"));
                 session.transaction.detach();
                 prepared.session = None;
                 self.prepared.push(prepared);
@@ -92,13 +87,13 @@ impl World {
             if waited && commits && prepared.session.is_some() {
                 self.acknowledge();
             } else if waited {
-                // Only commits write the counters that moved.
+                // Only commits log the counters that changed.
                 self.model.acknowledge();
             }
             return Ok(Flow::On);
         };
         if is_full(&error) {
-            // It stays prepared; a rollback gave the handle up.
+            // It remains prepared; a rollback has released the handle.
             if !commits {
                 prepared.session = None;
             }
@@ -118,7 +113,7 @@ impl World {
         })
     }
 
-    /// What the engine says is prepared and owned by nobody.
+    /// The names of the prepared transactions without a handle in the engine.
     pub(crate) fn names_found(&self) -> Checked<BTreeSet<String>> {
         let names = self.engine()?.prepared().into_iter();
         Ok(names
@@ -130,8 +125,8 @@ impl World {
         self.prepared.iter().any(|one| one.session.is_none())
     }
 
-    /// After opening: the coordinator has nothing but the names.
-    pub(crate) fn take_up_prepared(&mut self) {
+    /// After opening: only the names of the prepared transactions are known.
+    pub(crate) fn restore_prepared(&mut self) {
         let names = self.model.prepared().into_iter();
         self.prepared = names
             .map(|name| Prepared {
@@ -141,10 +136,10 @@ impl World {
             .collect();
     }
 
-    /// In the middle of a life.
+    /// During an incarnation: compares the names of the prepared transactions.
     pub(crate) fn check_prepared(&self) -> Checked<()> {
-        let owned = |one: &&Prepared| one.session.is_none();
-        let expected = self.prepared.iter().filter(owned);
+        let detached = |one: &&Prepared| one.session.is_none();
+        let expected = self.prepared.iter().filter(detached);
         let expected: BTreeSet<String> = expected.map(|one| one.name.clone()).collect();
         let found = self.names_found()?;
         if found == expected {

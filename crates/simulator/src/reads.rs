@@ -1,31 +1,34 @@
-//! Steps that read.
+//! Steps that read rows.
 
 use crate::check::first_difference;
-use crate::world::{Bug, Checked, Flow, Held, World};
+use crate::outcome::{Bug, Checked, Flow};
+use crate::sessions::HeldCursor;
+use crate::simulation::Simulation;
 use std::collections::BTreeMap;
 use teak_engine::{Cursor, EngineError, EngineResult, EngineTransaction, ReadMode, Seek};
-use teak_model::{Key, LockMode, Outcome, Place, TableId, TooOld, Value};
+use teak_model::{AccessOutcome, EntryKey, Key, LockMode, TableId, TooOld, Value};
 
-impl World {
-    /// A key of an index, mostly one that is or was there.
-    fn draw_place(&mut self, table: TableId) -> Checked<Place> {
+impl Simulation {
+    /// Draws a key of an index, usually one that exists or existed.
+    fn draw_entry_key(&mut self, table: TableId) -> Checked<EntryKey> {
         let shape = self.shape(table)?;
         let row = shape.draw_row(&mut self.random);
         let entries = shape.entries(&row);
         let index = self.draw(entries.len()).unwrap_or(0);
         let key = entries.get(index).map(|entry| entry.key.clone());
-        Ok(Place {
+        Ok(EntryKey {
             table,
             index,
             key: key.unwrap_or_default(),
         })
     }
 
-    pub(crate) fn get(&mut self, place: usize, table: TableId) -> Checked {
-        let at = self.draw_place(table)?;
-        let (Some(session), Some(handle)) =
-            (self.sessions.get_mut(place), self.handles.get(&table))
-        else {
+    pub(crate) fn get(&mut self, session_index: usize, table: TableId) -> Checked {
+        let at = self.draw_entry_key(table)?;
+        let (Some(session), Some(handle)) = (
+            self.sessions.get_mut(session_index),
+            self.handles.get(&table),
+        ) else {
             return Ok(Flow::On);
         };
         let expected = self.model.get(session.model, &at);
@@ -56,18 +59,19 @@ impl World {
         }
     }
 
-    pub(crate) fn get_locked(&mut self, place: usize, table: TableId) -> Checked {
+    pub(crate) fn get_locked(&mut self, session_index: usize, table: TableId) -> Checked {
         let shape = self.shape(table)?;
         let number = shape.draw_key(&mut self.random);
-        let at = Place {
+        let at = EntryKey {
             table,
             index: 0,
             key: shape.key(number),
         };
         let (mode, read_mode) = self.draw_mode();
-        let (Some(session), Some(handle)) =
-            (self.sessions.get_mut(place), self.handles.get(&table))
-        else {
+        let (Some(session), Some(handle)) = (
+            self.sessions.get_mut(session_index),
+            self.handles.get(&table),
+        ) else {
             return Ok(Flow::On);
         };
         let id = session.model;
@@ -81,18 +85,18 @@ impl World {
         self.note(|| format!("  {mode:?} get of {number} in {table:?} by {id:?}"));
         let found = match found {
             Ok(found) => Ok(found),
-            Err(EngineError::Wait(_)) => Err(Outcome::MustWait),
+            Err(EngineError::Wait(_)) => Err(AccessOutcome::MustWait),
             Err(error) => {
                 let flow = self.fault("locking get", &error)?;
-                self.roll_back(place);
+                self.roll_back(session_index);
                 return Ok(flow);
             }
         };
         if found == expected {
             return Ok(Flow::On);
         }
-        if found == Err(Outcome::MustWait) && self.has_lock_ranges()? {
-            self.give_up(place);
+        if found == Err(AccessOutcome::MustWait) && self.has_lock_ranges()? {
+            self.abandon(session_index);
             return Ok(Flow::On);
         }
         Err(Bug(format!(
@@ -100,18 +104,19 @@ impl World {
         )))
     }
 
-    /// A scan of a part of an index, in one direction.
-    pub(crate) fn scan(&mut self, place: usize, table: TableId) -> Checked {
-        let from = self.draw_place(table)?;
+    /// Scans a part of an index in one direction.
+    pub(crate) fn scan(&mut self, session_index: usize, table: TableId) -> Checked {
+        let from = self.draw_entry_key(table)?;
         let forward = self.random.one_in(2);
         let limit = 1 + self.random.below(60);
         let bound = match self.random.one_in(3) {
-            true => Some(self.draw_place(table)?.key),
+            true => Some(self.draw_entry_key(table)?.key),
             false => None,
         };
-        let (Some(session), Some(handle)) =
-            (self.sessions.get_mut(place), self.handles.get(&table))
-        else {
+        let (Some(session), Some(handle)) = (
+            self.sessions.get_mut(session_index),
+            self.handles.get(&table),
+        ) else {
             return Ok(Flow::On);
         };
         let visible = self.model.scan(session.model, table, from.index);
@@ -173,15 +178,16 @@ impl World {
         }
     }
 
-    /// A locking scan: it must wait for the same rows as the oracle's.
-    pub(crate) fn scan_locked(&mut self, place: usize, table: TableId) -> Checked {
-        let from = self.draw_place(table)?;
+    /// A locking scan: it must wait for the same rows as the model's.
+    pub(crate) fn scan_locked(&mut self, session_index: usize, table: TableId) -> Checked {
+        let from = self.draw_entry_key(table)?;
         let forward = self.random.one_in(2);
         let limit = 1 + self.random.below(30);
         let (mode, read_mode) = self.draw_mode();
-        let (Some(session), Some(handle)) =
-            (self.sessions.get_mut(place), self.handles.get(&table))
-        else {
+        let (Some(session), Some(handle)) = (
+            self.sessions.get_mut(session_index),
+            self.handles.get(&table),
+        ) else {
             return Ok(Flow::On);
         };
         let id = session.model;
@@ -203,11 +209,11 @@ impl World {
         })();
         self.note(|| format!("  {mode:?} scan of {table:?} by {id:?}: {:?}", expected.1));
         let outcome = match outcome {
-            Ok(()) => Outcome::Done,
-            Err(EngineError::Wait(_)) => Outcome::MustWait,
+            Ok(()) => AccessOutcome::Done,
+            Err(EngineError::Wait(_)) => AccessOutcome::MustWait,
             Err(error) => {
                 let flow = self.fault("locking scan", &error)?;
-                self.roll_back(place);
+                self.roll_back(session_index);
                 return Ok(flow);
             }
         };
@@ -215,8 +221,8 @@ impl World {
             return Ok(Flow::On);
         }
         let begins = expected.0.starts_with(&found);
-        if outcome == Outcome::MustWait && begins && self.has_lock_ranges()? {
-            self.give_up(place);
+        if outcome == AccessOutcome::MustWait && begins && self.has_lock_ranges()? {
+            self.abandon(session_index);
             return Ok(Flow::On);
         }
         Err(Bug(format!(
@@ -229,14 +235,15 @@ impl World {
         )))
     }
 
-    /// Opens a cursor that later steps move: what it sees must not change,
-    /// whatever is committed, merged and checkpointed meanwhile.
-    pub(crate) fn hold(&mut self, place: usize, table: TableId) -> Checked {
+    /// Opens a cursor that later steps move: the entries that it returns must not
+    /// change by later commits, merges and checkpoints.
+    pub(crate) fn hold(&mut self, session_index: usize, table: TableId) -> Checked {
         let index = self.draw(self.model.indexes(table)).unwrap_or(0);
         let forward = self.random.one_in(2);
-        let (Some(session), Some(handle)) =
-            (self.sessions.get_mut(place), self.handles.get(&table))
-        else {
+        let (Some(session), Some(handle)) = (
+            self.sessions.get_mut(session_index),
+            self.handles.get(&table),
+        ) else {
             return Ok(Flow::On);
         };
         if self.model.has_writes(session.model) || session.held.len() >= 2 {
@@ -260,7 +267,7 @@ impl World {
             .transaction
             .cursor(handle, number, ReadMode::Snapshot);
         let cursor = cursor.map_err(|error| error.to_string())?;
-        session.held.push(Held {
+        session.held.push(HeldCursor {
             cursor,
             expected,
             next: 0,
@@ -269,7 +276,7 @@ impl World {
         self.step_held()
     }
 
-    /// Moves held cursors a few rows.
+    /// Moves the held cursors by some rows.
     pub(crate) fn step_held(&mut self) -> Checked {
         let moves = 1 + self.random.below(20);
         let mut failed = None;
@@ -291,7 +298,7 @@ impl World {
         match failed {
             None => Ok(Flow::On),
             Some(error) => {
-                // A cursor stands nowhere after an error.
+                // After an error a cursor has no position.
                 self.sessions.iter_mut().for_each(|s| s.held.clear());
                 self.fault("moving a held cursor", &error)
             }
@@ -299,8 +306,8 @@ impl World {
     }
 }
 
-impl Held {
-    /// Moves one row on. A sentence when it is the wrong one.
+impl HeldCursor {
+    /// Moves by one row. Returns a description if it is the wrong row.
     fn advance(&mut self, transaction: &mut EngineTransaction) -> EngineResult<Option<String>> {
         if self.next > self.expected.len() {
             return Ok(None);
@@ -342,7 +349,7 @@ fn read_some(
     Ok(entries)
 }
 
-/// Leaves what it read before an error.
+/// Appends the rows to `entries`, also those read before an error.
 fn read_into(
     entries: &mut Vec<(Key, Value)>,
     cursor: &mut Cursor,

@@ -7,17 +7,17 @@ use teak_engine::{Codec, IndexDefinition};
 use teak_model::{Key, TableId, Value};
 use teak_testing::Random;
 
-/// What the rows of a table look like.
+/// The shape of the rows of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// The kind of each index; the first is 0.
     pub(crate) kinds: Vec<u8>,
-    /// Primary keys are drawn from so many.
+    /// Number of different primary keys.
     pub(crate) keys: u64,
     pub(crate) key_style: u64,
     pub(crate) payload_bytes_max: u64,
     pub(crate) codec: Codec,
-    /// Leading bytes of values that the engine may keep column by column.
+    /// Leading bytes of values that the engine may store column by column.
     pub(crate) value_fixed_bytes: u32,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct OwnedEntry {
 }
 
 impl Shape {
-    /// The definition of an index of some kind.
+    /// The definition of an index of a kind.
     pub(crate) fn index(&self, kind: u8) -> IndexDefinition {
         IndexDefinition {
             label: format!("i{kind}"),
@@ -51,7 +51,7 @@ impl Shape {
         }
     }
 
-    /// What a table's metadata says: whose it is, and which indexes it has.
+    /// The metadata of a table: its id and the kinds of its indexes.
     pub(crate) fn metadata(&self, table: TableId) -> Vec<u8> {
         let mut metadata = table.0.to_le_bytes().to_vec();
         metadata.extend_from_slice(&self.kinds);
@@ -65,7 +65,7 @@ impl Shape {
     pub(crate) fn draw_row(&self, random: &mut Random) -> Row {
         Row {
             primary: self.draw_key(random),
-            // Few enough that duplicates happen, many enough that rows fit.
+            // Some duplicates happen, but most rows can be inserted.
             unique: random.below(self.keys * 4),
             group: random.below(4),
             payload: self.draw_payload(random),
@@ -117,7 +117,7 @@ impl Shape {
             .collect()
     }
 
-    /// The entry of a row in an index of some kind.
+    /// The entry of a row in an index of a kind.
     pub(crate) fn entry(&self, row: &Row, index: u32, kind: u8) -> OwnedEntry {
         let primary = self.key(row.primary);
         let byte = |number: u64| u8::try_from(number % 256).unwrap_or(0);
@@ -150,7 +150,7 @@ impl Shape {
 }
 
 impl Row {
-    /// The row of a value of index 0; `None` for bytes that no row has.
+    /// Decodes a value of index 0; `None` for bytes that are not a row.
     pub(crate) fn decode(value: &[u8]) -> Option<Row> {
         let (primary, rest) = value.split_first_chunk()?;
         let (unique, rest) = rest.split_first_chunk()?;

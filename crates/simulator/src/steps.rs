@@ -1,87 +1,91 @@
-//! Choosing and taking one step.
+//! Drawing and taking one step.
 
 use crate::faults;
-use crate::mood::Kind;
-use crate::world::{Checked, Flow, Session, World, is_full};
+use crate::outcome::{Bug, Checked, Flow, is_full};
+use crate::sessions::Session;
+use crate::simulation::Simulation;
+use crate::swarm::StepKind;
 use std::collections::BTreeSet;
 use teak_engine::{EngineResult, Isolation};
 use teak_model::Scope;
 
-impl World {
+impl Simulation {
     /// Takes one step.
     pub(crate) fn step(&mut self) -> Checked {
         if self.model.tables().is_empty() {
             return self.create_table();
         }
-        match self.mood.kind(&mut self.random) {
-            Kind::Begin => self.begin(),
-            Kind::Insert => self.on_table(Self::insert),
-            Kind::Update => self.on_table(Self::update),
-            Kind::Delete => self.on_table(Self::delete),
-            Kind::Get => self.on_table(Self::get),
-            Kind::GetLocked => self.on_table(Self::get_locked),
-            Kind::Scan => self.on_table(Self::scan),
-            Kind::ScanLocked => self.on_table(Self::scan_locked),
-            Kind::Hold => self.on_table(Self::hold),
-            Kind::StepHeld => self.step_held(),
-            Kind::Commit => self.commit(),
-            Kind::Prepare => self.prepare(),
-            Kind::EndPrepared => self.end_prepared(),
-            Kind::Rollback => {
-                if let Some(place) = self.draw_session() {
-                    self.note(|| format!("  rollback of {place}"));
-                    self.roll_back(place);
+        match self.swarm.kind(&mut self.random) {
+            StepKind::Begin => self.begin(),
+            StepKind::Insert => self.on_table(Self::insert),
+            StepKind::Update => self.on_table(Self::update),
+            StepKind::Delete => self.on_table(Self::delete),
+            StepKind::Get => self.on_table(Self::get),
+            StepKind::GetLocked => self.on_table(Self::get_locked),
+            StepKind::Scan => self.on_table(Self::scan),
+            StepKind::ScanLocked => self.on_table(Self::scan_locked),
+            StepKind::Hold => self.on_table(Self::hold),
+            StepKind::StepHeld => self.step_held(),
+            StepKind::Commit => self.commit(),
+            StepKind::Prepare => self.prepare(),
+            StepKind::EndPrepared => self.end_prepared(),
+            StepKind::Rollback => {
+                if let Some(session_index) = self.draw_session() {
+                    self.note(|| format!("  rollback of {session_index}"));
+                    self.roll_back(session_index);
                 }
                 Ok(Flow::On)
             }
-            Kind::Savepoint => self.savepoint(),
-            Kind::RollbackTo => self.rollback_to(),
-            Kind::Statement => self.statement(),
-            Kind::Create => self.create_table(),
-            Kind::Drop => self.drop_table(),
-            Kind::Rename => self.rename_table(),
-            Kind::Truncate => self.truncate_table(),
-            Kind::Alter => self.alter_table(),
-            Kind::Counter => self.move_counter(),
-            Kind::Background => self.work("background step", |engine| engine.step().map(|_| ())),
-            Kind::Idle => self.work("background work", |engine| {
+            StepKind::Savepoint => self.savepoint(),
+            StepKind::RollbackTo => self.rollback_to(),
+            StepKind::Statement => self.statement(),
+            StepKind::Create => self.create_table(),
+            StepKind::Drop => self.drop_table(),
+            StepKind::Rename => self.rename_table(),
+            StepKind::Truncate => self.truncate_table(),
+            StepKind::Alter => self.alter_table(),
+            StepKind::Counter => self.move_counter(),
+            StepKind::Background => {
+                self.work("background step", |engine| engine.step().map(|_| ()))
+            }
+            StepKind::Idle => self.work("background work", |engine| {
                 engine.run_background_until_idle()
             }),
-            Kind::KeepHouse => self.work("keeping house", teak_engine::Engine::run_maintenance),
-            Kind::Checkpoint => {
+            StepKind::Maintain => self.work("maintenance", teak_engine::Engine::run_maintenance),
+            StepKind::Checkpoint => {
                 let flow = self.work("checkpoint", teak_engine::Engine::checkpoint)?;
                 self.flush_after(flow)
             }
-            Kind::FlushLog => self.flush_after(Flow::On),
-            Kind::CommitSync => {
+            StepKind::FlushLog => self.flush_after(Flow::On),
+            StepKind::CommitSync => {
                 self.commit_sync = !self.commit_sync;
                 let sync = self.commit_sync;
                 self.note(|| format!("  commits sync: {sync}"));
                 self.engine()?.set_commit_sync(sync);
                 Ok(Flow::On)
             }
-            Kind::CloseHandle => {
+            StepKind::CloseHandle => {
                 if let Some(table) = self.draw_table() {
                     self.handles.remove(&table);
                 }
                 Ok(Flow::On)
             }
-            Kind::Verify => {
-                self.note(|| "  everything is read and verified".into());
+            StepKind::Verify => {
+                self.note(|| "  all tables are read and verified".into());
                 self.check_everything()
             }
-            Kind::Fault => {
-                if self.mood.faulty_lives > 0 {
+            StepKind::Fault => {
+                if self.swarm.faulty_one_in > 0 {
                     self.plan_fault();
                 }
                 Ok(Flow::On)
             }
-            Kind::ClearFaults => self.clear_faults(),
+            StepKind::ClearFaults => self.clear_faults(),
         }
     }
 
     fn begin(&mut self) -> Checked {
-        if self.sessions.len() >= self.mood.sessions_max {
+        if self.sessions.len() >= self.swarm.sessions_max {
             return Ok(Flow::On);
         }
         let repeatable = !self.random.one_in(3);
@@ -110,23 +114,23 @@ impl World {
         if self.sessions.is_empty() {
             return self.begin();
         }
-        let (Some(place), Some(table)) = (self.draw_session(), self.draw_table()) else {
+        let (Some(session_index), Some(table)) = (self.draw_session(), self.draw_table()) else {
             return Ok(Flow::On);
         };
         if let Err(flow) = self.open_handle(table)? {
             return Ok(flow);
         }
-        if let Some(session) = self.sessions.get_mut(place) {
+        if let Some(session) = self.sessions.get_mut(session_index) {
             session.touched.insert(table);
         }
-        step(self, place, table)
+        step(self, session_index, table)
     }
 
     fn commit(&mut self) -> Checked {
-        let Some(place) = self.draw_session() else {
+        let Some(session_index) = self.draw_session() else {
             return Ok(Flow::On);
         };
-        let mut session = self.sessions.swap_remove(place);
+        let mut session = self.sessions.swap_remove(session_index);
         session.held.clear();
         let id = session.model;
         let writes = self.model.has_writes(id);
@@ -142,23 +146,21 @@ impl World {
                 Ok(Flow::On)
             }
             Err(error) if is_full(&error) => {
-                // Nothing was committed, and nothing ever will be.
+                // Nothing was committed, also not later.
                 session.transaction.rollback();
                 self.model.rollback(id);
                 self.fault("commit", &error)
             }
             Err(error) => {
                 session.transaction.rollback();
-                // The outcome shows at the next opening: it is an event that
-                // is not acknowledged. The log accepts nothing behind it.
+                // The next opening shows the outcome: the commit is an event
+                // that is not acknowledged. The log accepts nothing after it.
                 self.model.commit(id);
                 self.allow("commit", &error)?;
                 if !faults::power_is_off(&self.disk) {
                     let flushed = self.engine()?.flush_log();
                     if flushed.is_ok() {
-                        return Err(crate::world::Bug(
-                            "the log works on after a commit failed".into(),
-                        ));
+                        return Err(Bug("the log continues after a failed commit".into()));
                     }
                 }
                 Ok(Flow::Reopen)
@@ -167,47 +169,50 @@ impl World {
     }
 
     fn savepoint(&mut self) -> Checked {
-        let Some(place) = self.draw_session() else {
+        let Some(session_index) = self.draw_session() else {
             return Ok(Flow::On);
         };
-        let Some(session) = self.sessions.get_mut(place) else {
+        let Some(session) = self.sessions.get_mut(session_index) else {
             return Ok(Flow::On);
         };
         let mark = self.model.savepoint(session.model);
         let saved = session.transaction.savepoint();
         let saved = saved.map_err(|error| error.to_string())?;
         session.savepoints.push((saved, mark));
-        self.note(|| format!("  savepoint {saved} of {place}"));
+        self.note(|| format!("  savepoint {saved} of {session_index}"));
         Ok(Flow::On)
     }
 
     fn rollback_to(&mut self) -> Checked {
-        let Some(place) = self.draw_session() else {
+        let Some(session_index) = self.draw_session() else {
             return Ok(Flow::On);
         };
-        let count = self.sessions.get(place).map_or(0, |s| s.savepoints.len());
+        let count = self
+            .sessions
+            .get(session_index)
+            .map_or(0, |s| s.savepoints.len());
         let Some(which) = self.draw(count) else {
             return Ok(Flow::On);
         };
-        let Some(session) = self.sessions.get_mut(place) else {
+        let Some(session) = self.sessions.get_mut(session_index) else {
             return Ok(Flow::On);
         };
-        // The savepoint itself stays.
+        // The savepoint itself is retained.
         session.savepoints.truncate(which + 1);
         if let Some((saved, mark)) = session.savepoints.last().copied() {
             let rolled = session.transaction.rollback_to_savepoint(saved);
             rolled.map_err(|error| error.to_string())?;
             self.model.rollback_to(session.model, mark);
-            self.note(|| format!("  rollback of {place} to savepoint {saved}"));
+            self.note(|| format!("  rollback of {session_index} to savepoint {saved}"));
         }
         Ok(Flow::On)
     }
 
     fn statement(&mut self) -> Checked {
-        let Some(place) = self.draw_session() else {
+        let Some(session_index) = self.draw_session() else {
             return Ok(Flow::On);
         };
-        if let Some(session) = self.sessions.get_mut(place) {
+        if let Some(session) = self.sessions.get_mut(session_index) {
             let begun = session.transaction.begin_statement();
             begun.map_err(|error| error.to_string())?;
             self.model.statement(session.model);
@@ -218,7 +223,7 @@ impl World {
         Ok(Flow::On)
     }
 
-    /// Background work: it may fail by a fault and never changes answers.
+    /// Background work: it may fail because of a fault and never changes answers.
     fn work(
         &mut self,
         what: &str,

@@ -1,26 +1,28 @@
-//! Steps that change tables, and counters.
+//! Steps that change tables and counters.
 
 use crate::faults;
-use crate::world::{Bug, Checked, Flow, World};
+use crate::outcome::{Bug, Checked, Flow};
+use crate::sessions::Session;
+use crate::simulation::Simulation;
 use teak_engine::{EngineError, TableDefinition};
 use teak_model::TableId;
 
-/// Endings of table names that file systems find interesting.
+/// Endings of table names that need escaping in file names.
 const ENDINGS: [&str; 4] = ["", " with blanks", "#sql-1", "äö@0024"];
 
-/// Whether a table change that returned an error happened all the same.
-pub(crate) enum Doubt {
-    Happened,
-    Nothing,
-    /// The next opening tells.
-    Open,
+/// Whether a table change that returned an error was applied.
+pub(crate) enum ChangeStatus {
+    Applied,
+    NotApplied,
+    /// The next opening shows it.
+    Unknown,
 }
 
-impl World {
+impl Simulation {
     fn draw_name(&mut self) -> String {
         let ending = self
             .draw(ENDINGS.len())
-            .and_then(|place| ENDINGS.get(place));
+            .and_then(|index| ENDINGS.get(index));
         let (database, number) = (self.random.below(2), self.random.below(6));
         format!("d{database}/t{number}{}", ending.copied().unwrap_or(""))
     }
@@ -34,25 +36,25 @@ impl World {
 
     /// Whether no open transaction has used the table.
     pub(crate) fn is_idle(&self, table: TableId) -> bool {
-        let touched = |session: &crate::world::Session| session.touched.contains(&table);
+        let touched = |session: &Session| session.touched.contains(&table);
         let prepared = self.prepared.iter().filter_map(|one| one.session.as_ref());
         let mut open = self.sessions.iter().chain(prepared);
         let used = self.model.is_in_use(table) || open.any(touched);
         !used
     }
 
-    /// What an error of a table change left, asking `happened` if it can be
-    /// known.
-    pub(crate) fn doubt(
+    /// The status of a table change that returned an error; `applied` determines
+    /// it if the engine still works.
+    pub(crate) fn change_status(
         &mut self,
         what: &str,
         error: &EngineError,
-        happened: impl FnOnce(&Self) -> Checked<bool>,
-    ) -> Checked<Doubt> {
+        applied: impl FnOnce(&Self) -> Checked<bool>,
+    ) -> Checked<ChangeStatus> {
         Ok(match self.fault(what, error)? {
-            Flow::Reopen => Doubt::Open,
-            Flow::On if happened(self)? => Doubt::Happened,
-            Flow::On => Doubt::Nothing,
+            Flow::Reopen => ChangeStatus::Unknown,
+            Flow::On if applied(self)? => ChangeStatus::Applied,
+            Flow::On => ChangeStatus::NotApplied,
         })
     }
 
@@ -62,12 +64,12 @@ impl World {
     }
 
     pub(crate) fn create_table(&mut self) -> Checked {
-        if self.model.tables().len() >= self.mood.tables_max {
+        if self.model.tables().len() >= self.swarm.tables_max {
             return Ok(Flow::On);
         }
         let name = self.draw_name();
-        let shape = self.mood.shape(&mut self.random);
-        // Ids are given in order, so the next one is known.
+        let shape = self.swarm.shape(&mut self.random);
+        // Ids are assigned in order, so the next one is known.
         let mut trial = self.model.table(&name);
         let taken = trial.is_some();
         let events = self.model.events();
@@ -93,13 +95,14 @@ impl World {
             }
             Err(error) => {
                 let asked = name.clone();
-                let doubt = self.doubt("create", &error, |world| world.has_table(&asked))?;
+                let status =
+                    self.change_status("create", &error, |world| world.has_table(&asked))?;
                 self.shapes.insert(table, shape);
-                match doubt {
+                match status {
                     _ if taken => {}
-                    Doubt::Happened => self.model.acknowledge(),
-                    Doubt::Nothing => self.model.take_back(events),
-                    Doubt::Open => return Ok(Flow::Reopen),
+                    ChangeStatus::Applied => self.model.acknowledge(),
+                    ChangeStatus::NotApplied => self.model.revoke_events(events),
+                    ChangeStatus::Unknown => return Ok(Flow::Reopen),
                 }
                 Ok(self.flow())
             }
@@ -112,7 +115,7 @@ impl World {
         };
         let name = self.model.name(table).to_owned();
         self.note(|| format!("  drop {name}, {table:?}"));
-        // An open handle must not keep the table.
+        // An open handle must not prevent the drop.
         let handle = self.handles.remove(&table);
         let dropped = self.engine()?.drop_table(&name);
         drop(handle);
@@ -124,8 +127,9 @@ impl World {
                 Ok(Flow::On)
             }
             Err(error) => {
-                let doubt = self.doubt("drop", &error, |world| Ok(!world.has_table(&name)?))?;
-                self.settle(events, &doubt)
+                let status =
+                    self.change_status("drop", &error, |world| Ok(!world.has_table(&name)?))?;
+                self.settle(events, &status)
             }
         }
     }
@@ -140,18 +144,18 @@ impl World {
         let events = self.model.events();
         let free = self.model.rename_table(table, &to);
         match self.engine()?.rename_table(&from, &to) {
-            Ok(()) if !free => Err(Bug(format!("{to} was given twice"))),
+            Ok(()) if !free => Err(Bug(format!("{to} was used twice"))),
             Err(EngineError::TableExists { .. }) if !free => Ok(Flow::On),
             Ok(()) => {
                 self.model.acknowledge();
                 Ok(Flow::On)
             }
             Err(error) => {
-                let doubt = self.doubt("rename", &error, |world| world.has_table(&to))?;
+                let status = self.change_status("rename", &error, |world| world.has_table(&to))?;
                 if !free {
                     return Ok(self.flow());
                 }
-                self.settle(events, &doubt)
+                self.settle(events, &status)
             }
         }
     }
@@ -172,22 +176,22 @@ impl World {
                 Ok(Flow::On)
             }
             Err(error) => {
-                // With the log at work, only making the new files can have
-                // failed: nothing happened.
-                let doubt = self.doubt("truncate", &error, |_| Ok(false))?;
-                if matches!(doubt, Doubt::Open) {
+                // The log still works, so only the creation of the new files can
+                // have failed: nothing was applied.
+                let status = self.change_status("truncate", &error, |_| Ok(false))?;
+                if matches!(status, ChangeStatus::Unknown) {
                     self.counters.truncated(table);
                 }
-                self.settle(events, &doubt)
+                self.settle(events, &status)
             }
         }
     }
 
-    pub(crate) fn settle(&mut self, events: usize, doubt: &Doubt) -> Checked {
-        match doubt {
-            Doubt::Happened => self.model.acknowledge(),
-            Doubt::Nothing => self.model.take_back(events),
-            Doubt::Open => return Ok(Flow::Reopen),
+    pub(crate) fn settle(&mut self, events: usize, status: &ChangeStatus) -> Checked {
+        match status {
+            ChangeStatus::Applied => self.model.acknowledge(),
+            ChangeStatus::NotApplied => self.model.revoke_events(events),
+            ChangeStatus::Unknown => return Ok(Flow::Reopen),
         }
         Ok(self.flow())
     }

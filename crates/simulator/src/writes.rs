@@ -1,23 +1,24 @@
 //! Steps that write rows.
 
+use crate::outcome::{Bug, Checked, Flow};
 use crate::rows::{OwnedEntry, Row};
-use crate::world::{Bug, Checked, Flow, World};
+use crate::simulation::Simulation;
 use teak_engine::{EngineError, EngineResult, RowChange, RowEntry};
-use teak_model::{Check, Outcome, Place, Stopped, TableId, Value};
+use teak_model::{AccessOutcome, EntryKey, InsertBlocked, RowCheck, TableId, Value};
 
-type Checks = Vec<(Check, Place)>;
-type Writes = Vec<(Place, Option<Value>)>;
+type Checks = Vec<(RowCheck, EntryKey)>;
+type Writes = Vec<(EntryKey, Option<Value>)>;
 
-/// A write as the oracle has it.
-struct Plan {
+/// A write as the model needs it.
+struct PlannedWrite {
     checks: Checks,
     writes: Writes,
-    /// Where keys come that were not there.
-    coming: Vec<Place>,
+    /// The keys that are inserted.
+    inserted: Vec<EntryKey>,
 }
 
-fn place_of(table: TableId, entry: &OwnedEntry) -> Place {
-    Place {
+fn entry_key(table: TableId, entry: &OwnedEntry) -> EntryKey {
+    EntryKey {
         table,
         index: usize::try_from(entry.index).unwrap_or(usize::MAX),
         key: entry.key.clone(),
@@ -45,67 +46,70 @@ struct Pair {
     new: OwnedEntry,
 }
 
-impl World {
-    pub(crate) fn insert(&mut self, place: usize, table: TableId) -> Checked {
+impl Simulation {
+    pub(crate) fn insert(&mut self, session_index: usize, table: TableId) -> Checked {
         let shape = self.shape(table)?;
         let row = shape.draw_row(&mut self.random);
         let entries = shape.entries(&row);
         let unique = entries.iter().filter(|entry| entry.unique);
         let checks = unique
-            .map(|entry| (Check::Free, place_of(table, entry)))
+            .map(|entry| (RowCheck::Free, entry_key(table, entry)))
             .collect();
         let writes = entries
             .iter()
-            .map(|entry| (place_of(table, entry), Some(entry.value.clone())))
+            .map(|entry| (entry_key(table, entry), Some(entry.value.clone())))
             .collect();
         let described = describe("insert", &row);
-        let coming = entries.iter().map(|entry| place_of(table, entry)).collect();
+        let inserted = entries
+            .iter()
+            .map(|entry| entry_key(table, entry))
+            .collect();
         let mut all = entries;
         all.extend(self.building_entries(table, &shape, &row));
         self.write(
-            place,
+            session_index,
             table,
             &described,
-            Plan {
+            PlannedWrite {
                 checks,
                 writes,
-                coming,
+                inserted,
             },
             |session, handle| session.insert(handle, &borrowed(&all)),
         )
     }
 
-    pub(crate) fn delete(&mut self, place: usize, table: TableId) -> Checked {
-        let row = self.draw_existing(place, table)?;
+    pub(crate) fn delete(&mut self, session_index: usize, table: TableId) -> Checked {
+        let row = self.draw_existing(session_index, table)?;
         let shape = self.shape(table)?;
         let entries = shape.entries(&row);
         let checks = entries
             .iter()
             .take(1)
-            .map(|entry| (Check::Mine, place_of(table, entry)))
+            .map(|entry| (RowCheck::Writable, entry_key(table, entry)))
             .collect();
         let writes = entries
             .iter()
-            .map(|entry| (place_of(table, entry), None))
+            .map(|entry| (entry_key(table, entry), None))
             .collect();
         let described = describe("delete", &row);
         let mut all = entries;
         all.extend(self.building_entries(table, &shape, &row));
         self.write(
-            place,
+            session_index,
             table,
             &described,
-            Plan {
+            PlannedWrite {
                 checks,
                 writes,
-                coming: Vec::new(),
+                inserted: Vec::new(),
             },
             |session, handle| session.delete(handle, &borrowed(&all)),
         )
     }
 
-    pub(crate) fn update(&mut self, place: usize, table: TableId) -> Checked {
-        let old = self.draw_existing(place, table)?;
+    pub(crate) fn update(&mut self, session_index: usize, table: TableId) -> Checked {
+        let old = self.draw_existing(session_index, table)?;
         let shape = self.shape(table)?;
         let drawn = shape.draw_row(&mut self.random);
         let mut new = old.clone();
@@ -130,22 +134,22 @@ impl World {
             .collect();
         let mut checks = Checks::new();
         let mut writes = Writes::new();
-        let mut coming = Vec::new();
+        let mut inserted = Vec::new();
         for Pair { old, new } in &pairs {
             let same = old.key == new.key;
             if !same {
-                coming.push(place_of(table, new));
+                inserted.push(entry_key(table, new));
             }
             if old.index == 0 {
-                checks.push((Check::Mine, place_of(table, old)));
+                checks.push((RowCheck::Writable, entry_key(table, old)));
             }
             if !same {
-                writes.push((place_of(table, old), None));
+                writes.push((entry_key(table, old), None));
             }
             if new.unique && !same {
-                checks.push((Check::Free, place_of(table, new)));
+                checks.push((RowCheck::Free, entry_key(table, new)));
             }
-            writes.push((place_of(table, new), Some(new.value.clone())));
+            writes.push((entry_key(table, new), Some(new.value.clone())));
         }
         let described = format!("{} to {}", describe("update", &old), describe("", &new));
         let built = self.building_entries(table, &shape, &old);
@@ -159,13 +163,13 @@ impl World {
                 .map(|(old, new)| Pair { old, new }),
         );
         self.write(
-            place,
+            session_index,
             table,
             &described,
-            Plan {
+            PlannedWrite {
                 checks,
                 writes,
-                coming,
+                inserted,
             },
             |session, handle| {
                 let changes: Vec<RowChange<'_>> = pairs
@@ -183,73 +187,79 @@ impl World {
         )
     }
 
-    /// Writes on both sides and compares what they say.
+    /// Writes in the engine and in the model, and compares the results.
     fn write(
         &mut self,
-        place: usize,
+        session_index: usize,
         table: TableId,
         what: &str,
-        plan: Plan,
+        plan: PlannedWrite,
         call: impl FnOnce(
             &mut teak_engine::EngineTransaction,
             &teak_engine::TableHandle,
         ) -> EngineResult<()>,
     ) -> Checked {
-        let (Some(session), Some(handle)) =
-            (self.sessions.get_mut(place), self.handles.get(&table))
-        else {
+        let (Some(session), Some(handle)) = (
+            self.sessions.get_mut(session_index),
+            self.handles.get(&table),
+        ) else {
             return Ok(Flow::On);
         };
         let id = session.model;
         session.held.clear();
         let expected = self.model.outcome(id, &plan.checks);
-        let stopped = self.model.stopped(id, &plan.coming);
+        let blocked = self.model.insert_blocked(id, &plan.inserted);
         let outcome = call(&mut session.transaction, handle);
         self.note(|| format!("  {what} in {table:?} by {id:?}: {expected:?}"));
         let found = match outcome {
-            Ok(()) => Outcome::Done,
-            Err(EngineError::DuplicateKey) => Outcome::Duplicate,
-            Err(EngineError::NotFound) => Outcome::NotFound,
-            Err(EngineError::Conflict) => Outcome::Conflict,
-            Err(EngineError::Wait(_)) => Outcome::MustWait,
+            Ok(()) => AccessOutcome::Done,
+            Err(EngineError::DuplicateKey) => AccessOutcome::Duplicate,
+            Err(EngineError::NotFound) => AccessOutcome::NotFound,
+            Err(EngineError::Conflict) => AccessOutcome::Conflict,
+            Err(EngineError::Wait(_)) => AccessOutcome::MustWait,
             Err(error) => {
                 let flow = self.fault("writing a row", &error)?;
-                self.roll_back(place);
+                self.roll_back(session_index);
                 return Ok(flow);
             }
         };
-        let right = match (expected, stopped) {
-            (Outcome::Done, Stopped::Yes) => found == Outcome::MustWait,
-            (Outcome::Done, Stopped::Perhaps) => {
-                matches!(found, Outcome::Done | Outcome::MustWait)
+        let is_expected = match (expected, blocked) {
+            (AccessOutcome::Done, InsertBlocked::Yes) => found == AccessOutcome::MustWait,
+            (AccessOutcome::Done, InsertBlocked::Possibly) => {
+                matches!(found, AccessOutcome::Done | AccessOutcome::MustWait)
             }
             _ => found == expected,
         };
-        // A range that stops the row, or that holds it though it was never read.
-        let ranged =
-            found == Outcome::MustWait || (found, expected) == (Outcome::Done, Outcome::Conflict);
-        if !right && ranged && self.has_lock_ranges()? {
-            self.give_up(place);
+        // A range lock that blocks the row, or locks it although it was not read.
+        let ranged = found == AccessOutcome::MustWait
+            || (found, expected) == (AccessOutcome::Done, AccessOutcome::Conflict);
+        if !is_expected && ranged && self.has_lock_ranges()? {
+            self.abandon(session_index);
             return Ok(Flow::On);
         }
-        if !right {
-            let text = format!("{what}: {found:?}, expected {expected:?}, stopped {stopped:?}");
+        if !is_expected {
+            let text =
+                format!("{what}: {found:?}, expected {expected:?}, insert blocked: {blocked:?}");
             return Err(Bug(text));
         }
-        if found == Outcome::Done {
+        if found == AccessOutcome::Done {
             self.model.write(id, &plan.checks, &plan.writes);
         }
         Ok(Flow::On)
     }
 
-    /// A row that the transaction could find, or one that is not there.
-    fn draw_existing(&mut self, place: usize, table: TableId) -> Checked<Row> {
+    /// Draws a row that the transaction may find, or one that does not exist.
+    fn draw_existing(&mut self, session_index: usize, table: TableId) -> Checked<Row> {
         let shape = self.shape(table)?;
         let mut row = shape.draw_row(&mut self.random);
-        let Some(id) = self.sessions.get(place).map(|session| session.model) else {
+        let Some(id) = self
+            .sessions
+            .get(session_index)
+            .map(|session| session.model)
+        else {
             return Ok(row);
         };
-        // Whatever row is named must be named with its own entries.
+        // The entries of a write must be those of the row itself.
         for _ in 0..8 {
             let value = self.model.newest_value(id, table, &shape.key(row.primary));
             if let Some(value) = value {

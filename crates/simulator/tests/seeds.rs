@@ -1,4 +1,5 @@
-//! A few hundred stories. `TEAK_SIMULATOR_SEEDS=first,count` tells others.
+//! Runs of a few hundred seeds. `TEAK_SIMULATOR_SEEDS=first,count` chooses
+//! others.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use teak_simulator::{Report, simulate};
@@ -22,7 +23,7 @@ fn every_seed_keeps_what_was_acknowledged() {
         }
     }
     println!("{total:?}");
-    // The stories must be about something.
+    // The runs must cover all of these.
     if count >= SEEDS {
         assert!(total.crashes > SEEDS && total.kills > 0 && total.closings > 0);
         assert!(total.commits > 10 * SEEDS);

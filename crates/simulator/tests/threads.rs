@@ -1,4 +1,4 @@
-//! A few stories of several threads; who comes first differs each time.
+//! A few runs with several threads; their interleavings differ each time.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use teak_simulator::simulate_threads;

@@ -1,69 +1,23 @@
-//! The state of a story: disk, engine, oracle, and what connects them.
+//! The state of a run: disk, engine, model, and the state that connects them.
 
-use crate::Report;
-use crate::alter::Altering;
 use crate::counters::Counters;
 use crate::faults;
-use crate::mood::Mood;
-use crate::prepared::Prepared;
+use crate::outcome::{Bug, Checked, Flow, is_full};
+use crate::report::Report;
 use crate::rows::Shape;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use teak_engine::{Cursor, Engine, EngineError, EngineTransaction, TableHandle};
-use teak_model::{Key, Mark, Model, TableId, TransactionId, Value};
+use crate::sessions::{Altering, Prepared, Session};
+use crate::swarm::SwarmConfig;
+use std::collections::{BTreeMap, VecDeque};
+use teak_engine::{Engine, EngineError, TableHandle};
+use teak_model::{Model, TableId};
 use teak_testing::{FaultDisk, Random};
 
-/// Steps that a failure shows.
+/// Number of steps that a failure shows.
 const TRACE_LINES: usize = 60;
 
-/// The engine is wrong.
-#[derive(Debug)]
-pub(crate) struct Bug(pub(crate) String);
-
-impl From<String> for Bug {
-    fn from(message: String) -> Self {
-        Self(message)
-    }
-}
-
-/// Whether an error says that the disk is full.
-pub(crate) fn is_full(error: &EngineError) -> bool {
-    matches!(error, EngineError::Storage(error) if error.is_no_space())
-}
-
-/// How the story goes on after a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    /// The engine lives.
-    On,
-    /// A fault ended this life: the engine must be opened again.
-    Reopen,
-}
-
-pub(crate) type Checked<T = Flow> = Result<T, Bug>;
-
-/// A cursor kept open over other steps.
-pub(crate) struct Held {
-    pub(crate) cursor: Cursor,
-    /// Everything it must return, in its direction.
-    pub(crate) expected: Vec<(Key, Value)>,
-    pub(crate) next: usize,
-    pub(crate) forward: bool,
-}
-
-/// An open transaction, in the engine and in the oracle.
-pub(crate) struct Session {
-    pub(crate) transaction: EngineTransaction,
-    pub(crate) model: TransactionId,
-    pub(crate) repeatable: bool,
-    pub(crate) savepoints: Vec<(u64, Mark)>,
-    /// Tables it read or wrote.
-    pub(crate) touched: BTreeSet<TableId>,
-    pub(crate) held: Vec<Held>,
-}
-
-pub(crate) struct World {
+pub(crate) struct Simulation {
     pub(crate) random: Random,
-    pub(crate) mood: Mood,
+    pub(crate) swarm: SwarmConfig,
     pub(crate) disk: FaultDisk,
     pub(crate) engine: Option<Engine>,
     pub(crate) model: Model,
@@ -76,24 +30,23 @@ pub(crate) struct World {
     /// A table that is being altered.
     pub(crate) altering: Option<Altering>,
     pub(crate) counters: Counters,
-    /// Whether a fault was planned in this life.
+    /// Whether a fault was planned in this run.
     pub(crate) faulty: bool,
-    /// Whether one was planned since the last opening that may end the log's
-    /// work.
-    pub(crate) grave: bool,
-    /// Whether the power will go, at some time.
-    pub(crate) power_will_go: bool,
+    /// Whether a fault was planned since the last opening that may stop the log.
+    pub(crate) may_stop_log: bool,
+    /// Whether a power loss is planned.
+    pub(crate) power_loss_planned: bool,
     pub(crate) commit_sync: bool,
     pub(crate) trace: VecDeque<String>,
     pub(crate) report: Report,
     pub(crate) verbose: bool,
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn new(seed: u64, verbose: bool) -> Self {
         let mut random = Random::new(seed);
         Self {
-            mood: Mood::draw(&mut random),
+            swarm: SwarmConfig::draw(&mut random),
             disk: FaultDisk::new(seed),
             engine: None,
             model: Model::new(),
@@ -105,8 +58,8 @@ impl World {
             altering: None,
             counters: Counters::default(),
             faulty: false,
-            grave: false,
-            power_will_go: false,
+            may_stop_log: false,
+            power_loss_planned: false,
             commit_sync: true,
             trace: VecDeque::new(),
             report: Report::default(),
@@ -115,7 +68,7 @@ impl World {
         }
     }
 
-    /// Notes a step for whoever looks into a failure.
+    /// Appends a step to the trace.
     pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
         let line = line();
         if self.verbose {
@@ -133,8 +86,8 @@ impl World {
             .ok_or_else(|| Bug("no engine is open".into()))
     }
 
-    /// Judges an error of the engine: wrong unless a fault explains it. Then
-    /// the log is asked whether it still works; a full disk ends no life.
+    /// Checks an error of the engine: it is a bug unless a planned fault explains
+    /// it. Then checks whether the log still works; a full disk must not stop it.
     pub(crate) fn fault(&mut self, what: &str, error: &EngineError) -> Checked {
         self.allow(what, error)?;
         if faults::power_is_off(&self.disk) {
@@ -150,34 +103,38 @@ impl World {
                 if is_full(&error) {
                     return Ok(Flow::On);
                 }
-                if !self.grave {
-                    return Err(Bug(format!("a full disk ended the log: {error}")));
+                if !self.may_stop_log {
+                    return Err(Bug(format!("a full disk stopped the log: {error}")));
                 }
                 Ok(Flow::Reopen)
             }
         }
     }
 
-    /// Takes the faults back in the middle of a life. When only space was short
-    /// everything must work again.
+    /// Clears the planned faults during an incarnation. If the disk was only
+    /// full, everything must work again.
     pub(crate) fn clear_faults(&mut self) -> Checked {
         faults::clear(&self.disk);
-        if self.grave || faults::power_is_off(&self.disk) {
+        if self.may_stop_log || faults::power_is_off(&self.disk) {
             return Ok(Flow::On);
         }
         let flushed = self.engine()?.flush_log();
-        flushed.map_err(|error| Bug(format!("the log does not go on with space: {error}")))?;
+        flushed.map_err(|error| {
+            Bug(format!(
+                "the log does not continue with free space: {error}"
+            ))
+        })?;
         self.acknowledge();
         let checkpoint = self.engine()?.checkpoint();
-        checkpoint.map_err(|error| Bug(format!("no checkpoint though there is space: {error}")))?;
+        checkpoint.map_err(|error| Bug(format!("no checkpoint with free space: {error}")))?;
         Ok(Flow::On)
     }
 
-    /// Whether a planned fault explains an error; else it is a bug.
+    /// Allows an error if a planned fault explains it; else it is a bug.
     pub(crate) fn allow(&mut self, what: &str, error: &EngineError) -> Checked<()> {
         self.note(|| format!("    {what}: {error}"));
         if !matches!(error, EngineError::Storage(_)) {
-            return Err(Bug(format!("{what} failed strangely: {error}")));
+            return Err(Bug(format!("{what} failed unexpectedly: {error}")));
         }
         if error.is_corrupt() {
             return Err(Bug(format!("{what} found damage: {error}")));
@@ -189,28 +146,29 @@ impl World {
         Ok(())
     }
 
-    /// Everything that happened so far must survive from now on.
+    /// From now on, all events so far must survive a crash.
     pub(crate) fn acknowledge(&mut self) {
         self.model.acknowledge();
         self.counters.acknowledge();
     }
 
-    /// One of the open transactions.
+    /// Draws an open transaction.
     pub(crate) fn draw_session(&mut self) -> Option<usize> {
         let count = self.sessions.len();
         self.draw(count)
     }
 
-    /// One of the tables.
+    /// Draws a table.
     pub(crate) fn draw_table(&mut self) -> Option<TableId> {
         let tables = self.model.tables();
-        let place = self.draw(tables.len())?;
-        tables.get(place).copied()
+        let index = self.draw(tables.len())?;
+        tables.get(index).copied()
     }
 
+    /// Draws a number below `count`; `None` when that is zero.
     pub(crate) fn draw(&mut self, count: usize) -> Option<usize> {
-        let place = self.random.below(count as u64);
-        usize::try_from(place).ok().filter(|place| *place < count)
+        let index = self.random.below(count as u64);
+        usize::try_from(index).ok().filter(|index| *index < count)
     }
 
     pub(crate) fn shape(&self, table: TableId) -> Checked<Shape> {
@@ -218,7 +176,8 @@ impl World {
         shape.cloned().ok_or_else(|| Bug("no such shape".into()))
     }
 
-    /// Makes sure that a table is open; `Reopen` or a failed opening otherwise.
+    /// Opens a table unless it is open. The inner error is the flow after a
+    /// failed opening.
     pub(crate) fn open_handle(&mut self, table: TableId) -> Checked<Result<(), Flow>> {
         if self.handles.contains_key(&table) {
             return Ok(Ok(()));
@@ -233,25 +192,25 @@ impl World {
         }
     }
 
-    /// Whether ranges may stand in place of row locks. Then a request may have
-    /// to wait that need not by the oracle, and a range may hold a row that was
-    /// never locked; but what the oracle refuses is never granted.
+    /// Whether range locks may have replaced row locks (lock escalation). Then a
+    /// request may wait that the model grants, and a range may lock a row that
+    /// was never locked; but the engine must refuse whatever the model refuses.
     pub(crate) fn has_lock_ranges(&self) -> Checked<bool> {
         let statistics = self.engine()?.statistics();
         Ok(statistics.lock_escalations + statistics.lock_refusals > 0)
     }
 
-    /// Ends a transaction that a range of another kept from what the oracle
-    /// allows, or that was refused a lock.
-    pub(crate) fn give_up(&mut self, place: usize) {
+    /// Ends a transaction whose request was refused because of an escalated range
+    /// lock, or because the lock memory is used up.
+    pub(crate) fn abandon(&mut self, session_index: usize) {
         self.report.range_refusals += 1;
-        self.roll_back(place);
+        self.roll_back(session_index);
     }
 
-    /// Ends a transaction without committing, on both sides.
-    pub(crate) fn roll_back(&mut self, place: usize) {
-        if place < self.sessions.len() {
-            let mut session = self.sessions.swap_remove(place);
+    /// Rolls back a transaction, in the engine and in the model.
+    pub(crate) fn roll_back(&mut self, session_index: usize) {
+        if session_index < self.sessions.len() {
+            let mut session = self.sessions.swap_remove(session_index);
             session.held.clear();
             session.transaction.rollback();
             self.model.rollback(session.model);

@@ -1,4 +1,5 @@
-//! What the seed draws once for a whole story: sizes and weights.
+//! The swarm configuration: sizes and weights that a seed draws once for its
+//! whole run, so that different runs concentrate on different features.
 
 use crate::rows::Shape;
 use std::time::Duration;
@@ -9,9 +10,9 @@ use teak_tree::TreeOptions;
 /// The directory of the engine on the simulated disk.
 pub(crate) const DIRECTORY: &str = "/data";
 
-/// A kind of step.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StepKind {
     Begin,
     Insert,
     Update,
@@ -37,7 +38,7 @@ pub(crate) enum Kind {
     Counter,
     Background,
     Idle,
-    KeepHouse,
+    Maintain,
     Checkpoint,
     FlushLog,
     CommitSync,
@@ -47,82 +48,82 @@ pub(crate) enum Kind {
     ClearFaults,
 }
 
-/// Weights of the kinds, before the seed bends them.
-const WEIGHTS: [(Kind, u64); 33] = [
-    (Kind::Begin, 10),
-    (Kind::Insert, 50),
-    (Kind::Update, 25),
-    (Kind::Delete, 12),
-    (Kind::Commit, 12),
-    (Kind::Prepare, 4),
-    (Kind::EndPrepared, 6),
-    (Kind::Rollback, 3),
-    (Kind::Savepoint, 5),
-    (Kind::RollbackTo, 3),
-    (Kind::Statement, 5),
-    (Kind::Get, 15),
-    (Kind::GetLocked, 5),
-    (Kind::Scan, 5),
-    (Kind::ScanLocked, 3),
-    (Kind::Hold, 2),
-    (Kind::StepHeld, 5),
-    (Kind::Create, 2),
-    (Kind::Drop, 1),
-    (Kind::Rename, 1),
-    (Kind::Truncate, 1),
-    (Kind::Alter, 4),
-    (Kind::Counter, 3),
-    (Kind::Background, 5),
-    (Kind::Idle, 1),
-    (Kind::KeepHouse, 2),
-    (Kind::Checkpoint, 2),
-    (Kind::FlushLog, 2),
-    (Kind::CommitSync, 1),
-    (Kind::CloseHandle, 2),
-    (Kind::Verify, 1),
-    (Kind::Fault, 2),
-    (Kind::ClearFaults, 2),
+/// The default weights of the kinds.
+const WEIGHTS: [(StepKind, u64); 33] = [
+    (StepKind::Begin, 10),
+    (StepKind::Insert, 50),
+    (StepKind::Update, 25),
+    (StepKind::Delete, 12),
+    (StepKind::Commit, 12),
+    (StepKind::Prepare, 4),
+    (StepKind::EndPrepared, 6),
+    (StepKind::Rollback, 3),
+    (StepKind::Savepoint, 5),
+    (StepKind::RollbackTo, 3),
+    (StepKind::Statement, 5),
+    (StepKind::Get, 15),
+    (StepKind::GetLocked, 5),
+    (StepKind::Scan, 5),
+    (StepKind::ScanLocked, 3),
+    (StepKind::Hold, 2),
+    (StepKind::StepHeld, 5),
+    (StepKind::Create, 2),
+    (StepKind::Drop, 1),
+    (StepKind::Rename, 1),
+    (StepKind::Truncate, 1),
+    (StepKind::Alter, 4),
+    (StepKind::Counter, 3),
+    (StepKind::Background, 5),
+    (StepKind::Idle, 1),
+    (StepKind::Maintain, 2),
+    (StepKind::Checkpoint, 2),
+    (StepKind::FlushLog, 2),
+    (StepKind::CommitSync, 1),
+    (StepKind::CloseHandle, 2),
+    (StepKind::Verify, 1),
+    (StepKind::Fault, 2),
+    (StepKind::ClearFaults, 2),
 ];
 
-/// The mood of a story.
+/// The configuration of a run.
 #[derive(Debug)]
-pub(crate) struct Mood {
-    weights: Vec<(Kind, u64)>,
+pub(crate) struct SwarmConfig {
+    weights: Vec<(StepKind, u64)>,
     total: u64,
-    pub(crate) lives: u64,
-    pub(crate) steps_per_life: u64,
+    pub(crate) incarnations: u64,
+    pub(crate) steps_max: u64,
     pub(crate) sessions_max: usize,
     pub(crate) tables_max: usize,
     keys: u64,
     payload_bytes_max: u64,
-    /// One life in so many has faults; zero for none.
-    pub(crate) faulty_lives: u64,
-    /// The only faults are full disks.
-    pub(crate) only_space: bool,
-    /// What locks may take; zero for plenty.
+    /// One in this many incarnations has faults; zero for none.
+    pub(crate) faulty_one_in: u64,
+    /// Whether a full disk is the only fault.
+    pub(crate) only_full_disk: bool,
+    /// The memory limit of locks, in bytes; zero for the default.
     lock_bytes_max: u64,
 }
 
-impl Mood {
+impl SwarmConfig {
     pub(crate) fn draw(random: &mut Random) -> Self {
         let mut weights = Vec::with_capacity(WEIGHTS.len());
         for (kind, weight) in WEIGHTS {
-            // Some stories are full of one thing, some lack another.
+            // Some runs have many steps of one kind, or none of another.
             let weight = match random.below(8) {
                 0 => 0,
                 1 => weight * 5,
                 _ => weight,
             };
-            let needed = matches!(kind, Kind::Begin | Kind::Insert | Kind::Commit);
+            let needed = matches!(kind, StepKind::Begin | StepKind::Insert | StepKind::Commit);
             weights.push((kind, if needed { weight.max(5) } else { weight }));
         }
-        let bulky = random.one_in(6);
+        let large_rows = random.one_in(6);
         let lock_bytes_max = match random.below(3) {
             0 => 1500 << random.below(4),
             _ => 0,
         };
         if lock_bytes_max > 0 {
-            let locking = |kind| matches!(kind, Kind::GetLocked | Kind::ScanLocked);
+            let locking = |kind| matches!(kind, StepKind::GetLocked | StepKind::ScanLocked);
             for (kind, weight) in &mut weights {
                 if locking(*kind) {
                     *weight = (*weight + 5) * 5;
@@ -132,19 +133,23 @@ impl Mood {
         Self {
             total: weights.iter().map(|(_, weight)| weight).sum(),
             weights,
-            lives: 2 + random.below(5),
-            steps_per_life: 20 + random.below(if bulky { 200 } else { 300 }),
+            incarnations: 2 + random.below(5),
+            steps_max: 20 + random.below(if large_rows { 200 } else { 300 }),
             sessions_max: 1 + usize::try_from(random.below(4)).unwrap_or(0),
             tables_max: 1 + usize::try_from(random.below(4)).unwrap_or(0),
             keys: 4 << random.below(8),
-            payload_bytes_max: if bulky { 12_000 } else { 8 << random.below(7) },
-            faulty_lives: random.below(3),
-            only_space: random.one_in(4),
+            payload_bytes_max: if large_rows {
+                12_000
+            } else {
+                8 << random.below(7)
+            },
+            faulty_one_in: random.below(3),
+            only_full_disk: random.one_in(4),
             lock_bytes_max,
         }
     }
 
-    pub(crate) fn kind(&self, random: &mut Random) -> Kind {
+    pub(crate) fn kind(&self, random: &mut Random) -> StepKind {
         let mut draw = random.below(self.total);
         for (kind, weight) in &self.weights {
             match draw.checked_sub(*weight) {
@@ -152,10 +157,10 @@ impl Mood {
                 None => return *kind,
             }
         }
-        Kind::Insert
+        StepKind::Insert
     }
 
-    /// The shape of a new table.
+    /// Draws the shape of a new table.
     pub(crate) fn shape(&self, random: &mut Random) -> Shape {
         Shape {
             kinds: (0..=u8::try_from(random.below(3)).unwrap_or(0)).collect(),
@@ -166,12 +171,12 @@ impl Mood {
                 .get(usize::try_from(random.below(6)).unwrap_or(0))
                 .copied()
                 .unwrap_or(Codec::Zstd),
-            // Values have at least 24 bytes; more is a promise not kept.
+            // Values have at least 24 bytes, so some are shorter than this.
             value_fixed_bytes: u32::try_from(random.below(5) * 8).unwrap_or(0),
         }
     }
 
-    /// How the engine is opened; drawn anew for every life.
+    /// Draws the options of the engine, for each incarnation.
     pub(crate) fn engine_options(&self, random: &mut Random) -> EngineOptions {
         let mut options = EngineOptions::new(DIRECTORY);
         options.cache_bytes = 1 << (20 + random.below(4));

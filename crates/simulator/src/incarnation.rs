@@ -1,28 +1,29 @@
 //! Opening, ending and reopening the engine.
 
 use crate::faults;
-use crate::mood::DIRECTORY;
-use crate::world::{Bug, Checked, Flow, World};
+use crate::outcome::{Bug, Checked, Flow};
+use crate::simulation::Simulation;
+use crate::swarm::DIRECTORY;
 use std::path::Path;
 use std::sync::Arc;
 use teak_disk::Disk;
-use teak_engine::{Engine, EngineError};
+use teak_engine::Engine;
 
-/// Openings that faults may disturb, one after the other.
+/// Maximum number of consecutive openings with planned faults.
 const DISTURBED_OPENINGS_MAX: u64 = 3;
 
-impl World {
-    /// The whole story.
-    pub(crate) fn live(&mut self) -> Checked<()> {
+impl Simulation {
+    /// The whole run.
+    pub(crate) fn run(&mut self) -> Checked<()> {
         self.disk
             .create_directories(Path::new(DIRECTORY))
             .map_err(|error| Bug(error.to_string()))?;
         self.open()?;
-        for life in 0..self.mood.lives {
-            let steps = self.random.below(self.mood.steps_per_life) + 1;
-            self.note(|| format!("life {life} of {steps} steps"));
-            let faulty = self.mood.faulty_lives;
-            if faulty > 0 && self.random.one_in(faulty) {
+        for number in 0..self.swarm.incarnations {
+            let steps = self.random.below(self.swarm.steps_max) + 1;
+            self.note(|| format!("incarnation {number} of {steps} steps"));
+            let one_in = self.swarm.faulty_one_in;
+            if one_in > 0 && self.random.one_in(one_in) {
                 self.plan_fault();
             }
             for _ in 0..steps {
@@ -34,18 +35,18 @@ impl World {
             self.end()?;
             self.open()?;
         }
-        self.close_in_peace()
+        self.close_cleanly()
     }
 
     pub(crate) fn plan_fault(&mut self) {
         self.faulty = true;
-        let planned = faults::plan(&self.disk, &mut self.random, self.mood.only_space);
-        self.grave |= planned.grave;
-        self.power_will_go |= planned.power;
+        let planned = faults::plan(&self.disk, &mut self.random, self.swarm.only_full_disk);
+        self.may_stop_log |= planned.may_stop_log;
+        self.power_loss_planned |= planned.power;
         self.note(|| format!("  fault: {}", planned.text));
     }
 
-    /// Ends this life in one of three ways.
+    /// Ends this incarnation in one of three ways.
     fn end(&mut self) -> Checked<()> {
         if let Ok(engine) = self.engine() {
             self.report.escalations += engine.statistics().lock_escalations;
@@ -68,11 +69,11 @@ impl World {
 
     fn lose_power(&mut self) {
         let seed = self.random.next_u64();
-        self.note(|| "  the power goes".into());
+        self.note(|| "  the power is lost".into());
         self.report.crashes += 1;
-        // What is done from now on goes to the old disk, which nobody sees.
+        // Later operations of the old engine change only the old disk.
         self.disk = self.disk.crash(seed);
-        self.power_will_go = false;
+        self.power_loss_planned = false;
         self.forget_handles();
         self.engine = None;
     }
@@ -84,14 +85,14 @@ impl World {
         self.handles.clear();
     }
 
-    /// Rolls back what is open and closes.
+    /// Rolls back all open transactions and closes the engine.
     fn close(&mut self) -> Checked<()> {
         self.note(|| "  the engine is closed".into());
         self.report.closings += 1;
         while !self.sessions.is_empty() {
             self.roll_back(0);
         }
-        // What is prepared stays so.
+        // Prepared transactions remain prepared.
         self.prepared.clear();
         self.altering = None;
         self.handles.clear();
@@ -105,9 +106,9 @@ impl World {
         Ok(())
     }
 
-    /// Opens the engine, with faults at first, and checks what it has kept.
+    /// Opens the engine, at first possibly with faults, and checks its contents.
     fn open(&mut self) -> Checked<()> {
-        let disturbed = match self.mood.faulty_lives {
+        let disturbed = match self.swarm.faulty_one_in {
             0 => 0,
             _ => self.random.below(DISTURBED_OPENINGS_MAX + 1),
         };
@@ -130,16 +131,16 @@ impl World {
         // A power loss may still be planned.
         while !self.try_open()? {
             if !faults::power_is_off(&self.disk) {
-                return Err(Bug("a sound disk cannot be opened".into()));
+                return Err(Bug("the engine does not open without a fault".into()));
             }
             self.lose_power();
         }
         Ok(())
     }
 
-    /// One try. `false` when a fault prevented it.
+    /// One attempt to open. `false` when a planned fault prevented it.
     fn try_open(&mut self) -> Checked<bool> {
-        let mut options = self.mood.engine_options(&mut self.random);
+        let mut options = self.swarm.engine_options(&mut self.random);
         if self.verbose {
             options.messages = Some(Arc::new(|level, text| {
                 println!("    engine: {level:?}: {text}");
@@ -155,17 +156,14 @@ impl World {
             }
         }
         self.commit_sync = true;
-        // A planned power loss stays.
+        // A planned power loss remains planned.
         faults::clear(&self.disk);
-        self.grave = self.power_will_go;
+        self.may_stop_log = self.power_loss_planned;
         match self.check_recovered() {
-            Ok(()) => {
-                // Only a power loss can still be planned.
-                Ok(true)
-            }
-            Err(trouble) => {
-                let error = trouble.into_error()?;
-                self.allow("reading what was recovered", &error)?;
+            Ok(()) => Ok(true),
+            Err(error) => {
+                let error = error.into_error()?;
+                self.allow("reading the recovered contents", &error)?;
                 self.forget_handles();
                 self.engine = None;
                 Ok(false)
@@ -173,8 +171,9 @@ impl World {
         }
     }
 
-    /// The end of a story: a sound disk, an orderly closing, nothing lost.
-    fn close_in_peace(&mut self) -> Checked<()> {
+    /// The end of a run: without faults and after an orderly closing, nothing may
+    /// be lost.
+    fn close_cleanly(&mut self) -> Checked<()> {
         faults::clear(&self.disk);
         let events = self.model.events();
         self.close()?;
@@ -182,36 +181,9 @@ impl World {
             return Ok(());
         }
         if self.model.acknowledged() < events {
-            return Err(Bug("closing acknowledged nothing".into()));
+            return Err(Bug("closing did not make every event durable".into()));
         }
         self.lose_power();
         self.open()
-    }
-}
-
-/// Why a check ended: the engine is wrong, or a fault got in the way.
-pub(crate) enum Trouble {
-    Bug(Bug),
-    Error(EngineError),
-}
-
-impl Trouble {
-    fn into_error(self) -> Result<EngineError, Bug> {
-        match self {
-            Trouble::Bug(bug) => Err(bug),
-            Trouble::Error(error) => Ok(error),
-        }
-    }
-}
-
-impl From<Bug> for Trouble {
-    fn from(bug: Bug) -> Self {
-        Trouble::Bug(bug)
-    }
-}
-
-impl From<EngineError> for Trouble {
-    fn from(error: EngineError) -> Self {
-        Trouble::Error(error)
     }
 }

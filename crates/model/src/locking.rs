@@ -1,0 +1,189 @@
+//! Locking reads: row locks, and the ranges in which other transactions must not
+//! insert.
+
+use crate::reads::Newest;
+use crate::store::Model;
+use crate::types::{
+    AccessOutcome, EntryKey, InsertBlocked, Key, LockMode, Scope, TableId, TransactionId, Value,
+};
+
+/// The first key after the given one.
+fn key_successor(key: &[u8]) -> Key {
+    let mut successor = key.to_vec();
+    successor.push(0);
+    successor
+}
+
+impl Model {
+    /// Reads the newest committed or own version of a row and locks the row if
+    /// it exists.
+    ///
+    /// # Panics
+    /// When the transaction is not open.
+    pub fn get_locked(
+        &mut self,
+        id: TransactionId,
+        entry: &EntryKey,
+        mode: LockMode,
+    ) -> Result<Option<Value>, AccessOutcome> {
+        let found = self.lock_row(id, entry, mode);
+        self.touch(id, entry.table);
+        if found == Ok(None) {
+            // No other transaction may insert the missing key.
+            self.lock_range(id, entry, Some(key_successor(&entry.key)));
+        }
+        found
+    }
+
+    fn lock_row(
+        &mut self,
+        id: TransactionId,
+        entry: &EntryKey,
+        mode: LockMode,
+    ) -> Result<Option<Value>, AccessOutcome> {
+        match self.newest(id, entry) {
+            Newest::OtherTransaction => Err(AccessOutcome::MustWait),
+            Newest::Own(value) if value.is_some() => Ok(value),
+            Newest::Own(value) | Newest::Committed(_, value) => {
+                if self.is_locked_by_another(id, entry, mode) {
+                    return Err(AccessOutcome::MustWait);
+                }
+                if value.is_some() {
+                    let transaction = self.transaction_mut(id);
+                    let new = (mode, transaction.savepoints);
+                    let held = transaction.locks.entry(entry.clone()).or_insert(new);
+                    held.0 = mode.max(held.0);
+                }
+                Ok(value)
+            }
+        }
+    }
+
+    /// The rows of a locking scan of an index, from `from` on in its direction,
+    /// at most `limit` rows. The scan waits at the first row that another open
+    /// transaction wrote or locked in a conflicting mode. Rows of index 0 are
+    /// locked as by [`Model::get_locked`].
+    ///
+    /// # Panics
+    /// When the transaction or the table is not open.
+    pub fn scan_locked(
+        &mut self,
+        id: TransactionId,
+        from: &EntryKey,
+        forward: bool,
+        limit: usize,
+        mode: LockMode,
+    ) -> (Vec<(Key, Value)>, AccessOutcome) {
+        let here = |entry: &EntryKey| entry.table == from.table && entry.index == from.index;
+        let written = self.transactions.values().flat_map(|open| &open.writes);
+        let keys = written.map(|(entry, _)| entry).chain(self.versions.keys());
+        let mut keys: Vec<Key> = keys
+            .filter(|entry| here(entry) && (entry.key >= from.key) == forward)
+            .map(|entry| entry.key.clone())
+            .collect();
+        keys.sort();
+        keys.dedup();
+        if !forward {
+            keys.reverse();
+        }
+        let mut rows = Vec::new();
+        for key in keys {
+            if rows.len() == limit {
+                break;
+            }
+            let entry = EntryKey {
+                key,
+                ..from.clone()
+            };
+            let found = if from.index == 0 {
+                self.lock_row(id, &entry, mode)
+            } else {
+                match self.newest(id, &entry) {
+                    Newest::OtherTransaction => Err(AccessOutcome::MustWait),
+                    Newest::Own(value) | Newest::Committed(_, value) => Ok(value),
+                }
+            };
+            match found {
+                Ok(Some(value)) => rows.push((entry.key, value)),
+                Ok(None) => {}
+                Err(refused) => {
+                    self.lock_scanned(id, from, forward, &rows, false);
+                    return (rows, refused);
+                }
+            }
+        }
+        let at_end = rows.len() < limit;
+        self.lock_scanned(id, from, forward, &rows, at_end);
+        (rows, AccessOutcome::Done)
+    }
+
+    /// Locks the range that a scan has read.
+    fn lock_scanned(
+        &mut self,
+        id: TransactionId,
+        from: &EntryKey,
+        forward: bool,
+        rows: &[(Key, Value)],
+        at_end: bool,
+    ) {
+        self.touch(id, from.table);
+        let last = rows.last().map(|(key, _)| key);
+        let low = |key: Key| EntryKey {
+            key,
+            ..from.clone()
+        };
+        match (forward, last) {
+            (true, _) if at_end => self.lock_range(id, from, None),
+            (true, Some(last)) => self.lock_range(id, from, Some(key_successor(last))),
+            (false, _) if at_end => self.lock_range(id, &low(Key::new()), Some(from.key.clone())),
+            (false, Some(last)) => self.lock_range(id, &low(last.clone()), Some(from.key.clone())),
+            (_, None) => {}
+        }
+    }
+
+    pub(crate) fn is_locked_by_another(
+        &self,
+        id: TransactionId,
+        entry: &EntryKey,
+        mode: LockMode,
+    ) -> bool {
+        self.transactions.iter().any(|(other, transaction)| {
+            let held = transaction.locks.get(entry);
+            *other != id && held.is_some_and(|(held, _)| mode.max(*held) == LockMode::Exclusive)
+        })
+    }
+
+    /// Locks the range `low <= key < high` against insertions, if the reads of
+    /// the transaction must be repeatable.
+    fn lock_range(&mut self, id: TransactionId, low: &EntryKey, high: Option<Key>) {
+        let transaction = self.transaction_mut(id);
+        if transaction.scope == Scope::Transaction {
+            transaction.range_locks.lock(low, high);
+        }
+    }
+
+    /// Records a locking read in a table, without a range.
+    fn touch(&mut self, id: TransactionId, table: TableId) {
+        let transaction = self.transaction_mut(id);
+        if transaction.scope == Scope::Transaction {
+            transaction.range_locks.touch(table);
+        }
+    }
+
+    /// The indexes of a table are replaced: forgets the ranges locked in them.
+    pub(crate) fn forget_ranges(&mut self, table: TableId) {
+        for open in self.transactions.values_mut() {
+            open.range_locks.forget_ranges(table);
+        }
+    }
+
+    /// Whether locks of other transactions block the insertion of new entries.
+    #[must_use]
+    pub fn insert_blocked(&self, id: TransactionId, entries: &[EntryKey]) -> InsertBlocked {
+        let others = self.transactions.iter().filter(|(other, _)| **other != id);
+        others
+            .flat_map(|(_, open)| entries.iter().map(|entry| open.range_locks.blocks(entry)))
+            .max()
+            .unwrap_or(InsertBlocked::No)
+    }
+}

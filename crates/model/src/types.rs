@@ -1,0 +1,119 @@
+//! The value types of the model.
+
+use std::collections::BTreeMap;
+
+/// A key, ordered by its bytes.
+pub type Key = Vec<u8>;
+
+/// A value.
+pub type Value = Vec<u8>;
+
+/// Identifies a table, whatever its name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TableId(pub u64);
+
+/// Identifies a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TransactionId(pub u64);
+
+/// A savepoint: the number of writes of the transaction at that time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Savepoint(pub(crate) usize);
+
+/// The key of an entry, with its table and index.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EntryKey {
+    /// The table.
+    pub table: TableId,
+    /// The number of the index in the table; zero contains the rows.
+    pub index: usize,
+    /// The key.
+    pub key: Key,
+}
+
+/// The lifetime of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// From the first read of a statement to the end of the statement.
+    Statement,
+    /// From the first read to the end of the transaction.
+    Transaction,
+}
+
+/// The mode of an explicit row lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LockMode {
+    /// Conflicts with writes and exclusive locks.
+    Shared,
+    /// Conflicts with writes and all locks.
+    Exclusive,
+}
+
+/// A point in the history of the store: the number of commits before it, and
+/// the number of all operations before it that an engine may count as commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    pub(crate) commits: u64,
+    pub(crate) clock: u64,
+}
+
+/// Where the index of an altered table comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexSource {
+    /// An index of the table before.
+    Kept(usize),
+    /// A new index.
+    Added {
+        /// Its entries.
+        entries: BTreeMap<Key, Value>,
+        /// When it was built.
+        created_at: Moment,
+    },
+}
+
+/// Whether a snapshot is too old to read an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooOld {
+    /// The read must be served.
+    No,
+    /// The read must be refused.
+    Yes,
+    /// Both are correct: no change happened between the two.
+    Either,
+}
+
+/// The result of a write or of a locking read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessOutcome {
+    /// It succeeded.
+    Done,
+    /// A key that must be free has a live entry.
+    Duplicate,
+    /// A row that must exist does not.
+    NotFound,
+    /// The row was changed by a commit after the transaction's snapshot.
+    Conflict,
+    /// Another open transaction wrote or locked a key.
+    MustWait,
+}
+
+/// What a write requires of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowCheck {
+    /// It has no live entry.
+    Free,
+    /// It has a live entry that the transaction may write.
+    Writable,
+}
+
+/// Whether gap locks of other transactions block an insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InsertBlocked {
+    /// No: no other transaction read the table with locks.
+    No,
+    /// Possibly: another transaction read the table with locks, and an engine
+    /// may lock more than the range that was read.
+    Possibly,
+    /// Yes: another transaction read that range with locks.
+    Yes,
+}

@@ -1,0 +1,56 @@
+//! Results of steps and checks.
+
+use teak_engine::EngineError;
+
+/// The engine has a bug: a description.
+#[derive(Debug)]
+pub(crate) struct Bug(pub(crate) String);
+
+impl From<String> for Bug {
+    fn from(message: String) -> Self {
+        Self(message)
+    }
+}
+
+/// Whether an error means that the disk is full.
+pub(crate) fn is_full(error: &EngineError) -> bool {
+    matches!(error, EngineError::Storage(error) if error.is_no_space())
+}
+
+/// How the run continues after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// With the next step.
+    On,
+    /// A fault ended this incarnation: the engine must be opened again.
+    Reopen,
+}
+
+pub(crate) type Checked<T = Flow> = Result<T, Bug>;
+
+/// Why a check failed: a bug, or an error that a planned fault may explain.
+pub(crate) enum CheckError {
+    Bug(Bug),
+    Error(EngineError),
+}
+
+impl CheckError {
+    pub(crate) fn into_error(self) -> Result<EngineError, Bug> {
+        match self {
+            CheckError::Bug(bug) => Err(bug),
+            CheckError::Error(error) => Ok(error),
+        }
+    }
+}
+
+impl From<Bug> for CheckError {
+    fn from(bug: Bug) -> Self {
+        CheckError::Bug(bug)
+    }
+}
+
+impl From<EngineError> for CheckError {
+    fn from(error: EngineError) -> Self {
+        CheckError::Error(error)
+    }
+}

@@ -1,0 +1,75 @@
+//! The report of a run, and the failure of one.
+
+use std::fmt;
+
+/// Counts of one run, or of several.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Steps taken.
+    pub steps: u64,
+    /// Power losses.
+    pub crashes: u64,
+    /// Kills of the process.
+    pub kills: u64,
+    /// Orderly closings.
+    pub closings: u64,
+    /// Errors that planned faults caused.
+    pub fault_errors: u64,
+    /// Escalations of row locks to a range lock.
+    pub escalations: u64,
+    /// Requests that had to wait for an escalated range lock.
+    pub range_refusals: u64,
+    /// Openings that planned faults prevented.
+    pub failed_openings: u64,
+    /// Commits acknowledged.
+    pub commits: u64,
+    /// Transactions prepared.
+    pub prepared: u64,
+    /// Tables altered in place.
+    pub alterations: u64,
+    /// Events lost in a crash, none of them acknowledged.
+    pub events_lost: u64,
+    /// Unacknowledged events that survived.
+    pub events_kept: u64,
+}
+
+impl Report {
+    /// Adds another report.
+    pub fn add(&mut self, other: &Report) {
+        self.steps += other.steps;
+        self.crashes += other.crashes;
+        self.kills += other.kills;
+        self.closings += other.closings;
+        self.fault_errors += other.fault_errors;
+        self.escalations += other.escalations;
+        self.range_refusals += other.range_refusals;
+        self.failed_openings += other.failed_openings;
+        self.commits += other.commits;
+        self.prepared += other.prepared;
+        self.alterations += other.alterations;
+        self.events_lost += other.events_lost;
+        self.events_kept += other.events_kept;
+    }
+}
+
+/// A run that found a bug.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// The bug.
+    pub message: String,
+    /// The last steps before it, oldest first.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.trace {
+            writeln!(f, "  {line}")?;
+        }
+        write!(f, "seed {} failed: {}", self.seed, self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

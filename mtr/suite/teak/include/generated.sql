@@ -15,7 +15,7 @@ update moved set y = 2155;
 update moved set y = 2155 where a < 3 order by a;
 select count(*) from moved;
 
-# MIN and MAX by a key whose virtual column cannot be had back from the key.
+# MIN and MAX by a key that does not contain the exact value of its virtual column.
 create table lossy (id smallint primary key auto_increment, c varchar(10), v varchar(20) as (left(c, 1)) virtual, key (v));
 insert into lossy (c) values (null);
 select max(id) from lossy where v = '1';
@@ -27,7 +27,7 @@ select min(id) from lossy where v = 'b';
 select min(id) from lossy where v = '1';
 select min(id) from lossy where v is null;
 
-# Bits beside NULL bits in groups.
+# BIT columns among the NULL bits in groups.
 create table bits (b bit(7) null default b'1110101', i inet6 null, unique key (i));
 insert into bits values (null, '::'), (b'1000000', '2001:db8::'), (b'1', 'ffff::'), (b'1', '1::'), (b'11001', '2::'), (b'0', null), (b'0', null);
 select i, hex(b), count(*), min(i), max(i) from bits group by i, b order by i, b;

@@ -81,7 +81,7 @@ delete from sub where a = 5;
 select count(*) from sub;
 drop table sub;
 
-# ALTER ... AUTO_INCREMENT tells every partition
+# ALTER ... AUTO_INCREMENT sets the counter of every partition
 create table t (id int auto_increment primary key, n int) partition by hash (id) partitions 4;
 insert into t values (77, 1), (78, 2), (79, 3);
 delete from t;

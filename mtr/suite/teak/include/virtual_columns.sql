@@ -95,7 +95,7 @@ select * from p order by id, s;
 check table p extended;
 drop table p;
 
-# A virtual column whose value is an error stands in nobody's way but its own reader's
+# A virtual column whose computation fails affects only statements that read it
 set sql_mode = 'TRADITIONAL';
 create table bad (id int, a int, v varchar(20), g int as (a > 3) virtual, h int as (v > 3) virtual);
 insert into bad (id, a, v) values (1, 1, 'x'), (2, 2, 'x');

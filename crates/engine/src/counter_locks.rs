@@ -1,6 +1,6 @@
-//! Locks of tables' counters: whoever holds one alone takes values from it,
-//! so the values of one statement follow each other. They are taken, waited for
-//! and given up as row locks are, and closed circles are found across both.
+//! Locks on the counters of tables. Only the holder takes values from a counter,
+//! so one statement gets consecutive values. They are acquired and released like
+//! row locks, and deadlocks are detected across both.
 
 use crate::error::EngineResult;
 use crate::table_handle::TableHandle;
@@ -8,7 +8,8 @@ use crate::transaction::EngineTransaction;
 use teak_transactions::{LockId, LockMode, RowName};
 
 impl EngineTransaction {
-    /// Locks a counter until it is unlocked as often, or the transaction ends.
+    /// Locks a counter until it is unlocked as often as it was locked, or until
+    /// the transaction ends.
     ///
     /// # Errors
     /// `Wait`.
@@ -26,7 +27,7 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Gives a counter up.
+    /// Unlocks a counter.
     ///
     /// # Errors
     /// `Internal` after the end of the transaction.

@@ -64,7 +64,7 @@ mod write;
 #[doc(hidden)]
 pub mod fuzzing;
 
-pub use alter::{AddedIndex, Alteration, AlterationPlan, PlannedIndex};
+pub use alter::{AddedIndex, Alteration, AlterationPlan, EntryOrder, PlannedIndex};
 pub use core::counters::COUNTERS;
 pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Seek};
 pub use definition::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition};

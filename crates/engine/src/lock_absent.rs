@@ -1,20 +1,19 @@
-//! Locking a key that has no entry, so that nobody else inserts it.
+//! Locking a key without an entry, so that no other transaction inserts it.
 //!
-//! Who writes over a duplicate goes on from what the insertion found: of
-//! several unique keys those that were looked at first are free. They must stay
-//! so until the row is written.
+//! REPLACE and INSERT ... ON DUPLICATE KEY UPDATE continue from the duplicate that
+//! the failed insert has found. The unique keys that the insert checked before it
+//! had no entries. They must remain free until the row is written.
 
 use crate::core::index::Index;
 use crate::error::EngineResult;
 use crate::newest_version::{NewestVersion, find_newest_version};
 use crate::table_handle::TableHandle;
 use crate::transaction::{EngineTransaction, TransactionContext};
-
 use teak_transactions::{LockMode, RowName};
 
 impl EngineTransaction {
-    /// Locks a key of a unique index until the transaction ends, provided that
-    /// it has no live entry. `false`: it has one, and is not locked.
+    /// Locks a key of a unique index until the transaction ends. `false`: the key
+    /// has a live entry, and is not locked.
     ///
     /// # Errors
     /// `Wait`, `Storage`, `InvalidArgument`.
@@ -26,13 +25,12 @@ impl EngineTransaction {
     ) -> EngineResult<bool> {
         self.check_interrupt()?;
         self.check_open()?;
-
         let index = table.index(index)?;
         let row = RowName::new(&index.ranges, key);
         let mut context = self.context()?;
-        let mut held = false;
-        let absent = context.lock_absent(&index, row, &mut held);
-        if held && !matches!(absent, Ok(true)) {
+        let mut is_locked = false;
+        let absent = context.lock_absent(&index, row, &mut is_locked);
+        if is_locked && !matches!(absent, Ok(true)) {
             context
                 .core
                 .transactions
@@ -47,7 +45,7 @@ impl TransactionContext<'_> {
         &mut self,
         index: &Index,
         row: RowName<'_>,
-        held: &mut bool,
+        is_locked: &mut bool,
     ) -> EngineResult<bool> {
         let transactions = &self.core.transactions;
         let me = self.transaction.id();
@@ -58,8 +56,9 @@ impl TransactionContext<'_> {
                 find_newest_version(self.core, index, row.key, me, &mut self.duplicate.value)?;
             if let NewestVersion::Uncommitted(id) = found {
                 drop(latch);
-                // In line before waiting, as writers of the key are.
-                self.lock_unless_locked(row, LockMode::Exclusive, held, &mut deadline)?;
+                // Locked before the wait, so that transactions that want the key
+                // are served in the order of their requests.
+                self.lock_unless_locked(row, LockMode::Exclusive, is_locked, &mut deadline)?;
                 let timeout = self.remaining_timeout(&mut deadline);
                 transactions.wait_for_write(self.transaction, id, row, timeout)?;
                 continue;
@@ -67,12 +66,12 @@ impl TransactionContext<'_> {
             if matches!(found, NewestVersion::Live(_)) {
                 return Ok(false);
             }
-            if *held || transactions.try_lock(self.transaction, row, LockMode::Exclusive)? {
-                *held = true;
+            if *is_locked || transactions.try_lock(self.transaction, row, LockMode::Exclusive)? {
+                *is_locked = true;
                 return Ok(true);
             }
             drop(latch);
-            self.lock_unless_locked(row, LockMode::Exclusive, held, &mut deadline)?;
+            self.lock_unless_locked(row, LockMode::Exclusive, is_locked, &mut deadline)?;
         }
     }
 }

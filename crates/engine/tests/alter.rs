@@ -33,7 +33,7 @@ fn added(label: &str, unique: bool) -> AddedIndex {
     AddedIndex {
         definition: index(label),
         unique,
-        in_order: false,
+        entry_order: EntryOrder::Any,
     }
 }
 
@@ -149,7 +149,7 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
 /// An alteration that writes everything anew, rows too.
 fn begin_rebuilding(engine: &Engine, table: &TableHandle) -> EngineResult<Alteration> {
     let rows = AddedIndex {
-        in_order: true,
+        entry_order: EntryOrder::ByKey,
         ..added("PRIMARY", true)
     };
     let list = [rows, added("by_value", false)];

@@ -8,8 +8,8 @@ use crate::sessions::Altering;
 use crate::simulation::Simulation;
 use std::collections::{BTreeMap, BTreeSet};
 use teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, EngineError, EngineResult, Isolation, PlannedIndex,
-    ReadMode,
+    AddedIndex, Alteration, AlterationPlan, EngineError, EngineResult, EntryOrder, Isolation,
+    PlannedIndex, ReadMode,
 };
 use teak_model::{IndexSource, Key, TableId, Value};
 
@@ -51,7 +51,11 @@ impl Simulation {
             .map(|kind| AddedIndex {
                 definition: shape.index(*kind),
                 unique: *kind < 2,
-                in_order: *kind == 0,
+                entry_order: if *kind == 0 {
+                    EntryOrder::ByKey
+                } else {
+                    EntryOrder::Any
+                },
             })
             .collect();
         let Some(handle) = self.handles.get(&table) else {

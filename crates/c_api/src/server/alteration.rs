@@ -6,7 +6,9 @@ use crate::row::teak_duplicate;
 use crate::slice::teak_slice;
 use crate::status::teak_status;
 use crate::table::{definition_of, teak_index_definition};
-use ::teak_engine::{AddedIndex, Alteration, AlterationPlan, EngineError, PlannedIndex};
+use ::teak_engine::{
+    AddedIndex, Alteration, AlterationPlan, EngineError, EntryOrder, PlannedIndex,
+};
 use std::ffi::c_void;
 
 /// A change of a table's indexes and metadata in progress. One thread at a time uses it.
@@ -72,7 +74,11 @@ pub unsafe extern "C" fn teak_alteration_begin(
                 // SAFETY: the contract of `boundary`.
                 definition: unsafe { definition_of(&index.definition) }?,
                 unique: index.unique,
-                in_order: index.in_order,
+                entry_order: if index.in_order {
+                    EntryOrder::ByKey
+                } else {
+                    EntryOrder::Any
+                },
             });
         }
         let context = Context(context);

@@ -1,4 +1,4 @@
-//! The commit of alterations: one log record for all of them.
+//! Step 4 of an alteration: the commit, one log record for all tables.
 
 use super::{Added, Alteration, AlterationPlan, Filling, PlannedIndex, make_durable};
 use crate::catalogue::{AlteredTable, IndexEntry, encode_tables_altered};
@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 use teak_base::CommitSequence;
 use teak_write_ahead_log::Record;
 
-/// What becomes of one table.
-struct Outcome {
+/// What the commit does to one table.
+struct TableOutcome {
     id: u64,
     metadata: Vec<u8>,
     entries: Vec<IndexEntry>,
@@ -26,64 +26,30 @@ struct Outcome {
 }
 
 impl Alteration {
-    /// Commits alterations of tables of one engine together: after a crash all
-    /// of them have happened or none has. Nobody may write the tables
-    /// meanwhile. Durable on return.
+    /// Commits alterations of tables of one engine together: after a crash all of
+    /// them have happened or none has. No transaction may write the tables during
+    /// the call. Durable on return.
     ///
     /// # Errors
-    /// `InvalidArgument` when a plan does not fit its table; those of flushing,
-    /// after which the tables are as before, and `NoSpace` likewise. After
-    /// another error of the log the outcome shows when the engine is opened
-    /// again.
+    /// `InvalidArgument` when a plan does not fit its table. After this error,
+    /// those of flushing, and `NoSpace`, the tables are unchanged. After another
+    /// error of the log the outcome is unknown until the engine is opened again.
     pub fn commit(mut alterations: Vec<(Self, AlterationPlan)>) -> EngineResult<()> {
         let Some((first, _)) = alterations.first() else {
             return Ok(());
         };
-        let inner = Arc::clone(&first.handle.inner);
+        let core = Arc::clone(&first.handle.inner);
         for (alteration, plan) in &alterations {
             alteration.check(plan)?;
             for added in &alteration.added {
-                make_durable(&inner, &added.index)?;
+                make_durable(&core, &added.index)?;
             }
         }
-        let dropped = {
-            let _changes = inner.table_changes.lock();
-            let mut outcomes = Vec::with_capacity(alterations.len());
-            for (alteration, plan) in &mut alterations {
-                outcomes.push(alteration.outcome(std::mem::take(&mut plan.metadata), plan)?);
-            }
-            let tables: Vec<AlteredTable> = outcomes
-                .iter()
-                .map(|outcome| AlteredTable {
-                    id: outcome.id,
-                    metadata: outcome.metadata.clone(),
-                    indexes: outcome.entries.clone(),
-                })
-                .collect();
-            // The record may reach the disk whatever the log says then.
-            for (alteration, _) in &mut alterations {
-                alteration.ended = true;
-            }
-            let record = Record::TablesAltered {
-                bytes: &encode_tables_altered(&tables),
-            };
-            if let Err(error) = append_durable(&inner.log, &record) {
-                // A full disk made the record void: the new files can go.
-                for (alteration, _) in &mut alterations {
-                    alteration.ended = !error.is_no_space();
-                }
-                return Err(error.into());
-            }
-            let mut dropped = Vec::new();
-            for ((alteration, _), outcome) in alterations.iter_mut().zip(outcomes) {
-                dropped.extend(alteration.install(outcome));
-            }
-            dropped
-        };
-        inner.written.remove_dropped();
-        inner.signals.space_available();
-        inner.signals.wake_flushers();
-        inner.files.remove(&dropped);
+        let dropped = log_and_install(&core, &mut alterations)?;
+        core.written.remove_dropped();
+        core.signals.space_available();
+        core.signals.wake_flushers();
+        core.files.remove(&dropped);
         Ok(())
     }
 
@@ -97,15 +63,17 @@ impl Alteration {
             return refuse("an added index is not built");
         }
         let mut used = BTreeSet::new();
-        for (place, index) in plan.indexes.iter().enumerate() {
+        for (position, index) in plan.indexes.iter().enumerate() {
             let number = match index {
                 PlannedIndex::Kept(number, definition) => {
                     check_index(definition)?;
-                    if *number >= self.first {
-                        return refuse("a kept index is not the table's");
+                    if *number >= self.first_added {
+                        return refuse("the table has no such index to keep");
                     }
-                    if (*number == 0) != (place == 0) {
-                        return refuse("the rows stand in the first index, and nothing else does");
+                    if (*number == 0) != (position == 0) {
+                        return refuse(
+                            "the rows' index must be the first, and no other kept index",
+                        );
                     }
                     *number
                 }
@@ -114,38 +82,38 @@ impl Alteration {
                     if *number >= count {
                         return refuse("there is no such added index");
                     }
-                    self.first + *number
+                    self.first_added + *number
                 }
             };
             if !used.insert(number) {
-                return refuse("an index stands twice in the plan");
+                return refuse("the plan has an index twice");
             }
         }
-        let all_added = (0..self.added.len()).all(|added| {
-            u32::try_from(added).is_ok_and(|added| used.contains(&(self.first + added)))
+        let has_all_added = (0..self.added.len()).all(|added| {
+            u32::try_from(added).is_ok_and(|added| used.contains(&(self.first_added + added)))
         });
-        if plan.indexes.is_empty() || !all_added {
-            return refuse("the plan leaves out the first index, or an added one");
+        if plan.indexes.is_empty() || !has_all_added {
+            return refuse("the plan lacks the first index or an added one");
         }
         Ok(())
     }
 
-    fn outcome(&self, metadata: Vec<u8>, plan: &AlterationPlan) -> EngineResult<Outcome> {
-        let inner = &self.handle.inner;
-        let core = &self.handle.table;
-        let open = core.indexes.load_full();
+    fn outcome(&self, metadata: Vec<u8>, plan: &AlterationPlan) -> EngineResult<TableOutcome> {
+        let core = &self.handle.inner;
+        let table = &self.handle.table;
+        let open = table.indexes.load_full();
         let old = {
-            let tables = inner.tables.lock();
-            let state = tables.by_id.get(&core.id);
+            let tables = core.tables.lock();
+            let state = tables.by_id.get(&table.id);
             let Some(state) = state else {
                 return Err(EngineError::NoSuchTable {
-                    name: core.name().to_string(),
+                    name: table.name().to_string(),
                 });
             };
             state.entry.indexes.clone()
         };
-        let mut outcome = Outcome {
-            id: core.id,
+        let mut outcome = TableOutcome {
+            id: table.id,
             metadata,
             entries: Vec::with_capacity(plan.indexes.len()),
             indexes: Vec::with_capacity(plan.indexes.len()),
@@ -153,27 +121,11 @@ impl Alteration {
             dropped_paths: Vec::new(),
         };
         for planned in &plan.indexes {
-            let (number, mut entry) = match planned {
-                PlannedIndex::Kept(number, definition) => {
-                    let place = usize::try_from(*number).unwrap_or(usize::MAX);
-                    let Some(entry) = old.get(place) else {
-                        return Err(no_such_index(*number));
-                    };
-                    (place, entry.redefined(definition))
-                }
-                PlannedIndex::Added(number) => {
-                    let place = usize::try_from(*number).unwrap_or(usize::MAX);
-                    let Some(added) = self.added.get(place) else {
-                        return Err(no_such_index(*number));
-                    };
-                    let first = usize::try_from(self.first).unwrap_or(usize::MAX);
-                    (first + place, added.index.entry.clone())
-                }
-            };
+            let (number, mut entry) = self.planned_entry(planned, &old)?;
             let Some(index) = open.get(number) else {
                 return Err(EngineError::Internal("an open index is missing".into()));
             };
-            entry.oldest_write_id = index.oldest_write_id(|| inner.log.end());
+            entry.oldest_write_id = index.oldest_write_id(|| core.log.end());
             outcome.entries.push(entry);
             outcome.indexes.push(Arc::clone(index));
         }
@@ -186,18 +138,41 @@ impl Alteration {
         Ok(outcome)
     }
 
-    /// Makes the outcome what everybody finds. Returns files to remove.
-    fn install(&mut self, outcome: Outcome) -> Vec<PathBuf> {
-        let inner: &EngineCore = &self.handle.inner;
-        let core = &self.handle.table;
+    /// The number of a planned index among the table's open indexes, and its new
+    /// entry for the catalogue.
+    fn planned_entry(
+        &self,
+        planned: &PlannedIndex,
+        old: &[IndexEntry],
+    ) -> EngineResult<(usize, IndexEntry)> {
+        match planned {
+            PlannedIndex::Kept(number, definition) => {
+                let position = usize::try_from(*number).unwrap_or(usize::MAX);
+                let entry = old.get(position).ok_or_else(|| no_such_index(*number))?;
+                Ok((position, entry.redefined(definition)))
+            }
+            PlannedIndex::Added(number) => {
+                let position = usize::try_from(*number).unwrap_or(usize::MAX);
+                let added = self.added.get(position);
+                let added = added.ok_or_else(|| no_such_index(*number))?;
+                let first = usize::try_from(self.first_added).unwrap_or(usize::MAX);
+                Ok((first + position, added.index.entry.clone()))
+            }
+        }
+    }
+
+    /// Publishes the outcome. Returns the files to remove.
+    fn install(&mut self, outcome: TableOutcome) -> Vec<PathBuf> {
+        let core: &EngineCore = &self.handle.inner;
+        let table = &self.handle.table;
         {
-            let mut tables = inner.tables.lock();
+            let mut tables = core.tables.lock();
             for index in &outcome.dropped {
                 tables.created_at.remove(&index.entry.file);
             }
             for added in &self.added {
-                let born = CommitSequence(added.index.created_at.load(Ordering::Acquire));
-                tables.created_at.insert(added.index.entry.file, born);
+                let created_at = CommitSequence(added.index.created_at.load(Ordering::Acquire));
+                tables.created_at.insert(added.index.entry.file, created_at);
             }
             if let Some(state) = tables.by_id.get_mut(&outcome.id) {
                 state.entry.indexes.clone_from(&outcome.entries);
@@ -207,18 +182,58 @@ impl Alteration {
         for (entry, index) in outcome.entries.iter().zip(&outcome.indexes) {
             adopt_options(&index.tree, entry);
             if index.tree.pending_work_bytes() > 0 {
-                inner.written.register(index);
+                core.written.register(index);
             }
         }
-        *core.metadata.write() = outcome.metadata.into();
-        core.indexes.store(Arc::new(outcome.indexes));
-        core.building.store(0, Ordering::Release);
+        *table.metadata.write() = outcome.metadata.into();
+        table.indexes.store(Arc::new(outcome.indexes));
+        table.building.store(0, Ordering::Release);
         for index in &outcome.dropped {
             index.dropped.store(true, Ordering::Release);
-            inner.counts.add_closed(index);
+            core.counts.add_closed(index);
         }
-        // They are the table's now.
+        // The table owns them now: dropping the alteration keeps them.
         self.added.clear();
         outcome.dropped_paths
     }
+}
+
+/// Logs the new indexes of all tables in one record and installs them. Returns
+/// the files to remove.
+fn log_and_install(
+    core: &EngineCore,
+    alterations: &mut [(Alteration, AlterationPlan)],
+) -> EngineResult<Vec<PathBuf>> {
+    let _changes = core.table_changes.lock();
+    let mut outcomes = Vec::with_capacity(alterations.len());
+    for (alteration, plan) in &mut *alterations {
+        outcomes.push(alteration.outcome(std::mem::take(&mut plan.metadata), plan)?);
+    }
+    let tables: Vec<AlteredTable> = outcomes
+        .iter()
+        .map(|outcome| AlteredTable {
+            id: outcome.id,
+            metadata: outcome.metadata.clone(),
+            indexes: outcome.entries.clone(),
+        })
+        .collect();
+    // The record may reach the disk even if the log returns an error.
+    for (alteration, _) in &mut *alterations {
+        alteration.is_committed = true;
+    }
+    let record = Record::TablesAltered {
+        bytes: &encode_tables_altered(&tables),
+    };
+    if let Err(error) = append_durable(&core.log, &record) {
+        // On a full disk the record was revoked: the new files are removed.
+        for (alteration, _) in alterations {
+            alteration.is_committed = !error.is_no_space();
+        }
+        return Err(error.into());
+    }
+    let mut dropped = Vec::new();
+    for ((alteration, _), outcome) in alterations.iter_mut().zip(outcomes) {
+        dropped.extend(alteration.install(outcome));
+    }
+    Ok(dropped)
 }

@@ -1,16 +1,16 @@
-//! Entries in memory, sorted in one go: what a sort takes at a time.
+//! Entries in memory that are sorted together.
 
 /// One entry of a segment.
 #[derive(Clone, Copy)]
 struct Item {
-    /// The key's first eight bytes, which decide most comparisons.
+    /// The first eight bytes of the key, which decide most comparisons.
     prefix: u64,
-    at: u32,
+    offset: u32,
     key_bytes: u32,
     value_bytes: u32,
 }
 
-/// Entries one after the other, and their order.
+/// Entries, and their order.
 #[derive(Default)]
 pub(crate) struct Segment {
     bytes: Vec<u8>,
@@ -26,7 +26,7 @@ fn prefix_of(key: &[u8]) -> u64 {
 }
 
 impl Segment {
-    /// Memory that it takes.
+    /// The memory that it takes, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.len() + self.items.len() * size_of::<Item>()
     }
@@ -35,15 +35,15 @@ impl Segment {
         self.items.is_empty()
     }
 
-    /// Empties it, and keeps the memory.
+    /// Removes all entries. Keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.items.clear();
     }
 
-    /// Adds an entry; false when the segment cannot hold it beside the others.
+    /// Adds an entry. `false` when the segment is full.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
-        let (Ok(at), Ok(key_bytes), Ok(value_bytes)) = (
+        let (Ok(offset), Ok(key_bytes), Ok(value_bytes)) = (
             u32::try_from(self.bytes.len()),
             u32::try_from(key.len()),
             u32::try_from(value.len()),
@@ -54,7 +54,7 @@ impl Segment {
         self.bytes.extend_from_slice(value);
         self.items.push(Item {
             prefix: prefix_of(key),
-            at,
+            offset,
             key_bytes,
             value_bytes,
         });
@@ -69,19 +69,19 @@ impl Segment {
         });
     }
 
-    /// The entry at a place of the order: that of adding them, until they are
-    /// sorted.
-    pub(crate) fn entry(&self, place: usize) -> Option<(&[u8], &[u8])> {
-        let item = self.items.get(place)?;
-        let at = item.at as usize + item.key_bytes as usize;
-        let value = self.bytes.get(at..at + item.value_bytes as usize)?;
+    /// The entry at a position: in the order of adding them, or, once they are
+    /// sorted, in the order of keys.
+    pub(crate) fn entry(&self, position: usize) -> Option<(&[u8], &[u8])> {
+        let item = self.items.get(position)?;
+        let start = item.offset as usize + item.key_bytes as usize;
+        let value = self.bytes.get(start..start + item.value_bytes as usize)?;
         Some((key_of(&self.bytes, item), value))
     }
 }
 
 fn key_of<'a>(bytes: &'a [u8], item: &Item) -> &'a [u8] {
-    let at = item.at as usize;
+    let start = item.offset as usize;
     bytes
-        .get(at..at + item.key_bytes as usize)
+        .get(start..start + item.key_bytes as usize)
         .unwrap_or_default()
 }

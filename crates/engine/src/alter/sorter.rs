@@ -1,11 +1,12 @@
-//! Sorting the entries of a new index, in memory as long as they fit.
+//! Sorting the entries of a new index: in memory if they fit, otherwise by
+//! external merge sort.
 //!
-//! 1. Entries gather in a segment. A full segment is sorted, which takes a
-//!    moment that a killed statement can wait for.
-//! 2. When the sorted segments take their share of memory, they are merged into
-//!    a spill file.
-//! 3. At the end everything is merged in one pass; before that, spills are
-//!    merged among themselves while they are too many to be read at once.
+//! 1. Collect entries in a segment. Sort each full segment; this cannot be
+//!    interrupted, so segments are small.
+//! 2. When the sorted segments exceed their share of memory, merge them into a
+//!    spill file.
+//! 3. At the end merge everything in one pass. While there are too many spill
+//!    files to read at the same time, merge some of them into one first.
 
 use super::segment::Segment;
 use super::spill::{Spill, SpillReader, SpillWriter};
@@ -19,29 +20,30 @@ use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 use teak_disk::Disk;
 use teak_transactions::WaitError;
 
-/// Largest segment, in bytes: sorting one is what cannot be interrupted.
+/// Maximum size of a segment, in bytes. Sorting one cannot be interrupted.
 const SEGMENT_BYTES_MAX: usize = 8 << 20;
 
-/// Spills that are read at once.
+/// Maximum number of spill files that are read at the same time.
 const SPILLS_MAX: usize = 128;
 
-/// Entries between two looks at the interrupt.
-const LOOK_ENTRIES: u64 = 1024;
+/// Entries between two checks for an interrupt.
+const INTERRUPT_CHECK_ENTRIES: u64 = 1024;
 
-/// Says whether whoever waits for the sort wants it to end.
+/// Returns whether the operation must stop.
 pub(crate) type Interrupted = dyn Fn() -> bool + Send;
 
-/// What the sorts of one engine share.
+/// Where the sorts of one engine create spill files.
 #[derive(Clone)]
-pub(crate) struct SpillPlace {
+pub(crate) struct SpillDirectory {
     pub disk: Arc<dyn Disk>,
-    pub directory: PathBuf,
+    pub path: PathBuf,
+    /// The number of the next spill file.
     pub next: Arc<AtomicU64>,
 }
 
-/// Takes entries in any order.
+/// Sorts entries.
 pub(crate) struct Sorter {
-    place: SpillPlace,
+    directory: SpillDirectory,
     budget: usize,
     active: Segment,
     sorted: Vec<Segment>,
@@ -51,10 +53,10 @@ pub(crate) struct Sorter {
 }
 
 impl Sorter {
-    /// `budget`: bytes of memory it may take.
-    pub(crate) fn new(place: SpillPlace, budget: usize) -> Self {
+    /// `budget`: the memory that it may take, in bytes.
+    pub(crate) fn new(directory: SpillDirectory, budget: usize) -> Self {
         Self {
-            place,
+            directory,
             budget,
             active: Segment::default(),
             sorted: Vec::new(),
@@ -102,10 +104,10 @@ impl Sorter {
         Ok(())
     }
 
-    /// Merges sources into a spill.
+    /// Merges sources into a spill file.
     fn spill(&self, sources: Vec<Source>, interrupted: &Interrupted) -> EngineResult<Spill> {
-        let number = self.place.next.fetch_add(1, AtomicOrdering::Relaxed);
-        let mut writer = SpillWriter::create(&self.place.disk, &self.place.directory, number)?;
+        let number = self.directory.next.fetch_add(1, AtomicOrdering::Relaxed);
+        let mut writer = SpillWriter::create(&self.directory.disk, &self.directory.path, number)?;
         let mut merge = Merge::new(sources)?;
         while let Some((key, value)) = merge.entry(interrupted)? {
             writer.push(key, value)?;
@@ -114,7 +116,7 @@ impl Sorter {
         Ok(writer.finish()?)
     }
 
-    /// All entries in order. Equal keys follow each other.
+    /// Returns all entries in the order of keys.
     pub(crate) fn finish(mut self, interrupted: &Interrupted) -> EngineResult<Merge> {
         if !self.active.is_empty() {
             self.active.sort();
@@ -122,8 +124,8 @@ impl Sorter {
             self.sorted.push(last);
         }
         while self.spills.len() > SPILLS_MAX {
-            let some: Vec<Spill> = self.spills.drain(..SPILLS_MAX).collect();
-            let sources = some.into_iter().map(Source::spill).collect();
+            let first: Vec<Spill> = self.spills.drain(..SPILLS_MAX).collect();
+            let sources = first.into_iter().map(Source::spill).collect();
             let merged = self.spill(sources, interrupted)?;
             self.spills.push(merged);
         }
@@ -147,7 +149,7 @@ impl Source {
         Self::Spill(SpillReader::new(spill))
     }
 
-    /// Copies the next entry; false at the end.
+    /// Copies the next entry. `false` at the end.
     fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> EngineResult<bool> {
         match self {
             Self::Memory { segment, next } => {
@@ -166,7 +168,8 @@ impl Source {
     }
 }
 
-/// A source and its next entry; the least key is the greatest head.
+/// A source and its next entry. Ordered so that the head with the smallest key is
+/// the maximum of a heap.
 struct Head {
     key: Vec<u8>,
     value: Vec<u8>,
@@ -193,10 +196,11 @@ impl Ord for Head {
     }
 }
 
-/// Entries of several sources in order.
+/// The entries of several sources in the order of keys.
 pub(crate) struct Merge {
     heads: BinaryHeap<Head>,
-    looked: u64,
+    /// Calls of `entry`.
+    calls: u64,
 }
 
 impl Merge {
@@ -212,16 +216,16 @@ impl Merge {
                 });
             }
         }
-        Ok(Self { heads, looked: 0 })
+        Ok(Self { heads, calls: 0 })
     }
 
-    /// The entry at hand; `None` at the end.
+    /// The current entry. `None` at the end.
     pub(crate) fn entry(
         &mut self,
         interrupted: &Interrupted,
     ) -> EngineResult<Option<(&[u8], &[u8])>> {
-        self.looked += 1;
-        if self.looked.is_multiple_of(LOOK_ENTRIES) && interrupted() {
+        self.calls += 1;
+        if self.calls.is_multiple_of(INTERRUPT_CHECK_ENTRIES) && interrupted() {
             return Err(WaitError::Interrupted.into());
         }
         let head = self.heads.peek();
@@ -252,20 +256,20 @@ mod tests {
     fn sorted(entries: &[(Vec<u8>, Vec<u8>)], budget: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         disk.create_directories(Path::new("/d")).unwrap();
-        let place = SpillPlace {
+        let directory = SpillDirectory {
             disk: Arc::clone(&disk),
-            directory: "/d".into(),
+            path: "/d".into(),
             next: Arc::default(),
         };
-        let go_on: &Interrupted = &|| false;
-        let mut sorter = Sorter::new(place, budget);
+        let never: &Interrupted = &|| false;
+        let mut sorter = Sorter::new(directory, budget);
         for (key, value) in entries {
-            sorter.add(key, value, go_on).unwrap();
+            sorter.add(key, value, never).unwrap();
         }
         assert_eq!(sorter.entries(), entries.len() as u64);
-        let mut merge = sorter.finish(go_on).unwrap();
+        let mut merge = sorter.finish(never).unwrap();
         let mut found = Vec::new();
-        while let Some((key, value)) = merge.entry(go_on).unwrap() {
+        while let Some((key, value)) = merge.entry(never).unwrap() {
             found.push((key.to_vec(), value.to_vec()));
             merge.advance().unwrap();
         }
@@ -277,7 +281,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn whatever_the_memory_entries_come_out_in_order(
+        fn entries_are_sorted_with_any_budget(
             entries: Vec<(Vec<u8>, Vec<u8>)>,
             budget in 0usize..2000,
         ) {
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn more_spills_than_are_read_at_once() {
+    fn more_spills_than_are_merged_at_a_time_are_merged_in_steps() {
         let entries: Vec<_> = (0..5000u32)
             .map(|n| {
                 (
@@ -306,14 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_ends_the_merge() {
+    fn an_interrupt_stops_the_merge() {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let place = SpillPlace {
+        let directory = SpillDirectory {
             disk,
-            directory: "/".into(),
+            path: "/".into(),
             next: Arc::default(),
         };
-        let mut sorter = Sorter::new(place, 1 << 20);
+        let mut sorter = Sorter::new(directory, 1 << 20);
         for n in 0..5000u32 {
             sorter.add(&n.to_be_bytes(), &[], &|| false).unwrap();
         }
@@ -322,12 +326,12 @@ mod tests {
         let error = loop {
             match merge.entry(&|| true) {
                 Ok(Some(_)) => steps += 1,
-                Ok(None) => unreachable!("it was interrupted before"),
+                Ok(None) => unreachable!("the merge was interrupted earlier"),
                 Err(error) => break error,
             }
             merge.advance().unwrap();
         };
         assert!(matches!(error, EngineError::Wait(WaitError::Interrupted)));
-        assert!(steps < 2 * LOOK_ENTRIES);
+        assert!(steps < 2 * INTERRUPT_CHECK_ENTRIES);
     }
 }

@@ -1,9 +1,10 @@
-//! Sorted entries that memory had no room for, in files `teak.sort.<number>` of
-//! the data directory. They are of no use after a crash: opening the engine
-//! removes them, and so does dropping the spill.
+//! Spill files of a sort: sorted entries that do not fit in memory, in files
+//! `teak.sort.<number>` of the data directory. Dropping the spill removes its
+//! file; opening the engine after a crash removes those that remain.
 //!
-//! A file is blocks of whole entries; a block is the payload's length stored
-//! and raw (u32 each), its codec (u8), a checksum (u64) and the payload.
+//! A file consists of blocks, and a block of whole entries. A block has the stored
+//! and the raw length of the payload (u32 each), its codec (u8), a checksum (u64),
+//! and the payload.
 
 use crate::name::SPILL_PREFIX;
 use std::path::{Path, PathBuf};
@@ -13,10 +14,10 @@ use teak_base::checksum::checksum_parts;
 use teak_base::{Codec, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
-/// Raw bytes of a block, about.
+/// Approximate raw size of a block, in bytes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-const HEAD_BYTES: usize = 17;
+const HEADER_BYTES: usize = 17;
 
 /// A spill file, removed when dropped.
 pub(crate) struct Spill {
@@ -28,12 +29,12 @@ pub(crate) struct Spill {
 
 impl Drop for Spill {
     fn drop(&mut self) {
-        // What stays is removed when the engine is opened next.
+        // A file that remains is removed when the engine is opened next.
         let _ = self.disk.remove(&self.path);
     }
 }
 
-/// Writes entries in their order.
+/// Writes sorted entries.
 pub(crate) struct SpillWriter {
     spill: Spill,
     block: Vec<u8>,
@@ -99,12 +100,12 @@ impl SpillWriter {
     }
 }
 
-/// Reads a spill from its front. Keeps one block in memory.
+/// Reads a spill file from its start. Keeps one block in memory.
 pub(crate) struct SpillReader {
     spill: Spill,
     next_block: u64,
     block: Vec<u8>,
-    at: usize,
+    offset: usize,
 }
 
 impl SpillReader {
@@ -113,16 +114,16 @@ impl SpillReader {
             spill,
             next_block: 0,
             block: Vec::new(),
-            at: 0,
+            offset: 0,
         }
     }
 
-    /// Copies the next entry; false at the end.
+    /// Copies the next entry. `false` at the end.
     pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> StorageResult<bool> {
-        if self.at >= self.block.len() && !self.read_block()? {
+        if self.offset >= self.block.len() && !self.read_block()? {
             return Ok(false);
         }
-        let rest = self.block.get(self.at..).unwrap_or_default();
+        let rest = self.block.get(self.offset..).unwrap_or_default();
         let mut take = Take::new(rest);
         let mut entry = || Ok::<_, Malformed>((take.bytes()?, take.bytes()?));
         let Ok((found_key, found_value)) = entry() else {
@@ -132,7 +133,7 @@ impl SpillReader {
         key.extend_from_slice(found_key);
         value.clear();
         value.extend_from_slice(found_value);
-        self.at = self.block.len() - take.rest().len();
+        self.offset = self.block.len() - take.rest().len();
         Ok(true)
     }
 
@@ -140,23 +141,25 @@ impl SpillReader {
         if self.next_block >= self.spill.bytes {
             return Ok(false);
         }
-        let mut head = [0; HEAD_BYTES];
-        self.spill.file.read_exact_at(&mut head, self.next_block)?;
-        let mut take = Take::new(&head);
+        let mut header = [0; HEADER_BYTES];
+        self.spill
+            .file
+            .read_exact_at(&mut header, self.next_block)?;
+        let mut take = Take::new(&header);
         let mut fields = || Ok::<_, Malformed>((take.u32()?, take.u32()?, take.u8()?, take.u64()?));
         let Ok((stored, raw, codec, sum)) = fields() else {
-            return Err(self.corrupt("a block's head is malformed"));
+            return Err(self.corrupt("a block header is malformed"));
         };
-        let left = self.spill.bytes - self.next_block - HEAD_BYTES as u64;
+        let left = self.spill.bytes - self.next_block - HEADER_BYTES as u64;
         if u64::from(stored) > left {
             return Err(self.corrupt("a block is longer than the file"));
         }
         let mut payload = vec![0; stored as usize];
-        let place = self.next_block + HEAD_BYTES as u64;
-        self.spill.file.read_exact_at(&mut payload, place)?;
-        let summed = head.get(..9).unwrap_or_default();
+        let start = self.next_block + HEADER_BYTES as u64;
+        self.spill.file.read_exact_at(&mut payload, start)?;
+        let summed = header.get(..9).unwrap_or_default();
         if checksum_parts(&[summed, &payload]) != sum {
-            return Err(self.corrupt("a block's checksum is wrong"));
+            return Err(self.corrupt("a block has a wrong checksum"));
         }
         let codec = Codec::from_number(codec);
         let block = codec.and_then(|codec| match codec {
@@ -164,8 +167,8 @@ impl SpillReader {
             codec => codec.decompress(&payload, raw as usize).ok(),
         });
         self.block = block.ok_or_else(|| self.corrupt("a block does not decompress"))?;
-        self.at = 0;
-        self.next_block = place + u64::from(stored);
+        self.offset = 0;
+        self.next_block = start + u64::from(stored);
         Ok(true)
     }
 

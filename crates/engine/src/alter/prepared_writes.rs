@@ -1,10 +1,11 @@
-//! Whether a table holds entries of prepared transactions that no handle owns.
+//! Whether a table contains entries of prepared transactions that no handle owns.
 //!
-//! Such a transaction holds no lock of the caller's, and what it wrote would be
-//! missing in new indexes when it commits. A replica has them all the time,
-//! between the XA PREPARE and the XA COMMIT that it applies; tables that they
-//! did not write must not be refused. So the range of write ids decides first,
-//! and where it leaves a doubt, the entries themselves.
+//! The caller's table locks do not wait for such a transaction, and its entries
+//! would be missing in the new indexes when it commits, so the alteration must be
+//! refused. A replica has such transactions all the time, between the XA PREPARE
+//! and the XA COMMIT that it applies; tables that they have not written must not
+//! be refused. So the range of the table's write ids decides first, and where it
+//! contains one of theirs, the entries themselves.
 
 use crate::core::index::Index;
 use crate::error::EngineResult;
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use teak_base::{Visibility, WriteId};
 
-/// Sees nothing but these writes, and notes when it meets one.
+/// Sees only these writes, and records when it meets one.
 struct Search<'a> {
     writes: BTreeSet<WriteId>,
     found: AtomicBool,
@@ -33,9 +34,9 @@ impl Visibility for Search<'_> {
     }
 }
 
-/// Whether an index holds an entry of one of `writes`. Reads the index up to
-/// the first.
-pub(super) fn holds(
+/// Whether an index contains an entry of one of `writes`. Reads the index up to
+/// the first such entry.
+pub(super) fn contains(
     index: &Index,
     writes: Vec<WriteId>,
     interrupted: &(dyn Fn() -> bool + Send),
@@ -49,9 +50,9 @@ pub(super) fn holds(
         interrupted,
     };
     let mut cursor = index.tree.cursor(&search);
-    let mut there = cursor.seek_first()?;
-    while there && !search.found.load(Ordering::Relaxed) {
-        there = cursor.next()?;
+    let mut is_valid = cursor.seek_first()?;
+    while is_valid && !search.found.load(Ordering::Relaxed) {
+        is_valid = cursor.next()?;
     }
     Ok(search.found.load(Ordering::Relaxed))
 }

@@ -1,5 +1,5 @@
-//! Entries that come in order of their keys: written a leaf at a time, while they
-//! come.
+//! Entries that are added in the order of their keys: written a leaf at a time,
+//! while they arrive.
 
 use super::segment::Segment;
 use crate::core::EngineCore;
@@ -7,17 +7,17 @@ use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
 use teak_tree::PausedLoad;
 
-/// Takes entries in ascending order of keys.
+/// Writes entries, added in ascending order of keys, into an index.
 #[derive(Default)]
-pub(super) struct InOrder {
-    /// What is to be written next.
+pub(super) struct OrderedLoad {
+    /// Entries not yet written: at most those of one leaf.
     gathered: Segment,
     last: Option<Vec<u8>>,
     load: PausedLoad,
     entries: u64,
 }
 
-impl InOrder {
+impl OrderedLoad {
     pub(super) fn entries(&self) -> u64 {
         self.entries
     }
@@ -25,7 +25,7 @@ impl InOrder {
     /// Adds an entry.
     pub(super) fn add(
         &mut self,
-        inner: &EngineCore,
+        core: &EngineCore,
         index: &Index,
         key: &[u8],
         value: &[u8],
@@ -33,7 +33,7 @@ impl InOrder {
         match &mut self.last {
             Some(last) if last.as_slice() >= key => {
                 return Err(EngineError::InvalidArgument(
-                    "an entry comes out of the order that was promised".into(),
+                    "an entry was not added in the order of its key".into(),
                 ));
             }
             Some(last) => {
@@ -44,7 +44,7 @@ impl InOrder {
         }
         let bytes = self.gathered.memory() + key.len() + value.len();
         if bytes as u64 > index.tree.options().leaf_bytes && !self.gathered.is_empty() {
-            self.write(inner, index)?;
+            self.write(core, index)?;
         }
         if !self.gathered.push(key, value) {
             return Err(EngineError::Internal("an entry is too large".into()));
@@ -53,23 +53,23 @@ impl InOrder {
         Ok(())
     }
 
-    fn write(&mut self, inner: &EngineCore, index: &Index) -> EngineResult<()> {
+    fn write(&mut self, core: &EngineCore, index: &Index) -> EngineResult<()> {
         let mut load = index.tree.bulk_load(std::mem::take(&mut self.load));
-        let mut place = 0;
-        while let Some((key, value)) = self.gathered.entry(place) {
-            inner.checked(index, load.push(key, value))?;
-            place += 1;
+        let mut position = 0;
+        while let Some((key, value)) = self.gathered.entry(position) {
+            core.checked(index, load.push(key, value))?;
+            position += 1;
         }
         self.gathered.clear();
-        self.load = inner.checked(index, load.pause())?;
+        self.load = core.checked(index, load.pause())?;
         Ok(())
     }
 
-    /// Puts everything in its place.
-    pub(super) fn finish(mut self, inner: &EngineCore, index: &Index) -> EngineResult<()> {
-        self.write(inner, index)?;
+    /// Writes the remaining entries and completes the index.
+    pub(super) fn finish(mut self, core: &EngineCore, index: &Index) -> EngineResult<()> {
+        self.write(core, index)?;
         let load = index.tree.bulk_load(self.load);
-        inner.checked(index, load.finish())?;
+        core.checked(index, load.finish())?;
         Ok(())
     }
 }

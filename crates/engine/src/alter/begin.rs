@@ -1,0 +1,140 @@
+//! Step 1 of an alteration: the files of the new indexes.
+
+use super::ordered_load::OrderedLoad;
+use super::prepared_writes;
+use super::sorter::{Interrupted, Sorter, SpillDirectory};
+use super::{Added, AddedIndex, Alteration, EntryOrder, Filling};
+use crate::core::EngineCore;
+use crate::core::index::Index;
+use crate::core::table::Table;
+use crate::definition::{INDEXES_MAX, IndexDefinition, check_index};
+use crate::engine::Engine;
+use crate::error::{EngineError, EngineResult};
+use crate::name::TableName;
+use crate::table_handle::TableHandle;
+use crate::tables::new_index_entries;
+use crate::transaction::Duplicate;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_transactions::WaitError;
+
+/// Maximum memory for sorting, in bytes.
+const SORT_BYTES_MAX: u64 = 256 << 20;
+
+impl Engine {
+    /// Begins to alter a table. Long operations call `interrupted` regularly and
+    /// stop when it returns true.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when another alteration of the table is in progress, or
+    /// an added index is not valid; `Wait(Timeout)` when a prepared transaction
+    /// that no handle owns has written the table; `NoSpace`, `Io`.
+    pub fn begin_alteration(
+        &self,
+        table: &TableHandle,
+        added: &[AddedIndex],
+        interrupted: Box<dyn Fn() -> bool + Send>,
+    ) -> EngineResult<Alteration> {
+        let core = &self.core;
+        for index in added {
+            check_index(&index.definition)?;
+        }
+        let handle = table.share();
+        let table = Arc::clone(&handle.table);
+        if table.altering.swap(true, Ordering::AcqRel) {
+            return Err(EngineError::InvalidArgument(
+                "the table is being altered already".into(),
+            ));
+        }
+        // From here on, dropping it ends the alteration.
+        let mut alteration = Alteration {
+            handle,
+            added: Vec::new(),
+            first_added: 0,
+            interrupted,
+            duplicate: Duplicate::default(),
+            is_committed: false,
+        };
+        if !added.is_empty() {
+            refuse_prepared_writes(core, &table, &*alteration.interrupted)?;
+        }
+        let _changes = core.table_changes.lock();
+        alteration.first_added = count_indexes(core, &table, added.len())?;
+        alteration.added = create_indexes(core, &table, added)?;
+        let mut indexes = (**table.indexes.load()).clone();
+        indexes.extend(alteration.added.iter().map(|one| Arc::clone(&one.index)));
+        table.building.store(added.len(), Ordering::Release);
+        table.indexes.store(Arc::new(indexes));
+        Ok(alteration)
+    }
+}
+
+/// Refuses a table with entries of prepared transactions that no handle owns.
+fn refuse_prepared_writes(
+    core: &EngineCore,
+    table: &Table,
+    interrupted: &Interrupted,
+) -> EngineResult<()> {
+    let indexes = table.indexes.load();
+    let Some(rows) = indexes.first() else {
+        return Ok(());
+    };
+    let Some((min, max)) = rows.tree.write_id_range() else {
+        return Ok(());
+    };
+    let writes = core.prepared.orphaned_writes(min, max);
+    if prepared_writes::contains(rows, writes, interrupted)? {
+        return Err(WaitError::Timeout.into());
+    }
+    Ok(())
+}
+
+/// Counts the indexes of an existing table, which must leave room for `added`
+/// more.
+fn count_indexes(core: &EngineCore, table: &Table, added: usize) -> EngineResult<u32> {
+    if !core.tables.lock().by_id.contains_key(&table.id) {
+        return Err(EngineError::NoSuchTable {
+            name: table.name().to_string(),
+        });
+    }
+    let count = table.indexes.load().len();
+    if count + added > INDEXES_MAX {
+        return Err(EngineError::InvalidArgument(format!(
+            "a table has at most {INDEXES_MAX} indexes"
+        )));
+    }
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Creates the files of the new indexes, durable with their names.
+fn create_indexes(
+    core: &EngineCore,
+    table: &Table,
+    added: &[AddedIndex],
+) -> EngineResult<Vec<Added>> {
+    let name = TableName::parse(&table.name())?;
+    let definitions: Vec<IndexDefinition> =
+        added.iter().map(|index| index.definition.clone()).collect();
+    let entries = new_index_entries(&core.tables, &core.log, &name, definitions.into_iter())?;
+    let trees = core.files.create(&entries)?;
+    let spills = SpillDirectory {
+        disk: Arc::clone(&core.files.disk),
+        path: core.files.directory.clone(),
+        next: Arc::clone(&core.next_spill),
+    };
+    let budget = (core.budget.total() / 8).min(SORT_BYTES_MAX);
+    let budget = usize::try_from(budget).unwrap_or(usize::MAX) / added.len().max(1);
+    let created = entries.into_iter().zip(trees).zip(added);
+    let created = created.map(|((entry, tree), wanted)| {
+        tree.await_base();
+        Added {
+            index: Arc::new(Index::new(entry, tree, &table.damaged)),
+            unique: wanted.unique,
+            filling: match wanted.entry_order {
+                EntryOrder::ByKey => Filling::ByKey(OrderedLoad::default()),
+                EntryOrder::Any => Filling::AnyOrder(Sorter::new(spills.clone(), budget)),
+            },
+        }
+    });
+    Ok(created.collect())
+}

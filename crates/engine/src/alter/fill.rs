@@ -1,0 +1,124 @@
+//! Steps 2 and 3 of an alteration: the entries of the new indexes.
+
+use super::sorter::{Interrupted, Merge};
+use super::{Alteration, Filling, make_durable};
+use crate::core::EngineCore;
+use crate::core::index::Index;
+use crate::error::{EngineError, EngineResult};
+use crate::transaction::Duplicate;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_tree::PausedLoad;
+
+/// Entries between two progress reports.
+const PROGRESS_ENTRIES: u64 = 16 * 1024;
+
+impl Alteration {
+    /// Adds the entry of a row to an added index.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when there is no such index, it is built already, or the
+    /// key is not in the order that was requested; `Wait(Interrupted)`; those of
+    /// writing entries.
+    pub fn add(&mut self, added: u32, key: &[u8], value: &[u8]) -> EngineResult<()> {
+        let core = &self.handle.inner;
+        let position = usize::try_from(added).unwrap_or(usize::MAX);
+        let Some(found) = self.added.get_mut(position) else {
+            return Err(accepts_no_entries(added));
+        };
+        match &mut found.filling {
+            Filling::AnyOrder(sorter) => sorter.add(key, value, &*self.interrupted),
+            Filling::ByKey(load) => load.add(core, &found.index, key, value),
+            Filling::Built => Err(accepts_no_entries(added)),
+        }
+    }
+
+    /// Sorts the added entries and writes them. Calls `progress` regularly with
+    /// the number of entries written and their total.
+    ///
+    /// # Errors
+    /// `DuplicateKey`, after which [`Alteration::duplicate`] returns the entry;
+    /// `Wait(Interrupted)`, `Storage`. The alteration can then only be dropped.
+    pub fn build(&mut self, progress: &mut dyn FnMut(u64, u64)) -> EngineResult<()> {
+        let core = Arc::clone(&self.handle.inner);
+        let total = self.added.iter().map(|added| added.filling.entries()).sum();
+        let mut done = 0;
+        for (number, added) in (0u32..).zip(&mut self.added) {
+            let index = &added.index;
+            match std::mem::replace(&mut added.filling, Filling::Built) {
+                Filling::Built => continue,
+                Filling::ByKey(load) => {
+                    done += load.entries();
+                    load.finish(&core, index)?;
+                }
+                Filling::AnyOrder(sorter) => {
+                    let merge = sorter.finish(&*self.interrupted)?;
+                    let written = &mut || {
+                        done += 1;
+                        if done % PROGRESS_ENTRIES == 0 {
+                            progress(done, total);
+                        }
+                    };
+                    let interrupted = &*self.interrupted;
+                    let duplicate = load(&core, index, added.unique, merge, interrupted, written)?;
+                    if let Some((key, value)) = duplicate {
+                        self.duplicate = Duplicate {
+                            index: number,
+                            key,
+                            value,
+                        };
+                        return Err(EngineError::DuplicateKey);
+                    }
+                }
+            }
+            // Not needed for durability yet, but it shortens the commit, during
+            // which writers wait.
+            make_durable(&core, index)?;
+            // An older snapshot would see rows that it must not see.
+            let newest = core.transactions.newest();
+            index.created_at.store(newest.0, Ordering::Release);
+        }
+        progress(done, total);
+        Ok(())
+    }
+}
+
+fn accepts_no_entries(added: u32) -> EngineError {
+    EngineError::InvalidArgument(format!("no added index {added} accepts entries"))
+}
+
+/// Writes sorted entries as the base of an index. Returns the first entry whose
+/// key is not unique, if `unique` forbids it.
+fn load(
+    core: &EngineCore,
+    index: &Index,
+    unique: bool,
+    mut merge: Merge,
+    interrupted: &Interrupted,
+    written: &mut dyn FnMut(),
+) -> EngineResult<Option<(Vec<u8>, Vec<u8>)>> {
+    let mut load = index.tree.bulk_load(PausedLoad::default());
+    let mut last: Option<Vec<u8>> = None;
+    while let Some((key, value)) = merge.entry(interrupted)? {
+        match &mut last {
+            Some(last) if last.as_slice() == key => {
+                if unique {
+                    return Ok(Some((key.to_vec(), value.to_vec())));
+                }
+                return Err(EngineError::InvalidArgument(
+                    "a key was added twice to an index that is not unique".into(),
+                ));
+            }
+            Some(last) => {
+                last.clear();
+                last.extend_from_slice(key);
+            }
+            None => last = Some(key.to_vec()),
+        }
+        core.checked(index, load.push(key, value))?;
+        merge.advance()?;
+        written();
+    }
+    core.checked(index, load.finish())?;
+    Ok(None)
+}

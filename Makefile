@@ -13,12 +13,12 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 
 # ---- the plugin ------------------------------------------------------------------------------------------------------
 
-# OBJECTS is where one flavour of the plugin is compiled: the ordinary one, or the one for AddressSanitizer.
+# The plugin is compiled in OBJECTS: FLAVOUR is release, or asan for AddressSanitizer.
 FLAVOUR ?= release
 OBJECTS := $(BUILD)/plugin-$(FLAVOUR)
 ifeq ($(FLAVOUR),asan)
 PLUGIN := $(BUILD)/asan/ha_teak.so
-# The server was built without the sanitizer: what its headers change for one (layouts, poisoned memory) must not be.
+# The server is built without the sanitizer, so its headers must not see it: they would change layouts and poison memory.
 FLAVOUR_FLAGS := -fsanitize=address -U__SANITIZE_ADDRESS__ -fno-omit-frame-pointer -O1 -g
 else
 PLUGIN := $(BUILD)/ha_teak.so
@@ -38,7 +38,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench bench-rollback bench-tables sysbench group-commit suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin demo test bench bench-rollback bench-tables sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -67,7 +67,7 @@ $(BUILD)/mariadb-version:
 	@scripts/setup.sh
 
 # The version script keeps the core's symbols (and its codecs') out of the server's namespace, which has its own.
-# A running server maps the plugin: the new one replaces the file, it does not write into it.
+# A running server has the plugin mapped, so the new one replaces the file and is not written into it.
 $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
 	@mkdir -p $(@D)
 	@printf -- '-- linking %s\n' $@
@@ -77,7 +77,7 @@ $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
 
 -include $(PLUGIN_OBJECTS:.o=.d)
 
-# ---- running it ------------------------------------------------------------------------------------------------------
+# ---- run -------------------------------------------------------------------------------------------------------------
 
 demo: build ## load real data into Teak and InnoDB, compare, and leave the server running
 	@python3 -m demo.demo
@@ -100,6 +100,11 @@ bench-rollback: build ## time the rollback of ROWS=1000000 updated rows, against
 
 bench-tables: build ## time INFORMATION_SCHEMA.TABLES with TABLES=10000 tables, against InnoDB
 	@python3 -m bench.sql.tables $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES))
+
+publish: ## rewrite the tables and plots of docs/performance.md from docs/results (TAKE=1: the newest)
+	@[ -x $(BUILD)/venv/bin/python ] || python3 -m venv $(BUILD)/venv
+	@$(BUILD)/venv/bin/python -c 'import matplotlib' 2>/dev/null || $(BUILD)/venv/bin/pip install --quiet --disable-pip-version-check matplotlib
+	@$(BUILD)/venv/bin/python -m bench.sql.publish $(if $(TAKE),--take)
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """`make publish`: writes the tables of docs/performance.md and README.md and the plots in docs/images from the results in docs/results.
 
-    bench/sql/publish.py            rewrites the pages and plots from docs/results/*.json
-    bench/sql/publish.py --take     first copies the newest results of make bench and make sysbench there
-    bench/sql/publish.py --check    changes nothing; fails if a page does not show the results
+    python3 -m bench.sql.publish            rewrites the pages and plots from docs/results/*.json
+    python3 -m bench.sql.publish --take     first copies the newest results of make bench and make sysbench there
+    python3 -m bench.sql.publish --check    changes nothing; fails if a page does not show the results
 
 A table is between two comments, <!-- table NAME --> and <!-- end -->. Plots need matplotlib, which `make publish` installs into
 a virtual environment under build/.
@@ -15,9 +14,9 @@ import re
 import shutil
 import statistics
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from tests.harness import ROOT
+
 RESULTS = ROOT / "docs" / "results"
 IMAGES = ROOT / "docs" / "images"
 PAGES = [ROOT / "docs" / "performance.md", ROOT / "README.md"]

@@ -4,166 +4,173 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* AUTO_INCREMENT. As the first part of a key it is a durable counter of the table, given out in intervals; as a later part
-   it is one more than the greatest value among the rows that agree in the parts before it, read under lock.
+/* See auto_increment.h. */
 
-   The binary log keeps the first value that a statement was given, and a replay counts on from there. So a statement that
-   may be logged as its text, and for which one interval may not do, holds the counter until it ends. */
-
-#include "handler/ha_teak.h"
+#include "handler/auto_increment.h"
 
 namespace teak {
 
-/* A generated or given value moves the counter, also when an UPDATE wrote it. */
-int ha_teak::note_auto_increment(const uchar *record) {
-  if (table->found_next_number_field == nullptr || table_share->next_number_keypart != 0 || record != table->record[0])
-    return 0;
-  Field *field = table->found_next_number_field;
-  if (field->is_null()) return 0;
-  longlong value = field->val_int();
+int AutoIncrement::after_row(int error) {
+  if (error != 0) return error_ != 0 ? error_ : error;
+  if (rows_left_ != 0) rows_left_--;
+  return 0;
+}
+
+int AutoIncrement::note(const uchar *record) {
+  const TABLE &table = *open_.table();
+  Field *field = table.found_next_number_field;
+  if (field == nullptr || table.s->next_number_keypart != 0 || record != table.record[0] || field->is_null()) return 0;
+  const longlong value = field->val_int();
   if (value <= 0 && !(field->flags & UNSIGNED_FLAG)) return 0;
-  return move_auto_increment([&](Share::Counter *counter) {
-    return share_->note_auto_increment(static_cast<ulonglong>(value), holds_auto_increment_, counter);
+  return move_counter([&](AutoIncrementCounter::Result *result) {
+    return open_.share()->auto_increment().note(static_cast<ulonglong>(value), locks_counter_, result);
   });
 }
 
-/* Moves the counter; holds it meanwhile when a statement of others does. */
-template <typename Move> int ha_teak::move_auto_increment(Move move) {
-  Share::Counter counter;
-  teak_status status = move(&counter);
-  if (status == TEAK_OK && counter == Share::Counter::Held) {
-    if (int error = hold_auto_increment()) return error;
-    status = move(&counter);
-    let_go_of_auto_increment();
+/* Moves the counter. If another statement has it locked, locks it first. */
+template <typename Move> int AutoIncrement::move_counter(Move move) {
+  AutoIncrementCounter::Result result;
+  teak_status status = move(&result);
+  if (status == TEAK_OK && result == AutoIncrementCounter::Result::MustLock) {
+    if (int error = lock_counter()) return error;
+    status = move(&result);
+    unlock_counter();
   }
-  return status == TEAK_OK ? 0 : failure(status);
+  return status == TEAK_OK ? 0 : open_.failure(status);
 }
 
-/* Whether the rows may take values beyond the first interval: their number is not known, or some bring values of their
-   own. */
-bool ha_teak::may_need_intervals() const {
-  THD *thd = ha_thd();
+/* Whether the rows may need values after the first interval: their number is not known, or some have explicit values. */
+bool AutoIncrement::may_need_intervals() const {
+  const TABLE &table = *open_.table();
+  THD *thd = open_.thd();
   LEX *lex = thd->lex;
   if ((lex->sql_command != SQLCOM_INSERT && lex->sql_command != SQLCOM_REPLACE) || thd->is_bulk_op()) return true;
   if (lex->many_values.elements <= 1) return false;
-  if (table->triggers != nullptr || lex->field_list.is_empty()) return true;
+  if (table.triggers != nullptr || lex->field_list.is_empty()) return true;
   List_iterator_fast<Item> columns(lex->field_list);
   while (Item *column = columns++) {
     Item_field *named = column->field_for_view_update();
-    if (named == nullptr || named->field == table->found_next_number_field) return true;
+    if (named == nullptr || named->field == table.found_next_number_field) return true;
   }
   return false;
 }
 
-int ha_teak::hold_auto_increment() {
-  if (holds_auto_increment_) return 0;
-  if (int error = begin_write()) return error;
-  share_->add_auto_increment_holder();
-  teak_status status = teak_table_counter_lock(session_->transaction(), share_->table(), AUTO_INCREMENT_COUNTER);
-  holds_auto_increment_ = status == TEAK_OK;
-  if (holds_auto_increment_) return 0;
-  share_->remove_auto_increment_holder();
-  return failure(status);
+int AutoIncrement::lock_counter() {
+  if (locks_counter_) return 0;
+  if (int error = open_.begin_write()) return error;
+  AutoIncrementCounter &counter = open_.share()->auto_increment();
+  counter.add_locker();
+  const teak_status status = counter.lock(open_.transaction());
+  locks_counter_ = status == TEAK_OK;
+  if (locks_counter_) return 0;
+  counter.remove_locker();
+  return open_.failure(status);
 }
 
-void ha_teak::let_go_of_auto_increment() {
-  if (!holds_auto_increment_) return;
-  holds_auto_increment_ = false;
-  share_->remove_auto_increment_holder();
-  // A deadlock may have ended the transaction, and its locks.
-  if (session_ != nullptr && session_->transaction() != nullptr)
-    teak_table_counter_unlock(session_->transaction(), share_->table(), AUTO_INCREMENT_COUNTER);
+void AutoIncrement::unlock_counter() {
+  if (!locks_counter_) return;
+  locks_counter_ = false;
+  AutoIncrementCounter &counter = open_.share()->auto_increment();
+  counter.remove_locker();
+  // A deadlock may have ended the transaction, and released its locks.
+  if (open_.session() != nullptr && open_.transaction() != nullptr) counter.unlock(open_.transaction());
 }
 
-int ha_teak::take_interval(ulonglong offset, ulonglong increment, ulonglong *first, ulonglong *reserved) {
-  const bool keep = holds_auto_increment_ || (replayed() && may_need_intervals());
-  if (keep)
-    if (int error = hold_auto_increment()) return error;
-  return move_auto_increment([&](Share::Counter *counter) {
-    return share_->reserve_auto_increment(offset, increment, auto_increment_left_, holds_auto_increment_, first,
-                                          reserved, counter);
+int AutoIncrement::reserve_interval(ulonglong offset, ulonglong increment, ulonglong *first, ulonglong *reserved) {
+  if (locks_counter_ || (locks_.is_replayed() && may_need_intervals()))
+    if (int error = lock_counter()) return error;
+  return move_counter([&](AutoIncrementCounter::Result *result) {
+    return open_.share()->auto_increment().reserve(offset, increment, rows_left_, locks_counter_, first, reserved,
+                                                   result);
   });
 }
 
-void ha_teak::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
-                                 ulonglong *reserved) {
+void AutoIncrement::reserve(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                            ulonglong *reserved) {
   *first = ULONGLONG_MAX;  // failure, for the server
   *reserved = 0;
-  if (table_share->next_number_keypart == 0) {
-    // When a statement of known length asks again, it is for its rows that are left.
-    if (auto_increment_left_ == 0) auto_increment_left_ = wanted;
-    auto_increment_error_ = take_interval(offset, increment, first, reserved);
-    if (auto_increment_error_ != 0) *first = ULONGLONG_MAX;
+  if (open_.table_share()->next_number_keypart == 0) {
+    // When a statement of known length asks again, it needs values for the rows that are left.
+    if (rows_left_ == 0) rows_left_ = wanted;
+    error_ = reserve_interval(offset, increment, first, reserved);
+    if (error_ != 0) *first = ULONGLONG_MAX;
     return;
   }
   ulonglong next;
-  if (next_auto_increment_in_key(&next) != 0) return;
+  if (next_in_group(&next) != 0) return;
   *first = next;
   *reserved = 1;  // the next row may be of another group
 }
 
-int ha_teak::next_auto_increment_in_key(ulonglong *next) {
-  if (int error = begin_write()) return error;
-  const uint number = table_share->next_number_index;
-  const KeyCodec &codec = share_->codec(number);
+int AutoIncrement::next_in_group(ulonglong *next) {
+  if (int error = open_.begin_write()) return error;
+  const TABLE &table = *open_.table();
+  const Share &share = *open_.share();
+  const uint number = table.s->next_number_index;
   uchar image[MAX_KEY_LENGTH];
-  key_copy(image, table->record[0], table->key_info + number, table_share->next_number_key_offset);
+  key_copy(image, table.record[0], table.key_info + number, table.s->next_number_key_offset);
   prefix_.clear();
-  codec.encode_image(image, table_share->next_number_key_offset, &prefix_);
-  if (prefix_.failed()) return out_of_memory();
+  share.codec(number).encode_image(image, table.s->next_number_key_offset, &prefix_);
+  if (prefix_.failed()) return open_.out_of_memory();
 
-  const KEY_PART_INFO &part = table->key_info[number].key_part[table_share->next_number_keypart];
+  const KEY_PART_INFO &part = table.key_info[number].key_part[table.s->next_number_keypart];
   const bool descending = (part.key_part_flag & HA_REVERSE_SORT) != 0;
   teak_row entry;
-  probe_.bind(session_, share_->table(), share_->index_of(number), TEAK_LOCK_EXCLUSIVE, manner());
-  teak_status status =
+  probe_.bind(open_.session(), share.table(), share.index_of(number), TEAK_LOCK_EXCLUSIVE, locks_.cursor_manner());
+  const teak_status status =
       probe_.seek(slice(prefix_), descending ? TEAK_SEEK_AT_OR_AFTER : TEAK_SEEK_AT_OR_BEFORE_PREFIX, &entry);
-  if (status != TEAK_OK && status != TEAK_NOT_FOUND) return failure(status);
+  if (status != TEAK_OK && status != TEAK_NOT_FOUND) return open_.failure(status);
   *next = 1;
   if (status == TEAK_NOT_FOUND || entry.key.len < prefix_.size() ||
       memcmp(entry.key.data, prefix_.data(), prefix_.size()) != 0)
     return 0;
 
   ulonglong value;
-  if (int error = auto_increment_of(number, entry, &value)) return error;
+  if (int error = value_of_entry(number, entry, &value)) return error;
   *next = value + 1;
   return 0;
 }
 
-/* Decoded into a record of its own: record[1] may hold a row that is still wanted. */
-int ha_teak::auto_increment_of(uint key, const teak_row &entry, ulonglong *value) {
-  scratch_.clear();
-  scratch_.append(table_share->default_values, table_share->reclength);
-  if (scratch_.failed()) return out_of_memory();
-  if (!share_->codec(key).decode(entry.key.data, entry.key.len, scratch_.data(), nullptr))
-    return corrupt("an entry of a key is malformed");
-  Field *field = table->found_next_number_field;
-  longlong signed_value = field->val_int(scratch_.data() + (field->ptr - table->record[0]));
+/* Decodes into its own record, because record[1] of the table may hold a row that is still needed. */
+int AutoIncrement::value_of_entry(uint key, const teak_row &entry, ulonglong *value) {
+  const TABLE &table = *open_.table();
+  record_.clear();
+  record_.append(table.s->default_values, table.s->reclength);
+  if (record_.failed()) return open_.out_of_memory();
+  if (!open_.share()->codec(key).decode(entry.key.data, entry.key.len, record_.data(), nullptr))
+    return open_.corrupt("an entry of a key is malformed");
+  Field *field = table.found_next_number_field;
+  const longlong signed_value = field->val_int(record_.data() + (field->ptr - table.record[0]));
   *value = signed_value < 0 && !(field->flags & UNSIGNED_FLAG) ? 0 : static_cast<ulonglong>(signed_value);
   return 0;
 }
 
-/* The greatest value that a row has; 0 without rows. */
-int ha_teak::greatest_auto_increment(ulonglong *greatest) {
-  const uint number = table_share->next_number_index;
-  const bool descending = (table->key_info[number].key_part[0].key_part_flag & HA_REVERSE_SORT) != 0;
-  if (int error = begin_write()) return error;
+/* 0 without rows. */
+int AutoIncrement::max_of_rows(ulonglong *max) {
+  const TABLE &table = *open_.table();
+  const Share &share = *open_.share();
+  const uint number = table.s->next_number_index;
+  const bool descending = (table.key_info[number].key_part[0].key_part_flag & HA_REVERSE_SORT) != 0;
+  if (int error = open_.begin_write()) return error;
   teak_row entry;
-  probe_.bind(session_, share_->table(), share_->index_of(number), TEAK_LOCK_SHARED, manner());
-  teak_status status = descending ? probe_.first(&entry) : probe_.last(&entry);
-  *greatest = 0;
+  probe_.bind(open_.session(), share.table(), share.index_of(number), TEAK_LOCK_SHARED, locks_.cursor_manner());
+  const teak_status status = descending ? probe_.first(&entry) : probe_.last(&entry);
+  *max = 0;
   if (status == TEAK_NOT_FOUND) return 0;
-  return status == TEAK_OK ? auto_increment_of(number, entry, greatest) : failure(status);
+  return status == TEAK_OK ? value_of_entry(number, entry, max) : open_.failure(status);
 }
 
-void ha_teak::release_auto_increment() {
-  auto_increment_left_ = 0;
-  let_go_of_auto_increment();
+int AutoIncrement::set_counter_past_rows(ulonglong wanted) {
+  ulonglong max = 0;
+  if (int error = max_of_rows(&max)) return error;
+  if (wanted <= max) wanted = max == ULONGLONG_MAX ? max : max + 1;
+  const teak_status status = open_.share()->auto_increment().set(wanted == 0 ? 1 : wanted);
+  return status == TEAK_OK ? 0 : open_.failure(status);
 }
 
-int ha_teak::reset_auto_increment(ulonglong value) {
-  teak_status status = share_->set_auto_increment(value == 0 ? 1 : value);
-  return status == TEAK_OK ? 0 : failure(status);
+void AutoIncrement::release() {
+  rows_left_ = 0;
+  unlock_counter();
 }
 
 }  // namespace teak

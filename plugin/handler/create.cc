@@ -4,19 +4,21 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* CREATE, DROP, RENAME, TRUNCATE. What Teak does not have is refused by its name: an ignored clause would be found out when
-   it is too late. ALTER is in alter/. */
+/* See create.h. */
+
+#include "handler/create.h"
+
+#include <string>
+#include <vector>
 
 #include "base/engine.h"
-#include "base/errors.h"
 #include "base/table_name.h"
-#include "handler/ha_teak.h"
+#include "format/key_codec.h"
+#include "format/row_codec.h"
 #include "monitor/variables.h"
 #include "session/query_cache.h"
-#include "statistics/statistics_store.h"
-#include "table/ddl_recovery.h"
 #include "table/definition.h"
-#include "table/drop_table.h"
+#include "table/table_metadata.h"
 
 namespace teak {
 
@@ -64,16 +66,48 @@ bool can_encode(const TABLE *form, uint32_t *fixed_bytes, std::string *error) {
   return true;
 }
 
+/* The table's indexes in the engine: the rows first, then the secondary keys in the server's order. */
+std::vector<teak_index_definition> index_definitions(const TABLE *form, uint32_t row_fixed_bytes) {
+  const ha_table_option_struct &options = *form->s->option_struct;
+  const uint hidden = form->s->primary_key == MAX_KEY ? 1 : 0;
+  std::vector<teak_index_definition> indexes(form->s->keys + hidden);
+  for (teak_index_definition &index : indexes) {
+    index.codec = codec_of(options.compression);
+    index.page_bytes = static_cast<uint32_t>(options.page_bytes);
+    index.exact_lookups = false;
+    index.value_fixed_bytes = 0;
+  }
+  indexes[0].label = slice_of(ROW_INDEX_LABEL.str, ROW_INDEX_LABEL.length);
+  indexes[0].exact_lookups = true;
+  indexes[0].value_fixed_bytes = row_fixed_bytes;
+  for (uint i = 0; i < form->s->keys; i++) {
+    if (i == form->s->primary_key) continue;
+    const KEY &key = form->key_info[i];
+    indexes[i + hidden].label = slice_of(key.name.str, key.name.length);
+    indexes[i + hidden].exact_lookups = enforced_by_engine(key);
+  }
+  return indexes;
+}
+
+teak_status set_auto_increment(const NameInEngine &name, ulonglong value) {
+  teak_table *table = nullptr;
+  teak_status status = teak_table_open(engine, name, &table);
+  if (status != TEAK_OK) return status;
+  status = teak_table_counter_set(table, AutoIncrementCounter::NUMBER, value);
+  teak_table_close(table);
+  return status;
+}
+
 }  // namespace
 
-int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
-  name_ = name;
+int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info) {
+  THD *thd = open.thd();
   if (const char *clause = refused_clause(form, info)) return refuse(clause);
   if (const char *format = foreign_row_format(info)) {
-    // Of a table that comes from another engine with it, nobody asked here for it.
-    if ((info->used_fields & HA_CREATE_USED_ROW_FORMAT) && ha_thd()->is_strict_mode()) return refuse(format);
-    push_warning_printf(ha_thd(), Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
-                        ER_THD(ha_thd(), ER_ILLEGAL_HA_CREATE_OPTION), "TEAK", format);
+    // A table that is converted from another engine has the clause without anyone having asked for it here.
+    if ((info->used_fields & HA_CREATE_USED_ROW_FORMAT) && thd->is_strict_mode()) return refuse(format);
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
+                        ER_THD(thd, ER_ILLEGAL_HA_CREATE_OPTION), "TEAK", format);
   }
   std::string error;
   uint32_t fixed_bytes = 0;
@@ -81,80 +115,26 @@ int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
     my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
     return HA_WRONG_CREATE_OPTION;
   }
+  if (form->s->option_struct == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server makes one for every table
 
-  const ha_table_option_struct *options = form->s->option_struct;
-  if (options == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server makes one for every table
-  const uint hidden = form->s->primary_key == MAX_KEY ? 1 : 0;
-  std::vector<teak_index_definition> indexes(form->s->keys + hidden);
-  for (teak_index_definition &index : indexes) {
-    index.codec = codec_of(options->compression);
-    index.page_bytes = static_cast<uint32_t>(options->page_bytes);
-    index.exact_lookups = false;
-    index.value_fixed_bytes = 0;
-  }
-  indexes[0].label = slice_of(ROW_INDEX_LABEL.str, ROW_INDEX_LABEL.length);
-  indexes[0].exact_lookups = true;
-  indexes[0].value_fixed_bytes = fixed_bytes;
-  for (uint i = 0; i < form->s->keys; i++) {
-    if (i == form->s->primary_key) continue;
-    const KEY &key = form->key_info[i];
-    indexes[i + hidden].label = slice_of(key.name.str, key.name.length);
-    indexes[i + hidden].exact_lookups = enforced_by_engine(key);
-  }
-
+  const std::vector<teak_index_definition> indexes = index_definitions(form, fixed_bytes);
   TableMetadata metadata;
   metadata.set_version(form->s->tabledef_version);
   const std::vector<uint8_t> bytes = metadata.encode();
-  const NameInEngine name_in_engine(name);
+  const NameInEngine name(open.name().c_str());
   const teak_table_definition definition = {
-      sizeof(teak_table_definition), sizeof(teak_index_definition), name_in_engine, indexes.data(), indexes.size(),
+      sizeof(teak_table_definition), sizeof(teak_index_definition), name, indexes.data(), indexes.size(),
       {bytes.data(), bytes.size()}};
   teak_status status = teak_table_create(engine, &definition);
-  if (status != TEAK_OK) return failure(status);
-  query_cache_use::table_changed(name);
+  if (status != TEAK_OK) return open.failure(status);
+  query_cache_use::table_changed(open.name().c_str());
 
   if (form->found_next_number_field == nullptr || info->auto_increment_value <= 1) return 0;
-  teak_table *table = nullptr;
-  status = teak_table_open(engine, NameInEngine(name), &table);
-  if (status == TEAK_OK) {
-    status = teak_table_counter_set(table, AUTO_INCREMENT_COUNTER, info->auto_increment_value);
-    teak_table_close(table);
-  }
+  status = set_auto_increment(name, info->auto_increment_value);
   if (status == TEAK_OK) return 0;
-  int failed = failure(status);
-  teak_table_drop(engine, NameInEngine(name));
+  const int failed = open.failure(status);
+  teak_table_drop(engine, name);
   return failed;
-}
-
-int ha_teak::delete_table(const char *name) {
-  name_ = name;
-  teak_status status = drop_engine_table(name);
-  return status == TEAK_OK ? 0 : failure(status);
-}
-
-int ha_teak::rename_table(const char *from, const char *to) {
-  name_ = from;
-  teak_status status = teak_table_rename(engine, NameInEngine(from), NameInEngine(to));
-  query_cache_use::table_changed(from);
-  query_cache_use::table_changed(to);
-  if (status == TEAK_NO_SUCH_TABLE && is_renamed_before_crash(to)) return 0;
-  return status == TEAK_OK ? 0 : failure(status);
-}
-
-int ha_teak::truncate() {
-  reset();
-  statistics_store::forget(name_.c_str());
-  teak_status status = teak_table_truncate(engine, NameInEngine(name_.c_str()));
-  query_cache_use::table_changed(name_.c_str());
-  share_->forget_counters();
-  return status == TEAK_OK ? 0 : failure(status);
-}
-
-void ha_teak::update_create_info(HA_CREATE_INFO *info) {
-  if (!(info->used_fields & HA_CREATE_USED_AUTO)) {
-    this->info(HA_STATUS_AUTO);
-    info->auto_increment_value = stats.auto_increment_value;
-  }
 }
 
 }  // namespace teak

@@ -4,22 +4,40 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* What the engine can do, and calls too small for a file of their own. See ha_teak.h. */
+/* See ha_teak.h. */
 
 #include "handler/ha_teak.h"
 
-#include "base/errors.h"
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "alter/alter_commit.h"
+#include "alter/alter_inplace.h"
+#include "alter/alter_prepare.h"
+#include "alter/alter_support.h"
+#include "base/engine.h"
+#include "base/table_name.h"
+#include "handler/check.h"
+#include "handler/create.h"
+#include "monitor/page_counting.h"
+#include "session/query_cache.h"
+#include "statistics/statistics_store.h"
+#include "table/ddl_recovery.h"
+#include "table/drop_table.h"
 
 namespace teak {
 
+/* ---- abilities ---- */
+
 ulonglong ha_teak::table_flags() const {
-  // Statements that are logged as their text must be replayed to the same: that takes locks on what they read.
+  // A statement that is logged as text must have the same effect when it is replayed, so it must lock the rows it reads.
   const ulonglong logged_as_text = thd_tx_isolation(ha_thd()) >= ISO_REPEATABLE_READ ? HA_BINLOG_STMT_CAPABLE : 0;
   // clang-format off
   return HA_REC_NOT_IN_SEQ                       // a position is a key
          | HA_NULL_IN_KEY                        // also in unique keys
          | HA_CAN_INDEX_BLOBS | HA_CAN_GEOMETRY  // geometry is stored, not indexed spatially
-         // Not HA_CAN_BIT_FIELD: the server's GROUP BY and DISTINCT mix up bits that stand among the NULL bits.
+         // Not HA_CAN_BIT_FIELD: the server's GROUP BY and DISTINCT mix up bits that are stored among the NULL bits.
          | HA_CAN_VIRTUAL_COLUMNS
          | HA_AUTO_PART_KEY                      // AUTO_INCREMENT as a later part of a key
          | HA_CAN_SQL_HANDLER
@@ -27,7 +45,7 @@ ulonglong ha_teak::table_flags() const {
          | HA_PRIMARY_KEY_IN_READ_INDEX          // every entry leads to its primary key
          | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION  // position() encodes it from the record
          | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE    // delete_row() encodes every key
-         | HA_DUPLICATE_POS                      // dup_ref holds the position of the row in the way
+         | HA_DUPLICATE_POS                      // dup_ref holds the position of the conflicting row
          | HA_CAN_TABLES_WITHOUT_ROLLBACK        // sequences
          | HA_BINLOG_ROW_CAPABLE | logged_as_text
          | HA_CAN_SKIP_LOCKED
@@ -35,81 +53,148 @@ ulonglong ha_teak::table_flags() const {
   // clang-format on
 }
 
-ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
-  ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_DO_INDEX_COND_PUSHDOWN |
-                HA_DO_RANGE_FILTER_PUSHDOWN;
-  // While the server reads a definition it asks too, and does not know the primary key yet.
-  if (share_ != nullptr && key == share_->primary_key()) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
-  // An entry holds neither a whole TEXT nor more than the beginning of a column of which the key has no more.
-  bool covers = true;
-  if (share_ != nullptr && key < share_->keys()) {
-    const KeyCodec &codec = share_->codec(key);
-    const Share::ColumnSet &columns = share_->key(key).decodable_columns;
-    auto gives_back = [&](uint number) {
-      return codec.decodable(number) ||
-             (KeyOriginals::keeps(table_share, key, number) && columns.has(codec.column(number)));
+/* Whether an entry of a key has the columns of one part, or of all parts. It has neither a whole TEXT column, nor more of a
+   column than the key's prefix of it. `share`: nullptr while the server reads the definition. */
+static bool entry_covers(const Share *share, TABLE_SHARE *definition, uint key, uint part, bool all_parts) {
+  const KEY &server_key = definition->key_info[key];
+  if (share == nullptr || key >= share->keys()) {
+    auto covers = [&](uint number) {
+      return KeyCodec::part_decodable(definition, key, number) || KeyOriginals::keeps(definition, key, number);
     };
-    if (all_parts)
-      for (uint i = 0; covers && i < codec.parts(); i++) covers = gives_back(i);
-    else if (part < codec.parts())
-      covers = gives_back(part);
-    else if (part < table_share->key_info[key].ext_key_parts)
-      covers = columns.has(table_share->key_info[key].key_part[part].fieldnr - 1);
-  } else if (all_parts) {
-    for (uint i = 0; covers && i < table_share->key_info[key].user_defined_key_parts; i++)
-      covers = KeyCodec::part_decodable(table_share, key, i) || KeyOriginals::keeps(table_share, key, i);
-  } else {
-    covers = KeyCodec::part_decodable(table_share, key, part) || KeyOriginals::keeps(table_share, key, part);
+    if (!all_parts) return covers(part);
+    for (uint i = 0; i < server_key.user_defined_key_parts; i++)
+      if (!covers(i)) return false;
+    return true;
   }
-  return covers ? flags | HA_KEYREAD_ONLY : flags;
+  const KeyCodec &codec = share->codec(key);
+  const Share::ColumnSet &columns = share->key(key).decodable_columns;
+  auto covers = [&](uint number) {
+    return codec.decodable(number) ||
+           (KeyOriginals::keeps(definition, key, number) && columns.has(codec.column(number)));
+  };
+  if (all_parts) {
+    for (uint i = 0; i < codec.parts(); i++)
+      if (!covers(i)) return false;
+    return true;
+  }
+  if (part < codec.parts()) return covers(part);
+  return part >= server_key.ext_key_parts || columns.has(server_key.key_part[part].fieldnr - 1);
 }
 
-const char *ha_teak::index_type(uint) { return "BTREE"; }
+ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
+  const ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_DO_INDEX_COND_PUSHDOWN |
+                      HA_DO_RANGE_FILTER_PUSHDOWN;
+  const Share *share = open_.share();
+  // The server also asks while it reads a definition, and does not know the primary key then.
+  if (share != nullptr && key == share->primary_key()) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
+  return entry_covers(share, table_share, key, part, all_parts) ? flags | HA_KEYREAD_ONLY : flags;
+}
+
+my_bool ha_teak::register_query_cache_table(THD *thd, const char *path, uint path_bytes, qc_engine_callback *callback,
+                                            ulonglong *data) {
+  // The server's length of a partition's path includes the terminating zero.
+  const std::string name(path, strnlen(path, path_bytes));
+  // Partitions that are not read may not be open.
+  const auto slot =
+      open_.share() != nullptr ? open_.share()->query_cache_slot() : query_cache_use::slot_of(name.c_str());
+  *callback = query_cache_use::still_valid;
+  *data = 0;
+  if (locks_.locking() || thd_tx_isolation(thd) == ISO_SERIALIZABLE) return false;
+  const Session *session = Session::find(thd);
+  return query_cache_use::may_keep(session == nullptr ? nullptr : session->transaction(), slot, data);
+}
 
 bool ha_teak::get_error_message(int error, String *text) {
+  const std::string &cause = open_.error_text();
   if (error >= HA_ERR_LAST || error == HA_ERR_TABLE_EXIST || error == HA_ERR_TO_BIG_ROW)
-    text->append(error_text_.data(), error_text_.size());
+    text->append(cause.data(), cause.size());
   return false;
 }
 
-int ha_teak::failure(teak_status status) {
-  const int error = convert(ha_thd(), status, name_.c_str(), &error_text_);
-  if (status == TEAK_LOCK_TIMEOUT || status == TEAK_DEADLOCK)
-    if (Session *session = Session::find(ha_thd())) session->note_failed_wait();
+/* ---- open ---- */
+
+int ha_teak::open_share(const char *name) {
+  lock_shared_ha_data();
+  Share *share = static_cast<Share *>(get_ha_share_ptr());
+  int error = 0;
+  if (share == nullptr) {
+    error = Share::open(ha_thd(), name, table, &share, &open_.error_text());
+    if (error == 0) set_ha_share_ptr(share);
+  }
+  unlock_shared_ha_data();
+  open_.set_share(error == 0 ? share : nullptr);
   return error;
 }
 
-int ha_teak::out_of_memory() {
-  error_text_ = name_ + ": out of memory";
-  return HA_ERR_OUT_OF_MEM;
+int ha_teak::open(const char *name, int, uint) {
+  open_.set_name(name);
+  if (int error = open_share(name)) return error;
+  const Share &share = *open_.share();
+
+  // A temporary table may be created, and filled, in a transaction that has its snapshot already.
+  if (NameInEngine(name).is_temporary()) {
+    const teak_status status = teak_table_serve_older_snapshots(share.table());
+    if (status != TEAK_OK) return open_.failure(status);
+  }
+
+  writer_.open();
+  ref_length = positions_.length();
+  hide_lossy_keys();
+  // An UPDATE of the key that a scan follows must collect its rows first.
+  key_used_on_scan = share.primary_key();
+  stats.block_size = COST_PAGE_BYTES;
+  // What a multi-range read sorts: positions, each with the number of its range.
+  stats.mrr_length_per_rec = ref_length + sizeof(range_id_t);
+  info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+  if (stats.records == 0) publish_empty_table();
+  return 0;
 }
 
-int ha_teak::corrupt(const char *what) {
-  error_text_ = name_ + ": " + what;
-  sql_print_error("TEAK: %s", error_text_.c_str());
-  push_warning_printf(ha_thd(), Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, ER_THD(ha_thd(), ER_GET_ERRMSG),
-                      HA_ERR_CRASHED, error_text_.c_str(), "TEAK");
-  return HA_ERR_CRASHED;
+/* With keyread the server computes no virtual columns, so a key that loses the value of one must not seem to cover any
+   column. */
+void ha_teak::hide_lossy_keys() {
+  for (uint number = 0; number < open_.share()->keys(); number++) {
+    if (!open_.share()->key(number).loses_virtual_column) continue;
+    for (Field **field = table->field; *field != nullptr; field++) {
+      (*field)->part_of_key.clear_bit(number);
+      (*field)->part_of_key_not_clustered.clear_bit(number);
+    }
+  }
+}
+
+/* The keys of an empty table have no values, which is known without a sample. */
+void ha_teak::publish_empty_table() {
+  for (uint number = 0; number < open_.share()->keys(); number++) {
+    const KEY &key = table->key_info[number];
+    for (uint part = 0; key.rec_per_key != nullptr && part < key.ext_key_parts; part++)
+      if (key.rec_per_key[part] == 0) key.rec_per_key[part] = 1;
+  }
+}
+
+int ha_teak::close() {
+  reset();
+  open_.close();
+  return 0;
 }
 
 int ha_teak::extra(enum ha_extra_function operation) {
   switch (operation) {
     case HA_EXTRA_WRITE_CAN_REPLACE:
     case HA_EXTRA_INSERT_WITH_UPDATE:
-      writes_over_duplicates_ = true;
+      writer_.set_writes_over_duplicates(true);
       break;
     case HA_EXTRA_WRITE_CANNOT_REPLACE:
     case HA_EXTRA_NO_IGNORE_DUP_KEY:
-      writes_over_duplicates_ = false;
+      writer_.set_writes_over_duplicates(false);
       break;
     case HA_EXTRA_KEYREAD:
-      positions_only_ = true;
+      fetcher_.set_positions_only(true);
       break;
     case HA_EXTRA_NO_KEYREAD:
-      positions_only_ = false;
+      fetcher_.set_positions_only(false);
       break;
     case HA_EXTRA_FLUSH:
-      blobs_.clear(0);
+      fetcher_.free_blobs();
       break;
     default:
       break;
@@ -118,34 +203,319 @@ int ha_teak::extra(enum ha_extra_function operation) {
 }
 
 int ha_teak::reset() {
-  constexpr size_t KEEP_BYTES = 1 << 20;
-  if (wrote_) share_->set_written_at(time(nullptr));
-  wrote_ = false;
+  open_.note_written();
   multi_range_.dsmrr_close();
   scan_.close();
-  rows_.close();
-  probe_.close();
-  blobs_.clear(KEEP_BYTES);
-  row_.clear();
-  row_.shrink(KEEP_BYTES);
-  let_go_of_auto_increment();
-  writes_over_duplicates_ = semi_consistent_ = false;
-  all_columns_ = positions_only_ = false;
-  set_no_bounds();
+  fetcher_.reset();
+  writer_.reset();
+  auto_increment_.close_cursor();
+  auto_increment_.unlock_counter();
+  locks_.set_semi_consistent(false);
   return 0;
 }
 
-my_bool ha_teak::register_query_cache_table(THD *thd, const char *path, uint path_bytes, qc_engine_callback *callback,
-                                            ulonglong *data) {
-  // The server's path of a partition is counted with the zero behind it.
-  const std::string name(path, strnlen(path, path_bytes));
-  // Partitions that are not read may not be open.
-  const auto slot = share_ != nullptr ? share_->query_cache_slot() : query_cache_use::slot_of(name.c_str());
-  *callback = query_cache_use::still_valid;
-  *data = 0;
-  if (locking() || thd_tx_isolation(thd) == ISO_SERIALIZABLE) return false;
-  const Session *session = Session::find(thd);
-  return query_cache_use::may_keep(session == nullptr ? nullptr : session->transaction(), slot, data);
+/* ---- statements and locks ---- */
+
+THR_LOCK_DATA **ha_teak::store_lock(THD *, THR_LOCK_DATA **to, enum thr_lock_type type) {
+  if (type != TL_IGNORE) locks_.request(type);
+  return to;
 }
+
+int ha_teak::external_lock(THD *thd, int type) {
+  if (type == F_UNLCK) {
+    auto_increment_.unlock_counter();
+    open_.end_use();
+    locks_.end_statement();
+    return 0;
+  }
+  if (type == F_WRLCK && LockPolicy::is_logging_impossible(thd)) {
+    // The server would raise the same error, without the reason.
+    my_error(ER_BINLOG_STMT_MODE_AND_ROW_ENGINE, MYF(0),
+             " Teak is limited to row-logging when transaction isolation level is READ COMMITTED or READ UNCOMMITTED.");
+    return HA_ERR_LOGGING_IMPOSSIBLE;
+  }
+#ifdef WITH_PARTITION_STORAGE_ENGINE
+  // The server leaves this set after a statement that needed no partition. The next DELETE ... LIMIT by a key would find
+  // nothing.
+  table->all_partitions_pruned_away = false;
+#endif
+  locks_.begin_statement(thd, type == F_WRLCK);
+  return open_.use(thd);
+}
+
+int ha_teak::start_stmt(THD *thd, thr_lock_type type) {
+  locks_.begin_substatement(thd, type);
+  return open_.use(thd);
+}
+
+handler *ha_teak::clone(const char *name, MEM_ROOT *memory) {
+  handler *copy = handler::clone(name, memory);
+  if (copy != nullptr) static_cast<ha_teak *>(copy)->locks_.inherit(locks_);
+  return copy;
+}
+
+/* From REPEATABLE READ on, rows that a locking read looked at stay locked: a row that does not match must not be changed so
+   that it matches. */
+void ha_teak::unlock_row() {
+  if (locks_.may_unlock_rows()) scan_.unlock_row();
+}
+
+void ha_teak::try_semi_consistent_read(bool yes) {
+  locks_.set_semi_consistent(yes);
+  scan_.set_semi_consistent(locks_.semi_consistent());
+}
+
+/* ---- definition ---- */
+
+int ha_teak::create(const char *name, TABLE *form, HA_CREATE_INFO *info) {
+  open_.set_name(name);
+  return create_table(open_, form, info);
+}
+
+int ha_teak::delete_table(const char *name) {
+  open_.set_name(name);
+  const teak_status status = drop_engine_table(name);
+  return status == TEAK_OK ? 0 : open_.failure(status);
+}
+
+int ha_teak::rename_table(const char *from, const char *to) {
+  open_.set_name(from);
+  const teak_status status = teak_table_rename(engine, NameInEngine(from), NameInEngine(to));
+  query_cache_use::table_changed(from);
+  query_cache_use::table_changed(to);
+  if (status == TEAK_NO_SUCH_TABLE && is_renamed_before_crash(to)) return 0;
+  return status == TEAK_OK ? 0 : open_.failure(status);
+}
+
+int ha_teak::truncate() {
+  reset();
+  const char *name = open_.name().c_str();
+  statistics_store::forget(name);
+  const teak_status status = teak_table_truncate(engine, NameInEngine(name));
+  query_cache_use::table_changed(name);
+  open_.share()->forget_counters();
+  return status == TEAK_OK ? 0 : open_.failure(status);
+}
+
+void ha_teak::update_create_info(HA_CREATE_INFO *info) {
+  if (info->used_fields & HA_CREATE_USED_AUTO) return;
+  this->info(HA_STATUS_AUTO);
+  info->auto_increment_value = stats.auto_increment_value;
+}
+
+/* Called for EXCHANGE PARTITION only. */
+bool ha_teak::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes) {
+  return table_changes == IS_EQUAL_YES && info->data_file_name == nullptr && info->index_file_name == nullptr
+             ? COMPATIBLE_DATA_YES
+             : COMPATIBLE_DATA_NO;
+}
+
+enum_alter_inplace_result ha_teak::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *alter) {
+  return AlterSupport(open_, altered, alter).check();
+}
+
+bool ha_teak::can_convert_nocopy(const Field &field, const Column_definition &wanted) const {
+  return keeps_stored_bytes(field, wanted);
+}
+
+/* The entries of a key on a VARCHAR that becomes longer do not change, because an encoded key marks its own end. */
+Compare_keys ha_teak::compare_key_parts(const Field &old_field, const Column_definition &new_field,
+                                        const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const {
+  if (old_field.is_equal(new_field)) return handler::compare_key_parts(old_field, new_field, old_part, new_part);
+  if (!can_convert_nocopy(old_field, new_field)) return Compare_keys::NotEqual;
+  const bool old_whole = old_part.length == old_field.key_length(), new_whole = new_part.length == new_field.length;
+  if (old_whole != new_whole) return Compare_keys::NotEqual;
+  if (old_part.length == new_part.length) return Compare_keys::Equal;
+  return old_whole ? Compare_keys::EqualButKeyPartLength : Compare_keys::NotEqual;
+}
+
+bool ha_teak::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) {
+  return prepare_alter(open_, altered, alter);
+}
+
+bool ha_teak::inplace_alter_table(TABLE *altered, Alter_inplace_info *alter) { return alter_in_place(altered, alter); }
+
+bool ha_teak::commit_inplace_alter_table(TABLE *, Alter_inplace_info *alter, bool commit) {
+  if (!commit) {
+    roll_back_alter(alter);
+    return false;
+  }
+  const std::vector<AlterContext *> contexts = take_alter_contexts(alter);
+  for (const AlterContext *context : contexts)
+    if (static_cast<ha_teak &>(context->open.server()).set_altered_auto_increment(*alter)) return true;
+  return commit_alter(open_, contexts);
+}
+
+/* ALTER TABLE ... AUTO_INCREMENT = n. True: an error was raised. */
+bool ha_teak::set_altered_auto_increment(const Alter_inplace_info &alter) {
+  if (!(alter.create_info->used_fields & HA_CREATE_USED_AUTO) || table->found_next_number_field == nullptr ||
+      table_share->next_number_keypart != 0)
+    return false;
+  const int error = auto_increment_.set_counter_past_rows(alter.create_info->auto_increment_value);
+  if (error != 0) print_error(error, MYF(0));
+  return error != 0;
+}
+
+/* ---- writes ---- */
+
+int ha_teak::write_row(const uchar *record) {
+  const PageCounting counting(handler_stats);
+  if (table->next_number_field != nullptr && record == table->record[0]) {
+    auto_increment_.before_row();
+    if (int error = auto_increment_.after_row(update_auto_increment())) return error;
+  }
+  if (int error = writer_.insert(record)) return error;
+  return open_.end_write(auto_increment_.note(record));
+}
+
+int ha_teak::update_row(const uchar *old_record, const uchar *new_record) {
+  const PageCounting counting(handler_stats);
+  if (int error = writer_.update(old_record, new_record)) return error;
+  return open_.end_write(auto_increment_.note(new_record));
+}
+
+int ha_teak::delete_row(const uchar *record) {
+  const PageCounting counting(handler_stats);
+  return writer_.remove(record);
+}
+
+int ha_teak::reset_auto_increment(ulonglong value) {
+  const teak_status status = open_.share()->auto_increment().set(value == 0 ? 1 : value);
+  return status == TEAK_OK ? 0 : open_.failure(status);
+}
+
+/* ---- reads ---- */
+
+int ha_teak::rnd_init(bool scan) {
+  if (open_.without_rollback() && open_.session() != nullptr)
+    if (int error = open_.session()->use()) return error;
+  locks_.settle();
+  if (scan) scan_.begin(MAX_KEY);
+  fetcher_.begin_reads();
+  return 0;
+}
+
+int ha_teak::rnd_end() {
+  scan_.forget_bounds();
+  return 0;
+}
+
+int ha_teak::index_init(uint key, bool) {
+  active_index = key;
+  locks_.settle();
+  scan_.begin(key);
+  fetcher_.begin_reads();
+  return 0;
+}
+
+int ha_teak::index_end() {
+  scan_.forget_bounds();
+  active_index = MAX_KEY;
+  multi_range_.dsmrr_close();
+  return 0;
+}
+
+int ha_teak::index_next_same(uchar *record, const uchar *image, uint length) {
+  return scan_.is_exact() ? scan_.next_same(record) : handler::index_next_same(record, image, length);
+}
+
+int ha_teak::read_range_first(const key_range *start, const key_range *end, bool is_equality, bool sorted) {
+  scan_.begin_range(end);
+  const int error = handler::read_range_first(start, end, is_equality, sorted);
+  scan_.end_range();
+  return error;
+}
+
+int ha_teak::prepare_range_scan(const key_range *start, const key_range *end) {
+  scan_.prepare_range(start, end);
+  return 0;
+}
+
+/* ---- conditions, filters and multi-range reads ---- */
+
+/* A condition on a key with a virtual column is left to the server, as in InnoDB. So is a condition on a column that an entry
+   does not have: the server takes every column of the primary key as readable from every key. */
+Item *ha_teak::idx_cond_push(uint key, Item *condition) {
+  const Share::Key &definition = open_.share()->key(key);
+  if (definition.has_virtual_column) return condition;
+  List<Item_field> columns;
+  condition->walk(&Item::collect_item_field_processor, false, &columns);
+  List_iterator_fast<Item_field> each(columns);
+  while (const Item_field *column = each++)
+    if (column->field->table == table && !definition.decodable_columns.has(column->field->field_index))
+      return condition;
+  pushed_idx_cond = condition;
+  pushed_idx_cond_keyno = key;
+  return nullptr;
+}
+
+bool ha_teak::rowid_filter_push(Rowid_filter *filter) {
+  pushed_rowid_filter = filter;
+  return false;
+}
+
+/* ha_partition gives all partitions the same buffer when the key that it asked about last needs none, whichever key is read
+   then: the partitions would overwrite each other's positions and rows would be missing. So partitions read range by
+   range. */
+uint ha_teak::multi_range_mode() const { return table->part_info != nullptr ? HA_MRR_USE_DEFAULT_IMPL : 0; }
+
+int ha_teak::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
+                                   HANDLER_BUFFER *buffer) {
+  return multi_range_.dsmrr_init(this, ranges, parameter, count, mode, buffer);
+}
+
+int ha_teak::multi_range_read_next(range_id_t *range) { return multi_range_.dsmrr_next(range); }
+
+ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, void *parameter, uint count,
+                                             uint *buffer_bytes, uint *mode, Cost_estimate *cost) {
+  multi_range_.init(this, table);
+  locks_.settle();
+  // A statement must lock rows in the order in which it reads them: they are not sorted by position.
+  if (locks_.locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
+  *mode |= multi_range_mode();
+  return multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);
+}
+
+ha_rows ha_teak::multi_range_read_info(uint key, uint ranges, uint keys, uint key_parts, uint *buffer_bytes, uint *mode,
+                                       Cost_estimate *cost) {
+  multi_range_.init(this, table);
+  *mode |= multi_range_mode();
+  return multi_range_.dsmrr_info(key, ranges, keys, key_parts, buffer_bytes, mode, cost);
+}
+
+int ha_teak::multi_range_read_explain_info(uint mode, char *text, size_t bytes) {
+  return multi_range_.dsmrr_explain_info(mode, text, bytes);
+}
+
+/* ---- statistics ---- */
+
+/* Twice the known number of rows, and those that may have been added since. */
+ha_rows ha_teak::estimate_rows_upper_bound() { return stats.records * 2 + EXTRA_RECORDS; }
+
+double ha_teak::scan_time() { return std::max(1.0, std::ceil(statistics_.pages())); }
+
+double ha_teak::read_time(uint index, uint ranges, ha_rows rows) {
+  if (index != table_share->primary_key) return handler::read_time(index, ranges, rows);
+  const double fraction = stats.records == 0 ? 1.0 : static_cast<double>(rows) / static_cast<double>(stats.records);
+  return ranges + std::min(fraction, 1.0) * statistics_.pages();
+}
+
+/* ---- administration ---- */
+
+int ha_teak::check(THD *thd, HA_CHECK_OPT *options) { return check_table(open_, thd, *options); }
+
+int ha_teak::analyze(THD *thd, HA_CHECK_OPT *) {
+  int error = info(HA_STATUS_VARIABLE | HA_STATUS_TIME | HA_STATUS_NO_LOCK);
+  if (error == 0) {
+    const teak_status status = open_.share()->statistics().refresh(thd, table, stats.records, true);
+    if (status == TEAK_OK) return HA_ADMIN_OK;
+    error = open_.failure(status);
+  }
+  print_error(error, MYF(0));
+  return HA_ADMIN_FAILED;
+}
+
+/* The server rebuilds the table, as for ALTER TABLE ... FORCE. */
+int ha_teak::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }
 
 }  // namespace teak

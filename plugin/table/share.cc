@@ -43,6 +43,7 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, 
   status = teak_table_get_id(engine, NameInEngine(name), &id);
   if (status != TEAK_OK) return convert(thd, status, name, cause);
   if (int error = share->build_codecs(table, cause)) return error;
+  share->auto_increment_.init(share->table_);
   std::vector<IndexStatistics::Index> indexes;
   for (uint key = 0; key < share->keys(); key++)
     indexes.push_back({&share->codec(key), share->index_of(key), share->key(key).unique, share->key(key).nullable});
@@ -142,6 +143,12 @@ void Share::write_null_images(uchar *record) const {
       memcpy(record + image.offset, null_image_bytes_.data() + image.image, image.length);
 }
 
+teak_status Share::index_statistics(uint32_t index, teak_index_statistics *statistics) const {
+  *statistics = {};
+  statistics->struct_size = sizeof(*statistics);
+  return teak_index_get_statistics(table_, index, statistics);
+}
+
 bool Share::rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) const {
   size_t columns = 0;
   if (!codec(key).skip(entry.key.data, entry.key.len, &columns)) return false;
@@ -168,85 +175,8 @@ bool Share::primary_of_value(teak_slice value, teak_slice *primary) const {
   return length != 0 && length <= value.len;
 }
 
-teak_status Share::next_auto_increment(ulonglong *value) {
-  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
-  if (auto_increment_next_ == 0) {
-    uint64_t stored = 0;
-    teak_status status = teak_table_counter_get(table_, AUTO_INCREMENT_COUNTER, &stored);
-    if (status != TEAK_OK) return status;
-    auto_increment_next_ = stored == 0 ? 1 : stored;
-  }
-  *value = auto_increment_next_;
-  return TEAK_OK;
-}
-
-/* The least value >= `next` of the series, as the server reckons it. */
-static ulonglong next_of_series(ulonglong next, ulonglong offset, ulonglong step) {
-  if (step <= 1) return next;
-  ulonglong value = (next - 1 + step - offset) / step * step + offset;
-  return value < next ? ULONGLONG_MAX : value;
-}
-
-teak_status Share::reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, bool is_holder,
-                                          ulonglong *first, ulonglong *reserved, Counter *counter) {
-  ulonglong next;
-  teak_status status = next_auto_increment(&next);  // reads it from the engine
-  if (status != TEAK_OK) return status;
-  if (step == 0) step = 1;
-
-  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
-  *counter = is_holder || auto_increment_holders_ == 0 ? Counter::Free : Counter::Held;
-  if (*counter == Counter::Held) return TEAK_OK;
-  *first = next_of_series(auto_increment_next_, offset, step);
-  ulonglong room = (ULONGLONG_MAX - *first) / step;
-  *reserved = std::min(std::max(wanted, 1ULL), room);
-  if (*reserved == 0) return TEAK_OK;  // the server sees that the first is beyond the column
-  next = *first + (*reserved - 1) * step + 1;
-  // Kept before the rows are: after a crash no value that may have been used is given again.
-  status = teak_table_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
-  if (status == TEAK_OK) auto_increment_next_ = next;
-  return status;
-}
-
-void Share::add_auto_increment_holder() {
-  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
-  auto_increment_holders_++;
-}
-
-void Share::remove_auto_increment_holder() {
-  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
-  auto_increment_holders_--;
-}
-
-teak_status Share::note_auto_increment(ulonglong value, bool is_holder, Counter *counter) {
-  *counter = Counter::Free;
-  ulonglong next;
-  teak_status status = next_auto_increment(&next);
-  if (status != TEAK_OK || value < next) return status;
-  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
-  if (value < auto_increment_next_) return TEAK_OK;
-  if (!is_holder && auto_increment_holders_ != 0) {
-    *counter = Counter::Held;
-    return TEAK_OK;
-  }
-  next = value == ULONGLONG_MAX ? value : value + 1;
-  status = teak_table_counter_advance(table_, AUTO_INCREMENT_COUNTER, next);
-  if (status == TEAK_OK) auto_increment_next_ = next;
-  return status;
-}
-
-teak_status Share::set_auto_increment(ulonglong next) {
-  std::lock_guard<std::mutex> guard(auto_increment_mutex_);
-  teak_status status = teak_table_counter_set(table_, AUTO_INCREMENT_COUNTER, next);
-  if (status == TEAK_OK) auto_increment_next_ = next;
-  return status;
-}
-
 void Share::forget_counters() {
-  {
-    std::lock_guard<std::mutex> guard(auto_increment_mutex_);
-    auto_increment_next_ = 0;
-  }
+  auto_increment_.forget();
   std::lock_guard<std::mutex> guard(row_id_mutex_);
   row_id_next_ = row_id_end_ = 0;
 }

@@ -26,12 +26,10 @@
 #include "session/cursor.h"
 #include "session/query_cache.h"
 #include "statistics/index_statistics.h"
+#include "table/auto_increment_counter.h"
 #include "table/table_metadata.h"
 
 namespace teak {
-
-/* Counter 0 of an engine table is the next AUTO_INCREMENT value; 0 means that none was given yet. */
-constexpr uint32_t AUTO_INCREMENT_COUNTER = 0;
 
 class Share final : public Handler_share {
  public:
@@ -82,6 +80,7 @@ class Share final : public Handler_share {
   }
 
   teak_table *table() const { return table_; }
+  teak_status index_statistics(uint32_t index, teak_index_statistics *statistics) const;
   const std::string &name() const { return name_; }
   query_cache_use::SlotNumber query_cache_slot() const { return query_cache_slot_; }
 
@@ -113,27 +112,12 @@ class Share final : public Handler_share {
   /* The primary key at the start of the value of an entry that must be unique. */
   bool primary_of_value(teak_slice value, teak_slice *primary) const;
 
-  /* ---- AUTO_INCREMENT ---- */
+  AutoIncrementCounter &auto_increment() { return auto_increment_; }
 
-  /* The value after the last one, at least 1. */
-  teak_status next_auto_increment(ulonglong *value);
-  /* Statements that hold the counter, or wait for it: while there are any, nobody else moves it. Who holds it of several is
-     a lock of the engine. */
-  void add_auto_increment_holder();
-  void remove_auto_increment_holder();
-  enum class Counter { Free, Held };
-  /* Reserves values first, first + step, ... that are all `offset` modulo `step`; `reserved` receives how many. Held: the
-     caller must hold it first, and nothing was reserved. */
-  teak_status reserve_auto_increment(ulonglong offset, ulonglong step, ulonglong wanted, bool is_holder,
-                                     ulonglong *first, ulonglong *reserved, Counter *counter);
-  /* A row was written with this value. Held: as above. */
-  teak_status note_auto_increment(ulonglong value, bool is_holder, Counter *counter);
-  teak_status set_auto_increment(ulonglong next);
-
-  /* ---- hidden primary keys ---- */
+  /* The id of a new row, in a table without primary key. */
   teak_status next_row_id(uint64_t *id);
 
-  /* After TRUNCATE both begin anew. */
+  /* TRUNCATE has reset the AUTO_INCREMENT counter and the row ids. */
   void forget_counters();
 
   /* When the last statement that wrote ended, in seconds since 1970; 0: none has since the table was opened. */
@@ -165,9 +149,7 @@ class Share final : public Handler_share {
   std::vector<NullImage> null_images_;
   std::vector<uchar> null_image_bytes_;
 
-  std::mutex auto_increment_mutex_;
-  ulonglong auto_increment_next_ = 0;  // 0: not read yet
-  uint auto_increment_holders_ = 0;
+  AutoIncrementCounter auto_increment_;
 
   std::atomic<const Building *> building_{nullptr};
   std::vector<std::unique_ptr<const Building>> buildings_;  // changed by the one ALTER that there is

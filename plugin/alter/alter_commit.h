@@ -1,0 +1,31 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* The commit step of ALTER TABLE (see alter_prepare.h). */
+
+#ifndef TEAK_ALTER_ALTER_COMMIT_H
+#define TEAK_ALTER_ALTER_COMMIT_H
+
+#include "base/server_version.h"
+
+#include <vector>
+
+#include "alter/alter_context.h"
+
+namespace teak {
+
+/* The contexts that are committed together: that of the table, or those of all partitions. After this call the server does
+   not commit the other partitions again. */
+std::vector<AlterContext *> take_alter_contexts(Alter_inplace_info *alter);
+
+/* Errors are raised for `open`. True: an error was raised. */
+bool commit_alter(OpenTable &open, const std::vector<AlterContext *> &contexts);
+
+void roll_back_alter(Alter_inplace_info *alter);
+
+}  // namespace teak
+
+#endif

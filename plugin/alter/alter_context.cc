@@ -1,0 +1,79 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See alter_context.h. */
+
+#include "alter/alter_context.h"
+
+#include <algorithm>
+
+#include "session/cursor.h"
+#include "table/virtual_columns.h"
+
+namespace teak {
+
+namespace {
+
+/* Rows between two looks at KILL. */
+constexpr uint64_t ROWS_PER_REPORT = 256;
+
+void report_build_progress(void *thd, uint64_t done, uint64_t total) {
+  thd_progress_report(static_cast<THD *>(thd), done, total == 0 ? 1 : total);
+}
+
+}  // namespace
+
+bool is_alter_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
+
+void AlterContext::end() {
+  // Writers stop writing into the added indexes before the engine refuses their entries.
+  if (building_share != nullptr) building_share->set_building(nullptr);
+  building_share = nullptr;
+  teak_alteration_end(alteration);
+  alteration = nullptr;
+}
+
+bool AlterContext::compute_virtual_columns(TABLE *altered) const {
+  if (!needs_virtual_columns) return false;
+  altered->in_use = open.thd();
+  for (const AddedKey &added_key : added)
+    if (teak::compute_virtual_columns(altered, added_key.key, false)) return true;
+  return false;
+}
+
+bool AlterContext::add_entries(const TABLE *altered, teak_slice primary) {
+  const uchar *record = altered->record[0];
+  for (const AddedKey &added_key : added) {
+    key.clear();
+    added_key.codec->encode_record(record, &key);
+    const bool unique = added_key.unique && !(added_key.nullable && added_key.codec->has_null(record));
+    if (!unique) key.append(primary.data, primary.len);
+    value.clear();
+    if (unique) value.append(primary.data, primary.len);
+    if (added_key.originals != nullptr) added_key.originals->encode(record, &value);
+    if (key.failed() || value.failed()) return open.raise_error(open.out_of_memory());
+    const teak_status status = teak_alteration_add_entry(alteration, added_key.index, slice(key),
+                                                         value.empty() ? teak_slice{primary.data, 0} : slice(value));
+    if (status != TEAK_OK) return open.raise_error(open.failure(status));
+  }
+  return false;
+}
+
+bool AlterContext::report_rows_read(uint64_t rows_read, uint64_t rows_estimated) const {
+  if (rows_read % ROWS_PER_REPORT != 0) return false;
+  THD *thd = open.thd();
+  if (is_alter_killed(thd)) return open.raise_error(HA_ERR_ABORTED_BY_USER);
+  thd_progress_report(thd, rows_read, std::max(rows_read, rows_estimated));
+  return false;
+}
+
+teak_status AlterContext::build(teak_duplicate *duplicate) {
+  THD *thd = open.thd();
+  thd_progress_next_stage(thd);
+  return teak_alteration_build(alteration, report_build_progress, thd, duplicate);
+}
+
+}  // namespace teak

@@ -1,0 +1,27 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See alter_inplace.h. */
+
+#include "alter/alter_inplace.h"
+
+#include "alter/alter_context.h"
+#include "alter/build_keys.h"
+#include "alter/rebuild_table.h"
+
+namespace teak {
+
+bool alter_in_place(TABLE *altered, Alter_inplace_info *alter) {
+  auto *context = static_cast<AlterContext *>(alter->handler_ctx);
+  if (context == nullptr || (context->added.empty() && !context->rebuild)) return false;
+  THD *thd = context->open.thd();
+  thd_progress_init(thd, 2);
+  const bool failed = context->rebuild ? rebuild_table(*context, altered, alter) : build_keys(*context, altered);
+  thd_progress_end(thd);
+  return failed;
+}
+
+}  // namespace teak

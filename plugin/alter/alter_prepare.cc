@@ -1,0 +1,147 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See alter_prepare.h. */
+
+#include "alter/alter_prepare.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "alter/alter_context.h"
+#include "alter/altered_keys.h"
+#include "base/engine.h"
+#include "monitor/variables.h"
+#include "table/definition.h"
+#include "table/table_metadata.h"
+
+namespace teak {
+
+namespace {
+
+teak_slice slice_of(const LEX_CSTRING &text) { return {reinterpret_cast<const uint8_t *>(text.str), text.length}; }
+
+/* Whether the altered table's rows have the same order as the table's. */
+bool keeps_order(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
+  const uint key = altered->s->primary_key;
+  if (key == MAX_KEY) return true;  // row ids are retained, or assigned in the order of reading
+  const uint old_key = old_key_of(table, alter, key);
+  return old_key != MAX_KEY && old_key == table->s->primary_key &&
+         has_same_entries(table->key_info[old_key], altered->key_info[key]);
+}
+
+/* The definition of an index of the altered table; of the rows for `key` MAX_KEY. */
+teak_index_definition definition_of(const TABLE *altered, uint key, uint32_t fixed_bytes) {
+  const ha_table_option_struct *options = altered->s->option_struct;
+  const bool rows = key == altered->s->primary_key || key == MAX_KEY;
+  teak_index_definition definition;
+  definition.label = rows ? slice_of(ROW_INDEX_LABEL) : slice_of(altered->key_info[key].name);
+  definition.codec = codec_of(options->compression);
+  definition.page_bytes = static_cast<uint32_t>(options->page_bytes);
+  definition.exact_lookups = rows || enforced_by_engine(altered->key_info[key]);
+  definition.value_fixed_bytes = rows ? fixed_bytes : 0;
+  return definition;
+}
+
+/* Works out the indexes of the altered table. */
+class Preparation {
+ public:
+  Preparation(AlterContext &context, const TABLE *altered, const Alter_inplace_info *alter)
+      : context_(context), table_(context.open.table()), altered_(altered), alter_(alter) {}
+
+  /* True: an error was raised. */
+  bool plan_indexes() {
+    const teak_index_definition rows =
+        definition_of(altered_, altered_->s->primary_key, context_.rows.rows->fixed_bytes());
+    context_.indexes.push_back({context_.rebuild, 0, rows});
+    if (context_.rebuild) added_.push_back({rows, true, keeps_order(table_, altered_, alter_)});
+    for (uint key = 0; key < altered_->s->keys; key++)
+      if (key != altered_->s->primary_key && plan_index(key)) return true;
+    return false;
+  }
+
+  teak_status begin() {
+    const teak_status status =
+        teak_alteration_begin(engine, context_.open.share()->table(), added_.data(), added_.size(), is_alter_killed,
+                              context_.open.thd(), &context_.alteration);
+    if (status != TEAK_OK || added_.empty()) return status;
+    return teak_alteration_get_index(context_.alteration, 0, &building_->first_index);
+  }
+
+  /* From now on, writers also write into the added indexes. */
+  void share_indexes() {
+    if (added_.empty()) return;
+    context_.building_share = context_.open.share();
+    context_.building_share->set_building(std::move(building_));
+  }
+
+ private:
+  bool plan_index(uint key) {
+    const teak_index_definition definition = definition_of(altered_, key, 0);
+    const uint old_key = old_key_of(table_, alter_, key);
+    if (old_key != MAX_KEY && !context_.rebuild) {
+      context_.indexes.push_back({false, context_.open.share()->index_of(old_key), definition});
+      return false;
+    }
+    const KEY &server_key = altered_->key_info[key];
+    AlterContext::AddedKey added_key;
+    std::string error;
+    added_key.codec = KeyCodec::create(altered_, key, context_.rows.primary.get(), &error);
+    if (added_key.codec == nullptr) {
+      my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
+      return true;
+    }
+    added_key.originals = KeyOriginals::create(altered_, key);
+    added_key.key = key;
+    added_key.unique = enforced_by_engine(server_key);
+    added_key.nullable = (server_key.flags & HA_NULL_PART_KEY) != 0;
+    added_key.index = static_cast<uint32_t>(added_.size());
+    context_.needs_virtual_columns |= is_on_virtual_column(server_key);
+    context_.indexes.push_back({true, added_key.index, definition});
+    added_.push_back({definition, added_key.unique, false});
+    building_->codecs.push_back(added_key.codec);
+    building_->originals.push_back(added_key.originals);
+    context_.added.push_back(std::move(added_key));
+    return false;
+  }
+
+  AlterContext &context_;
+  const TABLE *const table_, *const altered_;
+  const Alter_inplace_info *const alter_;
+  std::vector<teak_added_index> added_;
+  std::unique_ptr<Share::Building> building_ = std::make_unique<Share::Building>();
+};
+
+}  // namespace
+
+bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter) {
+  auto *context = new AlterContext(open);
+  alter->handler_ctx = context;
+  // All partitions have one definition: if one of them needs to be rewritten, all are.
+  context->rebuild = alter->inplace_supported == HA_ALTER_INPLACE_COPY_LOCK;
+  const char *reason = context->rebuild ? context->rows.plan_rebuild(open.table(), altered, alter)
+                                        : context->rows.plan(altered, alter, *open.share());
+  if (reason != nullptr) {
+    my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
+    return true;
+  }
+  Preparation preparation(*context, altered, alter);
+  if (preparation.plan_indexes()) return true;
+
+  TableMetadata metadata;
+  metadata.schema_version = context->rows.rows->schema_version();
+  metadata.set_version(altered->s->tabledef_version);
+  metadata.history = std::move(context->rows.history);
+  context->metadata = metadata.encode();
+
+  const teak_status status = preparation.begin();
+  if (status != TEAK_OK) return open.raise_error(open.failure(status));
+  if (alter->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK) preparation.share_indexes();
+  return false;
+}
+
+}  // namespace teak

@@ -1,0 +1,31 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* ALTER TABLE in place, step by step:
+
+     prepare  (no statement uses the table) the engine creates the files of new indexes; later writes include them
+     inplace  (concurrent writes, unless the lock forbids them) the rows of one snapshot are read; their entries are sorted
+              and written
+     commit   (no statement uses the table) one record of the engine's log holds the new indexes, the form of the rows, the
+              new version of the definition and, of a partitioned table, all partitions
+
+   After a crash the server asks for the version, to know whether the old or the new .frm is the table's. */
+
+#ifndef TEAK_ALTER_ALTER_PREPARE_H
+#define TEAK_ALTER_ALTER_PREPARE_H
+
+#include "base/server_version.h"
+
+#include "table/open_table.h"
+
+namespace teak {
+
+/* handler::prepare_inplace_alter_table(). True: an error was raised. */
+bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter);
+
+}  // namespace teak
+
+#endif

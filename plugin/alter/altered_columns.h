@@ -1,0 +1,32 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Columns of an altered table: which column of the table before each one is, and the values that added columns have in
+   existing rows. */
+
+#ifndef TEAK_ALTER_ALTERED_COLUMNS_H
+#define TEAK_ALTER_ALTERED_COLUMNS_H
+
+#include "base/server_version.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace teak {
+
+constexpr const char *STORED_FORM_CHANGES = "the stored form of a column changes";
+
+/* The column of the table before for each column of the altered one; UINT32_MAX: none. nullptr, or why a column is not the
+   same. */
+const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter, std::vector<uint32_t> *old_columns);
+
+/* Puts into the altered table's record the values that its new stored columns have in existing rows. nullptr, or why the
+   rows do not all have the same value. */
+const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace_info *alter);
+
+}  // namespace teak
+
+#endif

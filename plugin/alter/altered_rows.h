@@ -1,0 +1,39 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* AlteredRows: the form that rows have after an ALTER TABLE: whether existing rows can be read under the new definition
+   without being rewritten, and what the table must remember for that; or that all rows are rewritten. */
+
+#ifndef TEAK_ALTER_ALTERED_ROWS_H
+#define TEAK_ALTER_ALTERED_ROWS_H
+
+#include "base/server_version.h"
+
+#include <memory>
+
+#include "format/key_codec.h"
+#include "format/row_codec.h"
+#include "table/share.h"
+
+namespace teak {
+
+struct AlteredRows {
+  std::shared_ptr<const KeyCodec> primary;  // of the altered table, like all here
+  std::unique_ptr<RowCodec> rows;           // also reads the rows from before
+  RowHistory history;
+
+  /* For rows that are not rewritten. The altered table's record holds the values of its new columns, see
+     evaluate_added_columns(). nullptr, or why the rows would have to be rewritten. */
+  const char *plan(const TABLE *altered, const Alter_inplace_info *alter, const Share &share);
+
+  /* For rows that are all rewritten: the history of earlier forms is dropped. nullptr, or why the server has to copy the
+     rows. */
+  const char *plan_rebuild(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter);
+};
+
+}  // namespace teak
+
+#endif

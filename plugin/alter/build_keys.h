@@ -1,0 +1,24 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* ADD KEY: the entries of new secondary keys, for the rows of one snapshot. Rows that are written after the snapshot have
+   their entries written by the writers. */
+
+#ifndef TEAK_ALTER_BUILD_KEYS_H
+#define TEAK_ALTER_BUILD_KEYS_H
+
+#include "base/server_version.h"
+
+#include "alter/alter_context.h"
+
+namespace teak {
+
+/* True: an error was raised. */
+bool build_keys(AlterContext &context, TABLE *altered);
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,25 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* ALTER TABLE that rewrites the rows: under another primary key, or to compact them as if they had just been loaded. The rows
+   become the entries of an added index; the record that commits the ALTER makes it the table's row index. Rows that keep
+   their order are written while they are read; other rows, and the entries of keys, are sorted first. */
+
+#ifndef TEAK_ALTER_REBUILD_TABLE_H
+#define TEAK_ALTER_REBUILD_TABLE_H
+
+#include "base/server_version.h"
+
+#include "alter/alter_context.h"
+
+namespace teak {
+
+/* True: an error was raised. */
+bool rebuild_table(AlterContext &context, TABLE *altered, const Alter_inplace_info *alter);
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,33 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See snapshot_reader.h. */
+
+#include "alter/snapshot_reader.h"
+
+#include "base/engine.h"
+
+namespace teak {
+
+SnapshotReader::~SnapshotReader() {
+  if (cursor_ != nullptr) teak_cursor_close(cursor_);
+  if (transaction_ != nullptr) teak_transaction_rollback(transaction_);
+}
+
+teak_status SnapshotReader::open(teak_table *table) {
+  teak_status status = teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction_);
+  if (status == TEAK_OK) status = teak_transaction_take_snapshot(transaction_);
+  if (status == TEAK_OK) status = teak_cursor_open(transaction_, table, 0, TEAK_LOCK_NONE, &cursor_);
+  return status;
+}
+
+teak_status SnapshotReader::next(teak_row *row) {
+  if (started_) return teak_cursor_next(cursor_, row);
+  started_ = true;
+  return teak_cursor_first(cursor_, row);
+}
+
+}  // namespace teak

@@ -1,0 +1,24 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* CHECK TABLE. It verifies every block. CHECK ... EXTENDED also looks up every row in every key, and counts that no key has
+   more entries than there are rows. */
+
+#ifndef TEAK_HANDLER_CHECK_H
+#define TEAK_HANDLER_CHECK_H
+
+#include "base/server_version.h"
+
+#include "table/open_table.h"
+
+namespace teak {
+
+/* HA_ADMIN_OK, or what is wrong, which the statement shows as well. */
+int check_table(OpenTable &open, THD *thd, const HA_CHECK_OPT &options);
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,32 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See key_bounds.h. */
+
+#include "handler/key_bounds.h"
+
+#include "session/cursor.h"
+
+namespace teak {
+
+bool to_prefix_successor(ByteBuffer *prefix) {
+  size_t length = prefix->size();
+  while (length != 0 && prefix->data()[length - 1] == 0xFF) length--;
+  if (length == 0) return false;
+  prefix->truncate(length);
+  prefix->data()[length - 1]++;
+  return true;
+}
+
+teak_slice encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes) {
+  bytes->clear();
+  codec.encode_prefix(range.key, range.keypart_map, bytes);
+  const bool after = end == RangeEnd::Lower ? range.flag == HA_READ_AFTER_KEY : range.flag != HA_READ_BEFORE_KEY;
+  const bool bounded = !after || to_prefix_successor(bytes);
+  return bounded && !bytes->failed() ? slice(*bytes) : UNBOUNDED;
+}
+
+}  // namespace teak

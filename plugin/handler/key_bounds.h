@@ -1,0 +1,29 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Ends of ranges of a key, as the engine's cursors take them: at or after `lower`, before `upper`. */
+
+#ifndef TEAK_HANDLER_KEY_BOUNDS_H
+#define TEAK_HANDLER_KEY_BOUNDS_H
+
+#include "base/server_version.h"
+
+#include "base/core.h"
+#include "format/buffer.h"
+#include "format/key_codec.h"
+
+namespace teak {
+
+/* Turns a prefix into the first key after all keys with this prefix. False: there is none. */
+bool to_prefix_successor(ByteBuffer *prefix);
+
+enum class RangeEnd { Lower, Upper };
+/* The bound is in *bytes. UNBOUNDED if there is none, or memory ran out. */
+teak_slice encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes);
+
+}  // namespace teak
+
+#endif

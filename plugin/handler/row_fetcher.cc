@@ -1,0 +1,216 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See row_fetcher.h. */
+
+#include "handler/row_fetcher.h"
+
+#include "handler/row_keys.h"
+#include "table/virtual_columns.h"
+
+namespace teak {
+
+void RowFetcher::begin_reads() {
+  all_columns_ = must_read_all_columns();
+  if (all_columns_ && open_.share()->has_indexed_virtual_column()) {
+    // Only those that a key needs, because another one may have a value that is an error.
+    const TABLE &table = *open_.table();
+    for (Field **field = table.vfield; *field != nullptr; field++)
+      if ((*field)->flags & (PART_KEY_FLAG | PART_INDIRECT_KEY_FLAG))
+        bitmap_set_bit(table.read_set, (*field)->field_index);
+  }
+  rows_.bind(open_.session(), open_.share()->table(), 0, locks_.mode(), locks_.cursor_manner());
+  rows_.count_into(open_.server().handler_stats);
+}
+
+/* A row that may be written back must be read whole, whatever columns the statement names. */
+bool RowFetcher::must_read_all_columns() {
+  if (locks_.mode() != TEAK_LOCK_EXCLUSIVE) return false;
+  switch (thd_sql_command(open_.thd())) {
+    case SQLCOM_SELECT:
+      return false;
+    case SQLCOM_DELETE:
+    case SQLCOM_DELETE_MULTI:
+      // DELETE writes history rows, and the rest of a row whose period it cuts. An index that ALTER TABLE builds needs the
+      // columns of its key to delete the entry.
+      return open_.table()->versioned() || open_.table_share()->period.name || open_.share()->building() != nullptr;
+    default:
+      return true;
+  }
+}
+
+void RowFetcher::reset() {
+  constexpr size_t KEEP_BYTES = 1 << 20;
+  rows_.close();
+  probe_.close();
+  blobs_.clear(KEEP_BYTES);
+  all_columns_ = positions_only_ = false;
+}
+
+/* Whether the scan's entries themselves have every column that the statement reads. */
+bool RowFetcher::is_covering() {
+  if (locks_.locking() || open_.session()->is_past_snapshot()) return false;
+  if (open_.server().keyread == key_) return open_.share()->key(key_).decodable_columns.holds(open_.table()->read_set);
+  // The second handler of a multi-range read: the server fetches its rows later, by position.
+  return positions_only_ && open_.share()->primary().all_decodable();
+}
+
+bool RowFetcher::decode_row(const teak_row &row, uchar *record, bool all_columns) {
+  blobs_.clear();
+  open_.remember_row_id(row.key);
+  const Share &share = *open_.share();
+  const bool decoded = share.rows().decode(row.value.data, row.value.len, row.key.data, row.key.len, record,
+                                           all_columns ? nullptr : open_.table()->read_set, &blobs_);
+  // An UPDATE to NULL also compares the bytes that such a column has in the record.
+  if (all_columns) share.write_null_images(record);
+  return decoded;
+}
+
+int RowFetcher::fetch(const teak_row &entry, uchar *record) {
+  if (key_ != MAX_KEY && key_ != open_.share()->primary_key()) return fetch_by_secondary(entry, record);
+  read_by_primary_ = false;
+  return decode_row(entry, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
+}
+
+int RowFetcher::fetch_by_position(const uchar *position, uchar *record) {
+  teak_row row;
+  uint8_t row_id[KeyCodec::HIDDEN_ROW_ID_BYTES];
+  read_by_primary_ = true;
+  const teak_status status = rows_.get(positions_.primary_of(position, row_id), &row);
+  if (status == TEAK_NOT_FOUND) return HA_ERR_KEY_NOT_FOUND;
+  if (status != TEAK_OK) return open_.failure(status);
+  return decode_row(row, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
+}
+
+/* Decodes those columns that the statement reads and the entry itself has. */
+bool RowFetcher::decode_entry(const Share::Key &key, const teak_row &entry, const Share::EntryRest &rest,
+                              uchar *record) {
+  const MY_BITMAP *read_set = open_.table()->read_set;
+  return key.codec->decode(entry.key.data, entry.key.len, record, read_set) &&
+         (key.originals == nullptr || rest.originals.len == 0 ||
+          key.originals->decode(rest.originals.data, rest.originals.len, record, read_set)) &&
+         open_.share()->primary().decode(rest.primary.data, rest.primary.len, record, read_set);
+}
+
+int RowFetcher::fetch_by_secondary(const teak_row &entry, uchar *record) {
+  const Share::Key &key = open_.share()->key(key_);
+  const handler &server = open_.server();
+  Share::EntryRest rest;
+  if (!open_.share()->rest_of_entry(key_, entry, &rest)) return open_.corrupt("an entry of a key is malformed");
+  // An entry that was written without the originals is not enough to decode the key's columns.
+  const bool complete = key.originals == nullptr || rest.originals.len != 0;
+
+  if (complete && has_pushed_condition()) {
+    // The condition reads the columns from the table's first record, whichever record is asked for.
+    if (!decode_entry(key, entry, rest, open_.table()->record[0]))
+      return open_.corrupt("an entry of a key is malformed");
+    if (int rejected = check_pushed_condition()) return rejected;
+  }
+  if (server.pushed_rowid_filter != nullptr && server.rowid_filter_is_active)
+    if (int rejected = check_pushed_filter(rest.primary)) return rejected;
+
+  if (complete && is_covering()) {
+    open_.remember_row_id(rest.primary);
+    return decode_entry(key, entry, rest, record) ? 0 : open_.corrupt("an entry of a key is malformed");
+  }
+  return fetch_row_of_entry(entry, rest, complete, record);
+}
+
+int RowFetcher::fetch_row_of_entry(const teak_row &entry, const Share::EntryRest &rest, bool complete, uchar *record) {
+  const Share::Key &key = open_.share()->key(key_);
+  uchar *const first_record = open_.table()->record[0];
+  teak_row row;
+  read_by_primary_ = true;
+  teak_status status = rows_.get(rest.primary, &row);
+  const bool may_differ =
+      locks_.locking() || open_.session()->is_past_snapshot() || thd_tx_isolation(open_.thd()) == ISO_READ_UNCOMMITTED;
+  if (status == TEAK_NOT_FOUND) return may_differ ? SKIP : open_.corrupt("a key has an entry without a row");
+  if (status != TEAK_OK) return open_.failure(status);
+  // The virtual columns of an incomplete entry are computed from the row's other columns.
+  const bool computes = !complete && key.has_virtual_column;
+  if (!decode_row(row, record, all_columns_ || may_differ || computes)) return open_.corrupt("a row is malformed");
+  if (may_differ && !row_has_entry(entry, record, &status)) {
+    rows_.unlock();
+    return status == TEAK_OK ? SKIP : open_.failure(status);
+  }
+  // With keyread the server does not compute virtual columns: they come from the entry.
+  if (key.has_virtual_column && open_.server().keyread_enabled() && !decode_entry(key, entry, rest, record))
+    return open_.corrupt("an entry of a key is malformed");
+  if (computes && compute_key_columns(record)) return HA_ERR_OUT_OF_MEM;
+  if (complete || !has_pushed_condition()) return 0;
+  if (record != first_record) {
+    if (!decode_row(row, first_record, computes)) return open_.corrupt("a row is malformed");
+    if (computes && compute_key_columns(first_record)) return HA_ERR_OUT_OF_MEM;
+  }
+  return check_pushed_condition();
+}
+
+/* ---- conditions and filters that the server has pushed down ---- */
+
+bool RowFetcher::has_pushed_condition() const {
+  return open_.server().pushed_idx_cond != nullptr && open_.server().pushed_idx_cond_keyno == key_;
+}
+
+/* Of the columns in the table's first record. 0 or REJECTED. The cursor's bounds end the range. */
+int RowFetcher::check_pushed_condition() {
+  THD *thd = open_.table()->in_use;
+  status_var_increment(thd->status_var.ha_icp_attempts);
+  thd->check_limit_rows_examined();
+  if (!open_.server().pushed_idx_cond->val_bool()) return REJECTED;
+  status_var_increment(thd->status_var.ha_icp_match);
+  thd->check_limit_rows_examined();
+  return 0;
+}
+
+int RowFetcher::check_pushed_filter(teak_slice primary) {
+  handler &server = open_.server();
+  positions_.store(primary, server.ref);
+  return server.pushed_rowid_filter->check(reinterpret_cast<char *>(server.ref)) ? 0 : REJECTED;
+}
+
+/* ---- whether a row has an entry ---- */
+
+/* Computes the virtual columns of the scanned key in a record that has the other columns. True: an error. */
+bool RowFetcher::compute_key_columns(uchar *record) {
+  TABLE *table = open_.table();
+  const my_ptrdiff_t distance = record - table->record[0];
+  auto move_fields = [table](my_ptrdiff_t by) {
+    for (Field **field = table->field; by != 0 && *field != nullptr; field++) (*field)->move_field_offset(by);
+  };
+  move_fields(distance);
+  const bool failed = compute_virtual_columns(table, key_, true);
+  move_fields(-distance);
+  return failed;
+}
+
+bool RowFetcher::row_has_entry(const teak_row &entry, uchar *record, teak_status *status) {
+  const Share &share = *open_.share();
+  const Share::Key &key = share.key(key_);
+  *status = TEAK_OK;
+  if (!key.has_virtual_column || !locks_.locking()) {
+    // The record does not have the values of virtual columns yet.
+    if (key.has_virtual_column && compute_key_columns(record)) {
+      *status = TEAK_OUT_OF_MEMORY;
+      return false;
+    }
+    compared_key_.clear();
+    key.codec->encode_record(record, &compared_key_);
+    return compared_key_.size() <= entry.key.len &&
+           memcmp(compared_key_.data(), entry.key.data, compared_key_.size()) == 0;
+  }
+  // Other transactions cannot change the entries of a locked row.
+  teak_row again;
+  probe_.bind(open_.session(), share.table(), share.index_of(key_), locks_.mode(), locks_.cursor_manner());
+  *status = probe_.get(entry.key, &again);
+  Share::EntryRest before, now;
+  if (*status == TEAK_OK)
+    return share.rest_of_entry(key_, entry, &before) && share.rest_of_entry(key_, again, &now) &&
+           same_bytes(before.primary, now.primary);
+  if (*status == TEAK_NOT_FOUND) *status = TEAK_OK;
+  return false;
+}
+
+}  // namespace teak

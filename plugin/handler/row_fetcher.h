@@ -1,0 +1,86 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* RowFetcher: from an entry of an index to the server's record.
+
+   A secondary entry leads to its row by the primary key. The entry and the row can be of different times: a locking statement
+   locks the row and reads its newest version; dirty reads see each index as it is; and a transaction sees its own version of
+   a row that another transaction had changed after the snapshot was taken, but the entries from before that change. An entry
+   that its row does not have is skipped. */
+
+#ifndef TEAK_HANDLER_ROW_FETCHER_H
+#define TEAK_HANDLER_ROW_FETCHER_H
+
+#include "base/server_version.h"
+
+#include "base/core.h"
+#include "format/buffer.h"
+#include "handler/lock_policy.h"
+#include "handler/row_position.h"
+#include "session/cursor.h"
+#include "table/open_table.h"
+
+namespace teak {
+
+class RowFetcher {
+ public:
+  RowFetcher(OpenTable &open, const LockPolicy &locks, const RowPositions &positions)
+      : open_(open), locks_(locks), positions_(positions) {}
+  RowFetcher(const RowFetcher &) = delete;
+  RowFetcher &operator=(const RowFetcher &) = delete;
+
+  /* Results of fetch() that are no error of the server. */
+  static constexpr int SKIP = -1;      // the entry is of no row
+  static constexpr int REJECTED = -2;  // a pushed condition or filter rejects the entry
+
+  /* Before a scan or lookups by position: decides which columns are read. */
+  void begin_reads();
+  /* The key whose entries are fetched; MAX_KEY: the rows themselves. */
+  void set_key(uint key) { key_ = key; }
+  /* The server reads keys only, and asks for the positions of the rows. */
+  void set_positions_only(bool positions_only) { positions_only_ = positions_only; }
+  /* Called at the end of each statement. */
+  void reset();
+  void free_blobs() { blobs_.clear(0); }
+
+  /* Puts the row of an entry into the record. 0, SKIP, REJECTED or the server's error. */
+  int fetch(const teak_row &entry, uchar *record);
+  int fetch_by_position(const uchar *position, uchar *record);
+
+  /* Whether the row returned last was read by its primary key, and not from the scan's cursor. */
+  bool read_by_primary() const { return read_by_primary_; }
+  /* Unlocks the row that was read last by its primary key. */
+  void unlock() { rows_.unlock(); }
+
+ private:
+  int fetch_by_secondary(const teak_row &entry, uchar *record);
+  int fetch_row_of_entry(const teak_row &entry, const Share::EntryRest &rest, bool complete, uchar *record);
+  bool is_covering();
+  bool decode_entry(const Share::Key &key, const teak_row &entry, const Share::EntryRest &rest, uchar *record);
+  bool decode_row(const teak_row &row, uchar *record, bool all_columns);
+  bool must_read_all_columns();
+  bool has_pushed_condition() const;
+  int check_pushed_condition();
+  int check_pushed_filter(teak_slice primary);
+  bool compute_key_columns(uchar *record);
+  bool row_has_entry(const teak_row &entry, uchar *record, teak_status *status);
+
+  OpenTable &open_;
+  const LockPolicy &locks_;
+  const RowPositions &positions_;
+  Cursor rows_;   // reads rows by primary key
+  Cursor probe_;  // checks that a locked row still has an entry
+  uint key_ = MAX_KEY;
+  bool all_columns_ = false;  // the row may be written back whole
+  bool positions_only_ = false;
+  bool read_by_primary_ = false;
+  ByteBuffer compared_key_;
+  BlobArena blobs_;
+};
+
+}  // namespace teak
+
+#endif

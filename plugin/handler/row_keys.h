@@ -1,0 +1,65 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* RowKeys: the encoded keys of one row in all indexes of its table, and the values of its entries in secondary indexes.
+
+   An entry that need not be unique, or cannot conflict because a column is NULL, has the primary key at the end of its key.
+   A unique entry has the primary key as the beginning of its value. */
+
+#ifndef TEAK_HANDLER_ROW_KEYS_H
+#define TEAK_HANDLER_ROW_KEYS_H
+
+#include <vector>
+
+#include "base/core.h"
+#include "format/buffer.h"
+#include "session/cursor.h"
+#include "table/share.h"
+
+namespace teak {
+
+class RowKeys {
+ public:
+  RowKeys() = default;
+  RowKeys(const RowKeys &) = delete;
+  RowKeys &operator=(const RowKeys &) = delete;
+
+  /* Makes space for this many indexes. Slices of keys encoded before become invalid. */
+  void reserve_indexes(size_t indexes);
+
+  /* Encodes the keys of the table's own indexes. `row_id` is used in a table without primary key. False: out of memory. */
+  bool encode(const Share &share, teak_slice row_id, const uchar *record);
+  /* Encodes, after encode(), the keys of the indexes that ALTER TABLE builds: these are not unique and on no virtual
+     column. False: out of memory. */
+  bool encode_building(const Share &share, const Share::Building &building, const uchar *record);
+
+  teak_slice key(size_t index) const { return slice(keys_[index]); }
+  teak_slice primary() const { return key(0); }
+  /* Whether the entry must be the only one with its key. */
+  bool is_unique(size_t index) const { return unique_[index] != 0; }
+  /* The value of an entry in a secondary index. */
+  teak_slice value(size_t index) const;
+  /* Whether an entry found in a secondary index has the value that it should. */
+  bool is_value(size_t index, teak_slice found) const;
+  /* Whether both rows have the same entry in a secondary index, if they have the same primary key. */
+  bool has_same_entry(size_t index, const RowKeys &other) const;
+
+ private:
+  bool encode_secondary(const Share &share, uint number, const uchar *record);
+
+  // By index of the engine.
+  std::vector<ByteBuffer> keys_;
+  std::vector<ByteBuffer> values_;  // where a key keeps originals; after the primary key if the entry must be unique
+  std::vector<uint8_t> unique_;
+};
+
+inline bool same_bytes(teak_slice left, teak_slice right) {
+  return left.len == right.len && memcmp(left.data, right.data, left.len) == 0;
+}
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,281 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See row_writer.h. */
+
+#include "handler/row_writer.h"
+
+namespace teak {
+
+/* Each kind of write adds the entries of the indexes under construction, and calls the engine. add_building() returns false
+   when memory runs out. */
+
+class RowWriter::Insertion {
+ public:
+  Insertion(RowWriter &writer, const uchar *record) : writer_(writer), record_(record) {}
+
+  void drop_building() { writer_.entries_.resize(writer_.open_.share()->indexes()); }
+
+  bool add_building(const Share::Building &building) {
+    const Share &share = *writer_.open_.share();
+    RowKeys &keys = writer_.new_keys_;
+    if (!keys.encode_building(share, building, record_)) return false;
+    for (uint32_t i = 0; i < building.codecs.size(); i++) {
+      const uint32_t at = share.indexes() + i;
+      writer_.entries_.push_back({building.first_index + i, false, keys.key(at), keys.value(at)});
+    }
+    return true;
+  }
+
+  teak_status call(teak_duplicate *duplicate) {
+    return teak_transaction_insert(writer_.open_.transaction(), writer_.open_.share()->table(), writer_.entries_.data(),
+                                   writer_.entries_.size(), duplicate);
+  }
+
+ private:
+  RowWriter &writer_;
+  const uchar *const record_;
+};
+
+class RowWriter::Change {
+ public:
+  Change(RowWriter &writer, const uchar *old_record, const uchar *new_record)
+      : writer_(writer), old_record_(old_record), new_record_(new_record) {}
+
+  void drop_building() { writer_.changes_.resize(writer_.change_count_); }
+
+  bool add_building(const Share::Building &building) {
+    const Share &share = *writer_.open_.share();
+    RowKeys &old_keys = writer_.old_keys_, &new_keys = writer_.new_keys_;
+    if (!old_keys.encode_building(share, building, old_record_) ||
+        !new_keys.encode_building(share, building, new_record_))
+      return false;
+    for (uint32_t i = 0; i < building.codecs.size(); i++) {
+      const uint32_t at = share.indexes() + i;
+      if (!new_keys.has_same_entry(at, old_keys))
+        writer_.changes_.push_back(
+            {building.first_index + i, false, old_keys.key(at), new_keys.key(at), new_keys.value(at)});
+    }
+    return true;
+  }
+
+  teak_status call(teak_duplicate *duplicate) {
+    return teak_transaction_update(writer_.open_.transaction(), writer_.open_.share()->table(), writer_.changes_.data(),
+                                   writer_.changes_.size(), duplicate);
+  }
+
+ private:
+  RowWriter &writer_;
+  const uchar *const old_record_, *const new_record_;
+};
+
+class RowWriter::Removal {
+ public:
+  Removal(RowWriter &writer, const uchar *record) : writer_(writer), record_(record) {}
+
+  void drop_building() { writer_.entries_.resize(writer_.open_.share()->indexes()); }
+
+  bool add_building(const Share::Building &building) {
+    const Share &share = *writer_.open_.share();
+    RowKeys &keys = writer_.old_keys_;
+    if (!keys.encode_building(share, building, record_)) return false;
+    for (uint32_t i = 0; i < building.codecs.size(); i++)
+      writer_.entries_.push_back({building.first_index + i, false, keys.key(share.indexes() + i), UNBOUNDED});
+    return true;
+  }
+
+  teak_status call(teak_duplicate *) {
+    return teak_transaction_delete(writer_.open_.transaction(), writer_.open_.share()->table(), writer_.entries_.data(),
+                                   writer_.entries_.size());
+  }
+
+ private:
+  RowWriter &writer_;
+  const uchar *const record_;
+};
+
+void RowWriter::open() {
+  const uint indexes = open_.share()->indexes();
+  new_keys_.reserve_indexes(indexes);
+  old_keys_.reserve_indexes(indexes);
+}
+
+void RowWriter::reset() {
+  constexpr size_t KEEP_BYTES = 1 << 20;
+  probe_.close();
+  row_.clear();
+  row_.shrink(KEEP_BYTES);
+  writes_over_duplicates_ = false;
+}
+
+int RowWriter::begin() {
+  if (int error = open_.begin_write()) return error;
+  // Before a key is encoded, because growing moves the keys. No ALTER TABLE begins while a statement uses the table.
+  if (const Share::Building *building = open_.share()->building()) {
+    const size_t all = open_.share()->indexes() + building->codecs.size();
+    new_keys_.reserve_indexes(all);
+    old_keys_.reserve_indexes(all);
+  }
+  return 0;
+}
+
+template <typename Write> int RowWriter::write(Write &write, bool wants_conflicting_row) {
+  for (;;) {
+    const Share::Building *building = open_.share()->building();
+    write.drop_building();
+    if (building != nullptr && !write.add_building(*building)) return open_.out_of_memory();
+    teak_duplicate duplicate;
+    const teak_status status = write.call(&duplicate);
+    if (status == TEAK_OK) return 0;
+    if (building_changed(status, building)) continue;
+    if (status != TEAK_DUPLICATE_KEY) return open_.failure(status);
+    const Conflict conflict = resolve_conflict(duplicate, wants_conflicting_row);
+    if (!conflict.repeat) return conflict.error;
+    if (thd_kill_level(open_.thd()) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
+  }
+}
+
+/* Whether the engine refused a row because the ALTER TABLE that built keys was rolled back in between. */
+bool RowWriter::building_changed(teak_status status, const Share::Building *building) const {
+  return status == TEAK_NO_SUCH_INDEX && building != nullptr && open_.share()->building() != building;
+}
+
+int RowWriter::insert(const uchar *record) {
+  if (int error = begin()) return error;
+  const Share &share = *open_.share();
+  if (share.hidden_primary())
+    if (int error = open_.assign_row_id()) return error;
+  row_.clear();
+  share.rows().encode(record, &row_);
+  if (!new_keys_.encode(share, open_.row_id(), record) || row_.failed()) return open_.out_of_memory();
+  entries_.resize(share.indexes());
+  for (uint32_t index = 0; index < share.indexes(); index++)
+    entries_[index] = {index, new_keys_.is_unique(index), new_keys_.key(index), new_value(index)};
+
+  const enum_duplicates duplicates = open_.thd()->lex->duplicates;
+  Insertion insertion(*this, record);
+  return write(insertion, writes_over_duplicates_ || duplicates == DUP_REPLACE || duplicates == DUP_UPDATE);
+}
+
+int RowWriter::update(const uchar *old_record, const uchar *new_record) {
+  if (int error = begin()) return error;
+  const Share &share = *open_.share();
+  row_.clear();
+  share.rows().encode(new_record, &row_);
+  if (!old_keys_.encode(share, open_.row_id(), old_record) || !new_keys_.encode(share, open_.row_id(), new_record) ||
+      row_.failed())
+    return open_.out_of_memory();
+
+  bool same_entries;
+  collect_changes(&same_entries);
+  // The server compares the records first, but not for REPLACE.
+  if (same_entries && open_.thd()->lex->duplicates == DUP_REPLACE) {
+    old_row_.clear();
+    share.rows().encode(old_record, &old_row_);
+    if (same_bytes(slice(old_row_), slice(row_))) return HA_ERR_RECORD_IS_THE_SAME;
+  }
+  Change change(*this, old_record, new_record);
+  return write(change, false);
+}
+
+/* `same_entries`: the row's primary key and its entries in all secondary indexes stay the same. */
+void RowWriter::collect_changes(bool *same_entries) {
+  const uint32_t indexes = open_.share()->indexes();
+  const bool same_primary = same_bytes(old_keys_.primary(), new_keys_.primary());
+  // A snapshot does not show entries that other transactions changed after it. If that may concern this row, all of its
+  // entries are written.
+  const bool writes_all = open_.session()->is_past_snapshot();
+  *same_entries = same_primary;
+  changes_.resize(indexes);
+  change_count_ = 0;
+  for (uint32_t index = 0; index < indexes; index++) {
+    if (index != 0) {
+      const bool same_entry = same_primary && new_keys_.has_same_entry(index, old_keys_);
+      if (same_entry && !writes_all) continue;
+      *same_entries &= same_entry;
+    }
+    changes_[change_count_++] = {index, new_keys_.is_unique(index), old_keys_.key(index), new_keys_.key(index),
+                                 new_value(index)};
+  }
+}
+
+int RowWriter::remove(const uchar *record) {
+  if (int error = begin()) return error;
+  const Share &share = *open_.share();
+  if (!old_keys_.encode(share, open_.row_id(), record)) return open_.out_of_memory();
+  entries_.resize(share.indexes());
+  for (uint32_t index = 0; index < share.indexes(); index++)
+    entries_[index] = {index, old_keys_.is_unique(index), old_keys_.key(index), UNBOUNDED};
+  Removal removal(*this, record);
+  return write(removal, false);
+}
+
+/* ---- duplicate keys ---- */
+
+/* REPLACE and ON DUPLICATE KEY UPDATE continue with the conflicting row, so they lock it. A statement that is logged as text
+   locks it too, because it must find the same conflict when it is replayed. */
+RowWriter::Conflict RowWriter::resolve_conflict(const teak_duplicate &duplicate, bool wants_conflicting_row) {
+  const uint32_t index = duplicate.index;
+  const int error = report_duplicate(duplicate);
+  if (error != HA_ERR_FOUND_DUPP_KEY || !(wants_conflicting_row || locks_.is_replayed())) return {error, false};
+  teak_status status = lock_conflicting_row(index, wants_conflicting_row ? TEAK_LOCK_EXCLUSIVE : TEAK_LOCK_SHARED);
+  if (status == TEAK_OK && wants_conflicting_row) status = lock_absent_keys(index);
+  if (status == TEAK_OK) return {error, false};
+  if (status == TEAK_NOT_FOUND || status == TEAK_DUPLICATE_KEY) return {0, true};
+  return {open_.failure(status), false};
+}
+
+/* Passes to the server the key that refused the row, and the position of the conflicting row. */
+int RowWriter::report_duplicate(const teak_duplicate &duplicate) {
+  const Share &share = *open_.share();
+  open_.session()->note_duplicate(share.key_of(duplicate.index));
+  teak_slice primary = duplicate.key;
+  if (duplicate.index != 0 && !share.primary_of_value(duplicate.value, &primary))
+    return open_.corrupt("an entry of a unique key is malformed");
+  conflicting_row_.clear();
+  conflicting_row_.append(primary.data, primary.len);
+  if (conflicting_row_.failed()) return open_.out_of_memory();
+  if (!positions_.fits(slice(conflicting_row_))) return open_.corrupt("an entry of a unique key is malformed");
+  positions_.store(slice(conflicting_row_), open_.server().dup_ref);
+  open_.server().errkey = open_.session()->duplicate_key();
+  return HA_ERR_FOUND_DUPP_KEY;
+}
+
+/* TEAK_NOT_FOUND: the row no longer conflicts. */
+teak_status RowWriter::lock_conflicting_row(uint32_t index, teak_lock_mode mode) {
+  const Share &share = *open_.share();
+  teak_row row;
+  probe_.bind(open_.session(), share.table(), 0, mode, locks_.cursor_manner());
+  teak_status status = probe_.get(slice(conflicting_row_), &row);
+  if (status != TEAK_OK || index == 0) return status;
+  probe_.bind(open_.session(), share.table(), index, mode, locks_.cursor_manner());
+  status = probe_.get(new_keys_.key(index), &row);
+  if (status != TEAK_OK) return status;
+  teak_slice primary;
+  const bool same = share.primary_of_value(row.value, &primary) && same_bytes(primary, slice(conflicting_row_));
+  return same ? TEAK_OK : TEAK_NOT_FOUND;
+}
+
+/* The unique keys before the duplicate one had no conflict, and REPLACE and ON DUPLICATE KEY UPDATE rely on that: if the
+   duplicate key is the last unique key, the server updates the conflicting row without checking the others again. So these
+   keys are locked. TEAK_DUPLICATE_KEY: one of them exists by now. */
+teak_status RowWriter::lock_absent_keys(uint32_t duplicate_index) {
+  const Share &share = *open_.share();
+  const TABLE_SHARE &definition = *open_.table()->s;
+  const bool generated_number = open_.server().insert_id_for_cur_row != 0;
+  for (uint32_t index = 0; index < duplicate_index; index++) {
+    if (!new_keys_.is_unique(index)) continue;
+    // No other row is given the same AUTO_INCREMENT value.
+    if (generated_number && share.key_of(index) == definition.next_number_index && definition.next_number_keypart == 0)
+      continue;
+    const teak_status status =
+        teak_transaction_lock_absent(open_.transaction(), share.table(), index, new_keys_.key(index));
+    if (status != TEAK_OK) return status;
+  }
+  return TEAK_OK;
+}
+
+}  // namespace teak

@@ -1,0 +1,88 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* RowWriter: INSERT, UPDATE and DELETE of a row.
+
+   1. The row's value, and its key in each index, are encoded once.
+   2. Entries for indexes that a concurrent ALTER TABLE builds are added.
+   3. One call passes all entries to the engine, which writes all or none.
+   4. If the ALTER TABLE ended in between, the write is repeated from step 2 without its entries.
+   5. If a unique key refuses the row and the statement needs the conflicting row, that row is locked. If it no longer
+      conflicts by then, the write is repeated from step 2. */
+
+#ifndef TEAK_HANDLER_ROW_WRITER_H
+#define TEAK_HANDLER_ROW_WRITER_H
+
+#include <vector>
+
+#include "base/core.h"
+#include "format/buffer.h"
+#include "handler/lock_policy.h"
+#include "handler/row_keys.h"
+#include "handler/row_position.h"
+#include "session/cursor.h"
+#include "table/open_table.h"
+
+namespace teak {
+
+class RowWriter {
+ public:
+  RowWriter(OpenTable &open, const LockPolicy &locks, const RowPositions &positions)
+      : open_(open), locks_(locks), positions_(positions) {}
+  RowWriter(const RowWriter &) = delete;
+  RowWriter &operator=(const RowWriter &) = delete;
+
+  /* Called once the Share is known. */
+  void open();
+  /* Called at the end of each statement. */
+  void reset();
+
+  /* REPLACE and ON DUPLICATE KEY UPDATE: the statement continues with the conflicting row. */
+  void set_writes_over_duplicates(bool writes_over) { writes_over_duplicates_ = writes_over; }
+
+  /* Each returns 0 or the server's error. After HA_ERR_FOUND_DUPP_KEY the handler's errkey and dup_ref name the key and the
+     conflicting row. */
+  int insert(const uchar *record);
+  int update(const uchar *old_record, const uchar *new_record);
+  int remove(const uchar *record);
+
+ private:
+  class Insertion;
+  class Change;
+  class Removal;
+
+  template <typename Write> int write(Write &write, bool wants_conflicting_row);
+  int begin();
+  bool building_changed(teak_status status, const Share::Building *building) const;
+  teak_slice new_value(uint32_t index) const { return index == 0 ? slice(row_) : new_keys_.value(index); }
+  void collect_changes(bool *same_entries);
+
+  /* What follows a duplicate key. */
+  struct Conflict {
+    int error;
+    bool repeat;  // the row no longer conflicts
+  };
+  Conflict resolve_conflict(const teak_duplicate &duplicate, bool wants_conflicting_row);
+  int report_duplicate(const teak_duplicate &duplicate);
+  teak_status lock_conflicting_row(uint32_t index, teak_lock_mode mode);
+  teak_status lock_absent_keys(uint32_t duplicate_index);
+
+  OpenTable &open_;
+  const LockPolicy &locks_;
+  const RowPositions &positions_;
+  RowKeys new_keys_, old_keys_;
+  ByteBuffer row_, old_row_;  // encoded rows
+  std::vector<teak_row_entry> entries_;
+  std::vector<teak_row_change> changes_;
+  size_t change_count_ = 0;     // changes of the table's own indexes, at the beginning of changes_
+  ByteBuffer conflicting_row_;  // primary key of the row that refused the last one
+  Cursor probe_;                // locks the conflicting row
+  bool writes_over_duplicates_ = false;
+};
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,233 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See scan.h. */
+
+#include "handler/scan.h"
+
+#include "handler/key_bounds.h"
+
+namespace teak {
+
+namespace {
+
+constexpr int ATTEMPTS_MAX = 100;
+
+/* The server's own checks for uniqueness look for rows before one is written: no row may be inserted in between, whatever
+   the isolation level. */
+bool is_checked_by_server(const KEY &key) { return key.algorithm == HA_KEY_ALG_LONG_HASH || key.without_overlaps; }
+
+}  // namespace
+
+void Scan::begin(uint key) {
+  key_ = key;
+  fetcher_.set_key(key);
+  const Share &share = *open_.share();
+  Cursor::Manner manner = locks_.cursor_manner();
+  manner.marks_ranges =
+      key != MAX_KEY && locks_.mode() == TEAK_LOCK_EXCLUSIVE && is_checked_by_server(open_.table()->key_info[key]);
+  cursor_.bind(open_.session(), share.table(), key == MAX_KEY ? 0 : share.index_of(key), locks_.mode(), manner);
+  cursor_.set_semi_consistent(locks_.semi_consistent());
+  cursor_.count_into(open_.server().handler_stats);
+  started_ = false;
+  forget_bounds();
+}
+
+void Scan::forget_bounds() {
+  exact_ = Exact::No;
+  in_range_ = has_range_ = false;
+  open_.server().in_range_check_pushed_down = false;
+  lower_ = upper_ = UNBOUNDED;
+}
+
+void Scan::close() {
+  cursor_.close();
+  forget_bounds();
+}
+
+void Scan::unlock_row() {
+  if (fetcher_.read_by_primary())
+    fetcher_.unlock();
+  else
+    cursor_.unlock();
+}
+
+/* Fetches the row of the entry. As long as an entry is of no row, or is rejected, continues with the next one.
+   `not_found`: the error when there is none. */
+int Scan::fetch(teak_status status, teak_row entry, Direction direction, uchar *record, int not_found) {
+  for (;;) {
+    if (status == TEAK_NOT_FOUND) return not_found;
+    if (status != TEAK_OK) return open_.failure(status);
+    const int error = fetcher_.fetch(entry, record);
+    if (error != RowFetcher::SKIP && error != RowFetcher::REJECTED) return error;
+    if (direction == Direction::None) return error == RowFetcher::REJECTED ? not_found : error;
+    if (thd_kill_level(open_.thd()) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
+    status = direction == Direction::Forward ? cursor_.next(&entry) : cursor_.previous(&entry);
+  }
+}
+
+/* Seeks the prefix. */
+int Scan::seek(teak_seek how, Direction direction, uchar *record, int not_found) {
+  teak_row entry;
+  const teak_status status = cursor_.seek(slice(prefix_), how, &entry);
+  return fetch(status, entry, direction, record, not_found);
+}
+
+int Scan::next_row(uchar *record) {
+  teak_row entry;
+  const teak_status status = started_ ? cursor_.next(&entry) : cursor_.first(&entry);
+  started_ = true;
+  return fetch(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
+}
+
+/* ---- lookups ---- */
+
+int Scan::read(uchar *record, const uchar *image, key_part_map parts, enum ha_rkey_function how) {
+  started_ = true;
+  if (!in_range_) open_.server().in_range_check_pushed_down = false;
+  const teak_status status = set_range_bounds();
+  if (status != TEAK_OK) return open_.failure(status);
+  prefix_.clear();
+  if (image != nullptr) codec().encode_prefix(image, parts, &prefix_);
+  if (prefix_.failed()) return open_.out_of_memory();
+
+  switch (how) {
+    case HA_READ_KEY_EXACT:
+    case HA_READ_PREFIX:
+      return read_exact(record, image, parts, Direction::Forward);
+    case HA_READ_PREFIX_LAST:
+      return read_exact(record, image, parts, Direction::Backward);
+    case HA_READ_KEY_OR_NEXT:
+      return seek(TEAK_SEEK_AT_OR_AFTER, Direction::Forward, record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_AFTER_KEY:
+      return seek(TEAK_SEEK_AFTER_PREFIX, Direction::Forward, record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_BEFORE_KEY:
+      return seek(TEAK_SEEK_BEFORE, Direction::Backward, record, HA_ERR_KEY_NOT_FOUND);
+    case HA_READ_KEY_OR_PREV:
+    case HA_READ_PREFIX_LAST_OR_PREV:
+      return seek(TEAK_SEEK_AT_OR_BEFORE_PREFIX, Direction::Backward, record, HA_ERR_KEY_NOT_FOUND);
+    default:
+      return HA_ERR_WRONG_COMMAND;
+  }
+}
+
+/* All rows that are equal to the image in its parts: from the first of them, or from the last. */
+int Scan::read_exact(uchar *record, const uchar *image, key_part_map parts, Direction direction) {
+  const Share::Key &key = open_.share()->key(key_);
+  if (key.unique && (parts & key.all_parts) == key.all_parts && !(key.nullable && codec().image_has_null(image, parts)))
+    return read_unique(record);
+
+  exact_ = Exact::Range;
+  prefix_end_.clear();
+  prefix_end_.append(prefix_.data(), prefix_.size());
+  const bool bounded = to_prefix_successor(&prefix_end_);
+  if (prefix_end_.failed()) return open_.out_of_memory();
+  teak_row entry;
+  teak_status status = cursor_.set_bounds(slice(prefix_), bounded ? slice(prefix_end_) : UNBOUNDED);
+  if (status == TEAK_OK) status = direction == Direction::Backward ? cursor_.last(&entry) : cursor_.first(&entry);
+  return fetch(status, entry, direction, record, HA_ERR_KEY_NOT_FOUND);
+}
+
+int Scan::read_unique(uchar *record) {
+  exact_ = Exact::Found;
+  // While the lookup waited for a row's lock, another transaction may have changed that row, and a third one may have
+  // taken the key: then the lookup is repeated. A snapshot does not change.
+  const int attempts = !locks_.locking() && open_.session()->is_past_snapshot() ? 1 : ATTEMPTS_MAX;
+  int error = RowFetcher::SKIP;
+  for (int attempt = 0; error == RowFetcher::SKIP && attempt < attempts; attempt++) {
+    teak_row entry;
+    const teak_status status = cursor_.get(slice(prefix_), &entry);
+    error = fetch(status, entry, Direction::None, record, HA_ERR_KEY_NOT_FOUND);
+  }
+  if (error == RowFetcher::SKIP && (locks_.skip_locked() || attempts == 1)) error = HA_ERR_KEY_NOT_FOUND;
+  if (error == HA_ERR_KEY_NOT_FOUND) exact_ = Exact::Missed;
+  return error != RowFetcher::SKIP ? error : open_.corrupt("an entry of a unique key is not of its row");
+}
+
+int Scan::next_same(uchar *record) {
+  if (exact_ != Exact::Range) return HA_ERR_END_OF_FILE;
+  teak_row entry;
+  const teak_status status = cursor_.next(&entry);
+  return fetch(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
+}
+
+/* HANDLER ... READ NEXT may continue after an exact lookup, and so does a loose index scan that reads one row of each group
+   (QUICK_GROUP_MIN_MAX_SELECT), even if the lookup found no row. */
+int Scan::next(uchar *record) {
+  teak_row entry;
+  if (exact_ == Exact::Range || exact_ == Exact::Missed) {
+    const int error = next_same(record);
+    if (error != HA_ERR_END_OF_FILE) return error;
+    const teak_status status = set_range_bounds();
+    if (status != TEAK_OK) return open_.failure(status);
+    return seek(TEAK_SEEK_AFTER_PREFIX, Direction::Forward, record, HA_ERR_END_OF_FILE);
+  }
+  const teak_status status = cursor_.next(&entry);
+  return fetch(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
+}
+
+int Scan::previous(uchar *record) {
+  if (exact_ != Exact::Missed) {
+    teak_row entry;
+    const teak_status status = cursor_.previous(&entry);
+    const int error = fetch(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
+    if (error != HA_ERR_END_OF_FILE || exact_ != Exact::Range) return error;
+  }
+  const teak_status status = set_range_bounds();
+  if (status != TEAK_OK) return open_.failure(status);
+  return seek(TEAK_SEEK_BEFORE, Direction::Backward, record, HA_ERR_END_OF_FILE);
+}
+
+int Scan::first(uchar *record) {
+  started_ = true;
+  if (!in_range_) open_.server().in_range_check_pushed_down = false;
+  teak_row entry;
+  teak_status status = set_range_bounds();
+  if (status == TEAK_OK) status = cursor_.first(&entry);
+  return fetch(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
+}
+
+int Scan::last(uchar *record) {
+  started_ = true;
+  teak_row entry;
+  teak_status status = set_range_bounds();
+  if (status == TEAK_OK) status = cursor_.last(&entry);
+  const int error = fetch(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
+  if (error != HA_ERR_END_OF_FILE || !cursor_.bounded()) return error;
+  // This may be the last of several ranges, and empty: the server takes the end of the file for an empty table.
+  lower_ = upper_ = UNBOUNDED;
+  status = cursor_.set_bounds(UNBOUNDED, UNBOUNDED);
+  if (status == TEAK_OK) status = cursor_.last(&entry);
+  return fetch(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
+}
+
+/* ---- ranges ---- */
+
+/* Sets the bounds of the range that the server is about to read, or none. Ends an exact lookup. */
+teak_status Scan::set_range_bounds() {
+  if (!in_range_ && !has_range_) lower_ = upper_ = UNBOUNDED;
+  has_range_ = false;
+  exact_ = Exact::No;
+  if (!cursor_.bounded() && lower_.data == nullptr && upper_.data == nullptr) return TEAK_OK;
+  return cursor_.set_bounds(lower_, upper_);
+}
+
+void Scan::begin_range(const key_range *end) {
+  lower_ = upper_ = UNBOUNDED;
+  if (end != nullptr) upper_ = encode_bound(codec(), *end, RangeEnd::Upper, &upper_bytes_);
+  in_range_ = true;
+  // The engine returns nothing beyond the bound, so the server need not compare.
+  open_.server().in_range_check_pushed_down = end == nullptr || upper_.data != nullptr;
+}
+
+void Scan::prepare_range(const key_range *start, const key_range *end) {
+  lower_ = upper_ = UNBOUNDED;
+  if (start != nullptr) lower_ = encode_bound(codec(), *start, RangeEnd::Lower, &lower_bytes_);
+  if (end != nullptr) upper_ = encode_bound(codec(), *end, RangeEnd::Upper, &upper_bytes_);
+  has_range_ = true;
+}
+
+}  // namespace teak

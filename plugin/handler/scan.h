@@ -1,0 +1,91 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* Scan: scans of an index or of the table, as the server's calls ask for them. The bounds of a range are passed to the engine,
+   not only compared, because a locking scan must not lock rows beyond its range. */
+
+#ifndef TEAK_HANDLER_SCAN_H
+#define TEAK_HANDLER_SCAN_H
+
+#include "base/server_version.h"
+
+#include "base/core.h"
+#include "format/buffer.h"
+#include "handler/lock_policy.h"
+#include "handler/row_fetcher.h"
+#include "session/cursor.h"
+#include "table/open_table.h"
+
+namespace teak {
+
+class Scan {
+ public:
+  Scan(OpenTable &open, const LockPolicy &locks, RowFetcher &fetcher) : open_(open), locks_(locks), fetcher_(fetcher) {}
+  Scan(const Scan &) = delete;
+  Scan &operator=(const Scan &) = delete;
+
+  /* Begins a scan of a key; MAX_KEY: of the whole table. */
+  void begin(uint key);
+  void forget_bounds();
+  void close();
+
+  /* Each puts a row into the record. 0 or the server's error. */
+  int next_row(uchar *record);  // of the whole table
+  int read(uchar *record, const uchar *image, key_part_map parts, enum ha_rkey_function how);
+  int next(uchar *record);
+  int previous(uchar *record);
+  int first(uchar *record);
+  int last(uchar *record);
+
+  /* Whether the scan continues an exact lookup, so that next_same() can be called. */
+  bool is_exact() const { return exact_ != Exact::No; }
+  int next_same(uchar *record);
+
+  /* Around the server's read_range_first(), which calls read() or first(). */
+  void begin_range(const key_range *end);
+  void end_range() { in_range_ = false; }
+  /* Before a range is read from its end. */
+  void prepare_range(const key_range *start, const key_range *end);
+
+  /* The lock of the row returned last. */
+  void unlock_row();
+  void set_semi_consistent(bool semi_consistent) { cursor_.set_semi_consistent(semi_consistent); }
+  /* Whether the row returned last is a committed version that is not locked. */
+  bool was_semi_consistent() const { return !fetcher_.read_by_primary() && cursor_.is_unlocked(); }
+
+ private:
+  enum class Direction { None, Forward, Backward };
+  /* What kind of exact lookup the scan began with. */
+  enum class Exact : uint8_t {
+    No,
+    Range,   // all rows within the bounds are equal to the lookup's key; index_next() may continue beyond them
+    Found,   // of a unique key: there is no second row
+    Missed,  // of a unique key, without a row; next() continues from where it would be
+  };
+
+  int read_exact(uchar *record, const uchar *image, key_part_map parts, Direction direction);
+  int read_unique(uchar *record);
+  teak_status set_range_bounds();
+  int fetch(teak_status status, teak_row entry, Direction direction, uchar *record, int not_found);
+  int seek(teak_seek how, Direction direction, uchar *record, int not_found);
+  const KeyCodec &codec() const { return open_.share()->codec(key_); }
+
+  OpenTable &open_;
+  const LockPolicy &locks_;
+  RowFetcher &fetcher_;
+  Cursor cursor_;
+  uint key_ = MAX_KEY;
+  bool started_ = false;
+  Exact exact_ = Exact::No;
+  bool in_range_ = false;   // the server's read_range_first() is calling
+  bool has_range_ = false;  // prepare_range() was called for the next lookup
+  teak_slice lower_ = UNBOUNDED, upper_ = UNBOUNDED;
+  ByteBuffer prefix_, prefix_end_, lower_bytes_, upper_bytes_;
+};
+
+}  // namespace teak
+
+#endif

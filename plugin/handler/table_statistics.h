@@ -1,0 +1,44 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* TableStatistics: what the server asks about a table as a whole. For the optimiser, estimates from counts in index blocks
+   and memory; for INFORMATION_SCHEMA, real sizes. Reading them reads no data page, except when index statistics are sampled
+   (statistics/index_statistics.h). */
+
+#ifndef TEAK_HANDLER_TABLE_STATISTICS_H
+#define TEAK_HANDLER_TABLE_STATISTICS_H
+
+#include "base/server_version.h"
+
+#include "table/open_table.h"
+
+namespace teak {
+
+class TableStatistics {
+ public:
+  explicit TableStatistics(OpenTable &open) : open_(open) {}
+  TableStatistics(const TableStatistics &) = delete;
+  TableStatistics &operator=(const TableStatistics &) = delete;
+
+  /* handler::info(): fills handler::stats. `what`: HA_STATUS_ flags. */
+  int refresh(uint what);
+  ha_rows rows_in_range(uint key, const key_range *min, const key_range *max) const;
+  /* Size of the row index in pages as the cost model counts them, compressed or not: decompressing has a cost, too. */
+  double pages() const { return static_cast<double>(raw_bytes_) / COST_PAGE_BYTES; }
+
+ private:
+  int refresh_size(uint what);
+  int refresh_index_sizes();
+  void refresh_constants();
+  int refresh_auto_increment();
+
+  OpenTable &open_;
+  uint64_t raw_bytes_ = 0;  // of the row index, before compression
+};
+
+}  // namespace teak
+
+#endif

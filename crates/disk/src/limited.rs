@@ -1,20 +1,21 @@
-//! A disk that keeps a bounded number of files open, however many are in use.
+//! A disk that bounds the number of open files, however many are in use.
 //!
-//! 1. A file stays open after use until room is needed; what was not used
-//!    since it was last looked at goes first (the clock algorithm).
-//! 2. A file with writes that were not synced is synced before it is closed:
-//!    a system that fails to write them later must have somebody to tell. When
-//!    that sync fails the file stays open, and its owner's next sync fails; so
-//!    does that of every other handle of the file.
-//! 3. The next use opens the file again, under the name it has then: renames
-//!    are followed, and a file that is removed while in use stays open.
+//! 1. A file remains open after use until another file must be opened. Then a
+//!    file that was not used recently is closed (the clock algorithm).
+//! 2. A file with unsynced writes is synced before it is closed, because an
+//!    operating system reports a later write error only to open files. If that
+//!    sync fails, the file remains open, and the next sync of each of its
+//!    handles fails.
+//! 3. The next use opens the file again by its current name: renames are
+//!    followed, and a file that is removed while in use remains open.
 //!
-//! Operations in flight keep their file, so the bound may be passed by as many
-//! as there are threads, and by removed files in use. Lock order: a file's slot,
-//! then the list; neither is held over I/O but the slot while its own file is
-//! opened, renamed or removed.
+//! Operations in progress keep their file open, so the bound may be exceeded by
+//! the number of threads, and by removed files in use. Lock order: the handle of
+//! a file, then the list. No I/O happens under these locks, except that the handle
+//! is locked while its own file is opened, renamed or removed.
 
-use crate::{Disk, DiskFile, DiskLock};
+use crate::disk::{Disk, DiskFile};
+use crate::locks::DiskLock;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -38,7 +39,7 @@ struct Files {
 
 #[derive(Default)]
 struct List {
-    /// Those that may be open, in the order in which to look at them.
+    /// Files that may be open, in the order of the clock hand.
     clock: VecDeque<Weak<LimitedFile>>,
     by_path: HashMap<PathBuf, Vec<Weak<LimitedFile>>>,
 }
@@ -47,17 +48,17 @@ struct LimitedFile {
     files: Arc<Files>,
     me: Weak<LimitedFile>,
     opened_as: PathBuf,
-    slot: RwLock<Slot>,
+    handle: RwLock<Handle>,
     used: AtomicBool,
     unsynced: AtomicBool,
     failure: Mutex<Option<StorageError>>,
 }
 
-struct Slot {
+struct Handle {
     path: PathBuf,
     file: Option<Arc<dyn DiskFile>>,
-    /// Removed: it cannot be opened again.
-    nameless: bool,
+    /// Whether the name was removed: the file cannot be opened again.
+    unlinked: bool,
 }
 
 impl fmt::Debug for Files {
@@ -98,7 +99,7 @@ impl LimitedDisk {
         }
     }
 
-    /// How many files are open now.
+    /// The number of files open now.
     #[must_use]
     pub fn open_files(&self) -> usize {
         self.files.open.load(Ordering::Acquire)
@@ -107,11 +108,11 @@ impl LimitedDisk {
 
 impl Files {
     /// Closes files until fewer than `limit` are open, or none can be closed.
-    fn make_room(&self, limit: usize) {
-        // Twice around: the first time may only find that all were used.
-        let mut looks = 2 * self.list.lock().clock.len();
-        while looks > 0 && self.open.load(Ordering::Acquire) >= limit {
-            looks -= 1;
+    fn close_files(&self, limit: usize) {
+        // Two rounds: in the first one all files may have been used recently.
+        let mut attempts = 2 * self.list.lock().clock.len();
+        while attempts > 0 && self.open.load(Ordering::Acquire) >= limit {
+            attempts -= 1;
             let Some(oldest) = self.list.lock().clock.pop_front() else {
                 return;
             };
@@ -123,15 +124,16 @@ impl Files {
         }
     }
 
-    /// Opens with room made first, and with more room when the system has none.
+    /// Closes files above the limit and opens one; closes all files if the
+    /// operating system has no free file descriptor.
     fn open_with(
         &self,
         open: impl Fn() -> StorageResult<Arc<dyn DiskFile>>,
     ) -> StorageResult<Arc<dyn DiskFile>> {
-        self.make_room(self.limit);
+        self.close_files(self.limit);
         match open() {
             Err(error) if is_out_of_files(&error) => {
-                self.make_room(1);
+                self.close_files(1);
                 open()
             }
             result => result,
@@ -144,13 +146,14 @@ impl Files {
             files: Arc::clone(self),
             me: Weak::clone(me),
             opened_as: path.to_path_buf(),
-            slot: RwLock::new(Slot {
+            handle: RwLock::new(Handle {
                 path: path.to_path_buf(),
                 file: Some(file),
-                nameless: false,
+                unlinked: false,
             }),
             used: AtomicBool::new(true),
-            unsynced: AtomicBool::new(true), // its creation may not be durable
+            // Its creation may not be durable.
+            unsynced: AtomicBool::new(true),
             failure: Mutex::default(),
         });
         let mut list = self.list.lock();
@@ -167,15 +170,15 @@ impl Files {
         found.filter_map(Weak::upgrade).collect()
     }
 
-    /// Keeps the files of a name open, for the name is about to go.
-    fn make_nameless(&self, path: &Path) -> StorageResult<()> {
+    /// Keeps the files of a name open, because the name is about to be removed.
+    fn keep_open(&self, path: &Path) -> StorageResult<()> {
         for file in self.named(path) {
-            let mut slot = file.slot.write();
-            if slot.file.is_none() {
-                slot.file = Some(self.open_with(|| self.disk.open(path))?);
+            let mut handle = file.handle.write();
+            if handle.file.is_none() {
+                handle.file = Some(self.open_with(|| self.disk.open(path))?);
                 self.open.fetch_add(1, Ordering::AcqRel);
             }
-            slot.nameless = true;
+            handle.unlinked = true;
         }
         self.list.lock().by_path.remove(path);
         Ok(())
@@ -189,20 +192,20 @@ fn is_out_of_files(error: &StorageError) -> bool {
 }
 
 impl LimitedFile {
-    /// The file, opened again if it was closed.
+    /// The file; opens it again if it was closed.
     fn file(&self) -> StorageResult<Arc<dyn DiskFile>> {
-        if let Some(file) = &self.slot.read().file {
+        if let Some(file) = &self.handle.read().file {
             self.used.store(true, Ordering::Relaxed);
             return Ok(Arc::clone(file));
         }
-        let mut slot = self.slot.write();
-        if let Some(file) = &slot.file {
+        let mut handle = self.handle.write();
+        if let Some(file) = &handle.file {
             return Ok(Arc::clone(file));
         }
-        let path = slot.path.clone();
+        let path = handle.path.clone();
         let file = self.files.open_with(|| self.files.disk.open(&path))?;
-        slot.file = Some(Arc::clone(&file));
-        drop(slot);
+        handle.file = Some(Arc::clone(&file));
+        drop(handle);
         self.used.store(true, Ordering::Relaxed);
         self.files.open.fetch_add(1, Ordering::AcqRel);
         self.files
@@ -213,37 +216,37 @@ impl LimitedFile {
         Ok(file)
     }
 
-    /// Whether the file is closed now. False when it was used since the last
-    /// look, is being opened, has no name, or cannot be synced.
+    /// Closes the file and returns true. Returns false when it was used since the
+    /// last attempt, is being opened, has no name, or cannot be synced.
     fn close_if_unused(&self) -> bool {
         if self.used.swap(false, Ordering::Relaxed) {
             return false;
         }
-        let Some(mut slot) = self.slot.try_write() else {
+        let Some(mut handle) = self.handle.try_write() else {
             return false;
         };
-        let Some(file) = &slot.file else {
+        let Some(file) = &handle.file else {
             return true;
         };
-        if slot.nameless {
+        if handle.unlinked {
             return false;
         }
         if self.unsynced.swap(false, Ordering::AcqRel)
             && let Err(error) = file.sync()
         {
             self.unsynced.store(true, Ordering::Release);
-            self.tell_handles(&slot.path, &error);
+            self.fail_other_handles(&handle.path, &error);
             self.failure.lock().get_or_insert(error);
             return false;
         }
-        slot.file = None;
+        handle.file = None;
         self.files.open.fetch_sub(1, Ordering::AcqRel);
         true
     }
 
-    /// A system tells of a failed write once, and not who opens the file
-    /// later: so every other handle of the file learns of it here.
-    fn tell_handles(&self, path: &Path, error: &StorageError) {
+    /// An operating system reports a failed write once, and not to files opened
+    /// later. So this records it for every other handle of the file.
+    fn fail_other_handles(&self, path: &Path, error: &StorageError) {
         for other in self.files.named(path) {
             if !std::ptr::eq(Arc::as_ptr(&other), self) {
                 other.failure.lock().get_or_insert(error.clone());
@@ -267,18 +270,19 @@ impl LimitedFile {
 
 impl Drop for LimitedFile {
     fn drop(&mut self) {
-        let slot = self.slot.get_mut();
-        if slot.file.is_some() {
+        let handle = self.handle.get_mut();
+        if handle.file.is_some() {
             self.files.open.fetch_sub(1, Ordering::AcqRel);
         }
         let mut list = self.files.list.lock();
-        if let Some(named) = list.by_path.get_mut(&slot.path) {
+        if let Some(named) = list.by_path.get_mut(&handle.path) {
             named.retain(|other| other.strong_count() > 0);
             if named.is_empty() {
-                list.by_path.remove(&slot.path);
+                list.by_path.remove(&handle.path);
             }
         }
-        // Entries of files that are gone or closed are dropped when they are met; here, before they pile up.
+        // The clock skips entries of closed and dropped files; this bounds their
+        // number.
         if list.clock.len() > 64 + 2 * self.files.open.load(Ordering::Acquire) {
             list.clock.retain(|other| other.strong_count() > 0);
         }
@@ -300,11 +304,11 @@ impl DiskFile for LimitedFile {
         self.unsynced.store(false, Ordering::Release);
         if let Err(error) = file.sync() {
             self.unsynced.store(true, Ordering::Release);
-            let path = self.slot.read().path.clone();
-            self.tell_handles(&path, &error);
+            let path = self.handle.read().path.clone();
+            self.fail_other_handles(&path, &error);
             return Err(error);
         }
-        // What failed through another handle meanwhile may be a part of this.
+        // A concurrent failure of another handle may concern the same writes.
         self.check()
     }
 
@@ -337,7 +341,7 @@ impl Disk for LimitedDisk {
     }
 
     fn remove(&self, path: &Path) -> StorageResult<()> {
-        self.files.make_nameless(path)?;
+        self.files.keep_open(path)?;
         self.files.disk.remove(path)
     }
 
@@ -345,13 +349,13 @@ impl Disk for LimitedDisk {
         if from == to {
             return self.files.disk.rename(from, to);
         }
-        self.files.make_nameless(to)?;
+        self.files.keep_open(to)?;
         let moved = self.files.named(from);
-        // Nobody opens one of them by its old name meanwhile.
-        let mut slots: Vec<_> = moved.iter().map(|file| file.slot.write()).collect();
+        // Locked, so that none of them is opened by its old name now.
+        let mut handles: Vec<_> = moved.iter().map(|file| file.handle.write()).collect();
         self.files.disk.rename(from, to)?;
-        for slot in &mut slots {
-            slot.path = to.to_path_buf();
+        for handle in &mut handles {
+            handle.path = to.to_path_buf();
         }
         let mut list = self.files.list.lock();
         if let Some(named) = list.by_path.remove(from) {

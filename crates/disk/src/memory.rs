@@ -1,13 +1,14 @@
-//! Files in memory, for tests that need no faults.
+//! Files in memory, for tests without faults.
 
-use crate::{Disk, DiskFile, DiskLock, LockTable};
+use crate::disk::{Disk, DiskFile};
+use crate::locks::{DiskLock, LockTable};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
 
-/// Files that live as long as the value does.
+/// A disk in memory. Its files exist as long as the value.
 #[derive(Debug, Default)]
 pub struct MemoryDisk {
     names: Mutex<BTreeMap<PathBuf, Arc<RwLock<Vec<u8>>>>>,
@@ -136,8 +137,8 @@ impl DiskFile for MemoryFile {
         if bytes.len() < end {
             bytes.resize(end, 0);
         }
-        if let Some(room) = bytes.get_mut(start..end) {
-            room.copy_from_slice(new);
+        if let Some(target) = bytes.get_mut(start..end) {
+            target.copy_from_slice(new);
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
-//! The operating system's files.
+//! Files of the operating system.
 
-use crate::{Disk, DiskFile, DiskLock, system};
+use crate::disk::{Disk, DiskFile};
+use crate::locks::DiskLock;
+use crate::system;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -8,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
 
-/// Files of the operating system, by their paths.
+/// The disk of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
@@ -86,7 +88,7 @@ impl Disk for RealDisk {
             .open(path);
         let file = wrap("open", path, opened)?;
         if wrap("lock", path, system::try_lock(&file))? {
-            // The lock goes with the last handle, which closes with this one.
+            // Closing the only handle releases the lock.
             Ok(DiskLock::new(file))
         } else {
             Err(StorageError::InUse {
@@ -100,7 +102,7 @@ impl DiskFile for RealFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
         let short =
             || StorageError::corrupt(&self.path, offset, "the file ends before the block does");
-        // The system refuses offsets beyond this as a programming error.
+        // The operating system rejects larger offsets as invalid arguments.
         let end = offset.checked_add(buffer.len() as u64);
         if end.is_none_or(|end| i64::try_from(end).is_err()) {
             return Err(short());

@@ -1,13 +1,13 @@
-//! The two system calls that the standard library does not wrap: setting space
-//! aside, and locking a file against other processes.
+//! The two system calls that the standard library does not wrap: reserving
+//! space, and locking a file against other processes.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Sets space aside up to `bytes` without changing the length. A file system
-/// that cannot is no error: a write may find it full then.
+/// Reserves space up to `bytes` without changing the length. It is not an error
+/// if the file system cannot reserve space; then a later write may fail.
 pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let Ok(length) = libc::off_t::try_from(bytes) else {
         return Err(io::ErrorKind::StorageFull.into());
@@ -31,8 +31,8 @@ pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Locks a whole file; false when another open file holds the lock. The lock
-/// goes when the file is closed, however its process ends.
+/// Locks a whole file; false when another open file has the lock. The lock is
+/// released when the file is closed, also when the process is killed.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
     loop {
         // SAFETY: the descriptor is open as long as `file` is borrowed.

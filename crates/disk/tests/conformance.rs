@@ -1,4 +1,4 @@
-//! What every disk promises, whichever it is.
+//! The behaviour that all disks have in common.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use teak_base::StorageError;
 use teak_disk::{Disk, LimitedDisk, MemoryDisk, RealDisk};
 use teak_testing::FaultDisk;
 
-/// A directory that goes when the value does.
+/// A directory that is removed when the value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -90,7 +90,7 @@ fn reading_past_the_end_is_corruption() {
 }
 
 #[test]
-fn cut_bytes_do_not_come_back() {
+fn truncated_bytes_do_not_come_back() {
     on_every_disk(|disk, directory| {
         let file = disk.create(&directory.join("f")).unwrap();
         file.write_all_at(b"abcdef", 0).unwrap();
@@ -127,7 +127,7 @@ fn names_are_taken_found_and_replaced() {
 }
 
 #[test]
-fn missing_names_are_told() {
+fn missing_names_are_reported() {
     on_every_disk(|disk, directory| {
         let path = directory.join("none");
         let errors = [
@@ -142,7 +142,7 @@ fn missing_names_are_told() {
 }
 
 #[test]
-fn an_open_file_outlives_its_name() {
+fn an_open_file_survives_the_removal_of_its_name() {
     on_every_disk(|disk, directory| {
         let path = directory.join("f");
         let file = disk.create(&path).unwrap();
@@ -168,7 +168,7 @@ fn directories_are_listed_and_exist() {
 }
 
 #[test]
-fn threads_write_to_their_own_places() {
+fn threads_write_to_different_ranges() {
     on_every_disk(|disk, directory| {
         let file = disk.create(&directory.join("f")).unwrap();
         std::thread::scope(|scope| {
@@ -191,7 +191,7 @@ fn threads_write_to_their_own_places() {
 }
 
 #[test]
-fn space_set_aside_changes_neither_length_nor_bytes() {
+fn reserved_space_changes_neither_length_nor_bytes() {
     on_every_disk(|disk, directory| {
         let file = disk.create(&directory.join("f")).unwrap();
         file.write_all_at(b"abc", 0).unwrap();

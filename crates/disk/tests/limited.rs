@@ -16,7 +16,7 @@ fn disk() -> LimitedDisk {
     LimitedDisk::new(Arc::new(memory), LIMIT)
 }
 
-/// Over a disk that fails when it is told to.
+/// A limited disk over a disk with planned faults.
 fn failing_disk() -> (Arc<FaultDisk>, LimitedDisk) {
     let faults = Arc::new(FaultDisk::new(1));
     faults.create_directories(Path::new("/data")).unwrap();
@@ -79,7 +79,7 @@ fn closed_files_are_found_under_new_names_and_after_removal() {
 }
 
 #[test]
-fn every_handle_of_a_file_learns_of_a_failed_sync() {
+fn a_failed_sync_fails_the_next_sync_of_every_handle() {
     let (faults, disk) = failing_disk();
     let one = disk.create(&path(0)).unwrap();
     let handles = [disk.open(&path(0)).unwrap(), disk.open(&path(0)).unwrap()];
@@ -90,21 +90,21 @@ fn every_handle_of_a_file_learns_of_a_failed_sync() {
     one.write_all_at(&[1], 0).unwrap();
     faults.fail_sync(0, SyncFailure::Dropped);
     assert!(handles[0].sync().is_err());
-    // The byte is lost: nobody may take it for durable.
+    // The byte is lost: no handle may report it as durable.
     assert!(handles[1].sync().is_err());
     assert!(one.sync().is_err());
     other.sync().unwrap();
 }
 
 #[test]
-fn a_sync_that_fails_when_a_file_is_closed_is_told_to_all_its_handles() {
+fn a_sync_that_fails_when_a_file_is_closed_fails_all_its_handles() {
     let (faults, disk) = failing_disk();
     let writes = disk.create(&path(0)).unwrap();
     let syncs = disk.open(&path(0)).unwrap();
     syncs.sync().unwrap();
     writes.write_all_at(&[1], 0).unwrap();
     faults.fail_sync(0, SyncFailure::Dropped);
-    // Others need the room.
+    // Opening others closes it.
     let others: Vec<_> = (1..10).map(|n| disk.create(&path(n)).unwrap()).collect();
     faults.clear_failures();
     assert!(writes.sync().is_err());

@@ -1,42 +1,42 @@
-//! A disk in memory that fails, tears and forgets as real ones do, by plan
-//! and from a seed.
+//! A disk in memory with planned faults and power losses, which replay from a
+//! seed.
 //!
-//! What the model takes from the world:
+//! The model of a real disk:
 //! - A write is durable once a later sync of the file succeeds. Until then a
-//!   power loss may lose it, keep it or tear it between 512-byte sectors, each
-//!   write apart from the others; writes to one sector keep their order.
+//!   power loss may lose it, keep it or tear it between 512-byte sectors,
+//!   independently of the other writes; writes to one sector keep their order.
 //! - A lost write beyond the old end may leave zeros there.
 //! - Creations, renames and removals of names are durable once their directory
-//!   is synced; before that each may or may not have happened. Directories
-//!   themselves are durable at once.
-//! - After a failed sync the system may have thrown away what it could not
-//!   write, while reads still show it.
+//!   is synced; before that, a power loss may keep or lose each of them.
+//!   Directories themselves are durable immediately.
+//! - After a failed sync the operating system may have dropped the writes, while
+//!   reads still show them.
 //!
-//! It does not model slow disks, nor bits that rot by themselves: for those
-//! there is [`FaultDisk::flip_bit`].
+//! Slow disks are not modelled. Bit rot is simulated with
+//! [`FaultDisk::flip_bit`].
 
 mod content;
+mod errors;
 mod file;
 mod names;
 mod plan;
+mod state;
 
 pub use plan::{SyncFailure, WriteFailure};
 
-use crate::Random;
+use crate::random::Random;
 use content::Content;
+use errors::{injected, not_found};
 use file::FaultFile;
-use names::Names;
+use names::{ContentId, Names};
 use parking_lot::{Mutex, MutexGuard};
 use plan::Plan;
+use state::State;
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
-use teak_disk::{Disk, DiskFile, DiskLock, LockTable};
-
-/// Names a file's contents, whatever the file is called.
-type ContentId = u64;
+use teak_disk::{Disk, DiskFile, DiskLock};
 
 /// A disk with planned faults. Clones are handles to the same disk.
 #[derive(Clone, Debug)]
@@ -44,36 +44,9 @@ pub struct FaultDisk {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Debug)]
-struct State {
-    contents: BTreeMap<ContentId, Content>,
-    names: Names,
-    plan: Plan,
-    random: Random,
-    next_id: ContentId,
-    /// Those of one life: a power loss unlocks everything.
-    locks: Arc<LockTable>,
-}
-
-fn injected(operation: &'static str, path: &Path) -> StorageError {
-    StorageError::from_io(operation, path, io::Error::other("injected fault"))
-}
-
-fn no_space(path: &Path) -> StorageError {
-    StorageError::NoSpace {
-        path: path.to_path_buf(),
-    }
-}
-
-fn not_found(path: &Path) -> StorageError {
-    StorageError::NotFound {
-        path: path.to_path_buf(),
-    }
-}
-
 impl FaultDisk {
-    /// An empty disk without planned faults. The seed decides what partial
-    /// failures leave behind.
+    /// An empty disk without planned faults. The seed determines the results of
+    /// partial failures.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::with(State {
@@ -92,10 +65,9 @@ impl FaultDisk {
         }
     }
 
-    /// The disk as a machine might find it that loses power now; the seed
-    /// chooses among what may happen. This disk goes on as if nothing had
-    /// happened, so many outcomes can be looked at. The new one has no planned
-    /// faults and keeps the capacity.
+    /// The disk after a power loss now; the seed chooses among the possible
+    /// outcomes. This disk does not change, so many outcomes can be tested. The
+    /// new disk has no planned faults and the same capacity.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         let state = self.state.lock();
@@ -103,7 +75,7 @@ impl FaultDisk {
         let names = state.names.after_power_loss(&mut random);
         let mut contents = BTreeMap::new();
         for (&id, content) in &state.contents {
-            // Drawn for every file, so that names do not change the contents.
+            // Drawn for every file, so that the contents do not depend on names.
             let content = content.after_power_loss(&mut random);
             if names.refers_to(id) {
                 contents.insert(id, content);
@@ -121,36 +93,36 @@ impl FaultDisk {
         })
     }
 
-    /// Lets a write or a change of length fail, after that many more.
+    /// Plans the failure of a write or change of length, after that many more.
     pub fn fail_write(&self, after: u64, failure: WriteFailure) {
         self.state.lock().plan.writes.fail(after, failure);
     }
 
-    /// Lets a sync of a file fail, after that many more.
+    /// Plans the failure of a sync of a file, after that many more.
     pub fn fail_sync(&self, after: u64, failure: SyncFailure) {
         self.state.lock().plan.syncs.fail(after, failure);
     }
 
-    /// Lets a read fail, after that many more.
+    /// Plans the failure of a read, after that many more.
     pub fn fail_read(&self, after: u64) {
         self.state.lock().plan.reads.fail(after, ());
     }
 
-    /// Lets a creation, rename, removal or sync of a directory fail, without
-    /// effect, after that many more.
+    /// Plans the failure of a creation, rename, removal or sync of a directory,
+    /// after that many more. It then has no effect.
     pub fn fail_name_change(&self, after: u64) {
         self.state.lock().plan.name_changes.fail(after, ());
     }
 
-    /// Takes back all planned failures.
+    /// Clears all planned failures.
     pub fn clear_failures(&self) {
         let mut state = self.state.lock();
         state.plan.clear_failures();
     }
 
-    /// Cuts the power during a change (of bytes, length, names, or a sync),
-    /// after that many more: that one and everything later fails. Whether it
-    /// happened shows after [`FaultDisk::crash`].
+    /// Plans a power loss during a change (of bytes, length, names, or a sync),
+    /// after that many more: that one and all later operations fail.
+    /// [`FaultDisk::crash`] determines whether it took effect.
     pub fn cut_power(&self, after: u64) {
         let mut state = self.state.lock();
         state.plan.power_off_at = Some(state.plan.changes + after);
@@ -162,14 +134,14 @@ impl FaultDisk {
         self.state.lock().plan.changes
     }
 
-    /// Bounds what all files take together, with the space set aside for them;
-    /// `None` for no bound. A write that does not fit writes what fits and fails
-    /// with `NoSpace`.
+    /// Limits the space of all files, reserved space included; `None` for no
+    /// limit. A write that does not fit writes the part that fits and fails with
+    /// `NoSpace`.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().plan.capacity_bytes = bytes;
     }
 
-    /// What all files take together, with the space set aside for them.
+    /// The space of all files, reserved space included.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.state.lock().used_bytes()
@@ -203,7 +175,7 @@ impl FaultDisk {
         Arc::new(FaultFile::new(Arc::clone(&self.state), id, path))
     }
 
-    /// Locks the state for a change of names, unless that change is to fail.
+    /// Locks the state for a change of names, unless its failure is planned.
     fn change(&self, operation: &'static str, path: &Path) -> StorageResult<Change<'_>> {
         let mut state = self.state.lock();
         state.plan.power(operation, path)?;
@@ -221,49 +193,21 @@ impl FaultDisk {
         })
     }
 
-    fn look(&self, operation: &'static str, path: &Path) -> StorageResult<MutexGuard<'_, State>> {
+    fn read_state(
+        &self,
+        operation: &'static str,
+        path: &Path,
+    ) -> StorageResult<MutexGuard<'_, State>> {
         let state = self.state.lock();
         state.plan.power(operation, path)?;
         Ok(state)
     }
 }
 
-/// A change under way; its outcome is an error when the power goes meanwhile.
+/// A change in progress; its outcome is an error if the power is lost during it.
 struct Change<'a> {
     state: MutexGuard<'a, State>,
     outcome: StorageResult<()>,
-}
-
-impl State {
-    /// Forgets contents that neither a name nor a handle leads to.
-    fn forget_unreachable(&mut self, id: ContentId) {
-        let open = self.contents.get(&id).is_some_and(|c| c.handles > 0);
-        if !open && !self.names.refers_to(id) {
-            self.contents.remove(&id);
-        }
-    }
-
-    fn content(&mut self, id: ContentId, path: &Path) -> StorageResult<&mut Content> {
-        self.contents.get_mut(&id).ok_or_else(|| not_found(path))
-    }
-
-    /// How far a file may grow now, in bytes.
-    fn length_max(&self, id: ContentId) -> u64 {
-        let Some(capacity) = self.plan.capacity_bytes else {
-            return u64::MAX;
-        };
-        let own = self.contents.get(&id).map_or(0, Content::taken_bytes);
-        own + capacity.saturating_sub(self.used_bytes())
-    }
-
-    fn used_bytes(&self) -> u64 {
-        // What is only kept for a power loss to bring back takes no space.
-        let named = self.names.named();
-        let there =
-            |(id, content): &(&ContentId, &Content)| content.handles > 0 || named.contains(*id);
-        let contents = self.contents.iter().filter(there);
-        contents.map(|(_, content)| content.taken_bytes()).sum()
-    }
 }
 
 impl Disk for FaultDisk {
@@ -282,7 +226,7 @@ impl Disk for FaultDisk {
     }
 
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
-        let mut state = self.look("open", path)?;
+        let mut state = self.read_state("open", path)?;
         let id = state.names.get(path).ok_or_else(|| not_found(path))?;
         Ok(self.handle(&mut state, id, path))
     }
@@ -307,11 +251,11 @@ impl Disk for FaultDisk {
     }
 
     fn exists(&self, path: &Path) -> StorageResult<bool> {
-        Ok(self.look("stat", path)?.names.exists(path))
+        Ok(self.read_state("stat", path)?.names.exists(path))
     }
 
     fn list(&self, directory: &Path) -> StorageResult<Vec<PathBuf>> {
-        Ok(self.look("list", directory)?.names.list(directory))
+        Ok(self.read_state("list", directory)?.names.list(directory))
     }
 
     fn create_directories(&self, directory: &Path) -> StorageResult<()> {
@@ -331,6 +275,6 @@ impl Disk for FaultDisk {
     }
 
     fn lock(&self, path: &Path) -> StorageResult<DiskLock> {
-        self.look("lock", path)?.locks.lock(path)
+        self.read_state("lock", path)?.locks.lock(path)
     }
 }

@@ -1,8 +1,8 @@
 //! A small seeded generator (xoshiro256**, seeded by splitmix64; Blackman and
 //! Vigna, "Scrambled linear pseudorandom number generators", 2021). For tests
-//! and simulations that replay from one number; not for secrets.
+//! and simulations that replay from a seed; not for cryptography.
 
-/// A sequence of numbers that follows from its seed alone.
+/// A sequence of numbers that depends only on its seed.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
@@ -39,7 +39,7 @@ impl Random {
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// True once in `n` times, on average.
+    /// True with probability 1 / `n`.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

@@ -1,4 +1,4 @@
-//! What the faulty disk does to files, and what it does not.
+//! The faults and power losses of the fault disk.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -94,7 +94,7 @@ fn writes_tear_between_sectors_only() {
 }
 
 #[test]
-fn a_cut_that_was_not_synced_may_be_undone() {
+fn an_unsynced_truncation_may_be_undone() {
     let (disk, file) = disk_with(b"abcd");
     file.set_len(1).unwrap();
     let all: BTreeSet<Vec<u8>> = [b"abcd".to_vec(), b"a".to_vec()].into();
@@ -210,7 +210,7 @@ fn a_failed_sync_may_drop_what_reads_still_show() {
     disk.fail_sync(0, SyncFailure::Dropped);
     file.sync().unwrap_err();
     assert_eq!(contents(&disk, FILE).unwrap(), [b'1'; 40]);
-    // The next sync succeeds and saves nothing of it.
+    // The next sync succeeds, but does not write the dropped bytes.
     file.sync().unwrap();
     let found = outcomes(&disk);
     assert_eq!(found.len(), 1);
@@ -230,7 +230,7 @@ fn a_failed_sync_may_be_repeated_when_nothing_was_dropped() {
 }
 
 #[test]
-fn a_full_disk_takes_what_fits() {
+fn a_full_disk_writes_the_part_that_fits() {
     let (disk, file) = disk_with(&[0; 10]);
     disk.set_capacity(Some(25));
     let other = disk.create(Path::new("/d/g")).unwrap();
@@ -238,7 +238,7 @@ fn a_full_disk_takes_what_fits() {
     let full = other.write_all_at(&[2; 10], 10).unwrap_err();
     assert!(matches!(full, StorageError::NoSpace { .. }));
     assert_eq!(other.len().unwrap(), 15);
-    // What exists may be overwritten.
+    // Existing bytes can be overwritten.
     file.write_all_at(&[3; 10], 0).unwrap();
     let full = file.set_len(11).unwrap_err();
     assert!(matches!(full, StorageError::NoSpace { .. }));
@@ -290,7 +290,7 @@ fn a_flipped_bit_stays_flipped() {
 }
 
 #[test]
-fn space_set_aside_is_found_on_a_full_disk() {
+fn reserved_space_is_available_on_a_full_disk() {
     let disk = FaultDisk::new(1);
     let file = disk.create(Path::new("/f")).unwrap();
     file.write_all_at(b"ab", 0).unwrap();
@@ -303,12 +303,12 @@ fn space_set_aside_is_found_on_a_full_disk() {
     assert!(other.write_all_at(b"x", 0).unwrap_err().is_no_space());
     file.write_all_at(&[7; 98], 2).unwrap();
     assert!(file.write_all_at(b"x", 100).unwrap_err().is_no_space());
-    // Cutting gives back, also to the same length.
+    // Setting the length frees reserved space, also if it does not change.
     file.set_len(10).unwrap();
     file.reserve(50).unwrap();
     file.set_len(10).unwrap();
     assert_eq!(disk.used_bytes(), 10);
-    // What nobody can read any more takes no space.
+    // A file without a name and a handle takes no space.
     drop(file);
     disk.remove(Path::new("/f")).unwrap();
     assert_eq!(disk.used_bytes(), 0);

@@ -1,9 +1,9 @@
-//! The bytes of one file: what reads see, what is durable, and the changes
+//! The bytes of one file: the current ones, the durable ones, and the changes
 //! between the two.
 
-use crate::Random;
+use crate::random::Random;
 
-/// What the device writes as a whole.
+/// The unit that a device writes atomically.
 const SECTOR_BYTES: u64 = 512;
 
 #[derive(Clone, Debug)]
@@ -16,32 +16,32 @@ enum Change {
 pub(super) struct Content {
     /// Open handles.
     pub handles: usize,
-    /// The end of the space set aside; a power loss leaves it as it is.
+    /// The end of the reserved space; a power loss does not change it.
     reserved: u64,
     current: Vec<u8>,
     durable: Vec<u8>,
     unsynced: Vec<Change>,
 }
 
-/// What becomes of a change when the power goes.
-enum Fate {
+/// The effect of a power loss on a change.
+enum CrashEffect {
     Lost,
     Kept,
     Torn,
 }
 
 impl Content {
-    /// What reads see.
+    /// The current bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.current
     }
 
-    /// Bytes that the file takes of the disk.
-    pub fn taken_bytes(&self) -> u64 {
+    /// The space of the file on the disk, in bytes.
+    pub fn used_bytes(&self) -> u64 {
         self.reserved.max(self.current.len() as u64)
     }
 
-    /// Sets space aside.
+    /// Reserves space.
     pub fn reserve(&mut self, bytes: u64) {
         self.reserved = self.reserved.max(bytes);
     }
@@ -55,7 +55,7 @@ impl Content {
         self.unsynced.iter().map(bytes).sum()
     }
 
-    /// Writes; false when no memory could hold it.
+    /// Writes; false when the file would be too large for memory.
     pub fn write(&mut self, bytes: &[u8], offset: u64) -> bool {
         let Some(offset) = usize::try_from(offset)
             .ok()
@@ -73,7 +73,7 @@ impl Content {
         true
     }
 
-    /// Cuts or extends; false when no memory could hold it.
+    /// Changes the length; false when the file would be too large for memory.
     pub fn set_length(&mut self, bytes: u64) -> bool {
         let Ok(length) = usize::try_from(bytes) else {
             return false;
@@ -91,7 +91,7 @@ impl Content {
         }
     }
 
-    /// Makes some changes durable and gives the others up.
+    /// Makes some changes durable and drops the others.
     pub fn drop_unsynced(&mut self, random: &mut Random) {
         for change in std::mem::take(&mut self.unsynced) {
             if random.one_in(2) {
@@ -100,7 +100,7 @@ impl Content {
         }
     }
 
-    /// Inverts a bit wherever the byte is kept; false beyond the end.
+    /// Inverts a bit, durably; false beyond the end.
     pub fn flip_bit(&mut self, offset: u64, bit: u8) -> bool {
         let Ok(offset) = usize::try_from(offset) else {
             return false;
@@ -121,30 +121,30 @@ impl Content {
         flip(self.current.get_mut(offset))
     }
 
-    /// What a power loss may leave.
+    /// A possible state after a power loss.
     pub fn after_power_loss(&self, random: &mut Random) -> Content {
         let mut bytes = self.durable.clone();
-        // Some crashes keep or lose all of a file: both are common in life.
-        let mood = random.below(4);
+        // Some crashes keep or lose all changes of a file: both are common.
+        let style = random.below(4);
         for change in &self.unsynced {
-            let fate = match (mood, random.below(4)) {
-                (0, _) | (2 | 3, 0) => Fate::Lost,
-                (1, _) | (2 | 3, 1 | 2) => Fate::Kept,
-                _ => Fate::Torn,
+            let effect = match (style, random.below(4)) {
+                (0, _) | (2 | 3, 0) => CrashEffect::Lost,
+                (1, _) | (2 | 3, 1 | 2) => CrashEffect::Kept,
+                _ => CrashEffect::Torn,
             };
-            match (fate, change) {
-                (Fate::Kept, change) => apply(&mut bytes, change),
-                (Fate::Torn, Change::Write { offset, bytes: new }) => {
+            match (effect, change) {
+                (CrashEffect::Kept, change) => apply(&mut bytes, change),
+                (CrashEffect::Torn, Change::Write { offset, bytes: new }) => {
                     tear(&mut bytes, *offset, new, random);
                 }
-                (Fate::Lost, Change::Write { offset, bytes: new }) => {
-                    // The length may be kept where the bytes are lost.
+                (CrashEffect::Lost, Change::Write { offset, bytes: new }) => {
+                    // The length may be kept although the bytes are lost.
                     let end = offset + new.len();
-                    if mood != 0 && random.one_in(4) && bytes.len() < end {
+                    if style != 0 && random.one_in(4) && bytes.len() < end {
                         bytes.resize(end, 0);
                     }
                 }
-                (Fate::Lost | Fate::Torn, Change::Length(_)) => {}
+                (CrashEffect::Lost | CrashEffect::Torn, Change::Length(_)) => {}
             }
         }
         Content {
@@ -162,8 +162,8 @@ fn put(into: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     if into.len() < end {
         into.resize(end, 0);
     }
-    if let Some(room) = into.get_mut(offset..end) {
-        room.copy_from_slice(bytes);
+    if let Some(target) = into.get_mut(offset..end) {
+        target.copy_from_slice(bytes);
     }
 }
 
@@ -174,7 +174,7 @@ fn apply(into: &mut Vec<u8>, change: &Change) {
     }
 }
 
-/// Writes some of the sectors: a front, a back, or any.
+/// Writes some of the sectors: the first ones, the last ones, or any.
 fn tear(into: &mut Vec<u8>, offset: usize, bytes: &[u8], random: &mut Random) {
     let style = random.below(3);
     let edge = random.below(bytes.len() as u64 + 1);
@@ -184,7 +184,7 @@ fn tear(into: &mut Vec<u8>, offset: usize, bytes: &[u8], random: &mut Random) {
         let at = offset as u64 + done;
         let to_boundary = SECTOR_BYTES - at % SECTOR_BYTES;
         let length = usize::try_from(to_boundary).map_or(rest.len(), |n| n.min(rest.len()));
-        let (sector, behind) = rest.split_at(length);
+        let (sector, after) = rest.split_at(length);
         let kept = match style {
             0 => done < edge,
             1 => done >= edge,
@@ -194,6 +194,6 @@ fn tear(into: &mut Vec<u8>, offset: usize, bytes: &[u8], random: &mut Random) {
             put(into, offset + (bytes.len() - rest.len()), sector);
         }
         done += sector.len() as u64;
-        rest = behind;
+        rest = after;
     }
 }

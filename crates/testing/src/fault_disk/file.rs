@@ -1,7 +1,9 @@
-//! An open file of the faulty disk.
+//! An open file of the fault disk.
 
-use super::plan::{SyncFailure, WriteFailure};
-use super::{ContentId, State, injected, no_space, not_found};
+use crate::fault_disk::errors::{injected, no_space, not_found};
+use crate::fault_disk::names::ContentId;
+use crate::fault_disk::plan::{SyncFailure, WriteFailure};
+use crate::fault_disk::state::State;
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +18,7 @@ pub(super) struct FaultFile {
 }
 
 impl FaultFile {
-    /// A handle that its content has counted already.
+    /// A handle; the caller has counted it in its content.
     pub fn new(state: Arc<Mutex<State>>, id: ContentId, path: &Path) -> Self {
         Self {
             state,
@@ -62,7 +64,7 @@ impl DiskFile for FaultFile {
                 WriteFailure::Nothing => (0, Err(injected("write", &self.path))),
                 WriteFailure::Partial => (part, Err(injected("write", &self.path))),
                 WriteFailure::Whole => (bytes.len() as u64, Err(injected("write", &self.path))),
-                // Had all of it been written, the disk would not be full.
+                // Not all of it, because the disk is full.
                 WriteFailure::NoSpace => (
                     part.min((bytes.len() as u64).saturating_sub(1)),
                     Err(no_space(&self.path)),

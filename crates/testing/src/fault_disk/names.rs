@@ -1,10 +1,12 @@
-//! The names of the files: what lookups see, what is durable, and the changes
+//! The names of the files: the current ones, the durable ones, and the changes
 //! between the two.
 
-use super::ContentId;
-use crate::Random;
+use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+/// Identifies the contents of a file, whatever its name is.
+pub(super) type ContentId = u64;
 
 type Table = BTreeMap<PathBuf, ContentId>;
 
@@ -30,7 +32,7 @@ impl Change {
                 table.insert(path.clone(), *id);
             }
             Self::Remove(path, id) => {
-                // When an earlier change is lost the name may be another's.
+                // If an earlier change is lost, the name may be another file's.
                 if table.get(path) == Some(id) {
                     table.remove(path);
                 }
@@ -109,19 +111,19 @@ impl Names {
         self.unsynced.push(change);
     }
 
-    /// Makes the changes of a directory durable; returns the ids concerned,
-    /// which may have lost their last name.
+    /// Makes the changes of a directory durable. Returns the ids of the changed
+    /// names, which may have lost their last name.
     pub fn sync(&mut self, directory: &Path) -> Vec<ContentId> {
-        let mut concerned = Vec::new();
+        let mut changed = Vec::new();
         let mut rest = Vec::new();
         for change in std::mem::take(&mut self.unsynced) {
             if change.is_in(directory) {
                 if let Change::Rename(_, to, _) = &change {
-                    concerned.extend(self.durable.get(to));
+                    changed.extend(self.durable.get(to));
                 }
                 change.apply(&mut self.durable);
-                concerned.push(change.id());
-                // What came before a durable rename cannot happen after it.
+                changed.push(change.id());
+                // Changes before a durable rename cannot happen after it.
                 if let Change::Rename(_, _, id) = change {
                     rest.retain(|earlier: &Change| earlier.id() != id);
                 }
@@ -130,15 +132,15 @@ impl Names {
             }
         }
         self.unsynced = rest;
-        concerned
+        changed
     }
 
-    /// Contents that have a name now.
+    /// The contents that have a name now.
     pub fn named(&self) -> BTreeSet<ContentId> {
         self.current.values().copied().collect()
     }
 
-    /// Whether a name leads to these contents, or may after a power loss.
+    /// Whether these contents have a name, or may have one after a power loss.
     pub fn refers_to(&self, id: ContentId) -> bool {
         let held = |table: &Table| table.values().any(|&named| named == id);
         held(&self.current)
@@ -146,15 +148,15 @@ impl Names {
             || self.unsynced.iter().any(|change| change.id() == id)
     }
 
-    /// What a power loss may leave.
+    /// A possible state after a power loss.
     pub fn after_power_loss(&self, random: &mut Random) -> Names {
         let mut table = self.durable.clone();
-        // 0: none, 1: all, 2: those before some moment, 3: any.
-        let mood = random.below(4);
+        // Kept changes: 0 none, 1 all, 2 those before a point in time, 3 any.
+        let style = random.below(4);
         let moment = random.below(self.unsynced.len() as u64 + 1);
         for (number, change) in (0u64..).zip(&self.unsynced) {
             let any = random.one_in(2);
-            if matches!(mood, 1) || (mood == 2 && number < moment) || (mood == 3 && any) {
+            if style == 1 || (style == 2 && number < moment) || (style == 3 && any) {
                 change.apply(&mut table);
             }
         }

@@ -1,6 +1,6 @@
-//! What is to go wrong, and when.
+//! Planned failures.
 
-use super::injected;
+use crate::fault_disk::errors::injected;
 use std::collections::BTreeMap;
 use std::path::Path;
 use teak_base::StorageResult;
@@ -10,24 +10,24 @@ use teak_base::StorageResult;
 pub enum WriteFailure {
     /// With an I/O error; nothing is written.
     Nothing,
-    /// With an I/O error; some of the front is written.
+    /// With an I/O error; a part at the front is written.
     Partial,
-    /// With an I/O error, though all of it is written.
+    /// With an I/O error, although all of it is written.
     Whole,
-    /// With a full disk; some of the front is written.
+    /// Because the disk is full; a part at the front is written.
     NoSpace,
 }
 
 /// How a sync fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SyncFailure {
-    /// What was not durable is as before: a later sync may still succeed.
+    /// The unsynced writes are retained: a later sync may still succeed.
     Kept,
-    /// Of the writes that were not durable, some are durable now and the
-    /// others never will be, though reads show them until the power goes.
+    /// Some of the unsynced writes are durable now. The others are dropped:
+    /// reads show them until the next power loss.
     Dropped,
-    /// As [`SyncFailure::Dropped`], with a full disk: the system had promised
-    /// space that it does not have.
+    /// As [`SyncFailure::Dropped`], but because the disk is full: the operating
+    /// system accepted writes for which it has no space.
     NoSpace,
 }
 
@@ -48,12 +48,12 @@ impl<F> Default for Schedule<F> {
 }
 
 impl<F> Schedule<F> {
-    /// Lets the operation after `after` more fail.
+    /// Plans the failure of the operation after `after` more.
     pub fn fail(&mut self, after: u64, failure: F) {
         self.failures.insert(self.count + after, failure);
     }
 
-    /// Counts an operation; its failure, if it is to fail.
+    /// Counts an operation. Returns its failure, if one is planned.
     pub fn next(&mut self) -> Option<F> {
         let number = self.count;
         self.count += 1;
@@ -68,14 +68,14 @@ pub(super) struct Plan {
     pub reads: Schedule<()>,
     pub name_changes: Schedule<()>,
     pub capacity_bytes: Option<u64>,
-    /// Changes begun so far.
+    /// Number of changes begun so far.
     pub changes: u64,
     pub power_off_at: Option<u64>,
 }
 
 impl Plan {
     /// # Errors
-    /// An I/O error once the power is off.
+    /// An I/O error after the power loss.
     pub fn power(&self, operation: &'static str, path: &Path) -> StorageResult<()> {
         match self.power_off_at {
             Some(at) if self.changes > at => Err(injected(operation, path)),
@@ -83,7 +83,7 @@ impl Plan {
         }
     }
 
-    /// Counts a change; whether the power goes during it.
+    /// Counts a change. Returns whether the power is lost during it.
     pub fn change(&mut self) -> bool {
         let number = self.changes;
         self.changes += 1;

@@ -1,0 +1,119 @@
+//! The traits of disks and files.
+
+use crate::locks::DiskLock;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use teak_base::StorageResult;
+
+/// A set of named files.
+///
+/// Creating, renaming and removing names is durable only after
+/// [`Disk::sync_directory`] of the directory concerned.
+pub trait Disk: Send + Sync + Debug {
+    /// Creates an empty file and opens it.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when the name is taken; `Io`, `NoSpace`.
+    fn create(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>>;
+
+    /// Opens an existing file for reading and writing.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>>;
+
+    /// Removes a name. Open files remain readable.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn remove(&self, path: &Path) -> StorageResult<()>;
+
+    /// Renames a file, replacing any file of the new name.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn rename(&self, from: &Path, to: &Path) -> StorageResult<()>;
+
+    /// Whether the name exists.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn exists(&self, path: &Path) -> StorageResult<bool>;
+
+    /// The files and directories directly in a directory, in any order.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    fn list(&self, directory: &Path) -> StorageResult<Vec<PathBuf>>;
+
+    /// Creates a directory and its parents, if missing.
+    ///
+    /// # Errors
+    /// `Io`, `NoSpace`.
+    fn create_directories(&self, directory: &Path) -> StorageResult<()>;
+
+    /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn sync_directory(&self, directory: &Path) -> StorageResult<()>;
+
+    /// Locks a file against every other caller, in this process or another,
+    /// until the returned value is dropped or the process ends. Creates the file
+    /// if it is missing, and does not remove it.
+    ///
+    /// # Errors
+    /// `InUse` when the file is locked; `Io`, `NoSpace`.
+    fn lock(&self, path: &Path) -> StorageResult<DiskLock>;
+}
+
+/// One open file. Reads and writes of different ranges may run concurrently.
+#[allow(
+    clippy::len_without_is_empty,
+    reason = "the length is fallible, so `is_empty` would not be simpler"
+)]
+pub trait DiskFile: Send + Sync + Debug {
+    /// Fills `buffer` from `offset`.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file ends before the buffer is full; `Io`.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()>;
+
+    /// Writes all of `bytes` at `offset`, growing the file as needed. Durable
+    /// after [`DiskFile::sync`].
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`. After an error any part of the range may be written.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()>;
+
+    /// Makes all completed writes and the length durable.
+    ///
+    /// # Errors
+    /// `Io`. After an error it is unknown which writes are durable.
+    fn sync(&self) -> StorageResult<()>;
+
+    /// The length in bytes.
+    ///
+    /// # Errors
+    /// `Io`.
+    fn len(&self) -> StorageResult<u64>;
+
+    /// Truncates the file, or extends it with zeros.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`.
+    fn set_len(&self, bytes: u64) -> StorageResult<()>;
+
+    /// Reserves space, so that writes before `bytes` succeed on a full disk, too.
+    /// Does not change the length. [`DiskFile::set_len`] frees the space reserved
+    /// after the new length, also if the length does not change. Does nothing
+    /// where the file system cannot reserve space.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`; a part of the space may be reserved.
+    fn reserve(&self, bytes: u64) -> StorageResult<()>;
+
+    /// The path that the file was opened with.
+    fn path(&self) -> &Path;
+}

@@ -87,7 +87,7 @@ class Teller:
         # The statement that rolls back after a conflict: none once the end was sent.
         self.begun = None
         self.connection = self.connect()
-        # Without it the server does not commit in several engines atomically (docs/transactions.md).
+        # Without it the server does not commit in several engines atomically (docs/design/transactions.md).
         self.has_binary_log = self.connection.value("SELECT @@log_bin") == "1"
 
     def connect(self):
@@ -219,7 +219,7 @@ class Coordinator:
 
     def end_again(self, connection, teller, ledger, found):
         """Only InnoDB may list a transaction as prepared after its end was acknowledged: its rollback does not wait for the disk, and it
-        misses an end while the connection that prepared the transaction is being closed (docs/transactions.md). Teak must not."""
+        misses an end while the connection that prepared the transaction is being closed (docs/design/transactions.md). Teak must not."""
         faults = []
         for number, verdict in ledger.ended.items():
             name = name_of(teller, number)

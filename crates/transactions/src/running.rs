@@ -1,8 +1,6 @@
 //! The table of running transactions, in parts: each thread inserts into its
 //! own part, so threads that begin transactions rarely contend. Readers visit
 //! the parts one by one, so a list is not from one single moment.
-//!
-//! Lock order: a part, then a transaction's waker (`interrupt_all`).
 
 use crate::handle::TransactionHandle;
 use crate::sync::atomic::{AtomicU64, Ordering};

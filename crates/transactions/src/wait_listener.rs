@@ -5,9 +5,9 @@
 //! back. Otherwise one waits for a row lock and the other for its turn to
 //! commit, and the waits-for graph of this crate shows no cycle.
 //!
-//! Lock order: a notification holds the holder's owner lock and no other lock of
-//! this crate, so the owner is not cleared during the call. A transaction clears its
-//! owner before it commits or aborts its writes and releases its locks.
+//! A notification holds the holder's owner lock and no other lock, so the owner
+//! is not cleared during the call. A transaction clears its owner before it
+//! decides its writes and releases its locks.
 
 /// The session that runs a transaction: an opaque token of the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

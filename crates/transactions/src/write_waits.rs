@@ -8,8 +8,6 @@
 //!
 //! The count and the id's status are sequentially consistent, so at least one
 //! side sees the other. Without waiters, ending a write costs one load here.
-//!
-//! Lock order: a shard, then a transaction's waker.
 
 use crate::handle::TransactionHandle;
 use crate::lock_id::IdentityBuild;

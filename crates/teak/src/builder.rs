@@ -1,0 +1,179 @@
+//! Options of a database.
+
+use crate::database::Database;
+use crate::error::Result;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use teak_disk::{Disk, LimitedDisk, MemoryDisk, RealDisk};
+use teak_engine::{Engine, EngineOptions, Level};
+
+/// When a commit is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// When it returns. Concurrent commits share a sync of the log.
+    Immediate,
+    /// Within this time after it returned: a power loss may lose the commits of that time, the
+    /// newest ones, never some and not others. A killed process loses none.
+    Within(Duration),
+}
+
+/// Importance of a log message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogLevel {
+    /// Information.
+    Note,
+    /// A failure that the engine handled.
+    Warning,
+    /// A failure that needs attention.
+    Error,
+}
+
+/// Options of a database; [`Builder::open`] opens it.
+///
+/// ```
+/// use std::time::Duration;
+/// use teak::{Database, Durability};
+///
+/// # fn main() -> teak::Result<()> {
+/// # let disk = std::sync::Arc::new(teak::disk::MemoryDisk::new());
+/// let db = Database::builder("/var/lib/app/data")
+///     .cache_bytes(512 << 20)
+///     .durability(Durability::Within(Duration::from_millis(100)))
+///     .background_threads(2)
+/// #   .disk(disk)
+///     .open()?;
+/// # db.close()
+/// # }
+/// ```
+#[must_use]
+pub struct Builder {
+    options: EngineOptions,
+    disk: Arc<dyn Disk>,
+    open_files: usize,
+}
+
+impl Builder {
+    fn new(path: PathBuf) -> Self {
+        Self {
+            options: EngineOptions::new(path),
+            disk: Arc::new(RealDisk),
+            open_files: 0,
+        }
+    }
+
+    /// Memory budget in bytes: page cache, memtables and locks. At least 1 MiB; 256 MiB by default.
+    pub fn cache_bytes(mut self, bytes: u64) -> Self {
+        self.options.cache_bytes = bytes;
+        self
+    }
+
+    /// Memory limit of locks in bytes; an eighth of the memory budget by default.
+    pub fn lock_bytes(mut self, bytes: u64) -> Self {
+        self.options.lock_bytes_max = bytes;
+        self
+    }
+
+    /// Limit of open file descriptors; none by default, each open index keeps its file open.
+    pub fn open_files(mut self, files: usize) -> Self {
+        self.open_files = files;
+        self
+    }
+
+    /// When commits are durable; [`Durability::Immediate`] by default.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        match durability {
+            Durability::Immediate => self.options.commit_sync = true,
+            Durability::Within(period) => {
+                self.options.commit_sync = false;
+                self.options.log_sync_period = period.max(Duration::from_millis(1));
+            }
+        }
+        self
+    }
+
+    /// Number of threads that flush and merge, at least one; the number of cores by default.
+    pub fn background_threads(mut self, threads: usize) -> Self {
+        self.options.background_threads = threads.max(1);
+        self
+    }
+
+    /// Time between checkpoints; a minute by default. Recovery replays the log since the last one.
+    pub fn checkpoint_period(mut self, period: Duration) -> Self {
+        self.options.checkpoint_period = period;
+        self
+    }
+
+    /// Size of the log in bytes beyond which checkpoints shorten it; 512 MiB by default.
+    pub fn log_bytes(mut self, bytes: u64) -> Self {
+        self.options.log_bytes_max = bytes;
+        self.options.log_segment_bytes = self.options.log_segment_bytes.min(bytes);
+        self
+    }
+
+    /// How long a transaction waits for a lock; 4 seconds by default.
+    pub fn lock_timeout(mut self, timeout: Duration) -> Self {
+        self.options.lock_timeout = timeout;
+        self
+    }
+
+    /// Receives log messages, from any thread. It must not use the database.
+    pub fn messages(mut self, sink: impl Fn(LogLevel, &str) + Send + Sync + 'static) -> Self {
+        self.options.messages = Some(Arc::new(move |level, text: &str| {
+            let level = match level {
+                Level::Note => LogLevel::Note,
+                Level::Warning => LogLevel::Warning,
+                Level::Error => LogLevel::Error,
+            };
+            sink(level, text);
+        }));
+        self
+    }
+
+    /// The disk that the files are on; the file system by default. See [`crate::disk`].
+    pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.disk = disk;
+        self
+    }
+
+    /// Opens the database. An empty or missing directory becomes a new one; after a crash
+    /// everything that was committed and durable is recovered.
+    ///
+    /// # Errors
+    /// [`Error::InUse`](crate::Error::InUse) when it is open already;
+    /// [`Error::Corrupt`](crate::Error::Corrupt) when its catalogue or log is damaged;
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the memory budget is too
+    /// small; errors of the disk.
+    pub fn open(self) -> Result<Database> {
+        let disk: Arc<dyn Disk> = match self.open_files {
+            0 => self.disk,
+            limit => Arc::new(LimitedDisk::new(self.disk, limit)),
+        };
+        Ok(Database::new(Engine::open(disk, self.options)?))
+    }
+}
+
+impl Database {
+    /// Opens a database with default options. An empty or missing directory becomes a new one.
+    ///
+    /// # Errors
+    /// Those of [`Builder::open`].
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
+        Self::builder(path).open()
+    }
+
+    /// Options for opening the database in this directory.
+    pub fn builder(path: impl Into<PathBuf>) -> Builder {
+        Builder::new(path.into())
+    }
+
+    /// Opens a new database in memory, for tests. Its content is lost when it is dropped.
+    ///
+    /// # Errors
+    /// Those of [`Builder::open`].
+    pub fn in_memory() -> Result<Self> {
+        Self::builder("/").disk(Arc::new(MemoryDisk::new())).open()
+    }
+}

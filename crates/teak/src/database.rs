@@ -1,0 +1,247 @@
+//! Open databases.
+
+use crate::error::{Error, Result};
+use crate::schema::TableSchema;
+use crate::session::Isolation;
+use crate::snapshot::Snapshot;
+use crate::statistics::Statistics;
+use crate::table::Table;
+use crate::table_state::TableState;
+use crate::transaction::Transaction;
+use std::fmt;
+use std::sync::Arc;
+use teak_engine::{Engine, EngineError};
+
+/// How often [`Database::transact`] runs its closure at most.
+const ATTEMPTS_MAX: usize = 100;
+
+/// An open database: tables in one directory. Clones are cheap, and threads may share it.
+///
+/// [`Database::close`] writes everything to its final place. Dropping the database without it loses
+/// nothing that was committed, but the next opening has to replay the log.
+///
+/// ```
+/// use teak::Database;
+///
+/// # fn main() -> teak::Result<()> {
+/// # let directory = std::env::temp_dir().join(format!("teak-doc-{}", std::process::id()));
+/// let db = Database::open(&directory)?;
+/// let fruit = db.table("fruit")?;
+/// fruit.insert("pear", "green")?;
+/// db.transact(|transaction| {
+///     transaction.insert(&fruit, "plum", "blue")?;
+///     transaction.update(&fruit, "pear", "yellow")?;
+///     Ok(())
+/// })?;
+/// for row in db.snapshot().iter(&fruit) {
+///     println!("{:?}", row?);
+/// }
+/// drop(fruit);
+/// db.close()?;
+/// # std::fs::remove_dir_all(&directory).unwrap();
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    engine: Arc<Engine>,
+}
+
+impl Database {
+    pub(crate) fn new(engine: Engine) -> Self {
+        Self {
+            engine: Arc::new(engine),
+        }
+    }
+
+    /// Opens a table, which is created if it does not exist. A name alone, `db.table("t")?`, is a
+    /// table without secondary indexes.
+    ///
+    /// # Errors
+    /// [`Error::SchemaMismatch`] when the table has other indexes than the schema;
+    /// [`Error::Corrupt`] when its files are damaged or missing; errors of the disk.
+    pub fn table(&self, schema: impl Into<TableSchema>) -> Result<Table> {
+        let schema = schema.into();
+        let definition = schema.definition()?;
+        let handle = match self.engine.open_table(&schema.name) {
+            Err(EngineError::NoSuchTable { .. }) => {
+                match self.engine.create_table(&definition) {
+                    // Another thread may create it at the same time.
+                    Ok(()) | Err(EngineError::TableExists { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                self.engine.open_table(&schema.name)?
+            }
+            opened => opened?,
+        };
+        schema.check(handle.metadata())?;
+        Ok(Table {
+            state: Arc::new(TableState {
+                engine: Arc::clone(&self.engine),
+                schema,
+                handle,
+            }),
+        })
+    }
+
+    /// Whether a table of this name exists.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is not a valid name.
+    pub fn has_table(&self, name: &str) -> Result<bool> {
+        Ok(self.engine.table_exists(name)?)
+    }
+
+    /// The names of all tables, sorted.
+    #[must_use]
+    pub fn table_names(&self) -> Vec<String> {
+        let mut names = self.engine.table_names();
+        names.sort_unstable();
+        names
+    }
+
+    /// Drops a table and removes its files. Open handles continue to read what they see.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; errors of the disk.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        Ok(self.engine.drop_table(name)?)
+    }
+
+    /// Renames a table.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`], [`Error::TableExists`]; errors of the disk.
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        Ok(self.engine.rename_table(from, to)?)
+    }
+
+    /// Removes all rows of a table, atomically and without reading them.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; errors of the disk.
+    pub fn truncate_table(&self, name: &str) -> Result<()> {
+        Ok(self.engine.truncate_table(name)?)
+    }
+
+    /// Begins a transaction with [`Isolation::Snapshot`].
+    #[must_use]
+    pub fn begin(&self) -> Transaction {
+        self.begin_with(Isolation::default())
+    }
+
+    /// Begins a transaction.
+    #[must_use]
+    pub fn begin_with(&self, isolation: Isolation) -> Transaction {
+        Transaction::new(&self.engine, isolation)
+    }
+
+    /// Runs a transaction and commits it. An error of the closure rolls it back; after a conflict or
+    /// a deadlock the closure runs again, in a new transaction, up to 100 times in all. So it must
+    /// have no other effects that may not be repeated.
+    ///
+    /// ```
+    /// use teak::{Database, Error};
+    ///
+    /// # fn main() -> teak::Result<()> {
+    /// let db = Database::in_memory()?;
+    /// let stock = db.table("stock")?;
+    /// stock.insert("tea", [3])?;
+    /// let take = |wanted: u8| {
+    ///     db.transact(|transaction| {
+    ///         let left = transaction.get_for_update(&stock, "tea")?.map_or(0, |value| value[0]);
+    ///         if left < wanted {
+    ///             return Err(Error::Aborted(format!("only {left} left")));
+    ///         }
+    ///         transaction.update(&stock, "tea", [left - wanted])?;
+    ///         Ok(left - wanted)
+    ///     })
+    /// };
+    /// assert_eq!(take(2)?, 1);
+    /// assert!(matches!(take(2), Err(Error::Aborted(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the closure and of [`Transaction::commit`].
+    pub fn transact<R>(&self, work: impl Fn(&Transaction) -> Result<R>) -> Result<R> {
+        let mut attempt = 1;
+        loop {
+            let transaction = self.begin();
+            let outcome = work(&transaction).and_then(|result| {
+                transaction.commit()?;
+                Ok(result)
+            });
+            match outcome {
+                Err(Error::Conflict | Error::Deadlock) if attempt < ATTEMPTS_MAX => attempt += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// A snapshot of what is committed now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(&self.engine)
+    }
+
+    /// Makes everything that was committed durable, by syncing the log.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub fn flush_log(&self) -> Result<()> {
+        Ok(self.engine.flush_log()?)
+    }
+
+    /// Flushes every memtable, writes a checkpoint of every index, and waits until that is done. The
+    /// database does this by itself; an explicit checkpoint shortens the next recovery.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub fn checkpoint(&self) -> Result<()> {
+        Ok(self.engine.checkpoint()?)
+    }
+
+    /// Changes the memory budget, at least 1 MiB.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when it is too small.
+    pub fn set_cache_bytes(&self, bytes: u64) -> Result<()> {
+        Ok(self.engine.set_cache_bytes(bytes)?)
+    }
+
+    /// Counts since the database was opened, and sizes now.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.engine.statistics().into()
+    }
+
+    /// A readable report: memory, log, flushes, locks, transactions.
+    #[must_use]
+    pub fn status_text(&self) -> String {
+        self.engine.status_text()
+    }
+
+    /// Flushes, writes a checkpoint, and closes, so that the next opening has nothing to replay. Drop
+    /// every table, transaction and snapshot before. While others or clones of the database are in
+    /// use, it is checkpointed only and closes when the last of them is dropped.
+    ///
+    /// # Errors
+    /// Errors of the disk; what could not be flushed is in the log.
+    pub fn close(self) -> Result<()> {
+        match Arc::try_unwrap(self.engine) {
+            Ok(engine) => engine.close()?,
+            Err(shared) => shared.checkpoint()?,
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("tables", &self.table_names())
+            .finish_non_exhaustive()
+    }
+}

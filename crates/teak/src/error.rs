@@ -1,0 +1,179 @@
+//! Errors.
+
+use std::fmt;
+use std::path::PathBuf;
+use teak_base::StorageError;
+use teak_engine::{EngineError, WaitError};
+
+/// Result of a call.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call failed.
+///
+/// An error in a transaction undoes nothing by itself, except that a failed write leaves nothing of
+/// its row. After [`Error::Conflict`], [`Error::Deadlock`] or [`Error::LockTimeout`], roll the
+/// transaction back and run it again; [`Database::transact`](crate::Database::transact) does that.
+///
+/// ```
+/// use teak::{Database, Error};
+///
+/// # fn main() -> teak::Result<()> {
+/// let db = Database::in_memory()?;
+/// let table = db.table("t")?;
+/// table.insert("key", "value")?;
+/// match table.insert("key", "another") {
+///     Err(Error::DuplicateKey { index }) => assert_eq!(index, None), // the primary key
+///     other => panic!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another transaction changed the row after this transaction's snapshot.
+    Conflict,
+    /// Waiting for a lock would create a cycle in the waits-for graph.
+    Deadlock,
+    /// The lock timeout expired.
+    LockTimeout,
+    /// Locks have reached their memory limit.
+    TooManyLocks,
+    /// A row with this key exists.
+    DuplicateKey {
+        /// The unique index that has it; `None` for the primary key.
+        index: Option<String>,
+    },
+    /// No table of this name exists.
+    NoSuchTable {
+        /// The name.
+        name: String,
+    },
+    /// A table of this name exists.
+    TableExists {
+        /// The name.
+        name: String,
+    },
+    /// The table has no index of this name.
+    NoSuchIndex {
+        /// The name.
+        name: String,
+    },
+    /// The table has other indexes than the schema it was opened with.
+    SchemaMismatch {
+        /// The table.
+        table: String,
+        /// The difference.
+        reason: String,
+    },
+    /// The table was created or truncated after the transaction's snapshot.
+    TableChanged,
+    /// A key, value or row exceeds its limit.
+    TooLarge {
+        /// "key", "value" or "row".
+        what: &'static str,
+        /// Its size in bytes.
+        bytes: u64,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The disk or quota is full. What was committed is safe; writes work again when space is free.
+    NoSpace {
+        /// The file that could not grow.
+        path: PathBuf,
+    },
+    /// The database is open already, in this or another process.
+    InUse {
+        /// The file that is locked.
+        path: PathBuf,
+    },
+    /// Stored bytes are damaged, or files are missing. The text names the file.
+    Corrupt(String),
+    /// Another failure of a file.
+    Storage(StorageError),
+    /// The caller passed something that the call does not allow.
+    InvalidArgument(String),
+    /// For closures of [`Database::transact`](crate::Database::transact) that decide to roll back.
+    Aborted(String),
+    /// The database was closed, or a bug; the text says which.
+    Internal(String),
+}
+
+impl Error {
+    /// Whether running the whole transaction again may succeed: conflicts, deadlocks and lock
+    /// timeouts.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Conflict | Self::Deadlock | Self::LockTimeout)
+    }
+}
+
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::NoSpace { path } => Self::NoSpace { path },
+            StorageError::InUse { path } => Self::InUse { path },
+            StorageError::TooLarge { what, bytes, limit } => Self::TooLarge { what, bytes, limit },
+            error if error.is_corrupt() => Self::Corrupt(error.to_string()),
+            error => Self::Storage(error),
+        }
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Storage(error) => error.into(),
+            EngineError::Wait(WaitError::Timeout) => Self::LockTimeout,
+            EngineError::Wait(WaitError::Deadlock) => Self::Deadlock,
+            EngineError::Wait(WaitError::TooManyLocks) => Self::TooManyLocks,
+            EngineError::Conflict => Self::Conflict,
+            EngineError::DuplicateKey => Self::DuplicateKey { index: None },
+            EngineError::TableChanged => Self::TableChanged,
+            EngineError::TableExists { name } => Self::TableExists { name },
+            EngineError::NoSuchTable { name } => Self::NoSuchTable { name },
+            EngineError::InvalidArgument(text) => Self::InvalidArgument(text),
+            error if error.is_corrupt() => Self::Corrupt(error.to_string()),
+            error => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict => f.write_str("another transaction changed the row after the snapshot"),
+            Self::Deadlock => f.write_str("deadlock"),
+            Self::LockTimeout => f.write_str("the lock timeout expired"),
+            Self::TooManyLocks => f.write_str("locks have reached their memory limit"),
+            Self::DuplicateKey { index: None } => f.write_str("a row with this primary key exists"),
+            Self::DuplicateKey { index: Some(index) } => {
+                write!(f, "a row with this key exists in index {index}")
+            }
+            Self::NoSuchTable { name } => write!(f, "no table {name}"),
+            Self::TableExists { name } => write!(f, "table {name} exists"),
+            Self::NoSuchIndex { name } => write!(f, "no index {name}"),
+            Self::SchemaMismatch { table, reason } => write!(f, "table {table}: {reason}"),
+            Self::TableChanged => f.write_str("the table was created after the snapshot"),
+            Self::TooLarge { what, bytes, limit } => {
+                write!(f, "a {what} of {bytes} bytes; the limit is {limit}")
+            }
+            Self::NoSpace { path } => write!(f, "no space for {}", path.display()),
+            Self::InUse { path } => write!(f, "the database is open: {}", path.display()),
+            Self::Storage(error) => error.fmt(f),
+            Self::Corrupt(text)
+            | Self::InvalidArgument(text)
+            | Self::Aborted(text)
+            | Self::Internal(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Storage(error) => Some(error),
+            _ => None,
+        }
+    }
+}

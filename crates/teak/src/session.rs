@@ -1,0 +1,68 @@
+//! The engine's transaction behind a transaction or a snapshot.
+
+use crate::error::Result;
+use std::cell::RefCell;
+use teak_engine::{Engine, EngineTransaction, ReadMode};
+
+/// Which writes of other transactions a transaction sees, and how conflicts are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// Each call reads the rows that are committed when it begins. An iterator reads those of its
+    /// creation, or of a later call on the transaction. Writes never conflict: they wait for other
+    /// transactions and apply to the newest row.
+    ReadCommitted,
+    /// All reads see the rows that were committed at the first one. Writing or locking a row that
+    /// another transaction changed since then fails with [`Error::Conflict`](crate::Error::Conflict).
+    #[default]
+    Snapshot,
+    /// All reads lock what they read, also ranges without rows, so that the transactions have an
+    /// effect as if they had run one after another. Conflicts are waits and deadlocks.
+    Serializable,
+}
+
+pub(crate) struct Session {
+    // Reads need exclusive access to the engine's transaction for the time of a
+    // step only. The cell lets iterators and writes of one thread alternate.
+    transaction: RefCell<EngineTransaction>,
+    isolation: Isolation,
+}
+
+impl Session {
+    pub(crate) fn begin(engine: &Engine, isolation: Isolation) -> Self {
+        let transaction = match isolation {
+            Isolation::ReadCommitted => engine.begin(teak_engine::Isolation::ReadCommitted),
+            Isolation::Snapshot => {
+                let mut transaction = engine.begin(teak_engine::Isolation::RepeatableRead);
+                transaction.set_snapshot_isolation(true);
+                transaction
+            }
+            Isolation::Serializable => engine.begin(teak_engine::Isolation::Serializable),
+        };
+        Self {
+            transaction: RefCell::new(transaction),
+            isolation,
+        }
+    }
+
+    /// Runs one step. No caller's code runs inside it, so the cell is free.
+    pub(crate) fn with<R>(&self, step: impl FnOnce(&mut EngineTransaction) -> R) -> R {
+        step(&mut self.transaction.borrow_mut())
+    }
+
+    /// A call begins that reads without locks.
+    pub(crate) fn begin_read(&self) -> Result<ReadMode> {
+        match self.isolation {
+            Isolation::ReadCommitted => {
+                self.with(EngineTransaction::begin_statement)?;
+                Ok(ReadMode::Snapshot)
+            }
+            Isolation::Snapshot => Ok(ReadMode::Snapshot),
+            Isolation::Serializable => Ok(ReadMode::Shared),
+        }
+    }
+
+    pub(crate) fn into_engine_transaction(self) -> EngineTransaction {
+        self.transaction.into_inner()
+    }
+}

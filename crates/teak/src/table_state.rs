@@ -1,0 +1,38 @@
+//! What the handles of an open table share.
+
+use crate::error::{Error, Result};
+use crate::schema::TableSchema;
+use std::sync::Arc;
+use teak_engine::{Engine, EngineError, EngineTransaction, TableHandle};
+
+pub(crate) struct TableState {
+    pub engine: Arc<Engine>,
+    pub schema: TableSchema,
+    pub handle: TableHandle,
+}
+
+impl TableState {
+    /// The number of a secondary index and whether it is unique.
+    pub(crate) fn index(&self, name: &str) -> Result<(u32, bool)> {
+        let mut numbered = (1..).zip(&self.schema.indexes);
+        match numbered.find(|(_, index)| index.name == name) {
+            Some((number, index)) => Ok((number, index.unique)),
+            None => Err(Error::NoSuchIndex {
+                name: name.to_owned(),
+            }),
+        }
+    }
+
+    /// The error of a write, which names the index that refused the row.
+    pub(crate) fn write_error(&self, error: EngineError, transaction: &EngineTransaction) -> Error {
+        if !matches!(error, EngineError::DuplicateKey) {
+            return error.into();
+        }
+        let refused = transaction.duplicate().index;
+        let mut numbered = (1..).zip(&self.schema.indexes);
+        let index = numbered.find(|(number, _)| *number == refused);
+        Error::DuplicateKey {
+            index: index.map(|(_, index)| index.name.clone()),
+        }
+    }
+}

@@ -101,7 +101,7 @@ bench-rollback: build ## time the rollback of ROWS=1000000 updated rows, against
 bench-tables: build ## time INFORMATION_SCHEMA.TABLES with TABLES=10000 tables, against InnoDB
 	@python3 -m bench.sql.tables $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES))
 
-publish: ## rewrite the tables and plots of docs/performance.md from docs/results (TAKE=1: the newest)
+publish: ## rewrite tables and plots of docs/performance.md (TAKE=1: from the newest results)
 	@[ -x $(BUILD)/venv/bin/python ] || python3 -m venv $(BUILD)/venv
 	@$(BUILD)/venv/bin/python -c 'import matplotlib' 2>/dev/null || $(BUILD)/venv/bin/pip install --quiet --disable-pip-version-check matplotlib
 	@$(BUILD)/venv/bin/python -m bench.sql.publish $(if $(TAKE),--take)

@@ -66,6 +66,7 @@ $(OBJECTS)/%.o: plugin/%.cc $(BUILD)/mariadb-version Makefile
 $(BUILD)/mariadb-version:
 	@scripts/setup.sh
 
+# Debug information is split off into ha_teak.so.debug, where debuggers look for it by the link that the plugin carries.
 # The version script keeps the core's symbols (and its codecs') out of the server's namespace, which has its own.
 # A running server has the plugin mapped, so the new one replaces the file and is not written into it.
 $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
@@ -73,6 +74,8 @@ $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
 	@printf -- '-- linking %s\n' $@
 	@$(CXX) $(FLAVOUR_FLAGS) -shared -Wl,-Bsymbolic -Wl,--version-script=plugin/ha_teak.map -Wl,-z,nodelete \
 		-Wl,--gc-sections -o $@.new $(PLUGIN_OBJECTS) $(CORE) $(SYSTEM_LIBRARIES)
+	@objcopy --only-keep-debug $@.new $@.debug
+	@objcopy --strip-unneeded --add-gnu-debuglink=$@.debug $@.new
 	@mv $@.new $@
 
 -include $(PLUGIN_OBJECTS:.o=.d)

@@ -82,7 +82,7 @@ int savepoint_rollback(handlerton *, THD *thd, void *savepoint) {
   return session->rollback_to_savepoint(mark);
 }
 
-/* Whether others may change or drop the tables that were read since: what the transaction has locked or written stays guarded. */
+/* Whether metadata locks taken since the savepoint can be released: only if the transaction holds no locks of the engine. */
 bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd) {
   Session *session = Session::find(thd);
   return session != nullptr && !session->holds_locks();
@@ -115,6 +115,20 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type
   return print(thd, "TEAK", 4, "", 0, text.data(), text.size());
 }
 
+/* BACKUP STAGE START, with which mariadb-backup begins. It copies files of known extensions only, and none of Teak's: without
+   this warning such a backup would look complete. */
+void prepare_for_backup() {
+  bool has_tables = false;
+  auto note = [](void *context, teak_slice) { *static_cast<bool *>(context) = true; };
+  if (teak_table_list(engine, note, &has_tables) == TEAK_OK && !has_tables) return;
+  static const char text[] = "mariadb-backup does not copy Teak tables: this backup will not contain their rows. Use "
+                             "mariadb-dump --single-transaction, or copy the data directory of a stopped server";
+  sql_print_warning("TEAK: %s", text);
+  if (THD *thd = current_thd)
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, ER_THD(thd, ER_GET_ERRMSG),
+                        static_cast<int>(HA_ERR_UNSUPPORTED), text, "TEAK");
+}
+
 int drop_table(handlerton *, const char *path) { return drop_table_of_engine(path); }
 
 void log_message(void *, teak_log_level level, const char *text, size_t length) {
@@ -127,9 +141,9 @@ void log_message(void *, teak_log_level level, const char *text, size_t length) 
     sql_print_error("TEAK: %.*s", shown, text);
 }
 
-/* One session is about to wait for another's transaction, which does not end meanwhile. A replica's workers commit in the
-   order of the primary: where the other's turn is later, the server kills it, and it is tried again. Also what the
-   primary tells its replicas of transactions that had to wait, and who hurries a delayed group commit, comes from here. */
+/* A session is about to wait for another session's transaction, which cannot end during this call. A replica's workers commit
+   in the order of the primary: if the blocking worker must commit later, the server kills and retries it. The server also
+   uses these reports to mark transactions that waited in the binary log, and to end a delayed group commit early. */
 void wait_begins(void *waiter, void *holder) {
   thd_rpl_deadlock_check(static_cast<THD *>(waiter), static_cast<THD *>(holder));
 }
@@ -153,7 +167,7 @@ int init(void *plugin) {
 
   status = drop_left_temporary_tables();
   if (status != TEAK_OK)
-    sql_print_warning("TEAK: temporary tables of an earlier server could not be removed: %s",
+    sql_print_warning("TEAK: temporary tables of an earlier server process could not be removed: %s",
                       last_error_text().c_str());
 
   static const char *extensions[] = {".teak", NullS};
@@ -181,6 +195,7 @@ int init(void *plugin) {
   hton->kill_query = kill_query;
   hton->flush_logs = flush_logs;
   hton->show_status = show_status;
+  hton->prepare_for_backup = prepare_for_backup;
   hton->signal_ddl_recovery_done = finish_ddl_recovery;
   hton->table_options = table_options;
   hton->tablefile_extensions = extensions;
@@ -237,8 +252,8 @@ maria_declare_plugin(teak) {
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 },
-information_schema_table("TEAK_TRX", "Running transactions of Teak", teak::init_trx_table),
-information_schema_table("TEAK_LOCKS", "Locks of Teak's transactions", teak::init_locks_table),
-information_schema_table("TEAK_LOCK_WAITS", "Transactions of Teak that wait for each other", teak::init_lock_waits_table)
+information_schema_table("TEAK_TRX", "Transactions of Teak", teak::init_trx_table),
+information_schema_table("TEAK_LOCKS", "Locks of transactions of Teak", teak::init_locks_table),
+information_schema_table("TEAK_LOCK_WAITS", "Lock waits between transactions of Teak", teak::init_lock_waits_table)
 maria_declare_plugin_end;
 // clang-format on

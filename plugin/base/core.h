@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* The core's C interface, as C++ has to see it. */
+/* The core's C interface for C++. */
 
 #ifndef TEAK_BASE_CORE_H
 #define TEAK_BASE_CORE_H

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* The plugin's one engine and its handlerton. */
+/* The engine of this server and its handlerton. */
 
 #ifndef TEAK_BASE_ENGINE_H
 #define TEAK_BASE_ENGINE_H

@@ -22,7 +22,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
   cause->append(": ").append(said.empty() ? "no cause was given" : said);
 
   int error = ERROR_OF_ENGINE;
-  bool explain = false;  // the server's text for the number does not say enough
+  bool explain = false;  // the server's text for this number does not contain the cause
   switch (status) {
     case TEAK_OK:
       return 0;
@@ -31,7 +31,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_DUPLICATE_KEY:
       return HA_ERR_FOUND_DUPP_KEY;
     case TEAK_LOCK_TIMEOUT:
-      // As in InnoDB the statement ends and the transaction may go on.
+      // As in InnoDB, the statement is rolled back and the transaction stays open.
       if (thd != nullptr) thd->mark_transaction_to_rollback(false);
       return HA_ERR_LOCK_WAIT_TIMEOUT;
     case TEAK_DEADLOCK:
@@ -41,7 +41,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       if (thd != nullptr) thd->mark_transaction_to_rollback(true);
       return HA_ERR_RECORD_CHANGED;
     case TEAK_INTERRUPTED:
-      // A wake-up that no KILL asked for must not claim one.
+      // An interrupt without a KILL must not be reported as one.
       if (thd == nullptr || thd_kill_level(thd) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
       break;
     case TEAK_NO_SPACE:
@@ -67,7 +67,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       explain = true;
       break;
     case TEAK_TOO_MANY_LOCKS:
-      // As in InnoDB the transaction ends: what it locked is what is too much.
+      // As in InnoDB, the transaction is rolled back, because its own locks fill the memory.
       if (thd != nullptr) thd->mark_transaction_to_rollback(true);
       cause->append(" (teak_max_lock_memory)");
       error = HA_ERR_LOCK_TABLE_FULL;
@@ -82,11 +82,11 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_INTERNAL:
       break;
   }
-  // The server logs a full disk itself; the engine says when it begins and ends.
+  // The server logs a full disk itself; the engine logs when it begins and ends.
   if (status != TEAK_TABLE_EXISTS && status != TEAK_TOO_LARGE && status != TEAK_INTERRUPTED &&
       status != TEAK_NO_SPACE && status != TEAK_TOO_MANY_LOCKS)
     sql_print_error("TEAK: %s", cause->c_str());
-  // A note: strict mode would make a warning the error.
+  // A note, because strict mode would turn a warning into the error.
   if (explain && thd != nullptr)
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_GET_ERRMSG, ER_THD(thd, ER_GET_ERRMSG),
                         static_cast<int>(status), cause->c_str(), "TEAK");

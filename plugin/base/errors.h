@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* How a teak_status becomes the server's error. convert() is the only place where that is decided. */
+/* Converts teak_status to the server's errors. convert() is the only place that decides which. */
 
 #ifndef TEAK_BASE_ERRORS_H
 #define TEAK_BASE_ERRORS_H
@@ -17,18 +17,18 @@
 
 namespace teak {
 
-/* An error that no HA_ERR_ number names; handler::get_error_message() gives its text. */
+/* An error without an HA_ERR_ number of its own; handler::get_error_message() returns its text. */
 constexpr int ERROR_OF_ENGINE = HA_ERR_LAST + 20;
 
-/* The HA_ERR_ number of a status that is not TEAK_OK. `subject` says what was worked on (a table, 'COMMIT'), `cause`
-   receives the whole sentence. Where the server's own text for the number does not hold the cause, a warning with it is
-   pushed; where the status ends a transaction the server is told so. */
+/* Returns the HA_ERR_ number of a status that is not TEAK_OK. `subject` names what was worked on (a table, 'COMMIT'); `cause`
+   receives the full message. Pushes a note with the cause if the server's text for the number does not contain it, and
+   marks the transaction for rollback if the status requires it. */
 int convert(THD *thd, teak_status status, const char *subject, std::string *cause);
 
-/* The same for what is not done by a handler (commit, savepoints): raises the error with its cause as well. */
+/* The same outside of a handler (commit, savepoints): also raises the error with its cause. */
 int raise(THD *thd, teak_status status, const char *subject);
 
-/* What the engine said about the calling thread's last error. */
+/* The engine's message for the calling thread's last error. */
 std::string last_error_text();
 
 }  // namespace teak

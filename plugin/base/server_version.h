@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* The server's headers, in the order they want, and everything that depends on which server they are of. The rest of the
-   handler includes this file and no other header of the server. */
+/* The server's headers, in the order that they require, and everything that depends on the server's version. Other files
+   include this one and only such further headers of the server as they need. */
 
 #ifndef TEAK_BASE_SERVER_VERSION_H
 #define TEAK_BASE_SERVER_VERSION_H
@@ -34,31 +34,31 @@
 
 #include <mysql/plugin.h>
 
-/* The server's, declared by no header. */
+/* Functions of the server that no header declares. */
 extern "C" int thd_rpl_deadlock_check(THD *thd,
                                       THD *other_thd);  // `thd` is about to wait for a transaction of `other_thd`
-extern "C" int thd_binlog_format(const MYSQL_THD thd);  // BINLOG_FORMAT_UNSPEC: nothing is logged
+extern "C" int thd_binlog_format(const MYSQL_THD thd);  // BINLOG_FORMAT_UNSPEC: no binary log
 extern "C" bool thd_binlog_filter_ok(const MYSQL_THD thd);
 extern "C" bool thd_sqlcom_can_generate_row_events(const MYSQL_THD thd);
 
 namespace teak {
 
-/* Whether the connection is in a transaction of several statements, so that the end of this one is not a commit. */
+/* Whether the connection is in a multi-statement transaction, so that the end of a statement is not a commit. */
 inline bool in_transaction_of_many_statements(THD *thd) {
   return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
 }
 
-/* Whether the running statement may stand in the binary log as its text. Within functions and triggers too, whose own
-   statements are not logged. Known once the server has locked all tables. */
+/* Whether the running statement may be logged as text. Also valid within functions and triggers, whose own statements are not
+   logged. Known after the server has locked all tables. */
 inline bool logged_as_text(THD *thd) {
   return mysql_bin_log.is_open() && thd->variables.sql_log_bin && !thd->is_current_stmt_binlog_format_row();
 }
 
-/* Whether the server's query cache keeps results of anybody. */
+/* Whether the server's query cache is in use. */
 inline bool query_cache_in_use() { return !query_cache.is_disabled(); }
 
-/* 10.11 counts a plan's cost in page reads; pages of 16 KiB are what its constants were chosen for. From 11.0 on the cost
-   model is another. */
+/* MariaDB 10.11 counts a plan's cost in page reads; its constants assume pages of 16 KiB. From 11.0 on the cost model is
+   different. */
 constexpr uint COST_PAGE_BYTES = 16384;
 
 }  // namespace teak

@@ -17,7 +17,7 @@ namespace teak {
 
 namespace {
 
-/* How the server begins the names of temporary tables, and of nothing else; and what the engine has instead. */
+/* Prefix of the server's names of temporary tables, and what replaces it in the engine. */
 constexpr char SERVERS_PREFIX[] = "#sql-temptable-";
 constexpr char PREFIX[] = "#temporary-";
 

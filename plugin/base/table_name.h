@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Names of tables: the server's paths and the engine's names. */
+/* Table names: conversion between the server's paths and the engine's names. */
 
 #ifndef TEAK_BASE_TABLE_NAME_H
 #define TEAK_BASE_TABLE_NAME_H
@@ -15,14 +15,14 @@
 
 namespace teak {
 
-/* What the engine calls the table at a path of the server. A temporary table's path is in the server's temporary
-   directory; its name, which is unique in the server, becomes one without a directory. Files that begin as the server's
-   own do would be removed by it. */
+/* The engine's name of the table at a path of the server. The path of a temporary table is in the server's temporary
+   directory; its name is unique in the server and is used without a directory. It gets another prefix, because the server
+   removes files with its own prefix. */
 class NameInEngine {
  public:
   explicit NameInEngine(const char *path);
   operator teak_slice() const { return {reinterpret_cast<const uint8_t *>(name_.data()), name_.size()}; }
-  /* A table of one session; not what ALTER TABLE copies into. */
+  /* A session's temporary table; not the target of a copying ALTER TABLE. */
   bool is_temporary() const { return is_temporary_; }
 
  private:
@@ -30,7 +30,7 @@ class NameInEngine {
   bool is_temporary_;
 };
 
-/* Removes the temporary tables that a crash left. */
+/* Removes temporary tables left by a crash. */
 teak_status drop_left_temporary_tables();
 
 }  // namespace teak

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* XidBytes: the byte form of an XID in the core. */
+/* XidBytes: XIDs as byte strings, as the core stores them. */
 
 #ifndef TEAK_BASE_XID_BYTES_H
 #define TEAK_BASE_XID_BYTES_H
@@ -17,14 +17,14 @@
 
 namespace teak {
 
-/* An XID as the core keeps it: format (8 bytes), lengths of both parts (1 byte each), the parts. */
+/* Layout: format id (8 bytes), lengths of gtrid and bqual (1 byte each), gtrid, bqual. */
 class XidBytes {
  public:
   explicit XidBytes(const XID &xid);
   teak_slice slice() const { return {bytes_, length_}; }
   std::string text() const { return {reinterpret_cast<const char *>(bytes_), length_}; }
 
-  /* The other way. False: these bytes are no XID. */
+  /* Decodes an XID. False: the bytes are not a valid XID. */
   static bool parse(teak_slice bytes, XID *xid);
 
  private:

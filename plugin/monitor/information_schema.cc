@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See information_schema.h. Each table is filled from one list of the engine, which stops nobody while it is made. They
-   want the PROCESS privilege, as InnoDB's do. */
+/* See information_schema.h. Each table is filled from one list of the engine, which is made without stopping transactions. They
+   require the PROCESS privilege, like InnoDB's. */
 
 #include "monitor/information_schema.h"
 
@@ -37,7 +37,7 @@ constexpr uint KEY_CHARS = 4096;
 constexpr uint STATEMENT_CHARS = 1024;
 constexpr uint XID_CHARS = 600;
 
-/* A row that the server's temporary table takes, column by column. */
+/* A row of the server's temporary table, filled column by column. */
 class Row {
  public:
   Row(THD *thd, TABLE *table) : thd_(thd), table_(table) { restore_record(table, s->default_values); }
@@ -52,7 +52,7 @@ class Row {
     next()->store_time_dec(&when, 0);
   }
   void null() { next()->set_null(); }
-  /* True: the server's table takes no more. */
+  /* True: the server's table is full. */
   bool store() { return schema_table_store_record(thd_, table_); }
 
  private:
@@ -158,7 +158,7 @@ void add_lock(void *context, const teak_lock_info *info) {
   Row row(filling->thd, filling->table);
   row.number(info->transaction);
   row.number_or_null(info->thread, info->thread == 0);
-  row.text(kind_word(info->kind));
+  row.text(kind_name(info->kind));
   row.text(mode_word(info->mode));
   add_place(&row, info->table, info->index);
   row.text_or_null(hexadecimal(info->low), info->low.data == nullptr);
@@ -190,7 +190,7 @@ void add_wait(void *context, const teak_wait_info *info) {
   row.number_or_null(info->requester_thread, info->requester_thread == 0);
   row.number(info->blocker);
   row.number_or_null(info->blocker_thread, info->blocker_thread == 0);
-  row.text(kind_word(info->kind));
+  row.text(kind_name(info->kind));
   row.text(mode_word(info->mode));
   add_place(&row, info->table, info->index);
   row.text(hexadecimal(info->key));

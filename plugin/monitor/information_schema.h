@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* INFORMATION_SCHEMA.TEAK_TRX, TEAK_LOCKS and TEAK_LOCK_WAITS: plugins of their own in the same library. */
+/* INFORMATION_SCHEMA.TEAK_TRX, TEAK_LOCKS and TEAK_LOCK_WAITS: separate plugins in the same library. */
 
 #ifndef TEAK_MONITOR_INFORMATION_SCHEMA_H
 #define TEAK_MONITOR_INFORMATION_SCHEMA_H
@@ -15,7 +15,7 @@ namespace teak {
 
 extern struct st_mysql_information_schema information_schema_info;
 
-/* Called by the server with its description of the table. */
+/* Called by the server with its ST_SCHEMA_TABLE. */
 int init_trx_table(void *schema_table);
 int init_locks_table(void *schema_table);
 int init_lock_waits_table(void *schema_table);

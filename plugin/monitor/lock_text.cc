@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See lock_words.h. */
+/* See lock_text.h. */
 
 #include "monitor/lock_text.h"
 
@@ -68,7 +68,7 @@ void add_blocker(void *context, const teak_wait_info *wait) {
     append_text(&failed->head, "table", name.table);
     append_text(&failed->head, "index", std::string(reinterpret_cast<const char *>(wait->index.data), wait->index.len));
     append_text(&failed->head, "key", hexadecimal(wait->key));
-    append_text(&failed->head, "kind", kind_word(wait->kind));
+    append_text(&failed->head, "kind", kind_name(wait->kind));
     append_number(&failed->head, "waited_ms", wait->waited_milliseconds);
   }
   if (wait->blocker == 0) return;
@@ -100,18 +100,18 @@ std::string hexadecimal(teak_slice bytes) {
   return text;
 }
 
-const char *kind_word(teak_lock_kind kind) {
+const char *kind_name(teak_lock_kind kind) {
   switch (kind) {
     case TEAK_LOCK_KIND_ROW:
       return "ROW";
     case TEAK_LOCK_KIND_ROW_RANGE:
-      return "ROWS";
+      return "ROW_RANGE";
     case TEAK_LOCK_KIND_GAP:
-      return "INSERTION";
+      return "GAP";
     case TEAK_LOCK_KIND_WRITE_RANGE:
-      return "WRITES";
+      return "RANGE";
     case TEAK_LOCK_KIND_WRITTEN:
-      return "WRITTEN";
+      return "IMPLICIT";
     case TEAK_LOCK_KIND_RANGE_REQUEST:
       return "RANGE";
   }

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Words for transactions, locks and waits, shared by what shows them. */
+/* Text of transactions, locks and waits, for INFORMATION_SCHEMA and variables. */
 
 #ifndef TEAK_MONITOR_LOCK_TEXT_H
 #define TEAK_MONITOR_LOCK_TEXT_H
@@ -17,22 +17,22 @@
 
 namespace teak {
 
-/* The server's names of a table, of the engine's name for it. Both empty when there is none. */
+/* Database and table of an engine's table name. Both empty if there is none. */
 struct SqlName {
   std::string database, table;
   explicit SqlName(teak_slice name);
 };
 
 std::string hexadecimal(teak_slice bytes);
-const char *kind_word(teak_lock_kind kind);
+const char *kind_name(teak_lock_kind kind);
 
-/* The statement that a connection runs, as far as it can be had without waiting; empty when it runs none. */
+/* The statement that a connection runs, if it can be read without waiting; else empty. */
 std::string statement_of(uint64_t thread);
 
-/* Whether the connection may see what others do. Raises no error. */
+/* Whether the connection has the PROCESS privilege. Raises no error. */
 bool may_see_others(THD *thd);
 
-/* What the transaction waited for in vain, as JSON; empty when it did not. */
+/* The transaction's last failed lock wait as JSON; empty if there is none. */
 std::string describe_failed_wait(THD *thd, teak_transaction *transaction);
 
 }  // namespace teak

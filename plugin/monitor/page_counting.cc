@@ -12,7 +12,7 @@
 
 namespace teak {
 
-/* In the unit of the server's own measurements: see sql_analyze_stmt.h. */
+/* In the server's unit of measurement, see sql_analyze_stmt.h. */
 static ulonglong now() {
 #if (MY_TIMER_ROUTINE_CYCLES)
   return my_timer_cycles();
@@ -31,7 +31,7 @@ void PageCounting::end() {
   figures_->pages_accessed += after.accessed - before_.accessed;
   if (after.read == before_.read) return;
   figures_->pages_read_count += after.read - before_.read;
-  // Of the whole call: what else it did takes no time beside that.
+  // The time of the whole call: reading pages dominates it.
   figures_->pages_read_time += now() - began_;
 }
 

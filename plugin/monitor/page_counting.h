@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* PageCounting: adds the pages that a call looked at to what ANALYZE FORMAT=JSON shows as r_engine_stats, and the slow query log
-   with log_slow_verbosity=engine. What is still in memtables is in no page, and writing changes none. */
+/* PageCounting: adds the pages that a call read to the figures that ANALYZE FORMAT=JSON shows as r_engine_stats and the slow query
+   log with log_slow_verbosity=engine. Memtables have no pages, and writes change none. */
 
 #ifndef TEAK_MONITOR_PAGE_COUNTING_H
 #define TEAK_MONITOR_PAGE_COUNTING_H
@@ -18,7 +18,7 @@ namespace teak {
 
 class PageCounting {
  public:
-  /* nullptr: nobody wants to know. */
+  /* nullptr: no counting. */
   explicit PageCounting(ha_handler_stats *figures) : figures_(figures) {
     if (figures_ != nullptr) begin();
   }

@@ -35,7 +35,7 @@ ulonglong half_of_memory() {
   return half > CACHE_BYTES_MIN ? half : CACHE_BYTES_MIN;
 }
 
-// 0 asks for the default.
+// 0 means the default.
 ulonglong cache_bytes(ulonglong wanted) { return wanted == 0 ? half_of_memory() : std::max(wanted, CACHE_BYTES_MIN); }
 
 void update_cache_size(THD *thd, st_mysql_sys_var *, void *, const void *save) {
@@ -47,7 +47,7 @@ void update_cache_size(THD *thd, st_mysql_sys_var *, void *, const void *save) {
     raise(thd, status, "teak_cache_size");
 }
 
-// A session sees 0 where the engine has a name.
+// 0 in SQL is TEAK_NEVER in the engine.
 uint32_t log_sync_period(uint milliseconds) { return milliseconds == 0 ? TEAK_NEVER : milliseconds; }
 
 void update_fsync_log_period(THD *thd, st_mysql_sys_var *, void *, const void *save) {
@@ -76,72 +76,71 @@ TYPELIB codec_typelib = {array_elements(codec_names) - 1, "codecs", codec_names,
 }  // namespace
 
 static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
-                              "Memory for all of Teak: what was read, and what was written and is not yet in its file. "
-                              "0 is half of the machine's memory; the least is 16 MiB",
+                              "Memory budget in bytes: page cache and memtables. 0: half of the machine's memory; the minimum is 16 MiB",
                               nullptr, update_cache_size, 0, 0, ULONGLONG_MAX, 0);
 
 static MYSQL_THDVAR_BOOL(
     commit_sync, PLUGIN_VAR_OPCMDARG,
-    "A commit is on disk when it returns. OFF: the log is written in the background, and a crash may "
-    "lose the last commits, but never a part of one",
+    "COMMIT returns when the commit is on disk. OFF: the log is synced in the background; a crash may lose the most "
+    "recent commits, but never part of one",
     nullptr, nullptr, true);
 
 static MYSQL_SYSVAR_UINT(
     fsync_log_period, fsync_log_period, PLUGIN_VAR_RQCMDARG,
-    "Milliseconds in which the log reaches the disk after commits under teak_commit_sync=OFF. 0: only "
-    "when it goes on in another file, by other commits, or by a checkpoint",
+    "Milliseconds within which the log is synced after commits under teak_commit_sync=OFF. 0: only when a log segment "
+    "is full, by commits that wait for it, and by checkpoints",
     nullptr, update_fsync_log_period, 1000, 0, 3600000, 0);
 
 static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                         "Threads that flush and merge. 0: as many as there are processors", nullptr, nullptr, 0, 0,
+                         "Number of threads that flush and merge. 0: one per processor", nullptr, nullptr, 0, 0,
                          1024, 0);
 
 static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Seconds between checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
 
 static MYSQL_SYSVAR_ULONGLONG(log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                              "Size of the log beyond which a checkpoint is made before its time", nullptr, nullptr,
+                              "Size of the log in bytes at which a checkpoint starts before its period has passed", nullptr, nullptr,
                               512ULL << 20, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
 
 static MYSQL_SYSVAR_UINT(
     open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-    "Index and log files that Teak keeps open; more are closed and opened again as they are needed. "
-    "0 is half of open_files_limit; the most is three quarters of it",
+    "Number of index and log files that are kept open; others are closed and opened again on demand. "
+    "0: half of open_files_limit; the maximum is three quarters of it",
     nullptr, nullptr, 0, 0, UINT_MAX32, 0);
 
 static MYSQL_SYSVAR_ULONGLONG(
     max_lock_memory, max_lock_memory, PLUGIN_VAR_RQCMDARG,
-    "Memory for row and range locks. Where it runs short, the transaction that holds most gets a "
-    "range in place of the rows that it has locked. 0 is an eighth of teak_cache_size",
+    "Memory for row and range locks in bytes. When it is nearly full, the transaction with the most locks "
+    "replaces its row locks by range locks. 0: an eighth of teak_cache_size",
     nullptr, update_max_lock_memory, 0, 0, ULONGLONG_MAX, 0);
 
 static MYSQL_THDVAR_UINT(lock_timeout, PLUGIN_VAR_RQCMDARG,
-                         "Milliseconds that a statement waits for a row that another transaction has locked", nullptr,
+                         "Milliseconds that a statement waits for a lock of another transaction", nullptr,
                          nullptr, 4000, 0, UINT_MAX32, 0);
 
 // The session owns the text.
 static MYSQL_THDVAR_STR(last_lock_timeout, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,
-                        "The last wait of this session that ended in a timeout or a deadlock, as JSON", nullptr,
+                        "The last lock wait of this session that ended in a timeout or a deadlock, as JSON", nullptr,
                         nullptr, nullptr);
 
 static MYSQL_THDVAR_BOOL(
-    snapshot_isolation, PLUGIN_VAR_RQCMDARG,
-    "A row that another transaction has changed since the snapshot of this one was taken cannot be "
-    "locked or written: ER_CHECKREAD. OFF: locking reads and writes take its newest committed version",
+    refuse_stale_writes, PLUGIN_VAR_RQCMDARG,
+    "Locking or writing a row that another transaction has changed since this transaction's snapshot fails with "
+    "ER_CHECKREAD. OFF: locking reads and writes use the newest committed version",
     nullptr, nullptr, false);
 
-static MYSQL_THDVAR_ENUM(row_format, PLUGIN_VAR_RQCMDARG, "COMPRESSION of tables that are created without that option",
+static MYSQL_THDVAR_ENUM(row_format, PLUGIN_VAR_RQCMDARG, "COMPRESSION of tables that are created without this option",
                          nullptr, nullptr, 2, &codec_typelib);
 
 static MYSQL_THDVAR_ULONGLONG(page_size, PLUGIN_VAR_RQCMDARG,
-                              "PAGE_SIZE, in bytes before compression, of tables that are created without that option",
+                              "PAGE_SIZE, in bytes before compression, of tables that are created without this option",
                               nullptr, nullptr, 65536, 4096, 4194304, 1024);
 
 struct st_mysql_sys_var *system_variables[] = {MYSQL_SYSVAR(cache_size),         MYSQL_SYSVAR(commit_sync),
                                                MYSQL_SYSVAR(background_threads), MYSQL_SYSVAR(log_size_max),
                                                MYSQL_SYSVAR(lock_timeout),       MYSQL_SYSVAR(checkpoint_period),
                                                MYSQL_SYSVAR(row_format),         MYSQL_SYSVAR(page_size),
-                                               MYSQL_SYSVAR(open_files),         MYSQL_SYSVAR(snapshot_isolation),
+                                               MYSQL_SYSVAR(open_files),         MYSQL_SYSVAR(refuse_stale_writes),
                                                MYSQL_SYSVAR(max_lock_memory),    MYSQL_SYSVAR(last_lock_timeout),
                                                MYSQL_SYSVAR(fsync_log_period),   nullptr};
 
@@ -149,7 +148,7 @@ ha_create_table_option table_options[] = {HA_TOPTION_SYSVAR("COMPRESSION", compr
                                           HA_TOPTION_SYSVAR("PAGE_SIZE", page_bytes, page_size), HA_TOPTION_END};
 
 uint session_lock_timeout(THD *thd) {
-  // SELECT ... NOWAIT comes as a server timeout of 0 seconds.
+  // The server implements SELECT ... NOWAIT as a timeout of 0 seconds.
   return thd->variables.lock_wait_timeout == 0 ? 0 : THDVAR(thd, lock_timeout);
 }
 
@@ -161,7 +160,7 @@ void set_session_last_lock_timeout(THD *thd, char *text) {
 
 bool session_commit_sync(THD *thd) { return THDVAR(thd, commit_sync); }
 
-bool session_snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
+bool session_refuse_stale_writes(THD *thd) { return THDVAR(thd, refuse_stale_writes); }
 
 void fill_options(teak_engine_options *options) {
   cache_size = cache_bytes(cache_size);
@@ -172,10 +171,10 @@ void fill_options(teak_engine_options *options) {
   options->log_sync_period_milliseconds = log_sync_period(fsync_log_period);
   const uint timeout = THDVAR(nullptr, lock_timeout);
   options->lock_timeout_milliseconds = timeout == 0 ? TEAK_NO_WAIT : timeout;
-  // Connections, definitions and the server's own files need descriptors as well.
+  // Connections, definitions and the server's own files need descriptors too.
   const ulong most = std::max(open_files_limit - open_files_limit / 4, 16UL);
   if (open_files > most)
-    sql_print_warning("TEAK: teak_open_files=%u leaves the server too few of open_files_limit=%lu; %lu are used",
+    sql_print_warning("TEAK: teak_open_files=%u is more than three quarters of open_files_limit=%lu; %lu is used",
                       open_files, open_files_limit, most);
   const ulong wanted = open_files == 0 ? std::max(open_files_limit / 2, 16UL) : std::min<ulong>(open_files, most);
   open_files = static_cast<uint>(std::min<ulong>(wanted, UINT_MAX32));
@@ -236,7 +235,7 @@ constexpr Counter counters[] = {
     {"aborted_ids", &teak_engine_statistics::aborted_ids},
 };
 
-// The array that the server asks for, in the buffer that it gives: no statement sees another one's values.
+// The server's array, in the buffer that it provides, so that concurrent statements do not share values.
 struct StatusBuffer {
   teak_engine_statistics values;
   st_mysql_show_var variables[array_elements(counters) + 1];

@@ -13,7 +13,7 @@
 
 #include "base/core.h"
 
-/* The server wants this name. `compression` counts the values of the variable of that name; see codec_of(). */
+/* The server requires this name. `compression` is the position in the variable's list of values; see codec_of(). */
 struct ha_table_option_struct {
   uint compression;
   ulonglong page_bytes;
@@ -27,16 +27,16 @@ extern struct st_mysql_show_var status_variables[];
 
 /* Milliseconds. */
 uint session_lock_timeout(THD *thd);
-bool session_snapshot_isolation(THD *thd);
+bool session_refuse_stale_writes(THD *thd);
 bool session_commit_sync(THD *thd);
 
 /* The codec of a table's option COMPRESSION. */
 inline teak_codec codec_of(uint compression) { return static_cast<teak_codec>(TEAK_CODEC_NONE + compression); }
 
-/* The text stays the caller's and must live until another is set or the connection ends. */
+/* The caller owns the text; it must stay valid until another one is set or the connection ends. */
 void set_session_last_lock_timeout(THD *thd, char *text);
 
-/* What the server was started with, completed with defaults that depend on the machine. Strings are the caller's. */
+/* Fills the options from the variables, with defaults that depend on the machine. The caller sets the strings. */
 void fill_options(teak_engine_options *options);
 
 }  // namespace teak

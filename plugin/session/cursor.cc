@@ -32,7 +32,7 @@ teak_status Cursor::set_bounds(teak_slice lower, teak_slice upper) {
   if (has_lower_) lower_.append(lower.data, lower.len);
   if (has_upper_) upper_.append(upper.data, upper.len);
   bounded_ = has_lower_ || has_upper_;
-  // The last key is read from the engine's cursor no more: it will be told of the bounds by the next call.
+  // Saves the last key, because the next call sets the bounds of the engine's cursor.
   bounds_unset_ = true;
   return lower_.failed() || upper_.failed() ? TEAK_OUT_OF_MEMORY : TEAK_OK;
 }
@@ -55,7 +55,7 @@ teak_status Cursor::open() {
     bounds_unset_ = bounded_;
   }
   if (bounds_unset_) {
-    // Moving the bounds may move the engine's cursor.
+    // Changing the bounds may move the engine's cursor.
     last_key();
     positioned_ = false;
     teak_status status =
@@ -66,7 +66,7 @@ teak_status Cursor::open() {
   return TEAK_OK;
 }
 
-/* The last key returned, in memory of our own. */
+/* Copies the last key returned into this object. */
 teak_slice Cursor::last_key() {
   if (has_last_ && !last_is_saved_) {
     saved_.clear();
@@ -128,7 +128,7 @@ teak_status Cursor::next(teak_row *row) {
   if (positioned_) return returned(teak_cursor_next(cursor_, row), row, true, End::Last);
   if (beyond_ == End::First) return returned(teak_cursor_first(cursor_, row), row, true);
   if (!has_last_) return TEAK_NOT_FOUND;
-  // No key is a proper prefix of another, so the keys after this prefix are the keys after this key.
+  // No key is a proper prefix of another key, so the keys after this prefix are the keys after this key.
   return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_AFTER_PREFIX, row), row, true, End::Last);
 }
 
@@ -143,7 +143,7 @@ teak_status Cursor::previous(teak_row *row) {
   return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_BEFORE, row), row, true, End::First);
 }
 
-/* The row returned last, or the nearest if it is gone, waiting for its lock. */
+/* Waits for the lock of the row returned last and returns it, or the nearest row if it was deleted. */
 teak_status Cursor::again(teak_seek how, teak_row *row) {
   teak_cursor_set_semi_consistent(cursor_, false);
   const End beyond = how == TEAK_SEEK_AT_OR_AFTER ? End::Last : End::First;

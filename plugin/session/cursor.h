@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Cursor: an engine cursor that outlives its transaction. The server keeps scans open across COMMIT (HANDLER ... READ,
-   cursors over several statements), the engine does not; so at the end of a transaction, and before a statement that
-   may see a newer snapshot, the session detaches its cursors: each remembers the last key it returned and carries on
+/* Cursor: an engine cursor that survives its transaction. The server keeps scans open across COMMIT (HANDLER ... READ,
+   cursors over several statements), the engine does not. So at the end of a transaction, and before a statement that
+   may see a newer snapshot, the session detaches its cursors: each saves the last key that it returned and continues
    from there in the next transaction. A Cursor belongs to one handler and is used by one thread at a time. */
 
 #ifndef TEAK_SESSION_CURSOR_H
@@ -31,7 +31,7 @@ class Cursor {
   Cursor(const Cursor &) = delete;
   Cursor &operator=(const Cursor &) = delete;
 
-  /* Says what the next call reads; keeps what is open when it is the same. Forgets position and bounds. */
+  /* Selects what the next calls read. Keeps the engine's cursor if it is the same; resets position and bounds. */
   struct Manner {
     bool skip_locked = false;
     bool keeps_rows = false;    // teak_cursor_set_retain_locks()
@@ -42,10 +42,10 @@ class Cursor {
   };
   void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Manner manner);
 
-  /* Where the pages that are looked at are counted from now on; nullptr: nowhere. */
+  /* Counts the pages that are read into the tracker from now on; nullptr: no counting. */
   void count_into(ha_handler_stats *figures) { figures_ = figures; }
 
-  /* lower <= key < upper from now on. The bytes are copied. */
+  /* Restricts following calls to lower <= key < upper. The bytes are copied. */
   teak_status set_bounds(teak_slice lower, teak_slice upper);
   bool bounded() const { return bounded_; }
 
@@ -54,20 +54,20 @@ class Cursor {
   teak_status seek(teak_slice key, teak_seek how, teak_row *row);
   teak_status first(teak_row *row);
   teak_status last(teak_row *row);
-  /* From the row returned last, by whatever call; from behind an end that the last call met. */
+  /* Continue from the row returned last, by any call, or from the end that the last call reached. */
   teak_status next(teak_row *row);
   teak_status previous(teak_row *row);
   void unlock();
 
-  /* Whether rows that others have locked or are writing are returned as they were committed last, and unlocked. Until it is
-     bound again. After such a row next() and previous() return it again if it is still there, having waited for its lock,
-     unless unlock() said that it is not wanted. */
+  /* Semi-consistent reads, until the cursor is bound again: rows that other transactions have locked or written are returned in
+     their last committed version, without a lock. After such a row next() and previous() wait for its lock and return it again if
+     it still exists, unless unlock() was called for it. */
   void set_semi_consistent(bool semi_consistent);
   bool is_unlocked() const { return unlocked_; }
 
-  /* Gives the engine's cursor back and remembers where it stood. */
+  /* Closes the engine's cursor and saves its position. */
   void detach();
-  /* detach(), and forget everything. */
+  /* detach(), and reset position and bounds. */
   void close();
 
  private:
@@ -75,7 +75,7 @@ class Cursor {
 
   teak_status open();
   enum class End { None, First, Last };
-  /* `beyond`: behind which end the position is when there was no row. */
+  /* `beyond`: which end the position is past if there was no row. */
   teak_status returned(teak_status status, teak_row *row, bool positioned, End beyond = End::None);
   teak_slice last_key();
   teak_status again(teak_seek how, teak_row *row);
@@ -89,10 +89,10 @@ class Cursor {
   Manner manner_;
   ha_handler_stats *figures_ = nullptr;
   bool bounded_ = false;
-  bool bounds_unset_ = false;  // the engine's cursor still has older bounds than ours
+  bool bounds_unset_ = false;  // the engine's cursor does not have our bounds yet
   bool semi_consistent_ = false;
-  bool unlocked_ = false;    // the row returned last is a committed version that nobody has locked for us
-  bool positioned_ = false;  // the engine's cursor stands on the row returned last
+  bool unlocked_ = false;    // the row returned last is a committed version without a lock (semi-consistent read)
+  bool positioned_ = false;  // the engine's cursor is at the row returned last
   End beyond_ = End::None;
   bool has_last_ = false;
   bool last_is_saved_ = false;  // the last key is in saved_, else in the engine's memory

@@ -45,7 +45,7 @@ struct alignas(CACHE_LINE_BYTES) Slot {
 
 Slot slots[SLOTS];
 
-/* Of what the server keeps with a result: the number of changes, and in the low bits the slot. */
+/* What the server stores with a result: the number of changes, and the slot in the low bits. */
 constexpr ulonglong SLOT_BITS = 16;
 
 constexpr ulonglong data_of(SlotNumber slot, uint64_t changes) { return changes << SLOT_BITS | slot; }
@@ -76,7 +76,7 @@ bool is_settled() {
   uint64_t oldest = 0, next = 0;
   if (!knows_first || teak_engine_get_running_transactions(engine, &oldest, &next) != TEAK_OK || oldest < first_counted)
     return false;
-  // What those wrote who did not enter slots is committed by now.
+  // Writes of transactions that did not enter slots are committed by now.
   for (Slot &slot : slots) slot.change();
   settled.store(true, std::memory_order_release);
   return true;
@@ -102,7 +102,7 @@ void forget_all() {
   settled.store(false);
   knows_first = false;
   counts_writes.store(false);
-  // Another engine counts its commits from the beginning.
+  // A reopened engine counts its commits from the beginning.
   for (Slot &slot : slots) {
     slot.newest_commit.store(0);
     slot.changes.fetch_add(1);
@@ -159,7 +159,7 @@ my_bool still_valid(THD *thd, const char *, uint, ulonglong *data) {
   if (thd_tx_isolation(thd) == ISO_SERIALIZABLE || !is_settled()) return false;
   uint64_t snapshot = UINT64_MAX;
   if (in_transaction_of_many_statements(thd)) {
-    // What it reads next must fit what it is given now.
+    // What the transaction reads next must be consistent with this result.
     Session *session = Session::find_or_create(thd);
     if (session == nullptr || session->use() != 0 || teak_transaction_take_snapshot(session->transaction()) != TEAK_OK)
       return false;

@@ -47,7 +47,7 @@ teak_status Session::begin() {
   teak_transaction_set_lock_timeout(transaction, lock_timeout_);
   if (kind_ == Kind::Transactional) teak_transaction_set_owner(transaction, thd_);
   teak_transaction_set_thread(transaction, thd_get_thread_id(thd_));
-  // What a replica applies was committed elsewhere: rather one of its own clients begins anew.
+  // A replica's applier is the last choice as a victim: its transaction is already committed on the primary.
   if (thd_->slave_thread) teak_transaction_set_weight(transaction, 1);
   writes_to_keep_ = false;
   std::lock_guard<std::mutex> guard(kill_mutex_);
@@ -55,8 +55,8 @@ teak_status Session::begin() {
   return TEAK_OK;
 }
 
-/* What is read must be the newest: each use sees what was committed until then. The connection's own session announces
-   the engine to the server, whose binary log wants to know when the statement ends. */
+/* Each use must see the newest committed values. The connection's own session also registers the engine with the server,
+   whose binary log needs the end of the statement. */
 int Session::use_without_rollback() {
   Session *announced = find_or_create(thd_);
   if (announced == nullptr) return HA_ERR_OUT_OF_MEM;
@@ -84,19 +84,19 @@ int Session::use() {
     if (status != TEAK_OK) return raise(thd_, status, "a transaction could not begin");
   }
   if (!in_statement_) {
-    // The new statement may see a newer snapshot than what is open.
+    // The new statement may have a newer snapshot than the open cursors.
     detach_cursors();
     uint lock_timeout = session_lock_timeout(thd_);
     if (lock_timeout != lock_timeout_) {
       lock_timeout_ = lock_timeout;
       teak_transaction_set_lock_timeout(transaction_, lock_timeout);
     }
-    teak_transaction_set_snapshot_isolation(transaction_, session_snapshot_isolation(thd_));
+    teak_transaction_set_snapshot_isolation(transaction_, session_refuse_stale_writes(thd_));
     teak_status status = teak_transaction_begin_statement(transaction_);
     if (status != TEAK_OK) return raise(thd_, status, "a statement could not begin");
     in_statement_ = true;
     has_statement_mark_ = false;
-    // A KILL that came before the statement was announced would be forgotten by it.
+    // Registering the statement clears the interrupt, so check for an earlier KILL.
     if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction_);
   }
   trans_register_ha(thd_, false, engine_handlerton, 0);
@@ -132,7 +132,7 @@ teak_status Session::before_write(bool is_temporary) {
 int Session::prepare(bool all) {
   if (!ends_transaction(all) || transaction_ == nullptr) return 0;
   detach_cursors();
-  // Temporary tables are gone with the connection: then there is nothing to come back to.
+  // Temporary tables do not survive the connection, so there is nothing to prepare.
   if (!writes_to_keep_) return 0;
   teak_transaction_set_commit_sync(transaction_, session_commit_sync(thd_));
   const XidBytes xid(*thd_->get_xid());
@@ -145,10 +145,10 @@ int Session::prepare(bool all) {
 }
 
 void Session::commit_ordered(bool all) {
-  // What was not prepared has written temporary tables at most, which the server does not count as writes: commit() ends it.
+  // A transaction that was not prepared has written at most temporary tables, which the server does not count: commit() ends it.
   if (!ends_transaction(all) || !is_prepared_) return;
-  // Only the binary log tells after a crash what was committed: the server's own log of decisions (tc.log) is read, and
-  // then everything is rolled back whatever it holds. Without a binary log commit() ends the transaction, durably.
+  // After a crash only the binary log shows which transactions were committed: MariaDB 10.11 reads its own log (tc.log) and
+  // then rolls back everything. Without a binary log commit() therefore commits durably.
   if (!opt_bin_log) return;
   teak_transaction *transaction = release();
   if (transaction == nullptr) return;
@@ -170,7 +170,7 @@ int Session::commit(bool all) {
   is_prepared_ = false;
   teak_transaction *transaction = release();
   if (transaction == nullptr) {
-    writes_.end();  // of what commit_ordered() has committed
+    writes_.end();  // committed by commit_ordered()
     return 0;
   }
   teak_transaction_set_commit_sync(transaction, session_commit_sync(thd_));
@@ -178,7 +178,7 @@ int Session::commit(bool all) {
   int error = 0;
   if (status != TEAK_OK) {
     error = raise(thd_, status, "COMMIT");
-    // What was prepared is decided: it stays so until it can be logged, at the latest by recovery.
+    // The prepared transaction is decided. It stays prepared until its end can be logged, at the latest by recovery.
     if (was_prepared) writes_.leave_to(prepared_as_);
     was_prepared ? teak_transaction_detach(transaction) : teak_transaction_rollback(transaction);
   }
@@ -192,7 +192,7 @@ int Session::rollback(bool all) {
   has_statement_mark_ = false;
   if (transaction_ == nullptr) return 0;
   if (!ends_transaction(all)) {
-    // Without a mark the statement has written nothing.
+    // Without a savepoint the statement has written nothing.
     if (!had_mark) return 0;
     teak_status status = teak_transaction_rollback_to_savepoint(transaction_, statement_mark_);
     return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK of a statement");
@@ -200,7 +200,7 @@ int Session::rollback(bool all) {
   detach_cursors();
   const bool was_prepared = is_prepared_;
   is_prepared_ = false;
-  // When its end cannot be logged, it stays prepared, and anybody may end it.
+  // If its end cannot be logged, it stays prepared, and any connection can end it.
   if (was_prepared) writes_.leave_to(prepared_as_);
   teak_status status = teak_transaction_rollback(release());
   if (was_prepared && status == TEAK_OK) query_cache_use::ended_by_xid(prepared_as_);
@@ -212,7 +212,7 @@ void Session::note_failed_wait() {
   if (transaction_ == nullptr) return;
   std::string text = describe_failed_wait(thd_, transaction_);
   if (text.empty()) return;
-  // The variable must never point to what is gone.
+  // The variable must not point to freed memory.
   set_session_last_lock_timeout(thd_, nullptr);
   last_lock_timeout_.swap(text);
   set_session_last_lock_timeout(thd_, &last_lock_timeout_[0]);
@@ -226,7 +226,7 @@ int Session::set_savepoint(uint64_t *mark) {
 
 int Session::rollback_to_savepoint(uint64_t mark) {
   if (transaction_ == nullptr) return HA_ERR_NO_SAVEPOINT;
-  // Within a function or trigger the statement that called it began before the savepoint.
+  // In a function or trigger, the calling statement began before the savepoint.
   if (!thd_->in_sub_stmt) has_statement_mark_ = false;
   teak_status status = teak_transaction_rollback_to_savepoint(transaction_, mark);
   return status == TEAK_OK ? 0 : raise(thd_, status, "ROLLBACK TO SAVEPOINT");
@@ -241,7 +241,7 @@ void Session::interrupt() {
 Session::Errand::Errand(Session *session, teak_transaction *transaction) : session_(session) {
   std::lock_guard<std::mutex> guard(session_->kill_mutex_);
   session_->errand_ = transaction;
-  // A KILL that came before found nothing to end.
+  // An earlier KILL found no transaction to interrupt.
   if (thd_kill_level(session_->thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction);
 }
 

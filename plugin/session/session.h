@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Session: what Teak keeps for one connection. It owns the engine's transaction, knows where the running statement began
-   (so that a failed statement is undone alone), and lists the cursors that must let go of a transaction before it ends.
-   All but interrupt() is called by the connection's own thread. */
+/* Session: the state of one connection. It owns the engine's transaction, has the savepoint of the running statement
+   (so that a failed statement is rolled back alone), and lists the cursors that must be detached before the transaction ends.
+   Everything except interrupt() is called by the connection's own thread. */
 
 #ifndef TEAK_SESSION_SESSION_H
 #define TEAK_SESSION_SESSION_H
@@ -24,12 +24,12 @@ namespace teak {
 
 class Session {
  public:
-  /* The session of the connection; nullptr when it has none yet. */
+  /* The connection's session; nullptr if it has none yet. */
   static Session *find(THD *thd);
   static Session *find_or_create(THD *thd);
 
-  /* For one handler of a table without rollback (a sequence): transactions beside the connection's. Each write
-     is committed by write_done(); each use, and a read after a write, sees what is committed by then. */
+  /* For a handler of a table without rollback (a sequence): a transaction separate from the connection's. Each write
+     is committed by write_done(); each use, and a read after a write, sees everything committed before. */
   static Session *create_without_rollback(THD *thd) { return new (std::nothrow) Session(thd, Kind::WithoutRollback); }
 
   ~Session();
@@ -38,39 +38,39 @@ class Session {
 
   THD *thd() const { return thd_; }
   teak_transaction *transaction() const { return transaction_; }
-  /* Entries that the snapshot sees may not be of the rows that it sees: the transaction wrote over newer ones. */
+  /* The transaction has overwritten rows newer than its snapshot, so entries that the snapshot sees may not match its rows. */
   bool is_past_snapshot() const { return transaction_ != nullptr && teak_transaction_is_past_snapshot(transaction_); }
   teak_transaction *transaction_to_read() {
     if (transaction_ == nullptr && kind_ == Kind::WithoutRollback) use();
     return transaction_;
   }
 
-  /* A statement uses a Teak table: begins a transaction when there is none, and announces it to the server.
-     May be called several times in a statement. 0 or the server's error, which has been raised. */
+  /* Called when a statement uses a Teak table: begins a transaction if there is none, and registers it with the server.
+     May be called several times in a statement. Returns 0, or the server's error, which has been raised. */
   int use();
 
-  /* The same with no statement around it: START TRANSACTION WITH CONSISTENT SNAPSHOT. */
+  /* START TRANSACTION WITH CONSISTENT SNAPSHOT. */
   int take_snapshot();
 
-  /* After a write: without_rollback() commits it, others do nothing. */
+  /* Called after a write: commits it in a session without rollback, does nothing in others. */
   teak_status write_done();
 
-  /* Before each write. Before the first of a statement of a longer transaction it sets the mark that the statement's rollback
-     returns to. */
+  /* Called before each write. Sets the savepoint for the statement's rollback before the first write of a statement in a
+     multi-statement transaction. */
   teak_status before_write(bool is_temporary);
-  /* Before each write of a table whose results may be kept in the query cache. */
+  /* Called before each write of a table whose results may be in the query cache. */
   void note_write(query_cache_use::SlotNumber slot) { writes_.enter(slot); }
 
-  /* The server's commit and rollback hooks. `all`: of the transaction, else of the statement. */
+  /* The server's commit and rollback hooks. `all`: the transaction, else the statement. */
   int commit(bool all);
   int rollback(bool all);
 
   /* Two-phase commit. The server calls prepare(), then perhaps commit_ordered() (from any thread, in the order of the binary
-     log, and unable to fail), then commit() or rollback(). */
+     log; it cannot fail), then commit() or rollback(). */
   int prepare(bool all);
   void commit_ordered(bool all);
 
-  /* A wait of the transaction ended in a timeout or a deadlock: fills teak_last_lock_timeout. */
+  /* Sets teak_last_lock_timeout after a lock wait that ended in a timeout or a deadlock. */
   void note_failed_wait();
 
   int set_savepoint(uint64_t *mark);
@@ -80,12 +80,12 @@ class Session {
   /* KILL, from any thread. */
   void interrupt();
 
-  /* The key that refused a row last. The server asks for it after the error, and for a row that moves between partitions
-     it asks another handler of the table than the one that refused. */
+  /* The key of the last duplicate. The server asks for it after the error, and for a row that moves between partitions
+     it asks a different handler than the one that reported the duplicate. */
   void note_duplicate(uint key) { duplicate_key_ = key; }
   uint duplicate_key() const { return duplicate_key_; }
 
-  /* A transaction beside the session's own that a KILL ends as well, while this lives. */
+  /* Lets KILL interrupt a second transaction of the session while this object exists. */
   class Errand {
    public:
     Errand(Session *session, teak_transaction *transaction);
@@ -109,16 +109,16 @@ class Session {
   void detach_cursors();
   bool ends_transaction(bool all) const { return all || !in_transaction_of_many_statements(thd_); }
   teak_status begin();
-  /* Takes the transaction out of KILL's reach, to end it. */
+  /* Removes the transaction from KILL's reach before it is ended. */
   teak_transaction *release();
 
   THD *const thd_;
   const Kind kind_;
-  std::mutex kill_mutex_;  // guards the pointers against interrupt(); nothing else is locked under it
+  std::mutex kill_mutex_;  // guards the pointers against interrupt(); no other lock is taken under it
   teak_transaction *transaction_ = nullptr;
   teak_transaction *errand_ = nullptr;
   Cursor *cursors_ = nullptr;
-  std::string last_lock_timeout_;  // what the variable points to
+  std::string last_lock_timeout_;  // the value of the variable
   uint64_t statement_mark_ = 0;
   uint lock_timeout_ = 0;
   uint duplicate_key_ = MAX_KEY;

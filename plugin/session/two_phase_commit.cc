@@ -26,7 +26,7 @@ struct Wanted {
   std::string *after;
 };
 
-/* The server asks again as long as it gets a full list, and decides its own transactions between: names come in order. */
+/* The server repeats the call while the list is full, and ends its own transactions in between: names are returned in order. */
 void want(void *context, teak_slice bytes) {
   auto *wanted = static_cast<Wanted *>(context);
   std::string name(reinterpret_cast<const char *>(bytes.data), bytes.len);
@@ -38,11 +38,11 @@ void want(void *context, teak_slice bytes) {
     sql_print_warning("TEAK: a prepared transaction is not the server's: it stays prepared");
 }
 
-/* X/Open's codes, which the server compares with 0 only. */
+/* X/Open codes; the server only compares them with 0. */
 constexpr int XA_OK = 0, XA_RETRY = 4, XAER_NOTA = -4, XAER_RMFAIL = -7;
 
-/* A connection that is closed lets others end what it has prepared before it tells the engines that it has gone: then its
-   transaction is waited for. Told that there is none, the server would report success and forget the name. */
+/* A connection that is being closed lets others end its prepared transaction before the engines are notified: then this
+   waits for the transaction to be detached. If it reported that there is none, the server would report success and forget the XID. */
 int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uint32_t)) {
   const XidBytes bytes(xid);
   THD *thd = current_thd;
@@ -57,7 +57,7 @@ int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uin
       return XA_RETRY;
     default:
       sql_print_error("TEAK: a prepared transaction could not be ended: %s", last_error_text().c_str());
-      // The server does not look at what XA COMMIT and XA ROLLBACK return here.
+      // The server ignores this return value in XA COMMIT and XA ROLLBACK.
       if (thd != nullptr) my_error(ER_XAER_RMERR, MYF(0));
       return XAER_RMFAIL;
   }
@@ -78,7 +78,7 @@ int recover_prepared(handlerton *, XID *list, uint length) {
 int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_commit); }
 int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_rollback); }
 
-/* The binary log wants to forget its older files: what they hold must be durable here without them. */
+/* The binary log is about to purge files: transactions in them must be durable without them. */
 void commit_checkpoint_request(void *cookie) {
   teak_status status = teak_engine_flush_log(engine);
   if (status == TEAK_OK)

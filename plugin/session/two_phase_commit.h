@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Two-phase commit with the server as coordinator: what it asks of prepared transactions that no session owns. */
+/* Two-phase commit with the server as coordinator: hooks for prepared transactions without a session. */
 
 #ifndef TEAK_SESSION_TWO_PHASE_COMMIT_H
 #define TEAK_SESSION_TWO_PHASE_COMMIT_H

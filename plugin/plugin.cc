@@ -121,8 +121,9 @@ void prepare_for_backup() {
   bool has_tables = false;
   auto note = [](void *context, teak_slice) { *static_cast<bool *>(context) = true; };
   if (teak_table_list(engine, note, &has_tables) == TEAK_OK && !has_tables) return;
-  static const char text[] = "mariadb-backup does not copy Teak tables: this backup will not contain their rows. Use "
-                             "mariadb-dump --single-transaction, or copy the data directory of a stopped server";
+  static const char text[] =
+      "mariadb-backup does not copy Teak tables: this backup will not contain their rows. Use "
+      "mariadb-dump --single-transaction, or copy the data directory of a stopped server";
   sql_print_warning("TEAK: %s", text);
   if (THD *thd = current_thd)
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_GET_ERRMSG, ER_THD(thd, ER_GET_ERRMSG),

@@ -75,9 +75,10 @@ TYPELIB codec_typelib = {array_elements(codec_names) - 1, "codecs", codec_names,
 
 }  // namespace
 
-static MYSQL_SYSVAR_ULONGLONG(cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
-                              "Memory budget in bytes: page cache and memtables. 0: half of the machine's memory; the minimum is 16 MiB",
-                              nullptr, update_cache_size, 0, 0, ULONGLONG_MAX, 0);
+static MYSQL_SYSVAR_ULONGLONG(
+    cache_size, cache_size, PLUGIN_VAR_RQCMDARG,
+    "Memory budget in bytes: page cache and memtables. 0: half of the machine's memory; the minimum is 16 MiB", nullptr,
+    update_cache_size, 0, 0, ULONGLONG_MAX, 0);
 
 static MYSQL_THDVAR_BOOL(
     commit_sync, PLUGIN_VAR_OPCMDARG,
@@ -92,15 +93,15 @@ static MYSQL_SYSVAR_UINT(
     nullptr, update_fsync_log_period, 1000, 0, 3600000, 0);
 
 static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                         "Number of threads that flush and merge. 0: one per processor", nullptr, nullptr, 0, 0,
-                         1024, 0);
+                         "Number of threads that flush and merge. 0: one per processor", nullptr, nullptr, 0, 0, 1024,
+                         0);
 
 static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Seconds between checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
 
 static MYSQL_SYSVAR_ULONGLONG(log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                              "Size of the log in bytes at which a checkpoint starts before its period has passed", nullptr, nullptr,
-                              512ULL << 20, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
+                              "Size of the log in bytes at which a checkpoint starts before its period has passed",
+                              nullptr, nullptr, 512ULL << 20, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
 
 static MYSQL_SYSVAR_UINT(
     open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
@@ -115,8 +116,8 @@ static MYSQL_SYSVAR_ULONGLONG(
     nullptr, update_max_lock_memory, 0, 0, ULONGLONG_MAX, 0);
 
 static MYSQL_THDVAR_UINT(lock_timeout, PLUGIN_VAR_RQCMDARG,
-                         "Milliseconds that a statement waits for a lock of another transaction", nullptr,
-                         nullptr, 4000, 0, UINT_MAX32, 0);
+                         "Milliseconds that a statement waits for a lock of another transaction", nullptr, nullptr,
+                         4000, 0, UINT_MAX32, 0);
 
 // The session owns the text.
 static MYSQL_THDVAR_STR(last_lock_timeout, PLUGIN_VAR_READONLY | PLUGIN_VAR_NOCMDOPT,

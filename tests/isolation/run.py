@@ -25,7 +25,7 @@ from .history import COMMITTED
 
 PER_ROUND = 20_000
 SETTINGS = {
-    "TEAK": ("teak_lock_timeout = 30000", "teak_snapshot_isolation = {}"),
+    "TEAK": ("teak_lock_timeout = 30000", "teak_refuse_stale_writes = {}"),
     "INNODB": ("innodb_lock_wait_timeout = 3", "innodb_snapshot_isolation = {}"),
 }
 

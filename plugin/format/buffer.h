@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* The memory that the key and row codecs write into: ByteBuffer, a growable run of bytes that is emptied and reused
-   row after row, and BlobArena, which keeps the bytes of BLOB columns until the next row is read. Neither throws: when
-   memory runs out they say so by failed(), which stays set until clear(). */
+/* Memory for the key and row codecs: ByteBuffer, a growable byte buffer that is cleared and reused for each row, and BlobArena,
+   which holds the bytes of BLOB columns until the next row is read. Neither throws: out of memory is reported by failed(),
+   which stays set until clear(). */
 
 #ifndef TEAK_FORMAT_BUFFER_H
 #define TEAK_FORMAT_BUFFER_H
@@ -34,7 +34,7 @@ class ByteBuffer {
   uint8_t *data() { return data_; }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /* Memory ran out since the last clear(): what the buffer holds is not to be used. */
+  /* An allocation has failed since the last clear(): the contents must not be used. */
   bool failed() const { return failed_; }
 
   /* Empties the buffer and keeps its memory. */
@@ -43,7 +43,7 @@ class ByteBuffer {
     failed_ = false;
   }
 
-  /* Gives memory back that an unusually large row left behind. */
+  /* Frees memory that an unusually large row required. */
   void shrink(size_t bytes_max) {
     if (capacity_ <= bytes_max || size_ != 0) return;
     free(data_);
@@ -51,7 +51,7 @@ class ByteBuffer {
     capacity_ = 0;
   }
 
-  /* A place for `bytes` more bytes, which advance() makes part of the buffer; nullptr when memory runs out. */
+  /* Space for `bytes` more bytes, which advance() makes part of the buffer; nullptr when out of memory. */
   uint8_t *reserve(size_t bytes) {
     if (capacity_ - size_ >= bytes && data_ != nullptr) return data_ + size_;
     return grow(bytes);
@@ -73,7 +73,7 @@ class ByteBuffer {
     return true;
   }
 
-  /* Shortens to `length` bytes, which must not be more than there are. */
+  /* Truncates to `length` bytes, at most the current size. */
   void truncate(size_t length) {
     if (length < size_) size_ = length;
   }
@@ -107,7 +107,7 @@ class ByteBuffer {
   bool failed_ = false;
 };
 
-/* Holds copies whose addresses stay valid until clear(). */
+/* Holds copies with stable addresses until clear(). */
 class BlobArena {
  public:
   BlobArena() = default;
@@ -115,14 +115,14 @@ class BlobArena {
   BlobArena(const BlobArena &) = delete;
   BlobArena &operator=(const BlobArena &) = delete;
 
-  /* A copy of the bytes; nullptr when memory runs out. */
+  /* A copy of the bytes; nullptr when out of memory. */
   uint8_t *copy(const uint8_t *bytes, size_t length) {
     uint8_t *to = take(length);
     if (to != nullptr && length != 0) memcpy(to, bytes, length);
     return to;
   }
 
-  /* Ends the life of every copy. One chunk is kept for the next row, unless it is larger than `keep_bytes_max`. */
+  /* Frees all copies. One chunk is kept for the next row, unless it is larger than `keep_bytes_max`. */
   void clear(size_t keep_bytes_max = 1 << 20) {
     Chunk *keep = head_;
     if (keep != nullptr) {

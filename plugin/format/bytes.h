@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Little-endian numbers and bit fields, as records hold them, and varints (LEB128), as values do. */
+/* Little-endian numbers and bit fields of records, and varints (LEB128) of values. */
 
 #ifndef TEAK_FORMAT_BYTES_H
 #define TEAK_FORMAT_BYTES_H
@@ -63,7 +63,7 @@ inline void store_little(uint8_t *to, uint64_t value, uint32_t width) {
   }
 }
 
-/* The mask of a bit field that starts at `offset` of a byte and may reach into the next. */
+/* The mask of a bit field that starts at bit `offset` of a byte and may extend into the next byte. */
 inline uint32_t bits_mask(unsigned offset, unsigned length) { return ((1U << length) - 1) << offset; }
 
 inline uint8_t load_bits(const uint8_t *from, unsigned offset, unsigned length) {
@@ -78,10 +78,10 @@ inline void store_bits(uint8_t *to, unsigned offset, unsigned length, uint8_t bi
   if (offset + length > 8) to[1] = static_cast<uint8_t>((to[1] & ~(mask >> 8)) | ((value & mask) >> 8));
 }
 
-/* Of a number of 32 bits. */
+/* Longest encoding of a 32-bit number. */
 constexpr size_t VARINT_BYTES_MAX = 5;
 
-/* Writes the number in its shortest form, and returns where it ends. */
+/* Writes the number in its shortest form, and returns the end. */
 inline uint8_t *put_varint(uint8_t *to, size_t value) {
   while (value >= 0x80) {
     *to++ = static_cast<uint8_t>(value | 0x80);
@@ -91,7 +91,7 @@ inline uint8_t *put_varint(uint8_t *to, size_t value) {
   return to;
 }
 
-/* False when the bytes end before the number does, or it has more than 32 bits. */
+/* False when the bytes end within the number, or it has more than 32 bits. */
 inline bool take_varint(const uint8_t **from, const uint8_t *end, uint32_t *value) {
   if (*from == end) return false;
   uint8_t byte = *(*from)++;

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Questions about a column's type that Field::real_type() answers too coarsely. For use after the server's headers. */
+/* Properties of column types that Field::real_type() does not distinguish. Include after the server's headers. */
 
 #ifndef TEAK_FORMAT_FIELD_TYPES_H
 #define TEAK_FORMAT_FIELD_TYPES_H
@@ -17,7 +17,7 @@
 
 namespace teak {
 
-/* CHAR or BINARY. Types from plugins (UUID, INET6, INET4) also say MYSQL_TYPE_STRING. */
+/* CHAR or BINARY. Types from plugins (UUID, INET6, INET4) are MYSQL_TYPE_STRING too. */
 inline bool is_char(const Field *field) {
   return field->type_handler() == &type_handler_string || field->type_handler() == &type_handler_var_string;
 }
@@ -26,7 +26,7 @@ inline bool is_varchar(const Field *field) {
   return field->real_type() == MYSQL_TYPE_VARCHAR || field->real_type() == MYSQL_TYPE_VARCHAR_COMPRESSED;
 }
 
-/* A type from a plugin whose values are of one width and compare by memcmp as they stand in the record. */
+/* A type from a plugin with values of fixed width that compare by memcmp in the record. */
 inline bool is_fixed_binary(const Field *field) {
   const LEX_CSTRING name = field->type_handler()->name().lex_cstring();
   for (const char *known : {"inet4", "inet6", "uuid"})

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* The KeyCodec of key_codec.h: walks its parts. */
+/* See key_codec.h. */
 
 #include "format/key_codec.h"
 
@@ -56,8 +56,8 @@ std::unique_ptr<KeyCodec> KeyCodec::create(const TABLE *table, uint key_number, 
   return nullptr;
 }
 
-/* An extended key image goes on with those columns of the primary key that are not among this index's own, while the
-   entry goes on with all of them: each part of the suffix is told where in the image its value stands. */
+/* An extended key image continues with those columns of the primary key that are not among this index's own, while the
+   entry continues with all of them: this finds the position of each suffix part in the image. */
 void KeyCodec::place_suffix(const KEY &key, uint32_t image_offset, const KeyCodec &primary) {
   for (uint i = key.user_defined_key_parts; i < key.ext_key_parts; i++) {
     image_offset += key.key_part[i].store_length;
@@ -66,13 +66,13 @@ void KeyCodec::place_suffix(const KEY &key, uint32_t image_offset, const KeyCode
   for (const KeyPart &primary_part : primary.parts_) {
     uint i = 0;
     while (i < key.ext_key_parts && key.key_part[i].fieldnr != primary_part.column + 1) i++;
-    /* The server does not extend keys on the beginning of a column. By such parts of the primary key it should not either, but does
-       where as many other parts of it are among the key's own. */
+    /* The server does not extend keys on a prefix of a column. It should not extend keys by such parts of the primary key either,
+       but does where the same number of its other parts are among the key's own. */
     if (i == key.ext_key_parts || (i < parts_.size() && parts_[i].prefix)) return;
     KeyPart part = primary_part;
     part.image_whole = part.prefix && i < parts_.size();
     part.image_offset = i == 0 ? 0 : image_ends_[i - 1];
-    /* A column of the primary key is NOT NULL wherever it stands, so the image has no NULL byte either. */
+    /* Columns of the primary key are NOT NULL, so the image has no NULL byte for them. */
     suffix_.push_back(std::move(part));
     suffix_needs_.push_back(i + 1);
   }

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See key_originals.h. For each column: 0 when it is NULL, else a varint of one more than the length, and the bytes. The
-   spaces that fill a CHAR of single-byte or UTF-8 characters are left out. */
+/* See key_originals.h. For each column: 0 when it is NULL, else a varint of the length plus one, and the bytes. The
+   padding of a CHAR of single-byte or UTF-8 characters is omitted. */
 
 #include "format/key_originals.h"
 
@@ -24,7 +24,7 @@ namespace teak {
 
 namespace {
 
-/* Of a TEXT or of the beginning of a column an entry holds no whole value. */
+/* An entry does not hold the whole value of a TEXT or of a prefix of a column. */
 bool is_kept(const KeyPart &part) { return !part.decodable && !part.prefix && part.form != KeyPart::Form::Blob; }
 
 bool is_filled(const KeyPart &part) { return part.form == KeyPart::Form::Char && part.collation->mbminlen == 1; }

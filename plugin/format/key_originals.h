@@ -4,11 +4,11 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* KeyOriginals: the columns of a secondary key that its order does not give back (texts of most collations, floating-point
-   numbers), as they are in the row. They stand in the entry's value, so that a key covers what the server reads from it.
-   The byte format stands in docs/file_format.md, 'Keys and rows'.
+/* KeyOriginals: columns of a secondary key that cannot be decoded from its order-preserving encoding (texts of most collations,
+   floating-point numbers), as they are in the row. They are stored in the entry's value, so that the key is covering.
+   The byte format is specified in docs/file_format.md, 'Keys and rows'.
 
-   Holds no Field and no TABLE: once built it may be shared by threads and outlive the TABLE it was made from. */
+   Holds no Field and no TABLE: it can be shared by threads and can outlive the TABLE it was created from. */
 
 #ifndef TEAK_FORMAT_KEY_ORIGINALS_H
 #define TEAK_FORMAT_KEY_ORIGINALS_H
@@ -32,11 +32,11 @@ struct KeyPart;
 
 class KeyOriginals {
  public:
-  /* nullptr when the key gives all of its columns back, or cannot be described (which its codec says better). */
+  /* nullptr when all columns of the key are decodable, or the key is not supported (its codec reports that). */
   static std::unique_ptr<KeyOriginals> create(const TABLE *table, uint key_number);
 
-  /* Whether one of the key's own parts is among them, asked before there is a table, when nobody knows which key is the primary
-     one: of that the row gives the same parts back. */
+  /* Whether one of the key's own parts is stored as an original. Called before the table is open, when it is not yet known which
+     key is the primary key; for that one the row provides the same parts. */
   static bool keeps(const TABLE_SHARE *share, uint key_number, uint part_number);
 
   ~KeyOriginals();
@@ -46,10 +46,10 @@ class KeyOriginals {
   size_t count() const;
   uint column(size_t number) const;
 
-  /* Appends the columns of a record. When memory runs out out->failed() is set. */
+  /* Appends the columns of a record. Sets out->failed() when out of memory. */
   void encode(const uchar *record, ByteBuffer *out) const;
 
-  /* Writes those columns that are in `columns` into the record, NULL bits included. False when the bytes are malformed. */
+  /* Writes the columns in `columns` into the record, including NULL bits. False when the bytes are malformed. */
   bool decode(const uint8_t *bytes, size_t length, uchar *record, const MY_BITMAP *columns) const;
 
  private:

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Encoding and decoding one key part. Which form a column takes is decided in key_part_describe.cc. */
+/* Encoding and decoding of one key part. key_part_describe.cc chooses the encoding of a column. */
 
 #include "format/key_part.h"
 
@@ -26,7 +26,7 @@ inline void put_integer(uint8_t *to, uint64_t value, uint32_t width) {
   store_little(to, __builtin_bswap64(value) >> (64 - 8 * width), width);
 }
 
-/* The order of IEEE numbers as unsigned ones; both zeros are one. */
+/* Maps IEEE numbers to unsigned integers of the same order; both zeros become one value. */
 inline uint64_t sortable_double(uint64_t bits) {
   constexpr uint64_t sign = 1ULL << 63;
   if (bits == sign) bits = 0;
@@ -43,7 +43,7 @@ inline uint32_t sortable_float(uint32_t bits) {
 
 void KeyPart::encode_string(const uchar *value, size_t length, bool whole, ByteBuffer *out) const {
   if (characters_max != 0 && (whole || form == Form::Char)) {
-    /* A prefix is counted in characters, none of which is wider than its share of the part. */
+    /* A prefix is measured in characters, each of which takes at most its share of the part's bytes. */
     size_t bytes = length < width ? length : width;
     size_t cut = collation->mbmaxlen > 1 ? collation->charpos(value, value + bytes, characters_max) : characters_max;
     length = cut < bytes ? cut : bytes;
@@ -166,7 +166,7 @@ bool KeyPart::skip(const uint8_t *key, size_t length, size_t *used) const {
   return true;
 }
 
-/* `key` holds `width` bytes. */
+/* `key` has `width` bytes. */
 bool KeyPart::decode_value(const uint8_t *key, uchar *record) const {
   uchar *to = record + offset;
   switch (form) {

@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* KeyPart: how one column of an index is read from a record or a key image and written into a key. Plain data, filled
-   in when the table is opened; KeyCodec walks an array of them. */
+   when the table is opened; KeyCodec iterates over an array of them. */
 
 #ifndef TEAK_FORMAT_KEY_PART_H
 #define TEAK_FORMAT_KEY_PART_H
@@ -31,7 +31,7 @@ struct KeyPart {
     Float,    // 4 bytes
     Double,   // 8 bytes
     Raw,      // bytes that compare by memcmp: DECIMAL, BINARY, INET6, fractions of seconds
-    Bit,      // BIT: uneven bits among the NULL bits, then bytes
+    Bit,      // BIT: odd bits among the NULL bits, then bytes
     Char,     // CHAR
     Varchar,  // VARCHAR, VARBINARY
     Blob,     // TEXT, BLOB, GEOMETRY
@@ -40,22 +40,22 @@ struct KeyPart {
   Form form = Form::Raw;
   bool nullable = false;
   bool decodable = false;
-  bool prefix = false;       // of a longer column
-  bool image_whole = false;  // the server's image holds the whole column where this is a prefix
+  bool prefix = false;       // a prefix of a longer column
+  bool image_whole = false;  // a prefix whose server image holds the whole column
   uint8_t inverted = 0;      // 0xFF: descending
   uint8_t null_bit = 0;
   uint8_t length_bytes = 0;  // Varchar: in the record; Blob: in front of the pointer
-  uint8_t bit_length = 0;    // Bit: uneven bits
-  uint8_t bit_offset = 0;    // Bit: where in their byte
+  uint8_t bit_length = 0;    // Bit: number of odd bits
+  uint8_t bit_offset = 0;    // Bit: their offset in the byte
   uint32_t null_offset = 0;
-  uint32_t bit_position = 0;     // Bit: byte of the record with the uneven bits
+  uint32_t bit_position = 0;     // Bit: byte of the record with the odd bits
   uint32_t offset = 0;           // in the record
-  uint32_t width = 0;            // fixed forms: bytes of the value in key and image; others: most bytes of the part
-  uint32_t field_bytes_max = 0;  // most bytes the column itself can hold
-  uint32_t characters_max = 0;   // 0: the value need not be cut
+  uint32_t width = 0;            // fixed width: bytes of the value in key and image; others: maximum bytes of the part
+  uint32_t field_bytes_max = 0;  // maximum bytes of the column itself
+  uint32_t characters_max = 0;   // 0: the value is not truncated
   uint32_t column = 0;
   uint32_t image_offset = 0;  // in the server's key image
-  uint64_t sign = 0;          // Integer: XORed before it is written
+  uint64_t sign = 0;          // Integer: XORed before writing
   CHARSET_INFO *collation = nullptr;
   std::shared_ptr<const StringCodec> string;
 
@@ -63,18 +63,18 @@ struct KeyPart {
   bool is_string() const { return form >= Form::Char; }
   size_t length_max() const { return (nullable ? 1 : 0) + (is_string() ? string->length_max() : width); }
 
-  /* Appends NULL marker and value. */
+  /* Appends the NULL marker and the value. */
   void encode_record(const uchar *record, ByteBuffer *out) const;
   void encode_image(const uchar *image, ByteBuffer *out) const;
 
-  /* Bytes of the part at the start of `key`; false when it is none. */
+  /* Length of the part at the start of `key`; false when malformed. */
   bool skip(const uint8_t *key, size_t length, size_t *used) const;
 
-  /* Writes the column into the record; only for decodable parts. */
+  /* Writes the column into the record; for decodable parts only. */
   bool decode(const uint8_t *key, size_t length, uchar *record, size_t *used) const;
 
-  /* Describes a key part over a column. `field` is the whole column's and lies in `record`. False with a sentence in
-     *error when the type cannot be served. */
+  /* Describes a key part of a column. `field` is the whole column's field in `record`. False with a message in
+     *error when the type is not supported. */
   static bool describe(const st_key_part_info &server_part, const Field *field, const uchar *record, KeyPart *part,
                        std::string *error);
 

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Reads the server's description of a key part and chooses the form it takes in a key (key_part.h). The measure is
-   Field::cmp(): what key comparisons in the server use. */
+/* Reads the server's description of a key part and chooses its encoding (key_part.h). The order to preserve is that of
+   Field::cmp(), which the server uses for key comparisons. */
 
 #include <my_global.h>
 
@@ -78,7 +78,7 @@ bool take_string(KeyPart *part, const KEY_PART_INFO &server_part, const Field *f
     part->prefix = server_part.length != field->field_length;
     column = part->prefix ? StringCodec::Column::FixedPrefix : StringCodec::Column::Fixed;
   }
-  /* A CHAR holds filler behind its characters, which counts where spaces do, and where it need not be whole spaces. */
+  /* A CHAR has padding after its characters; it matters where spaces matter, and may end within a multi-byte space. */
   if (part->prefix || (part->form == KeyPart::Form::Char && part->collation->mbmaxlen > 1 &&
                        ((part->collation->state & MY_CS_NOPAD) != 0 || part->collation->mbminlen > 1)))
     part->characters_max = server_part.length / part->collation->mbmaxlen;

@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* EarlierRows reads rows of earlier schema versions into a record of today's table: columns that were dropped since are
-   passed over, those that were added since get the value they were added with. RowCodec hands over to it the values that do
-   not begin with today's version. */
+/* EarlierRows reads rows of earlier schema versions into a record of the current table: columns dropped since are
+   skipped, columns added since get the value that the ALTER stored for them. RowCodec passes it the values that do
+   not begin with the current version. */
 
 #ifndef TEAK_FORMAT_ROW_EARLIER_H
 #define TEAK_FORMAT_ROW_EARLIER_H
@@ -28,27 +28,27 @@ namespace teak {
 
 class EarlierRows {
  public:
-  /* `plan`, of today's rows, must outlive it. nullptr with a sentence in *error when the history does not fit the plan. */
+  /* `plan` is of the current rows and must outlive this object. nullptr with a message in *error when the history does not match it. */
   static std::unique_ptr<EarlierRows> create(const RowPlan &plan, const RowHistory &history, std::string *error);
 
-  /* As RowCodec::decode(), but for the columns that the primary key gives back. */
+  /* As RowCodec::decode(), except for the columns that are decoded from the primary key. */
   bool decode(const uint8_t *value, size_t length, uchar *record, const MY_BITMAP *read_set, BlobArena *blobs) const;
 
  private:
   static constexpr uint32_t NONE = UINT32_MAX;
 
   struct Column {
-    uint32_t place;          // among RowPlan::places, or NONE: dropped
+    uint32_t place;          // index into RowPlan::places, or NONE: dropped
     uint32_t width;          // of the stored bytes, or ColumnLayout::VARIABLE
-    uint32_t null_byte = 0;  // in the value's NULL area
+    uint32_t null_byte = 0;  // byte in the value's NULL area
     uint8_t null_bit = 0;    // 0: never NULL
   };
   struct Form {
     uint32_t version = 0;
     std::vector<uint8_t> null_mask;
-    std::vector<Column> fixed, variable;  // in the order of the value
+    std::vector<Column> fixed, variable;  // in the order in the value
     std::vector<const RowHistory::Fill *> fills;
-    std::vector<uint32_t> filled_places;  // beside the fills
+    std::vector<uint32_t> filled_places;  // parallel to the fills
   };
 
   EarlierRows(const RowPlan &plan, const RowHistory &history) : plan_(plan), history_(history) {}

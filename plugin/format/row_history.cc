@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* The bytes of a RowHistory. */
+/* Encoding of a RowHistory. */
 
 #include "format/row_history.h"
 
@@ -14,7 +14,7 @@ namespace teak {
 
 namespace {
 
-/* More than the server's record and its definition can have; keeps what is read from growing without bound. */
+/* More than the server's record and definition can have; bounds the memory for untrusted bytes. */
 constexpr uint32_t COLUMNS_MAX = 1 << 16;
 constexpr uint32_t RECORD_BYTES_MAX = 1 << 16;
 constexpr uint8_t FILL_NULL = 0;
@@ -25,7 +25,7 @@ void put(std::vector<uint8_t> *out, size_t value) {
   out->insert(out->end(), bytes, put_varint(bytes, value));
 }
 
-/* UINT32_MAX stands for none, and is written as 0. */
+/* UINT32_MAX means none, and is written as 0. */
 void put_or_none(std::vector<uint8_t> *out, uint32_t value) { put(out, value == UINT32_MAX ? 0 : value + 1); }
 
 class Taker {
@@ -65,7 +65,7 @@ bool take_fill(Taker *take, RowHistory *history) {
   return true;
 }
 
-/* Groups stand in the order of the value. */
+/* Groups are in the order of the value. */
 uint32_t group_of(const ColumnLayout::Column &column) {
   if (column.width == ColumnLayout::VARIABLE) return 2;
   return column.null_bit == ColumnLayout::NEVER_NULL ? 0 : 1;

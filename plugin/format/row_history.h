@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* RowHistory: what ALTER TABLE has made of the rows' form without writing them anew. A row keeps the form, and the schema
-   version, that it was written with; this says how the rows of each earlier version lie, in terms of the table as it is now.
-   It is part of a table's metadata; its bytes are described in docs/file_format.md, 'Catalogue'. Plain data. */
+/* RowHistory: the earlier row formats of a table. An instant ALTER TABLE writes no rows: each row keeps the format and the schema
+   version it was written with. This describes the rows of each earlier version in terms of the current table.
+   It is part of a table's metadata; its bytes are specified in docs/file_format.md, 'Catalogue'. Plain data. */
 
 #ifndef TEAK_FORMAT_ROW_HISTORY_H
 #define TEAK_FORMAT_ROW_HISTORY_H
@@ -18,18 +18,18 @@
 
 namespace teak {
 
-/* How the columns of a value lie in it, for readers that know no SQL: fixed widths in stored order, then variable. */
+/* Layout of the columns of a value, without SQL types: fixed widths in stored order, then variable ones. */
 struct ColumnLayout {
   static constexpr uint32_t VARIABLE = UINT32_MAX;
   static constexpr uint32_t NEVER_NULL = UINT32_MAX;
   static constexpr uint32_t DROPPED = UINT32_MAX;
   struct Column {
-    uint32_t column;    // position in the table; in a RowHistory DROPPED when the table has it no more
+    uint32_t column;    // position in the table; in a RowHistory DROPPED for a dropped column
     uint32_t width;     // bytes, or VARIABLE
     uint32_t null_bit;  // bit in the null area (byte = bit / 8, least significant first), or NEVER_NULL
   };
   uint32_t null_area_bytes = 0;
-  std::vector<Column> columns;  // fixed NOT NULL, fixed nullable, variable: the order of the value
+  std::vector<Column> columns;  // fixed NOT NULL, fixed nullable, variable: the order in the value
 };
 
 struct RowHistory {
@@ -39,11 +39,11 @@ struct RowHistory {
     uint32_t version = 0;
     ColumnLayout layout;
   };
-  /* What a column holds in rows of versions that lack it. */
+  /* The value of a column in rows of versions without it. */
   struct Fill {
-    uint32_t column = 0;  // of the table as it is now
+    uint32_t column = 0;  // of the current table
     bool null = false;
-    std::vector<uint8_t> bytes;  // as a value stores them
+    std::vector<uint8_t> bytes;  // as stored in a value
   };
 
   std::vector<Version> versions;  // ascending
@@ -54,7 +54,7 @@ struct RowHistory {
 
   /* Appends the bytes. */
   void encode(std::vector<uint8_t> *out) const;
-  /* False, with a sentence, when the bytes are not those of a history. Whether it is that of a table, EarlierRows finds out. */
+  /* False, with a message, when the bytes are not a valid history. EarlierRows checks that it matches the table. */
   static bool decode(const uint8_t *bytes, size_t length, RowHistory *history, std::string *error);
 };
 

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Works out a RowPlan from the server's description of a table. */
+/* Computes a RowPlan from the server's description of a table. */
 
 #include "format/row_plan.h"
 
@@ -25,7 +25,7 @@ namespace {
 struct Column {
   const Field *field;
   uint32_t offset;
-  uint32_t width;        // ColumnLayout::VARIABLE when it is
+  uint32_t width;        // or ColumnLayout::VARIABLE
   uint32_t null_offset;  // with null_bit 0: NOT NULL
   uint8_t null_bit;
 
@@ -67,7 +67,7 @@ RowPlan::Variable variable(const Column &column) {
   return plan;
 }
 
-/* The bits that the column owns among the NULL bits: its own NULL bit, and a BIT column's uneven bits. */
+/* The column's bits among the NULL bits: its own NULL bit, and a BIT column's odd bits. */
 void claim_null_bits(const Column &column, const uchar *record, std::vector<uint8_t> *mask, bool *has_bits) {
   if (column.null_bit != 0) (*mask)[column.null_offset] |= column.null_bit;
   if (column.field->real_type() != MYSQL_TYPE_BIT) return;
@@ -117,7 +117,7 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
   }
   while (!plan->null_mask.empty() && plan->null_mask.back() == 0) plan->null_mask.pop_back();
 
-  /* Record order, so that neighbours are copied in one go. */
+  /* In record order, so that adjacent columns are copied together. */
   std::stable_sort(columns.begin(), columns.end(),
                    [](const Column &a, const Column &b) { return a.offset < b.offset; });
   plan->fixed_bytes_max = plan->header_bytes + plan->null_mask.size();

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* RowPlan: what RowCodec does for each column, worked out once. Plain data. */
+/* RowPlan: what RowCodec does for each column, computed once per table. Plain data. */
 
 #ifndef TEAK_FORMAT_ROW_PLAN_H
 #define TEAK_FORMAT_ROW_PLAN_H
@@ -25,9 +25,9 @@ struct TABLE;
 namespace teak {
 
 struct RowPlan {
-  static constexpr uint32_t CHAR_FIXED_BYTES_MAX = 8;  // longer CHAR and BINARY are stored without their padding
+  static constexpr uint32_t CHAR_FIXED_BYTES_MAX = 8;  // longer CHAR and BINARY are stored without padding
 
-  struct Run {  // NOT NULL columns that are neighbours in the record
+  struct Run {  // adjacent NOT NULL columns of the record
     uint32_t offset;
     uint32_t length;
   };
@@ -49,7 +49,7 @@ struct RowPlan {
     uint32_t column;
     CHARSET_INFO *collation;  // of a WideChar
 
-    /* Whether what is stored of the other can be read as this. */
+    /* Whether stored values of the other column can be read as this one. */
     bool takes(const Variable &other) const {
       return kind == other.kind && pad == other.pad && bytes_max >= other.bytes_max;
     }
@@ -58,12 +58,12 @@ struct RowPlan {
     uint32_t offset;
     uint32_t width;  // or ColumnLayout::VARIABLE
     uint32_t null_offset;
-    uint32_t variable;  // number among the variable ones
+    uint32_t variable;  // index among the variable columns
     uint8_t null_bit;   // 0: NOT NULL
   };
 
-  std::shared_ptr<const KeyCodec> primary;  // nullptr when it gives back no column
-  std::vector<uint32_t> primary_columns;    // that it gives back
+  std::shared_ptr<const KeyCodec> primary;  // nullptr when no column is decodable from it
+  std::vector<uint32_t> primary_columns;    // columns decoded from it
   uint32_t schema_version = 0;
   uint8_t header[VARINT_BYTES_MAX];
   size_t header_bytes = 0;

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* The parts of a row's value (docs/file_format.md, 'A row'), one column at a time: what RowCodec and EarlierRows share. */
+/* Reading and writing single columns of a row's value (docs/file_format.md, 'A row'), shared by RowCodec and EarlierRows. */
 
 #ifndef TEAK_FORMAT_ROW_VALUES_H
 #define TEAK_FORMAT_ROW_VALUES_H
@@ -49,7 +49,7 @@ inline size_t without_padding(const uchar *string, size_t length, uint8_t pad) {
   return length;
 }
 
-/* What a value stores of the column, which is not NULL. */
+/* The stored bytes of a column that is not NULL. */
 inline Slice slice_of(const RowPlan::Variable &column, const uchar *record) {
   const uchar *value = record + column.offset;
   switch (column.kind) {
@@ -69,7 +69,7 @@ inline Slice slice_of(const RowPlan::Variable &column, const uchar *record) {
   }
 }
 
-/* The column is NULL: nothing of an earlier row may be left for code that looks before it asks. */
+/* Sets the column to NULL and clears its bytes, because some code reads them before it checks for NULL. */
 inline void clear_variable(const RowPlan::Variable &column, uchar *record) {
   uchar *value = record + column.offset;
   switch (column.kind) {
@@ -85,7 +85,7 @@ inline void clear_variable(const RowPlan::Variable &column, uchar *record) {
   }
 }
 
-/* Puts what a value stores of the column into the record; `length` is at most the column's. False: out of memory. */
+/* Writes the stored bytes of the column into the record; `length` is at most the column's. False: out of memory. */
 inline bool set_variable(const RowPlan::Variable &column, const uint8_t *bytes, uint32_t length, uchar *record,
                          BlobArena *blobs) {
   uchar *value = record + column.offset;

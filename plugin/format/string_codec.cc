@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Reading and writing the encodings that string_codec.h describes. Which collation gets which units is decided in
-   string_codec_units.cc. */
+/* Reading and writing the encodings that string_codec.h describes. string_codec_units.cc chooses the units of a
+   collation. */
 
 #include "format/string_codec.h"
 
@@ -15,7 +15,7 @@ namespace teak {
 
 namespace {
 
-constexpr uint8_t BAD = 0xFF;  // in front of a byte that is no character
+constexpr uint8_t BAD = 0xFF;  // precedes a byte that is not part of a valid character
 constexpr uint8_t LESS_LONG = 127, END = 128, GREATER_LONG = 129;
 constexpr size_t LESS_MAX = 126, GREATER_MAX = 125;
 constexpr uint8_t ESCAPED_ZERO = 0xFF;
@@ -29,7 +29,7 @@ uint8_t *put_be32(uint8_t *to, uint32_t value) {
   return to + 4;
 }
 
-/* What follows the space unit of a run that is not at the end. */
+/* The bytes after the space unit of a sequence that is not at the end. */
 uint8_t *put_run(uint8_t *to, size_t spaces, bool greater_follows) {
   auto count = static_cast<uint32_t>(spaces);
   if (greater_follows) {
@@ -48,7 +48,7 @@ uint8_t *put_run(uint8_t *to, size_t spaces, bool greater_follows) {
   return put_be32(to, count);
 }
 
-/* The run whose head byte this is: bytes after the head. False for what put_run() never writes. */
+/* Decodes the sequence with this head byte: the bytes after the head. False for values that put_run() never writes. */
 inline bool run_tail(uint8_t head, size_t *tail_bytes) {
   *tail_bytes = head == LESS_LONG || head == GREATER_LONG ? LONG_RUN_BYTES : 0;
   return head != 0 && head != 255;
@@ -87,7 +87,7 @@ inline uint8_t *put_code(uint8_t *to, uint32_t code) {
 
 inline bool continues(uchar byte) { return (byte ^ 0x80) < 0x40; }
 
-/* The character of two or more bytes at `from`, as the server's utf8mb3 and utf8mb4 see it; 0 when there is none. */
+/* Length of the character of two or more bytes at `from` in the server's utf8mb3 or utf8mb4; 0 when there is none. */
 inline size_t utf8_character(const uchar *from, const uchar *end, bool four_bytes, uint32_t *code) {
   uchar head = from[0];
   size_t left = static_cast<size_t>(end - from);
@@ -129,7 +129,7 @@ size_t without_trailing_spaces(const uchar *string, size_t length) {
   return length;
 }
 
-/* Writes units of one byte, or the first byte of longer ones, with spaces (or zeros) as the ending demands. */
+/* Writes units of one byte, or the first byte of longer ones, with spaces (or zeros) as the ending requires. */
 template <bool SPACES> struct UnitWriter {
   uint8_t *to;
   uint8_t space;
@@ -164,7 +164,7 @@ template <bool SPACES> struct UnitWriter {
     }
     return to;
   }
-  /* Whether eight bytes can be copied as they are. */
+  /* Whether eight bytes can be copied unchanged. */
   inline bool plain(uint64_t eight) const { return run == 0 && !has_byte(eight, SPACES ? space : 0); }
 };
 
@@ -304,11 +304,11 @@ template <StringCodec::Ending E> uint8_t *StringCodec::write(const uchar *from, 
   }
 }
 
-/* strnxfrm's output, as far as it goes, behind a place in `out` large enough for its encoding. */
+/* strnxfrm's output, after space in `out` that is large enough for its encoding. */
 bool StringCodec::transform(const uchar *string, size_t length, uint flags, size_t weights_max, ByteBuffer *out,
                             const uint8_t **weights, size_t *weights_length) const {
   static const uchar nothing[1] = {0};
-  const size_t unit_bytes_max = 64;  // no character has more: an output that ends this close to the limit was cut
+  const size_t unit_bytes_max = 64;  // maximum for a character: output that ends this close to the limit was truncated
   for (size_t room = weights_max + unit_bytes_max;; room *= 4) {
     size_t encoded_max = room * 2 + 16;
     uint8_t *to = out->reserve(encoded_max + room);
@@ -497,7 +497,7 @@ bool StringCodec::decode(const uint8_t *key, size_t length, uint8_t inverted, uc
     uint8_t byte = *at++ ^ inverted;
     if (zeros ? byte == 0 : byte == space_) {
       if (zeros) {
-        at++;  // skip() saw the escape
+        at++;  // skip() has checked the escape
       } else {
         size_t spaces, tail;
         if (!run_length(at, inverted, &spaces) || spaces > static_cast<size_t>(limit - to)) return false;

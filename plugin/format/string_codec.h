@@ -4,17 +4,17 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* StringCodec turns the strings of one collation into bytes whose memcmp order is that collation's order, and back where
-   nothing is lost. It is the part of KeyCodec that knows collations; it does not know records.
+/* StringCodec encodes strings of one collation as bytes whose memcmp order is the collation's order, and decodes them where
+   the encoding is lossless. It is the part of KeyCodec that handles collations; it does not handle records.
 
-   A string becomes a sequence of weights ('units'). How the sequence is written:
+   A string becomes a sequence of weights ('units'), which is written as follows.
 
-   PAD SPACE collations compare as if an endless run of spaces followed. A unit other than the space is written as it is.
-   A run of `n` spaces is written as the space unit and one byte that says what comes after the run, so that memcmp sees
-   the same as a reader who compares unit by unit:
-       n          next unit < space, n in 1..126       (a longer run is less greater than 'spaces for ever')
+   PAD SPACE collations compare as if an infinite sequence of spaces followed. A unit other than the space is written unchanged.
+   A sequence of `n` spaces is written as the space unit and one byte for what follows the sequence, so that memcmp gives
+   the same order as a comparison unit by unit:
+       n          next unit < space, n in 1..126       (a longer sequence is closer to 'spaces forever')
        127, u32   the same with n >= 127, big-endian
-       128        nothing but spaces: the end. Trailing spaces themselves are not written
+       128        only spaces follow: the end. Trailing spaces themselves are not written
        129, u32   next unit > space, n >= 126, all bits of the u32 inverted
        256-1-n    next unit > space, n in 1..125
    Every string ends in [space][128].
@@ -22,10 +22,10 @@
    NO PAD collations: byte units write 0x00 as 0x00 0xFF and end in 0x00 0x00; the two-byte weights of UCA collations
    are never 0 and end in 0x0000.
 
-   The leading part of a CHAR, NO PAD, by UCA: a part whose last characters weigh nothing is a shorter sequence than a
-   part of as many that do, though what is cut off may weigh more. As the server's ranges rely on a value that is not
-   less having a part that is not less, such parts are padded with spaces, as the whole CHAR was; then two bytes count
-   the weights, so that parts stay apart that only padding makes equal.
+   A prefix of a NO PAD CHAR under UCA: a prefix whose last characters have no weight is a shorter sequence than a
+   prefix of the same number of characters with weights, although the characters that were cut off may have weights. The server's
+   ranges require that prefixes of ordered values are ordered, so such prefixes are padded with spaces, as the whole CHAR was;
+   then two bytes with the number of weights keep apart prefixes that only the padding makes equal.
 
    The units, by kind of collation:
        one byte per character            sort_order[c], or c itself
@@ -36,10 +36,10 @@
        gbk_chinese                       a weight byte, or the 16-bit weight in UTF-8's form
        UCA                               16-bit weights by strnxfrm; level after level, each ended
        german2, tis620                   bytes by strnxfrm
-       the two Czech ones, tis620 nopad  bytes by strnxfrm, none of them 0, ended by 0x00
+       the two Czech collations, tis620 nopad  bytes by strnxfrm, none of them 0, ended by 0x00
        anything unknown                  strnxfrm's weights, padded to the column's full width
-   A byte that is no character sorts after every character: 0xFF and the byte (in ucs2, utf16 and utf32, whose odd bytes
-   can be anything, 0xFF and two bytes of four bits each with the highest bit set). */
+   A byte that is not part of a valid character sorts after every character: 0xFF and the byte (in ucs2, utf16 and utf32, where
+   such bytes can have any value, 0xFF and two bytes of four bits each with the highest bit set). */
 
 #ifndef TEAK_FORMAT_STRING_CODEC_H
 #define TEAK_FORMAT_STRING_CODEC_H
@@ -59,24 +59,24 @@ struct WeightPages;
 
 class StringCodec {
  public:
-  enum class Column { Fixed, FixedPrefix, Variable };  // CHAR, the leading part of one, or VARCHAR and TEXT
+  enum class Column { Fixed, FixedPrefix, Variable };  // CHAR, a prefix of one, or VARCHAR and TEXT
 
-  /* The codec for a column (or the leading part of one) of at most `bytes_max` bytes. nullptr with a sentence in *error
-     when the collation cannot be served. */
+  /* The codec for a column (or a prefix of one) of at most `bytes_max` bytes. nullptr with a message in *error
+     when the collation is not supported. */
   static std::shared_ptr<const StringCodec> create(CHARSET_INFO *collation, Column column, size_t bytes_max,
                                                    std::string *error);
 
-  /* Appends the encoding. A fixed column gives its full width, or as many characters as the key part has. */
+  /* Appends the encoding. A fixed column passes its full width, or the characters of the key part. */
   void encode(const uchar *string, size_t length, ByteBuffer *out) const;
 
   /* Length of the encoding at the start of these bytes, which were XORed with `inverted` (0 or 0xFF).
-     False when they are none. */
+     False when they are malformed. */
   bool skip(const uint8_t *key, size_t length, uint8_t inverted, size_t *used) const;
 
-  /* Whether decode() gives back what went in (a fixed column's trailing padding excepted, which the caller restores). */
+  /* Whether decode() restores the original bytes (except a fixed column's trailing padding, which the caller restores). */
   bool decodable() const { return decodable_; }
 
-  /* Writes the string to `to`. False when the bytes are no encoding or hold more than `to_max` bytes. */
+  /* Writes the string to `to`. False when the bytes are malformed or the string is longer than `to_max` bytes. */
   bool decode(const uint8_t *key, size_t length, uint8_t inverted, uchar *to, size_t to_max, size_t *to_length,
               size_t *used) const;
 
@@ -126,7 +126,7 @@ class StringCodec {
   Units units_ = Units::Map;
   Ending ending_ = Ending::Spaces;
   bool identity_ = false;    // map_ changes nothing
-  bool strip_ = false;       // trailing spaces may be cut off before anything else
+  bool strip_ = false;       // trailing spaces can be removed first
   bool four_bytes_ = false;  // utf8mb4
   bool decodable_ = false;
   bool counts_ = false;  // the number of weights follows the levels

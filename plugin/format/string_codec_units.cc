@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Decides which units a collation is written in (string_codec.h), from what the server's CHARSET_INFO says. The
-   measure is the collation's strnncollsp(), which key comparisons use, not strnxfrm(), which differs from it for bytes
-   that are no characters and, in big5, for all Chinese ones. */
+/* Chooses the units of a collation (string_codec.h) from the server's CHARSET_INFO. The order to preserve is that of
+   strnncollsp(), which key comparisons use, not of strnxfrm(), which differs from it for invalid bytes
+   and, in big5, for all Chinese characters. */
 
 #include "format/string_codec.h"
 #include "format/weight_pages.h"
@@ -43,7 +43,7 @@ void StringCodec::learn_single_bytes() {
   space_ = map_[' '];
 }
 
-/* One entry per level that the collation compares, each with the weight of a space on it. */
+/* One entry per level of the collation, with the weight of a space on that level. */
 bool StringCodec::choose_levels(Column column) {
   const bool pads = (collation_->state & MY_CS_NOPAD) == 0;
   const uint wanted = collation_->levels_for_order != 0 ? collation_->levels_for_order : 1;
@@ -66,7 +66,7 @@ bool StringCodec::choose_levels(Column column) {
       space_bytes = static_cast<size_t>(bytes);
     }
     size_t written = collation_->coll->strnxfrm(collation_, weight, sizeof weight, 1, space, space_bytes, level.flags);
-    if (written != 2) level.ending = Ending::Zeros;  // spaces weigh nothing: padding with them changes nothing
+    if (written != 2) level.ending = Ending::Zeros;  // spaces have no weight: padding with them has no effect
     level.space[0] = weight[0];
     level.space[1] = weight[1];
   }
@@ -79,7 +79,7 @@ bool StringCodec::choose_units(Column column, std::string *error) {
   const bool utf8 = named(collation_->cs_name, "utf8mb4") || named(collation_->cs_name, "utf8mb3") ||
                     named(collation_->cs_name, "utf8");
   const bool general = mentions(collation_->coll_name, "_general_");
-  /* All values of a CHAR have one length, so that it may be padded with whatever the other is padded with, too. */
+  /* All values of a CHAR have the same length, so it can be padded in the same way. */
   ending_ = pads || column != Column::Variable ? Ending::Spaces : Ending::Zeros;
   strip_ = pads || column != Column::Variable;
   learn_single_bytes();
@@ -115,7 +115,7 @@ bool StringCodec::choose_units(Column column, std::string *error) {
   } else if (named(collation_->coll_name, "latin2_czech_cs") || named(collation_->coll_name, "cp1250_czech_cs")) {
     units_ = Units::ZeroEnded;
   } else if (named(collation_->cs_name, "tis620") && !binary) {
-    /* Its tone marks move behind the trailing spaces, which therefore count. */
+    /* Its tone marks are moved after the trailing spaces, which therefore matter. */
     units_ = ending_ == Ending::Spaces ? Units::Transform : Units::ZeroEnded;
     strip_ = false;
   } else if (named(collation_->coll_name, "latin1_german2_ci")) {
@@ -153,7 +153,8 @@ std::shared_ptr<const StringCodec> StringCodec::create(CHARSET_INFO *collation, 
   size_t characters_max = bytes_max / (collation->mbmaxlen ? collation->mbmaxlen : 1) + 1;
   switch (codec->units_) {
     case Units::Uca:
-      codec->length_max_ = codec->levels_count_ * (characters_max * 24 * 3 + 3) + 2;  // 24 weights a character at most
+      codec->length_max_ =
+          codec->levels_count_ * (characters_max * 24 * 3 + 3) + 2;  // at most 24 weights per character
       break;
     case Units::FullWidth:
       codec->length_max_ = collation->coll->strnxfrmlen(collation, bytes_max);

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* WeightPages: the 16-bit weight of every code point in one of the simple Unicode collations (general_ci and its kin),
-   learnt once from the server's own strnxfrm, because the tables behind it are not open to plugins. */
+/* WeightPages: the 16-bit weight of every code point in one of the simple Unicode collations (general_ci and similar),
+   computed once with the server's strnxfrm, because its tables are not accessible to plugins. */
 
 #ifndef TEAK_FORMAT_WEIGHT_PAGES_H
 #define TEAK_FORMAT_WEIGHT_PAGES_H
@@ -20,7 +20,7 @@
 namespace teak {
 
 struct WeightPages {
-  static constexpr uint32_t REPLACEMENT = 0xFFFD;  // all characters beyond the basic plane sort as one
+  static constexpr uint32_t REPLACEMENT = 0xFFFD;  // all characters beyond the basic plane have this weight
 
   struct Page {
     uint16_t weight[256];
@@ -33,7 +33,7 @@ struct WeightPages {
     return page == nullptr ? code : page->weight[code & 0xFF];
   }
 
-  /* The weights of a collation, from memory after the first time (which takes some milliseconds). */
+  /* The weights of a collation, cached after the first call (which takes some milliseconds). */
   static std::shared_ptr<const WeightPages> learn(CHARSET_INFO *collation);
 };
 

@@ -4,12 +4,10 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See index_statistics.h. Distinct prefixes are counted by
-   leaping from one to the next, a few from the start of the index and a few from its end; how many entries the leaps
-   passed comes from the engine's estimate. A short index is thus counted whole.
-
-   Figures of all but small tables are kept in the engine (statistics_store.h): after a restart the plans are the same, and
-   nothing is sampled. */
+/* See index_statistics.h. Distinct prefixes are counted by skipping from one to the next, some from the start of the index and
+   some from its end; the engine estimates how many entries were skipped. A short index is counted completely.
+   Statistics of all but small tables are stored in the engine (statistics_store.h), so plans stay the same after a restart
+   and nothing is sampled again. */
 
 #include "statistics/index_statistics.h"
 
@@ -27,11 +25,11 @@ namespace {
 
 constexpr uint SAMPLES = 16, SAMPLES_OF_ANALYZE = 512;
 constexpr uint64_t ROWS_CHANGED_MIN = 200;
-// Smaller tables are sampled whole, and always alike.
+// Smaller tables are sampled completely, with the same result each time.
 constexpr uint64_t ROWS_KEPT_MIN = 200;
 constexpr uint8_t STORED_FORMAT = 1;
 
-/* A reader of its own: statistics are wanted outside of transactions too, and must wait for nobody. */
+/* A separate reader: statistics are needed outside of transactions too, and must not wait for locks. */
 class Sampler {
  public:
   Sampler(teak_table *table, uint32_t index) : table_(table), index_(index) {}
@@ -50,7 +48,7 @@ class Sampler {
     return status;
   }
 
-  /* Leaps over at most `leaps` distinct prefixes of `parts` parts. `passed` is how many entries those were;
+  /* Skips at most `leaps` distinct prefixes of `parts` parts. `passed` receives the number of their entries,
      `whole` whether the end was reached. */
   teak_status leap(const KeyCodec &codec, uint parts, uint leaps, bool forward, uint64_t *distinct, uint64_t *passed,
                    bool *whole) {
@@ -81,10 +79,10 @@ class Sampler {
   uint32_t index_;
   teak_transaction *transaction_ = nullptr;
   teak_cursor *cursor_ = nullptr;
-  std::optional<Session::Errand> errand_;  // so that a KILL ends it
+  std::optional<Session::Errand> errand_;  // so that KILL interrupts it
 };
 
-/* What the figures of a key are of: after ALTER it may be another key. */
+/* Identifies the key that statistics belong to; after ALTER it may be a different key. */
 std::string shape_of(const KEY &key) {
   std::string shape(key.name.str, key.name.length);
   for (uint i = 0; i < key.user_defined_key_parts; i++)
@@ -125,7 +123,7 @@ teak_status IndexStatistics::sample(THD *thd, const Index &index, uint64_t rows,
   return TEAK_OK;
 }
 
-/* Format | rows | for each key: length of its shape, shape, number of parts, a double for each. Little-endian. */
+/* Format | rows | for each key: length of its shape, shape, number of parts, a double for each part. Little-endian. */
 std::string IndexStatistics::encode(const TABLE *table) const {
   std::string bytes(1 + 8, '\0');
   bytes[0] = STORED_FORMAT;
@@ -147,7 +145,7 @@ std::string IndexStatistics::encode(const TABLE *table) const {
   return bytes;
 }
 
-/* False: they are of other keys, or malformed. */
+/* False: the bytes belong to other keys, or are malformed. */
 bool IndexStatistics::decode(const TABLE *table, const std::string &bytes) {
   const auto *at = reinterpret_cast<const uchar *>(bytes.data()), *end = at + bytes.size();
   auto left = [&] { return static_cast<size_t>(end - at); };
@@ -195,7 +193,7 @@ teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows
   if (force || !has_statistics_)
     guard.lock();
   else if (!guard.try_lock())
-    return TEAK_OK;  // another connection is at it, and the old figures serve
+    return TEAK_OK;  // another connection is sampling; the old statistics are used until it has finished
   if (!force && has_statistics_ && rows_ != before) return TEAK_OK;
 
   std::vector<Density> densities(keys());
@@ -216,14 +214,14 @@ void IndexStatistics::publish(const TABLE *table) {
   if (has_statistics_) write_into(table);
 }
 
-/* The server's figures belong to all TABLEs of the TABLE_SHARE. */
+/* All TABLEs of the TABLE_SHARE share the server's statistics. */
 void IndexStatistics::write_into(const TABLE *table) const {
   for (uint number = 0; number < keys(); number++) {
     const KEY &server_key = table->key_info[number];
     const Density &density = densities_[number];
     if (server_key.rec_per_key == nullptr || density.empty()) continue;
     for (uint part = 0; part < server_key.ext_key_parts; part++) {
-      double of_one = 1.0;  // with the whole primary key behind it an entry is one row
+      double of_one = 1.0;  // with the whole primary key appended, an entry is one row
       if (part < density.size())
         of_one = density[part];
       else if (part + 1 < server_key.ext_key_parts)

@@ -23,25 +23,25 @@ namespace teak {
 
 class IndexStatistics {
  public:
-  /* A key of the server's, by its number there. */
+  /* A key, by the server's number. */
   struct Index {
     const KeyCodec *codec;
-    uint32_t number;  // in the engine
+    uint32_t number;  // index number in the engine
     bool unique, nullable;
   };
 
-  /* Called once. The table and the codecs must outlive it. `table_id`: what the figures are kept under. */
+  /* Called once. The table and the codecs must outlive this object. `table_id` is the key under which statistics are stored. */
   void init(teak_table *table, uint64_t table_id, std::vector<Index> indexes);
 
-  /* Takes up what was kept when the table was open last. Samples when there is nothing, or the table has changed much
-     since; `force`: in any case, and more. What is sampled is kept, and written into the server's figures. Never waits for
-     another sampler unless there is nothing yet. */
+  /* Loads the stored statistics. Samples if there are none, or if the table has changed much since; `force`: always, with
+     more samples. Results are stored and written into the server's statistics. Waits for another sampling thread only if
+     there are no statistics yet. */
   teak_status refresh(THD *thd, const TABLE *table, uint64_t rows, bool force);
-  /* Writes what was sampled last into the server's figures: of several partitions the last one called counts. */
+  /* Writes the latest samples into the server's statistics. Of several partitions the last call counts. */
   void publish(const TABLE *table);
 
  private:
-  /* One figure per part. */
+  /* One value per part. */
   using Density = std::vector<double>;
 
   uint keys() const { return static_cast<uint>(indexes_.size()); }

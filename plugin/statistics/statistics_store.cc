@@ -25,12 +25,12 @@ constexpr char TABLE_NAME[] = "./teak.statistics";
 constexpr uint32_t LOCK_TIMEOUT_MILLISECONDS = 1000;
 constexpr size_t ID_BYTES = 8;
 
-std::mutex mutex;  // guards `table`; nothing of the server is locked under it
+std::mutex mutex;  // guards `table`; no lock of the server is taken under it
 teak_table *table = nullptr;
 
 teak_slice slice_of(const char *text) { return {reinterpret_cast<const uint8_t *>(text), strlen(text)}; }
 
-/* Opened when it is wanted first; `create`: made when there is none. */
+/* Opened on first use; `create`: created if it does not exist. */
 teak_status open_table(bool create, teak_table **opened) {
   std::lock_guard<std::mutex> guard(mutex);
   teak_status status = TEAK_OK;
@@ -49,7 +49,7 @@ teak_status open_table(bool create, teak_table **opened) {
   return status;
 }
 
-/* A transaction of its own with a cursor on the row of one table. */
+/* A separate transaction with a cursor on one table's row. */
 class Row {
  public:
   explicit Row(uint64_t id) { mi_int8store(id_, id); }  // ascending

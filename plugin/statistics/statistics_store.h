@@ -4,10 +4,10 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Where the optimiser's figures outlive a restart: a table of the engine, of no database's, with one row for every table
-   that has been sampled. Key: the table's id, which is never used again. Value: the bytes that the caller gives.
+/* Persistent optimiser statistics: an engine table outside of all databases, with one row per sampled table. Key: the table's
+   id, which is never reused. Value: the caller's bytes.
 
-   Figures are no data: what cannot be read or written is sampled again, and a failure goes to the error log alone. */
+   Statistics are not user data: those that cannot be read or written are sampled again, and failures are only logged. */
 
 #ifndef TEAK_STATISTICS_STATISTICS_STORE_H
 #define TEAK_STATISTICS_STATISTICS_STORE_H
@@ -20,16 +20,16 @@ namespace teak {
 
 namespace statistics_store {
 
-/* False when there is nothing for the table. */
+/* False when there is no row for the table. */
 bool load(uint64_t table_id, std::string *bytes);
 
-/* `durable`: waits for the disk, where commits do. */
+/* `durable`: syncs the log, if commits do. */
 void save(uint64_t table_id, const std::string &bytes, bool durable);
 
-/* The table is dropped or emptied. */
+/* The table was dropped or truncated. */
 void forget(const char *table_name);
 
-/* Before the engine is closed. */
+/* Must be called before the engine is closed. */
 void close();
 
 }  // namespace statistics_store

@@ -24,7 +24,7 @@ std::unique_ptr<KeyCodec> fitting_codec(const TABLE *form, uint number, const Ke
   return nullptr;
 }
 
-/* InnoDB's names are taken for Teak's one format: definitions come with them. */
+/* InnoDB's names are accepted as names of Teak's one format, because existing definitions use them. */
 const char *foreign_row_format(const HA_CREATE_INFO *info) {
   switch (info->row_type) {
     case ROW_TYPE_FIXED:

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* What a table of the engine takes from the server's definition of it. */
+/* Properties of an engine table that follow from the server's definition. */
 
 #ifndef TEAK_TABLE_DEFINITION_H
 #define TEAK_TABLE_DEFINITION_H
@@ -18,20 +18,20 @@
 
 namespace teak {
 
-/* The label of the index that holds the rows. */
+/* The label of the primary index, which holds the rows. */
 constexpr LEX_CSTRING ROW_INDEX_LABEL = {"main", 4};
 
-/* Whether a key is unique for the engine too. A long unique key is checked by the server: what is stored of it is a hash,
-   and two values may have the same. */
+/* Whether the engine enforces a key's uniqueness. A long unique key is checked by the server, because only a hash of it is
+   stored and two values may have the same hash. */
 inline bool enforced_by_engine(const KEY &key) {
   return (key.flags & HA_NOSAME) != 0 && key.algorithm != HA_KEY_ALG_LONG_HASH;
 }
 
-/* The codec of a key whose every entry, the primary key behind it included, is a key that the engine takes; nullptr with a
-   sentence in *error when there is none. */
+/* The codec of a key whose longest entry, including the appended primary key, is within the engine's limit; nullptr with a
+   message in *error otherwise. */
 std::unique_ptr<KeyCodec> fitting_codec(const TABLE *form, uint number, const KeyCodec *primary, std::string *error);
 
-/* The ROW_FORMAT of a definition if Teak has none of that name, or nullptr. */
+/* The ROW_FORMAT of a definition if Teak does not accept it, else nullptr. */
 const char *foreign_row_format(const HA_CREATE_INFO *info);
 
 }  // namespace teak

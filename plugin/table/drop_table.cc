@@ -22,7 +22,7 @@ teak_status drop_engine_table(const char *name) {
   statistics_store::forget(name);
   teak_status status = teak_table_drop(engine, NameInEngine(name));
   query_cache_use::table_changed(name);
-  // At its start the server drops all whose definitions are left in its directory for temporary files.
+  // At start, the server drops temporary tables whose definitions are left in its temporary directory.
   return status == TEAK_INVALID_ARGUMENT ? TEAK_NO_SUCH_TABLE : status;
 }
 

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Share: what all handlers of one table (or partition) have in common: the engine's table, the codecs of its keys and
-   rows, the AUTO_INCREMENT counter, hidden row ids, and index statistics. The server keeps it with the TABLE_SHARE and
+/* Share: state common to all handlers of a table (or partition): the engine's table, the codecs of its keys and
+   rows, the AUTO_INCREMENT counter, hidden row ids, and index statistics. The server stores it with the TABLE_SHARE and
    deletes it before the table is dropped, renamed or altered. */
 
 #ifndef TEAK_TABLE_SHARE_H
@@ -33,11 +33,11 @@ namespace teak {
 
 class Share final : public Handler_share {
  public:
-  /* Opens the engine's table. 0, or the server's error with the cause. */
+  /* Opens the engine's table. Returns 0, or the server's error with the cause. */
   static int open(THD *thd, const char *name, const TABLE *table, Share **share, std::string *cause);
   ~Share() override;
 
-  /* A set of columns that can be compared with the server's. */
+  /* A set of columns that can be compared with the server's bitmaps. */
   class ColumnSet {
    public:
     ColumnSet() = default;
@@ -55,25 +55,26 @@ class Share final : public Handler_share {
 
   struct Key {
     std::unique_ptr<KeyCodec> codec;          // null for the primary key
-    std::unique_ptr<KeyOriginals> originals;  // null when the codec gives back all there is
+    std::unique_ptr<KeyOriginals> originals;  // null when the codec can decode all columns
     bool unique = false;                      // enforced by the engine
     bool nullable = false;
     bool has_virtual_column = false;
-    bool loses_virtual_column = false;  // one whose value the key does not give back
+    bool loses_virtual_column = false;  // a virtual column that cannot be decoded from the key
     uint parts = 0;
     key_part_map all_parts = 0;
-    ColumnSet decodable_columns;  // that an entry gives back, from its own parts, the originals or the primary key's
+    ColumnSet
+        decodable_columns;  // columns that can be decoded from an entry: from its parts, the originals or the primary key
   };
 
-  /* Keys that ALTER TABLE builds while rows are written: each row's entries go into them, too. Their numbers in the engine
-     follow one another. */
+  /* Keys that ALTER TABLE builds while rows are written: writers add entries to them too. Their index numbers in the engine
+     are consecutive. */
   struct Building {
     std::vector<std::shared_ptr<const KeyCodec>> codecs;
-    std::vector<std::shared_ptr<const KeyOriginals>> originals;  // beside the codecs, null where there are none
+    std::vector<std::shared_ptr<const KeyOriginals>> originals;  // parallel to the codecs, null where there are none
     uint32_t first_index = 0;
   };
   const Building *building() const { return building_.load(std::memory_order_acquire); }
-  /* Those of before live as long as the Share, for a writer may still hold them. */
+  /* Earlier ones live as long as the Share, because a writer may still use them. */
   void set_building(std::unique_ptr<const Building> building) {
     building_.store(building.get(), std::memory_order_release);
     if (building != nullptr) buildings_.push_back(std::move(building));
@@ -84,7 +85,7 @@ class Share final : public Handler_share {
   const std::string &name() const { return name_; }
   query_cache_use::SlotNumber query_cache_slot() const { return query_cache_slot_; }
 
-  /* The row index is number 0 of the engine's; the secondary indexes follow in the server's order. */
+  /* Index 0 of the engine holds the rows; the secondary indexes follow in the server's order. */
   uint primary_key() const { return primary_key_; }
   bool hidden_primary() const { return primary_key_ == MAX_KEY; }
   uint keys() const { return static_cast<uint>(keys_.size()); }
@@ -96,20 +97,20 @@ class Share final : public Handler_share {
   const KeyCodec &codec(uint key) const { return key == primary_key_ ? *primary_ : *keys_[key].codec; }
   const Key &key(uint key) const { return keys_[key]; }
   const RowCodec &rows() const { return *rows_; }
-  /* Of rows that were written before an ALTER TABLE changed their form. */
+  /* Describes rows written before an ALTER TABLE changed the row format. */
   const RowHistory &history() const { return history_; }
   bool has_indexed_virtual_column() const { return has_indexed_virtual_column_; }
 
-  /* Into each column that is NULL in the record, what Field::reset() leaves there, where that is not zeros. */
+  /* Fills each column that is NULL in the record as Field::reset() does, where that is not all zeros. */
   void write_null_images(uchar *record) const;
 
-  /* What a secondary entry holds besides the key's columns; false when the entry is malformed. */
+  /* The parts of a secondary entry other than the key's columns; false when the entry is malformed. */
   struct EntryRest {
     teak_slice primary;    // the encoded primary key
-    teak_slice originals;  // of a key that keeps some; empty in an entry that was written without
+    teak_slice originals;  // of a key with originals; empty in an entry that was written without them
   };
   bool rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) const;
-  /* The primary key at the start of the value of an entry that must be unique. */
+  /* The primary key at the start of the value of a unique entry. */
   bool primary_of_value(teak_slice value, teak_slice *primary) const;
 
   AutoIncrementCounter &auto_increment() { return auto_increment_; }
@@ -120,7 +121,7 @@ class Share final : public Handler_share {
   /* TRUNCATE has reset the AUTO_INCREMENT counter and the row ids. */
   void forget_counters();
 
-  /* When the last statement that wrote ended, in seconds since 1970; 0: none has since the table was opened. */
+  /* End of the last writing statement, in seconds since 1970; 0: none since the table was opened. */
   time_t written_at() const { return written_at_.load(std::memory_order_relaxed); }
   void set_written_at(time_t when) { written_at_.store(when, std::memory_order_relaxed); }
 
@@ -152,7 +153,7 @@ class Share final : public Handler_share {
   AutoIncrementCounter auto_increment_;
 
   std::atomic<const Building *> building_{nullptr};
-  std::vector<std::unique_ptr<const Building>> buildings_;  // changed by the one ALTER that there is
+  std::vector<std::unique_ptr<const Building>> buildings_;  // only one ALTER at a time changes it
 
   std::mutex row_id_mutex_;
   uint64_t row_id_next_ = 0, row_id_end_ = 0;

@@ -15,7 +15,7 @@ namespace teak {
 namespace {
 
 constexpr size_t HEAD_BYTES = 8 + MY_UUID_SIZE;
-constexpr uint8_t FORMAT_PLAIN = 1;         // all rows are of one schema version
+constexpr uint8_t FORMAT_PLAIN = 1;         // all rows have one schema version
 constexpr uint8_t FORMAT_WITH_HISTORY = 2;  // an older Teak must not read these rows
 
 }  // namespace
@@ -41,8 +41,7 @@ bool TableMetadata::decode(teak_slice bytes, TableMetadata *metadata, std::strin
          RowHistory::decode(bytes.data + HEAD_BYTES, bytes.len - HEAD_BYTES, &metadata->history, error);
 }
 
-/* Asked after a crash: whether the table is of this version. 0: it is. Partitions are altered together, so any one
-   tells. */
+/* Called after a crash: returns 0 if the table has this version. Partitions are altered together, so one is enough. */
 int check_table_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong) {
   struct Search {
     std::string name;

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* TableMetadata: what the plugin keeps of a table in the engine's catalogue, written at CREATE and by each ALTER in place in
-   one record with the change itself. The bytes are described in docs/file_format.md, 'Catalogue'. */
+/* TableMetadata: the plugin's data about a table in the engine's catalogue, written by CREATE and by each in-place ALTER in
+   the same record as the change itself. The bytes are specified in docs/file_format.md, 'Catalogue'. */
 
 #ifndef TEAK_TABLE_TABLE_METADATA_H
 #define TEAK_TABLE_TABLE_METADATA_H
@@ -21,8 +21,8 @@
 namespace teak {
 
 struct TableMetadata {
-  uint32_t schema_version = 1;  // of rows that are written
-  /* Which definition of the server's the table is of, zeros when unknown: each ALTER has another. */
+  uint32_t schema_version = 1;  // of rows written from now on
+  /* Version of the server's definition; each ALTER has a new one. Zeros: unknown. */
   uint8_t version[MY_UUID_SIZE] = {};
   RowHistory history;  // of rows of earlier schema versions
 
@@ -34,7 +34,7 @@ struct TableMetadata {
   }
 
   std::vector<uint8_t> encode() const;
-  /* False, with a sentence, when the bytes are no metadata of this version of Teak. */
+  /* False, with a message, when the bytes are not valid metadata of this version of Teak. */
   static bool decode(teak_slice bytes, TableMetadata *metadata, std::string *error);
 };
 

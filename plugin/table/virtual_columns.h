@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Virtual columns that keys are on. */
+/* Virtual columns in keys. */
 
 #ifndef TEAK_TABLE_VIRTUAL_COLUMNS_H
 #define TEAK_TABLE_VIRTUAL_COLUMNS_H
@@ -13,8 +13,8 @@
 
 namespace teak {
 
-/* Computes the virtual columns of a key in the first record, which holds the others; no more of them, for one that is in no
-   key may have a value that is an error. `quietly`: a bad value is not. True: an error. */
+/* Computes the virtual columns of a key in the table's first record, which holds the stored columns. Other virtual columns are
+   not computed, because their values may be errors. `quietly`: a bad value is not an error. Returns true on an error. */
 bool compute_virtual_columns(TABLE *table, uint key, bool quietly);
 
 }  // namespace teak

@@ -17,7 +17,6 @@ from pathlib import Path
 from . import source_text
 
 ROOT = Path(__file__).resolve().parents[2]
-KNOWN = ROOT / "scripts" / "known_cycles.txt"
 TOKEN = re.compile(r"[A-Za-z_]\w*|::|\$crate\b|[^\s\w]|\d\w*")
 DEFINING = {"fn", "struct", "enum", "union", "trait", "type", "const", "static"}
 ITEM_WORDS = DEFINING | {"mod", "use", "impl", "unsafe", "async", "extern", "macro_rules", "let"}
@@ -396,36 +395,24 @@ def all_edges(root=ROOT):
     return graphs
 
 
-def faults(graphs, known_text=""):
-    """One line per cycle that is not known, and per known line that no cycle is left of."""
-    known = []
-    for line in known_text.splitlines():
-        if line.strip() and not line.startswith("#"):
-            name, _, members = line.partition(":")
-            known.append((name.strip(), set(re.findall(r"\S+", members)), line))
-    needed = set()
+def faults(graphs):
+    """One line per cycle."""
     for name, edges in sorted(graphs.items()):
         for cycle in components(edges):
-            lines = [line for crate, members, line in known if crate == name and members >= set(cycle)]
-            needed.update(lines)
-            if not lines:
-                yield f"a cycle of modules, {name}: {' '.join(cycle)} (python3 -m scripts.tidy.module_cycles shows its dependencies)"
-    for _, _, line in known:
-        if line not in needed:
-            yield f"scripts/known_cycles.txt: no such cycle is left, remove the line: {line}"
+            yield f"a cycle, {name}: {' '.join(cycle)} (python3 -m scripts.tidy.module_cycles shows its dependencies)"
 
 
 def main():
+    """Prints every cycle with its dependencies."""
     graphs = all_edges()
     for name, edges in sorted(graphs.items()):
         for cycle in components(edges):
             print(f"{name}: {' '.join(cycle)}")
-            if "-v" in sys.argv or "--edges" in sys.argv:
-                for member in cycle:
-                    for other in cycle:
-                        if other in edges[member]:
-                            line, what = edges[member][other]
-                            print(f"    {member} -> {other}   line {line}: {what}")
+            for member in cycle:
+                for other in cycle:
+                    if other in edges[member]:
+                        line, what = edges[member][other]
+                        print(f"    {member} -> {other}   line {line}: {what}")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,8 @@ impl Engine {
             core.files.remove_unlogged(&entry.indexes, &error);
             return Err(error.into());
         }
-        let created_at = core.transactions.newest();
+        // A number of its own: snapshots without a later commit are older too.
+        let created_at = core.transactions.advance_commit_sequence();
         let mut tables = core.tables.lock();
         for index in &entry.indexes {
             tables.created_at.insert(index.file, created_at);
@@ -253,7 +254,7 @@ impl Engine {
                 core.files.remove_unlogged(&indexes, &error);
                 return Err(error.into());
             }
-            let created_at = core.transactions.newest();
+            let created_at = core.transactions.advance_commit_sequence();
             let mut tables = core.tables.lock();
             tables.replace_indexes(entry.id, &indexes, created_at)?;
             drop(tables);

@@ -225,6 +225,15 @@ impl TransactionSystem {
         self.end(transaction);
     }
 
+    /// Allocates a commit sequence number that no transaction has, and returns
+    /// it. Every snapshot taken before is older than it.
+    pub fn advance_commit_sequence(&self) -> CommitSequence {
+        let _publishing = self.publishing.lock();
+        let sequence = CommitSequence(self.published.load(Ordering::Relaxed) + 1);
+        self.published.store(sequence.0, Ordering::Release);
+        sequence
+    }
+
     /// Rolls back all writes and ends the transaction. Returns the aborted ids.
     pub fn abort(&self, mut transaction: Transaction) -> Vec<WriteId> {
         transaction.handle().clear_owner();

@@ -1,0 +1,64 @@
+//! A snapshot that is older than a table is refused: the table must not look
+//! empty to it.
+
+mod common;
+
+use common::*;
+use std::sync::Arc;
+use teak_disk::MemoryDisk;
+use teak_engine::*;
+
+fn first_row(transaction: &mut EngineTransaction, table: &TableHandle) -> EngineResult<bool> {
+    let mut cursor = transaction.cursor(table, 0, ReadMode::Snapshot)?;
+    Ok(cursor.first(transaction)?.is_some())
+}
+
+#[test]
+fn a_table_created_after_the_snapshot_is_refused_without_a_commit_between() {
+    let engine = open(&Arc::new(MemoryDisk::new()));
+    let mut older = begin(&engine);
+    older.take_snapshot().unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let mut newer = begin(&engine);
+    newer.take_snapshot().unwrap();
+    let mut writer = begin(&engine);
+    insert(&mut writer, &table, "a", "1").unwrap();
+    writer.commit().unwrap();
+
+    let refused = first_row(&mut older, &table);
+    assert!(matches!(refused, Err(EngineError::TableChanged)));
+    assert!(!first_row(&mut newer, &table).unwrap());
+    assert!(first_row(&mut begin(&engine), &table).unwrap());
+}
+
+#[test]
+fn a_table_truncated_after_the_snapshot_is_refused_without_a_commit_between() {
+    let (engine, table) = with_table(&Arc::new(MemoryDisk::new()));
+    let mut writer = begin(&engine);
+    insert(&mut writer, &table, "a", "1").unwrap();
+    writer.commit().unwrap();
+    let mut older = begin(&engine);
+    older.take_snapshot().unwrap();
+    engine.truncate_table(TABLE).unwrap();
+
+    let refused = first_row(&mut older, &table);
+    assert!(matches!(refused, Err(EngineError::TableChanged)));
+    assert!(!first_row(&mut begin(&engine), &table).unwrap());
+}
+
+#[test]
+fn a_closed_table_remembers_that_it_is_newer_than_a_snapshot() {
+    let engine = open(&Arc::new(MemoryDisk::new()));
+    let mut older = begin(&engine);
+    older.take_snapshot().unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    // The handle is the first: opening reads when the table was created.
+    let table = engine.open_table(TABLE).unwrap();
+    assert!(first_row(&mut older, &table).is_err());
+    drop(table);
+    let table = engine.open_table(TABLE).unwrap();
+    assert!(first_row(&mut older, &table).is_err());
+    table.serve_older_snapshots();
+    assert!(!first_row(&mut older, &table).unwrap());
+}

@@ -6,7 +6,7 @@ use crate::options::{log_sync_period, options_of, teak_engine_options};
 use crate::status::teak_status;
 use ::teak_engine::Engine;
 use std::sync::Arc;
-use teak_disk::{Disk, LimitedDisk, RealDisk};
+use teak_disk::RealDisk;
 
 /// Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
 /// everything committed and durable is recovered first. One engine at a time has a directory open:
@@ -21,12 +21,8 @@ pub unsafe extern "C" fn teak_engine_open(
         let given = unsafe { read_versioned(options, "options") }?;
         // SAFETY: as above.
         let options = unsafe { options_of(&given) }?;
-        let disk: Arc<dyn Disk> = match usize::try_from(given.open_files) {
-            Ok(limit) if limit > 0 => Arc::new(LimitedDisk::new(Arc::new(RealDisk), limit)),
-            _ => Arc::new(RealDisk),
-        };
         engine.set_handle(teak_engine {
-            engine: Engine::open(disk, options)?,
+            engine: Engine::open(Arc::new(RealDisk), options)?,
         });
         Ok(())
     })

@@ -156,6 +156,7 @@ pub(crate) unsafe fn options_of(options: &teak_engine_options) -> Result<EngineO
         options.background_threads,
         number,
     );
+    choose(&mut chosen.open_files, options.open_files, number);
     choose(
         &mut chosen.checkpoint_period,
         options.checkpoint_period_seconds,

@@ -12,7 +12,7 @@ use crate::options::EngineOptions;
 use crate::recovery;
 use std::sync::Arc;
 use std::time::Duration;
-use teak_disk::Disk;
+use teak_disk::{Disk, LimitedDisk};
 
 /// An open storage engine.
 ///
@@ -43,6 +43,10 @@ impl Engine {
     /// `NoSpace`.
     pub fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<Self> {
         check_budget(options.cache_bytes)?;
+        let disk: Arc<dyn Disk> = match options.open_files {
+            0 => disk,
+            limit => Arc::new(LimitedDisk::new(disk, limit)),
+        };
         let core = Arc::new(recovery::open(disk, options)?);
         let threads = BackgroundThreads::default();
         threads.start(&core)?;

@@ -1,4 +1,4 @@
-//! How an engine is opened.
+//! Options of an engine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,74 +6,79 @@ use std::time::Duration;
 use teak_transactions::WaitListener;
 use teak_tree::TreeOptions;
 
-/// How much a log message matters.
+/// The severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Worth knowing.
+    /// Information.
     Note,
-    /// Something went wrong and was dealt with.
+    /// A failure that the engine handled.
     Warning,
-    /// Something is wrong and needs somebody.
+    /// A failure that needs the operator's attention.
     Error,
 }
 
-/// Where the engine's messages go.
+/// Receives the engine's messages.
 pub type MessageSink = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// How an engine is opened.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct EngineOptions {
-    /// The data directory: catalogue, log and the tables' directories.
+    /// The data directory. It contains the catalogue, the log and the
+    /// directories of tables.
     pub directory: PathBuf,
     /// The whole memory budget, in bytes.
     pub cache_bytes: u64,
-    /// What row and range locks may take, in bytes; zero for an eighth of the
-    /// memory budget.
+    /// Limit of the memory for row and range locks, in bytes; zero for an
+    /// eighth of the memory budget.
     pub lock_bytes_max: u64,
-    /// Size at which a log segment is followed by a new one.
+    /// Limit of open file descriptors for index and log files; zero for none.
+    /// Files beyond it are closed and opened again when they are used.
+    pub open_files: usize,
+    /// Size of a log segment, in bytes: a larger log continues in a new file.
     pub log_segment_bytes: u64,
-    /// Log bytes since the oldest unflushed entry that a checkpoint brings
-    /// down.
+    /// Size of the log since the oldest unflushed entry, in bytes, that
+    /// checkpoints keep the log below.
     pub log_bytes_max: u64,
-    /// Threads that flush; zero means that no thread at all is started and
-    /// [`crate::Engine::step`] does the background work.
+    /// Number of flusher threads. Zero: the engine starts no threads at all,
+    /// and writers do the work of flushers.
     pub background_threads: usize,
     /// Time between checkpoints.
     pub checkpoint_period: Duration,
     /// Whether commits are durable on return.
     pub commit_sync: bool,
-    /// Time in which the log is synced after commits that did not wait for it;
-    /// zero when nothing but the log's own growth and checkpoints sync it then.
+    /// Time within which the log is synced after commits that did not wait for
+    /// it. Zero: the log is synced when it continues in a new file, by other
+    /// commits, and by checkpoints.
     pub log_sync_period: Duration,
-    /// How long a transaction waits for a row, unless it says otherwise.
+    /// How long a transaction waits for a lock, unless it sets another timeout.
     pub lock_timeout: Duration,
-    /// Where messages go.
+    /// Receives messages; without it they are dropped.
     pub messages: Option<MessageSink>,
-    /// Who hears that a transaction begins to wait for another, both having
+    /// Is called when a transaction starts to wait for another, if both have
     /// owners.
     pub wait_listener: Option<Arc<dyn WaitListener>>,
-    /// Names a new instance; drawn from the clock when absent.
+    /// Identifies a new instance; taken from the clock when absent.
     pub instance: Option<u64>,
-    /// The shape of new and opened trees; codec and page size come from the
-    /// table.
+    /// Options of trees, except codec and page size, which each index defines.
     pub tree: TreeOptions,
-    /// Smallest memtable that is frozen to make room, in bytes.
+    /// Smallest memtable that is frozen to free memory, in bytes.
     pub memtable_bytes_min: u64,
-    /// Tables kept open without a handle, beside those in use.
+    /// Number of tables that are kept open without a handle.
     pub open_tables_kept: usize,
 }
 
 const MIB: u64 = 1 << 20;
 
 impl EngineOptions {
-    /// The defaults for a data directory.
+    /// The default options for a data directory.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
             cache_bytes: 256 * MIB,
             lock_bytes_max: 0,
+            open_files: 0,
             log_segment_bytes: 64 * MIB,
             log_bytes_max: 512 * MIB,
             background_threads: std::thread::available_parallelism().map_or(2, usize::from),

@@ -1,5 +1,6 @@
-//! Transactions, their locks and waits, as reports want them: with the names of
-//! tables and indexes. Everything is copied bit by bit, so nobody is stopped.
+//! Running transactions, their locks and waits, with the names of tables and
+//! indexes. Everything is copied in small parts, so that no transaction is
+//! blocked for long.
 
 use crate::engine::Engine;
 use crate::statistics::open_indexes;
@@ -9,7 +10,7 @@ use teak_base::FileId;
 use teak_transactions::TransactionHandle;
 use teak_transactions::report::{DeadlockReport, LockReport, WaitReport};
 
-/// An index by name.
+/// The name of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexName {
     /// The table.
@@ -23,28 +24,29 @@ pub struct IndexName {
 pub struct IndexNames(HashMap<FileId, IndexName>);
 
 impl IndexNames {
-    /// The name of the index in `file`, unless it is gone or being opened.
+    /// The name of the index in `file`, unless it was dropped or is not open.
     #[must_use]
     pub fn get(&self, file: FileId) -> Option<&IndexName> {
         self.0.get(&file)
     }
 }
 
+/// # Transactions, locks and waits
 impl Engine {
-    /// The running transactions, prepared ones included, by id.
+    /// The running transactions by id, including prepared ones.
     #[must_use]
     pub fn transactions(&self) -> Vec<Arc<TransactionHandle>> {
         self.core.transactions.running()
     }
 
-    /// The waits that go on, by requester.
+    /// The current lock waits, by requesting transaction.
     #[must_use]
     pub fn lock_waits(&self) -> Vec<WaitReport> {
         self.core.transactions.lock_waits()
     }
 
-    /// Gives every row and range lock to `sink`. Rows that a transaction has
-    /// written have none: their newest versions say whose they are.
+    /// Passes every row and range lock to `sink`. Rows that a transaction has
+    /// written have no explicit lock: their newest versions name the writer.
     pub fn for_each_lock(&self, sink: &mut dyn FnMut(LockReport)) {
         self.core.transactions.locks().for_each(sink);
         for (_, index) in open_indexes(&self.core.tables) {
@@ -52,7 +54,7 @@ impl Engine {
         }
     }
 
-    /// The deadlock found last.
+    /// The latest deadlock.
     #[must_use]
     pub fn last_deadlock(&self) -> Option<Arc<DeadlockReport>> {
         self.core.transactions.last_deadlock()
@@ -61,14 +63,14 @@ impl Engine {
     /// The names of the open indexes.
     #[must_use]
     pub fn index_names(&self) -> IndexNames {
-        let open = open_indexes(&self.core.tables);
-        let named = open.into_iter().map(|(table, index)| {
+        let open = open_indexes(&self.core.tables).into_iter();
+        let named = open.map(|(table, index)| {
             let label = index.entry.label.as_str().into();
-            let index_name = IndexName {
+            let name = IndexName {
                 table,
                 index: label,
             };
-            (index.entry.file, index_name)
+            (index.entry.file, name)
         });
         IndexNames(named.collect())
     }

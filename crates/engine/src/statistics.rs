@@ -1,4 +1,4 @@
-//! Counts since the engine was opened, and sizes at one moment.
+//! Statistics of an engine: counts since it was opened, and sizes at one moment.
 
 use crate::core::index::Index;
 use crate::core::tables::Tables;
@@ -7,62 +7,114 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts since the engine was opened, and sizes at one moment.
-#[allow(missing_docs)] // The names say it; see SHOW STATUS in the manual.
+/// Statistics of an engine. Fields marked *count* only grow while the engine is
+/// open; the others are values at the moment of the call.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
-pub struct Statistics {
+pub struct EngineStatistics {
+    /// The memory budget, in bytes.
     pub cache_bytes_limit: u64,
+    /// Memory of the page cache and the memtables, in bytes.
     pub cache_bytes_used: u64,
+    /// Memory of the page cache, in bytes.
     pub page_cache_bytes: u64,
+    /// The page cache's share of the budget, in bytes.
     pub page_cache_bytes_limit: u64,
+    /// Memory of active and frozen memtables, in bytes.
     pub memtable_bytes: u64,
+    /// Memory of frozen memtables, which wait to be flushed, in bytes.
     pub memtable_frozen_bytes: u64,
+    /// The memtables' share of the budget, in bytes.
     pub memtable_bytes_limit: u64,
+    /// Pages found in the page cache. *Count.*
     pub cache_hits: u64,
+    /// Pages read from a file. *Count.*
     pub cache_misses: u64,
+    /// Blocks read from index files. *Count.*
     pub blocks_read: u64,
+    /// Blocks written to index files. *Count.*
     pub blocks_written: u64,
+    /// Bytes read from index files. *Count.*
     pub bytes_read: u64,
+    /// Bytes written to index files. *Count.*
     pub bytes_written: u64,
+    /// Syncs of index files. *Count.*
     pub data_syncs: u64,
+    /// Bytes of log records, before compression. *Count.*
     pub log_bytes_appended: u64,
+    /// Bytes written to log files. *Count.*
     pub log_bytes_written: u64,
+    /// Size of the log files that are kept, in bytes.
     pub log_bytes_kept: u64,
+    /// Syncs of the log. *Count.*
     pub log_syncs: u64,
+    /// Commit records appended. *Count.*
     pub log_commits: u64,
+    /// Flush and merge jobs completed. *Count.*
     pub flushes: u64,
+    /// Uncompressed bytes of the entries that these jobs wrote. *Count.*
     pub flush_bytes_in: u64,
+    /// Bytes that these jobs stored on disk. *Count.*
     pub flush_bytes_out: u64,
+    /// Flush and merge jobs that failed. *Count.*
     pub flush_failures: u64,
+    /// Checkpoints completed. *Count.*
     pub checkpoints: u64,
+    /// Compaction debt: bytes in runs above the leaves that are due to be merged.
     pub pending_flush_bytes: u64,
+    /// Times that a filter was asked whether a run contains a key. *Count.*
     pub filter_checks: u64,
+    /// Times that a filter excluded the key, which saved a page read. *Count.*
     pub filter_negatives: u64,
+    /// Times that a writer was slowed. *Count.*
     pub writer_stalls: u64,
+    /// Total time that writers were slowed, in microseconds.
     pub writer_stall_microseconds: u64,
+    /// Lock requests that had to wait. *Count.*
     pub lock_waits: u64,
+    /// Lock waits that timed out. *Count.*
     pub lock_timeouts: u64,
+    /// Deadlocks found; each aborted one transaction. *Count.*
     pub deadlocks: u64,
+    /// Writes refused because the row had changed after the snapshot. *Count.*
     pub snapshot_conflicts: u64,
+    /// Memory of row and range locks, in bytes.
     pub lock_bytes: u64,
+    /// Limit of the memory for locks, in bytes.
     pub lock_bytes_limit: u64,
+    /// Times that row locks of a transaction were replaced by range locks. *Count.*
     pub lock_escalations: u64,
+    /// Lock requests refused because the memory for locks was full. *Count.*
     pub lock_refusals: u64,
+    /// Explicit row locks that are held.
     pub row_locks: u64,
+    /// Snapshots in use.
     pub snapshots: u64,
+    /// Memory of the table of write ids, in bytes.
     pub write_id_table_bytes: u64,
+    /// Open transactions.
     pub transactions_active: u64,
+    /// Transactions that wait for a lock.
     pub transactions_waiting: u64,
+    /// Transactions committed. *Count.*
     pub transactions_committed: u64,
+    /// Transactions rolled back. *Count.*
     pub transactions_rolled_back: u64,
+    /// Rows inserted. *Count.*
     pub rows_inserted: u64,
+    /// Rows updated. *Count.*
     pub rows_updated: u64,
+    /// Rows deleted. *Count.*
     pub rows_deleted: u64,
+    /// Tables in the catalogue.
     pub tables: u64,
+    /// Tables whose files are open.
     pub open_tables: u64,
+    /// Indexes of open tables.
     pub indexes: u64,
+    /// Log records replayed when the engine was opened.
     pub recovered_records: u64,
+    /// Aborted write ids whose entries are not yet removed by merges.
     pub aborted_ids: u64,
 }
 
@@ -70,15 +122,12 @@ pub struct Statistics {
 pub(crate) fn open_indexes(tables: &Mutex<Tables>) -> Vec<(Arc<str>, Arc<Index>)> {
     let slots: Vec<_> = {
         let tables = tables.lock();
-        tables
-            .by_id
-            .values()
-            .map(|state| Arc::clone(&state.slot))
-            .collect()
+        let states = tables.by_id.values();
+        states.map(|state| Arc::clone(&state.slot)).collect()
     };
     let mut open = Vec::new();
     for slot in slots {
-        // A table that is being opened now is left out.
+        // A table that is being opened is left out.
         let table = slot.try_lock().and_then(|slot| slot.clone());
         if let Some(table) = table {
             let name = table.name();
@@ -90,84 +139,111 @@ pub(crate) fn open_indexes(tables: &Mutex<Tables>) -> Vec<(Arc<str>, Arc<Index>)
     open
 }
 
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+/// # Monitoring
 impl Engine {
-    /// Counts and sizes.
+    /// Statistics of the engine.
     #[must_use]
-    pub fn statistics(&self) -> Statistics {
+    pub fn statistics(&self) -> EngineStatistics {
+        let mut statistics = EngineStatistics::default();
+        self.add_memory(&mut statistics);
+        self.add_log(&mut statistics);
+        self.add_flushing(&mut statistics);
+        self.add_transactions(&mut statistics);
+        self.add_files(&mut statistics);
+        statistics
+    }
+
+    fn add_memory(&self, statistics: &mut EngineStatistics) {
         let core = &self.core;
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counts = &core.counts;
         let cache = core.files.cache.statistics();
-        let log = core.log.statistics();
-        let transactions = core.transactions.counts();
         let memtables = core.written.memtable_use();
-        let mut found = Statistics {
-            cache_bytes_limit: core.budget.total(),
-            cache_bytes_used: cache.bytes + memtables.active + memtables.frozen,
-            page_cache_bytes: cache.bytes,
-            page_cache_bytes_limit: core.budget.page_cache_bytes(),
-            memtable_bytes: memtables.active + memtables.frozen,
-            memtable_frozen_bytes: memtables.frozen,
-            memtable_bytes_limit: core.budget.memtable_quota(),
-            cache_hits: cache.hits,
-            cache_misses: cache.misses,
-            blocks_read: load(&counts.closed.blocks_read),
-            blocks_written: load(&counts.closed.blocks_written),
-            bytes_read: load(&counts.closed.bytes_read),
-            bytes_written: load(&counts.closed.bytes_written),
-            data_syncs: load(&counts.closed.syncs),
-            log_bytes_appended: log.raw_bytes,
-            log_bytes_written: log.written_bytes,
-            log_bytes_kept: log.segments_bytes,
-            log_syncs: log.syncs,
-            log_commits: load(&counts.log_commits),
-            flushes: load(&counts.flushes),
-            flush_bytes_in: load(&counts.flush_bytes_in),
-            flush_bytes_out: load(&counts.flush_bytes_out),
-            flush_failures: load(&counts.flush_failures),
-            checkpoints: load(&counts.checkpoints),
-            filter_checks: cache.filter_checks,
-            filter_negatives: cache.filter_negatives,
-            writer_stalls: load(&core.budget.stalls),
-            writer_stall_microseconds: load(&core.budget.stall_microseconds),
-            lock_waits: transactions.lock_waits,
-            lock_timeouts: transactions.lock_timeouts,
-            deadlocks: transactions.deadlocks,
-            snapshot_conflicts: load(&counts.conflicts),
-            lock_bytes: transactions.lock_bytes,
-            lock_bytes_limit: transactions.lock_bytes_max,
-            lock_escalations: transactions.lock_escalations,
-            lock_refusals: transactions.lock_refusals,
-            row_locks: core.transactions.locks().count(),
-            snapshots: core.transactions.snapshots().count(),
-            write_id_table_bytes: core.transactions.ids().memory_bytes(),
-            transactions_active: transactions.active,
-            transactions_waiting: transactions.waiting,
-            transactions_committed: transactions.committed,
-            transactions_rolled_back: transactions.rolled_back,
-            rows_inserted: load(&counts.rows_inserted),
-            rows_updated: load(&counts.rows_updated),
-            rows_deleted: load(&counts.rows_deleted),
-            tables: core.tables.lock().by_id.len() as u64,
-            recovered_records: load(&counts.recovered_records),
-            aborted_ids: core.transactions.ids().aborted_settled() as u64,
-            ..Statistics::default()
-        };
+        statistics.cache_bytes_limit = core.budget.total();
+        statistics.cache_bytes_used = cache.bytes + memtables.bytes();
+        statistics.page_cache_bytes = cache.bytes;
+        statistics.page_cache_bytes_limit = core.budget.page_cache_bytes();
+        statistics.memtable_bytes = memtables.bytes();
+        statistics.memtable_frozen_bytes = memtables.frozen;
+        statistics.memtable_bytes_limit = core.budget.memtable_quota();
+        statistics.cache_hits = cache.hits;
+        statistics.cache_misses = cache.misses;
+        statistics.filter_checks = cache.filter_checks;
+        statistics.filter_negatives = cache.filter_negatives;
+        statistics.write_id_table_bytes = core.transactions.ids().memory_bytes();
+    }
+
+    fn add_log(&self, statistics: &mut EngineStatistics) {
+        let log = self.core.log.statistics();
+        let counts = &self.core.counts;
+        statistics.log_bytes_appended = log.raw_bytes;
+        statistics.log_bytes_written = log.written_bytes;
+        statistics.log_bytes_kept = log.segments_bytes;
+        statistics.log_syncs = log.syncs;
+        statistics.log_commits = load(&counts.log_commits);
+        statistics.checkpoints = load(&counts.checkpoints);
+        statistics.recovered_records = load(&counts.recovered_records);
+    }
+
+    fn add_flushing(&self, statistics: &mut EngineStatistics) {
+        let (budget, counts) = (&self.core.budget, &self.core.counts);
+        statistics.flushes = load(&counts.flushes);
+        statistics.flush_bytes_in = load(&counts.flush_bytes_in);
+        statistics.flush_bytes_out = load(&counts.flush_bytes_out);
+        statistics.flush_failures = load(&counts.flush_failures);
+        statistics.writer_stalls = load(&budget.stalls);
+        statistics.writer_stall_microseconds = load(&budget.stall_microseconds);
+    }
+
+    fn add_transactions(&self, statistics: &mut EngineStatistics) {
+        let transactions = &self.core.transactions;
+        let found = transactions.counts();
+        statistics.lock_waits = found.lock_waits;
+        statistics.lock_timeouts = found.lock_timeouts;
+        statistics.deadlocks = found.deadlocks;
+        statistics.lock_bytes = found.lock_bytes;
+        statistics.lock_bytes_limit = found.lock_bytes_max;
+        statistics.lock_escalations = found.lock_escalations;
+        statistics.lock_refusals = found.lock_refusals;
+        statistics.row_locks = transactions.locks().count();
+        statistics.snapshots = transactions.snapshots().count();
+        statistics.transactions_active = found.active;
+        statistics.transactions_waiting = found.waiting;
+        statistics.transactions_committed = found.committed;
+        statistics.transactions_rolled_back = found.rolled_back;
+        statistics.aborted_ids = transactions.ids().aborted_settled() as u64;
+        let counts = &self.core.counts;
+        statistics.snapshot_conflicts = load(&counts.conflicts);
+        statistics.rows_inserted = load(&counts.rows_inserted);
+        statistics.rows_updated = load(&counts.rows_updated);
+        statistics.rows_deleted = load(&counts.rows_deleted);
+    }
+
+    /// The open files, and the counts of those that were closed.
+    fn add_files(&self, statistics: &mut EngineStatistics) {
+        let closed = &self.core.counts.closed;
+        statistics.tables = self.core.tables.lock().by_id.len() as u64;
+        statistics.blocks_read = load(&closed.blocks_read);
+        statistics.blocks_written = load(&closed.blocks_written);
+        statistics.bytes_read = load(&closed.bytes_read);
+        statistics.bytes_written = load(&closed.bytes_written);
+        statistics.data_syncs = load(&closed.syncs);
         let mut last_table: Option<Arc<str>> = None;
-        for (table, index) in open_indexes(&core.tables) {
-            found.indexes += 1;
+        for (table, index) in open_indexes(&self.core.tables) {
+            statistics.indexes += 1;
             if last_table.as_ref() != Some(&table) {
-                found.open_tables += 1;
+                statistics.open_tables += 1;
                 last_table = Some(table);
             }
             let file = index.tree.file_statistics();
-            found.blocks_read += file.blocks_read;
-            found.blocks_written += file.blocks_written;
-            found.bytes_read += file.bytes_read;
-            found.bytes_written += file.bytes_written;
-            found.data_syncs += file.syncs;
-            found.pending_flush_bytes += index.tree.pending_work_bytes();
+            statistics.blocks_read += file.blocks_read;
+            statistics.blocks_written += file.blocks_written;
+            statistics.bytes_read += file.bytes_read;
+            statistics.bytes_written += file.bytes_written;
+            statistics.data_syncs += file.syncs;
+            statistics.pending_flush_bytes += index.tree.pending_work_bytes();
         }
-        found
     }
 }

@@ -1,17 +1,18 @@
-//! The report for SHOW ENGINE STATUS: what a person wants to see first.
+//! The report of SHOW ENGINE TEAK STATUS: one page for a person.
 
 use crate::engine::Engine;
 use crate::locks::IndexNames;
-use crate::statistics::{Statistics, open_indexes};
+use crate::statistics::{EngineStatistics, open_indexes};
+use std::cmp::Reverse;
 use std::fmt::{self, Write};
 use std::sync::atomic::Ordering;
 use teak_transactions::LockMode;
 use teak_transactions::report::{DeadlockReport, LockRequest, WaitKind};
 
-/// Indexes listed by name, the largest first.
+/// Number of indexes in the report, the largest first.
 const INDEXES_LISTED: usize = 20;
 
-/// Bytes as a person reads them.
+/// A number of bytes with a readable unit.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {
@@ -32,7 +33,7 @@ fn percent(part: u64, whole: u64) -> u64 {
     (part.saturating_mul(100)).checked_div(whole).unwrap_or(0)
 }
 
-fn memory(out: &mut String, s: &Statistics) -> fmt::Result {
+fn memory(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     writeln!(out, "MEMORY")?;
     writeln!(
         out,
@@ -64,11 +65,11 @@ fn memory(out: &mut String, s: &Statistics) -> fmt::Result {
     )
 }
 
-fn flush(out: &mut String, s: &Statistics) -> fmt::Result {
+fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     writeln!(out, "\nFLUSHING")?;
     writeln!(
         out,
-        "jobs {}, failed {}, written {} (raw {}), waiting {}",
+        "jobs {}, failed {}, written {} (uncompressed {}), pending {}",
         s.flushes,
         s.flush_failures,
         Bytes(s.flush_bytes_out),
@@ -77,7 +78,7 @@ fn flush(out: &mut String, s: &Statistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "writers slowed {} times, {} ms in all",
+        "writer stalls {}, {} ms in total",
         s.writer_stalls,
         s.writer_stall_microseconds / 1000
     )?;
@@ -92,13 +93,13 @@ fn flush(out: &mut String, s: &Statistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "filters asked {}, spared a read {} %",
+        "filter checks {}, reads saved {} %",
         s.filter_checks,
         percent(s.filter_negatives, s.filter_checks)
     )
 }
 
-fn log(out: &mut String, s: &Statistics, end: u64, replay_from: u64) -> fmt::Result {
+fn log(out: &mut String, s: &EngineStatistics, end: u64, replay_from: u64) -> fmt::Result {
     writeln!(out, "\nLOG")?;
     writeln!(
         out,
@@ -121,7 +122,7 @@ fn log(out: &mut String, s: &Statistics, end: u64, replay_from: u64) -> fmt::Res
     )
 }
 
-fn transactions(out: &mut String, s: &Statistics) -> fmt::Result {
+fn transactions(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     writeln!(out, "\nTRANSACTIONS")?;
     writeln!(
         out,
@@ -134,12 +135,12 @@ fn transactions(out: &mut String, s: &Statistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "waits for rows {}, timeouts {}, deadlocks {}, snapshot conflicts {}, aborted writes listed {}",
+        "lock waits {}, timeouts {}, deadlocks {}, snapshot conflicts {}, aborted write ids {}",
         s.lock_waits, s.lock_timeouts, s.deadlocks, s.snapshot_conflicts, s.aborted_ids
     )?;
     writeln!(
         out,
-        "rows locked {}, escalations {}, locks refused for want of memory {}",
+        "row locks {}, escalations {}, requests refused because lock memory was full {}",
         s.row_locks, s.lock_escalations, s.lock_refusals
     )?;
     writeln!(
@@ -149,7 +150,7 @@ fn transactions(out: &mut String, s: &Statistics) -> fmt::Result {
     )
 }
 
-/// Bytes in hexadecimal digits.
+/// Bytes as hexadecimal digits.
 struct Hex<'a>(&'a [u8]);
 
 impl fmt::Display for Hex<'_> {
@@ -158,18 +159,20 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-fn wanted(out: &mut String, wanted: &LockRequest, names: &IndexNames) -> fmt::Result {
-    match wanted.kind {
-        WaitKind::Lock(LockMode::Shared) => write!(out, "a shared lock of")?,
-        WaitKind::Lock(LockMode::Exclusive) => write!(out, "an exclusive lock of")?,
-        WaitKind::Write => write!(out, "the writer of")?,
-        WaitKind::RangeLock => write!(out, "room to insert")?,
-        WaitKind::RangeRequest => write!(out, "a range, behind who waits to write there, from")?,
+fn lock_request(out: &mut String, request: &LockRequest, names: &IndexNames) -> fmt::Result {
+    let key = Hex(&request.key);
+    match request.kind {
+        WaitKind::Lock(LockMode::Shared) => write!(out, "shared lock on key {key}")?,
+        WaitKind::Lock(LockMode::Exclusive) => write!(out, "exclusive lock on key {key}")?,
+        WaitKind::Write => write!(out, "end of the transaction that wrote key {key}")?,
+        WaitKind::RangeLock => write!(out, "insert or write within a gap lock at key {key}")?,
+        WaitKind::RangeRequest => {
+            write!(out, "gap lock, waiting behind an insert, from key {key}")?
+        }
     }
-    write!(out, " key {} in ", Hex(&wanted.key))?;
-    match names.get(wanted.file) {
-        Some(name) => write!(out, "{} {}", name.table, name.index),
-        None => write!(out, "an index that is not open, file {:08x}", wanted.file.0),
+    match names.get(request.file) {
+        Some(name) => write!(out, " in {} {}", name.table, name.index),
+        None => write!(out, " in file {:08x}, which is not open", request.file.0),
     }
 }
 
@@ -184,14 +187,14 @@ fn deadlock(out: &mut String, deadlock: &DeadlockReport, names: &IndexNames) -> 
         }
         write!(
             out,
-            ", rows written {}, locked {}, waited {} ms for ",
+            ", rows written {}, row locks {}, waited {} ms for ",
             member.rows_written,
             member.row_locks,
             member.waited.as_millis()
         )?;
-        wanted(out, &member.request, names)?;
+        lock_request(out, &member.request, names)?;
         let victim = if party.transaction == deadlock.victim {
-            ": FAILED"
+            ": VICTIM"
         } else {
             ""
         };
@@ -200,27 +203,32 @@ fn deadlock(out: &mut String, deadlock: &DeadlockReport, names: &IndexNames) -> 
     Ok(())
 }
 
+/// # Status report
 impl Engine {
-    /// The report for SHOW ENGINE STATUS.
+    /// The report of SHOW ENGINE TEAK STATUS.
     #[must_use]
     pub fn status_text(&self) -> String {
         let mut out = String::new();
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = self.write_status(&mut out);
         out
     }
 
     fn write_status(&self, out: &mut String) -> fmt::Result {
-        let s = self.statistics();
-        memory(out, &s)?;
-        flush(out, &s)?;
+        let statistics = self.statistics();
+        memory(out, &statistics)?;
+        flushing(out, &statistics)?;
         let end = self.core.log.end().0;
-        let from = self.core.replay_from.load(Ordering::Relaxed);
-        log(out, &s, end, from)?;
-        transactions(out, &s)?;
+        let replay_from = self.core.replay_from.load(Ordering::Relaxed);
+        log(out, &statistics, end, replay_from)?;
+        transactions(out, &statistics)?;
         if let Some(found) = self.last_deadlock() {
             deadlock(out, &found, &self.index_names())?;
         }
+        self.write_indexes(out, &statistics)
+    }
+
+    fn write_indexes(&self, out: &mut String, s: &EngineStatistics) -> fmt::Result {
         writeln!(out, "\nINDEXES")?;
         writeln!(
             out,
@@ -229,17 +237,14 @@ impl Engine {
         )?;
         let mut indexes: Vec<_> = open_indexes(&self.core.tables)
             .into_iter()
-            .map(|(table, index)| {
-                let file = index.tree.file_statistics();
-                (file.file_bytes, table, index)
-            })
+            .map(|(table, index)| (index.tree.file_statistics().file_bytes, table, index))
             .collect();
-        indexes.sort_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+        indexes.sort_by_key(|(bytes, ..)| Reverse(*bytes));
         for (bytes, table, index) in indexes.iter().take(INDEXES_LISTED) {
             let tree = index.tree.statistics();
             write!(
                 out,
-                "{table} {}: {} on disk, {} raw, {} in memory, {} entries, height {}, {} runs, {} above leaves",
+                "{table} {}: {} on disk, {} uncompressed, {} in memory, {} entries, height {}, {} runs, {} above leaves",
                 index.entry.label,
                 Bytes(*bytes),
                 Bytes(tree.raw_bytes),

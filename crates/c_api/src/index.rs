@@ -5,6 +5,7 @@ use crate::codec::{number_of, teak_codec_number};
 use crate::handles::teak_table;
 use crate::slice::teak_slice;
 use crate::status::teak_status;
+use ::teak_engine::IndexNumber;
 
 /// Sizes of one index.
 #[repr(C)]
@@ -43,7 +44,7 @@ pub unsafe extern "C" fn teak_index_get_statistics(
     statistics: *mut teak_index_statistics,
 ) -> teak_status {
     boundary!([reference(table)] {
-        let found = table.handle.index_statistics(index)?;
+        let found = table.handle.index_statistics(IndexNumber(index))?;
         let translated = teak_index_statistics {
             struct_size: size_of::<teak_index_statistics>(),
             entries: found.entries,
@@ -68,7 +69,7 @@ pub unsafe extern "C" fn teak_index_get_free_bytes(
     bytes: *mut u64,
 ) -> teak_status {
     boundary!([reference(table), out(bytes)] {
-        bytes.set(table.handle.free_bytes(index)?);
+        bytes.set(table.handle.free_bytes(IndexNumber(index))?);
         Ok(())
     })
 }
@@ -84,7 +85,7 @@ pub unsafe extern "C" fn teak_index_estimate_entries(
     entries: *mut u64,
 ) -> teak_status {
     boundary!([reference(table), optional(lower), optional(upper), out(entries)] {
-        entries.set(table.handle.records_in_range(index, lower, upper)?);
+        entries.set(table.handle.records_in_range(IndexNumber(index), lower, upper)?);
         Ok(())
     })
 }

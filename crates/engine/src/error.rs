@@ -1,5 +1,6 @@
-//! What can go wrong in a call of the engine.
+//! Errors of engine calls.
 
+use crate::index_number::IndexNumber;
 use std::fmt;
 use teak_base::StorageError;
 use teak_transactions::WaitError;
@@ -7,13 +8,13 @@ use teak_transactions::WaitError;
 /// Result of an engine call.
 pub type EngineResult<T> = Result<T, EngineError>;
 
-/// What can go wrong in a call of the engine.
+/// The error of an engine call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The files below failed.
+    /// A file could not be read or written.
     Storage(StorageError),
-    /// A row was not to be had.
+    /// A lock could not be acquired.
     Wait(WaitError),
     /// A live entry of the same unique key exists; see
     /// [`crate::EngineTransaction::duplicate`].
@@ -22,12 +23,12 @@ pub enum EngineError {
     Conflict,
     /// The row to change does not exist.
     NotFound,
-    /// The table or its index came to be after the snapshot was taken.
+    /// The table or its index was created after the transaction's snapshot.
     TableChanged,
     /// The table has no index of this number.
     NoSuchIndex {
         /// The number.
-        index: u32,
+        index: IndexNumber,
     },
     /// A table of this name exists.
     TableExists {
@@ -43,17 +44,17 @@ pub enum EngineError {
     TableDamaged {
         /// The table.
         name: String,
-        /// What is wrong with which file.
+        /// The damaged file and the reason.
         cause: StorageError,
     },
-    /// The caller passed something the interface forbids.
+    /// The caller passed an invalid argument; the text names it.
     InvalidArgument(String),
-    /// The engine was closed, or a bug; the text says which.
+    /// The engine was closed, or has a bug; the text says which.
     Internal(String),
 }
 
 impl EngineError {
-    /// Whether it says that stored bytes are damaged.
+    /// Whether the error reports damage to stored bytes.
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
         match self {
@@ -86,7 +87,7 @@ impl fmt::Display for EngineError {
             Self::NotFound => f.write_str("the row does not exist"),
             Self::TableChanged => f.write_str("the table was changed after the snapshot was taken"),
             Self::NoSuchIndex { index } => write!(f, "the table has no index {index}"),
-            Self::TableExists { name } => write!(f, "table {name} exists already"),
+            Self::TableExists { name } => write!(f, "table {name} already exists"),
             Self::NoSuchTable { name } => write!(f, "table {name} does not exist"),
             Self::TableDamaged { name, cause } => {
                 write!(f, "table {name} cannot be opened: {cause}")

@@ -1,19 +1,18 @@
-//! Looking at a table from outside: sizes, estimates, verification.
+//! Inspection of a table: sizes, estimates, verification.
 
 use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
 use std::ops::Bound;
 use std::sync::Arc;
-use teak_base::Codec;
-use teak_base::StorageError;
-use teak_transactions::ViewKind;
-use teak_transactions::{ReadView, TransactionId};
+use teak_base::{Codec, StorageError};
+use teak_transactions::{ReadView, TransactionId, ViewKind};
 
 /// Sizes of one index.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct IndexStatistics {
-    /// Live entries, about.
+    /// Estimated number of live entries.
     pub entries: u64,
     /// Bytes of the file.
     pub disk_bytes: u64,
@@ -23,20 +22,21 @@ pub struct IndexStatistics {
     pub memtable_bytes: u64,
     /// Levels of nodes.
     pub height: u64,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Deletes on disk.
+    /// Number of delete entries on disk.
     pub tombstones: u64,
-    /// The codec of the bottom pages.
+    /// The codec of the leaf data.
     pub codec: Codec,
 }
 
+/// # Inspection
 impl TableHandle {
-    /// Sizes of one index, at once: every statement asks for them.
+    /// Sizes of one index. Cheap: every statement may ask for them.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such index.
-    pub fn index_statistics(&self, index: u32) -> EngineResult<IndexStatistics> {
+    /// `NoSuchIndex`.
+    pub fn index_statistics(&self, index: IndexNumber) -> EngineResult<IndexStatistics> {
         let index = self.index(index)?;
         let tree = index.tree.statistics();
         Ok(IndexStatistics {
@@ -51,27 +51,27 @@ impl TableHandle {
         })
     }
 
-    /// Bytes of an index's file that may be used again.
+    /// Free bytes within an index's file, which later writes use again.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such index.
-    pub fn free_bytes(&self, index: u32) -> EngineResult<u64> {
+    /// `NoSuchIndex`.
+    pub fn free_bytes(&self, index: IndexNumber) -> EngineResult<u64> {
         Ok(self.index(index)?.tree.file_statistics().free_bytes)
     }
 
-    /// Entries with `lower <= key < upper`, about, and exactly when they are
-    /// few; `None` is unbounded.
+    /// The number of entries with `lower <= key < upper`: estimated, and exact
+    /// when it is small. `None` is unbounded.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such index; `Storage`.
+    /// `NoSuchIndex`; `Storage`.
     pub fn records_in_range(
         &self,
-        index: u32,
+        index: IndexNumber,
         lower: Option<&[u8]>,
         upper: Option<&[u8]>,
     ) -> EngineResult<u64> {
         let index = self.index(index)?;
-        // What is undecided counts: it may be committed by the time of the read.
+        // Active writes count: they may be committed when the range is read.
         let view = ReadView::new(
             Arc::clone(self.inner.transactions.ids()),
             TransactionId::default(),
@@ -85,21 +85,21 @@ impl TableHandle {
         self.inner.checked(&index, estimate)
     }
 
-    /// Walks every block of every index. Each finding is a sentence given to
-    /// `findings`; `go_on` is asked now and then.
+    /// Reads and checks every block of every index. Each problem found is
+    /// passed to `findings`, as a text. Stops when `is_wanted` returns `false`.
     ///
     /// # Errors
-    /// The first index's damage, after all were walked; `Interrupted`.
+    /// The damage of the first damaged index, after all were checked;
+    /// `Interrupted`.
     pub fn verify(
         &self,
-        go_on: &mut dyn FnMut() -> bool,
+        is_wanted: &mut dyn FnMut() -> bool,
         findings: &mut dyn FnMut(&str),
     ) -> EngineResult<()> {
         let mut first: Option<StorageError> = None;
         let indexes = Arc::clone(&self.table.indexes.load());
         for index in indexes.iter() {
-            let walked = index.tree.verify(&mut |_| go_on());
-            match walked {
+            match index.tree.verify(&mut |_| is_wanted()) {
                 Ok(_) => {}
                 Err(StorageError::Interrupted) => {
                     return Err(EngineError::Storage(StorageError::Interrupted));

@@ -3,17 +3,18 @@
 use crate::core::EngineCore;
 use crate::core::counters::ROW_ID_COUNTER;
 use crate::core::index::Index;
-use crate::core::table::Table;
+use crate::core::table::{Table, index_at};
 use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_write_ahead_log::Record;
 
-/// A handle of an open table.
+/// A handle of an open table. The table stays open while it has handles.
 pub struct TableHandle {
     pub(crate) inner: Arc<EngineCore>,
     pub(crate) table: Arc<Table>,
-    /// As of when the handle was made.
+    /// The metadata when the handle was created.
     metadata: Arc<[u8]>,
 }
 
@@ -23,12 +24,13 @@ impl Drop for TableHandle {
     }
 }
 
+/// # The table
 impl TableHandle {
-    pub(crate) fn new(inner: &Arc<EngineCore>, table: Arc<Table>) -> Self {
+    pub(crate) fn new(engine: &Arc<EngineCore>, table: Arc<Table>) -> Self {
         table.handles.fetch_add(1, Ordering::AcqRel);
         let metadata = Arc::clone(&table.metadata.read());
         Self {
-            inner: Arc::clone(inner),
+            inner: Arc::clone(engine),
             table,
             metadata,
         }
@@ -39,14 +41,8 @@ impl TableHandle {
         Self::new(&self.inner, Arc::clone(&self.table))
     }
 
-    /// One of its indexes.
-    pub(crate) fn index(&self, index: u32) -> EngineResult<Arc<Index>> {
-        let indexes = self.table.indexes.load();
-        let place = usize::try_from(index).unwrap_or(usize::MAX);
-        indexes
-            .get(place)
-            .cloned()
-            .ok_or_else(|| no_such_index(index))
+    pub(crate) fn index(&self, number: IndexNumber) -> EngineResult<Arc<Index>> {
+        index_at(&self.table.indexes.load(), number).map(Arc::clone)
     }
 
     /// The table's name.
@@ -55,39 +51,42 @@ impl TableHandle {
         self.table.name()
     }
 
-    /// What the caller gave at creation or at the last alteration, as of when
-    /// the handle was made.
+    /// The metadata of the creation or of the last alteration before the handle
+    /// was created.
     #[must_use]
     pub fn metadata(&self) -> &[u8] {
         &self.metadata
     }
 
-    /// How many indexes it has; those that an alteration builds do not count.
+    /// The number of indexes, without those that an alteration builds.
     #[must_use]
     pub fn index_count(&self) -> usize {
         let building = self.table.building.load(Ordering::Acquire);
         self.table.indexes.load().len().saturating_sub(building)
     }
 
-    /// Lets snapshots that are older than the table read it: of a table that
-    /// one session alone uses they miss nothing, its own writes aside, which
-    /// they see. Holds until the table is truncated.
+    /// Lets older snapshots read a table that was created after them. This is
+    /// correct for a table that a single session uses, such as a temporary
+    /// table: its own writes are visible to it. Ends when the table is truncated.
     pub fn serve_older_snapshots(&self) {
         for index in self.table.indexes.load().iter() {
             index.created_at.store(0, Ordering::Release);
         }
     }
 
-    /// Whether damage was met since the table was opened.
+    /// Whether damage was found since the table was opened.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.table.damaged.load(Ordering::Acquire)
     }
+}
 
+/// # Durable counters
+impl TableHandle {
     /// A durable counter's value.
     ///
     /// # Errors
-    /// `InvalidArgument` for a counter that does not exist.
+    /// `InvalidArgument` when there is no such counter.
     pub fn counter(&self, counter: u8) -> EngineResult<u64> {
         self.table
             .counters
@@ -99,10 +98,10 @@ impl TableHandle {
     /// commit.
     ///
     /// # Errors
-    /// `InvalidArgument` for a counter that does not exist.
+    /// `InvalidArgument` when there is no such counter.
     pub fn advance_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
-        let moved = self.table.counters.advance(counter, value);
-        if moved.ok_or_else(|| no_such_counter(counter))? {
+        let changed = self.table.counters.advance(counter, value);
+        if changed.ok_or_else(|| no_such_counter(counter))? {
             self.inner.counter_log.note_changed(&self.table);
         }
         Ok(())
@@ -111,7 +110,7 @@ impl TableHandle {
     /// Sets a durable counter, up or down.
     ///
     /// # Errors
-    /// `InvalidArgument` for a counter that does not exist; those of the log.
+    /// `InvalidArgument` when there is no such counter; those of the log.
     pub fn set_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
         let set = self.table.counters.set(counter, value);
         set.ok_or_else(|| no_such_counter(counter))?;
@@ -119,22 +118,21 @@ impl TableHandle {
         Ok(self.inner.log_counters()?)
     }
 
-    /// Reserves hidden row ids, which are never given out twice.
+    /// Reserves `count` hidden row ids and returns the first. No id is ever
+    /// allocated twice.
     ///
     /// # Errors
     /// Those of the log.
     pub fn reserve_row_ids(&self, count: u64) -> EngineResult<u64> {
-        let counters = &self.table.counters;
-        Ok(counters.reserve_row_ids(count, |value| {
-            self.inner
-                .log
-                .append(&Record::Counter {
-                    table_id: self.table.id,
-                    counter: ROW_ID_COUNTER,
-                    value,
-                })
-                .map(|_| ())
-        })?)
+        let log = |value| {
+            let record = Record::Counter {
+                table_id: self.table.id,
+                counter: ROW_ID_COUNTER,
+                value,
+            };
+            self.inner.log.append(&record).map(|_| ())
+        };
+        Ok(self.table.counters.reserve_row_ids(count, log)?)
     }
 }
 
@@ -143,5 +141,7 @@ fn no_such_counter(counter: u8) -> EngineError {
 }
 
 pub(crate) fn no_such_index(index: u32) -> EngineError {
-    EngineError::NoSuchIndex { index }
+    EngineError::NoSuchIndex {
+        index: IndexNumber(index),
+    }
 }

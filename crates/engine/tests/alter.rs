@@ -129,7 +129,7 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
     assert_eq!(found.len(), keys(&engine, &table, 0).len());
     assert!(found.is_sorted());
     table.verify(&mut || true, &mut |_| {}).unwrap();
-    assert!(table.index_statistics(1).unwrap().height > 1);
+    assert!(table.index_statistics(IndexNumber(1)).unwrap().height > 1);
 
     let alteration = begin_alteration(&engine, &table, &[]);
     let order = [kept(0), PlannedIndex::Kept(2, index("by_value"))];

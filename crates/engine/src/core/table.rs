@@ -5,12 +5,24 @@ use super::counters::TableCounters;
 use super::files::IndexFiles;
 use super::index::{Index, adopt_options};
 use crate::catalogue::TableEntry;
+use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use teak_base::{FileId, StorageResult};
 use teak_transactions::RangeLocks;
+
+/// The index of a number.
+///
+/// # Errors
+/// `NoSuchIndex`.
+pub(crate) fn index_at(indexes: &[Arc<Index>], number: IndexNumber) -> EngineResult<&Arc<Index>> {
+    number
+        .of(indexes)
+        .ok_or(EngineError::NoSuchIndex { index: number })
+}
 
 /// One open table.
 #[derive(Debug)]

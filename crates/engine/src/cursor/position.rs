@@ -6,6 +6,7 @@ use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::core::table::Table;
 use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use std::sync::Arc;
@@ -52,7 +53,7 @@ pub(super) struct IndexPosition {
 impl IndexPosition {
     pub(super) fn new(table: &TableHandle, number: u32) -> EngineResult<Self> {
         Ok(Self {
-            index: table.index(number)?,
+            index: table.index(IndexNumber(number))?,
             table: Arc::clone(&table.table),
             number,
             view: None,

@@ -4,7 +4,9 @@ use crate::boundary::{Failure, Out, Outcome, boundary, exclusive, free, referenc
 use crate::handles::{teak_cursor, teak_table, teak_transaction};
 use crate::slice::teak_slice;
 use crate::status::teak_status::{self, TEAK_NOT_FOUND, TEAK_OK};
-use ::teak_engine::{Cursor, EngineResult, EngineTransaction, LockPolicy, ReadMode, Row, Seek};
+use ::teak_engine::{
+    Cursor, EngineResult, EngineTransaction, IndexNumber, LockPolicy, ReadMode, Row, Seek,
+};
 
 /// How a cursor reads, and the mode of a lock.
 #[repr(C)]
@@ -86,7 +88,7 @@ pub unsafe extern "C" fn teak_cursor_open(
     let handle = transaction;
     boundary!([owned(transaction), reference(table), out(cursor)] {
         cursor.set_handle(teak_cursor {
-            cursor: transaction.cursor(&table.handle, index, mode_of(mode)?)?,
+            cursor: transaction.cursor(&table.handle, IndexNumber(index), mode_of(mode)?)?,
             transaction: handle,
         });
         Ok(())

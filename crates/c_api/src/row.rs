@@ -4,7 +4,9 @@ use crate::boundary::{Failure, Out, Outcome, boundary};
 use crate::handles::{teak_table, teak_transaction};
 use crate::slice::teak_slice;
 use crate::status::teak_status;
-use ::teak_engine::{EngineError, EngineResult, EngineTransaction, RowChange, RowEntry};
+use ::teak_engine::{
+    EngineError, EngineResult, EngineTransaction, IndexNumber, RowChange, RowEntry,
+};
 
 /// Maximum length of a key, in bytes.
 pub const TEAK_KEY_BYTES_MAX: usize = 65536;
@@ -57,7 +59,7 @@ pub struct teak_duplicate {
 impl teak_duplicate {
     pub(crate) fn of(found: &::teak_engine::Duplicate) -> Self {
         Self {
-            index: found.index,
+            index: found.index.0,
             key: teak_slice::of(&found.key),
             value: teak_slice::of(&found.value),
         }
@@ -94,14 +96,14 @@ fn converted<T: Copy, U: Copy, R>(
 }
 
 const NO_ENTRY: RowEntry<'static> = RowEntry {
-    index: 0,
+    index: IndexNumber::ROWS,
     unique: false,
     key: &[],
     value: &[],
 };
 
 const NO_CHANGE: RowChange<'static> = RowChange {
-    index: 0,
+    index: IndexNumber::ROWS,
     unique: false,
     old_key: None,
     new_key: None,
@@ -112,7 +114,7 @@ fn entry<'a>(given: &teak_row_entry) -> Result<RowEntry<'a>, Failure> {
     // SAFETY: the contract of `boundary`; the elements of an argument.
     let (key, value) = unsafe { (given.key.bytes()?, given.value.bytes()?) };
     Ok(RowEntry {
-        index: given.index,
+        index: IndexNumber(given.index),
         unique: given.unique,
         key,
         value,
@@ -123,7 +125,7 @@ fn change<'a>(given: &teak_row_change) -> Result<RowChange<'a>, Failure> {
     // SAFETY: as in `entry`.
     unsafe {
         Ok(RowChange {
-            index: given.index,
+            index: IndexNumber(given.index),
             unique: given.unique,
             old_key: given.old_key.optional()?,
             new_key: given.new_key.optional()?,
@@ -211,7 +213,7 @@ pub unsafe extern "C" fn teak_transaction_lock_absent(
     key: teak_slice,
 ) -> teak_status {
     boundary!([owned(transaction), reference(table), bytes(key)] {
-        if transaction.lock_absent(&table.handle, index, key)? {
+        if transaction.lock_absent(&table.handle, IndexNumber(index), key)? {
             Ok(())
         } else {
             Err(EngineError::DuplicateKey.into())

@@ -9,13 +9,15 @@
 mod support;
 
 use std::time::{Duration, Instant};
-use teak_engine::{Codec, EngineTransaction, Isolation, ReadMode, RowEntry, TableHandle};
+use teak_engine::{
+    Codec, EngineTransaction, IndexNumber, Isolation, ReadMode, RowEntry, TableHandle,
+};
 
 const TABLE: &str = "./bench/queue";
 
 fn row(key: &[u8; 8]) -> [RowEntry<'_>; 1] {
     [RowEntry {
-        index: 0,
+        index: IndexNumber::ROWS,
         unique: true,
         key,
         value: &[7; 100],
@@ -23,7 +25,9 @@ fn row(key: &[u8; 8]) -> [RowEntry<'_>; 1] {
 }
 
 fn first(transaction: &mut EngineTransaction, table: &TableHandle) -> [u8; 8] {
-    let mut cursor = transaction.cursor(table, 0, ReadMode::Snapshot).unwrap();
+    let mut cursor = transaction
+        .cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)
+        .unwrap();
     let row = cursor.first(transaction).unwrap().unwrap();
     row.key.try_into().unwrap()
 }

@@ -10,7 +10,9 @@
 mod support;
 
 use std::time::Instant;
-use teak_engine::{Codec, Engine, Isolation, ReadMode, RowChange, RowEntry, Seek, TableHandle};
+use teak_engine::{
+    Codec, Engine, IndexNumber, Isolation, ReadMode, RowChange, RowEntry, Seek, TableHandle,
+};
 use teak_testing::Random;
 
 const TABLE: &str = "./bench/ranges";
@@ -28,7 +30,7 @@ fn value(random: &mut Random) -> [u8; VALUE_BYTES] {
 
 fn row<'a>(key: &'a [u8; 4], value: &'a [u8]) -> RowEntry<'a> {
     RowEntry {
-        index: 0,
+        index: IndexNumber::ROWS,
         unique: true,
         key,
         value,
@@ -41,7 +43,7 @@ fn update(engine: &Engine, table: &TableHandle, rows: u32, count: u32, random: &
         let (key, value) = (n.to_be_bytes(), value(random));
         let mut transaction = engine.begin(Isolation::RepeatableRead);
         let change = RowChange {
-            index: 0,
+            index: IndexNumber::ROWS,
             unique: false,
             old_key: Some(&key),
             new_key: Some(&key),
@@ -62,7 +64,9 @@ fn read(engine: &Engine, table: &TableHandle, rows: u32, what: &str) {
         let started = Instant::now();
         for _ in 0..READS {
             let n = u32::try_from(random.below(u64::from(rows))).unwrap();
-            let mut cursor = reader.cursor(table, 0, ReadMode::Snapshot).unwrap();
+            let mut cursor = reader
+                .cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)
+                .unwrap();
             let found = cursor.get(&mut reader, &n.to_be_bytes()).unwrap();
             assert!(found.is_some());
         }
@@ -72,7 +76,9 @@ fn read(engine: &Engine, table: &TableHandle, rows: u32, what: &str) {
         for _ in 0..READS {
             let n = u32::try_from(random.below(u64::from(rows - RANGE_ROWS))).unwrap();
             let (low, high) = (n.to_be_bytes(), (n + RANGE_ROWS).to_be_bytes());
-            let mut cursor = reader.cursor(table, 0, ReadMode::Snapshot).unwrap();
+            let mut cursor = reader
+                .cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)
+                .unwrap();
             cursor.set_bounds(Some(&low), Some(&high));
             let mut row = cursor.seek(&mut reader, &low, Seek::AtOrAfter).unwrap();
             let mut count = 0;

@@ -8,7 +8,7 @@
 mod support;
 
 use std::time::Instant;
-use teak_engine::{Codec, Engine, Isolation, ReadMode, RowEntry, TableHandle};
+use teak_engine::{Codec, Engine, IndexNumber, Isolation, ReadMode, RowEntry, TableHandle};
 use teak_testing::Random;
 
 const READS: u64 = 400_000;
@@ -19,7 +19,9 @@ fn read(engine: &Engine, table: &TableHandle, rows: u32, seed: u64) {
     for _ in 0..READS {
         let n = u32::try_from(random.below(u64::from(rows))).unwrap();
         let mut reader = engine.begin(Isolation::RepeatableRead);
-        let mut cursor = reader.cursor(table, 0, ReadMode::Snapshot).unwrap();
+        let mut cursor = reader
+            .cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)
+            .unwrap();
         let found = cursor.get(&mut reader, &n.to_be_bytes()).unwrap();
         assert!(found.is_some());
         drop(cursor);
@@ -33,7 +35,7 @@ fn main() {
     let mut transaction = engine.begin(Isolation::ReadCommitted);
     for n in 0..rows {
         let row = RowEntry {
-            index: 0,
+            index: IndexNumber::ROWS,
             unique: true,
             key: &n.to_be_bytes(),
             value: &[7; 100],

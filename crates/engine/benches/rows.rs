@@ -90,7 +90,7 @@ fn insert_rows(engine: &Engine, table: &TableHandle, case: &Case, rows: u64) {
                 part[..8].copy_from_slice(&bytes);
             }
             let mut entries = [RowEntry {
-                index: 0,
+                index: IndexNumber::ROWS,
                 unique: case.unique,
                 key: &key,
                 value: &value,
@@ -99,7 +99,7 @@ fn insert_rows(engine: &Engine, table: &TableHandle, case: &Case, rows: u64) {
                 second[..8].copy_from_slice(&random.next_u64().to_be_bytes());
                 second[8..].copy_from_slice(&key);
                 entries[place + 1] = RowEntry {
-                    index: place as u32 + 1,
+                    index: IndexNumber(place as u32 + 1),
                     unique: false,
                     key: &[],
                     value: &[],
@@ -142,7 +142,9 @@ fn run(case: &Case, rows: u64, cache_bytes: u64) {
     clock.report(case.name, "checkpoint", rows);
 
     let mut reader = engine.begin(Isolation::RepeatableRead);
-    let mut cursor = reader.cursor(&table, 0, ReadMode::Snapshot).unwrap();
+    let mut cursor = reader
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Snapshot)
+        .unwrap();
     let mut random = Random::new(3);
     let reads = rows.min(200_000);
     let clock = Clock::start();

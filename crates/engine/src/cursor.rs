@@ -21,6 +21,7 @@ use self::locking::LockingCursor;
 use self::position::IndexPosition;
 use self::snapshot::SnapshotCursor;
 use crate::error::EngineResult;
+use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use teak_base::bytes::prefix_successor;
@@ -56,7 +57,7 @@ impl EngineTransaction {
     pub fn cursor(
         &mut self,
         table: &TableHandle,
-        index: u32,
+        index: IndexNumber,
         mode: ReadMode,
     ) -> EngineResult<Cursor> {
         let position = IndexPosition::new(table, index)?;

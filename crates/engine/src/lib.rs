@@ -21,12 +21,12 @@
 //! })?;
 //! let table = engine.open_table("./shop/orders")?;
 //! let mut transaction = engine.begin(Isolation::RepeatableRead);
-//! let row = RowEntry { index: 0, unique: true, key: b"1", value: b"tea" };
+//! let row = RowEntry { index: IndexNumber::ROWS, unique: true, key: b"1", value: b"tea" };
 //! transaction.insert(&table, &[row])?;
 //! transaction.commit()?;
 //!
 //! let mut transaction = engine.begin(Isolation::RepeatableRead);
-//! let mut cursor = transaction.cursor(&table, 0, ReadMode::Snapshot)?;
+//! let mut cursor = transaction.cursor(&table, IndexNumber::ROWS, ReadMode::Snapshot)?;
 //! let row = cursor.get(&mut transaction, b"1")?;
 //! assert_eq!(row.map(|row| row.value.to_vec()), Some(b"tea".to_vec()));
 //! # Ok(())
@@ -34,10 +34,7 @@
 //! ```
 
 mod alter;
-#[cfg(not(feature = "testing"))]
 mod catalogue;
-#[cfg(feature = "testing")]
-pub mod catalogue;
 mod core;
 mod counter_locks;
 mod cursor;

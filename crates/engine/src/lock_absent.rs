@@ -6,6 +6,7 @@
 
 use crate::core::index::Index;
 use crate::error::EngineResult;
+use crate::index_number::IndexNumber;
 use crate::newest_version::{NewestVersion, find_newest_version};
 use crate::table_handle::TableHandle;
 use crate::transaction::{EngineTransaction, TransactionContext};
@@ -20,7 +21,7 @@ impl EngineTransaction {
     pub fn lock_absent(
         &mut self,
         table: &TableHandle,
-        index: u32,
+        index: IndexNumber,
         key: &[u8],
     ) -> EngineResult<bool> {
         self.check_interrupt()?;

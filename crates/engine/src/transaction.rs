@@ -12,6 +12,7 @@ use crate::core::EngineCore;
 use crate::core::counts::RowCounts;
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_base::CommitSequence;
@@ -37,7 +38,7 @@ pub enum Isolation {
 #[derive(Debug, Default)]
 pub struct Duplicate {
     /// Its index.
-    pub index: u32,
+    pub index: IndexNumber,
     /// Its key.
     pub key: Vec<u8>,
     /// Its value.

@@ -23,6 +23,7 @@ mod writer;
 use self::plan::{IndexOperation, KeyRequirement, RowPlan};
 use self::writer::RowWriter;
 use crate::error::EngineResult;
+use crate::index_number::IndexNumber;
 use crate::maintenance::admission::admit;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
@@ -32,7 +33,7 @@ use teak_base::Operation;
 #[derive(Clone, Copy, Debug)]
 pub struct RowEntry<'a> {
     /// The index.
-    pub index: u32,
+    pub index: IndexNumber,
     /// Whether a live entry with the same key is a duplicate.
     pub unique: bool,
     /// The key.
@@ -45,7 +46,7 @@ pub struct RowEntry<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct RowChange<'a> {
     /// The index.
-    pub index: u32,
+    pub index: IndexNumber,
     /// Whether a live entry with the new key is a duplicate.
     pub unique: bool,
     /// The entry to delete, if any.
@@ -93,7 +94,7 @@ impl EngineTransaction {
         let mut row = RowPlan::new(&indexes);
         for entry in entries {
             let file = row.file_of(entry.index)?;
-            if entry.index == 0 {
+            if entry.index.is_rows() {
                 row.check(KeyRequirement::Writable, entry.index, file, entry.key);
             }
             let operation =
@@ -116,7 +117,7 @@ impl EngineTransaction {
             let (index, file) = (change.index, row.file_of(change.index)?);
             let is_same_key = change.old_key == change.new_key;
             if let Some(old) = change.old_key {
-                if index == 0 {
+                if index.is_rows() {
                     row.check(KeyRequirement::Writable, index, file, old);
                 }
                 if !is_same_key {

@@ -276,7 +276,7 @@ fn an_alteration_that_finds_no_space_leaves_nothing() {
 fn insert_all(t: &mut EngineTransaction, table: &TableHandle, key: &str, value: &str) {
     let (second, third) = (format!("{value}\0{key}"), entry(key, value));
     let one = |index, unique, key, value| RowEntry {
-        index,
+        index: IndexNumber(index),
         unique,
         key,
         value,
@@ -292,7 +292,7 @@ fn insert_all(t: &mut EngineTransaction, table: &TableHandle, key: &str, value: 
 fn delete_all(t: &mut EngineTransaction, table: &TableHandle, key: &str, value: &str) {
     let (second, third) = (format!("{value}\0{key}"), entry(key, value));
     let one = |index, key| RowEntry {
-        index,
+        index: IndexNumber(index),
         unique: false,
         key,
         value: &[],

@@ -207,7 +207,11 @@ fn what_the_formats_cannot_hold_is_refused() {
     );
     assert!(table.counter(99).is_err());
     assert!(table.index_statistics(IndexNumber(9)).is_err());
-    assert!(writer.cursor(&table, 2, ReadMode::Snapshot).is_err());
+    assert!(
+        writer
+            .cursor(&table, IndexNumber(2), ReadMode::Snapshot)
+            .is_err()
+    );
     let mut none = definition("./db/u");
     none.indexes.clear();
     assert!(engine.create_table(&none).is_err());

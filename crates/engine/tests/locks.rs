@@ -42,7 +42,7 @@ fn insert_unique(
     value: &str,
 ) -> EngineResult<()> {
     let entries = [(0, key, value), (1, value, "")].map(|(index, key, value)| RowEntry {
-        index,
+        index: IndexNumber(index),
         unique: true,
         key: key.as_bytes(),
         value: value.as_bytes(),
@@ -51,7 +51,7 @@ fn insert_unique(
 }
 
 fn lock_up_to(t: &mut EngineTransaction, table: &TableHandle, end: u32) -> EngineResult<u32> {
-    let mut cursor = t.cursor(table, 0, ReadMode::Exclusive)?;
+    let mut cursor = t.cursor(table, IndexNumber::ROWS, ReadMode::Exclusive)?;
     let end = key(end);
     cursor.set_bounds(None, Some(end.as_bytes()));
     let mut rows = 0;
@@ -69,7 +69,7 @@ fn lock(
     key: &str,
     mode: ReadMode,
 ) -> EngineResult<bool> {
-    let mut cursor = t.cursor(table, 0, mode)?;
+    let mut cursor = t.cursor(table, IndexNumber::ROWS, mode)?;
     Ok(cursor.get(t, key.as_bytes())?.is_some())
 }
 
@@ -219,8 +219,16 @@ fn a_range_leaves_others_what_they_had_locked_or_written() {
 fn free_key_stays_free() {
     let (engine, table) = filled(2);
     let mut first = engine.begin(Isolation::ReadCommitted);
-    assert!(!first.lock_absent(&table, 0, key(1).as_bytes()).unwrap());
-    assert!(first.lock_absent(&table, 0, key(5).as_bytes()).unwrap());
+    assert!(
+        !first
+            .lock_absent(&table, IndexNumber::ROWS, key(1).as_bytes())
+            .unwrap()
+    );
+    assert!(
+        first
+            .lock_absent(&table, IndexNumber::ROWS, key(5).as_bytes())
+            .unwrap()
+    );
     let mut second = engine.begin(Isolation::ReadCommitted);
     second.set_lock_timeout(Duration::ZERO);
     let refused = insert_unique(&mut second, &table, &key(5), "other");
@@ -233,7 +241,7 @@ fn free_key_stays_free() {
     insert_unique(&mut second, &table, &key(4), "other").unwrap();
     first.set_lock_timeout(Duration::ZERO);
     assert!(matches!(
-        first.lock_absent(&table, 0, key(4).as_bytes()),
+        first.lock_absent(&table, IndexNumber::ROWS, key(4).as_bytes()),
         Err(EngineError::Wait(WaitError::Timeout))
     ));
     insert_unique(&mut first, &table, &key(5), "mine").unwrap();

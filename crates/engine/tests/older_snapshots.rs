@@ -9,7 +9,7 @@ use teak_disk::MemoryDisk;
 use teak_engine::*;
 
 fn first_row(transaction: &mut EngineTransaction, table: &TableHandle) -> EngineResult<bool> {
-    let mut cursor = transaction.cursor(table, 0, ReadMode::Snapshot)?;
+    let mut cursor = transaction.cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)?;
     Ok(cursor.first(transaction)?.is_some())
 }
 

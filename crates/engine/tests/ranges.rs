@@ -46,7 +46,7 @@ fn try_scan(
     index: u32,
     bounds: (Option<&str>, Option<&str>),
 ) -> EngineResult<Vec<String>> {
-    let mut cursor = transaction.cursor(table, index, ReadMode::Exclusive)?;
+    let mut cursor = transaction.cursor(table, IndexNumber(index), ReadMode::Exclusive)?;
     cursor.set_bounds(bounds.0.map(str::as_bytes), bounds.1.map(str::as_bytes));
     let mut keys = Vec::new();
     let mut row = cursor.first(transaction)?.map(|row| row.key.to_vec());
@@ -92,7 +92,9 @@ fn a_scan_that_stops_early_locks_little() {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let (_disk, engine, table) = filled(&keys);
     let mut reader = begin(&engine);
-    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut cursor = reader
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     let found = cursor.seek(&mut reader, b"010x", Seek::AtOrAfter).unwrap();
     assert_eq!(found.unwrap().key, b"011");
     assert!(!may_insert(&engine, &table, "010z", "v"));
@@ -108,7 +110,9 @@ fn a_scan_that_stops_early_locks_little() {
 fn backward_scans_mark_what_they_pass() {
     let (_disk, engine, table) = filled(&["a", "c", "e", "g"]);
     let mut reader = begin(&engine);
-    let mut cursor = reader.cursor(&table, 0, ReadMode::Shared).unwrap();
+    let mut cursor = reader
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Shared)
+        .unwrap();
     assert_eq!(cursor.last(&mut reader).unwrap().unwrap().key, b"g");
     assert!(!may_insert(&engine, &table, "z", "v"));
     assert!(may_insert(&engine, &table, "f", "v"));
@@ -122,7 +126,9 @@ fn backward_scans_mark_what_they_pass() {
 fn a_key_that_was_not_there_stays_away() {
     let (_disk, engine, table) = filled(&["a", "c"]);
     let mut reader = begin(&engine);
-    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut cursor = reader
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     assert!(cursor.get(&mut reader, b"b").unwrap().is_none());
     assert!(cursor.get(&mut reader, b"c").unwrap().is_some());
     for (key, free) in [("aa", true), ("b", false), ("ba", true), ("d", true)] {
@@ -151,7 +157,9 @@ fn read_committed_and_plain_reads_mark_nothing() {
     let mut reader = engine.begin(Isolation::ReadCommitted);
     assert_eq!(scan(&mut reader, &table, 0, (None, None)).len(), 2);
     let mut plain = begin(&engine);
-    let mut cursor = plain.cursor(&table, 0, ReadMode::Snapshot).unwrap();
+    let mut cursor = plain
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Snapshot)
+        .unwrap();
     while cursor.next(&mut plain).unwrap().is_some() {}
     assert!(cursor.first(&mut plain).unwrap().is_some());
     assert!(may_insert(&engine, &table, "b", "v"));
@@ -261,7 +269,7 @@ fn try_keep(
     bounds: (Option<&str>, Option<&str>),
 ) -> EngineResult<Rows> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    let mut cursor = transaction.cursor(table, 0, mode)?;
+    let mut cursor = transaction.cursor(table, IndexNumber::ROWS, mode)?;
     cursor.set_row_retention(RowRetention::UntilTransactionEnd);
     cursor.set_bounds(bounds.0.map(str::as_bytes), bounds.1.map(str::as_bytes));
     let mut rows = Rows::new();
@@ -293,7 +301,7 @@ fn may_change(engine: &Engine, table: &TableHandle, key: &str) -> bool {
     let changes = attempt(&|other| update(other, table, key, "v", "w"));
     assert_eq!(changes, attempt(&|other| delete(other, table, key, "v")));
     let locks = attempt(&|other| {
-        let mut cursor = other.cursor(table, 0, ReadMode::Exclusive)?;
+        let mut cursor = other.cursor(table, IndexNumber::ROWS, ReadMode::Exclusive)?;
         cursor.get(other, key.as_bytes()).map(|_| ())
     });
     assert_eq!(changes, locks);
@@ -327,7 +335,9 @@ fn a_scan_keeps_rows_without_a_lock_for_each() {
 fn a_row_looked_up_is_kept_though_it_is_unlocked() {
     let (_disk, engine, table) = filled(&["a", "c"]);
     let mut reader = begin(&engine);
-    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut cursor = reader
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     cursor.set_row_retention(RowRetention::UntilTransactionEnd);
     assert!(cursor.get(&mut reader, b"a").unwrap().is_some());
     cursor.unlock(&mut reader).unwrap();
@@ -402,7 +412,9 @@ fn kept_rows_stay_equal_under_writers() {
                 while !stop.load(Ordering::Relaxed) {
                     let mut writer = begin(engine);
                     let key = format!("{:02}", random.below(60));
-                    let mut cursor = writer.cursor(table, 0, ReadMode::Exclusive).unwrap();
+                    let mut cursor = writer
+                        .cursor(table, IndexNumber::ROWS, ReadMode::Exclusive)
+                        .unwrap();
                     let found = cursor.get(&mut writer, key.as_bytes());
                     let old = found.map(|row| row.map(|row| row.value.to_vec()));
                     drop(cursor);

@@ -140,7 +140,9 @@ fn a_cursor_goes_on_after_a_rollback_to_a_savepoint() {
     let mut writer = begin(&engine);
     let mark = writer.savepoint().unwrap();
     delete(&mut writer, &table, "c", "1").unwrap();
-    let mut cursor = writer.cursor(&table, 0, ReadMode::Snapshot).unwrap();
+    let mut cursor = writer
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Snapshot)
+        .unwrap();
     assert!(
         cursor
             .seek(&mut writer, b"b", Seek::AtOrAfter)
@@ -164,7 +166,7 @@ fn a_duplicate_names_the_entry_and_leaves_nothing_of_the_row() {
     let duplicate = writer.duplicate();
     assert_eq!(
         (duplicate.index, &*duplicate.key, &*duplicate.value),
-        (0, &b"a"[..], &b"1"[..])
+        (IndexNumber::ROWS, &b"a"[..], &b"1"[..])
     );
     writer.commit().unwrap();
     assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]));
@@ -213,7 +215,9 @@ fn an_unlocked_write_of_a_row_changed_since_the_snapshot_is_a_conflict() {
         Err(EngineError::Conflict)
     ));
     // Locked, the newest row is the one to change.
-    let mut cursor = writer.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut cursor = writer
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     let row = cursor.get(&mut writer, b"a").unwrap().unwrap();
     assert_eq!(row.value, b"2");
     update(&mut writer, &table, "a", "2", "3").unwrap();
@@ -309,7 +313,7 @@ fn unlocked(
     index: u32,
     mode: ReadMode,
 ) -> Vec<String> {
-    let mut cursor = transaction.cursor(table, index, mode).unwrap();
+    let mut cursor = transaction.cursor(table, IndexNumber(index), mode).unwrap();
     cursor.set_lock_policy(LockPolicy::SkipLocked);
     let mut keys = Vec::new();
     let mut found = cursor
@@ -338,7 +342,9 @@ fn skip_locked_passes_over_rows_that_others_write_or_have_locked() {
     update(&mut other, &table, "a", "1", "2").unwrap();
     delete(&mut other, &table, "c", "1").unwrap();
     insert(&mut other, &table, "f", "1").unwrap();
-    let mut holder = other.cursor(&table, 0, ReadMode::Shared).unwrap();
+    let mut holder = other
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Shared)
+        .unwrap();
     holder.get(&mut other, b"d").unwrap().unwrap();
 
     let mut reader = begin(&engine);
@@ -354,7 +360,9 @@ fn skip_locked_passes_over_rows_that_others_write_or_have_locked() {
     // The entries of a secondary index stand for committed rows.
     let entries = unlocked(&mut reader, &table, 1, ReadMode::Exclusive);
     assert_eq!(entries, ["1\0a", "1\0b", "1\0c", "1\0d", "1\0e"]);
-    let mut rows = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut rows = reader
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     rows.set_lock_policy(LockPolicy::SkipLocked);
     assert!(rows.get(&mut reader, b"a").unwrap().is_none());
     assert!(rows.get(&mut reader, b"f").unwrap().is_none());
@@ -378,11 +386,15 @@ fn a_semi_consistent_scan_returns_what_was_committed_last_and_waits_when_asked_a
     update(&mut other, &table, "a", "1", "2").unwrap();
     delete(&mut other, &table, "b", "1").unwrap();
     insert(&mut other, &table, "bb", "1").unwrap();
-    let mut holder = other.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut holder = other
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     holder.get(&mut other, b"d").unwrap().unwrap();
 
     let mut reader = engine.begin(Isolation::ReadCommitted);
-    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut cursor = reader
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     cursor.set_lock_policy(LockPolicy::SemiConsistent);
     let mut seen = Vec::new();
     let mut found = cursor.first(&mut reader).unwrap();
@@ -430,7 +442,9 @@ fn a_semi_consistent_scan_returns_what_was_committed_last_and_waits_when_asked_a
     reader.rollback();
     update(&mut holder, &table, "c", "1", "3").unwrap();
     let mut strict = begin(&engine);
-    let mut cursor = strict.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut cursor = strict
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     cursor.set_lock_policy(LockPolicy::SemiConsistent);
     assert!(matches!(
         cursor.seek(&mut strict, b"c", Seek::AtOrAfter),
@@ -447,7 +461,9 @@ fn locks_do_not_grow_with_the_rows_updated() {
         }
     });
     let mut writer = begin(&engine);
-    let mut cursor = writer.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut cursor = writer
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     let mut found = cursor.first(&mut writer).unwrap().is_some();
     let mut n = 0;
     while found {
@@ -498,7 +514,9 @@ fn a_row_locked_and_then_deleted_by_oneself_is_gone() {
     // The snapshot is older than what is locked, and the lock than the mark.
     transaction.take_snapshot().unwrap();
     commit(&engine, |t| update(t, &table, "k", "1", "2").unwrap());
-    let mut cursor = transaction.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut cursor = transaction
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     assert!(cursor.get(&mut transaction, b"k").unwrap().is_some());
     let mark = transaction.savepoint().unwrap();
     delete(&mut transaction, &table, "k", "2").unwrap();
@@ -534,7 +552,7 @@ fn bounds_hold_from_the_moment_they_are_set() {
             };
             for forward in [true, false] {
                 let mut transaction = begin(&engine);
-                let mut cursor = transaction.cursor(&table, 0, mode).unwrap();
+                let mut cursor = transaction.cursor(&table, IndexNumber::ROWS, mode).unwrap();
                 let from = keys[start].as_bytes();
                 let row = cursor.seek(&mut transaction, from, Seek::AtOrAfter);
                 assert_eq!(row.unwrap().unwrap().key, from);
@@ -568,7 +586,9 @@ fn unlock_gives_the_row_back() {
     let (engine, table) = fresh();
     commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
     let mut reader = begin(&engine);
-    let mut cursor = reader.cursor(&table, 0, ReadMode::Exclusive).unwrap();
+    let mut cursor = reader
+        .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+        .unwrap();
     cursor.first(&mut reader).unwrap().unwrap();
     cursor.unlock(&mut reader).unwrap();
     assert_eq!(reader.locks_held(), 0);
@@ -654,7 +674,9 @@ fn concurrent_transfers_keep_the_sum_in_every_snapshot() {
                         continue;
                     }
                     let mut transaction = begin(engine);
-                    let mut cursor = transaction.cursor(table, 0, ReadMode::Exclusive).unwrap();
+                    let mut cursor = transaction
+                        .cursor(table, IndexNumber::ROWS, ReadMode::Exclusive)
+                        .unwrap();
                     let mut move_by = |account: u64, amount: i64| -> EngineResult<()> {
                         let key = format!("{account:02}");
                         let row = cursor.get(&mut transaction, key.as_bytes())?.unwrap();

@@ -8,8 +8,8 @@ use crate::sessions::Altering;
 use crate::simulation::Simulation;
 use std::collections::{BTreeMap, BTreeSet};
 use teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, EngineError, EngineResult, EntryOrder, Isolation,
-    PlannedIndex, ReadMode,
+    AddedIndex, Alteration, AlterationPlan, EngineError, EngineResult, EntryOrder, IndexNumber,
+    Isolation, PlannedIndex, ReadMode,
 };
 use teak_model::{IndexSource, Key, TableId, Value};
 
@@ -138,7 +138,7 @@ impl Simulation {
         let mut transaction = self.engine()?.begin(Isolation::RepeatableRead);
         let mut read = || -> EngineResult<Vec<Value>> {
             let mut values = Vec::new();
-            let mut cursor = transaction.cursor(handle, 0, ReadMode::Snapshot)?;
+            let mut cursor = transaction.cursor(handle, IndexNumber::ROWS, ReadMode::Snapshot)?;
             let mut row = cursor.first(&mut transaction)?;
             while let Some(found) = row {
                 values.push(found.value.to_vec());

@@ -7,7 +7,7 @@ use crate::swarm::DIRECTORY;
 use std::collections::BTreeMap;
 use std::path::Path;
 use teak_disk::Disk;
-use teak_engine::{Engine, EngineResult, Isolation, ReadMode, TableHandle};
+use teak_engine::{Engine, EngineResult, IndexNumber, Isolation, ReadMode, TableHandle};
 use teak_model::{Contents, Key, TableContents, TableId, Value};
 
 /// The contents of the engine, by table name.
@@ -158,7 +158,7 @@ fn read_index(
     forward: bool,
 ) -> EngineResult<Vec<(Key, Value)>> {
     let mut transaction = engine.begin(Isolation::ReadCommitted);
-    let mut cursor = transaction.cursor(table, index, ReadMode::Snapshot)?;
+    let mut cursor = transaction.cursor(table, IndexNumber(index), ReadMode::Snapshot)?;
     let mut entries = Vec::new();
     let mut row = if forward {
         cursor.first(&mut transaction)?

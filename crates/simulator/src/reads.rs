@@ -5,7 +5,9 @@ use crate::outcome::{Bug, Checked, Flow};
 use crate::sessions::HeldCursor;
 use crate::simulation::Simulation;
 use std::collections::BTreeMap;
-use teak_engine::{Cursor, EngineError, EngineResult, EngineTransaction, ReadMode, Seek};
+use teak_engine::{
+    Cursor, EngineError, EngineResult, EngineTransaction, IndexNumber, ReadMode, Seek,
+};
 use teak_model::{AccessOutcome, EntryKey, Key, LockMode, TableId, TooOld, Value};
 
 impl Simulation {
@@ -36,7 +38,7 @@ impl Simulation {
         let transaction = &mut session.transaction;
         let found = (|| {
             let index = u32::try_from(at.index).unwrap_or(u32::MAX);
-            let mut cursor = transaction.cursor(handle, index, ReadMode::Snapshot)?;
+            let mut cursor = transaction.cursor(handle, IndexNumber(index), ReadMode::Snapshot)?;
             let row = cursor.get(transaction, &at.key)?;
             Ok(row.map(|row| row.value.to_vec()))
         })();
@@ -78,7 +80,7 @@ impl Simulation {
         let expected = self.model.get_locked(id, &at, mode);
         let transaction = &mut session.transaction;
         let found: EngineResult<Option<Value>> = (|| {
-            let mut cursor = transaction.cursor(handle, 0, read_mode)?;
+            let mut cursor = transaction.cursor(handle, IndexNumber::ROWS, read_mode)?;
             let row = cursor.get(transaction, &at.key)?;
             Ok(row.map(|row| row.value.to_vec()))
         })();
@@ -148,7 +150,7 @@ impl Simulation {
         let transaction = &mut session.transaction;
         let found = (|| {
             let index = u32::try_from(from.index).unwrap_or(u32::MAX);
-            let mut cursor = transaction.cursor(handle, index, ReadMode::Snapshot)?;
+            let mut cursor = transaction.cursor(handle, IndexNumber(index), ReadMode::Snapshot)?;
             if forward {
                 cursor.set_bounds(None, bound.as_deref());
             } else {
@@ -197,7 +199,7 @@ impl Simulation {
         let mut found = Vec::new();
         let outcome = (|| {
             let index = u32::try_from(from.index).unwrap_or(u32::MAX);
-            let mut cursor = transaction.cursor(handle, index, read_mode)?;
+            let mut cursor = transaction.cursor(handle, IndexNumber(index), read_mode)?;
             read_into(
                 &mut found,
                 &mut cursor,
@@ -265,7 +267,7 @@ impl Simulation {
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         let cursor = session
             .transaction
-            .cursor(handle, number, ReadMode::Snapshot);
+            .cursor(handle, IndexNumber(number), ReadMode::Snapshot);
         let cursor = cursor.map_err(|error| error.to_string())?;
         session.held.push(HeldCursor {
             cursor,

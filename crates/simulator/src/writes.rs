@@ -3,7 +3,7 @@
 use crate::outcome::{Bug, Checked, Flow};
 use crate::rows::{OwnedEntry, Row};
 use crate::simulation::Simulation;
-use teak_engine::{EngineError, EngineResult, RowChange, RowEntry};
+use teak_engine::{EngineError, EngineResult, IndexNumber, RowChange, RowEntry};
 use teak_model::{AccessOutcome, EntryKey, InsertBlocked, RowCheck, TableId, Value};
 
 type Checks = Vec<(RowCheck, EntryKey)>;
@@ -28,7 +28,7 @@ fn entry_key(table: TableId, entry: &OwnedEntry) -> EntryKey {
 impl OwnedEntry {
     fn borrow(&self) -> RowEntry<'_> {
         RowEntry {
-            index: self.index,
+            index: IndexNumber(self.index),
             unique: self.unique,
             key: &self.key,
             value: &self.value,
@@ -175,7 +175,7 @@ impl Simulation {
                 let changes: Vec<RowChange<'_>> = pairs
                     .iter()
                     .map(|Pair { old, new }| RowChange {
-                        index: old.index,
+                        index: IndexNumber(old.index),
                         unique: old.unique,
                         old_key: Some(&old.key),
                         new_key: Some(&new.key),

@@ -5,6 +5,7 @@ use super::{Alteration, Filling, make_durable};
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,7 +64,7 @@ impl Alteration {
                     let duplicate = load(&core, index, added.unique, merge, interrupted, written)?;
                     if let Some((key, value)) = duplicate {
                         self.duplicate = Duplicate {
-                            index: number,
+                            index: IndexNumber(number),
                             key,
                             value,
                         };

@@ -114,7 +114,7 @@ fn take_list<T>(
 
 impl TableEntry {
     /// Appends the entry's bytes.
-    pub fn put(&self, out: &mut Vec<u8>) {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
         out.put_varint(self.id);
         out.put_bytes(self.name.as_bytes());
         out.put_bytes(&self.metadata);
@@ -131,7 +131,7 @@ impl TableEntry {
     ///
     /// # Errors
     /// [`Malformed`] unless the bytes are an entry.
-    pub fn take(take: &mut Take<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn take(take: &mut Take<'_>) -> Result<Self, Malformed> {
         let id = take_id(take)?;
         let name = take_text(take)?;
         let metadata = take.bytes()?.to_vec();

@@ -12,7 +12,7 @@ const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
 
 /// A prepared transaction in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PreparedEntry {
+pub(crate) struct PreparedEntry {
     /// The coordinator's name of the transaction.
     pub xid: Vec<u8>,
     /// Its writes.
@@ -21,7 +21,7 @@ pub struct PreparedEntry {
 
 /// One index of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexEntry {
+pub(crate) struct IndexEntry {
     /// The file's id, never used again.
     pub file: FileId,
     /// The file's path, relative to the data directory.
@@ -87,7 +87,7 @@ impl IndexEntry {
 
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableEntry {
+pub(crate) struct TableEntry {
     /// Its id, never used again.
     pub id: u64,
     /// Its name, normalised: relative, without a leading `./`.
@@ -105,7 +105,7 @@ pub struct TableEntry {
 
 /// The content of the catalogue file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Catalogue {
+pub(crate) struct Catalogue {
     /// Identifies the instance; the log contains it too.
     pub instance: u64,
     /// Recovery reads the log from here.
@@ -132,7 +132,7 @@ pub struct Catalogue {
 impl Catalogue {
     /// The catalogue of a new, empty instance.
     #[must_use]
-    pub fn new(instance: u64) -> Self {
+    pub(crate) fn new(instance: u64) -> Self {
         Self {
             instance,
             replay_from: Lsn(0),

@@ -10,11 +10,11 @@ use teak_base::{StorageError, StorageResult};
 use teak_disk::Disk;
 
 /// The catalogue's file name.
-pub const CATALOGUE_FILE: &str = "teak.catalogue";
+pub(crate) const CATALOGUE_FILE: &str = "teak.catalogue";
 const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
 /// The version of the file's form.
-pub const CATALOGUE_VERSION: u32 = 2;
+pub(crate) const CATALOGUE_VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
@@ -40,7 +40,7 @@ pub(crate) fn encode_catalogue(catalogue: &Catalogue) -> Vec<u8> {
 ///
 /// # Errors
 /// `Corrupt`, `UnsupportedFormat`.
-pub fn decode_catalogue(path: &Path, bytes: &[u8]) -> StorageResult<Catalogue> {
+pub(crate) fn decode_catalogue(path: &Path, bytes: &[u8]) -> StorageResult<Catalogue> {
     let corrupt = |reason: &str| StorageError::corrupt(path, 0, reason);
     let (header, payload) = bytes
         .split_at_checked(HEADER_BYTES)

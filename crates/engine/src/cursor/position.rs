@@ -35,7 +35,7 @@ pub(super) enum Found {
 pub(super) struct IndexPosition {
     pub(super) index: Arc<Index>,
     table: Arc<Table>,
-    number: u32,
+    number: IndexNumber,
     pub(super) view: Option<Arc<ReadView>>,
     view_serial: u64,
     /// Made at the first move, and again after a change of view or index.
@@ -51,9 +51,9 @@ pub(super) struct IndexPosition {
 }
 
 impl IndexPosition {
-    pub(super) fn new(table: &TableHandle, number: u32) -> EngineResult<Self> {
+    pub(super) fn new(table: &TableHandle, number: IndexNumber) -> EngineResult<Self> {
         Ok(Self {
-            index: table.index(IndexNumber(number))?,
+            index: table.index(number)?,
             table: Arc::clone(&table.table),
             number,
             view: None,
@@ -68,7 +68,7 @@ impl IndexPosition {
     }
 
     pub(super) fn is_rows_index(&self) -> bool {
-        self.number == 0
+        self.number.is_rows()
     }
 
     pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
@@ -88,8 +88,7 @@ impl IndexPosition {
     pub(super) fn refresh(&mut self, transaction: &EngineTransaction) {
         if self.index.is_dropped() {
             let indexes = self.table.indexes.load();
-            let number = usize::try_from(self.number).unwrap_or(usize::MAX);
-            if let Some(index) = indexes.get(number)
+            if let Some(index) = self.number.of(&indexes)
                 && !Arc::ptr_eq(index, &self.index)
             {
                 self.leave_tree();

@@ -3,8 +3,8 @@
 
 use crate::catalogue::{read_catalogue, write_catalogue};
 use crate::{
-    Codec, Engine, EngineOptions, EngineResult, IndexDefinition, Isolation, ReadMode, RowEntry,
-    TableDefinition,
+    Codec, Engine, EngineOptions, EngineResult, IndexDefinition, IndexNumber, Isolation, ReadMode,
+    RowEntry, TableDefinition,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -75,11 +75,11 @@ fn create(disk: &Arc<dyn Disk>) -> EngineResult<()> {
 fn use_table(engine: &Engine) -> EngineResult<()> {
     let table = engine.open_table(TABLE)?;
     let mut transaction = engine.begin(Isolation::RepeatableRead);
-    let mut cursor = transaction.cursor(&table, 0, ReadMode::Snapshot)?;
+    let mut cursor = transaction.cursor(&table, IndexNumber::ROWS, ReadMode::Snapshot)?;
     let _ = cursor.get(&mut transaction, b"key")?;
     drop(cursor);
     let entry = |index| RowEntry {
-        index,
+        index: IndexNumber(index),
         unique: false,
         key: b"key",
         value: b"value",

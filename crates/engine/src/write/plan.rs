@@ -1,8 +1,9 @@
 //! The plan of one row's write: the keys to check and the operations on indexes.
 
 use crate::core::index::Index;
+use crate::core::table::index_at;
 use crate::error::{EngineError, EngineResult};
-use crate::table_handle::no_such_index;
+use crate::index_number::IndexNumber;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
@@ -30,7 +31,7 @@ pub(super) enum KeyRequirement {
 #[derive(Clone, Copy)]
 pub(super) struct KeyCheck<'a> {
     pub requirement: KeyRequirement,
-    pub index: u32,
+    pub index: IndexNumber,
     pub key: &'a [u8],
     pub lock: LockId,
 }
@@ -48,7 +49,7 @@ impl KeyCheck<'_> {
 /// An operation on one index.
 #[derive(Clone, Copy)]
 pub(super) struct IndexOperation<'a> {
-    pub index: u32,
+    pub index: IndexNumber,
     /// Whether the key is new to the index.
     pub is_insert: bool,
     pub write: WriteOperation<'a>,
@@ -56,7 +57,7 @@ pub(super) struct IndexOperation<'a> {
 
 impl<'a> IndexOperation<'a> {
     pub(super) fn new(
-        index: u32,
+        index: IndexNumber,
         file: FileId,
         operation: Operation,
         key: &'a [u8],
@@ -95,21 +96,18 @@ impl<'a> RowPlan<'a> {
     ///
     /// # Errors
     /// `NoSuchIndex`.
-    pub(super) fn index(&self, number: u32) -> EngineResult<&'a Arc<Index>> {
-        let position = usize::try_from(number).ok();
-        position
-            .and_then(|position| self.indexes.get(position))
-            .ok_or_else(|| no_such_index(number))
+    pub(super) fn index(&self, number: IndexNumber) -> EngineResult<&'a Arc<Index>> {
+        index_at(self.indexes, number)
     }
 
-    pub(super) fn file_of(&self, index: u32) -> EngineResult<FileId> {
+    pub(super) fn file_of(&self, index: IndexNumber) -> EngineResult<FileId> {
         Ok(self.index(index)?.entry.file)
     }
 
     pub(super) fn check(
         &mut self,
         requirement: KeyRequirement,
-        index: u32,
+        index: IndexNumber,
         file: FileId,
         key: &'a [u8],
     ) {

@@ -3,6 +3,7 @@
 
 use super::plan::{IndexOperation, KeyCheck, KeyRequirement, RowPlan};
 use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
 use crate::newest_version::{NewestVersion, find_newest_version};
 use crate::transaction::TransactionContext;
 use smallvec::SmallVec;
@@ -203,7 +204,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let me = self.context.transaction.id();
         let row = self.row;
         // One guard for each index, which may have two operations.
-        let mut guards: SmallVec<[(u32, WriteGuard<'_>); 8]> = SmallVec::new();
+        let mut guards: SmallVec<[(IndexNumber, WriteGuard<'_>); 8]> = SmallVec::new();
         let mut writes: SmallVec<[WriteOperation<'_>; 8]> = SmallVec::new();
         for operation in &row.operations {
             let index = row.index(operation.index)?;
@@ -216,7 +217,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             }
             // Entries of the other indexes are protected by the lock of the row.
             let is_insert = operation.is_insert;
-            let must_check = is_insert || (operation.index == 0 && !is_row_owned);
+            let must_check = is_insert || (operation.index.is_rows() && !is_row_owned);
             if must_check && index.ranges.blocks(operation.write.key, is_insert, me) {
                 return Ok(Some(WriteConflict::RangeLock(operation)));
             }

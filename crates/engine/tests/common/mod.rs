@@ -82,7 +82,7 @@ pub fn insert(
 ) -> EngineResult<()> {
     let second = secondary(key, value);
     let entry = |index, unique, key, value| RowEntry {
-        index,
+        index: IndexNumber(index),
         unique,
         key,
         value,
@@ -105,7 +105,7 @@ pub fn update(
 ) -> EngineResult<()> {
     let (old, moved) = (secondary(key, old), secondary(key, new));
     let change = |index, unique, old_key, new_key, new_value| RowChange {
-        index,
+        index: IndexNumber(index),
         unique,
         old_key: Some(old_key),
         new_key: Some(new_key),
@@ -128,7 +128,7 @@ pub fn delete(
 ) -> EngineResult<()> {
     let second = secondary(key, value);
     let entry = |index, key| RowEntry {
-        index,
+        index: IndexNumber(index),
         unique: index == 0,
         key,
         value: &[],
@@ -156,7 +156,7 @@ pub fn try_scan(
     index: u32,
     mode: ReadMode,
 ) -> EngineResult<Rows> {
-    let mut cursor = transaction.cursor(table, index, mode)?;
+    let mut cursor = transaction.cursor(table, IndexNumber(index), mode)?;
     let mut rows = Rows::new();
     let mut row = cursor.first(transaction)?;
     while let Some(found) = row {
@@ -171,7 +171,9 @@ pub fn try_scan(
 pub fn rows(engine: &Engine, table: &TableHandle) -> Rows {
     let mut transaction = begin(engine);
     let rows = try_scan(&mut transaction, table, 0, ReadMode::Snapshot).unwrap();
-    let mut cursor = transaction.cursor(table, 0, ReadMode::Snapshot).unwrap();
+    let mut cursor = transaction
+        .cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)
+        .unwrap();
     let mut backward = Rows::new();
     let mut row = cursor.last(&mut transaction).unwrap();
     while let Some(found) = row {

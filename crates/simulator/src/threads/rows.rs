@@ -1,7 +1,9 @@
 //! The table of the threads: rows of each worker, and the shared accounts.
 
 use std::collections::BTreeMap;
-use teak_engine::{EngineResult, EngineTransaction, ReadMode, RowChange, RowEntry, TableHandle};
+use teak_engine::{
+    EngineResult, EngineTransaction, IndexNumber, ReadMode, RowChange, RowEntry, TableHandle,
+};
 
 pub(super) const ACCOUNTS: u64 = 6;
 /// The sum of all accounts.
@@ -47,7 +49,7 @@ pub(super) fn write(
     let (before, after) = (old.map(second), new.map(second));
     let value = new.map(value_of).unwrap_or_default();
     let entry = |index, key, value| RowEntry {
-        index,
+        index: IndexNumber(index),
         unique: index == 0,
         key,
         value,
@@ -64,14 +66,14 @@ pub(super) fn write(
             table,
             &[
                 RowChange {
-                    index: 0,
+                    index: IndexNumber::ROWS,
                     unique: true,
                     old_key: Some(key),
                     new_key: Some(key),
                     new_value: &value,
                 },
                 RowChange {
-                    index: 1,
+                    index: IndexNumber(1),
                     unique: false,
                     old_key: Some(before),
                     new_key: Some(after),
@@ -89,7 +91,7 @@ pub(super) fn read(
     table: &TableHandle,
     owner: u8,
 ) -> EngineResult<Rows> {
-    let mut cursor = transaction.cursor(table, 0, ReadMode::Snapshot)?;
+    let mut cursor = transaction.cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)?;
     let end = owner.checked_add(1).map(|end| [end]);
     cursor.set_bounds(Some(&[owner]), end.as_ref().map(<[u8; 1]>::as_slice));
     let mut rows = Rows::new();

@@ -6,8 +6,8 @@ use crate::threads::rows::{ACCOUNTS, Rows, SHARED_OWNER, SUM, key_of, number_at,
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use teak_engine::{
-    Engine, EngineError, EngineResult, EngineTransaction, Isolation, ReadMode, TableHandle,
-    WaitError,
+    Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, ReadMode,
+    TableHandle, WaitError,
 };
 use teak_testing::Random;
 
@@ -38,7 +38,7 @@ fn transfer(
     let from = random.below(ACCOUNTS);
     let to = (from + 1 + random.below(ACCOUNTS - 1)) % ACCOUNTS;
     let amount = random.below(5);
-    let mut cursor = transaction.cursor(table, 0, ReadMode::Exclusive)?;
+    let mut cursor = transaction.cursor(table, IndexNumber::ROWS, ReadMode::Exclusive)?;
     for (account, withdraws) in [(from, true), (to, false)] {
         let key = key_of(SHARED_OWNER, account);
         let row = cursor.get(transaction, &key)?;

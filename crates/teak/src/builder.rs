@@ -5,7 +5,7 @@ use crate::error::Result;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use teak_disk::{Disk, LimitedDisk, MemoryDisk, RealDisk};
+use teak_disk::{Disk, MemoryDisk, RealDisk};
 use teak_engine::{Engine, EngineOptions, Level};
 
 /// When a commit is durable.
@@ -52,7 +52,6 @@ pub enum LogLevel {
 pub struct Builder {
     options: EngineOptions,
     disk: Arc<dyn Disk>,
-    open_files: usize,
 }
 
 impl Builder {
@@ -60,7 +59,6 @@ impl Builder {
         Self {
             options: EngineOptions::new(path),
             disk: Arc::new(RealDisk),
-            open_files: 0,
         }
     }
 
@@ -78,7 +76,7 @@ impl Builder {
 
     /// Limit of open file descriptors; none by default, each open index keeps its file open.
     pub fn open_files(mut self, files: usize) -> Self {
-        self.open_files = files;
+        self.options.open_files = files;
         self
     }
 
@@ -147,11 +145,7 @@ impl Builder {
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the memory budget is too
     /// small; errors of the disk.
     pub fn open(self) -> Result<Database> {
-        let disk: Arc<dyn Disk> = match self.open_files {
-            0 => self.disk,
-            limit => Arc::new(LimitedDisk::new(self.disk, limit)),
-        };
-        Ok(Database::new(Engine::open(disk, self.options)?))
+        Ok(Database::new(Engine::open(self.disk, self.options)?))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::table_state::TableState;
 use crate::writes;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
-use teak_engine::ReadMode;
+use teak_engine::{IndexNumber, ReadMode};
 
 /// A row found through a secondary index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct IndexRow {
 pub struct Index<'t> {
     session: &'t Session,
     table: Arc<TableState>,
-    number: u32,
+    number: IndexNumber,
     unique: bool,
 }
 
@@ -108,7 +108,7 @@ impl<'t> Index<'t> {
 pub struct IndexRows<'t> {
     session: &'t Session,
     table: Arc<TableState>,
-    number: u32,
+    number: IndexNumber,
     unique: bool,
     mode: Result<ReadMode>,
     scan: Scan<'t>,

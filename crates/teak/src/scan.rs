@@ -10,7 +10,7 @@ use crate::table_state::TableState;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 use teak_base::bytes::{key_successor, prefix_successor};
-use teak_engine::{Cursor, ReadMode};
+use teak_engine::{Cursor, IndexNumber, ReadMode};
 
 /// `lower <= key < upper`; `None` is no bound.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,7 @@ pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 pub(crate) struct Scan<'t> {
     session: &'t Session,
     table: Arc<TableState>,
-    index: u32,
+    index: IndexNumber,
     /// The mode; an error of the scan's creation, which the first step returns.
     mode: Result<ReadMode>,
     bounds: Bounds,
@@ -70,7 +70,7 @@ impl<'t> Scan<'t> {
     pub(crate) fn new(
         session: &'t Session,
         table: &Arc<TableState>,
-        index: u32,
+        index: IndexNumber,
         mode: Result<ReadMode>,
         bounds: Bounds,
     ) -> Self {

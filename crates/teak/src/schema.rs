@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::index_key::entry_key;
 use std::fmt;
 use teak_base::bytes::Take;
-use teak_engine::{Codec, IndexDefinition, TableDefinition};
+use teak_engine::{Codec, IndexDefinition, IndexNumber, TableDefinition};
 
 type Derive = dyn Fn(&[u8], &[u8], &mut Vec<Vec<u8>>) + Send + Sync;
 
@@ -18,7 +18,7 @@ pub(crate) struct IndexSchema {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct IndexEntry {
     /// Number in the engine; the first secondary index has 1.
-    pub index: u32,
+    pub index: IndexNumber,
     pub unique: bool,
     pub key: Vec<u8>,
 }
@@ -181,11 +181,16 @@ impl TableSchema {
         })
     }
 
+    /// The secondary indexes with their numbers.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (IndexNumber, &IndexSchema)> {
+        (1..).map(IndexNumber).zip(&self.indexes)
+    }
+
     /// The entries of a row, in the order of indexes and keys, each once.
     pub(crate) fn entries(&self, primary: &[u8], value: &[u8]) -> Vec<IndexEntry> {
         let mut entries = Vec::new();
         let mut keys = Vec::new();
-        for (number, index) in (1..).zip(&self.indexes) {
+        for (number, index) in self.numbered() {
             (index.derive)(primary, value, &mut keys);
             keys.sort_unstable();
             keys.dedup();
@@ -199,9 +204,15 @@ impl TableSchema {
     }
 
     /// Whether a row has an index key in an index, given by its number.
-    pub(crate) fn has_key(&self, number: u32, key: &[u8], primary: &[u8], value: &[u8]) -> bool {
+    pub(crate) fn has_key(
+        &self,
+        number: IndexNumber,
+        key: &[u8],
+        primary: &[u8],
+        value: &[u8],
+    ) -> bool {
         let mut keys = Vec::new();
-        let index = (1..).zip(&self.indexes).find(|(n, _)| *n == number);
+        let index = self.numbered().find(|(n, _)| *n == number);
         if let Some((_, index)) = index {
             (index.derive)(primary, value, &mut keys);
         }

@@ -29,7 +29,7 @@ statistics! {
     /// # Ok(())
     /// # }
     /// ```
-    Statistics from teak_engine::Statistics {
+    Statistics from teak_engine::EngineStatistics {
         /// Memory budget in bytes.
         cache_bytes_limit,
         /// Bytes of it in use.

@@ -7,7 +7,7 @@ use crate::table_state::TableState;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
-use teak_engine::EngineError;
+use teak_engine::{EngineError, IndexNumber};
 
 /// An open table. Clones are cheap, and threads may share it.
 ///
@@ -50,7 +50,11 @@ impl Table {
     /// # Errors
     /// [`Error::Internal`](crate::Error::Internal) after the database was closed.
     pub fn statistics(&self) -> Result<IndexStatistics> {
-        Ok(self.state.handle.index_statistics(0)?.into())
+        Ok(self
+            .state
+            .handle
+            .index_statistics(IndexNumber::ROWS)?
+            .into())
     }
 
     /// Sizes of a secondary index.
@@ -69,7 +73,7 @@ impl Table {
     pub fn estimate_rows<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
         let Bounds { lower, upper } = Bounds::of(&range);
         let handle = &self.state.handle;
-        Ok(handle.records_in_range(0, lower.as_deref(), upper.as_deref())?)
+        Ok(handle.records_in_range(IndexNumber::ROWS, lower.as_deref(), upper.as_deref())?)
     }
 
     /// Reads and checks every block of every index. Returns one sentence for each damage found.

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::schema::TableSchema;
 use std::sync::Arc;
-use teak_engine::{Engine, EngineError, EngineTransaction, TableHandle};
+use teak_engine::{Engine, EngineError, EngineTransaction, IndexNumber, TableHandle};
 
 pub(crate) struct TableState {
     pub engine: Arc<Engine>,
@@ -13,8 +13,8 @@ pub(crate) struct TableState {
 
 impl TableState {
     /// The number of a secondary index and whether it is unique.
-    pub(crate) fn index(&self, name: &str) -> Result<(u32, bool)> {
-        let mut numbered = (1..).zip(&self.schema.indexes);
+    pub(crate) fn index(&self, name: &str) -> Result<(IndexNumber, bool)> {
+        let mut numbered = self.schema.numbered();
         match numbered.find(|(_, index)| index.name == name) {
             Some((number, index)) => Ok((number, index.unique)),
             None => Err(Error::NoSuchIndex {
@@ -29,7 +29,7 @@ impl TableState {
             return error.into();
         }
         let refused = transaction.duplicate().index;
-        let mut numbered = (1..).zip(&self.schema.indexes);
+        let mut numbered = self.schema.numbered();
         let index = numbered.find(|(number, _)| *number == refused);
         Error::DuplicateKey {
             index: index.map(|(_, index)| index.name.clone()),

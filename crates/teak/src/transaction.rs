@@ -6,11 +6,11 @@ use crate::rows::Rows;
 use crate::scan::{Bounds, Scan};
 use crate::session::{Isolation, Session};
 use crate::table::Table;
-use crate::writes::{self, ROWS};
+use crate::writes;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::time::Duration;
-use teak_engine::{Engine, ReadMode};
+use teak_engine::{Engine, IndexNumber, ReadMode};
 
 /// A transaction. Dropping it rolls it back.
 ///
@@ -96,7 +96,13 @@ impl Transaction {
     }
 
     fn scan(&self, table: &Table, mode: Result<ReadMode>, bounds: Bounds) -> Rows<'_> {
-        Rows::new(Scan::new(&self.session, &table.state, ROWS, mode, bounds))
+        Rows::new(Scan::new(
+            &self.session,
+            &table.state,
+            IndexNumber::ROWS,
+            mode,
+            bounds,
+        ))
     }
 
     /// All rows in the order of their primary keys.

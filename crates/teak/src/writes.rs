@@ -4,10 +4,7 @@ use crate::error::{Error, Result};
 use crate::schema::IndexEntry;
 use crate::session::Session;
 use crate::table_state::TableState;
-use teak_engine::{EngineError, ReadMode, RowChange, RowEntry};
-
-/// The row index.
-pub(crate) const ROWS: u32 = 0;
+use teak_engine::{EngineError, IndexNumber, ReadMode, RowChange, RowEntry};
 
 pub(crate) fn get(
     session: &Session,
@@ -16,7 +13,7 @@ pub(crate) fn get(
     mode: ReadMode,
 ) -> Result<Option<Vec<u8>>> {
     session.with(|transaction| {
-        let mut cursor = transaction.cursor(&table.handle, ROWS, mode)?;
+        let mut cursor = transaction.cursor(&table.handle, IndexNumber::ROWS, mode)?;
         let row = cursor.get(transaction, key)?;
         Ok(row.map(|row| row.value.to_vec()))
     })
@@ -25,7 +22,7 @@ pub(crate) fn get(
 /// The entries of a row in all indexes, the row index first.
 fn entries<'a>(key: &'a [u8], value: &'a [u8], secondary: &'a [IndexEntry]) -> Vec<RowEntry<'a>> {
     let row = RowEntry {
-        index: ROWS,
+        index: IndexNumber::ROWS,
         unique: true,
         key,
         value,
@@ -63,7 +60,7 @@ fn replace(
     let old = table.schema.entries(key, old_value);
     let new = table.schema.entries(key, value);
     let mut changes = vec![RowChange {
-        index: ROWS,
+        index: IndexNumber::ROWS,
         unique: true,
         old_key: Some(key),
         new_key: Some(key),

@@ -161,7 +161,7 @@ def transactions(checks, engine):
                 "INSERT INTO account (owner, amount) VALUES (%s, %s)", [("dora", 1), ("eve", 2), ("fred", 3)]
             )
             checks.same(f"{name}: keys given", (count, cursor.lastrowid), (3, 103))
-        checks.check(f"{name}: nobody else sees them", one(second, amount, "eve") is None)
+        checks.check(f"{name}: not visible to others", one(second, amount, "eve") is None)
         first.rollback()
         checks.check(f"{name}: nor anybody after ROLLBACK", one(first, amount, "eve") is None)
 

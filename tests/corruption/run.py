@@ -128,12 +128,12 @@ class Test:
             faults += found
             # Through a damaged log both tables may have lost rows; then both return errors.
             if failed and kind not in ("log", "catalogue"):
-                faults.append("the table that was left alone gave an error")
+                faults.append("the undamaged table returned an error")
             if not failed:
                 connection.run("INSERT INTO f.whole VALUES (1000000, 1, 'new')")
                 connection.run("DELETE FROM f.whole WHERE id = 1000000")
         if self.server.pid() != pid:
-            faults.append("the server is another process")
+            faults.append("the server was restarted")
         return faults, bad
 
     def round(self, number):

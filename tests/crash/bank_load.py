@@ -227,7 +227,7 @@ class Coordinator:
                 continue
             if self.engine.upper() == "TEAK" and connection.run(
                     f"SELECT 1 FROM information_schema.teak_trx WHERE trx_xid LIKE '%{name.encode().hex()}%'"):
-                faults.append(f"{name} has ended by {verdict}, and Teak holds it prepared")
+                faults.append(f"{name} was ended by {verdict}, and Teak lists it as prepared")
             connection.run(f"XA {verdict} '{name}'")
             found.discard(name)
         return faults
@@ -258,7 +258,7 @@ class Coordinator:
                     continue
                 row = f"writer = {teller} AND number = {number}"
                 if connection.run(f"SELECT 1 FROM moved WHERE {row}"):
-                    faults.append(f"the rows of {name_of(teller, number)}, which is prepared, are seen")
+                    faults.append(f"the rows of {name_of(teller, number)}, which is prepared, are visible")
                 try:
                     connection.run(f"UPDATE moved SET amount = 0 WHERE {row}")
                     faults.append(f"the rows of {name_of(teller, number)}, which is prepared, are not locked")

@@ -105,7 +105,7 @@ class Test:
             process.join(30)
             if process.is_alive():
                 process.kill()
-                faults.append("a writer did not notice that the server was gone")
+                faults.append("a writer did not end after the server was killed")
             elif process.exitcode:
                 faults.append(f"a writer ended with status {process.exitcode}")
         return pause, faults
@@ -283,9 +283,9 @@ def main():
     arguments.add_argument("--engine", default="TEAK")
     arguments.add_argument("--writers", type=int, default=4)
     arguments.add_argument("--cache", default="32M")
-    arguments.add_argument("--pause", type=float, default=4, help="the longest while between kills, in seconds")
+    arguments.add_argument("--pause", type=float, default=4, help="maximum seconds between kills")
     arguments.add_argument("--recovery-timeout", type=int, default=120, help="in seconds")
-    arguments.add_argument("--no-ddl", action="store_true", help="leave out the maker of tables")
+    arguments.add_argument("--no-ddl", action="store_true", help="without DDL")
     arguments.add_argument("--directory", default=str(BUILD / "kill-test"))
     arguments.add_argument("--server-option", action="append", default=[], help="for the server, may be repeated")
     return Test(arguments.parse_args()).go()

@@ -152,7 +152,7 @@ class Test:
         for thread in threads:
             thread.join(60)
             if thread.is_alive():
-                raise RuntimeError("a writer did not notice that the server was gone")
+                raise RuntimeError("a writer did not end after the server was killed")
         return pause
 
     def verify(self):

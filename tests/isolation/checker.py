@@ -147,7 +147,7 @@ class Checker:
     def _check_last(self, number, versions, key, version):
         writer = versions.writers.get(version)
         if writer is None:
-            self.found.add("order", f"{self._name(number)} read {version} in {key}, which nobody wrote")
+            self.found.add("order", f"{self._name(number)} read {version} in {key}, which was never written")
         elif writer[0] != number and not writer[1]:
             self.found.add("G1b", f"{self._name(number)} read {version} in {key}, which {self._name(writer[0])} replaced")
 

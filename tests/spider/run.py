@@ -134,7 +134,7 @@ def both_ways(cluster, rng, seconds):
             parts.append(int(connection.value("SELECT COUNT(*) FROM event")))
     if sum(parts) != len(contents[0]) or min(parts) == 0:
         faults.append(f"the shards hold {parts} rows of {len(contents[0])}")
-    return faults, f"{ran} statements, {rows} rows read alike, shards of {parts[0]} and {parts[1]} rows"
+    return faults, f"{ran} statements, {rows} rows equal, shards of {parts[0]} and {parts[1]} rows"
 
 
 def answer(connection, statement):
@@ -215,7 +215,7 @@ def whole(cluster, acknowledged, doubtful):
         faults.append(f"the accounts hold {money}, not {ACCOUNTS * BALANCE}; the moves add up to {moved}")
     halves = [number for number, count in numbers.items() if count != 2]
     lost, extra = set(acknowledged) - set(numbers), set(numbers) - set(acknowledged) - set(doubtful)
-    for what, found in (("there by half", halves), ("acknowledged and not there", lost), ("there and never committed", extra)):
+    for what, found in (("complete on one shard only", halves), ("acknowledged and not there", lost), ("there and never committed", extra)):
         if found:
             faults.append(f"{len(found)} transfers are {what}: {sorted(found)[:5]}")
     return faults
@@ -278,7 +278,7 @@ def prepared_and_killed(cluster, rng):
                 if not any(name.encode() in row[3] for row in connection.run("XA RECOVER")):
                     faults.append(f"{way}: {victim.directory.name} lost its prepared branch")
                 if int(connection.value(f"SELECT COUNT(*) FROM moved WHERE number = {number}")):
-                    faults.append(f"{way}: the prepared rows are seen")
+                    faults.append(f"{way}: the prepared rows are visible")
                 connection.run("SET SESSION teak_lock_timeout = 50")
                 if answer(connection, "UPDATE account SET balance = 0") != 1205:
                     faults.append(f"{way}: the prepared rows are not locked")
@@ -302,7 +302,7 @@ def prepared_and_killed(cluster, rng):
     for server in cluster.backends:
         with server.connect(DATABASE) as connection:
             connection.run("DELETE FROM moved WHERE number > 50000000")
-    return faults, "a branch survives, unseen and locked, and is ended through the front and by hand"
+    return faults, "a branch survives, invisible and locked, and is ended through the front server and directly"
 
 
 def kills(cluster, rng, number):
@@ -341,7 +341,7 @@ def kills(cluster, rng, number):
 def main():
     arguments = argparse.ArgumentParser(description="Shards Teak tables over two servers with Spider.")
     arguments.add_argument("--seed", type=int, default=1)
-    arguments.add_argument("--seconds", type=float, default=4, help="how long each load goes on")
+    arguments.add_argument("--seconds", type=float, default=4, help="seconds of each load")
     arguments.add_argument("--kills", type=int, default=3)
     arguments.add_argument("--directory", default=str(BUILD / "spider-test"))
     options = arguments.parse_args()

@@ -1,4 +1,4 @@
-//! All fuzz targets by name. Each crate lists its own.
+//! All fuzz targets by name. Each crate has the list of its own.
 
 use teak_base::fuzzing::Target;
 
@@ -17,7 +17,7 @@ pub fn targets() -> impl Iterator<Item = &'static Target> {
 /// Runs a target.
 ///
 /// # Panics
-/// When something does not hold for the input, or there is no such target.
+/// When the target finds a bug, or there is no such target.
 pub fn run(name: &str, bytes: &[u8]) {
     match targets().find(|target| target.name == name) {
         Some(target) => (target.run)(bytes),

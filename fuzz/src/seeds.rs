@@ -1,4 +1,4 @@
-//! Writes the seeds of every target into its directory under the one named.
+//! Writes the seeds of each target to a subdirectory of the given directory.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! Seeded rows for the benchmarks: the same shape, seed and count give the same bytes on every machine.
 //!
-//! What it is not: a benchmark. The SQL benchmarks under `bench/sql` load what this writes.
+//! This crate generates data only. The SQL benchmarks in `bench/sql` load it.
 //!
-//! - [`random`]: the generator of numbers, and words made from them.
-//! - [`text`]: rows as LOAD DATA reads them, or as multi-row INSERT statements.
+//! - [`random`]: random numbers and words.
+//! - [`text`]: rows in the format of LOAD DATA, or as multi-row INSERT statements.
 //! - [`shapes`]: the tables: a star schema's facts, sensor readings, flights, purchases.
 
 pub mod random;

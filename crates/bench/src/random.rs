@@ -1,4 +1,4 @@
-//! Numbers from a seed, and words from numbers. Not for secrets: `SplitMix64`, which is small, fast and good enough for data.
+//! Random numbers from a seed, and words from numbers. `SplitMix64` is small and fast, and not for cryptography.
 
 /// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound` (0 when `bound` is 0), each as likely as the others to within 2^-32.
+    /// A number below `bound` (0 when `bound` is 0), all equally likely to within 2^-32.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.bits()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
@@ -33,7 +33,7 @@ impl Random {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// A number below `bound` where small ones are likelier: the square of an even draw, as a rough Zipf.
+    /// A number below `bound`; small ones are likelier: the square of an even draw, as a rough Zipf.
     pub fn skewed(&mut self, bound: u64) -> u64 {
         let draw = self.below(1 << 32);
         let square = (draw * draw) >> 32;
@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// A fixed vocabulary of pronounceable words, the same for every seed.
+/// A fixed vocabulary of pronounceable words, independent of seeds.
 #[derive(Debug)]
 pub struct Vocabulary {
     words: Vec<String>,

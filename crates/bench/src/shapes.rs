@@ -1,4 +1,4 @@
-//! The tables of the benchmarks, as rows. `bench/sql/shapes.py` holds the CREATE TABLE that belongs to each.
+//! The tables of the benchmarks, as rows. `bench/sql/shapes.py` contains the CREATE TABLE of each.
 
 use crate::random::{Random, Vocabulary};
 use crate::text::RowWriter;
@@ -13,7 +13,7 @@ pub enum Shape {
     Sensor,
     /// Flights of a few years, in order of departure.
     Flights,
-    /// The insert benchmark's purchases: every key but the first is random.
+    /// The purchases of the insert benchmark: every key except the first is random.
     Purchases,
 }
 
@@ -29,7 +29,7 @@ impl Shape {
     /// Writes `rows` rows drawn from `seed`.
     ///
     /// # Errors
-    /// What writing to the output gives.
+    /// Errors of the output.
     pub fn write<W: Write>(self, rows: u64, seed: u64, out: &mut RowWriter<W>) -> io::Result<()> {
         let mut random = Random::new(seed);
         match self {
@@ -73,7 +73,7 @@ fn date_key(days: u64) -> u64 {
     year * 10_000 + month * 100 + day
 }
 
-/// `1994-05-17 08:30:00`, so many seconds after 1992-01-01.
+/// The time `seconds` after 1992-01-01, like `1994-05-17 08:30:00`.
 fn timestamp(seconds: u64) -> String {
     let (year, month, day) = date(seconds / 86_400);
     let second = seconds % 86_400;
@@ -89,7 +89,7 @@ fn star<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io:
     const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECI", "5-LOW"];
     const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
     let words = Vocabulary::new(1000);
-    // Dimension sizes for six million rows to a scale of one, never tiny.
+    // Dimension sizes as for a scale factor of six million rows, with a minimum.
     let customers = (rows / 200).max(1000);
     let parts = (rows / 30).max(5000);
     let suppliers = (rows / 3000).max(200);
@@ -208,7 +208,7 @@ fn flights<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> 
     Ok(())
 }
 
-/// Columns: `at, register, customer, product, price, data` (the key is given by the server).
+/// Columns: `at, register, customer, product, price, data` (the server assigns the key).
 fn purchases<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io::Result<()> {
     let words = Vocabulary::new(1000);
     for row in 0..rows {

@@ -1,24 +1,24 @@
 //! A row as text, field by field: for LOAD DATA (fields end with a tab, rows with a newline, NULL is `\N`) or for INSERT.
 //!
-//! The fields written here hold no character that either form would have to escape; that is asserted.
+//! No field contains a character that either form has to escape; this is asserted.
 
 use std::io::{self, Write};
 
 /// How rows are written.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// What LOAD DATA reads without options.
+    /// The default format of LOAD DATA.
     Load,
-    /// Statements `INSERT INTO table VALUES (...),(...);`, one to a line, of so many rows.
+    /// Statements `INSERT INTO table VALUES (...),(...);`, one on each line.
     Insert {
         /// The table, with its columns if not all are given: `purchases (day, price)`.
         table: String,
-        /// Rows to a statement.
+        /// Rows of each statement.
         rows: u64,
     },
 }
 
-/// Collects fields into rows and writes them out in large pieces.
+/// Collects fields into rows and writes them in large chunks.
 #[derive(Debug)]
 pub struct RowWriter<W: Write> {
     out: W,
@@ -130,7 +130,7 @@ impl<W: Write> RowWriter<W> {
     /// Ends the row.
     ///
     /// # Errors
-    /// What writing to the output gives.
+    /// Errors of the output.
     pub fn end_row(&mut self) -> io::Result<()> {
         self.fields_in_row = 0;
         match &self.form {
@@ -151,10 +151,10 @@ impl<W: Write> RowWriter<W> {
         Ok(())
     }
 
-    /// Ends the last statement and writes what is left.
+    /// Ends the last statement and writes the rest.
     ///
     /// # Errors
-    /// What writing to the output gives.
+    /// Errors of the output.
     pub fn finish(mut self) -> io::Result<W> {
         if self.rows_in_statement > 0 {
             self.buffer.extend_from_slice(b";\n");

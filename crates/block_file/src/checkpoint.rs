@@ -1,6 +1,6 @@
 //! Checkpoints: from the captured state to the durable superblock.
 //!
-//! 1. Prepare: capture what is live, reserve space for the space map.
+//! 1. Prepare: capture the live space, reserve space for the space map.
 //! 2. Write the space map.
 //! 3. Sync: all blocks that the capture needs are durable.
 //! 4. Write the superblock into the slot that does not hold the durable one.

@@ -1,5 +1,5 @@
-//! Random lives of a file on a faulty disk, against a model. After every
-//! crash the file holds the last acknowledged checkpoint or one in doubt.
+//! Random histories of a file on a fault disk, compared with a model. After every
+//! crash the file has the last acknowledged checkpoint or one in doubt.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -17,17 +17,17 @@ use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
 const PATH: &str = "/d/t.teak";
 const FILE: FileId = FileId(77);
 
-/// What a root refers to: the number of a block, which gives its contents.
+/// The blocks that a root refers to, by number; the number gives the contents.
 type Root = BTreeMap<u64, BlockAddress>;
 
-/// A root as a superblock's payload names it.
+/// A root, and the superblock payload that identifies it.
 #[derive(Clone, Debug, PartialEq)]
 struct Checkpoint {
     payload: Vec<u8>,
     root: Root,
 }
 
-struct Life {
+struct History {
     random: Random,
     disk: FaultDisk,
     file: BlockFile,
@@ -37,7 +37,7 @@ struct Life {
     pins: Vec<(Pin, Root)>,
     prepared: Option<(PreparedCheckpoint, Checkpoint)>,
     acknowledged: Checkpoint,
-    /// Failed after the superblock may have been written, since then.
+    /// Later checkpoints that failed after the superblock may have been written.
     in_doubt: Vec<Checkpoint>,
     poisoned: bool,
 }
@@ -45,13 +45,13 @@ struct Life {
 fn contents(number: u64) -> Vec<u8> {
     let mut random = Random::new(number);
     let length = match random.below(60) {
-        // Enough for a tail that is worth cutting off.
+        // Large enough that a free tail is truncated.
         0 => random.below(1_500_000),
         1..=3 => random.below(200_000),
         4..=6 => 0,
         _ => random.below(6_000),
     };
-    // Compressible, as pages are.
+    // Compressible like pages.
     (0..length)
         .map(|_| u8::try_from(random.below(1 + number % 256)).unwrap())
         .collect()
@@ -88,10 +88,10 @@ fn is_planned(error: &StorageError) -> bool {
     )
 }
 
-/// Opens what a crash left and checks it against what may be there.
+/// Opens the file after a crash and compares it with the possible checkpoints.
 fn reopen(disk: &FaultDisk, candidates: &[&Checkpoint]) -> (BlockFile, Checkpoint) {
-    let seam: Arc<dyn Disk> = Arc::new(disk.clone());
-    let (file, payload) = BlockFile::open(&seam, Path::new(PATH), Some(FILE)).unwrap();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let (file, payload) = BlockFile::open(&shared, Path::new(PATH), Some(FILE)).unwrap();
     let found = candidates.iter().find(|known| known.payload == payload);
     let found = (*found.expect("the payload of a checkpoint")).clone();
     read_all(&file, &found.root);
@@ -104,9 +104,9 @@ fn reopen(disk: &FaultDisk, candidates: &[&Checkpoint]) -> (BlockFile, Checkpoin
 
 /// Nothing is reserved, pinned or pending: all that is not live is free.
 fn check_nothing_lost(disk: &FaultDisk, file: &BlockFile) {
-    let seam: Arc<dyn Disk> = Arc::new(disk.clone());
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let statistics = file.statistics();
-    let superblocks = read_superblocks(&seam, Path::new(PATH)).unwrap();
+    let superblocks = read_superblocks(&shared, Path::new(PATH)).unwrap();
     let newest = superblocks
         .into_iter()
         .filter_map(Result::ok)
@@ -120,11 +120,11 @@ fn check_nothing_lost(disk: &FaultDisk, file: &BlockFile) {
     );
 }
 
-impl Life {
+impl History {
     fn new(seed: u64) -> Self {
         let disk = FaultDisk::new(seed);
-        let seam: Arc<dyn Disk> = Arc::new(disk.clone());
-        let file = BlockFile::create(&seam, Path::new(PATH), FILE, b"0").unwrap();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let file = BlockFile::create(&shared, Path::new(PATH), FILE, b"0").unwrap();
         disk.sync_directory(Path::new("/d")).unwrap();
         Self {
             random: Random::new(seed),
@@ -144,7 +144,7 @@ impl Life {
         }
     }
 
-    /// Every root whose blocks must stay as they are.
+    /// Every root whose blocks must not be overwritten.
     fn roots(&self) -> impl Iterator<Item = &Root> {
         [&self.live, &self.acknowledged.root]
             .into_iter()
@@ -268,7 +268,7 @@ impl Life {
         }
     }
 
-    /// Looks at several crashes from here, then lives on after one.
+    /// Checks several crashes at this point, then continues after one.
     fn crash(&mut self) {
         let candidates: Vec<&Checkpoint> = [&self.acknowledged]
             .into_iter()
@@ -308,7 +308,7 @@ impl Life {
             }
         }
         self.crash();
-        // What no fault disturbs succeeds, and leaves nothing behind.
+        // Without faults all operations succeed, and no space is lost.
         self.write().unwrap();
         self.publish();
         read_all(&self.file, &self.live);
@@ -331,42 +331,41 @@ fn a_crash_finds_the_last_checkpoint_or_one_in_doubt() {
     for seed in 0..150 {
         // Shown when the test fails.
         println!("seed {seed}");
-        Life::new(seed).run();
+        History::new(seed).run();
     }
 }
 
-/// Every point at which the power can go during one checkpoint over freed and
-/// new blocks.
+/// A power loss at every point of one checkpoint with freed and new blocks.
 #[test]
 fn power_lost_at_any_step_of_a_checkpoint_leaves_the_old_or_the_new_one() {
     let mut after = 0;
     loop {
-        let mut life = Life::new(after);
+        let mut history = History::new(after);
         for _ in 0..3 {
-            life.write().unwrap();
-            life.publish();
-            life.prepare().unwrap();
-            let (prepared, checkpoint) = life.prepared.take().unwrap();
+            history.write().unwrap();
+            history.publish();
+            history.prepare().unwrap();
+            let (prepared, checkpoint) = history.prepared.take().unwrap();
             prepared.commit().unwrap();
-            life.acknowledged = checkpoint;
+            history.acknowledged = checkpoint;
         }
-        life.write().unwrap();
-        life.publish();
-        let before = life.disk.changes();
-        life.disk.cut_power(after);
-        life.prepare().unwrap();
-        let (prepared, checkpoint) = life.prepared.take().unwrap();
+        history.write().unwrap();
+        history.publish();
+        let before = history.disk.changes();
+        history.disk.cut_power(after);
+        history.prepare().unwrap();
+        let (prepared, checkpoint) = history.prepared.take().unwrap();
         let done = prepared.commit().is_ok();
-        let old = std::mem::replace(&mut life.acknowledged, checkpoint.clone());
+        let old = std::mem::replace(&mut history.acknowledged, checkpoint.clone());
         let candidates = if done {
             vec![&checkpoint]
         } else {
             vec![&old, &checkpoint]
         };
         for seed in 0..40 {
-            reopen(&life.disk.crash(seed), &candidates);
+            reopen(&history.disk.crash(seed), &candidates);
         }
-        if life.disk.changes() - before <= after {
+        if history.disk.changes() - before <= after {
             assert!(done);
             break;
         }

@@ -1,4 +1,4 @@
-//! Bytes that are not what was written: every reader returns an error value.
+//! Damaged bytes: every reader returns an error value.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -19,7 +19,7 @@ use teak_testing::Random;
 
 const SUPERBLOCK_BYTES: usize = 4096;
 
-/// A file with a few checkpoints and holes behind it: its bytes and blocks.
+/// A file with holes after a few checkpoints: its bytes and blocks.
 fn image() -> (Vec<u8>, Vec<BlockAddress>) {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let file = create(&disk);
@@ -48,7 +48,7 @@ fn disk_of(image: &[u8]) -> Arc<dyn Disk> {
     disk
 }
 
-/// Opens, reads and checkpoints whatever there is.
+/// Opens, reads and checkpoints the damaged file, as far as possible.
 fn try_everything(image: &[u8], blocks: &[BlockAddress]) {
     let disk = disk_of(image);
     let _ = read_superblocks(&disk, Path::new(PATH)).unwrap();
@@ -117,7 +117,7 @@ fn damaged_files_give_errors_and_never_panic() {
     }
 }
 
-/// The checksum of a superblock holds, its fields do not.
+/// Superblocks with a correct checksum and wrong fields.
 #[test]
 fn false_superblocks_give_errors_and_never_panic() {
     let (image, blocks) = image();
@@ -125,7 +125,7 @@ fn false_superblocks_give_errors_and_never_panic() {
         let mut random = Random::new(seed);
         let mut bad = image.clone();
         for slot in 0..2 {
-            // Format version up to the payload.
+            // From the format version to the payload.
             damage(&mut bad, slot * SUPERBLOCK_BYTES + 8, 56, &mut random);
             set_superblock_checksum(&mut bad, slot);
             if random.one_in(2) {
@@ -140,7 +140,7 @@ fn false_superblocks_give_errors_and_never_panic() {
     }
 }
 
-/// The checksum of the space map holds, its extents do not.
+/// Space maps with a correct checksum and wrong extents.
 #[test]
 fn false_space_maps_give_errors_and_never_panic() {
     let (image, blocks) = image();
@@ -161,7 +161,7 @@ fn false_space_maps_give_errors_and_never_panic() {
     }
 }
 
-/// The checksum of a block holds, its header or payload do not.
+/// Blocks with a correct checksum and a wrong header or payload.
 #[test]
 fn false_blocks_give_errors_and_never_panic() {
     let (image, blocks) = image();
@@ -204,11 +204,11 @@ fn reason(result: Result<impl std::fmt::Debug, StorageError>) -> String {
     }
 }
 
-/// A change of the file, whether the checksum is made to fit, the reason told.
+/// A change of the file, whether the checksum is corrected, the error text.
 type Check<'a> = (&'a dyn Fn(&mut Vec<u8>), bool, &'a str);
 
 #[test]
-fn each_kind_of_damage_is_named() {
+fn each_kind_of_damage_is_reported() {
     let (image, blocks) = image();
     let address = blocks[0];
     let start = usize::try_from(address.offset).unwrap();
@@ -244,7 +244,7 @@ fn each_kind_of_damage_is_named() {
 }
 
 #[test]
-fn a_block_in_the_wrong_place_is_told() {
+fn a_block_at_the_wrong_offset_is_reported() {
     let (image, blocks) = image();
     let (from, to) = (blocks[0], blocks[1]);
     let start = usize::try_from(from.offset).unwrap();
@@ -258,12 +258,12 @@ fn a_block_in_the_wrong_place_is_told() {
         offset: to.offset,
         bytes: from.bytes,
     };
-    let told = reason(file.read_block(moved, BlockKind::Page));
-    assert!(told.contains("as its own"), "{told}");
+    let error = reason(file.read_block(moved, BlockKind::Page));
+    assert!(error.contains("as its own"), "{error}");
 }
 
 #[test]
-fn a_block_of_another_file_is_told() {
+fn a_block_of_another_file_is_reported() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let file = create(&disk);
     let address = common::write(&file, b"abc");
@@ -277,17 +277,17 @@ fn a_block_of_another_file_is_told() {
         .unwrap()
         .write_all_at(bytes, address.offset)
         .unwrap();
-    let told = second.read_block(address, BlockKind::Page).unwrap_err();
-    assert!(told.to_string().contains("names file 5"), "{told}");
+    let error = second.read_block(address, BlockKind::Page).unwrap_err();
+    assert!(error.to_string().contains("names file 5"), "{error}");
 }
 
 #[test]
-fn a_file_shorter_than_its_blocks_is_told_on_opening() {
+fn opening_reports_a_file_shorter_than_its_blocks() {
     let (image, _) = image();
     for length in [0, 4096, 8192, image.len() - 128] {
         let disk = disk_of(&image[..length]);
-        let told = BlockFile::open(&disk, Path::new(PATH), None).unwrap_err();
-        assert!(told.is_corrupt(), "{told}");
+        let error = BlockFile::open(&disk, Path::new(PATH), None).unwrap_err();
+        assert!(error.is_corrupt(), "{error}");
     }
 }
 
@@ -312,32 +312,32 @@ fn a_newer_format_is_not_read() {
 }
 
 #[test]
-fn other_files_are_told_apart() {
+fn other_files_are_refused() {
     for (bytes, expected) in [
         (vec![0; 9000], "is empty"),
         (vec![7; 9000], "not an index file"),
     ] {
-        let told = BlockFile::open(&disk_of(&bytes), Path::new(PATH), Some(FILE));
-        assert!(reason(told).contains(expected));
+        let error = BlockFile::open(&disk_of(&bytes), Path::new(PATH), Some(FILE));
+        assert!(reason(error).contains(expected));
     }
 }
 
 #[test]
-fn contradicting_superblocks_are_told() {
+fn contradicting_superblocks_are_reported() {
     let (image, _) = image();
     let mut bad = image.clone();
     bad[16] = 9;
     set_superblock_checksum(&mut bad, 0);
-    let told = reason(BlockFile::open(&disk_of(&bad), Path::new(PATH), None));
-    assert!(told.contains("two files"), "{told}");
+    let error = reason(BlockFile::open(&disk_of(&bad), Path::new(PATH), None));
+    assert!(error.contains("two files"), "{error}");
     let mut bad = image;
     bad[56] ^= 1;
     set_superblock_checksum(&mut bad, 0);
-    let told = reason(BlockFile::open(&disk_of(&bad), Path::new(PATH), None));
-    assert!(told.contains("one generation differ"), "{told}");
+    let error = reason(BlockFile::open(&disk_of(&bad), Path::new(PATH), None));
+    assert!(error.contains("one generation differ"), "{error}");
 }
 
 #[test]
-fn blocks_start_behind_the_superblocks() {
+fn blocks_start_after_the_superblocks() {
     assert_eq!(BLOCKS_START, 2 * SUPERBLOCK_BYTES as u64);
 }

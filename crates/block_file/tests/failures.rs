@@ -1,4 +1,4 @@
-//! Single failures of the disk, and what remains after them.
+//! Single failures of the disk, and the state of the file after them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,8 +14,8 @@ use teak_testing::{FaultDisk, SyncFailure, WriteFailure};
 
 fn faulty() -> (FaultDisk, Arc<dyn Disk>) {
     let disk = FaultDisk::new(1);
-    let seam: Arc<dyn Disk> = Arc::new(disk.clone());
-    (disk, seam)
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    (disk, shared)
 }
 
 fn try_checkpoint(file: &BlockFile, payload: &[u8]) -> StorageResult<()> {
@@ -23,14 +23,14 @@ fn try_checkpoint(file: &BlockFile, payload: &[u8]) -> StorageResult<()> {
 }
 
 fn payload_after_crash(disk: &FaultDisk, seed: u64) -> Vec<u8> {
-    let seam: Arc<dyn Disk> = Arc::new(disk.crash(seed));
-    open(&seam).1
+    let shared: Arc<dyn Disk> = Arc::new(disk.crash(seed));
+    open(&shared).1
 }
 
 #[test]
 fn a_failed_write_returns_the_space_and_leaves_the_file_usable() {
-    let (disk, seam) = faulty();
-    let file = create(&seam);
+    let (disk, shared) = faulty();
+    let file = create(&shared);
     let kept = write(&file, b"kept");
     for failure in [
         WriteFailure::Nothing,
@@ -45,7 +45,7 @@ fn a_failed_write_returns_the_space_and_leaves_the_file_usable() {
         let mut writer = file.writer(0);
         disk.fail_write(0, failure);
         writer.write(PAGE, &[1; 500_000]).unwrap_err();
-        // The writer is done for.
+        // The writer does not recover.
         writer.write(PAGE, b"x").unwrap_err();
         writer.finish().unwrap_err();
     }
@@ -60,8 +60,8 @@ fn a_failed_write_returns_the_space_and_leaves_the_file_usable() {
 
 #[test]
 fn a_full_disk_leaves_the_file_usable() {
-    let (disk, seam) = faulty();
-    let file = create(&seam);
+    let (disk, shared) = faulty();
+    let file = create(&shared);
     let kept = write(&file, &[1; 10_000]);
     checkpoint(&file, b"1");
     disk.set_capacity(Some(100_000));
@@ -80,14 +80,14 @@ fn a_full_disk_leaves_the_file_usable() {
 
 #[test]
 fn creating_on_a_failing_disk_leaves_no_file() {
-    let (disk, seam) = faulty();
+    let (disk, shared) = faulty();
     disk.fail_write(1, WriteFailure::NoSpace);
-    BlockFile::create(&seam, Path::new(PATH), FILE, b"").unwrap_err();
+    BlockFile::create(&shared, Path::new(PATH), FILE, b"").unwrap_err();
     assert!(!disk.exists(Path::new(PATH)).unwrap());
     disk.fail_sync(0, SyncFailure::Kept);
-    BlockFile::create(&seam, Path::new(PATH), FILE, b"").unwrap_err();
+    BlockFile::create(&shared, Path::new(PATH), FILE, b"").unwrap_err();
     assert!(!disk.exists(Path::new(PATH)).unwrap());
-    create(&seam);
+    create(&shared);
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn a_failed_sync_refuses_later_checkpoints_but_not_reads() {
         (1, SyncFailure::Dropped),
         (1, SyncFailure::Kept),
     ] {
-        let (disk, seam) = faulty();
-        let file = create(&seam);
+        let (disk, shared) = faulty();
+        let file = create(&shared);
         let old = write(&file, b"old");
         checkpoint(&file, b"1");
         let new = write(&file, b"new");
@@ -130,8 +130,8 @@ fn a_failed_sync_refuses_later_checkpoints_but_not_reads() {
 
 #[test]
 fn a_prepared_checkpoint_is_refused_after_a_failed_sync() {
-    let (disk, seam) = faulty();
-    let file = create(&seam);
+    let (disk, shared) = faulty();
+    let file = create(&shared);
     disk.fail_sync(0, SyncFailure::Kept);
     let prepared = file.prepare_checkpoint(b"1".to_vec()).unwrap();
     prepared.commit().unwrap_err();
@@ -139,12 +139,12 @@ fn a_prepared_checkpoint_is_refused_after_a_failed_sync() {
     assert!(matches!(refused, Err(StorageError::Poisoned { .. })));
 }
 
-/// The superblock write fails, though the disk took all of it: either
-/// checkpoint may be found, so neither one's space may be used.
+/// The write of the superblock fails, although all of it is on disk: a crash may
+/// leave either checkpoint, so the space of both must not be reused.
 #[test]
 fn a_superblock_in_doubt_keeps_the_space_of_both_checkpoints() {
-    let (disk, seam) = faulty();
-    let file = create(&seam);
+    let (disk, shared) = faulty();
+    let file = create(&shared);
     let first = write(&file, &[1; 300]);
     checkpoint(&file, b"1");
     let second = write(&file, &[2; 300]);
@@ -154,7 +154,7 @@ fn a_superblock_in_doubt_keeps_the_space_of_both_checkpoints() {
     disk.fail_write(1, WriteFailure::Whole);
     let failed = try_checkpoint(&file, b"2").unwrap_err();
     assert!(matches!(failed, StorageError::Io { .. }));
-    // As much as fits goes where it may.
+    // Many blocks, which may only use other space.
     let others: Vec<_> = (0..50u8).map(|n| write(&file, &[n; 80])).collect();
     assert!(others.iter().all(|other| other.offset != first.offset));
     for seed in 0..100 {
@@ -173,8 +173,8 @@ fn a_superblock_in_doubt_keeps_the_space_of_both_checkpoints() {
 
 #[test]
 fn a_superblock_written_but_not_synced_may_be_found() {
-    let (disk, seam) = faulty();
-    let file = create(&seam);
+    let (disk, shared) = faulty();
+    let file = create(&shared);
     checkpoint(&file, b"1");
     // Changes of a commit: map, sync, superblock, sync, copy.
     disk.cut_power(3);
@@ -187,10 +187,10 @@ fn a_superblock_written_but_not_synced_may_be_found() {
 
 #[test]
 fn a_lost_copy_of_the_superblock_does_not_expose_the_durable_one() {
-    let (disk, seam) = faulty();
-    let file = create(&seam);
+    let (disk, shared) = faulty();
+    let file = create(&shared);
     checkpoint(&file, b"1");
-    // Map, superblock, copy: the copy fails, which nobody is told.
+    // Map, superblock, copy: the failure of the copy is not reported.
     disk.fail_write(2, WriteFailure::Partial);
     checkpoint(&file, b"2");
     disk.cut_power(2);
@@ -202,32 +202,32 @@ fn a_lost_copy_of_the_superblock_does_not_expose_the_durable_one() {
 }
 
 #[test]
-fn one_damaged_superblock_does_not_revive_an_older_state() {
+fn one_damaged_superblock_does_not_bring_back_an_older_state() {
     for damaged in [0, 4096] {
-        let (disk, seam) = faulty();
-        let file = create(&seam);
+        let (disk, shared) = faulty();
+        let file = create(&shared);
         for payload in [b"1", b"2", b"3"] {
             checkpoint(&file, payload);
         }
         disk.flip_bit(Path::new(PATH), damaged + 100, 3).unwrap();
-        let [first, second] = read_superblocks(&seam, Path::new(PATH)).unwrap();
+        let [first, second] = read_superblocks(&shared, Path::new(PATH)).unwrap();
         assert_eq!(first.is_err(), damaged == 0);
         assert_eq!(second.is_err(), damaged != 0);
         drop(file);
-        let (file, payload) = open(&seam);
+        let (file, payload) = open(&shared);
         assert_eq!(payload, b"3");
         // The next checkpoint repairs it.
         checkpoint(&file, b"4");
-        let [first, second] = read_superblocks(&seam, Path::new(PATH)).unwrap();
+        let [first, second] = read_superblocks(&shared, Path::new(PATH)).unwrap();
         assert_eq!(first.unwrap(), second.unwrap());
     }
 }
 
-/// A process dies after writing a superblock that the disk does not have yet.
+/// A process ends after writing a superblock that is not yet durable.
 #[test]
-fn opening_makes_durable_what_it_found() {
-    let (disk, seam) = faulty();
-    let file = create(&seam);
+fn opening_makes_the_superblock_durable_that_it_found() {
+    let (disk, shared) = faulty();
+    let file = create(&shared);
     let old = write(&file, &[1; 1000]);
     checkpoint(&file, b"1");
     file.publish(Vec::new(), &[old]);
@@ -235,7 +235,7 @@ fn opening_makes_durable_what_it_found() {
     disk.fail_sync(1, SyncFailure::Kept);
     try_checkpoint(&file, b"2").unwrap_err();
     drop(file);
-    let (file, payload) = open(&seam);
+    let (file, payload) = open(&shared);
     assert_eq!(payload, b"2");
     let reused = write(&file, &[2; 1000]);
     assert_eq!(reused.offset, old.offset);
@@ -243,5 +243,5 @@ fn opening_makes_durable_what_it_found() {
         assert_eq!(payload_after_crash(&disk, seed), b"2");
     }
     disk.fail_sync(0, SyncFailure::Kept);
-    BlockFile::open(&seam, Path::new(PATH), None).unwrap_err();
+    BlockFile::open(&shared, Path::new(PATH), None).unwrap_err();
 }

@@ -1,5 +1,5 @@
-//! The page on file formats is true: its example of an index file opens, and
-//! is what this build writes.
+//! `docs/file_format.md` is correct: its example of an index file opens, and this
+//! build writes the same bytes.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -67,7 +67,7 @@ fn the_example_opens() {
 }
 
 #[test]
-fn the_example_is_what_is_written() {
+fn the_example_is_written_byte_by_byte() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let path = Path::new("example.teak");
     let file = BlockFile::create(&disk, path, FileId(7), b"").unwrap();
@@ -75,13 +75,13 @@ fn the_example_is_what_is_written() {
     // Compression gains nothing on four bytes, so codec none is recorded.
     let codec = Codec::Lz4;
     let old = writer
-        .write(BlockDescription { codec, ..BLOCK }, b"gone")
+        .write(BlockDescription { codec, ..BLOCK }, b"free")
         .unwrap();
     writer
         .write(BlockDescription { codec, ..BLOCK }, b"leaf")
         .unwrap();
     file.publish(vec![writer.finish().unwrap()], &[]);
-    // The pin keeps the space map out of the hole.
+    // The pin prevents that the space map uses the hole.
     let pin = file.pin();
     file.publish(Vec::new(), &[old]);
     file.prepare_checkpoint(b"root".to_vec())
@@ -92,7 +92,7 @@ fn the_example_is_what_is_written() {
     let file = disk.open(path).unwrap();
     let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
     file.read_exact_at(&mut bytes, 0).unwrap();
-    // The hole still holds the block that was freed.
+    // The hole still contains the freed block.
     bytes[8192..8320].fill(0);
     let mut dump = String::new();
     for (index, line) in bytes.chunks(16).enumerate() {

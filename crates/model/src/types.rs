@@ -57,7 +57,7 @@ pub struct Moment {
     pub(crate) clock: u64,
 }
 
-/// Where the index of an altered table comes from.
+/// The source of an index of an altered table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexSource {
     /// An index of the table before.
@@ -97,7 +97,7 @@ pub enum AccessOutcome {
     MustWait,
 }
 
-/// What a write requires of a key.
+/// The requirement of a write on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowCheck {
     /// It has no live entry.

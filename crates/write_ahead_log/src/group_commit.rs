@@ -21,10 +21,10 @@ use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use teak_base::{Lsn, StorageResult};
 
-/// What happens to a record that cannot be synced because the disk is full.
+/// The treatment of a record that cannot be synced because the disk is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WhenFull {
-    /// It stays in memory and can be written later.
+    /// It is retained in memory and can be written later.
     Retain,
     /// It becomes void.
     Revoke,

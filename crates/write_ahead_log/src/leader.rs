@@ -4,7 +4,7 @@
 //!    one. If an earlier batch found no space, the leader writes that one.
 //! 2. It compresses and writes the batch without the mutex.
 //! 3. If it leads a group, it syncs the file. Where the segment has further
-//!    file handles, it gives up the leadership first, so that the next batch is
+//!    file handles, it releases the leadership first, so that the next batch is
 //!    written and synced at the same time.
 //! 4. It reports the outcome: wakes its group and the next leader, or poisons
 //!    the log.
@@ -27,7 +27,7 @@ use teak_disk::DiskFile;
 impl WriteAheadLog {
     /// Leads one group: writes all pending records and, if `sync` is set, makes
     /// them durable. Afterwards at least `min_bytes` of space are reserved. A
-    /// retained batch is written first, alone. The state is unlocked during
+    /// retained batch is written first, as a batch of its own. The state is unlocked during
     /// I/O. No thread may lead when this is called; no thread leads when this
     /// returns `NoSpace`.
     pub(crate) fn lead(
@@ -111,7 +111,7 @@ enum Ending {
 }
 
 /// A leadership in progress. [`Leader::end`] ends it. A panic of the disk ends
-/// it as a failure, so that no thread waits for ever.
+/// it as a failure, so that no thread waits forever.
 struct Leader<'l, 'g, 's> {
     log: &'l WriteAheadLog,
     state: &'s mut MutexGuard<'g, State>,
@@ -215,7 +215,7 @@ impl Leader<'_, '_, '_> {
             log.pending_grew.notify_all();
         }
         let wake = || woken.iter().for_each(|waiter| waiter.wake());
-        // After `Full` the state stays locked: no thread may lead before the
+        // After `Full` the state remains locked: no thread may lead before the
         // caller could revoke its record.
         if is_full || woken.is_empty() {
             wake();

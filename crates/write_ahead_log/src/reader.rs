@@ -1,8 +1,9 @@
 //! Replay: reads the log back.
 //!
 //! 1. Find the newest segment that begins at or before the wanted position.
-//! 2. Settle the tail: cut off what step 5 does not accept, and sync the rest. So
-//!    a replay only visits records that no later crash can lose.
+//! 2. Settle the tail: truncate the last segment where step 5 ends the log, and
+//!    sync the rest. So a replay only visits records that no later crash can
+//!    lose.
 //! 3. Read batches as long as each is the expected one: its position continues
 //!    the log, and it contains the checksum of the batch before it.
 //! 4. A segment with a successor must reach the successor's first position,

@@ -64,7 +64,8 @@ pub(crate) struct SpaceReservation {
     pending_bytes: u64,
 }
 
-/// The maximum space that a record takes in the file: it may be a batch alone.
+/// The maximum space of a record in the file: it may be the only one of its
+/// batch.
 pub(crate) fn record_space(record_bytes: usize) -> u64 {
     (record_bytes + BATCH_HEADER_BYTES) as u64
 }

@@ -35,7 +35,7 @@ pub(crate) struct Writer {
     directory: PathBuf,
     segment_bytes: u64,
     segment: Segment,
-    /// Where the next batch goes.
+    /// The offset of the next batch.
     offset: u64,
     /// The end of the space reserved in the segment's file.
     reserved: u64,

@@ -1,6 +1,6 @@
-//! Seeded life of a log on a faulty disk: after any number of failures, power
-//! losses and restarts, what is read is a prefix of what was appended and holds
-//! everything that was acknowledged.
+//! Seeded histories of a log on a fault disk: after any number of failures, power
+//! losses and restarts, the log that is read is a prefix of the appended records
+//! and contains every acknowledged record.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
@@ -12,20 +12,20 @@ use teak_disk::Disk;
 use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
 use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog};
 
-/// What the log should hold.
+/// The expected contents of the log.
 #[derive(Default)]
 struct Expected {
     /// Every record appended and not known to be lost.
     rows: Vec<(Lsn, String)>,
-    /// So many of them are durable.
+    /// The number of durable records among them.
     durable: usize,
-    /// Trimming may have removed what is before this.
+    /// Trimming may have removed the records before this position.
     from: Lsn,
     appended: u64,
 }
 
 impl Expected {
-    /// Compares with what a replay found; the rest is lost for good.
+    /// Compares with the records that a replay found. The others are lost.
     fn check(&mut self, found: &[String]) {
         let skipped = self.rows.iter().filter(|row| row.0 < self.from).count();
         let kept = skipped + found.len();
@@ -51,7 +51,7 @@ fn plan_fault(disk: &FaultDisk, random: &mut Random) {
     }
 }
 
-/// Appends, syncs and trims until the disk fails or enough was done.
+/// Appends, syncs and trims some times, or until the disk fails.
 fn work(
     log: &WriteAheadLog,
     disk: &FaultDisk,
@@ -79,7 +79,7 @@ fn work(
                     value: random.below(1 << 40),
                 };
                 match append_durably(log, &record) {
-                    // Perhaps a void record stands there now, perhaps nothing.
+                    // There may be a void record at that position, or none.
                     Err(error) if error.is_no_space() => {
                         if log.end() > lsn {
                             let bytes = log.end().0 - lsn.0 - 5;
@@ -104,16 +104,16 @@ fn work(
                     expected.durable = expected.rows.len();
                 }
             },
-            // Somebody else fills the disk, or frees space.
+            // Other files fill the disk, or free space.
             _ if random.one_in(3) => {
-                let room = disk.used_bytes() + random.below(4000);
-                disk.set_capacity((!random.one_in(3)).then_some(room));
+                let capacity = disk.used_bytes() + random.below(4000);
+                disk.set_capacity((!random.one_in(3)).then_some(capacity));
             }
             _ => {
-                let place = random.below(expected.durable as u64 + 1);
-                let row = expected.rows.get(usize::try_from(place).unwrap());
+                let number = random.below(expected.durable as u64 + 1);
+                let row = expected.rows.get(usize::try_from(number).unwrap());
                 let before = match row {
-                    Some(row) if place < expected.durable as u64 => row.0,
+                    Some(row) if number < expected.durable as u64 => row.0,
                     _ => log.durable(),
                 };
                 expected.from = expected.from.max(before);
@@ -124,7 +124,7 @@ fn work(
     Ok(())
 }
 
-fn life(seed: u64) {
+fn run(seed: u64) {
     let mut random = Random::new(seed);
     let mut disk = FaultDisk::new(seed);
     disk.create_directories(&directory()).unwrap();
@@ -158,9 +158,9 @@ fn life(seed: u64) {
 }
 
 #[test]
-fn every_acknowledged_record_outlives_faults_and_crashes() {
+fn every_acknowledged_record_survives_faults_and_crashes() {
     for seed in 0..1500 {
-        let outcome = std::panic::catch_unwind(|| life(seed));
+        let outcome = std::panic::catch_unwind(|| run(seed));
         if let Err(cause) = outcome {
             eprintln!("failed with seed {seed}");
             std::panic::resume_unwind(cause);
@@ -191,7 +191,7 @@ fn failed_openings_and_a_power_loss_lose_nothing() {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let (log, found) = open_listing(&shared, options(), 0).unwrap();
         assert_eq!(found, [kept], "sync {sync}, cut {cut}, outcome {outcome}");
-        // The same again with nothing to replay: only the last segment counts.
+        // The same without records to replay: only the last segment is read.
         let end = log.end().0;
         log.trim(log.end()).unwrap();
         drop(log);

@@ -1,5 +1,5 @@
-//! Torn tails, holes, bit rot and old garbage: what is read is always a prefix
-//! of what was appended, or an error that says so.
+//! Torn tails, holes, bit rot and old data: opening finds a prefix of the
+//! appended records, or reports an error.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
@@ -12,7 +12,7 @@ use teak_disk::Disk;
 
 const HEADER_BYTES: usize = 64;
 
-/// A log of several batches, a few of them synced; with its records.
+/// A log of several batches, some of them synced, and its records.
 fn sample(rows: u64, segments: teak_write_ahead_log::LogOptions) -> (Arc<dyn Disk>, Vec<String>) {
     let disk = memory();
     let log = open(&disk, segments);
@@ -40,7 +40,7 @@ fn last_segment(disk: &Arc<dyn Disk>) -> u64 {
 }
 
 #[test]
-fn a_log_cut_at_any_byte_reads_as_a_prefix_and_goes_on() {
+fn a_log_cut_at_any_byte_reads_as_a_prefix_and_can_be_continued() {
     let (disk, expected) = sample(24, small_segments());
     let last = last_segment(&disk);
     assert!(last > 1);
@@ -87,8 +87,8 @@ fn a_missing_segment_is_corrupt() {
     }
 }
 
-/// Three batches in one segment, of which the first `synced` were synced
-/// before the next was written; with the offsets where they begin.
+/// A log of three batches in one segment, its records, and the offsets of the
+/// batches. The first `synced` batches were synced before the next was written.
 fn three_batches(synced: usize) -> (Arc<dyn Disk>, Vec<String>, Vec<usize>) {
     let disk = memory();
     let log = open(&disk, options());
@@ -128,7 +128,7 @@ fn a_hole_that_was_durable_is_corrupt() {
 }
 
 #[test]
-fn garbage_behind_a_torn_tail_is_never_read_again() {
+fn data_after_a_torn_tail_is_never_read_again() {
     let (disk, expected, offsets) = three_batches(1);
     let intact = contents(&disk, &segment(1));
     let mut torn = intact.clone();
@@ -139,13 +139,13 @@ fn garbage_behind_a_torn_tail_is_never_read_again() {
     let (_, added) = append_row(&log, 41);
     log.sync(log.end()).unwrap();
     drop(log);
-    // Even the lost batches themselves, come back from the dead, stay out.
+    // The lost batches are not read even if they reappear in the file.
     overwrite(&disk, &segment(1), &intact);
     assert_eq!(list(&disk).unwrap(), [expected[0].clone(), added]);
 }
 
 #[test]
-fn a_batch_moved_to_another_place_is_not_read() {
+fn a_batch_moved_to_another_offset_is_not_read() {
     let (disk, expected, offsets) = three_batches(0);
     let bytes = contents(&disk, &segment(1));
     let mut moved = bytes[..offsets[1]].to_vec();
@@ -159,7 +159,7 @@ fn a_batch_moved_to_another_place_is_not_read() {
 }
 
 #[test]
-fn zeros_ahead_of_small_batches_are_no_part_of_the_log() {
+fn zeros_ahead_of_small_batches_are_not_part_of_the_log() {
     let disk = memory();
     let log = open(&disk, options());
     let (_, first) = append_row(&log, 1);
@@ -172,7 +172,7 @@ fn zeros_ahead_of_small_batches_are_no_part_of_the_log() {
         std::slice::from_ref(&first)
     );
 
-    // The next batches leave the file's length as it is.
+    // The next batches do not change the length of the file.
     let mut expected = vec![first];
     let mut before = 0;
     for n in 2..50 {
@@ -183,7 +183,7 @@ fn zeros_ahead_of_small_batches_are_no_part_of_the_log() {
     assert_eq!(contents(&disk, &segment(1)).len(), file.len());
     assert_eq!(list(&disk).unwrap(), expected);
 
-    // A file system that lost the zeros, and one that kept a part of a batch.
+    // The file system may lose the zeros, or keep only a part of a batch.
     let mut bytes = contents(&disk, &segment(1));
     let end = usize::try_from(log.statistics().segments_bytes).unwrap();
     for kept in [end, end - 1, end + 1] {
@@ -201,7 +201,7 @@ fn zeros_ahead_of_small_batches_are_no_part_of_the_log() {
 }
 
 #[test]
-fn a_segment_of_a_later_format_is_named_as_such() {
+fn a_segment_of_a_later_format_is_reported_as_such() {
     let (disk, _) = sample(3, options());
     let mut bytes = contents(&disk, &segment(1));
     bytes[8] = 2;

@@ -1,5 +1,5 @@
-//! A full disk refuses records and nothing else: what was accepted has its
-//! room, and the log goes on when there is space.
+//! On a full disk only appends fail: accepted records have reserved space, and
+//! the log continues when there is space again.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
@@ -28,7 +28,7 @@ fn fill(disk: &FaultDisk) {
     disk.set_capacity(Some(disk.used_bytes()));
 }
 
-/// Appends rows until the disk has no room for one more; prints them.
+/// Appends rows until the disk has no space for one more; prints them.
 fn append_until_full(log: &WriteAheadLog) -> Vec<String> {
     let mut kept = Vec::new();
     for n in 0..100_000 {
@@ -48,13 +48,13 @@ fn is_full<T>(result: &StorageResult<T>) -> bool {
 const DROP: Record<'static> = Record::TableDropped { table_id: 9 };
 
 #[test]
-fn everything_accepted_before_the_disk_was_full_becomes_durable() {
+fn all_records_accepted_before_the_disk_was_full_become_durable() {
     let (disk, shared) = disk();
     let log = open(&shared, small());
     fill(&disk);
     let mut kept = append_until_full(&log);
     assert!(!kept.is_empty());
-    // No write fails: the room was there when the rows were accepted.
+    // No write fails: the space was reserved when the rows were accepted.
     log.sync(log.end()).unwrap();
     assert!(is_full(&try_append_row(&log, 0)));
     disk.set_capacity(None);
@@ -65,7 +65,7 @@ fn everything_accepted_before_the_disk_was_full_becomes_durable() {
 }
 
 #[test]
-fn commits_and_drops_find_room_on_a_full_disk() {
+fn commits_and_drops_find_space_on_a_full_disk() {
     let (disk, shared) = disk();
     let log = open(&shared, small());
     fill(&disk);
@@ -86,7 +86,7 @@ fn commits_and_drops_find_room_on_a_full_disk() {
 }
 
 #[test]
-fn a_record_that_found_no_space_is_taken_back() {
+fn a_record_that_found_no_space_is_revoked() {
     let (disk, shared) = disk();
     let log = open(&shared, small());
     let before = append_row(&log, 1).1;
@@ -121,7 +121,7 @@ fn a_batch_that_found_no_space_is_written_later_in_order() {
 }
 
 #[test]
-fn zeros_that_find_no_space_are_done_without() {
+fn batches_are_written_without_zeros_ahead_when_those_find_no_space() {
     let (disk, shared) = disk();
     let log = open(&shared, options());
     let mut kept = Vec::new();

@@ -1,4 +1,5 @@
-//! Group commit among threads, and what waiters are told when the disk fails.
+//! Group commit of several threads, and the errors of waiting threads when the
+//! disk fails.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
@@ -23,10 +24,12 @@ struct Gate {
     changed: Condvar,
     /// Syncs that reached the gate.
     arrived: AtomicU64,
-    /// Syncs take some time, each another, and are counted when another is going on.
+    /// Syncs take some time, each a different one.
     slow: AtomicBool,
-    going_on: AtomicU64,
-    beside: AtomicU64,
+    /// Slow syncs in progress.
+    in_progress: AtomicU64,
+    /// Slow syncs that ran concurrently with another.
+    concurrent: AtomicU64,
     fail_syncs: AtomicBool,
     fail_writes: AtomicBool,
 }
@@ -128,12 +131,12 @@ impl DiskFile for GatedFile {
     fn sync(&self) -> StorageResult<()> {
         self.gate.pass();
         if self.gate.slow.load(Ordering::SeqCst) {
-            let others = self.gate.going_on.fetch_add(1, Ordering::SeqCst);
+            let others = self.gate.in_progress.fetch_add(1, Ordering::SeqCst);
             let many = self.gate.arrived.load(Ordering::SeqCst);
             thread::sleep(Duration::from_micros(many * 7919 % 200));
             let outcome = self.inner.sync();
-            self.gate.going_on.fetch_sub(1, Ordering::SeqCst);
-            self.gate.beside.fetch_add(others, Ordering::SeqCst);
+            self.gate.in_progress.fetch_sub(1, Ordering::SeqCst);
+            self.gate.concurrent.fetch_add(others, Ordering::SeqCst);
             return outcome;
         }
         if self.gate.fail_syncs.load(Ordering::SeqCst) {
@@ -173,7 +176,7 @@ fn followers_of_slow_syncs_share_the_next_one() {
     let arrived = gate.arrived.load(Ordering::SeqCst);
     thread::scope(|scope| {
         let log = &log;
-        // The second is synced beside the first.
+        // The second is synced concurrently with the first.
         for n in 0..2 {
             let (lsn, _) = append_row(log, n);
             scope.spawn(move || log.sync(lsn).unwrap());
@@ -212,7 +215,7 @@ fn the_later_of_two_syncs_makes_both_groups_durable() {
         let end = log.end();
         log.sync(second).unwrap();
         assert_eq!(log.durable(), end);
-        // Whoever asks for the first now need not wait for its sync.
+        // A sync of the first record now returns without waiting.
         log.sync(first).unwrap();
         gate.set(false);
         slow.join().unwrap().unwrap();
@@ -234,7 +237,7 @@ fn every_committer_is_durable_on_return_from_syncs_that_overlap() {
     gate.slow.store(true, Ordering::SeqCst);
     commit_from_many_threads(&disk);
     assert!(
-        gate.beside.load(Ordering::SeqCst) > 0,
+        gate.concurrent.load(Ordering::SeqCst) > 0,
         "no two syncs at once"
     );
 }
@@ -251,7 +254,7 @@ fn commit_from_many_threads(disk: &Arc<dyn Disk>) {
         let done = &done;
         scope.spawn(move || {
             while !done.load(Ordering::SeqCst) {
-                // Often enough to meet the committers anywhere.
+                // Often, so that it interferes with the committing threads at any point.
                 thread::yield_now();
                 log.write_pending().unwrap();
             }
@@ -284,7 +287,7 @@ fn commit_from_many_threads(disk: &Arc<dyn Disk>) {
 }
 
 #[test]
-fn a_failed_sync_is_told_to_every_waiter_and_poisons_the_log() {
+fn a_failed_sync_fails_every_waiting_thread_and_poisons_the_log() {
     let (gate, disk) = gated();
     let log = open(&disk, options());
     gate.set(true);
@@ -301,18 +304,18 @@ fn a_failed_sync_is_told_to_every_waiter_and_poisons_the_log() {
         gate.set(false);
         let leader = leader.join().unwrap();
         assert!(matches!(leader, Err(StorageError::Io { .. })), "{leader:?}");
-        let told = same_group.join().unwrap();
+        let result = same_group.join().unwrap();
         assert!(
-            matches!(told, Err(StorageError::Poisoned { .. })),
-            "{told:?}"
+            matches!(result, Err(StorageError::Poisoned { .. })),
+            "{result:?}"
         );
-        // It may have been synced beside the first, and failed by itself.
-        let told = next_group.join().unwrap();
-        let is_told = matches!(
-            told,
+        // It may have been synced concurrently with the first, and failed itself.
+        let result = next_group.join().unwrap();
+        let is_failed = matches!(
+            result,
             Err(StorageError::Poisoned { .. } | StorageError::Io { .. })
         );
-        assert!(is_told, "{told:?}");
+        assert!(is_failed, "{result:?}");
     });
     gate.fail_syncs.store(false, Ordering::SeqCst);
     let refused = log.append(&teak_write_ahead_log::Record::IndexesChanged { bytes: b"" });
@@ -321,14 +324,14 @@ fn a_failed_sync_is_told_to_every_waiter_and_poisons_the_log() {
     assert!(log.write_pending().is_err());
     assert_eq!(log.durable(), Lsn(0));
     drop(log);
-    // Opening settles the doubt: what can be read is written again and synced.
+    // Opening writes all readable records again and syncs them.
     let (log, found) = open_listing(&disk, options(), 0).unwrap();
     assert_eq!(found.first(), Some(&kept));
     assert_eq!(log.durable(), log.end());
 }
 
 #[test]
-fn a_full_disk_refuses_waiting_appenders_and_keeps_what_it_took() {
+fn a_full_disk_refuses_waiting_appenders_and_keeps_the_accepted_records() {
     let (gate, disk) = gated();
     let mut options = options();
     options.pending_bytes = 500;

@@ -1,5 +1,5 @@
-//! What was appended comes back: across reopening, segments, trimming, and for
-//! every kind of record.
+//! Appended records are replayed: after reopening, over several segments, after
+//! trimming, and for every kind of record.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
@@ -25,7 +25,7 @@ fn a_new_log_is_empty_and_begins_at_zero() {
 }
 
 #[test]
-fn records_come_back_in_order_after_every_reopening() {
+fn records_are_replayed_in_order_after_every_reopening() {
     let disk = memory();
     let mut expected = Vec::new();
     for round in 0..5 {
@@ -64,7 +64,7 @@ fn replay_begins_at_the_wanted_record() {
 }
 
 #[test]
-fn unwritten_records_are_gone_after_reopening() {
+fn unwritten_records_are_lost_after_reopening() {
     let disk = memory();
     let log = open(&disk, options());
     let (lsn, kept) = append_row(&log, 1);
@@ -119,7 +119,7 @@ fn a_trim_that_a_crash_undid_in_part_does_no_harm() {
     }
     let end = log.end();
     drop(log);
-    // The second removal reached the disk, the first did not.
+    // The second removal is durable, the first is not.
     disk.remove(&segment(2)).unwrap();
     let (log, _) = open_listing(&disk, small_segments(), end.0).unwrap();
     assert!(!disk.exists(&segment(1)).unwrap());
@@ -177,7 +177,7 @@ fn a_record_beyond_the_limit_is_refused_and_harms_nothing() {
 }
 
 #[test]
-fn the_largest_record_comes_back() {
+fn the_largest_record_is_replayed() {
     let disk = memory();
     let log = open(&disk, options());
     let bytes: Vec<u8> = (0..RECORD_BYTES_MAX - 64)
@@ -220,7 +220,7 @@ fn appending_beyond_the_pending_limit_writes_out() {
     assert_eq!(list(&disk).unwrap(), expected);
 }
 
-/// Makes a record of any kind out of plain values.
+/// Makes a record of any kind from plain values.
 fn with_record(kind: u8, numbers: &[u64], strings: &[Vec<u8>], check: impl Fn(Record<'_>)) {
     let number = |i: usize| numbers.get(i).copied().unwrap_or(9);
     let string = |i: usize| strings.get(i).map_or(&[][..], Vec::as_slice);

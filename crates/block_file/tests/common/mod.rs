@@ -1,4 +1,4 @@
-//! What the tests of the file share.
+//! Shared by the tests of the file.
 
 #![allow(dead_code, clippy::unwrap_used)]
 

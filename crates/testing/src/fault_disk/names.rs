@@ -90,7 +90,7 @@ impl Names {
         self.change(Change::Create(path.to_path_buf(), id));
     }
 
-    /// Removes a name and returns what it named.
+    /// Removes a name and returns its contents.
     pub fn remove(&mut self, path: &Path) -> Option<ContentId> {
         let id = self.get(path)?;
         self.change(Change::Remove(path.to_path_buf(), id));

@@ -1,4 +1,4 @@
-//! The life of a file without faults.
+//! The lifecycle of a file without faults.
 
 #![allow(clippy::unwrap_used)]
 
@@ -81,7 +81,7 @@ fn the_largest_block_round_trips_and_a_larger_one_is_refused() {
     let mut writer = file.writer(0);
     let refused = writer.write(PAGE, &vec![5; BLOCK_RAW_BYTES_MAX + 1]);
     assert!(matches!(refused, Err(StorageError::TooLarge { .. })));
-    // The writer goes on.
+    // The writer remains usable.
     let address = writer.write(PAGE, b"x").unwrap();
     file.publish(vec![writer.finish().unwrap()], &[]);
     assert_eq!(read(&file, address), b"x");
@@ -125,7 +125,7 @@ fn a_long_sequence_is_contiguous() {
 }
 
 #[test]
-fn abandoned_blocks_leave_no_space_behind() {
+fn dropped_blocks_free_their_space() {
     let file = create(&disk());
     for round in 0..50 {
         let mut writer = file.writer(0);
@@ -164,7 +164,7 @@ fn replacing_the_same_block_reuses_space() {
 }
 
 #[test]
-fn a_pin_keeps_what_was_freed_after_it() {
+fn a_pin_retains_blocks_freed_after_it() {
     let file = create(&disk());
     let old = write(&file, &[7; 1000]);
     checkpoint(&file, b"1");
@@ -184,7 +184,7 @@ fn a_pin_keeps_what_was_freed_after_it() {
 }
 
 #[test]
-fn a_free_tail_is_cut_off() {
+fn a_free_tail_is_truncated() {
     let disk = disk();
     let file = create(&disk);
     let kept = write(&file, &[1; 1000]);
@@ -211,7 +211,7 @@ fn a_free_tail_is_cut_off() {
 }
 
 #[test]
-fn what_a_dead_process_left_beyond_the_end_is_cut_off() {
+fn space_after_the_end_left_by_a_killed_process_is_truncated() {
     let disk = disk();
     let file = create(&disk);
     let unpublished = {
@@ -244,7 +244,7 @@ fn freeing_a_block_twice_refuses_later_checkpoints() {
 }
 
 #[test]
-fn freeing_what_no_block_has_refuses_later_checkpoints() {
+fn freeing_an_address_without_a_block_refuses_later_checkpoints() {
     let address = |offset, bytes| BlockAddress { offset, bytes };
     let wrong = [
         vec![address(0, 100)],
@@ -274,7 +274,7 @@ fn publishing_in_another_file_is_a_programming_error() {
 }
 
 #[test]
-fn a_checkpoint_that_is_given_up_lets_the_next_one_in() {
+fn after_a_cancelled_checkpoint_the_next_one_can_begin() {
     let disk = disk();
     let file = create(&disk);
     let address = write(&file, b"abc");
@@ -286,7 +286,7 @@ fn a_checkpoint_that_is_given_up_lets_the_next_one_in() {
     assert_eq!(read(&file, address), b"abc");
 }
 
-/// Writers, readers and checkpoints at once; each thread checks its blocks.
+/// Concurrent writers, readers and checkpoints; each thread checks its blocks.
 #[test]
 fn threads_share_a_file() {
     let disk = disk();
@@ -313,7 +313,7 @@ fn threads_share_a_file() {
                         let addresses: Vec<_> = freed.iter().map(|block| block.0).collect();
                         file.publish(vec![writer.finish().unwrap()], &addresses);
                         live.extend(new);
-                        // The pin keeps what was freed.
+                        // The pin retains the freed blocks.
                         for (address, raw) in live.iter().chain(&freed) {
                             assert_eq!(&read(file, *address), raw);
                         }

@@ -3,7 +3,7 @@
 //! while a log thread writes them to the file, then commits from several threads.
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -40,6 +40,89 @@ fn append(log: &WriteAheadLog, n: u64) -> Lsn {
     .unwrap()
 }
 
+fn open(disk: &Arc<dyn Disk>, directory: &Path, records: &mut u64) -> WriteAheadLog {
+    WriteAheadLog::open::<StorageError>(disk, directory, LogOptions::new(1), Lsn(0), &mut |_, _| {
+        *records += 1;
+        Ok(())
+    })
+    .unwrap()
+}
+
+/// Only the copy: everything fits in the pending buffer.
+fn appends(log: &WriteAheadLog) {
+    let batch = 20_000;
+    let mut best = Duration::MAX;
+    for round in 0..20 {
+        let started = Instant::now();
+        for n in 0..batch {
+            append(log, round * batch + n);
+        }
+        best = best.min(started.elapsed());
+        log.write_pending().unwrap();
+    }
+    println!("append alone: {} ns", best.as_nanos() / u128::from(batch));
+}
+
+fn appends_with_log_thread(log: &WriteAheadLog, threads: u64) {
+    let stop = AtomicBool::new(false);
+    let before = log.statistics();
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                log.wait_for_pending(Duration::from_millis(10));
+                log.write_pending().unwrap();
+            }
+        });
+        let appenders: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    for n in 0..ROWS / threads {
+                        append(log, n);
+                    }
+                })
+            })
+            .collect();
+        for appender in appenders {
+            appender.join().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        log.wake();
+        writer.join().unwrap();
+    });
+    let after = log.statistics();
+    println!(
+        "append with log thread, {threads} appenders: {} ns per row, {} raw bytes, {} written",
+        started.elapsed().as_nanos() / u128::from(ROWS),
+        (after.raw_bytes - before.raw_bytes) / ROWS,
+        (after.written_bytes - before.written_bytes) / ROWS,
+    );
+    log.trim(log.end()).unwrap();
+}
+
+fn commits(log: &WriteAheadLog, threads: u64) {
+    let before = log.statistics();
+    let started = Instant::now();
+    let commits = 200 * threads;
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                for n in 0..commits / threads {
+                    let lsn = append(log, n);
+                    log.sync(lsn).unwrap();
+                }
+            });
+        }
+    });
+    let after = log.statistics();
+    println!(
+        "{threads} committers: {} us per commit, {} commits in {} syncs",
+        started.elapsed().as_micros() / u128::from(commits),
+        after.sync_calls - before.sync_calls,
+        after.syncs - before.syncs,
+    );
+}
+
 fn main() {
     // Cargo adds the argument `--bench`.
     let argument = std::env::args().skip(1).find(|text| !text.starts_with('-'));
@@ -49,102 +132,18 @@ fn main() {
     );
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     disk.create_directories(&directory).unwrap();
-    let log = WriteAheadLog::open::<StorageError>(
-        &disk,
-        &directory,
-        LogOptions::new(1),
-        Lsn(0),
-        &mut |_, _| Ok(()),
-    )
-    .unwrap();
-
-    // Only the copy: everything fits in the pending buffer.
-    let batch = 20_000;
-    let mut best = Duration::MAX;
-    for round in 0..20 {
-        let started = Instant::now();
-        for n in 0..batch {
-            append(&log, round * batch + n);
-        }
-        best = best.min(started.elapsed());
-        log.write_pending().unwrap();
+    let log = open(&disk, &directory, &mut 0);
+    appends(&log);
+    for threads in [1, 2, 4] {
+        appends_with_log_thread(&log, threads);
     }
-    println!("append alone: {} ns", best.as_nanos() / u128::from(batch));
-
-    let stop = AtomicBool::new(false);
-    for threads in [1u64, 2, 4] {
-        let before = log.statistics();
-        let started = Instant::now();
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    log.wait_for_pending(Duration::from_millis(10));
-                    log.write_pending().unwrap();
-                }
-            });
-            let appenders: Vec<_> = (0..threads)
-                .map(|_| {
-                    scope.spawn(|| {
-                        for n in 0..ROWS / threads {
-                            append(&log, n);
-                        }
-                    })
-                })
-                .collect();
-            for appender in appenders {
-                appender.join().unwrap();
-            }
-            stop.store(true, Ordering::Relaxed);
-            log.wake();
-            writer.join().unwrap();
-        });
-        stop.store(false, Ordering::Relaxed);
-        let after = log.statistics();
-        println!(
-            "append with log thread, {threads} appenders: {} ns per row, {} raw bytes, {} written",
-            started.elapsed().as_nanos() / u128::from(ROWS),
-            (after.raw_bytes - before.raw_bytes) / ROWS,
-            (after.written_bytes - before.written_bytes) / ROWS,
-        );
-        log.trim(log.end()).unwrap();
-    }
-
-    for threads in [1u64, 8, 32] {
-        let before = log.statistics();
-        let started = Instant::now();
-        let commits = 200 * threads;
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    for n in 0..commits / threads {
-                        let lsn = append(&log, n);
-                        log.sync(lsn).unwrap();
-                    }
-                });
-            }
-        });
-        let after = log.statistics();
-        println!(
-            "{threads} committers: {} us per commit, {} commits in {} syncs",
-            started.elapsed().as_micros() / u128::from(commits),
-            after.sync_calls - before.sync_calls,
-            after.syncs - before.syncs,
-        );
+    for threads in [1, 8, 32] {
+        commits(&log, threads);
     }
     drop(log);
     let started = Instant::now();
-    let mut records = 0u64;
-    WriteAheadLog::open::<StorageError>(
-        &disk,
-        &directory,
-        LogOptions::new(1),
-        Lsn(0),
-        &mut |_, _| {
-            records += 1;
-            Ok(())
-        },
-    )
-    .map_or_else(|error| println!("{error}"), |_| ());
+    let mut records = 0;
+    drop(open(&disk, &directory, &mut records));
     println!("replayed {records} records in {:?}", started.elapsed());
     std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -26,7 +26,7 @@ count() { # STAGE LOG STATUS
                 END { print p + 0, f + 0 }' "$2") ;;
         mtr)
             counted=$(awk '/\[ pass \]/ { p++ } /\[ fail \]/ { f++ } END { print p + 0, f + 0 }' "$2") ;;
-        checker) counted="$(sed -nE 's/^Ran ([0-9]+) tests?.*/\1/p' "$2" | tail -1) 0" ;;
+        python-tests) counted="$(sed -nE 's/^Ran ([0-9]+) tests?.*/\1/p' "$2" | tail -1) 0" ;;
         simulate) counted="$(($3 == 0)) 0" ;; # one test
         *) counted=$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$2" | tail -1) ;;
     esac
@@ -63,7 +63,7 @@ stage() { # NAME COMMAND...
         "0 0") verdict=done ;;
         *) verdict="${counted% *} passed, ${counted#* } failed" ;;
     esac
-    SUMMARY+=("$(printf '%-12s %-24s %5d s  %s' "$name" "$verdict" $((SECONDS - began)) "$(amount "$name" "$RESULTS/$name.log")")")
+    SUMMARY+=("$(printf '%-16s %-24s %5d s  %s' "$name" "$verdict" $((SECONDS - began)) "$(amount "$name" "$RESULTS/$name.log")")")
     printf '== %s: %s\n' "$name" "$verdict"
     # The first lines that report a failure, with what is indented below them, are repeated next to the sums: of a log that is cut
     # only the end remains.
@@ -98,7 +98,7 @@ for name; do
         compare) stage compare python3 -m tests.sql.run --statements="${STATEMENTS:-250000}" --seed=1 ;;
         ddl_kill) stage ddl_kill python3 -m tests.ddl_crash.run --kills="${DDL_KILLS:-10}" --seed=1 ;;
         isolation)
-            stage checker python3 -m unittest tests.isolation.test_checker
+            stage python-tests python3 -m unittest tests.harness.test_wire tests.isolation.test_checker
             stage isolation python3 -m tests.isolation.run --transactions="${TRANSACTIONS:-3000}"
             ;;
         full-disk) stage full-disk python3 -m tests.full_disk.run ;;

@@ -21,7 +21,6 @@ from .places import BUILD
 SYSTEM_PLUGINS = Path("/usr/lib/mysql/plugin")
 SPIDER = BUILD / "spider"  # where tests/spider/plugin.sh unpacks Spider's plugin
 SOCKET_PATH_MAX = 100      # the system's limit is 107 bytes
-UNKNOWN_VARIABLE = 1193
 
 
 def teak_plugin():
@@ -281,12 +280,7 @@ def wait_for_background_writes(connection, engine, timeout=600):
     elif engine == "ROCKSDB":
         connection.run("SET GLOBAL rocksdb_force_flush_memtable_now = 1")
     elif engine == "TEAK":
-        try:
-            connection.run("SET GLOBAL teak_checkpoint_now = 1")
-        except SqlError as error:
-            if error.number != UNKNOWN_VARIABLE:
-                raise
-            connection.run("FLUSH ENGINE LOGS")
+        connection.run("FLUSH ENGINE LOGS")
         while time.monotonic() < deadline:
             rows = connection.run("SHOW GLOBAL STATUS LIKE 'Teak\\_pending\\_flush\\_bytes'")
             if not rows or int(rows[0][1]) == 0:

@@ -5,7 +5,7 @@
 
   python3 -m tests.isolation.run --transactions=1000000              as many for each level
   python3 -m tests.isolation.run --engine=InnoDB --report            the same on InnoDB; nothing counts as a failure
-Levels: READ UNCOMMITTED, READ COMMITTED, REPEATABLE READ, SNAPSHOT (REPEATABLE READ with ..._snapshot_isolation=ON), SERIALIZABLE
+Levels: READ UNCOMMITTED, READ COMMITTED, REPEATABLE READ, SNAPSHOT (REPEATABLE READ with teak_refuse_stale_writes=ON), SERIALIZABLE
 (half of the clients with it).
 Each level counts as one test.
 """

@@ -30,7 +30,7 @@ std::string bytes_of(const teak::ByteBuffer &buffer) {
 }
 const uint8_t *data_of(const std::string &bytes) { return reinterpret_cast<const uint8_t *>(bytes.data()); }
 
-/* The least string that is greater than all that begin with this one; false when there is none. */
+/* The first string after all strings with this prefix; false if there is none. */
 bool successor(std::string *bytes) {
   while (!bytes->empty() && static_cast<uint8_t>(bytes->back()) == 0xFF) bytes->pop_back();
   if (bytes->empty()) return false;

@@ -38,7 +38,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin demo test bench bench-rollback bench-tables sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -79,6 +79,12 @@ $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
 	@mv $@.new $@
 
 -include $(PLUGIN_OBJECTS:.o=.d)
+
+PREFIX ?= /usr/local
+
+install: core ## install the C library: headers, libteak.so, libteak.a, teak.pc (PREFIX=, DESTDIR=)
+	@printf -- '-- installing into %s\n' $(DESTDIR)$(PREFIX)
+	@crates/c_api/install.sh $(TARGET_DIR)/release $(PREFIX) $(DESTDIR)
 
 # ---- run -------------------------------------------------------------------------------------------------------------
 

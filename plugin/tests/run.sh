@@ -109,7 +109,7 @@ fi
 verdict "the example of docs/file_format.md" $FAULTS
 
 say "reading rows of earlier schema versions, by the example of docs/file_format.md"
-# Behind the format, the schema version and the version of the definition: the history alone.
+# The history only, which follows the format, the schema version and the version of the definition.
 HISTORY=$(sed -n '/^### Metadata of a table/,/^## /p' "$ROOT/docs/file_format.md" | sed -n '/^```hex/,/^```$/p' | grep -v '^```' |
     sed 's/|.*//' | tr -d ' \n' | cut -c49-)
 BEFORE=$(counter passed)

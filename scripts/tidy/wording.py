@@ -45,7 +45,7 @@ WORDS = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in (
     (r"\b(?:to|can|could|cannot) be had\b|\bnot to be had\b", "be acquired, be available"),
     (r"\b(?:lest|whence|thence|thereby|thereof|therein|hereby|nought|aught|ere|alike|thither|hither)\b", "a plain sentence"),
     (r"\bfor (?:it|they|there|this|these|those) (?:is|has|are|have|was|were|may|can|must|will|would|does|do)\b", "because"),
-    (r"\b(?:mood|stor(?:y|ies) (?:of|that|in))\b", "the agreed name"),
+    (r"\bmoods?\b|\bstor(?:y|ies) (?:of|that|in)\b", "configuration, trace"),
 )]
 CODE = {".rs", ".cc", ".h", ".c", ".java", ".js"}
 FENCE = re.compile(r"^\s*(?:```|~~~)")

@@ -35,6 +35,7 @@ use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::definition::IndexDefinition;
 use crate::error::EngineResult;
+use crate::index_number::IndexNumber;
 use crate::maintenance::checkpoint::checkpoint_index;
 use crate::maintenance::flusher::FlushContext;
 use crate::table_handle::TableHandle;
@@ -68,7 +69,7 @@ pub struct AddedIndex {
 pub enum PlannedIndex {
     /// An existing index, by its number. The label of the definition becomes its
     /// name; the other fields apply to what is written from now on.
-    Kept(u32, IndexDefinition),
+    Kept(IndexNumber, IndexDefinition),
     /// An added index, by its position among those.
     Added(u32),
 }
@@ -112,7 +113,7 @@ pub struct Alteration {
     handle: TableHandle,
     added: Vec<Added>,
     /// The number of the first added index while it is built.
-    first_added: u32,
+    first_added: IndexNumber,
     interrupted: Box<Interrupted>,
     duplicate: Duplicate,
     /// The table has the new files, or may have them after a failed sync: they
@@ -124,8 +125,8 @@ impl Alteration {
     /// The number by which writers of rows reach an added index before the
     /// commit.
     #[must_use]
-    pub fn index(&self, added: u32) -> u32 {
-        self.first_added + added
+    pub fn index(&self, added: u32) -> IndexNumber {
+        self.first_added.plus(added)
     }
 
     /// The entry whose key an index has twice, after `DuplicateKey`. Its index is
@@ -138,9 +139,9 @@ impl Alteration {
     /// Restores the table's own indexes.
     fn undo(&mut self) {
         let table = &self.handle.table;
-        let core = &self.handle.inner;
+        let core = &self.handle.core;
         if !self.added.is_empty() {
-            let own = usize::try_from(self.first_added).unwrap_or(usize::MAX);
+            let own = usize::try_from(self.first_added.0).unwrap_or(usize::MAX);
             let indexes: Vec<Arc<Index>> = table.indexes.load().iter().take(own).cloned().collect();
             table.indexes.store(Arc::new(indexes));
             table.building.store(0, Ordering::Release);

@@ -17,7 +17,7 @@ pub enum EngineError {
     /// A lock could not be acquired.
     Wait(WaitError),
     /// A live entry of the same unique key exists; see
-    /// [`crate::EngineTransaction::duplicate`].
+    /// `EngineTransaction::duplicate`.
     DuplicateKey,
     /// The row changed after the snapshot was taken.
     Conflict,

@@ -73,7 +73,7 @@ impl TableHandle {
         let index = self.index(index)?;
         // Active writes count: they may be committed when the range is read.
         let view = ReadView::new(
-            Arc::clone(self.inner.transactions.ids()),
+            Arc::clone(self.core.transactions.ids()),
             TransactionId::default(),
             ViewKind::Uncommitted,
         );
@@ -82,7 +82,7 @@ impl TableHandle {
             upper.map_or(Bound::Unbounded, Bound::Excluded),
             view,
         );
-        self.inner.checked(&index, estimate)
+        self.core.checked(&index, estimate)
     }
 
     /// Reads and checks every block of every index. Each problem found is
@@ -105,7 +105,7 @@ impl TableHandle {
                     return Err(EngineError::Storage(StorageError::Interrupted));
                 }
                 Err(error) => {
-                    self.inner.messages.report_damage(index, &error);
+                    self.core.messages.report_damage(index, &error);
                     findings(&format!("index {}: {error}", index.entry.label));
                     first.get_or_insert(error);
                 }

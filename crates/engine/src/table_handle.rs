@@ -12,7 +12,7 @@ use teak_write_ahead_log::Record;
 
 /// A handle of an open table. The table stays open while it has handles.
 pub struct TableHandle {
-    pub(crate) inner: Arc<EngineCore>,
+    pub(crate) core: Arc<EngineCore>,
     pub(crate) table: Arc<Table>,
     /// The metadata when the handle was created.
     metadata: Arc<[u8]>,
@@ -26,11 +26,11 @@ impl Drop for TableHandle {
 
 /// # The table
 impl TableHandle {
-    pub(crate) fn new(engine: &Arc<EngineCore>, table: Arc<Table>) -> Self {
+    pub(crate) fn new(core: &Arc<EngineCore>, table: Arc<Table>) -> Self {
         table.handles.fetch_add(1, Ordering::AcqRel);
         let metadata = Arc::clone(&table.metadata.read());
         Self {
-            inner: Arc::clone(engine),
+            core: Arc::clone(core),
             table,
             metadata,
         }
@@ -38,7 +38,7 @@ impl TableHandle {
 
     /// Another handle of the same table.
     pub(crate) fn share(&self) -> Self {
-        Self::new(&self.inner, Arc::clone(&self.table))
+        Self::new(&self.core, Arc::clone(&self.table))
     }
 
     pub(crate) fn index(&self, number: IndexNumber) -> EngineResult<Arc<Index>> {
@@ -102,7 +102,7 @@ impl TableHandle {
     pub fn advance_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
         let changed = self.table.counters.advance(counter, value);
         if changed.ok_or_else(|| no_such_counter(counter))? {
-            self.inner.counter_log.note_changed(&self.table);
+            self.core.counter_log.note_changed(&self.table);
         }
         Ok(())
     }
@@ -114,8 +114,8 @@ impl TableHandle {
     pub fn set_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
         let set = self.table.counters.set(counter, value);
         set.ok_or_else(|| no_such_counter(counter))?;
-        self.inner.counter_log.note_changed(&self.table);
-        Ok(self.inner.log_counters()?)
+        self.core.counter_log.note_changed(&self.table);
+        Ok(self.core.log_counters()?)
     }
 
     /// Reserves `count` hidden row ids and returns the first. No id is ever
@@ -130,7 +130,7 @@ impl TableHandle {
                 counter: ROW_ID_COUNTER,
                 value,
             };
-            self.inner.log.append(&record).map(|_| ())
+            self.core.log.append(&record).map(|_| ())
         };
         Ok(self.table.counters.reserve_row_ids(count, log)?)
     }
@@ -138,10 +138,4 @@ impl TableHandle {
 
 fn no_such_counter(counter: u8) -> EngineError {
     EngineError::InvalidArgument(format!("there is no counter {counter}"))
-}
-
-pub(crate) fn no_such_index(index: u32) -> EngineError {
-    EngineError::NoSuchIndex {
-        index: IndexNumber(index),
-    }
 }

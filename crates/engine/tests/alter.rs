@@ -68,7 +68,7 @@ fn plan(metadata: &str, indexes: &[PlannedIndex]) -> AlterationPlan {
 
 fn kept(number: u32) -> PlannedIndex {
     let label = ["PRIMARY", "by_value", "backwards"][number as usize];
-    PlannedIndex::Kept(number, index(label))
+    PlannedIndex::Kept(IndexNumber(number), index(label))
 }
 
 fn keys(engine: &Engine, table: &TableHandle, index: u32) -> Vec<String> {
@@ -132,7 +132,10 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
     assert!(table.index_statistics(IndexNumber(1)).unwrap().height > 1);
 
     let alteration = begin_alteration(&engine, &table, &[]);
-    let order = [kept(0), PlannedIndex::Kept(2, index("by_value"))];
+    let order = [
+        kept(0),
+        PlannedIndex::Kept(IndexNumber(2), index("by_value")),
+    ];
     Alteration::commit(vec![(alteration, plan("three", &order))]).unwrap();
     rows(&engine, &table);
     assert_eq!(files(&*disk).len(), 2);
@@ -481,7 +484,7 @@ fn what_would_disturb_an_alteration_is_refused() {
         vec![kept(1), kept(0)],
         vec![kept(0), kept(0)],
         vec![kept(0), PlannedIndex::Added(0)],
-        vec![kept(0), PlannedIndex::Kept(2, index("x"))],
+        vec![kept(0), PlannedIndex::Kept(IndexNumber(2), index("x"))],
     ] {
         let alteration = begin_alteration(&engine, &table, &[]);
         refused(Alteration::commit(vec![(alteration, plan("x", &order))]));

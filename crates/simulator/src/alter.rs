@@ -184,7 +184,7 @@ impl Simulation {
             if let Some(position) = position.filter(|_| !altering.added.contains(kind)) {
                 let number = u32::try_from(position).unwrap_or(u32::MAX);
                 sources.push(IndexSource::Kept(position));
-                planned.push(PlannedIndex::Kept(number, new.index(*kind)));
+                planned.push(PlannedIndex::Kept(IndexNumber(number), new.index(*kind)));
                 continue;
             }
             let number = altering.added.iter().position(|added| added == kind);
@@ -245,7 +245,7 @@ impl Simulation {
         };
         let added = (0u32..).zip(&altering.added);
         added
-            .map(|(number, kind)| shape.entry(row, altering.alteration.index(number), *kind))
+            .map(|(number, kind)| shape.entry(row, altering.alteration.index(number).0, *kind))
             .collect()
     }
 }

@@ -7,7 +7,7 @@ use crate::slice::teak_slice;
 use crate::status::teak_status;
 use crate::table::{definition_of, teak_index_definition};
 use ::teak_engine::{
-    AddedIndex, Alteration, AlterationPlan, EngineError, EntryOrder, PlannedIndex,
+    AddedIndex, Alteration, AlterationPlan, EngineError, EntryOrder, IndexNumber, PlannedIndex,
 };
 use std::ffi::c_void;
 
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn teak_alteration_get_index(
 ) -> teak_status {
     boundary!([reference(alteration), out(index)] {
         let alteration = alteration.alteration.as_ref().ok_or_else(ended)?;
-        index.set(alteration.index(added));
+        index.set(alteration.index(added).0);
         Ok(())
     })
 }
@@ -194,7 +194,9 @@ unsafe fn plan_of(plan: &teak_alteration_plan) -> Result<AlterationPlan, Failure
             PlannedIndex::Added(index.number)
         } else {
             // SAFETY: passed on.
-            PlannedIndex::Kept(index.number, unsafe { definition_of(&index.definition) }?)
+            PlannedIndex::Kept(IndexNumber(index.number), unsafe {
+                definition_of(&index.definition)
+            }?)
         });
     }
     Ok(AlterationPlan {

@@ -10,6 +10,7 @@ use crate::core::table::Table;
 use crate::definition::{INDEXES_MAX, IndexDefinition, check_index};
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
 use crate::name::TableName;
 use crate::table_handle::TableHandle;
 use crate::tables::new_index_entries;
@@ -50,7 +51,7 @@ impl Engine {
         let mut alteration = Alteration {
             handle,
             added: Vec::new(),
-            first_added: 0,
+            first_added: IndexNumber::ROWS,
             interrupted,
             duplicate: Duplicate::default(),
             is_committed: false,
@@ -91,7 +92,7 @@ fn refuse_prepared_writes(
 
 /// Counts the indexes of an existing table, which must leave room for `added`
 /// more.
-fn count_indexes(core: &EngineCore, table: &Table, added: usize) -> EngineResult<u32> {
+fn count_indexes(core: &EngineCore, table: &Table, added: usize) -> EngineResult<IndexNumber> {
     if !core.tables.lock().by_id.contains_key(&table.id) {
         return Err(EngineError::NoSuchTable {
             name: table.name().to_string(),
@@ -103,7 +104,7 @@ fn count_indexes(core: &EngineCore, table: &Table, added: usize) -> EngineResult
             "a table has at most {INDEXES_MAX} indexes"
         )));
     }
-    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+    Ok(IndexNumber(u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
 /// Creates the files of the new indexes, durable with their names.

@@ -7,7 +7,7 @@ use crate::core::index::{Index, adopt_options};
 use crate::core::log_sync::append_durable;
 use crate::definition::{METADATA_BYTES_MAX, check_index};
 use crate::error::{EngineError, EngineResult};
-use crate::table_handle::no_such_index;
+use crate::index_number::IndexNumber;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Alteration {
         let Some((first, _)) = alterations.first() else {
             return Ok(());
         };
-        let core = Arc::clone(&first.handle.inner);
+        let core = Arc::clone(&first.handle.core);
         for (alteration, plan) in &alterations {
             alteration.check(plan)?;
             for added in &alteration.added {
@@ -70,7 +70,7 @@ impl Alteration {
                     if *number >= self.first_added {
                         return refuse("the table has no such index to keep");
                     }
-                    if (*number == 0) != (position == 0) {
+                    if number.is_rows() != (position == 0) {
                         return refuse(
                             "the rows' index must be the first, and no other kept index",
                         );
@@ -82,7 +82,7 @@ impl Alteration {
                     if *number >= count {
                         return refuse("there is no such added index");
                     }
-                    self.first_added + *number
+                    self.first_added.plus(*number)
                 }
             };
             if !used.insert(number) {
@@ -90,7 +90,7 @@ impl Alteration {
             }
         }
         let has_all_added = (0..self.added.len()).all(|added| {
-            u32::try_from(added).is_ok_and(|added| used.contains(&(self.first_added + added)))
+            u32::try_from(added).is_ok_and(|added| used.contains(&self.first_added.plus(added)))
         });
         if plan.indexes.is_empty() || !has_all_added {
             return refuse("the plan lacks the first index or an added one");
@@ -99,7 +99,7 @@ impl Alteration {
     }
 
     fn outcome(&self, metadata: Vec<u8>, plan: &AlterationPlan) -> EngineResult<TableOutcome> {
-        let core = &self.handle.inner;
+        let core = &self.handle.core;
         let table = &self.handle.table;
         let open = table.indexes.load_full();
         let old = {
@@ -122,7 +122,7 @@ impl Alteration {
         };
         for planned in &plan.indexes {
             let (number, mut entry) = self.planned_entry(planned, &old)?;
-            let Some(index) = open.get(number) else {
+            let Some(index) = number.of(&open) else {
                 return Err(EngineError::Internal("an open index is missing".into()));
             };
             entry.oldest_write_id = index.oldest_write_id(|| core.log.end());
@@ -144,26 +144,26 @@ impl Alteration {
         &self,
         planned: &PlannedIndex,
         old: &[IndexEntry],
-    ) -> EngineResult<(usize, IndexEntry)> {
+    ) -> EngineResult<(IndexNumber, IndexEntry)> {
         match planned {
             PlannedIndex::Kept(number, definition) => {
-                let position = usize::try_from(*number).unwrap_or(usize::MAX);
-                let entry = old.get(position).ok_or_else(|| no_such_index(*number))?;
-                Ok((position, entry.redefined(definition)))
+                let index = *number;
+                let entry = index.of(old).ok_or(EngineError::NoSuchIndex { index })?;
+                Ok((index, entry.redefined(definition)))
             }
             PlannedIndex::Added(number) => {
+                let index = self.first_added.plus(*number);
                 let position = usize::try_from(*number).unwrap_or(usize::MAX);
                 let added = self.added.get(position);
-                let added = added.ok_or_else(|| no_such_index(*number))?;
-                let first = usize::try_from(self.first_added).unwrap_or(usize::MAX);
-                Ok((first + position, added.index.entry.clone()))
+                let added = added.ok_or(EngineError::NoSuchIndex { index })?;
+                Ok((index, added.index.entry.clone()))
             }
         }
     }
 
     /// Publishes the outcome. Returns the files to remove.
     fn install(&mut self, outcome: TableOutcome) -> Vec<PathBuf> {
-        let core: &EngineCore = &self.handle.inner;
+        let core: &EngineCore = &self.handle.core;
         let table = &self.handle.table;
         {
             let mut tables = core.tables.lock();

@@ -22,7 +22,7 @@ impl Alteration {
     /// key is not in the order that was requested; `Wait(Interrupted)`; those of
     /// writing entries.
     pub fn add(&mut self, added: u32, key: &[u8], value: &[u8]) -> EngineResult<()> {
-        let core = &self.handle.inner;
+        let core = &self.handle.core;
         let position = usize::try_from(added).unwrap_or(usize::MAX);
         let Some(found) = self.added.get_mut(position) else {
             return Err(accepts_no_entries(added));
@@ -41,7 +41,7 @@ impl Alteration {
     /// `DuplicateKey`, after which [`Alteration::duplicate`] returns the entry;
     /// `Wait(Interrupted)`, `Storage`. The alteration can then only be dropped.
     pub fn build(&mut self, progress: &mut dyn FnMut(u64, u64)) -> EngineResult<()> {
-        let core = Arc::clone(&self.handle.inner);
+        let core = Arc::clone(&self.handle.core);
         let total = self.added.iter().map(|added| added.filling.entries()).sum();
         let mut done = 0;
         for (number, added) in (0u32..).zip(&mut self.added) {

@@ -21,10 +21,10 @@ pub enum LockPolicy {
 /// How long the rows that a locking read returned are protected from writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RowRetention {
-    /// Until [`crate::Cursor::unlock`], or the end of the transaction.
+    /// Until `Cursor::unlock`, or the end of the transaction.
     #[default]
     UntilUnlocked,
-    /// Until the transaction ends, also after [`crate::Cursor::unlock`]. A scan
+    /// Until the transaction ends, also after `Cursor::unlock`. A scan
     /// of the rows' index locks the ranges that it reads against all writes, so
     /// a long scan needs no lock for each row.
     UntilTransactionEnd,

@@ -1,8 +1,8 @@
 //! Nanoseconds per operation of a queue: `cargo bench -p teak-engine --bench
-//! queue [-- rows]`. The table holds as many rows (default 100,000); each round
-//! finds the first row, deletes it and inserts one at the end. Printed for each
-//! tenth of as many rounds: what finding the first row costs, which must not
-//! grow with the rows deleted before it.
+//! queue [-- rows]`. The table has that many rows (default 100,000). Each round
+//! finds the first row, deletes it and inserts one at the end. Prints the time to
+//! find the first row for each tenth of the rounds; it must not grow with the
+//! number of rows deleted before.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

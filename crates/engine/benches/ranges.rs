@@ -1,9 +1,8 @@
 //! Nanoseconds per read of a table whose rows were updated at random, each by
 //! a transaction of its own: `cargo bench -p teak-engine --bench ranges [-- rows]`.
-//! Read by a snapshot: single rows, and ranges of 100 rows, as OLTP does. On
-//! a settled table, then with updates of as many rows as a quarter, a half and
-//! all of the table that nothing has merged yet but the merges that writing
-//! calls for.
+//! A snapshot reads single rows and ranges of 100 rows, as OLTP does: first of a
+//! fully merged table, then after updates of a quarter, a half and all of its
+//! rows, with only the merges that writing requires.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,6 +1,6 @@
-//! Nanoseconds per transaction that reads one row by its key, of one thread and
-//! of several at once: `cargo bench -p teak-engine --bench readers [-- rows]`.
-//! What threads cost each other must not grow with their number, up to the
+//! Nanoseconds per transaction that reads one row by its key, for one thread and
+//! for several concurrent ones: `cargo bench -p teak-engine --bench readers
+//! [-- rows]`. The time must not grow with the number of threads, up to the
 //! number of processors.
 
 #![allow(clippy::unwrap_used)]

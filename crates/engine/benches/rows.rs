@@ -39,7 +39,7 @@ fn definition(secondaries: u32) -> TableDefinition {
     }
 }
 
-/// A key of row `n`: itself, or scattered without repetition.
+/// The key of row `n`: `n` itself, or a permutation of it.
 fn primary(case: &Case, n: u64) -> [u8; 8] {
     let key = if case.random_keys {
         n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
@@ -49,8 +49,8 @@ fn primary(case: &Case, n: u64) -> [u8; 8] {
     key.to_be_bytes()
 }
 
-/// Both clocks: of the wall, and of this thread on a processor, which other
-/// work on the machine hardly disturbs.
+/// Wall-clock time and the processor time of this thread. Other work on the
+/// machine hardly affects the second.
 struct Clock(Instant, u64);
 
 fn thread_nanoseconds() -> u64 {

@@ -1,6 +1,6 @@
-//! The catalogue's decoders and recovery, for fuzz targets. Not part of the
+//! Fuzz targets: the decoders of the catalogue, and recovery. Not part of the
 //! interface.
-// A target panics when something does not hold: that is its answer.
+// A target reports a violation by a panic.
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod decoders;

@@ -1,5 +1,10 @@
-//! The Teak storage engine: tables of ordered indexes with transactions, in
-//! one data directory. This is the library's one Rust interface.
+//! The Teak storage engine: tables of ordered indexes with transactions, in one
+//! data directory.
+//!
+//! The crate `teak` is the interface for embedding; the C interface is built on
+//! this crate, too. Begin with [`Engine::open`]. An [`Engine`] creates and opens
+//! tables and begins transactions; an [`EngineTransaction`] reads through a
+//! [`Cursor`] and writes rows as entries of all indexes of a [`TableHandle`].
 //!
 //! ```
 //! use std::sync::Arc;

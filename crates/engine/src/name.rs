@@ -1,17 +1,21 @@
 //! Names of tables and of their files.
 //!
-//! A table is named as the server names it, `./database/table`, relative to the
-//! data directory. Its files stand in that directory as
-//! `<table>.<label>-<file id in hexadecimal>.teak`.
+//! A table's name is a path relative to the data directory, such as
+//! `./database/table`. Its index files are in the directory of that path and are
+//! named `<table>.<label>-<file id in hexadecimal>.teak`.
+//!
+//! Files directly in the data directory: `teak.catalogue`, `teak.catalogue.new`
+//! while the catalogue is written, `teak.log.*` (log segments), `teak.lock`
+//! (locked while the engine is open), and `teak.sort.*` (spill files of sorts).
 
 use crate::error::{EngineError, EngineResult};
 use std::path::{Component, Path, PathBuf};
 use teak_base::FileId;
 
-/// How the names of index files end.
+/// The extension of index files.
 pub(crate) const EXTENSION: &str = "teak";
 
-/// How the names of spill files of sorts begin.
+/// Prefix of the names of spill files of sorts.
 pub(crate) const SPILL_PREFIX: &str = "teak.sort.";
 
 /// Longest file name, in bytes, that common file systems allow.
@@ -23,7 +27,7 @@ const LABEL_BYTES_MAX: usize = 64;
 /// Longest table name, in bytes.
 pub(crate) const TABLE_NAME_BYTES_MAX: usize = 1024;
 
-/// A table's name, checked: a relative path that stays inside the directory.
+/// A validated table name: a relative path inside the data directory.
 pub(crate) struct TableName {
     /// Without a leading `./`.
     pub name: String,
@@ -33,7 +37,8 @@ pub(crate) struct TableName {
 
 impl TableName {
     pub(crate) fn parse(name: &str) -> EngineResult<Self> {
-        let invalid = || EngineError::InvalidArgument(format!("{name:?} is no table name"));
+        let invalid =
+            || EngineError::InvalidArgument(format!("{name:?} is not a valid table name"));
         if name.len() > TABLE_NAME_BYTES_MAX || name.contains('\0') {
             return Err(invalid());
         }
@@ -74,7 +79,7 @@ impl TableName {
     }
 }
 
-/// Keeps letters, digits, `_` and `-`.
+/// Replaces all characters except letters, digits, `_` and `-` by `_`.
 fn sanitise(label: &str) -> String {
     label
         .chars()

@@ -1,6 +1,13 @@
 //! A snapshot that is older than a table is refused: the table must not look
 //! empty to it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
 mod common;
 
 use common::*;

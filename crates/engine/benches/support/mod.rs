@@ -1,4 +1,4 @@
-//! What the benches of tables in memory have in common.
+//! Set-up shared by the benchmarks of tables in memory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use teak_disk::MemoryDisk;
 use teak_engine::{Codec, Engine, EngineOptions, IndexDefinition, TableDefinition, TableHandle};
 
-/// The number of rows that the command line asks for.
+/// The number of rows from the command line.
 pub fn rows_wanted(otherwise: u32) -> u32 {
     let mut arguments = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
     arguments
@@ -14,8 +14,8 @@ pub fn rows_wanted(otherwise: u32) -> u32 {
         .map_or(otherwise, |text| text.parse().unwrap())
 }
 
-/// An engine on a disk in memory whose commits wait for nothing, with an empty
-/// table of one key.
+/// An engine on the memory disk whose commits do not wait, with an empty table
+/// of one index.
 pub fn in_memory(table: &str, codec: Codec) -> (Engine, TableHandle) {
     let mut options = EngineOptions::new("/data");
     options.commit_sync = false;

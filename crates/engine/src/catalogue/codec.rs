@@ -1,4 +1,4 @@
-//! Bytes of catalogue entries, in the catalogue file and in log records.
+//! Encoding of catalogue entries, in the catalogue file and in log records.
 
 use super::entries::{Catalogue, IndexEntry, PreparedEntry, TableEntry};
 use crate::definition::page_bytes_fit;
@@ -8,12 +8,12 @@ use std::path::{Component, Path, PathBuf};
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Codec, FileId, Lsn, WriteId};
 
-/// The greatest id of a table, file or write that is believed. Ids count up by
-/// one; those beyond would soon overflow.
+/// The largest valid id of a table, file or write. Ids are allocated one after
+/// the other; a larger one would soon overflow.
 pub(crate) const ID_MAX: u64 = 1 << 60;
 
-/// Write ids that were given out one after the other without a record that
-/// names one, at most: statements that wrote nothing, between two checkpoints.
+/// The largest number of consecutive write ids without a log record between two
+/// checkpoints. Such ids belong to statements that wrote nothing.
 pub(crate) const UNNAMED_IDS_MAX: u64 = 1 << 26;
 
 type Decoded<T> = Result<T, Malformed>;
@@ -34,7 +34,7 @@ fn take_text(take: &mut Take<'_>) -> Decoded<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| Malformed)
 }
 
-/// A path that stays inside the data directory, whatever the bytes say.
+/// Refuses paths that lead out of the data directory.
 fn take_path(take: &mut Take<'_>) -> Decoded<PathBuf> {
     let path = PathBuf::from(take_text(take)?);
     let inside = path
@@ -103,7 +103,7 @@ fn take_list<T>(
     take: &mut Take<'_>,
     mut element: impl FnMut(&mut Take<'_>) -> Decoded<T>,
 ) -> Decoded<Vec<T>> {
-    // An element takes a byte at least, so the rest bounds the count.
+    // An element takes at least one byte, so the remaining bytes bound the count.
     let count = take.length(take.rest().len())?;
     let mut list = Vec::with_capacity(count.min(4096));
     for _ in 0..count {
@@ -127,7 +127,7 @@ impl TableEntry {
         }
     }
 
-    /// Takes an entry from the front.
+    /// Decodes an entry at the front.
     ///
     /// # Errors
     /// [`Malformed`] unless the bytes are an entry.
@@ -154,7 +154,8 @@ impl TableEntry {
     }
 }
 
-/// The bytes of a record that gives a table other indexes and no counters.
+/// The bytes of a record that replaces the indexes of a table by empty ones and
+/// resets its counters.
 pub(crate) fn encode_indexes_changed(table: u64, indexes: &[IndexEntry]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_varint(table);
@@ -172,7 +173,7 @@ pub(crate) fn decode_indexes_changed(bytes: &[u8]) -> Decoded<(u64, Vec<IndexEnt
     Ok((table, indexes))
 }
 
-/// What an alteration makes of one table.
+/// A table after an alteration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AlteredTable {
     pub id: u64,
@@ -180,7 +181,7 @@ pub(crate) struct AlteredTable {
     pub indexes: Vec<IndexEntry>,
 }
 
-/// The bytes of a record that alters tables together.
+/// The bytes of a record that alters several tables atomically.
 pub(crate) fn encode_tables_altered(tables: &[AlteredTable]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_varint(tables.len() as u64);
@@ -211,7 +212,7 @@ pub(crate) fn decode_tables_altered(bytes: &[u8]) -> Decoded<Vec<AlteredTable>> 
     Ok(tables)
 }
 
-/// The bytes of a rename's new paths, in the order of the table's indexes.
+/// The bytes of the new paths of a renamed table, in the order of its indexes.
 pub(crate) fn encode_paths(paths: &[PathBuf]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_varint(paths.len() as u64);
@@ -230,7 +231,7 @@ pub(crate) fn decode_paths(bytes: &[u8]) -> Decoded<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Ascending ids as differences.
+/// Encodes ascending ids as differences.
 fn put_ids(out: &mut Vec<u8>, ids: &[WriteId]) {
     out.put_varint(ids.len() as u64);
     let mut before = 0;
@@ -269,7 +270,7 @@ impl Catalogue {
         }
     }
 
-    /// `version` is the file's: before 2 nothing was prepared.
+    /// `version` is the file's; version 1 has no prepared transactions.
     pub(super) fn take(take: &mut Take<'_>, version: u32) -> Decoded<Self> {
         let mut catalogue = Self {
             instance: take.u64()?,
@@ -294,8 +295,8 @@ impl Catalogue {
                 })
             })?;
         }
-        // Lists of ids ascend. The prepared transactions are listed after the
-        // next id was noted, and may have later ones.
+        // The ids of a list ascend. The prepared transactions are read after the
+        // next id, and may have later ids.
         let last = catalogue.active.last().max(catalogue.aborted.last());
         let prepared = catalogue.prepared.iter();
         let last_prepared = prepared.filter_map(|entry| entry.write_ids.last()).max();

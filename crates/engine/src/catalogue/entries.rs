@@ -22,13 +22,13 @@ pub(crate) struct PreparedEntry {
 /// One index of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
-    /// The file's id, never used again.
+    /// The file's id, which no other file ever has.
     pub file: FileId,
     /// The file's path, relative to the data directory.
     pub path: PathBuf,
-    /// The label the caller gave.
+    /// The label of the definition.
     pub label: String,
-    /// The codec of its bottom pages.
+    /// The codec of the leaf data.
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
@@ -88,18 +88,18 @@ impl IndexEntry {
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableEntry {
-    /// Its id, never used again.
+    /// Its id, which no other table ever has.
     pub id: u64,
     /// Its name, normalised: relative, without a leading `./`.
     pub name: String,
     /// Bytes stored for the caller.
     pub metadata: Vec<u8>,
-    /// Its indexes; the first holds the rows.
+    /// Its indexes; the first contains the rows.
     pub indexes: Vec<IndexEntry>,
     /// Whether recovery skipped log records of this table, because its files were
     /// missing or damaged. Truncating the table clears this.
     pub incomplete: bool,
-    /// Durable counters by number; those that are zero are left out.
+    /// Durable counters by number, except those that are zero.
     pub counters: BTreeMap<u8, u64>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Catalogue {
     pub instance: u64,
     /// Recovery reads the log from here.
     pub replay_from: Lsn,
-    /// Table changes and counters before this position are in the snapshot.
+    /// Table changes and counters before this position are in the catalogue.
     pub tables_lsn: Lsn,
     /// The next table's id.
     pub next_table: u64,

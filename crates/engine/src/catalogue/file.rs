@@ -1,5 +1,5 @@
-//! The catalogue file: written whole to a second name, synced, renamed over
-//! the first, and the directory synced. See `docs/file_format.md`.
+//! The catalogue file. It is written under a second name and synced, then renamed
+//! over the first, and the directory is synced. See `docs/file_format.md`.
 
 use super::entries::Catalogue;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use teak_disk::Disk;
 pub(crate) const CATALOGUE_FILE: &str = "teak.catalogue";
 const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
-/// The version of the file's form.
+/// The version of the file format.
 pub(crate) const CATALOGUE_VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
-/// Bounds what a damaged length can make the reader allocate.
+/// Limits the memory that a reader allocates for a damaged length.
 const PAYLOAD_BYTES_MAX: u64 = 4 << 30;
 
 pub(crate) fn encode_catalogue(catalogue: &Catalogue) -> Vec<u8> {
@@ -36,7 +36,7 @@ pub(crate) fn encode_catalogue(catalogue: &Catalogue) -> Vec<u8> {
     out
 }
 
-/// Decodes the bytes of a catalogue file, which `path` names in errors.
+/// Decodes the bytes of a catalogue file. Errors name `path`.
 ///
 /// # Errors
 /// `Corrupt`, `UnsupportedFormat`.
@@ -51,7 +51,7 @@ pub(crate) fn decode_catalogue(path: &Path, bytes: &[u8]) -> StorageResult<Catal
     let malformed = |_| corrupt("the catalogue's header is malformed");
     let mut take = Take::new(summed);
     if take.take(MAGIC.len()).map_err(malformed)? != MAGIC {
-        return Err(corrupt("this is no catalogue"));
+        return Err(corrupt("not a catalogue file"));
     }
     let version = take.u32().map_err(malformed)?;
     if version > CATALOGUE_VERSION {
@@ -91,7 +91,7 @@ pub(crate) fn read_catalogue(
         return Err(StorageError::corrupt(
             &path,
             0,
-            "the catalogue is absurdly large",
+            "the catalogue is too large",
         ));
     }
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
@@ -99,8 +99,8 @@ pub(crate) fn read_catalogue(
     decode_catalogue(&path, &bytes).map(Some)
 }
 
-/// Replaces the catalogue; durable on return. After an error the old one is in
-/// force, or the new one: recovery takes either.
+/// Replaces the catalogue; durable on return. After an error either the old or
+/// the new one is valid: recovery accepts both.
 pub(crate) fn write_catalogue(
     disk: &Arc<dyn Disk>,
     directory: &Path,
@@ -115,7 +115,7 @@ pub(crate) fn write_catalogue(
         file.sync()
     });
     if let Err(error) = written {
-        // On a full disk its space is missed; the next catalogue removes it too.
+        // A full disk needs its space. The next write of a catalogue removes it too.
         let _ = disk.remove(&temporary);
         return Err(error);
     }
@@ -180,7 +180,7 @@ mod tests {
         let mut catalogue = example();
         catalogue.prepared.clear();
         let mut bytes = encode_catalogue(&catalogue);
-        // It ended before the (empty) list.
+        // Version 1 ends before the (empty) list.
         assert_eq!(bytes.pop(), Some(0));
         bytes[8] = 1;
         let length = (bytes.len() - HEADER_BYTES) as u64;

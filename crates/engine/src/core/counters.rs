@@ -77,7 +77,7 @@ impl TableCounters {
         Some(())
     }
 
-    /// TableCounters whose value the log does not know.
+    /// Counters whose current value is not in the log.
     pub(crate) fn unlogged(&self) -> Vec<(u8, u64)> {
         let mut unlogged = Vec::new();
         for (number, (live, logged)) in (0u8..).zip(self.values.iter().zip(&self.logged)) {

@@ -1,4 +1,4 @@
-//! The catalogue file, and what log records hold of the catalogue.
+//! The catalogue file, and the catalogue entries in log records.
 
 use crate::catalogue::{
     Catalogue, IndexEntry, PreparedEntry, TableEntry, decode_catalogue, decode_indexes_changed,
@@ -10,11 +10,11 @@ use teak_base::bytes::{Put, Take};
 use teak_base::checksum::checksum_parts;
 use teak_base::{Codec, FileId, Lsn, WriteId};
 
-/// Bytes of the header before the payload's length, which the checksum follows.
+/// Bytes of the header before the payload's length and the checksum.
 const BEFORE_LENGTH: usize = 16;
 const HEADER_BYTES: usize = BEFORE_LENGTH + 16;
 
-/// A catalogue file; length and checksum are put right.
+/// A catalogue file; its length and checksum are corrected.
 pub(super) fn catalogue(bytes: &[u8]) {
     let path = Path::new("fuzz");
     let _ = decode_catalogue(path, bytes);
@@ -36,7 +36,7 @@ pub(super) fn catalogue(bytes: &[u8]) {
     }
 }
 
-/// No path leads out of the data directory.
+/// Asserts that a path does not lead out of the data directory.
 fn inside(index: &IndexEntry) {
     let mut parts = index.path.components();
     assert!(parts.all(|part| matches!(part, Component::Normal(_))));
@@ -87,7 +87,7 @@ pub(super) fn catalogue_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A table, a table's indexes or paths, as the first byte says.
+/// A table, a table's indexes, or paths; the first byte chooses.
 pub(super) fn catalogue_records(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else {
         return;

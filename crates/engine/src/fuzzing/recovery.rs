@@ -1,5 +1,5 @@
-//! Recovery from a log that ends in any records, after a catalogue with any
-//! numbers. An engine that opens is used, closed, and opens again.
+//! Recovery from a log that ends in arbitrary records, with a catalogue of
+//! arbitrary numbers. If the engine opens, it is used, closed and opened again.
 
 use crate::catalogue::{read_catalogue, write_catalogue};
 use crate::{
@@ -30,8 +30,8 @@ fn options() -> EngineOptions {
     options
 }
 
-/// Numbers of the catalogue, if the first byte is large, then records: kind,
-/// length and body, as the log has them.
+/// Numbers for the catalogue, if the first byte is large, then records: kind,
+/// length and body, in the format of the log.
 pub(super) fn recovery(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
@@ -94,7 +94,7 @@ fn change_catalogue(disk: &Arc<dyn Disk>, input: &mut Input<'_>) {
     let Ok(Some(mut catalogue)) = read_catalogue(disk, directory) else {
         return;
     };
-    // A window of undecided ids takes memory; a running engine has it, too.
+    // A large window of active ids takes memory, also in a running engine.
     let next = input.u64() >> (input.u8() % 64);
     let ids = |input: &mut Input<'_>| -> Vec<WriteId> {
         (0..input.below(4))
@@ -117,7 +117,7 @@ fn change_catalogue(disk: &Arc<dyn Disk>, input: &mut Input<'_>) {
     write_catalogue(disk, directory, &catalogue).expect("the memory disk takes everything");
 }
 
-/// Appends what decodes as records.
+/// Appends the input that decodes as records.
 fn append(disk: &Arc<dyn Disk>, input: &mut Input<'_>) {
     let directory = Path::new("/data");
     let mut position = Lsn(0);

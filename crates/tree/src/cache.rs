@@ -1,10 +1,10 @@
 //! The cache of decoded pages and run indexes, shared by all trees: a
-//! `quick_cache` (S3-FIFO), weighed in bytes.
+//! `quick_cache` (S3-FIFO) with sizes in bytes.
 //!
-//! A place in a file may be written again after its block was freed. Whoever
-//! writes a block forgets what the cache holds of its place; no reader can put
-//! the old block back, because space is written again only after the last pin
-//! that could lead to the old block is gone.
+//! Space of a file is reused after its block is freed. The thread that writes a
+//! new block removes the cached one at the same offset. No reader can insert
+//! the old block again, because space is reused only after the last pin that
+//! reaches the old block is dropped.
 
 use crate::Page;
 use crate::page_counts::count_access;
@@ -15,23 +15,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::stripes::{Stripe, Striped};
 use teak_base::{FileId, StorageResult};
 
-/// Counts of a [`PageCache`].
+/// Statistics of a [`PageCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStatistics {
-    /// Look-ups that found the block.
+    /// Lookups that found the block.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Lookups that did not find the block.
     pub misses: u64,
     /// Bytes held now.
     pub bytes: u64,
-    /// Bytes that may be held.
+    /// Limit of the bytes held.
     pub capacity_bytes: u64,
     /// Blocks held now.
     pub blocks: u64,
-    /// Filters asked since the start.
+    /// Filters checked since the start.
     pub filter_checks: u64,
-    /// Filters that answered "not here".
+    /// Filters that ruled out the key.
     pub filter_negatives: u64,
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Cached {
 #[derive(Clone, Debug)]
 struct Weigher;
 
-/// What the cache itself spends on an entry, about.
+/// Bytes that the cache itself uses for an entry, approximately.
 const ENTRY_BYTES: usize = 96;
 
 impl quick_cache::Weighter<Key, Cached> for Weigher {
@@ -59,28 +59,28 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
     }
 }
 
-/// Decoded pages and run indexes, by file and offset, up to a number of bytes.
+/// Decoded pages and run indexes, by file and offset, with a limit in bytes.
 #[derive(Debug)]
 pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
-    /// Look-ups that found nothing; the cache's own count has them twice.
+    /// Lookups that found nothing. `quick_cache` counts each of them twice.
     misses: AtomicU64,
-    /// Each look-up counts here.
+    /// Every lookup changes these, so they are striped.
     filters: Striped<FilterCounts>,
 }
 
-/// What filters answered to some of the threads.
+/// The results of filters for some of the threads.
 #[derive(Debug, Default)]
 struct FilterCounts {
     positives: AtomicU64,
     negatives: AtomicU64,
 }
 
-/// Sizes the cache's table; a guess of the bytes of a block.
+/// Assumed bytes of a block, to size the cache's table.
 const BLOCK_BYTES_TYPICAL: u64 = 32 * 1024;
 
 impl PageCache {
-    /// A cache of at most `capacity_bytes`.
+    /// Creates a cache of at most `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
         let items = usize::try_from(capacity_bytes / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX);
@@ -96,7 +96,7 @@ impl PageCache {
         self.blocks.set_capacity(capacity_bytes);
     }
 
-    /// Counts and sizes.
+    /// Returns counts and sizes.
     #[must_use]
     pub fn statistics(&self) -> CacheStatistics {
         let sum = |count: fn(&FilterCounts) -> &AtomicU64| -> u64 {
@@ -124,8 +124,8 @@ impl PageCache {
         held
     }
 
-    /// What the cache holds of a place, or else what `load` reads there. Who
-    /// asks for the same place meanwhile waits instead of reading it as well.
+    /// Returns the cached block at the offset, or loads and caches it. Other
+    /// threads that ask for the same block wait for that load.
     ///
     /// # Errors
     /// Those of `load`.

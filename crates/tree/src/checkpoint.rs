@@ -1,14 +1,15 @@
-//! Checkpoints: making the current root the one that a crash finds.
+//! Checkpoints: make the current root durable, so that recovery starts from it.
 //!
-//! 1. Nodes that have not been written are written, without the install lock.
-//! 2. Under the install lock the few that came into being meanwhile are
-//!    written, the root is captured, and node blocks that it no longer has are
-//!    freed. From here on other jobs may install.
-//! 3. The log is made durable up to what the runs hold.
-//! 4. The block file syncs, writes its superblock, and syncs.
+//! 1. Nodes that have no block yet are written, without the install lock.
+//! 2. Under the install lock, nodes that were created since step 1 are written,
+//!    the root is captured, and blocks of nodes that the root no longer
+//!    contains are freed. Then other jobs may install again.
+//! 3. The log is made durable up to the position that the runs hold.
+//! 4. The block file is synced, its superblock is written, and it is synced
+//!    again.
 //!
-//! A failure leaves the older checkpoint valid; what was written stays, and
-//! the next checkpoint makes it durable.
+//! After a failure the older checkpoint is valid. Blocks that were written
+//! remain, and the next checkpoint makes them durable.
 
 use crate::node::{Node, encode_node, node_block_description};
 use crate::payload::Payload;
@@ -20,16 +21,17 @@ use teak_base::{Lsn, StorageResult};
 use teak_block_file::{BlockAddress, WrittenBlocks};
 
 impl Tree {
-    /// Makes the runs and nodes of the current root durable, and with them
-    /// everything that this index logged before the returned position.
+    /// Makes the runs and nodes of the current root durable. Returns a
+    /// position: the checkpoint contains everything that this index logged
+    /// before it.
     ///
-    /// `make_log_durable` is called with a position before which all of the
-    /// log must be durable when it returns: blocks must not outlive the
-    /// records of what they hold.
+    /// Calls `make_log_durable` with a position. When it returns, all of the
+    /// log before that position must be durable, so that no block contains an
+    /// entry whose log record was lost.
     ///
     /// # Errors
-    /// Those of `make_log_durable`; `NoSpace`, `Io`, `Poisoned`, `Corrupt`.
-    /// The older checkpoint stays valid.
+    /// Those of `make_log_durable`; `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The
+    /// older checkpoint is then still valid.
     pub fn checkpoint(
         &self,
         make_log_durable: &dyn Fn(Lsn) -> StorageResult<()>,
@@ -82,24 +84,25 @@ impl Tree {
         }
     }
 
-    /// Whether anything changed since the last checkpoint that was captured.
+    /// Whether anything changed since the last captured checkpoint.
     #[must_use]
     pub fn needs_checkpoint(&self) -> bool {
         self.install.lock().changed
     }
 
-    /// What the last durable checkpoint holds: everything that this index
-    /// logged before this position.
+    /// A position: the last durable checkpoint contains everything that this
+    /// index logged before it.
     #[must_use]
     pub fn durable_lsn(&self) -> Lsn {
         self.install.lock().durable_lsn
     }
 
-    /// The oldest log position that recovery of this index would need if the
-    /// process ended now: records before it may be trimmed. `end` is called
-    /// while no write guard is held, and returns the end of the log.
+    /// Returns the oldest log position that recovery of this index needs. Log
+    /// before it can be removed. `end` is called while no write guard is held,
+    /// and returns the end of the log.
     pub fn oldest_needed_lsn(&self, end: impl FnOnce() -> Lsn) -> Lsn {
-        // Without writers, every record logged for this tree is noted.
+        // Without writers, the position of every record logged for this tree is
+        // known.
         let _no_writers = self.active.write();
         let end = end();
         let install = self.install.lock();
@@ -110,7 +113,7 @@ impl Tree {
     }
 }
 
-/// Writes nodes, children before parents. Dropping it frees what it wrote.
+/// Writes nodes, children before parents. Dropping it frees the blocks.
 #[derive(Default)]
 struct NodeWriter {
     blocks: Vec<WrittenBlocks>,
@@ -119,7 +122,7 @@ struct NodeWriter {
 }
 
 impl NodeWriter {
-    /// Writes the nodes at and below `root` that have not been written.
+    /// Writes the nodes at and below `root` that have no block yet.
     fn write(&mut self, tree: &Tree, root: &Arc<Node>) -> StorageResult<()> {
         let mut pending = Vec::new();
         collect_unwritten(root, &mut pending);
@@ -138,7 +141,7 @@ impl NodeWriter {
         Ok(())
     }
 
-    /// What was written, for publishing.
+    /// Returns the written blocks, to publish them.
     fn into_blocks(mut self) -> (Vec<WrittenBlocks>, HashSet<BlockAddress>) {
         let written = std::mem::take(&mut self.written);
         let addresses = written.iter().filter_map(|node| *node.address.lock());
@@ -154,8 +157,8 @@ impl Drop for NodeWriter {
     }
 }
 
-/// The nodes without an address, children before parents. What lies below a
-/// written node has been written.
+/// Collects the nodes without an address, children before parents. If a node
+/// has an address, all nodes below it have one.
 fn collect_unwritten<'a>(node: &'a Arc<Node>, pending: &mut Vec<&'a Arc<Node>>) {
     if node.address.lock().is_some() {
         return;

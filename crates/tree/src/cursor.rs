@@ -1,15 +1,15 @@
-//! Cursors: a merged, filtered view of one version of the tree, in key order,
-//! either way.
+//! Cursors: the visible keys of one version of the tree, merged in key order,
+//! in both directions.
 //!
-//! 1. A seek loads the current version, opens the memtables and the runs on
-//!    the path to the leaf of the key, and moves each to the key.
-//! 2. A heap orders the sources that stand inside the leaf's range.
-//! 3. The first key's versions are read, newest source first, down to the one
-//!    that is visible; range tombstones of newer sources count as deletes.
-//! 4. A step moves the sources that stand on the key past it. When no source
-//!    is left in the leaf's range, the next leaf's path is opened.
+//! 1. A seek loads the current version, opens the memtables and the runs on the
+//!    path to the key's leaf, and positions each of them.
+//! 2. A heap orders the sources that are positioned inside the leaf's range.
+//! 3. The versions of the first key are read, newest source first, until one is
+//!    visible. Range tombstones of newer sources count as deletes.
+//! 4. A step moves all sources past the current key. When no source is left in
+//!    the leaf's range, the path to the next leaf is opened.
 //!
-//! A cursor on a put does not copy: key and value are those of the source.
+//! A cursor does not copy keys or values: it returns those of the source.
 
 mod open;
 mod step;
@@ -25,10 +25,10 @@ use std::sync::Arc;
 use teak_base::visibility::Visibility;
 use teak_base::{StorageResult, WriteId};
 
-/// Where a cursor stands.
+/// The position of a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Nowhere: new, or after an error.
+    /// None: the cursor is new, or an operation failed.
     Nowhere,
     /// Before the first key.
     BeforeFirst,
@@ -40,44 +40,43 @@ enum Place {
 
 /// A cursor over the keys that a reader sees.
 ///
-/// It sees what its visibility allows of everything inserted before each of
-/// its moves (see [`TreeCursor::follow_inserts`]). It holds memory and disk
-/// space of the version that it reads until it moves to another leaf or is
-/// dropped.
+/// Before each move it takes new entries into account (see
+/// [`TreeCursor::follow_inserts`]). It keeps the memory and the disk space of
+/// its version until it moves to another leaf or is dropped.
 pub struct TreeCursor<V> {
     tree: Arc<Tree>,
     visibility: V,
-    /// The last unsettled write asked about, and the answer.
+    /// The last unsettled write that was checked, and the result.
     last_answer: (WriteId, bool),
     follow: bool,
 
     version: Option<Arc<TreeVersion>>,
     generation: u64,
-    /// Insertions into the active memtable when its source was last moved.
+    /// Insertions into the active memtable when its source was last positioned.
     active_insertions: u32,
     /// Newest first: memtables, then the runs on the path.
     sources: Vec<Source>,
     /// The memtables among the sources.
     memtables: Vec<Arc<MemtableSlot>>,
-    /// Whether memtables or runs were left out, for the visibility hides all
-    /// that they hold.
+    /// Whether memtables or runs were skipped because the reader sees none of
+    /// their writes.
     left_out: bool,
     /// Range tombstones by source.
     layers: Vec<(usize, Vec<RangeTombstone>)>,
     /// The leaf's range.
     range: KeyRange,
-    /// Whether some source may have keys beyond the leaf's range.
+    /// By source: whether it may have keys outside the leaf's range.
     bounded: Vec<bool>,
 
     heap: KeyHeap,
     direction: Direction,
     place: Place,
-    /// The key of the group being read or stepped over.
+    /// The key whose versions are being read or skipped.
     key: Vec<u8>,
-    /// Entries passed in vain, so that the reader is asked in between whether
-    /// to stop.
+    /// Invisible entries passed, to check for an interrupt from time to time.
     passed: u32,
-    /// No write of a key below, or not below, is asked about.
+    /// The cursor returns no key below the first or at or above the second, and
+    /// does not check the visibility of their versions.
     limits: (Option<Vec<u8>>, Option<Vec<u8>>),
 }
 
@@ -92,7 +91,7 @@ impl<V> std::fmt::Debug for TreeCursor<V> {
 }
 
 impl Tree {
-    /// A cursor that sees what `visibility` allows. It stands nowhere.
+    /// Creates a cursor that sees what `visibility` allows. It has no position.
     pub fn cursor<V: Visibility>(self: &Arc<Self>, visibility: V) -> TreeCursor<V> {
         TreeCursor {
             tree: Arc::clone(self),
@@ -119,38 +118,39 @@ impl Tree {
 }
 
 impl<V: Visibility> TreeCursor<V> {
-    /// Whether each step looks for entries inserted since the last one (the
-    /// default). A reader that has not written and whose snapshot is fixed
-    /// needs that at seeks only, and saves a look-up per step while others
-    /// write.
+    /// Sets whether each step looks for entries inserted since the last one
+    /// (the default). A reader with a fixed snapshot and no writes of its own
+    /// needs that for seeks only, and saves a lookup per step while other
+    /// threads write.
     pub fn follow_inserts(&mut self, follow: bool) {
         self.follow = follow;
     }
 
-    /// Replaces what the cursor sees. It stands nowhere until the next seek.
+    /// Replaces the visibility. The cursor has no position until the next seek.
     pub fn set_visibility(&mut self, visibility: V) {
         self.visibility = visibility;
         self.last_answer = (WriteId::SETTLED, true);
         self.place = Place::Nowhere;
         if self.left_out {
-            // This one may see it.
+            // The new reader may see what was skipped.
             self.sources.clear();
         }
     }
 
-    /// Asks the visibility anew about the next entry, also when it has answered
-    /// for the same write before.
+    /// Discards the last result of the visibility check, so that the next entry
+    /// is checked even if it is of the same write.
     pub fn forget_answer(&mut self) {
         self.last_answer = (WriteId::SETTLED, true);
     }
 
-    /// Ends moves at `lower <= key < upper`. A visibility that keeps what it was
-    /// asked about hears of no key beyond.
+    /// Restricts the cursor to `lower <= key < upper`. It does not check the
+    /// visibility of versions of other keys, which matters when the check has
+    /// side effects.
     pub fn set_limits(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
         self.limits = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
     }
 
-    /// Whether this key and all after it lie beyond the limit.
+    /// Whether this key and all following ones are beyond the limit.
     #[inline]
     fn is_past_limit(&self, key: &[u8]) -> bool {
         self.limits
@@ -159,7 +159,7 @@ impl<V: Visibility> TreeCursor<V> {
             .is_some_and(|upper| key_order(key, upper).is_ge())
     }
 
-    /// Whether this key and all before it lie beyond the limit.
+    /// Whether this key and all preceding ones are beyond the limit.
     #[inline]
     fn is_before_limit(&self, key: &[u8]) -> bool {
         self.limits
@@ -168,8 +168,8 @@ impl<V: Visibility> TreeCursor<V> {
             .is_some_and(|lower| key_order(key, lower).is_lt())
     }
 
-    /// Lets go of the version, its memory and its space. The cursor stands
-    /// nowhere until the next seek.
+    /// Releases the version with its memory and disk space. The cursor has no
+    /// position until the next seek.
     pub fn release(&mut self) {
         self.sources.clear();
         self.memtables.clear();
@@ -179,12 +179,12 @@ impl<V: Visibility> TreeCursor<V> {
         self.place = Place::Nowhere;
     }
 
-    /// Moves to the first visible key at or after `key`. False when there is
-    /// none; the cursor then stands after the last key.
+    /// Moves to the first visible key at or after `key`. Returns false when
+    /// there is none; the cursor is then after the last key.
     ///
     /// # Errors
-    /// Those of reading blocks; `Interrupted` when the visibility says so. The
-    /// cursor then stands nowhere.
+    /// Those of reading blocks; `Interrupted` when the visibility reports it.
+    /// The cursor then has no position.
     pub fn seek(&mut self, key: &[u8]) -> StorageResult<bool> {
         self.place = Place::Nowhere;
         self.refresh();
@@ -199,8 +199,8 @@ impl<V: Visibility> TreeCursor<V> {
         self.seek(&[])
     }
 
-    /// Moves to the last visible key before `key`. False when there is none;
-    /// the cursor then stands before the first key.
+    /// Moves to the last visible key before `key`. Returns false when there is
+    /// none; the cursor is then before the first key.
     ///
     /// # Errors
     /// As [`TreeCursor::seek`].
@@ -220,8 +220,8 @@ impl<V: Visibility> TreeCursor<V> {
         self.seek_backward(None)
     }
 
-    /// Moves to the next visible key. Before the first key that is the first;
-    /// nowhere and after the last key there is none.
+    /// Moves to the next visible key. Before the first key that is the first
+    /// one. Without a position, and after the last key, there is none.
     ///
     /// # Errors
     /// As [`TreeCursor::seek`].
@@ -241,8 +241,8 @@ impl<V: Visibility> TreeCursor<V> {
         self.next_of_many()
     }
 
-    /// Moves to the previous visible key. After the last key that is the last;
-    /// nowhere and before the first key there is none.
+    /// Moves to the previous visible key. After the last key that is the last
+    /// one. Without a position, and before the first key, there is none.
     ///
     /// # Errors
     /// As [`TreeCursor::seek`].
@@ -250,7 +250,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.step_back()
     }
 
-    /// Whether the cursor stands on a key.
+    /// Whether the cursor is on a key.
     #[inline]
     #[must_use]
     pub fn valid(&self) -> bool {
@@ -260,7 +260,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// The key.
     ///
     /// # Panics
-    /// When the cursor stands on no key.
+    /// When the cursor is not on a key.
     #[inline]
     #[must_use]
     pub fn key(&self) -> &[u8] {
@@ -270,24 +270,24 @@ impl<V: Visibility> TreeCursor<V> {
     /// The value that the reader sees.
     ///
     /// # Panics
-    /// When the cursor stands on no key.
+    /// When the cursor is not on a key.
     #[inline]
     #[must_use]
     pub fn value(&self) -> &[u8] {
         self.source().value()
     }
 
-    /// The newest write that the reader sees of the key.
+    /// The write of the version that the reader sees.
     ///
     /// # Panics
-    /// When the cursor stands on no key.
+    /// When the cursor is not on a key.
     #[inline]
     #[must_use]
     pub fn write_id(&self) -> WriteId {
         self.source().write_id()
     }
 
-    /// The source that the cursor stands on.
+    /// The source that the cursor is on.
     #[inline]
     fn source(&self) -> &Source {
         let source = match self.place {

@@ -1,12 +1,12 @@
-//! Estimates from what is in memory and from index blocks, with a look into the
-//! pages at the ends of a short range.
+//! Estimates of rows, from data in memory and from index blocks. The pages at
+//! the ends of a short range are read.
 //!
-//! Rows are counted as keys at the bottom plus, above it, puts less deletes,
-//! of a memtable the last of each key: exact while no row is changed of which
-//! an older memtable or a run knows, and near the truth for others once
-//! flushes have met. A short range in which something waits above
-//! the bottom is walked instead, so that a plan does not hang on how far the
-//! flushes are.
+//! The estimate is the number of keys in bottom runs, plus puts minus deletes
+//! in upper runs and memtables (of a memtable, only the last version of each
+//! key counts). It is exact as long as no changed row is also in an older
+//! memtable or run, and close once flushes have merged them. A short range with
+//! entries above the bottom is scanned instead, so that query plans do not
+//! depend on the progress of flushes.
 
 use crate::memtable::Memtable;
 use crate::node::{Child, KeyRange, Node, RunForm, RunRef};
@@ -17,14 +17,14 @@ use teak_base::StorageResult;
 use teak_base::bytes::key_successor;
 use teak_base::visibility::Visibility;
 
-/// Entries that a range may have to be walked.
+/// Maximum number of entries for which a range is scanned.
 const WALKED_MAX: u64 = 64;
 
-/// What is known of a range without walking it.
+/// The estimate of a range.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     rows: i64,
-    /// Entries above the bottom: some of them may be of rows counted there.
+    /// Entries above the bottom. Some may be versions of rows counted there.
     above: u64,
 }
 
@@ -36,7 +36,7 @@ impl Found {
 }
 
 impl Tree {
-    /// Rows in the tree, about.
+    /// The number of rows in the tree, estimated.
     #[must_use]
     pub fn estimate_entries(&self) -> u64 {
         let version = self.load_version();
@@ -45,12 +45,13 @@ impl Tree {
         u64::try_from(rows).unwrap_or(0)
     }
 
-    /// Rows in a range, about, and exactly when they are few; `visibility` says
-    /// which writes count then. Reads index blocks of the leaves at the range's
-    /// ends, and pages there when the range is short.
+    /// The number of rows in a range: exact when they are few, else estimated.
+    /// `visibility` decides which writes count in an exact result. Reads index
+    /// blocks of the leaves at the range's ends, and pages there when the range
+    /// is short.
     ///
     /// # Errors
-    /// Those of reading blocks; `Interrupted` when the visibility says so.
+    /// Those of reading blocks; `Interrupted` when the visibility reports it.
     pub fn estimate_range<V: Visibility>(
         self: &Arc<Self>,
         lower: Bound<&[u8]>,
@@ -85,7 +86,7 @@ impl Tree {
         Ok(rows)
     }
 
-    /// Walks a range.
+    /// Counts the rows of a range with a cursor.
     fn count_range<V: Visibility>(
         self: &Arc<Self>,
         range: &KeyRange,
@@ -102,8 +103,7 @@ impl Tree {
     }
 }
 
-/// The memtable's keys in the range, each for as many rows as one is worth in
-/// the whole memtable.
+/// The memtable's keys in the range, scaled by its ratio of rows to keys.
 fn rows_in_memtable(memtable: &Memtable, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Found {
     let above = memtable.estimate(lower, upper);
     let (rows, keys) = (memtable.rows(), memtable.keys());
@@ -150,13 +150,12 @@ fn rows_in_child(child: &Child, child_range: &KeyRange, range: &KeyRange) -> Sto
     Ok(found)
 }
 
-/// The run's entries in the range, each for as many rows as one is worth in
-/// the whole run.
+/// The run's entries in the range, scaled by its ratio of rows to entries.
 fn rows_in_run(run: &RunRef, range: &KeyRange) -> StorageResult<Found> {
     let wanted = run.range().intersection(range);
     let description = run.handle.description();
     let entries = description.entries();
-    // Range deletions are no entries, but a walk heeds them.
+    // Range tombstones are not entries, but a scan applies them.
     let deletes_range = !description.range_tombstones.is_empty();
     if wanted.is_empty() || entries == 0 {
         return Ok(Found {

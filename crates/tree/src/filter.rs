@@ -1,12 +1,12 @@
-//! Filters that answer "this key is not on this page": split-block Bloom
-//! filters (as specified for Apache Parquet; Putze, Sanders, Singler, "Cache-,
-//! Hash- and Space-Efficient Bloom Filters"). A key sets one bit in each of
-//! the eight 32-bit words of one 32-byte block, so a check touches one cache
-//! line. About 10 bits a key; one absent key in a hundred passes.
+//! Filters that rule out that a key is on a page: split-block Bloom filters (as
+//! specified for Apache Parquet; Putze, Sanders, Singler, "Cache-, Hash- and
+//! Space-Efficient Bloom Filters"). A key sets one bit in each of the eight
+//! 32-bit words of one 32-byte block, so a check reads one cache line. With
+//! about 10 bits per key, about one absent key in a hundred passes.
 
 use teak_base::checksum::hash_key;
 
-/// A key to look up in many runs, hashed once.
+/// A key to look up in several runs, hashed once.
 #[derive(Clone, Copy, Debug)]
 pub struct LookupKey<'a> {
     bytes: &'a [u8],
@@ -53,8 +53,8 @@ const SALTS: [u32; 8] = [
 
 #[inline]
 fn block_of(hash: u64, blocks: usize) -> usize {
-    // The high half picks the block, by multiplication instead of division;
-    // the product is below `blocks`, so it fits.
+    // The high half selects the block, by multiplication instead of division.
+    // The product is below `blocks`, so it fits.
     let product = (hash >> 32) * blocks as u64;
     usize::try_from(product >> 32).unwrap_or(0)
 }
@@ -88,8 +88,8 @@ pub(crate) fn build(hashes: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a key of this hash may be among the filter's keys. An empty filter
-/// knows nothing.
+/// Whether a key with this hash may be in the filter. An empty filter rules out
+/// nothing.
 #[inline]
 pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
     let blocks = filter.len() / BLOCK_BYTES;

@@ -1,19 +1,18 @@
-//! Moving entries down: choosing jobs, running them without locks, installing
-//! their results.
+//! Jobs that move entries down the tree: planning, running without locks, and
+//! installing the results.
 //!
-//! The life of a job:
-//! 1. Planning, under the install lock, claims a memtable or a child, and
-//!    keeps the version as of then. Claims are exclusive, so a run is consumed
-//!    by one job at most, and always together with all that is older in its
-//!    child.
+//! Each job has these steps:
+//! 1. Planning, under the install lock, claims a memtable or a child, and keeps
+//!    the current version. Claims are exclusive, so at most one job consumes a
+//!    run, and always together with all older runs of the same child.
 //! 2. Running merges the claimed runs and writes new ones. No lock is held;
-//!    other jobs go on above, below and beside.
-//! 3. Installing, under the lock, replaces exactly the claimed runs in the then
-//!    current root. New runs are placed by key range, so it does not matter
-//!    what has been split or dropped meanwhile. What arrived at the child
-//!    after step 1 is newer and stays in front.
-//! 4. A job that fails or is dropped leaves the tree as it was: the claim and
-//!    the space are given back.
+//!    other jobs run at the same time on other parts of the tree.
+//! 3. Installing, under the lock, replaces exactly the claimed runs in the root
+//!    that is current by then. New runs are placed by key range, so splits and
+//!    removals since step 1 do not matter. Runs that the child received after
+//!    step 1 are newer and keep their place before the new ones.
+//! 4. A job that fails or is dropped leaves the tree unchanged: the claim and
+//!    the space are released.
 
 mod bulk;
 mod child;

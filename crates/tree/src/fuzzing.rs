@@ -1,6 +1,5 @@
-//! The decoders of what a tree keeps in its file, for fuzz targets. Not part
-//! of the interface.
-// A target panics when something does not hold: that is its answer.
+//! Fuzz targets for the decoders of a tree's file. Not part of the interface.
+// A target reports a violation by a panic.
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod decoders;

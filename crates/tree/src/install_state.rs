@@ -1,26 +1,29 @@
-//! State that the install lock guards: claims, ids, and the log positions that
-//! checkpoints cover.
+//! The state that the install lock protects: claims, ids, and the log positions
+//! that checkpoints cover.
 
 use crate::node::ChildId;
 use std::collections::HashSet;
 use teak_base::Lsn;
 use teak_block_file::BlockAddress;
 
-/// State behind the install lock.
+/// The state that the install lock protects.
 #[derive(Debug)]
 pub(crate) struct InstallState {
-    /// Children that running jobs work on.
+    /// Children that are claimed by jobs.
     pub(crate) claimed: HashSet<ChildId>,
     pub(crate) next_child_id: u64,
-    /// Everything logged before this is in runs.
+    /// Everything that was logged before this position is in runs.
     pub(crate) flushed_lsn: Lsn,
-    /// First record whose entries are in runs but in no durable checkpoint.
+    /// First record whose entries are in runs but in no durable or captured
+    /// checkpoint.
     undurable_lsn: Option<Lsn>,
-    /// The same, of what the checkpoint under way has captured.
+    /// First record whose entries are in the captured checkpoint, which is not
+    /// durable yet.
     captured_lsn: Option<Lsn>,
-    /// Everything logged before this is in the durable checkpoint.
+    /// Everything that was logged before this position is in the durable
+    /// checkpoint.
     pub(crate) durable_lsn: Lsn,
-    /// Node blocks that the last captured checkpoint refers to.
+    /// Node blocks of the last captured checkpoint.
     pub(crate) written_nodes: HashSet<BlockAddress>,
     /// Whether anything changed since the last captured checkpoint.
     pub(crate) changed: bool,
@@ -58,19 +61,19 @@ impl InstallState {
             .min()
     }
 
-    /// A checkpoint has captured all that is in runs.
+    /// Notes that a checkpoint has captured all runs.
     pub(crate) fn capture_undurable(&mut self) {
         self.captured_lsn = self.oldest_undurable();
         self.undurable_lsn = None;
     }
 
-    /// What was captured is durable.
+    /// Notes that the captured checkpoint is durable.
     pub(crate) fn captured_durable(&mut self, flushed_lsn: Lsn) {
         self.captured_lsn = None;
         self.durable_lsn = flushed_lsn;
     }
 
-    /// What was captured did not become durable.
+    /// Notes that the captured checkpoint did not become durable.
     pub(crate) fn captured_failed(&mut self) {
         let captured = self.captured_lsn.take();
         self.add_undurable(captured);

@@ -1,15 +1,15 @@
-//! Finding a key among sorted keys, for pages and run indexes.
+//! Binary search among the sorted keys of a page or a run index.
 //!
-//! The keys' common beginning is left out; of every few keys the next eight
-//! bytes are kept as a number, side by side. A search goes over these numbers
-//! first, which touches few cache lines, and then looks at the few keys
-//! between two of them. Keys count as padded with zeros in these numbers;
-//! among keys that are equal so far, the shorter one comes first.
+//! The common prefix of all keys is skipped. Of every few keys the next eight
+//! bytes are kept as a number, in one array. A search covers these numbers
+//! first, which touches few cache lines, and then the few keys between two of
+//! them. In these numbers keys are padded with zeros; among keys that are equal
+//! so far, the shorter one comes first.
 
 use std::cmp::Ordering;
 
-/// The eight bytes of a key from `skip` on, zero-padded, as a number that
-/// orders like them.
+/// The eight bytes of a key from `skip` on, padded with zeros, as a number with
+/// the same order.
 #[inline]
 pub(crate) fn prefix_at(key: &[u8], skip: usize) -> u64 {
     if let Some((_, rest)) = key.split_at_checked(skip)
@@ -20,8 +20,8 @@ pub(crate) fn prefix_at(key: &[u8], skip: usize) -> u64 {
     short_prefix_at(key, skip)
 }
 
-/// [`prefix_at`] of a key that ends within the eight bytes: from whole words
-/// that overlap, as a copy of a few bytes costs more.
+/// [`prefix_at`] of a key that ends within the eight bytes. It combines
+/// overlapping words, which is cheaper than copying a few bytes.
 #[inline]
 fn short_prefix_at(key: &[u8], skip: usize) -> u64 {
     let missing = (skip + 8).saturating_sub(key.len());
@@ -51,19 +51,19 @@ fn short_prefix_at(key: &[u8], skip: usize) -> u64 {
     shift(padded, skip)
 }
 
-/// The order of two keys that begin with the same `skip` bytes and have equal
-/// prefixes there.
+/// The order of two keys whose first `skip` bytes are equal and whose prefixes
+/// there are equal.
 #[inline]
 pub(crate) fn order_after_prefix(a: &[u8], b: &[u8], skip: usize) -> Ordering {
     match (a.get(skip + 8..), b.get(skip + 8..)) {
         (Some(a), Some(b)) => a.cmp(b),
-        // One key ends within the prefix: as the zero-padded prefixes are
-        // equal, it is the beginning of the other.
+        // One key ends within the prefix. Because the zero-padded prefixes are
+        // equal, it is a prefix of the other.
         _ => a.len().cmp(&b.len()),
     }
 }
 
-/// The order of two keys. Most differ early: then nothing is called.
+/// The order of two keys. Most differ early, and then no function is called.
 #[inline]
 #[must_use]
 pub fn key_order(a: &[u8], b: &[u8]) -> Ordering {
@@ -71,13 +71,13 @@ pub fn key_order(a: &[u8], b: &[u8]) -> Ordering {
     first.then_with(|| order_after_prefix(a, b, 0))
 }
 
-/// Whether two keys are the same; of up to 16 bytes without a call.
+/// Whether two keys are equal. For up to 16 bytes no function is called.
 #[inline]
 pub(crate) fn is_same_key(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
         return false;
     }
-    // From both ends, which overlap in the middle.
+    // The two words overlap in the middle.
     match (a.first_chunk::<8>(), b.first_chunk::<8>()) {
         (Some(a_start), Some(b_start)) if a.len() <= 16 => {
             a_start == b_start && a.last_chunk::<8>() == b.last_chunk::<8>()
@@ -87,26 +87,26 @@ pub(crate) fn is_same_key(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// The number of bytes that two keys begin with.
+/// The length of the common prefix of two keys.
 #[inline]
 pub(crate) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// What is kept of a sequence of sorted keys to find keys in it. Keys that are
-/// not sorted are not found, and nothing worse.
+/// A search index over a sequence of sorted keys. Keys out of order may not be
+/// found, which is the only effect.
 #[derive(Debug, Default)]
 pub(crate) struct KeySearch {
     count: usize,
-    /// A key is kept of each so many.
+    /// One key of so many is kept.
     step: usize,
-    /// What all keys begin with.
+    /// The common prefix of all keys.
     common: Vec<u8>,
     prefixes: Vec<u64>,
 }
 
 impl KeySearch {
-    /// Takes in `count` keys, keeping one of each `step`.
+    /// Builds the index of `count` keys from one of each `step`.
     pub(crate) fn new<'k>(count: usize, step: usize, key_of: impl Fn(usize) -> &'k [u8]) -> Self {
         let common = match count.checked_sub(1) {
             Some(last) => {
@@ -128,7 +128,7 @@ impl KeySearch {
         }
     }
 
-    /// Memory taken beside the value itself, in bytes.
+    /// Memory used in addition to the value itself, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.common.capacity() + self.prefixes.capacity() * size_of::<u64>()
     }
@@ -146,8 +146,8 @@ impl KeySearch {
         }
         let prefix = prefix_at(key, skip);
         let at = self.prefixes.partition_point(|kept| *kept < prefix);
-        // The kept key before `at` is less than the key; the one at the end
-        // of the range is greater.
+        // The kept key before `at` is less than the key; the one at the end of
+        // the range is greater.
         let mut low = match at.checked_sub(1) {
             Some(before) => before * self.step + 1,
             None => 0,

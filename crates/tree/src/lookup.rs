@@ -1,8 +1,8 @@
 //! Point lookup: from the active memtable down the path of a key, newest to
-//! oldest, until what is visible is known.
+//! oldest, until a visible version is found.
 //!
-//! Filters keep most runs from being read; a path costs at most one page read
-//! per run that has the key, and a false positive now and then.
+//! Filters exclude most runs. A lookup reads at most one page for each run that
+//! has the key, and rarely one for a false positive.
 
 use crate::node::{Node, RunRef};
 use crate::tree::Tree;
@@ -12,8 +12,8 @@ use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageResult, WriteId};
 
 impl Tree {
-    /// Shows the versions of a key, newest first, whoever may see them. Range
-    /// deletions that cover the key appear as deletes in their place.
+    /// Calls `visitor` for the versions of a key, newest first, visible or not.
+    /// Range tombstones that cover the key appear as deletes at their position.
     ///
     /// # Errors
     /// Those of reading blocks.
@@ -26,7 +26,7 @@ impl Tree {
         visit_version(&version, key, &|_, _| false, visitor)
     }
 
-    /// The value of a key, as `visibility` sees it.
+    /// Returns the value of a key that `visibility` sees.
     ///
     /// # Errors
     /// Those of reading blocks.
@@ -39,8 +39,8 @@ impl Tree {
         Ok(self.get_into(key, visibility, &mut value)?.then_some(value))
     }
 
-    /// Like [`Tree::get`], into a buffer that is cleared first. False when the
-    /// key has no value; the buffer is then empty.
+    /// Like [`Tree::get`], into a buffer that is cleared first. Returns false
+    /// when the key has no value; the buffer is then empty.
     ///
     /// # Errors
     /// Those of reading blocks.

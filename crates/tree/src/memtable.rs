@@ -1,12 +1,12 @@
-//! The ordered in-memory buffer that takes new entries of one index: a tree of
-//! cache-friendly nodes over entries in an arena ([`blink_tree`], [`blink_node`],
-//! [`entry`], [`arena`] hold all unsafe code but the cursor's), and a short
-//! list of range tombstones beside it.
+//! The ordered in-memory buffer for new entries of one index: a B-link tree
+//! over entries in an arena, and a short list of range tombstones. All unsafe
+//! code is in [`blink_tree`], [`blink_node`], [`entry`], [`arena`] and the
+//! cursor.
 //!
-//! A sequence number per insertion orders points and range tombstones of one
-//! memtable. Readers see a tombstone as deletes in front of the older points
-//! it covers; for everything below the memtable, all its tombstones together
-//! are the base layer ([`Memtable::range_tombstones`]).
+//! Each insertion has a sequence number, which orders the points and range
+//! tombstones of one memtable. Readers see a tombstone as deletes in front of
+//! the older points that it covers. For everything below the memtable, all its
+//! tombstones together are the base layer ([`Memtable::range_tombstones`]).
 
 mod arena;
 mod blink_node;
@@ -27,45 +27,46 @@ use sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{Operation, WriteId};
 
-/// A range tombstone and its age.
+/// A range tombstone and its sequence number.
 #[derive(Clone, Debug)]
 struct SequencedTombstone {
     sequence: u32,
     tombstone: RangeTombstone,
 }
 
-/// An ordered multi-version map in append-only memory: many writers, readers
-/// without locks.
+/// An ordered multi-version map in append-only memory, with concurrent writers
+/// and lock-free readers.
 ///
-/// Two writers must not insert the same key at the same time (nor one insert a
-/// key while another deletes a range that covers it): the callers' locks see
-/// to that, and the order of their calls is the order of the versions.
+/// Two threads must not insert the same key at the same time, and a key must
+/// not be inserted while a range that covers it is deleted. The callers' locks
+/// ensure that. The order of their calls is the order of the versions.
 #[derive(Debug)]
 pub struct Memtable {
     tree: BlinkTree,
-    /// The number of the next insertion.
+    /// The sequence number of the next insertion.
     sequence: AtomicU32,
-    /// Point deletes among the insertions.
+    /// Number of point deletes.
     deletes: AtomicU32,
-    /// Insertions of a key that was there already.
+    /// Number of insertions of a key that was already present.
     repeats: AtomicU32,
-    /// By how much rows are fewer than keys: a key that was deleted after a put
-    /// is no row, and one that came as a delete takes a row away from below.
+    /// The number of keys minus the number of rows. A key that was deleted
+    /// after a put is no row; a key whose first point is a delete removes a row
+    /// below.
     rows_lacking: AtomicI64,
-    /// Least and greatest unsettled write id; `u64::MAX` and 0 at first.
+    /// Minimum and maximum unsettled write id; initially `u64::MAX` and 0.
     write_id_min: AtomicU64,
     write_id_max: AtomicU64,
-    /// Whether something settled was inserted.
+    /// Whether a settled entry was inserted.
     any_settled: AtomicBool,
-    /// Whether `tombstones` has any, so that readers need not lock it.
+    /// Whether `tombstones` is not empty, so that readers need not lock it.
     has_tombstones: AtomicBool,
-    /// Newest first; replaced as a whole.
+    /// Newest first. The list is replaced as a whole.
     tombstones: RwLock<Arc<Vec<SequencedTombstone>>>,
     tombstone_bytes: AtomicU64,
 }
 
 impl Memtable {
-    /// An empty memtable; entries' memory is allocated with the first one.
+    /// Creates an empty memtable. Memory is allocated with the first entry.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -115,8 +116,8 @@ impl Memtable {
         self.rows_lacking.fetch_add(lacking, Ordering::Relaxed);
     }
 
-    /// Deletes all keys from `start` up to, and without, `end` (empty: no
-    /// end). Costs time in the number of range deletions so far.
+    /// Deletes all keys from `start` (inclusive) to `end` (exclusive; empty: no
+    /// end). Takes time proportional to the number of range tombstones.
     ///
     /// # Panics
     /// When a key exceeds the limit of `teak_base::limits`.
@@ -141,13 +142,13 @@ impl Memtable {
                 .chain(tombstones.iter().cloned())
                 .collect(),
         );
-        // Release and the readers' Acquire: an insertion that a reader sees
-        // and that knew of this tombstone brings the tombstone along.
+        // Release, paired with the readers' Acquire: a reader that sees an
+        // entry newer than this tombstone sees the tombstone, too.
         self.has_tombstones.store(true, Ordering::Release);
     }
 
-    /// Relaxed suffices: the callers' locks order insertions that concern the
-    /// same key, and additions to one variable are ordered.
+    /// Relaxed is enough: the callers' locks order insertions of the same key,
+    /// and additions to one variable are ordered.
     #[inline]
     fn next_sequence(&self) -> u32 {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
@@ -155,7 +156,7 @@ impl Memtable {
         sequence
     }
 
-    /// Write ids mostly ascend, so most entries read two words only.
+    /// Write ids mostly ascend, so most calls only read two words.
     #[inline]
     fn note_write_id(&self, write_id: WriteId) {
         if write_id.is_settled() {
@@ -182,7 +183,7 @@ impl Memtable {
         u64::from(self.deletes.load(Ordering::Relaxed))
     }
 
-    /// Points inserted.
+    /// Number of points.
     #[must_use]
     pub fn entries(&self) -> u64 {
         let tombstones = match self.covering() {
@@ -192,15 +193,15 @@ impl Memtable {
         u64::from(self.sequence.load(Ordering::Relaxed)).saturating_sub(tombstones)
     }
 
-    /// Keys among the points.
+    /// Number of distinct keys of the points.
     #[must_use]
     pub fn keys(&self) -> u64 {
         self.entries()
             .saturating_sub(u64::from(self.repeats.load(Ordering::Relaxed)))
     }
 
-    /// By how many rows a table is larger with this memtable, when each key
-    /// whose first point here is a put was no row before.
+    /// The number of rows that this memtable adds to a table, if each key whose
+    /// first point here is a put was no row before.
     #[must_use]
     pub fn rows(&self) -> i64 {
         i64::try_from(self.keys())
@@ -208,22 +209,22 @@ impl Memtable {
             .saturating_sub(self.rows_lacking.load(Ordering::Relaxed))
     }
 
-    /// Points and range tombstones inserted: it changes with every insertion,
-    /// at the latest when that can be seen.
+    /// Number of points and range tombstones inserted. A reader that sees an
+    /// insertion also sees this number changed.
     #[inline]
     #[must_use]
     pub fn insertions(&self) -> u32 {
         self.sequence.load(Ordering::Relaxed)
     }
 
-    /// Whether there is neither a point nor a range tombstone.
+    /// Whether there is no point and no range tombstone.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sequence.load(Ordering::Relaxed) == 0
     }
 
-    /// All range tombstones, newest first: the base layer below the points
-    /// that a [`MemtableCursor`] shows.
+    /// All range tombstones, newest first: the base layer below the points that
+    /// a [`MemtableCursor`] returns.
     #[must_use]
     pub fn range_tombstones(&self) -> Vec<RangeTombstone> {
         match self.covering() {
@@ -235,7 +236,7 @@ impl Memtable {
         }
     }
 
-    /// The least and greatest id of unsettled writes, tombstones included;
+    /// The minimum and maximum id of unsettled writes, tombstones included;
     /// `None` when there is none.
     #[must_use]
     pub fn write_id_range(&self) -> Option<(WriteId, WriteId)> {
@@ -244,18 +245,19 @@ impl Memtable {
         (min <= max).then_some((WriteId(min), WriteId(max)))
     }
 
-    /// The range of the ids of all that was inserted; `None` when something is
-    /// settled, or nothing was inserted.
+    /// The range of all write ids; `None` when some entry is settled, or the
+    /// memtable is empty.
     #[must_use]
     pub fn only_write_ids(&self) -> Option<(WriteId, WriteId)> {
         let settled = self.any_settled.load(Ordering::Relaxed);
         self.write_id_range().filter(|_| !settled)
     }
 
-    /// Estimates the keys in a range, without walking it.
+    /// Estimates the number of keys in a range, without scanning it.
     #[must_use]
     pub fn estimate(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> u64 {
-        // One key more or less does not matter to an estimate.
+        // Excluded and included bounds differ by one key, which an estimate
+        // ignores.
         let key = |bound| match bound {
             Bound::Included(key) | Bound::Excluded(key) => Some(key),
             Bound::Unbounded => None,
@@ -266,15 +268,17 @@ impl Memtable {
         self.tree.estimate(key(lower), key(upper), self.keys())
     }
 
-    /// Shows all versions of a key, newest first, each covering range
-    /// tombstone as a delete in its place (those below all points too).
+    /// Calls `visitor` for all versions of a key, newest first. Range
+    /// tombstones that cover the key appear as deletes at their position, also
+    /// those below all points.
     pub fn visit(
         &self,
         key: &[u8],
         visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
     ) -> Visit {
         let mut entry = self.tree.get(key);
-        // After the search: a tombstone that a seen entry lies above is there.
+        // Loaded after the search, so that it has all tombstones older than the
+        // entry that was found.
         let tombstones = self.covering();
         let mut covering = tombstones
             .iter()
@@ -300,8 +304,8 @@ impl Memtable {
         Visit::Continue
     }
 
-    /// Whether there are range tombstones. Asked after an entry was found: the
-    /// tombstones that its writer knew of are seen then.
+    /// Whether there are range tombstones. A call after an entry was found sees
+    /// the tombstones that are older than the entry.
     #[inline]
     fn has_tombstones(&self) -> bool {
         self.has_tombstones.load(Ordering::Acquire)

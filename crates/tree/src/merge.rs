@@ -1,7 +1,7 @@
-//! Merging: several ordered containers, newest first, become one, and the
-//! versions that nobody can see any more are left behind on the way.
+//! Merges: several ordered containers, newest first, become one, and versions
+//! that no snapshot can see are dropped.
 //!
-//! It reads and writes through traits alone; it knows no files.
+//! A merge reads and writes through traits; it does not know files.
 
 pub(crate) mod heap;
 mod key_merge;
@@ -17,7 +17,7 @@ pub(crate) mod vec_cursor;
 pub(crate) use merger::Merger;
 pub(crate) use sink::MergeSink;
 
-/// Where the result of a merge will lie.
+/// The level of the result of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergeLevel {
     /// Older containers may hold older versions of its keys.

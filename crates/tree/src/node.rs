@@ -1,10 +1,10 @@
-//! The nodes of the tree: immutable, shared by the versions of the tree that
-//! agree on them, replaced along a path when something below changes.
+//! The nodes of the tree. They are immutable and shared by versions of the
+//! tree. A change replaces the nodes on the path to it.
 //!
-//! A node divides a key range among its children by pivots. Each child keeps
-//! the runs that have come this far, newest first, and, unless it is a leaf,
-//! the node below. For any key the runs on the path from the root to the leaf
-//! are ordered by age: what lies higher is newer.
+//! A node divides a key range among its children by pivots. Each child has a
+//! list of runs, newest first, and, unless it is a leaf, the node below. For
+//! any key, the runs on the path from the root to the leaf are ordered by age:
+//! higher ones are newer.
 
 mod codec;
 mod edit;
@@ -26,28 +26,28 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use teak_block_file::BlockAddress;
 
-/// Levels of nodes that a tree may have; bounds recursion on damaged files.
+/// Maximum levels of nodes; bounds the recursion on damaged files.
 pub(crate) const HEIGHT_MAX: u8 = 16;
 
-/// Names a child for the life of its tree. A job that works on a child finds
-/// it again by this, wherever other jobs have moved it.
+/// Identifies a child for the lifetime of its tree. A job uses it to find its
+/// child again, wherever other jobs have moved it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ChildId(pub(crate) u64);
 
 impl ChildId {
-    /// Stands for the root in claims.
+    /// The root, in claims.
     pub(crate) const ROOT: ChildId = ChildId(0);
-    /// The greatest number that is believed. They count up by one; those
-    /// beyond would soon overflow.
+    /// The maximum valid number. Numbers count up by one; greater ones would
+    /// soon overflow.
     pub(crate) const MAX: ChildId = ChildId(1 << 60);
 }
 
-/// Where the data of a child ends.
+/// The end of the data of a child.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum EndOfData {
-    /// There is none.
+    /// The child has no data.
     Empty,
-    /// Everything lies below this key.
+    /// All data is below this key.
     Before(Vec<u8>),
     /// A range tombstone without an end.
     Unbounded,
@@ -88,7 +88,7 @@ impl Child {
         self.below.is_none()
     }
 
-    /// The first key above everything that the child and what is below hold.
+    /// The first key above all data of the child and the nodes below.
     pub(crate) fn end_of_data(&self) -> EndOfData {
         let mut end = EndOfData::Empty;
         for run in &self.runs {
@@ -106,7 +106,7 @@ impl Child {
         end
     }
 
-    /// Whether neither the child nor anything below holds a run.
+    /// Whether neither the child nor the nodes below have a run.
     pub(crate) fn is_empty(&self) -> bool {
         self.summary.runs == 0
     }
@@ -115,14 +115,15 @@ impl Child {
 /// Children and the pivots between them.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Levels of nodes from here down; the children of height 1 are leaves.
+    /// Levels of nodes from here down. The children of a node of height 1 are
+    /// leaves.
     pub(crate) height: u8,
-    /// One fewer than children, ascending; child `i` begins at pivot `i - 1`.
+    /// One fewer than children, ascending. Child `i` starts at pivot `i - 1`.
     pub(crate) pivots: Vec<Key>,
     /// Never empty.
     pub(crate) children: Vec<Arc<Child>>,
     pub(crate) summary: Summary,
-    /// Where the node has been written. Set by checkpoints, one at a time.
+    /// The node's block, once written. Set by checkpoints, one at a time.
     pub(crate) address: Mutex<Option<BlockAddress>>,
 }
 

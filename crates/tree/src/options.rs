@@ -1,26 +1,26 @@
-//! What may be chosen per tree.
+//! The options of a tree.
 
 use teak_base::Codec;
 
-/// The shape of a tree and the form of its blocks. Kept in the superblock;
-/// changing an option affects what is written from then on.
+/// The shape of a tree and the format of its blocks. Stored in the superblock.
+/// A changed option applies to blocks written afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeOptions {
-    /// Raw bytes of a page at which the next one begins.
+    /// Raw bytes of a page, about. A larger entry gets a page of its own.
     pub page_bytes: u32,
     /// Codec of bottom runs.
     pub codec: Codec,
-    /// Codec of the runs above, which will soon be merged.
+    /// Codec of upper runs, which are merged soon.
     pub upper_codec: Codec,
-    /// Whether runs get filters: worth their bytes where exact keys are looked
-    /// up, as in primary and unique keys.
+    /// Whether runs get filters, which help where exact keys are looked up, as
+    /// in primary and unique keys.
     pub filters: bool,
-    /// Leading bytes of values that hold columns of fixed width; bottom pages
-    /// keep them column by column.
+    /// Leading bytes of values that contain columns of fixed width. Pages of
+    /// bottom runs store them column by column.
     pub value_planes: u32,
-    /// Raw bytes of a leaf; it splits at one and a half times as many.
+    /// Raw bytes of a leaf. A leaf splits at one and a half times as many.
     pub leaf_bytes: u64,
-    /// Children of a node; it splits above twice as many.
+    /// Children of a node. A node splits above twice as many.
     pub fanout: u32,
     /// Pending runs at which a leaf is merged.
     pub leaf_runs_max: u32,
@@ -52,7 +52,7 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    /// Tiny pages, leaves and fanout, so that a few hundred entries make a
+    /// Tiny pages, leaves and fanout for tests: a few hundred entries make a
     /// tree of several levels.
     #[must_use]
     pub fn tiny() -> Self {
@@ -71,9 +71,8 @@ impl TreeOptions {
         }
     }
 
-    /// Whether a tree can work with these: sizes that are not zero and whose
-    /// sums do not overflow, pages that fit blocks, and room for two of
-    /// whatever is counted.
+    /// Whether the values are valid: sizes are not zero and their sums do not
+    /// overflow, pages fit into blocks, and counts are at least two.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         const PAGE_BYTES_MAX: u32 = 8 << 20;
@@ -86,7 +85,7 @@ impl TreeOptions {
             && sizes.iter().all(|bytes| (1..=BYTES_MAX).contains(bytes))
     }
 
-    /// Raw bytes below which a batch is not worth a bottom run of its own.
+    /// Minimum raw bytes of a batch that is written as a bottom run of its own.
     pub(crate) fn bottom_run_bytes_min(&self) -> u64 {
         self.leaf_bytes / 16
     }

@@ -1,10 +1,10 @@
-//! Pages: the entries of a run as they are written, read, checked and cached.
+//! Pages: the unit in which a run is written, read, checked and cached.
 //!
-//! Layout 1 keeps the parts of its entries in separate streams, so that like
-//! stands beside like for the codec: heads (operation, lengths, write id), then
-//! all keys, then all values. Keys of one length may be stored as byte planes:
-//! all first bytes, all second bytes, and so on; likewise the leading bytes of
-//! values, which hold a row's columns of fixed width. Byte format:
+//! Layout 1 stores the parts of its entries in separate streams, which compress
+//! better: heads (operation, lengths, write id), then all keys, then all
+//! values. Keys of equal length may be stored as byte planes: all first bytes,
+//! all second bytes, and so on. The same holds for the leading bytes of values,
+//! which contain the columns of fixed width. Byte format:
 //! `docs/file_format.md`, "Page, layout 1".
 
 mod builder;
@@ -22,9 +22,9 @@ pub const PAGE_LAYOUT_ROW: u8 = 1;
 const FLAG_KEY_PLANES: u8 = 1;
 /// Flag: every entry is a settled put.
 const FLAG_SETTLED_PUTS: u8 = 2;
-/// Flag: all keys are of one length, which the heads then leave out.
+/// Flag: all keys have the same length, and the heads omit it.
 const FLAG_KEYS_OF_ONE_LENGTH: u8 = 4;
-/// Flag: all values are of one length, which the heads then leave out.
+/// Flag: all values have the same length, and the heads omit it.
 const FLAG_VALUES_OF_ONE_LENGTH: u8 = 8;
 const FLAGS_KNOWN: u8 = 15;
 

@@ -1,13 +1,13 @@
-//! How many pages a thread has looked at. A statement runs on one thread, so
-//! its share is the difference between two moments.
+//! Counts of the pages that a thread has used. A statement runs on one thread,
+//! so its share is the difference of two readings.
 
 use std::cell::Cell;
 
-/// Pages and run indexes since the thread began.
+/// Pages and run indexes that a thread has used since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageCounts {
-    /// Asked for, cached or not.
+    /// Requested, cached or not.
     pub accessed: u64,
     /// Read from disk.
     pub read: u64,
@@ -18,7 +18,7 @@ thread_local! {
 }
 
 impl PageCounts {
-    /// Of the calling thread.
+    /// Returns the counts of the calling thread.
     #[must_use]
     pub fn of_thread() -> Self {
         COUNTS.get()

@@ -1,5 +1,5 @@
-//! The tree's part of the superblock: where the root is and what else a tree
-//! has to know when it opens. See "Superblock payload of a tree" in
+//! The tree's part of the superblock: the address of the root, the options, and
+//! positions that recovery needs. See "Superblock payload of a tree" in
 //! `docs/file_format.md`.
 
 use crate::TreeOptions;
@@ -9,10 +9,10 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Codec, Lsn, StorageError, StorageResult};
 use teak_block_file::BlockAddress;
 
-/// Version 1 is the first.
+/// The version of the payload's format.
 const PAYLOAD_VERSION: u32 = 1;
 
-/// What the superblock says of the tree.
+/// The superblock's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
     /// `None`: the tree has no runs and no nodes.
@@ -20,7 +20,7 @@ pub(crate) struct Payload {
     pub(crate) flushed_lsn: Lsn,
     pub(crate) next_child_id: u64,
     pub(crate) options: TreeOptions,
-    /// For those who look at the file without opening the tree.
+    /// For tools that read the file without opening the tree.
     pub(crate) rows: u64,
     pub(crate) raw_bytes: u64,
 }
@@ -113,7 +113,7 @@ impl Payload {
         if !payload.options.is_sound() || payload.next_child_id > ChildId::MAX.0 {
             return Err(Malformed);
         }
-        // What follows belongs to later minor additions and is not needed.
+        // Later versions may append fields, which are ignored.
         Ok(payload)
     }
 }

@@ -1,28 +1,28 @@
-//! A deletion of all keys in a range, as memtables and runs carry it. It is
-//! not an entry: within its container it lies below every point.
+//! A deletion of all keys in a range, as stored in memtables and runs. It is
+//! not an entry: in its container it is older than every point.
 
 use teak_base::WriteId;
 
-/// Deletes the keys from `start` up to, and without, `end`.
+/// Deletes the keys from `start` (inclusive) to `end` (exclusive).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeTombstone {
     /// The first key deleted.
     pub start: Vec<u8>,
-    /// The first key not deleted; empty: there is none.
+    /// The first key that is not deleted; empty: there is no end.
     pub end: Vec<u8>,
-    /// The write that made it.
+    /// The write that deleted the range.
     pub write_id: WriteId,
 }
 
 impl RangeTombstone {
-    /// Whether the key is deleted.
+    /// Whether the range contains the key.
     #[must_use]
     pub fn covers(&self, key: &[u8]) -> bool {
         self.start.as_slice() <= key && (self.end.is_empty() || key < self.end.as_slice())
     }
 
-    /// The part from `lower` up to, and without, `upper` (`None`: no bound).
-    /// `None` when nothing is left.
+    /// The part from `lower` (inclusive) to `upper` (exclusive); `None`: no
+    /// bound. Returns `None` when nothing is left.
     #[must_use]
     pub fn clip(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Option<RangeTombstone> {
         let start = match lower {

@@ -26,9 +26,9 @@ use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockFile, BlockKind};
 
-/// A run that can be read. Opening reads nothing; the index block and the
-/// pages come through the cache. The owner holds what keeps the run's blocks
-/// from being freed (a version's pin) as long as it uses the run.
+/// An open run. Opening reads nothing; the index block and the pages are read
+/// through the cache. As long as the owner uses the run, it must hold a pin
+/// that keeps the run's blocks from being reused.
 #[derive(Debug)]
 pub struct Run {
     file: BlockFile,
@@ -37,7 +37,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of `file`.
+    /// Opens a run of `file`.
     #[must_use]
     pub fn open(file: &BlockFile, cache: &Arc<PageCache>, description: RunDescription) -> Self {
         Self {
@@ -47,14 +47,14 @@ impl Run {
         }
     }
 
-    /// What nodes keep of the run.
+    /// The description of the run in nodes.
     #[must_use]
     pub fn description(&self) -> &RunDescription {
         &self.description
     }
 
-    /// Shows the versions of a key, newest first, then the range tombstones
-    /// that cover it as deletes.
+    /// Calls `visitor` for the versions of a key, newest first, then for the
+    /// range tombstones that cover it, as deletes.
     ///
     /// # Errors
     /// Those of reading blocks.
@@ -88,8 +88,8 @@ impl Run {
         };
         let first = index.page_of(key.bytes());
         for number in first..index.pages().len() {
-            // The versions may go on over further pages, whose filters know
-            // the key as well.
+            // The versions may continue on further pages. The filters of those
+            // contain the key, too.
             if index.has_filter(number) {
                 let passes = index.may_contain(number, key.hash());
                 self.cache.count_filter(!passes);
@@ -116,7 +116,7 @@ impl Run {
         Ok(Visit::Continue)
     }
 
-    /// The addresses of all blocks of the run, to free them.
+    /// Returns the addresses of all blocks of the run, to free them.
     ///
     /// # Errors
     /// Those of reading blocks.
@@ -129,7 +129,7 @@ impl Run {
         Ok(addresses)
     }
 
-    /// The run's index; `None` when it has no entries.
+    /// Returns the run's index; `None` when it has no entries.
     fn index(&self) -> StorageResult<Option<Arc<RunIndex>>> {
         let Some(address) = self.description.index else {
             return Ok(None);
@@ -140,7 +140,8 @@ impl Run {
             .get_or_load(self.file.file_id(), address.offset, load)?
         {
             Cached::Index(index) => Ok(Some(index)),
-            // A page where the index should be: reading tells.
+            // The cache has a page at this address. Reading the block reports
+            // the damage.
             Cached::Page(_) => Ok(Some(self.read_index(address)?)),
         }
     }
@@ -157,7 +158,7 @@ impl Run {
         Ok(Arc::new(index))
     }
 
-    /// A page of the run, which must exist.
+    /// Returns a page of the run, which must exist.
     fn page(
         &self,
         index: &RunIndex,
@@ -177,7 +178,8 @@ impl Run {
         };
         match found {
             Some(Cached::Page(page)) => Ok(page),
-            // Also an index where the page should be: reading tells.
+            // The cache may have an index at this address. Reading the block
+            // reports the damage.
             _ => self.read_page(index, number, record),
         }
     }
@@ -197,7 +199,7 @@ impl Run {
         }
         let page =
             Page::decode(block.raw).map_err(|_| self.corrupt(address, "the page is malformed"))?;
-        // The order of keys from page to page follows from the index.
+        // The index already guarantees the order of keys across pages.
         let last = page.entries() - 1;
         let before = number.checked_sub(1).map(|before| index.last_key(before));
         if page.entries() != record.entries as usize

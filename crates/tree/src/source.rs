@@ -1,6 +1,6 @@
 //! One cursor type over memtables and runs, so that merges and tree cursors
-//! need no dynamic dispatch. Clips runs that a child refers to in part, and
-//! shows the ids of settled runs as settled.
+//! need no dynamic dispatch. It clips runs that a child refers to in part, and
+//! returns the ids of settled runs as settled.
 
 use crate::key_search::is_same_key;
 use crate::node::{KeyRange, RunHandle, RunRef};
@@ -22,7 +22,7 @@ pub(crate) struct RunSource {
     cursor: RunCursor,
     handle: Arc<RunHandle>,
     clip: Option<Arc<KeyRange>>,
-    /// Whether the cursor stands on an entry within the clip.
+    /// Whether the cursor is on an entry inside the clip.
     valid: bool,
 }
 
@@ -40,8 +40,8 @@ impl Source {
         })
     }
 
-    /// Moves past all versions of the key that it stands on. The buffer is for
-    /// the key.
+    /// Moves past all versions of the current key. `buffer` is scratch space
+    /// for the key.
     #[inline]
     pub(crate) fn leave_key(&mut self, buffer: &mut Vec<u8>) -> StorageResult<()> {
         match self {
@@ -54,7 +54,8 @@ impl Source {
     }
 }
 
-/// The range tombstones of a run that reach into what the reference covers.
+/// The range tombstones of a run, clipped to the part that the reference
+/// covers.
 pub(crate) fn run_tombstones(run: &RunRef) -> Vec<RangeTombstone> {
     let settled = run.handle.is_settled();
     let clip = run.clip.as_deref();
@@ -73,9 +74,9 @@ pub(crate) fn run_tombstones(run: &RunRef) -> Vec<RangeTombstone> {
 }
 
 impl RunSource {
-    /// A settled entry is always the last version of its key: merges
-    /// see to that, and runs are marked settled only when their keys are
-    /// distinct.
+    /// A settled entry is always the last version of its key: merges drop
+    /// everything older, and runs are marked as settled only when their keys
+    /// are distinct.
     #[inline]
     fn stands_on_last_version(&self) -> bool {
         self.write_id().is_settled()
@@ -119,7 +120,7 @@ impl RunSource {
     }
 }
 
-/// Calls a function of whichever cursor it is.
+/// Calls a function of the cursor, whichever type it has.
 macro_rules! either {
     ($self:expr, $cursor:ident => $call:expr) => {
         match $self {

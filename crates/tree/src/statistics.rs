@@ -21,7 +21,7 @@ pub struct TreeStatistics {
     pub deletes: u64,
     /// Range tombstones in runs.
     pub range_tombstones: u64,
-    /// Rows, about, memtables included.
+    /// Rows, estimated, memtables included.
     pub rows: u64,
     /// Raw bytes of runs.
     pub raw_bytes: u64,
@@ -45,8 +45,8 @@ pub struct TreeStatistics {
     pub entries_merged: u64,
     /// Raw bytes that memtable flushes have written.
     pub raw_bytes_flushed: u64,
-    /// Raw bytes that all jobs have written; over the former it is the write
-    /// amplification.
+    /// Raw bytes that all jobs have written. Divided by `raw_bytes_flushed`
+    /// this is the write amplification.
     pub raw_bytes_written: u64,
     /// Bytes that all jobs have written to the file.
     pub stored_bytes_written: u64,

@@ -1,9 +1,9 @@
-//! What several tests of this crate share.
+//! Functions that several tests of this crate use.
 
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
 
-/// The same cases in every run; set `PROPTEST_RNG_SEED` for others.
+/// The same cases in every run. Set `PROPTEST_RNG_SEED` for others.
 pub(crate) fn proptest_config(cases: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     let rng_seed = match std::env::var_os("PROPTEST_RNG_SEED") {
@@ -18,7 +18,8 @@ pub(crate) fn proptest_config(cases: u32) -> ProptestConfig {
     }
 }
 
-/// The bytes of the hexadecimal example under a heading of the format page.
+/// The bytes of the hexadecimal example under a heading of
+/// `docs/file_format.md`.
 pub(crate) fn documented_bytes(heading: &str) -> Vec<u8> {
     let page = include_str!("../../../docs/file_format.md");
     let section = page.split(heading).nth(1).expect("the heading exists");

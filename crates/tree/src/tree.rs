@@ -1,11 +1,11 @@
-//! The tree itself: the current version and what changes it.
+//! The tree: its current version, and the state that changes it.
 //!
-//! Locks, in the order in which they are taken:
+//! Lock order:
 //! 1. `checkpoint`: one checkpoint at a time.
-//! 2. `active`: shared by writers, exclusive for the instant of a freeze.
-//! 3. `install`: claims and the replacement of the version; short.
+//! 2. `active`: shared by writers, exclusive only while a memtable is frozen.
+//! 3. `install`: claims, and the replacement of the version; held briefly.
 //!
-//! Readers take none of them: they load the current version and keep it.
+//! Readers take no lock: they load the current version and keep it.
 
 use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
@@ -23,16 +23,16 @@ use teak_base::{FileId, Lsn, StorageResult, WriteId};
 use teak_block_file::BlockFile;
 use teak_disk::Disk;
 
-/// One index: a file of runs below memtables. All functions may be called from
-/// many threads at once.
+/// One index: memtables, and a file of runs below them. All functions may be
+/// called from several threads.
 pub struct Tree {
     pub(crate) file: BlockFile,
     pub(crate) cache: Arc<PageCache>,
     options: ArcSwap<TreeOptions>,
-    /// The active memtable; the same as in the current version.
+    /// The active memtable, the same as in the current version.
     pub(crate) active: RwLock<Arc<MemtableSlot>>,
     pub(crate) version: ArcSwap<TreeVersion>,
-    /// Counts freezes, so that cursors notice them.
+    /// Number of freezes, so that cursors notice them.
     pub(crate) generation: AtomicU64,
     /// Keys without a visible value that cursors passed since the last freeze.
     pub(crate) passed_keys: AtomicU64,
@@ -50,14 +50,14 @@ impl fmt::Debug for Tree {
 }
 
 impl Tree {
-    /// Creates the file of an empty tree. The file is durable on return, its
-    /// name once the caller syncs the directory.
+    /// Creates the file of an empty tree. The file is durable on return; its
+    /// name is durable once the caller syncs the directory.
     ///
     /// # Errors
     /// `AlreadyExists`, `NoSpace`, `Io`.
     ///
     /// # Panics
-    /// When the options are not sound.
+    /// When the options are not valid.
     pub fn create(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -79,7 +79,7 @@ impl Tree {
     }
 
     /// Opens a tree as of its last checkpoint. Reads the nodes; runs are read
-    /// when they are used.
+    /// on use.
     ///
     /// # Errors
     /// `Corrupt`, `UnsupportedFormat`, `NotFound`, `Io`.
@@ -139,36 +139,36 @@ impl Tree {
         self.file.file_id()
     }
 
-    /// The file's name.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Gives space that failed work has left at the end of the file back.
+    /// Truncates unused space at the end of the file that failed jobs have
+    /// left.
     pub fn give_back_tail(&self) {
         self.file.truncate_free_tail();
     }
 
-    /// The options that new blocks follow.
+    /// The options for new blocks.
     #[must_use]
     pub fn options(&self) -> Arc<TreeOptions> {
         self.options.load_full()
     }
 
-    /// Changes the options for what is written from now on. Durable with the
-    /// next checkpoint.
+    /// Changes the options for new blocks. Durable with the next checkpoint.
     ///
     /// # Panics
-    /// When the options are not sound.
+    /// When the options are not valid.
     pub fn set_options(&self, options: TreeOptions) {
         assert!(options.is_sound(), "a tree is given sound options");
         self.options.store(Arc::new(options));
         self.install.lock().changed = true;
     }
 
-    /// The least and greatest write id that any memtable or run names;
-    /// `None` when all is settled. Ids below are needed by nothing here.
+    /// The minimum and maximum unsettled write id in memtables and runs; `None`
+    /// when everything is settled.
     #[must_use]
     pub fn write_id_range(&self) -> Option<(WriteId, WriteId)> {
         let version = self.load_version();
@@ -178,14 +178,14 @@ impl Tree {
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Whether some memtable or run may hold writes from `least` to `greatest`.
+    /// Whether a memtable or run may contain writes from `min` to `max`.
     #[must_use]
     pub fn may_hold(&self, min: WriteId, max: WriteId) -> bool {
         self.write_id_range()
             .is_some_and(|(first, last)| first <= max && min <= last)
     }
 
-    /// Points in memtables and runs, all versions counted.
+    /// The number of points in memtables and runs, counting all versions.
     #[must_use]
     pub fn entries(&self) -> u64 {
         let version = self.load_version();
@@ -193,7 +193,8 @@ impl Tree {
         memtables.sum::<u64>() + version.root.summary.entries
     }
 
-    /// Whether everything flushed lies in leaves, and nothing waits to be.
+    /// Whether all flushed entries are in bottom runs, and nothing waits to be
+    /// flushed.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
         let version = self.load_version();
@@ -201,7 +202,7 @@ impl Tree {
         version.frozen.is_empty() && !summary.holds_buffered && !summary.holds_pending
     }
 
-    /// The current version, for a short use on this thread.
+    /// The current version, for short use on this thread.
     #[inline]
     pub(crate) fn load_version(&self) -> arc_swap::Guard<Arc<TreeVersion>> {
         self.version.load()

@@ -1,4 +1,4 @@
-//! Walking everything and checking that it holds.
+//! Checks a whole tree: all blocks and the invariants between them.
 
 use crate::node::{Child, KeyRange, Node, RunForm, RunHandle};
 use crate::tree::Tree;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
 use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress, BlockKind};
 
-/// What was checked.
+/// Counts of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// Nodes walked.
+    /// Nodes checked.
     pub nodes: u64,
     /// Runs read.
     pub runs: u64,
@@ -19,30 +19,31 @@ pub struct VerifyReport {
     pub entries: u64,
     /// Blocks read.
     pub blocks: u64,
-    /// Space of those, in bytes.
+    /// Space of these blocks, in bytes.
     pub block_bytes: u64,
 }
 
 type Progress<'a> = &'a mut dyn FnMut(&VerifyReport) -> bool;
 
-/// The runs of a version, each once, by the address of its handle.
+/// The runs of a version with their references, by the address of the handle.
 type Handles = HashMap<*const RunHandle, (Arc<RunHandle>, u32)>;
 
 impl Tree {
     /// Reads every block of the current version from the disk and checks
     /// checksums, order, fences, filters, counts and the tree's invariants:
-    /// runs lie in their children's ranges, leaf data does not overlap, no two
-    /// blocks share space. `progress` is called for every page; returning
-    /// false ends the walk with `Interrupted`. Others may go on meanwhile.
+    /// runs are inside their children's ranges, bottom runs do not overlap, and
+    /// no two blocks share space. `progress` is called for every page; when it
+    /// returns false, the check ends with `Interrupted`. Other threads may use
+    /// the tree at the same time.
     ///
     /// # Errors
-    /// `Corrupt` with the first thing that does not hold; `Interrupted`, `Io`.
+    /// `Corrupt` with the first violation; `Interrupted`, `Io`.
     pub fn verify(&self, progress: Progress<'_>) -> StorageResult<VerifyReport> {
         let mut report = VerifyReport::default();
         let mut handles = Handles::new();
         let version = {
-            // References are counted under the lock, so it is held for the walk
-            // over the nodes, which are in memory.
+            // References change under the lock, so it is held while the nodes,
+            // which are in memory, are checked.
             let _install = self.install.lock();
             let version = self.version.load_full();
             self.verify_node(&version.root, &KeyRange::all(), &mut handles, &mut report)?;
@@ -55,7 +56,7 @@ impl Tree {
         };
         let mut blocks = Vec::new();
         {
-            // A checkpoint gives nodes addresses before they are written.
+            // A checkpoint assigns addresses before the blocks are written.
             let _no_checkpoint = self.checkpoint.lock();
             self.verify_node_blocks(&version.root, &mut blocks)?;
         }
@@ -110,7 +111,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Leaf data is placed where nothing older lies, so no two pieces overlap.
+    /// Bottom runs are placed where nothing older exists, so no two overlap.
     fn verify_leaf(&self, leaf: &Child, offset: u64) -> StorageResult<()> {
         let data = leaf
             .runs

@@ -1,8 +1,9 @@
-//! One version of the tree, as a reader holds it: the memtables and the root,
-//! which together hold every entry exactly once.
+//! One version of the tree: the memtables and the root, which together hold
+//! every entry exactly once.
 //!
-//! Versions are immutable (the active memtable alone takes entries) and
-//! replaced as a whole under the install lock. Holding one keeps its blocks.
+//! Versions are immutable, except that the active memtable grows. A version is
+//! replaced as a whole under the install lock. Holding a version keeps its
+//! blocks from being reused.
 
 use crate::Memtable;
 use crate::node::Node;
@@ -11,13 +12,13 @@ use std::sync::{Arc, OnceLock};
 use teak_base::Lsn;
 use teak_block_file::Pin;
 
-/// A memtable with its place in the log.
+/// A memtable with its log positions.
 #[derive(Debug)]
 pub(crate) struct MemtableSlot {
     pub(crate) memtable: Arc<Memtable>,
-    /// Position of the first record in it; `u64::MAX` while there is none.
+    /// Position of the first record in it; `u64::MAX` when there is none.
     first_lsn: AtomicU64,
-    /// Set when frozen: every entry was logged before this.
+    /// Set when frozen: every entry was logged before this position.
     pub(crate) boundary: OnceLock<Lsn>,
 }
 
@@ -31,7 +32,7 @@ impl MemtableSlot {
     }
 
     pub(crate) fn note_lsn(&self, lsn: Lsn) {
-        // Mostly the first one stays, so a load saves the write.
+        // The first position is usually the lowest; a load avoids the write.
         if lsn.0 < self.first_lsn.load(Ordering::Relaxed) {
             self.first_lsn.fetch_min(lsn.0, Ordering::Relaxed);
         }
@@ -43,17 +44,17 @@ impl MemtableSlot {
     }
 }
 
-/// Everything a reader needs.
+/// All data that a reader needs.
 #[derive(Debug)]
 pub(crate) struct TreeVersion {
     pub(crate) active: Arc<MemtableSlot>,
     /// Newest first.
     pub(crate) frozen: Vec<Arc<MemtableSlot>>,
     pub(crate) root: Arc<Node>,
-    /// Keeps the blocks of the root.
+    /// Keeps the blocks of the root from being reused.
     pub(crate) pin: Arc<Pin>,
-    /// Older data than all of this is still to come, see `bulk`: nothing here
-    /// lies at the bottom yet.
+    /// Whether a bulk load will add older data below everything here (see
+    /// `bulk`), so that nothing here is at the bottom yet.
     pub(crate) awaits_base: bool,
 }
 

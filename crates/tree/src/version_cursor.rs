@@ -1,23 +1,22 @@
-//! The one interface of everything that holds entries in order: memtables,
-//! runs and what merges them.
+//! The common interface of ordered containers: memtables, runs, and what merges
+//! them.
 
 use teak_base::{Operation, StorageResult, WriteId};
 
-/// Whether a visitor of versions wants the next older one.
+/// A visitor's answer: whether to continue with the next older version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// Go on with the next older version.
+    /// Continue with the next older version.
     Continue,
-    /// Enough was seen.
+    /// Stop here.
     Stop,
 }
 
-/// A position over entries ordered by key, ascending, and within a key by age,
-/// newest first.
+/// A cursor over entries that are ordered by key, ascending, and within a key
+/// by age, newest first.
 ///
-/// A new cursor is not valid. A cursor that moved past either end is not
-/// valid and stays so until the next seek. After an error the cursor is not
-/// valid.
+/// A new cursor is not valid. A cursor that moved past either end, or whose
+/// last operation failed, is not valid until the next seek.
 ///
 /// [`VersionCursor::key`], [`VersionCursor::write_id`],
 /// [`VersionCursor::operation`], [`VersionCursor::value`],
@@ -48,22 +47,22 @@ pub trait VersionCursor {
     /// Those of reading blocks.
     fn seek_before(&mut self, key: &[u8]) -> StorageResult<()>;
 
-    /// Whether the cursor stands on an entry.
+    /// Whether the cursor is on an entry.
     fn valid(&self) -> bool;
 
     /// The key of the entry.
     fn key(&self) -> &[u8];
 
-    /// The write that made the entry.
+    /// The write id of the entry.
     fn write_id(&self) -> WriteId;
 
-    /// What the entry does.
+    /// The operation of the entry.
     fn operation(&self) -> Operation;
 
     /// The value; empty for a delete.
     fn value(&self) -> &[u8];
 
-    /// Moves to the next entry: an older version of the key or else the newest
+    /// Moves to the next entry: an older version of the key, or else the newest
     /// version of the next key.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Writing: guards over the active memtable, and freezing it.
+//! Writes: guards of the active memtable, and freezing it.
 
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
@@ -7,27 +7,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::{Lsn, Operation, WriteId};
 
-/// Keys that readers may pass in vain before the memtable is worth a flush:
+/// Invisible keys that readers may pass before the memtable should be flushed:
 /// merging a leaf takes about as long.
 const PASSED_KEYS_MAX: u64 = 200_000;
 
-/// Fewer deletes in a memtable are never worth a flush.
+/// A memtable with fewer deletes is not flushed for them.
 const DELETES_MIN: u64 = 1000;
 
-/// Shared hold of the active memtable: while a guard lives, the memtable is
-/// not frozen, so that what is logged under the guard and inserted through it
-/// lies on the same side of the flush boundary.
+/// A shared lock of the active memtable. While a guard exists, the memtable is
+/// not frozen, so a record that is logged under the guard and its entries are
+/// on the same side of the flush boundary.
 ///
-/// A thread that holds guards of several trees takes them in ascending order
-/// of file id; otherwise freezing may deadlock with it.
+/// A thread that holds guards of several trees must take them in ascending
+/// order of file id. Otherwise freezing may deadlock with it.
 #[derive(Debug)]
 pub struct WriteGuard<'a> {
     slot: RwLockReadGuard<'a, Arc<MemtableSlot>>,
 }
 
 impl WriteGuard<'_> {
-    /// Notes the log position of the record that the next insertions repeat.
-    /// Call it before them, once per record.
+    /// Sets the log position of the record whose entries are inserted next.
+    /// Call it before them, once for each record.
     #[inline]
     pub fn set_lsn(&self, lsn: Lsn) {
         self.slot.note_lsn(lsn);
@@ -42,7 +42,8 @@ impl WriteGuard<'_> {
         self.slot.memtable.insert(write_id, operation, key, value);
     }
 
-    /// Deletes all keys from `start` up to, and without, `end` (empty: no end).
+    /// Deletes all keys from `start` (inclusive) to `end` (exclusive; empty: no
+    /// end).
     pub fn delete_range(&self, write_id: WriteId, start: &[u8], end: &[u8]) {
         self.slot.memtable.delete_range(write_id, start, end);
     }
@@ -55,12 +56,12 @@ impl WriteGuard<'_> {
 }
 
 impl Tree {
-    /// Returns when every write guard that was held at the call is gone.
+    /// Waits until every write guard that existed at the call is dropped.
     pub fn wait_for_writers(&self) {
         drop(self.active.write());
     }
 
-    /// Holds the active memtable for insertions.
+    /// Takes a guard of the active memtable for insertions.
     pub fn write_guard(&self) -> WriteGuard<'_> {
         WriteGuard {
             slot: self.active.read(),
@@ -68,9 +69,9 @@ impl Tree {
     }
 
     /// Freezes the active memtable, so that it can be flushed, and starts a new
-    /// one. False when it was empty. `boundary` is called while no guard is
-    /// held: all that this tree has logged so far, and nothing it will log,
-    /// lies before the position that it returns.
+    /// one. Returns false when it was empty. `boundary` is called while no
+    /// guard is held. It returns a position: everything that this tree has
+    /// logged so far is before it, and everything later is not.
     pub fn freeze(&self, boundary: impl FnOnce() -> Lsn) -> bool {
         let mut active = self.active.write();
         let boundary = boundary();
@@ -82,7 +83,7 @@ impl Tree {
             }
             return false;
         }
-        // The slot is new, so nobody else has set its boundary.
+        // The slot was frozen just now, so its boundary is not set yet.
         let _ = active.boundary.set(boundary);
         let frozen = std::mem::replace(&mut *active, MemtableSlot::new());
         let version = self.version.load_full();
@@ -101,10 +102,10 @@ impl Tree {
         true
     }
 
-    /// Whether the deletes in the active memtable have cost readers about as
-    /// much as getting rid of them would: it should be frozen and flushed. A
-    /// table that is written at one end and deleted at the other has all its
-    /// deletes in front of its first row.
+    /// Whether the active memtable should be flushed because its deletes have
+    /// cost readers about as much as a merge. A table that is written at one
+    /// end and deleted at the other has all its deletes in front of its first
+    /// row.
     #[must_use]
     pub fn slows_readers(&self) -> bool {
         self.passed_keys.load(Ordering::Relaxed) >= PASSED_KEYS_MAX
@@ -117,14 +118,14 @@ impl Tree {
         self.version.load().active.memtable.bytes()
     }
 
-    /// Points in the active memtable.
+    /// Number of points in the active memtable.
     #[must_use]
     pub fn memtable_entries(&self) -> u64 {
         self.version.load().active.memtable.entries()
     }
 
-    /// Whether the active memtable is so much of the tree that merging it with
-    /// the rest is worth the faster reads: a few times its bytes are written.
+    /// Whether the active memtable is so large compared with the tree that
+    /// merging it makes reads faster. A merge writes a few times its bytes.
     #[must_use]
     pub fn memtable_is_large_part(&self) -> bool {
         const BYTES_MIN: u64 = 1 << 20;
@@ -142,13 +143,13 @@ impl Tree {
         bytes.sum()
     }
 
-    /// Frozen memtables that are not flushed yet.
+    /// Number of frozen memtables that are not flushed yet.
     #[must_use]
     pub fn frozen_memtables(&self) -> usize {
         self.version.load().frozen.len()
     }
 
-    /// Log position of the oldest record whose entries are in memory alone.
+    /// Log position of the oldest record whose entries are only in memory.
     #[must_use]
     pub fn oldest_unflushed_lsn(&self) -> Option<Lsn> {
         let version = self.version.load();
@@ -156,7 +157,7 @@ impl Tree {
         lsns.min()
     }
 
-    /// Everything that this index logged before this position is in runs.
+    /// A position: everything that this index logged before it is in runs.
     #[must_use]
     pub fn flushed_lsn(&self) -> Lsn {
         self.install.lock().flushed_lsn

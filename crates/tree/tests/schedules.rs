@@ -9,7 +9,12 @@
 //! treats all memory orders as sequentially consistent: Miri checks the orders
 //! (`make miri`).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 use shuttle::thread;
 use std::ops::Bound;

@@ -1,4 +1,4 @@
-//! Opening the sources of a leaf and moving from leaf to leaf.
+//! Opens the sources of a leaf, and moves from leaf to leaf.
 
 use super::{Place, TreeCursor};
 use crate::merge::heap::Direction;
@@ -11,7 +11,7 @@ use teak_base::visibility::Visibility;
 use teak_base::{StorageResult, WriteId};
 
 impl<V: Visibility> TreeCursor<V> {
-    /// Takes up the current version, if it is another one.
+    /// Loads the current version, if it is a new one.
     pub(super) fn refresh(&mut self) {
         self.generation = self.tree.generation.load(Ordering::Acquire);
         let current = self.tree.load_version();
@@ -25,8 +25,8 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Whether something may have been inserted that the sources have passed
-    /// or do not reach.
+    /// Whether an entry may have been inserted that the sources have passed or
+    /// do not reach.
     #[inline]
     pub(super) fn must_follow(&self) -> bool {
         self.follow
@@ -53,7 +53,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.bounded.clear();
         self.left_out = false;
         for slot in version.memtables() {
-            // Nothing is added to a frozen one any more.
+            // A frozen memtable does not change.
             let is_frozen = !Arc::ptr_eq(slot, &version.active);
             if is_frozen && self.hides(slot.memtable.only_write_ids()) {
                 self.left_out = true;
@@ -82,8 +82,7 @@ impl<V: Visibility> TreeCursor<V> {
         ids.is_some_and(|(min, max)| self.visibility.hides_all(min, max))
     }
 
-    /// The range tombstones of memtables grow, so each positioning takes them
-    /// anew.
+    /// Reloads the range tombstones of memtables, because they may have grown.
     fn refresh_memtable_layers(&mut self) {
         let Some(version) = self.version.clone() else {
             return;
@@ -199,7 +198,8 @@ impl<V: Visibility> TreeCursor<V> {
             });
     }
 
-    /// Whether a source that has moved still stands in the leaf's range.
+    /// Whether a source is still positioned inside the leaf's range after a
+    /// move.
     #[inline]
     pub(super) fn is_live(&self, index: usize) -> bool {
         self.sources.get(index).is_some_and(|source| {
@@ -210,7 +210,7 @@ impl<V: Visibility> TreeCursor<V> {
     }
 }
 
-/// Whether a key that was reached in the direction has not left the range.
+/// Whether a key is still inside the range after a move in the direction.
 #[inline]
 fn in_range(range: &KeyRange, direction: Direction, key: &[u8]) -> bool {
     match direction {

@@ -1,7 +1,7 @@
-//! Steps: past the current key, and to the version that is visible.
+//! Steps of a cursor: past the current key, and to the next visible version.
 
-// Source numbers come from the heap or the place, which were made from
-// `sources` and are rebuilt whenever the sources change.
+// Source numbers come from the heap or the position. Both are rebuilt whenever
+// `sources` changes.
 #![allow(clippy::indexing_slicing)]
 
 use super::{Place, TreeCursor};
@@ -13,20 +13,20 @@ use teak_base::bytes::key_successor;
 use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 
-/// Entries passed between two looks for an interrupt: well under a
+/// Invisible entries between two checks for an interrupt: well under a
 /// millisecond's work.
 const PASSED_BETWEEN_LOOKS: u32 = 1024;
 
-/// Fewer keys in a row are not counted.
+/// Shorter sequences of invisible keys are not counted.
 const PASSED_KEYS_TOLD: u64 = 16;
 
-/// What the versions of a key in one source come to.
+/// The result of reading the versions of a key in one source.
 enum Group {
-    /// The source stands on the visible put.
+    /// The source is on the visible put.
     Put,
-    /// Deleted here.
+    /// The visible version is a delete.
     Deleted,
-    /// Nothing visible; the source has left the key.
+    /// No version is visible; the source has left the key.
     Passed,
 }
 
@@ -42,8 +42,8 @@ impl<V: Visibility> TreeCursor<V> {
         self.last_answer.1
     }
 
-    /// Notes an entry that the reader does not see, and looks now and then
-    /// whether it wants to stop.
+    /// Counts an invisible entry, and checks for an interrupt from time to
+    /// time.
     #[inline]
     fn pass(&mut self) -> StorageResult<()> {
         self.passed = self.passed.wrapping_add(1);
@@ -54,7 +54,7 @@ impl<V: Visibility> TreeCursor<V> {
     }
 
     /// # Errors
-    /// `Interrupted` when the reader wants to stop.
+    /// `Interrupted` when the visibility reports it.
     #[cold]
     pub(super) fn look_for_interrupt(&mut self) -> StorageResult<()> {
         if self.visibility.is_interrupted() {
@@ -64,7 +64,7 @@ impl<V: Visibility> TreeCursor<V> {
         Ok(())
     }
 
-    /// The next key when one source alone is left in the leaf.
+    /// Moves to the next key when only one source is left in the leaf.
     #[inline]
     pub(super) fn next_of_single(&mut self, index: usize) -> StorageResult<bool> {
         self.place = Place::Nowhere;
@@ -84,12 +84,13 @@ impl<V: Visibility> TreeCursor<V> {
         self.continue_forward()
     }
 
-    /// The next key where steps along the sources lead to it.
+    /// Moves to the next key with steps of the sources, without a seek.
     #[inline]
     pub(super) fn next_in_place(&mut self, index: usize) -> StorageResult<bool> {
         self.place = Place::Nowhere;
         debug_assert_eq!(self.heap.top(), Some(index), "the newest version is first");
-        // Older versions are left first, as long as the newest shows the key.
+        // Sources with older versions leave the key first, while the newest
+        // source still shows it.
         while let Some((place, other)) = self.heap.second_if_near(&self.sources)
             && is_same_key(self.sources[other].key(), self.sources[index].key())
         {
@@ -102,7 +103,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.continue_forward()
     }
 
-    /// The next key, whatever the state.
+    /// Moves to the next key in any state.
     pub(super) fn next_of_many(&mut self) -> StorageResult<bool> {
         match self.place {
             Place::Nowhere | Place::AfterLast => return Ok(false),
@@ -121,7 +122,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.continue_forward()
     }
 
-    /// The previous key, whatever the state.
+    /// Moves to the previous key in any state.
     pub(super) fn step_back(&mut self) -> StorageResult<bool> {
         match self.place {
             Place::Nowhere | Place::BeforeFirst => return Ok(false),
@@ -157,7 +158,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Finds the next visible key from where the sources stand.
+    /// Finds the next visible key from the sources' positions.
     fn continue_forward(&mut self) -> StorageResult<bool> {
         if self.find_forward()? {
             return Ok(true);
@@ -174,7 +175,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Moves every source that stands on the kept key past it.
+    /// Moves every source that is on the kept key past it.
     fn leave_key_forward(&mut self) -> StorageResult<()> {
         while let Some(top) = self.heap.top_if_near(&self.key) {
             let source = &mut self.sources[top];
@@ -187,7 +188,7 @@ impl<V: Visibility> TreeCursor<V> {
         Ok(())
     }
 
-    /// Moves every source that stands on the kept key before it.
+    /// Moves every source that is on the kept key before it.
     fn leave_key_backward(&mut self) -> StorageResult<()> {
         while let Some(top) = self.heap.top_if_near(&self.key) {
             if !is_same_key(self.sources[top].key(), &self.key) {
@@ -208,7 +209,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// The first visible key of the leaf from where the sources stand.
+    /// Finds the first visible key of the leaf from the sources' positions.
     pub(super) fn find_forward(&mut self) -> StorageResult<bool> {
         let mut passed = 0;
         while let Some(top) = self.heap.top() {
@@ -236,7 +237,7 @@ impl<V: Visibility> TreeCursor<V> {
         Ok(false)
     }
 
-    /// Tells the tree of keys that were passed in vain. A few are none.
+    /// Adds to the tree's count of invisible keys.
     #[inline]
     fn note_passed(&self, keys: u64) {
         if keys >= PASSED_KEYS_TOLD {
@@ -244,7 +245,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// The last visible key of the leaf from where the sources stand.
+    /// Finds the last visible key of the leaf from the sources' positions.
     pub(super) fn find_backward(&mut self) -> StorageResult<bool> {
         let mut passed = 0;
         while let Some(top) = self.heap.top() {
@@ -263,8 +264,8 @@ impl<V: Visibility> TreeCursor<V> {
         Ok(false)
     }
 
-    /// Reads the versions of the key that `top` stands on, newest source
-    /// first. True when the reader sees a value, and the cursor stands on it.
+    /// Reads the versions of the key at source `top`, newest source first.
+    /// Returns true when a visible value is found; the cursor is then on it.
     fn find_in_group(&mut self, mut top: usize) -> StorageResult<bool> {
         self.key.clear();
         self.key.extend_from_slice(self.sources[top].key());
@@ -288,8 +289,8 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Whether a visible range tombstone of a source newer than `source`, not
-    /// looked at yet, covers the kept key.
+    /// Whether a visible range tombstone of a source newer than `source` covers
+    /// the kept key. Starts at the layers that were not checked yet.
     fn is_covered(&mut self, layer: &mut usize, source: usize) -> bool {
         while let Some((of, tombstones)) = self.layers.get(*layer) {
             if *of >= source {

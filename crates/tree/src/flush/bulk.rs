@@ -1,14 +1,14 @@
-//! Loading sorted entries below everything that a tree holds.
+//! Bulk load: sorted entries are written below everything that a tree holds.
 //!
-//! A tree that is being built takes the writes of the day while its older data
-//! is still being sorted. Until that *base* is there:
-//! - memtables are flushed as upper runs alone, for a delete may hide something
-//!   of the base and must not go;
-//! - no child is merged or divided: the tree is one leaf with pending runs.
+//! An index that is being built accepts concurrent writes while its older data
+//! (the *base*) is still being sorted. Until the base is installed:
+//! - memtables are flushed only as upper runs, because a delete may hide an
+//!   entry of the base and must be kept;
+//! - no child is merged or split: the tree is one leaf with pending runs.
 //!
-//! The base is written as leaf data in one pass, in runs of a leaf's size, and
-//! installed in one step: behind the pending runs, which are clipped to the new
-//! leaves. It is settled: whoever may read the tree sees it.
+//! The base is written as bottom runs of a leaf's size in one pass, and
+//! installed in one step after the pending runs, which are clipped to the new
+//! leaves. Its entries are settled: every reader of the tree sees them.
 
 use super::divide::divide_at;
 use super::output::{RunOutput, Sink, Written};
@@ -19,16 +19,16 @@ use crate::version::TreeVersion;
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
-/// The base of a tree on its way in. Dropping it gives its space back; the
-/// tree then still awaits its base.
+/// A bulk load in progress. Dropping it frees its space; the tree then still
+/// waits for its base.
 pub struct BulkLoad<'a> {
     tree: &'a Tree,
     output: RunOutput<'a>,
     load: PausedLoad,
 }
 
-/// A load between two of its entries, which keeps no hold of the tree.
-/// Dropping it gives its space back.
+/// A paused bulk load, which does not refer to the tree. Dropping it frees its
+/// space.
 #[derive(Default)]
 pub struct PausedLoad {
     runs: Vec<RunRef>,
@@ -36,12 +36,12 @@ pub struct PausedLoad {
 }
 
 impl Tree {
-    /// Says that older data is still to come, by [`Tree::bulk_load`]. For a
-    /// tree that has just been created. Not remembered by the file: one whose
-    /// base never came is of no use.
+    /// Declares that [`Tree::bulk_load`] will add older data. For a tree that
+    /// has just been created. The file does not store this: a tree whose base
+    /// was never loaded is discarded.
     ///
     /// # Panics
-    /// When the tree holds anything.
+    /// When the tree is not empty.
     pub fn await_base(&self) {
         let _install = self.install.lock();
         let version = self.version.load_full();
@@ -58,10 +58,10 @@ impl Tree {
         }));
     }
 
-    /// Begins to write the base, or goes on with it.
+    /// Starts to write the base, or continues.
     ///
     /// # Panics
-    /// When the tree does not await one.
+    /// When the tree does not wait for a base.
     #[must_use]
     pub fn bulk_load(&self, begun: PausedLoad) -> BulkLoad<'_> {
         assert!(
@@ -82,7 +82,7 @@ impl BulkLoad<'_> {
     /// Adds an entry. Keys ascend strictly.
     ///
     /// # Errors
-    /// `NoSpace`, `Io`, `TooLarge`; the load is then of no use.
+    /// `NoSpace`, `Io`, `TooLarge`; the load is then unusable.
     ///
     /// # Panics
     /// When the key is less than the one before.
@@ -95,7 +95,7 @@ impl BulkLoad<'_> {
         sink.push(key, WriteId::SETTLED, Operation::Put, value, true)
     }
 
-    /// Ends the leaf at hand, so that the rest can come later.
+    /// Ends the current leaf, so that the load can be continued later.
     ///
     /// # Errors
     /// `NoSpace`, `Io`.
@@ -111,8 +111,8 @@ impl BulkLoad<'_> {
         Ok(())
     }
 
-    /// Puts the base in its place. From now on the tree is like any other.
-    /// Durable with the next checkpoint.
+    /// Installs the base. From now on the tree is like any other. Durable with
+    /// the next checkpoint.
     ///
     /// # Errors
     /// `NoSpace`, `Io`.

@@ -1,5 +1,5 @@
-//! Pushing the runs of an inner child down to the children of its node, and
-//! merging them in place when they are many but small.
+//! Flushes of an inner child: its runs are pushed down to the children of its
+//! node, or merged in place when they are many but small.
 
 use super::context::{JobContext, Target};
 use super::inputs::Inputs;
@@ -12,7 +12,7 @@ use crate::node::{KeyRange, Node, RunRef};
 use std::ops::Bound;
 use teak_base::StorageResult;
 
-/// Moves everything that the child held when it was claimed one level down.
+/// Moves all runs that the child had when it was claimed one level down.
 pub(super) fn push_down(
     job: &JobContext<'_>,
     target: &Target,
@@ -61,9 +61,10 @@ pub(super) fn push_down(
     Ok(report)
 }
 
-/// Whether nothing overlaps in the child, so that nothing would be merged, and
-/// each run fits one inner child below, so that nothing has to be cut. Into
-/// leaves runs are not moved: they get the leaf's form by being rewritten.
+/// Whether the runs do not overlap, so that there is nothing to merge, and each
+/// run fits into one inner child below, so that none has to be clipped. Runs
+/// are not moved into leaves, because rewriting gives them the format of
+/// leaves.
 fn can_move_whole(target: &Target, below: &Node) -> bool {
     if below.height == 1 {
         return false;
@@ -81,7 +82,7 @@ fn can_move_whole(target: &Target, below: &Node) -> bool {
         })
 }
 
-/// Raw bytes of the runs from `start` to the end of the range, about.
+/// Raw bytes of the runs from `start` to the end of the range, estimated.
 fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<u64> {
     let upper = match range.upper.as_deref() {
         Some(upper) => Bound::Excluded(upper),
@@ -96,7 +97,7 @@ fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<
     Ok(bytes)
 }
 
-/// Merges runs of a child among themselves; they stay where they are.
+/// Merges runs of a child; the result stays in the child.
 pub(super) fn consolidate(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);

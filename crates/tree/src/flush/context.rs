@@ -23,7 +23,7 @@ impl Target {
     }
 }
 
-/// What a running job sees.
+/// The input of a running job.
 pub(super) struct JobContext<'a> {
     pub(super) tree: &'a Tree,
     /// The version in which the work was claimed.

@@ -1,11 +1,11 @@
-//! Dividing a leaf that has grown. No data is moved: runs go to the side where
-//! they lie, and a run across a cut is shared by both, clipped.
+//! Splits of a leaf that has grown. No data is moved: each part gets the runs
+//! of its range, and a run across a cut is shared by both parts, clipped.
 
 use crate::node::{Child, Editor, Key, KeyRange, Replacement, RunRef, separator};
 use std::sync::Arc;
 
-/// Cuts a leaf where its runs leave gaps, so that no part holds much more than
-/// a leaf should, unless a job works on it.
+/// Splits a leaf at gaps between its runs, so that no part is much larger than
+/// a leaf should be, unless a job has claimed it.
 pub(super) fn divide_at_gaps(
     editor: &mut Editor<'_>,
     leaf: Arc<Child>,
@@ -27,13 +27,13 @@ pub(super) fn divide_at_gaps(
     divide_at(editor, &leaf, range, &cuts)
 }
 
-/// Keys between runs at which parts of about `part_bytes` begin.
+/// Keys between runs that start parts of about `part_bytes`.
 fn gaps(runs: &[RunRef], part_bytes: u64) -> Vec<Key> {
     let mut runs: Vec<&RunRef> = runs.iter().collect();
     runs.sort_by(|a, b| a.lower().cmp(b.lower()));
     let mut cuts = Vec::new();
     let mut bytes = 0;
-    // Where everything before ends; `None`: it does not.
+    // The end of all previous runs; `None`: no end.
     let mut end: Option<&[u8]> = Some(&[]);
     for run in runs {
         let reached = bytes + run.raw_bytes();
@@ -54,7 +54,7 @@ fn gaps(runs: &[RunRef], part_bytes: u64) -> Vec<Key> {
     cuts
 }
 
-/// Cuts a leaf at ascending keys within its range.
+/// Splits a leaf at ascending keys within its range.
 pub(super) fn divide_at(
     editor: &mut Editor<'_>,
     leaf: &Arc<Child>,

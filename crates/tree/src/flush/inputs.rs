@@ -6,8 +6,8 @@ use crate::{RangeTombstone, ReadPattern};
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteRangeStatus, WriteStatus};
 
-/// Whether everything with ids in such a range was rolled back; `None` stands
-/// for what has no such range.
+/// Whether all writes of the id range are aborted. `None` means that the
+/// container has other entries, too.
 pub(super) fn is_aborted(horizon: &dyn Horizon, only: Option<(WriteId, WriteId)>) -> bool {
     only.is_some_and(|(min, max)| horizon.range_status(min, max) == WriteRangeStatus::Aborted)
 }
@@ -20,7 +20,7 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     /// The runs of a child, newest first. Runs that a newer, settled range
-    /// tombstone covers wholly are left out, and so never read.
+    /// tombstone covers completely are omitted and never read.
     pub(super) fn of_runs(runs: &[RunRef], horizon: &dyn Horizon) -> Self {
         let oldest = horizon.snapshots().first().copied();
         let is_settled = |id: WriteId| {

@@ -12,30 +12,31 @@ use std::sync::Arc;
 use teak_base::StorageResult;
 use teak_block_file::BlockAddress;
 
-/// What a job has to install.
+/// The result of a job, to be installed.
 #[derive(Default)]
 pub(super) struct JobOutcome {
     pub(super) written: Written,
     /// Runs to place, in key order; where they overlap, newest first.
     pub(super) parts: Vec<Part>,
-    /// The child among whose children upper parts go; the root's by default.
+    /// The child whose children receive upper parts; the root's children by
+    /// default.
     pub(super) parent: ChildId,
     /// The child and the runs of it that were merged or moved.
     pub(super) consumed: Option<Target>,
-    /// What takes their place in the child, newest first.
+    /// The runs that replace them in the child, newest first.
     pub(super) replacements: Vec<RunRef>,
-    /// Keys at which the consumed leaf divides.
+    /// Keys at which the consumed leaf splits.
     pub(super) cuts: Vec<Key>,
     /// The memtable that was flushed.
     pub(super) flushed: Option<Arc<MemtableSlot>>,
 }
 
 impl JobContext<'_> {
-    /// Makes the outcome part of the current version and gives the claim back.
+    /// Makes the outcome part of the current version and releases the claim.
     ///
     /// # Errors
-    /// Those of reading the index blocks of consumed runs; nothing has changed
-    /// then.
+    /// Those of reading the index blocks of consumed runs. Then nothing has
+    /// changed.
     pub(super) fn install(&self, outcome: JobOutcome) -> StorageResult<()> {
         // Read before the lock is taken.
         let addresses = consumed_addresses(&outcome)?;
@@ -63,13 +64,15 @@ impl JobContext<'_> {
         if let Some(target) = &consumed {
             consume(&mut editor, target, &replacements, &cuts);
         }
-        // Each goes in front of what is there, so the oldest goes first.
+        // Each part is placed before the existing runs, so the oldest is placed
+        // first.
         for part in parts.iter().rev() {
             place(&mut editor, part, parent);
         }
         editor.release_own();
         if let Some(target) = &consumed {
-            // Splits or drops what could not change while it was claimed.
+            // Splits or drops the leaf, which was not possible while it was
+            // claimed.
             let lower = &target.range.lower;
             editor.change(lower, Depth::Leaf, &mut |editor, leaf, range| {
                 divide_at_gaps(editor, Arc::clone(leaf), range)
@@ -103,8 +106,8 @@ impl JobContext<'_> {
     }
 }
 
-/// Takes the consumed runs out of their child, and puts the replacements in
-/// the place of the newest.
+/// Removes the consumed runs from their child, and inserts the replacements at
+/// the position of the newest.
 fn consume(editor: &mut Editor<'_>, target: &Target, replacements: &[RunRef], cuts: &[Key]) {
     let depth = Depth::Child(target.id);
     editor.change(&target.range.lower, depth, &mut |editor, child, range| {
@@ -142,7 +145,7 @@ fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) {
 
 type Addresses = HashMap<*const RunHandle, Vec<BlockAddress>>;
 
-/// The blocks of all runs that the installation may let go.
+/// The blocks of all runs that the installation may release.
 fn consumed_addresses(outcome: &JobOutcome) -> StorageResult<Addresses> {
     let mut addresses = Addresses::new();
     let consumed = outcome.consumed.iter().flat_map(|target| &target.runs);
@@ -162,7 +165,7 @@ fn freed_addresses(freed: &[Arc<RunHandle>], addresses: &Addresses) -> Vec<Block
     let mut blocks = Vec::new();
     for handle in freed {
         let found = addresses.get(&Arc::as_ptr(handle));
-        // Only what the job consumed can have lost its last reference.
+        // Only consumed runs can have lost their last reference.
         debug_assert!(found.is_some(), "an installation frees what it consumed");
         blocks.extend(found.into_iter().flatten().copied());
     }

@@ -1,4 +1,5 @@
-//! A piece of background work, claimed and run by whoever has a thread.
+//! A job: background work on a part of the tree, which a thread of the caller
+//! runs.
 
 use super::claim::Claim;
 use super::context::{JobContext, Target};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use teak_base::StorageResult;
 use teak_base::visibility::{Horizon, WriteRangeStatus};
 
-/// What a job works on.
+/// The part of the tree that a job works on.
 #[derive(Debug)]
 pub(super) enum Work {
     Memtable(Arc<MemtableSlot>),
@@ -24,7 +25,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Those runs of a merge in which everything was rolled back, if any.
+    /// The runs of a merge whose writes are all aborted, if any.
     fn aborted_runs(&self, horizon: &dyn Horizon) -> Option<Target> {
         let target = match self {
             Work::Child(target, _) | Work::Consolidate(target) | Work::Leaf(target) => target,
@@ -40,7 +41,7 @@ impl Work {
     }
 }
 
-/// A claimed job. Dropping it gives the claim back.
+/// A claimed job. Dropping it releases the claim.
 #[derive(Debug)]
 pub struct FlushJob {
     claim: Claim,
@@ -57,7 +58,7 @@ impl FlushJob {
         }
     }
 
-    /// What the job does.
+    /// The kind of the job.
     #[must_use]
     pub fn kind(&self) -> JobKind {
         match &self.work {
@@ -69,12 +70,11 @@ impl FlushJob {
         }
     }
 
-    /// Runs the job. Takes no lock but for the instant of installing the
-    /// result.
+    /// Runs the job. Holds the install lock only while the result is installed.
     ///
     /// # Errors
-    /// `NoSpace`, `Io`, `Corrupt`; the tree is then as before and the claim is
-    /// given back.
+    /// `NoSpace`, `Io`, `Corrupt`; the tree is then unchanged and the claim is
+    /// released.
     pub fn run(self, horizon: &dyn Horizon) -> StorageResult<FlushReport> {
         let tree = &self.claim.tree;
         let run = JobContext {
@@ -97,7 +97,8 @@ impl FlushJob {
     }
 }
 
-/// Drops runs that nobody sees. What else there is to do is offered again.
+/// Drops runs whose writes are all aborted. The rest of the work stays due for
+/// a later job.
 fn drop_runs(job: &JobContext<'_>, aborted: Target) -> StorageResult<FlushReport> {
     job.install(JobOutcome {
         consumed: Some(aborted),
@@ -106,7 +107,7 @@ fn drop_runs(job: &JobContext<'_>, aborted: Target) -> StorageResult<FlushReport
     Ok(FlushReport::default())
 }
 
-/// Marks runs as settled that have turned out to be so.
+/// Marks runs as settled whose writes are settled by now.
 fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     for run in &target.runs {
         let description = run.handle.description();
@@ -118,7 +119,7 @@ fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
             run.handle.mark_settled();
         }
     }
-    // The leaf is made anew, so that its summary and its node block follow.
+    // The leaf is rebuilt, so that its summary and its node block are updated.
     job.install(JobOutcome {
         consumed: Some(target.clone()),
         replacements: target.runs.clone(),
@@ -128,8 +129,8 @@ fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
 }
 
 impl Tree {
-    /// Runs jobs, due or not, until none is left: everything frozen and
-    /// flushed has then settled in leaves, as far as the horizon allows.
+    /// Runs jobs, due or not, until there are none. Then all flushed entries
+    /// are in bottom runs, as far as the horizon allows.
     ///
     /// # Errors
     /// As [`FlushJob::run`].

@@ -1,5 +1,5 @@
-//! Merging a leaf: everything it holds becomes leaf data, garbage goes, and a
-//! leaf that has grown splits.
+//! Merge of a leaf: all its runs become bottom runs, garbage is dropped, and a
+//! leaf that has grown is split.
 
 use super::context::{JobContext, Target};
 use super::inputs::Inputs;
@@ -10,7 +10,7 @@ use crate::merge::{MergeLevel, Merger};
 use crate::node::separator;
 use teak_base::StorageResult;
 
-/// Merges all runs that the leaf held when it was claimed.
+/// Merges all runs that the leaf had when it was claimed.
 pub(super) fn merge(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);
@@ -42,11 +42,11 @@ pub(super) fn merge(job: &JobContext<'_>, target: &Target) -> StorageResult<Flus
     Ok(report)
 }
 
-/// Raw bytes at which to cut so that the parts are about equal, and about as
-/// large as a leaf should be.
+/// Raw bytes at which to cut, so that the parts have about equal sizes, close
+/// to the size of a leaf.
 fn part_bytes(total: u64, leaf_bytes: u64, leaf_bytes_max: u64) -> u64 {
     if total <= leaf_bytes_max {
-        // What garbage collection does not shrink stays one part.
+        // If garbage collection does not shrink the leaf, it stays one part.
         return leaf_bytes_max;
     }
     let parts = (total + leaf_bytes / 2) / leaf_bytes.max(1);

@@ -1,4 +1,4 @@
-//! Flushing the oldest frozen memtable into the children of the root.
+//! Flush of the oldest frozen memtable into the children of the root.
 
 use super::context::JobContext;
 use super::inputs::{Inputs, is_aborted};
@@ -12,8 +12,8 @@ use crate::version::MemtableSlot;
 use std::sync::Arc;
 use teak_base::StorageResult;
 
-/// Writes the memtable as one run per child of the root, and in-order tails
-/// as leaf data.
+/// Writes the memtable as one run for each child of the root, and in-order
+/// tails as bottom runs.
 pub(super) fn run(job: &JobContext<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<FlushReport> {
     if is_aborted(job.horizon, slot.memtable.only_write_ids()) {
         job.install(JobOutcome {

@@ -1,5 +1,5 @@
-//! Writing the runs of a job: entries go to one run until it is long enough
-//! and a new key begins.
+//! Output of a job: entries are written to a run until it is long enough and a
+//! new key starts.
 
 use super::report::FlushReport;
 use crate::merge::{MergeLevel, MergeSink};
@@ -21,7 +21,8 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// The report of a job that read so many entries and wrote these runs.
+    /// The report of a job that read this number of entries and wrote these
+    /// runs.
     pub(super) fn report(&self, entries_read: u64) -> FlushReport {
         FlushReport {
             entries_read,
@@ -45,8 +46,8 @@ pub(super) struct RunOutput<'a> {
 }
 
 impl<'a> RunOutput<'a> {
-    /// Runs of `level`, of `cut_bytes` raw bytes each at most, about.
-    /// `expected_bytes` is the raw size of one.
+    /// Creates an output for runs of `level`, of about `cut_bytes` raw bytes
+    /// each at most. `expected_bytes` is the expected raw size of one.
     pub(super) fn new(
         tree: &'a Tree,
         options: &TreeOptions,
@@ -61,7 +62,7 @@ impl<'a> RunOutput<'a> {
         let writer_options = RunWriterOptions {
             page_bytes: options.page_bytes as usize,
             codec,
-            // Compressed, about.
+            // Estimated size after compression.
             expected_bytes: expected_bytes.min(cut_bytes) / 2,
             filters: options.filters,
             value_planes: match level {
@@ -78,9 +79,9 @@ impl<'a> RunOutput<'a> {
         }
     }
 
-    /// Ends the current run and takes all that were finished, in key order.
-    /// `tombstones` lie below all of them: they go into the last, which is
-    /// the oldest where order matters.
+    /// Ends the current run and returns all finished runs in key order.
+    /// `tombstones` are older than all entries: they go into the last run,
+    /// which is the oldest where order matters.
     pub(super) fn take(
         &mut self,
         tombstones: Vec<RangeTombstone>,
@@ -116,7 +117,7 @@ impl<'a> RunOutput<'a> {
     }
 }
 
-/// A run output together with the place for what it finishes.
+/// A run output together with the collection of its finished runs.
 pub(super) struct Sink<'a, 'b> {
     pub(super) output: &'b mut RunOutput<'a>,
     pub(super) written: &'b mut Written,

@@ -1,10 +1,10 @@
-//! Dividing what is merged among the children of a node.
+//! Partitions the output of a merge among the children of a node.
 //!
 //! For each child, in key order:
-//! 1. Where the child's data ends, the tail of the batch begins: nothing older
-//!    exists for its keys. When the tail is long enough it is written as leaf
-//!    data at once, in the table's codec, and never rewritten. So data that
-//!    arrives in key order is written once.
+//! 1. The tail of the batch is after the end of the child's data, where nothing
+//!    older exists. If it is long enough, it is written as bottom runs, in the
+//!    codec of the table, and never rewritten. So data that arrives in key
+//!    order is written once.
 //! 2. The rest becomes one run for the child, in the fast codec.
 
 use super::inputs::Inputs;
@@ -17,27 +17,28 @@ use crate::tree::Tree;
 use teak_base::StorageResult;
 use teak_base::visibility::Horizon;
 
-/// A run that is to be placed.
+/// A run to be placed in a child or a leaf.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) run: RunRef,
     pub(super) level: MergeLevel,
 }
 
-/// A merge on its way into the children of a node.
+/// A merge whose output is partitioned among the children of a node.
 pub(super) struct Partitioner<'a> {
     merger: Merger<'a, Source>,
     upper: RunOutput<'a>,
     bottom: RunOutput<'a>,
     tail_bytes_min: u64,
-    /// Whether something older is still to come below everything.
+    /// Whether a bulk load will add older data below everything.
     pub(super) awaits_base: bool,
     pub(super) parts: Vec<Part>,
     pub(super) written: Written,
 }
 
 impl<'a> Partitioner<'a> {
-    /// `input_bytes`, of about `children` children, sizes reservations.
+    /// `input_bytes` and the number of `children` determine the size of
+    /// reserved extents.
     pub(super) fn new(
         tree: &'a Tree,
         options: &TreeOptions,
@@ -70,7 +71,7 @@ impl<'a> Partitioner<'a> {
         }
     }
 
-    /// Moves to the beginning of `range`.
+    /// Moves to the start of `range`.
     pub(super) fn seek(&mut self, range: &KeyRange) -> StorageResult<()> {
         self.merger.seek(Some(&range.lower))
     }
@@ -79,9 +80,9 @@ impl<'a> Partitioner<'a> {
         self.merger.entries_read()
     }
 
-    /// Writes what belongs to a child. `bytes_from` tells how many raw bytes of
-    /// the batch lie between a key and the end of the range; it may stop
-    /// counting at the limit that it is given.
+    /// Writes the entries of a child. `bytes_from` returns the raw bytes of the
+    /// batch between a key and the end of the range; it may stop counting at
+    /// the given limit.
     pub(super) fn child(
         &mut self,
         child: &Child,
@@ -100,7 +101,7 @@ impl<'a> Partitioner<'a> {
         }
     }
 
-    /// Where the part begins that may be written as leaf data.
+    /// The start of the part that may be written as bottom runs.
     fn tail_start(
         &self,
         child: &Child,
@@ -122,7 +123,7 @@ impl<'a> Partitioner<'a> {
         Ok((bytes >= self.tail_bytes_min && bytes > 0).then_some(start))
     }
 
-    /// Writes the keys from where the merge stands to `until`, and the range
+    /// Writes the keys from the merge's position to `until`, and the range
     /// tombstones of the part.
     fn write(
         &mut self,

@@ -1,4 +1,4 @@
-//! Choosing the next job.
+//! Planning: the choice of the next job.
 
 use super::claim::Claim;
 use super::context::Target;
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use teak_base::visibility::{Horizon, WriteRangeStatus};
 
-/// An unclaimed child with something to do.
+/// An unclaimed child that a job could work on.
 struct Candidate {
     child: Arc<Child>,
     range: KeyRange,
@@ -23,8 +23,8 @@ struct Candidate {
 
 impl Tree {
     /// Claims the most urgent work that is due: the oldest frozen memtable, or
-    /// else a child with enough to push down. Jobs claimed at the same time
-    /// touch disjoint parts and may run in parallel.
+    /// else a child that is full. Jobs that are claimed at the same time work
+    /// on disjoint parts of the tree and may run in parallel.
     pub fn next_job(self: &Arc<Self>) -> Option<FlushJob> {
         let options = self.options();
         let mut install = self.install.lock();
@@ -41,9 +41,9 @@ impl Tree {
         best.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
-    /// Claims work that is not due but brings the tree nearer to leaves alone:
-    /// for times without anything else to do. `None`: the tree has settled as
-    /// far as the horizon allows, or jobs under way are about to settle it.
+    /// Claims work that is not due, for times without other work: it moves
+    /// entries towards the leaves. Returns `None` when the tree is settled as
+    /// far as the horizon allows, or running jobs are about to settle it.
     pub fn next_idle_job(self: &Arc<Self>, horizon: &dyn Horizon) -> Option<FlushJob> {
         let mut install = self.install.lock();
         let version = self.version.load_full();
@@ -67,8 +67,8 @@ impl Tree {
         found.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
-    /// Raw bytes that wait where jobs are due, frozen memtables apart: how far
-    /// flushing is behind. Zero when no job is due.
+    /// Raw bytes in children where jobs are due, without frozen memtables: the
+    /// backlog of flushes. Zero when no job is due.
     #[must_use]
     pub fn pending_work_bytes(&self) -> u64 {
         let version = self.load_version();
@@ -123,7 +123,7 @@ impl Tree {
     }
 }
 
-/// What a due job on a child does.
+/// The kind of a due job on a child.
 fn due_kind(child: &Child, options: &TreeOptions) -> JobKind {
     if child.is_leaf() {
         let shape = LeafShape::of(&child.runs);
@@ -182,8 +182,8 @@ fn candidate(child: &Arc<Child>, range: KeyRange, kind: JobKind) -> Candidate {
     }
 }
 
-/// An inner child that holds runs, highest first: what comes from above is
-/// merged further down together with what is there.
+/// An inner child with runs, highest first: runs from above are then merged
+/// together with the runs below.
 fn find_buffered(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
     for (child, child_range) in node.children_with_ranges(range) {
         if !child.is_leaf() && !child.runs.is_empty() && !claimed.contains(&child.id) {
@@ -208,8 +208,9 @@ fn find_pending(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Op
         })
 }
 
-/// A leaf with write ids that need not be kept: its runs are marked when all
-/// of their entries are rows, or else merged, which leaves the garbage behind.
+/// A leaf with write ids that are no longer needed. Its runs are marked as
+/// settled when all of their entries are rows. Otherwise they are merged, which
+/// drops the garbage.
 fn find_unsettled(
     node: &Node,
     range: &KeyRange,

@@ -1,23 +1,23 @@
 //! Kinds of jobs, and the report of a finished one.
 
-/// What a job does.
+/// The kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum JobKind {
     /// Flushes the oldest frozen memtable.
     Memtable,
-    /// Pushes the runs of an inner child down to the children below it.
+    /// Pushes the runs of an inner child to the children below it.
     Child,
-    /// Merges the runs of an inner child or the pending runs of a leaf among
-    /// themselves.
+    /// Merges the runs of an inner child, or the pending runs of a leaf, into
+    /// one.
     Consolidate,
-    /// Merges everything in a leaf.
+    /// Merges all runs of a leaf.
     Leaf,
     /// Marks runs of a leaf as settled, without rewriting them.
     Mark,
 }
 
-/// What a job did.
+/// Counts of a finished job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FlushReport {

@@ -11,12 +11,13 @@ use teak_base::fuzzing::Input;
 use teak_base::{Lsn, Operation, WriteId};
 use teak_block_file::BlockAddress;
 
-/// What an entry takes in memory beside its bytes, at most, and what a page
-/// takes whatever it holds.
+/// Maximum memory of an entry in addition to its bytes, and the fixed memory of
+/// a page.
 const ENTRY_MEMORY_BYTES_MAX: usize = 32;
 const PAGE_MEMORY_BYTES_MAX: usize = 512;
 
-/// A page; what decodes builds a page with the same entries.
+/// A page. If the input decodes, the entries must build a page with the same
+/// entries.
 pub(super) fn page(bytes: &[u8]) {
     let Ok(page) = Page::decode(bytes.to_vec()) else {
         return;
@@ -24,7 +25,7 @@ pub(super) fn page(bytes: &[u8]) {
     assert!(page.entries() > 0);
     let memory = page.entries() * ENTRY_MEMORY_BYTES_MAX + PAGE_MEMORY_BYTES_MAX;
     assert!(page.memory_bytes() <= 2 * bytes.len() + memory);
-    // The fewest bytes of an entry are those of its head, key and value.
+    // An entry takes at least the bytes of its head, key and value.
     assert!(page.entries() <= bytes.len());
     let mut builder = PageBuilder::new(u32::try_from(page.value(0).len().min(3)).unwrap_or(0));
     for entry in 0..page.entries() {
@@ -68,7 +69,7 @@ pub(super) fn page_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A run's index; what decodes encodes to the same bytes.
+/// A run's index. If the input decodes, it must encode to the same bytes.
 pub(super) fn run_index(bytes: &[u8]) {
     let Ok(index) = RunIndex::decode(bytes) else {
         return;
@@ -123,7 +124,7 @@ pub(super) fn run_description(bytes: &[u8]) {
     }
 }
 
-/// The part of a tombstone in a range covers the keys that both have.
+/// The clipped part of a tombstone covers exactly the common keys.
 fn clipped(tombstone: &RangeTombstone, lower: &[u8], upper: &[u8]) {
     let part = tombstone.clip(Some(lower), Some(upper));
     for key in [&tombstone.start, &tombstone.end, lower, upper] {
@@ -173,7 +174,7 @@ pub(super) fn run_description_seeds() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Keys, of which the filter must know each, and bytes taken for a filter.
+/// Keys that the filter must contain, and arbitrary bytes as a filter.
 pub(super) fn filter(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut hashes = Vec::new();

@@ -1,4 +1,4 @@
-//! A node as it stands in its block, loaded with its totals.
+//! A node block, loaded with its totals.
 
 use crate::node::{Node, NodeLoader, encode_node, node_block_description};
 use crate::{PageCache, RunDescription, TreeOptions};
@@ -9,7 +9,8 @@ use teak_base::{FileId, StorageResult};
 use teak_block_file::{BlockFile, BlockKind};
 use teak_disk::{Disk, MemoryDisk};
 
-/// The raw bytes of a node. What loads encodes to bytes that load to the same.
+/// The raw bytes of a node. If they load, the node must encode to bytes that
+/// load to the same node.
 pub(super) fn node(bytes: &[u8]) {
     if bytes.is_empty() {
         return;
@@ -44,7 +45,7 @@ pub(super) fn node_seeds() -> Vec<Vec<u8>> {
     let mut descriptions = super::decoders::run_description_seeds();
     let tombstones = descriptions.pop().unwrap_or_default();
     let full = descriptions.pop().unwrap_or_default();
-    // One leaf that has everything; and three, of which two share a run.
+    // One leaf with every feature; and three leaves, of which two share a run.
     let mut one = vec![1, 1, 0];
     one.put_u64(1);
     one.extend([3, 0, 0]);

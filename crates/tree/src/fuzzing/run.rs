@@ -12,13 +12,13 @@ use teak_disk::{Disk, MemoryDisk};
 
 type Entry = (Vec<u8>, WriteId, Operation, Vec<u8>);
 
-/// How the run is written, then its entries; see `entry`.
+/// Options of the run, then its entries; see `entry`.
 pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let page_bytes = usize::from(input.u8()) * 8;
     let codec = Codec::from_number(input.below(6)).unwrap_or(Codec::None);
     let options = RunWriterOptions {
-        // Lzma takes long to begin.
+        // Lzma starts slowly.
         page_bytes: match codec {
             Codec::Lzma => page_bytes + 4096,
             _ => page_bytes,
@@ -32,7 +32,7 @@ pub(super) fn run(bytes: &[u8]) {
     while !input.is_empty() && entries.len() < 500 {
         let before = entries.last().map_or(&[][..], |entry| &entry.0);
         let mut entry = entry(&mut input, before);
-        // Nothing lies below a settled entry of its key.
+        // Nothing may follow a settled entry of its key.
         if let Some((key, id, _, _)) = entries.last()
             && *key == entry.0
             && id.is_settled()
@@ -44,8 +44,8 @@ pub(super) fn run(bytes: &[u8]) {
     check(&options, &entries).expect("the memory disk has room for every run");
 }
 
-/// An entry whose key is the one before with its last bytes replaced by what
-/// makes it greater, or the same.
+/// An entry whose key is the previous key with its last bytes increased, or the
+/// same key.
 fn entry(input: &mut Input<'_>, before: &[u8]) -> Entry {
     let kept = before.len() - usize::from(input.below(3)).min(before.len());
     let (front, end) = before.split_at(kept);
@@ -120,7 +120,7 @@ pub(super) fn run_seeds() -> Vec<Vec<u8>> {
         .map(|number| {
             let mut seed = vec![12 + number, number % 6, 0, 2, number % 2, number % 5];
             for row in 0..40u8 {
-                // A greater last byte, or more bytes; a put, mostly.
+                // A greater last byte, or more bytes; mostly a put.
                 seed.extend([u8::from(row % 3 == 0), 2, 1, row, row % 5 / 4, row % 2, row]);
                 seed.push(6);
                 seed.extend([row; 6]);

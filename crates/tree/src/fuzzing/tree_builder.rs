@@ -1,9 +1,9 @@
-//! Builds the file of a small tree from an input: sound where the input says
-//! nothing else, with changed bytes and wrong fields where it does. All
-//! checksums are right.
+//! Builds the file of a small tree from an input: valid by default, with
+//! changed bytes and wrong fields where the input asks for them. All checksums
+//! are right.
 //!
-//! Leaves begin at the keys `b`, `c`, `d` and so on, the first at the least
-//! key; a tree has one level of nodes or two.
+//! Leaves start at the keys `b`, `c`, `d` and so on, the first at the smallest
+//! key. A tree has one or two levels of nodes.
 
 use crate::node::node_block_description;
 use crate::page::PAGE_LAYOUT_ROW;
@@ -75,7 +75,7 @@ fn options(input: &mut Input<'_>) -> TreeOptions {
     options
 }
 
-/// Changes a few bytes, or cuts some off.
+/// Changes or removes a few bytes.
 fn change_rarely(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
     if !input.rarely() {
         return;
@@ -101,7 +101,7 @@ impl Builder<'_, '_> {
         self.node(2, b'a', &widths)
     }
 
-    /// A node whose children have so many leaves each, from `lead` on.
+    /// A node whose children have these numbers of leaves, starting at `lead`.
     fn node(&mut self, height: u8, lead: u8, widths: &[u8]) -> StorageResult<BlockAddress> {
         let first_lead = lead;
         let mut lead = lead;
@@ -285,7 +285,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Any codec but lzma, which takes long to begin and has targets elsewhere.
+/// Any codec except lzma, which starts slowly and has targets elsewhere.
 fn codec(input: &mut Input<'_>) -> Codec {
     Codec::from_number(input.below(5)).unwrap_or(Codec::None)
 }

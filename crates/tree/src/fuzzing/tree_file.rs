@@ -1,6 +1,6 @@
 //! A whole tree: opened, verified, read, written, merged, checkpointed and
-//! opened again. A tree that is damaged may refuse each of these, no more; one
-//! that `verify` finds sound must do them all and keep what it holds.
+//! opened again. On a damaged tree each of these may return an error, nothing
+//! else. On a tree that `verify` accepts all must succeed and keep the data.
 
 use super::tree_builder::build;
 use crate::{Horizon, PageCache, Tree, Visibility, WriteStatus};
@@ -15,7 +15,7 @@ use teak_disk::{Disk, MemoryDisk};
 const STEPS_MAX: usize = 5000;
 const JOBS_MAX: usize = 200;
 
-/// Everything is committed and seen.
+/// All writes are committed and visible.
 struct All;
 
 impl Visibility for All {
@@ -36,7 +36,7 @@ impl Horizon for All {
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// See `tree_builder` for the input.
+/// The input is that of `tree_builder`.
 pub(super) fn tree_file(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
@@ -62,7 +62,8 @@ fn open(disk: &Arc<dyn Disk>, path: &Path) -> StorageResult<Arc<Tree>> {
     Tree::open(disk, path, Some(FileId(1)), &cache)
 }
 
-/// Reads, writes and merges; the rows at the end, which a checkpoint has.
+/// Reads, writes and merges. Returns the rows at the end, which a checkpoint
+/// contains.
 fn use_tree(tree: &Arc<Tree>, input: &mut Input<'_>) -> StorageResult<Rows> {
     let before = read_all_ways(tree);
     let _ = (
@@ -109,7 +110,8 @@ fn scan(tree: &Arc<Tree>) -> StorageResult<Rows> {
     Ok(rows)
 }
 
-/// Forwards, backwards and key by key, which agree where the tree is sound.
+/// Scans forward, backward and key by key; the results must agree if the tree
+/// is valid.
 fn read_all_ways(tree: &Arc<Tree>) -> StorageResult<Rows> {
     let forwards = scan(tree);
     let mut backwards = Rows::new();
@@ -144,7 +146,7 @@ pub(super) fn tree_file_seeds() -> Vec<Vec<u8>> {
             let bytes = 50 + number * 20;
             (0..bytes)
                 .map(|_| random.number().to_le_bytes()[0])
-                // Mostly below what is rare.
+                // Mostly without the rare cases.
                 .map(|byte| {
                     if byte >= 0xf0 && number % 4 != 0 {
                         byte / 2

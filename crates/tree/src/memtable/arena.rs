@@ -1,11 +1,11 @@
-//! Append-only memory of a memtable: many threads take space with one atomic
-//! addition each; everything is released at once.
+//! Append-only memory of a memtable. Threads allocate with one atomic addition.
+//! All memory is freed together.
 //!
-//! Space comes from a current chunk. Chunks start small, so that thousands of
-//! idle tables cost little, and double up to the size of a huge page, which
-//! the system is asked for: page faults would cost more than the insertions.
-//! What is larger than [`LARGE_BYTES`] gets memory of its own, so that it does
-//! not waste the rest of a chunk.
+//! Memory comes from the current chunk. Chunks start small, so that thousands
+//! of idle tables use little memory, and double up to the size of a huge page.
+//! For chunks of that size the system is asked for huge pages, because page
+//! faults would cost more than the insertions. Requests above [`LARGE_BYTES`]
+//! get memory of their own, so that they do not waste the rest of a chunk.
 
 #![allow(unsafe_code)]
 
@@ -15,35 +15,36 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
 const CHUNK_BYTES_FIRST: usize = 8 * 1024;
-/// A huge page of the common processors.
+/// The size of a huge page on common processors.
 const CHUNK_BYTES_MAX: usize = 2 * 1024 * 1024;
 const LARGE_BYTES: usize = 64 * 1024;
 
 /// Bytes of a cache line.
 pub(super) const LINE_BYTES: usize = 64;
-/// Alignment of everything the arena gives out.
+/// Alignment of all memory of the arena.
 pub(super) const ALIGNMENT: usize = 8;
 
 #[derive(Debug)]
 struct Chunk {
     start: NonNull<u8>,
     capacity: usize,
-    /// Bytes taken; beyond `capacity` once a request did not fit.
+    /// Bytes allocated; above `capacity` after a request that did not fit.
     used: AtomicUsize,
 }
 
 #[derive(Debug)]
 pub(super) struct Arena {
-    /// The chunk that space is taken from; null before the first request.
+    /// The chunk to allocate from; null before the first request.
     current: AtomicPtr<Chunk>,
-    /// All chunks, for release; the lock also serialises replacing `current`.
+    /// All chunks, to free them. The lock also protects the replacement of
+    /// `current`.
     chunks: Mutex<Vec<NonNull<Chunk>>>,
     /// Bytes of chunks that are no longer current.
     closed_bytes: AtomicU64,
 }
 
-// SAFETY: chunks are plain memory owned by the arena; `Chunk` is only shared
-// as `&Chunk`, whose one mutable field is atomic, and the list is locked.
+// SAFETY: chunks are plain memory owned by the arena. `Chunk` is shared only as
+// `&Chunk`, whose only mutable field is atomic, and the list is locked.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
@@ -57,8 +58,8 @@ impl Arena {
         }
     }
 
-    /// Uninitialised memory of `bytes` bytes, aligned to [`ALIGNMENT`], that
-    /// nobody else has; it lives as long as the arena.
+    /// Returns `bytes` bytes of uninitialised memory, aligned to [`ALIGNMENT`],
+    /// that are exclusive to the caller and live as long as the arena.
     #[inline]
     pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
@@ -68,10 +69,11 @@ impl Arena {
         loop {
             let current = self.current.load(Ordering::Acquire);
             // SAFETY: a non-null `current` was stored with Release after the
-            // chunk was made, and chunks live as long as the arena.
+            // chunk was created, and chunks live as long as the arena.
             if let Some(chunk) = unsafe { current.as_ref() } {
-                // Relaxed: the addition alone makes the range ours. It cannot
-                // wrap: each thread adds once more than fits per chunk.
+                // Relaxed: the addition alone makes the range exclusive. It
+                // cannot wrap: each thread adds at most once more after a chunk
+                // is full.
                 let offset = chunk.used.fetch_add(bytes, Ordering::Relaxed);
                 if offset + bytes <= chunk.capacity {
                     // SAFETY: the range lies within the chunk's memory.
@@ -90,7 +92,7 @@ impl Arena {
         unsafe { start.add(start.align_offset(LINE_BYTES)) }
     }
 
-    /// Memory taken, in bytes.
+    /// Memory allocated, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: as in `allocate`.
@@ -103,15 +105,15 @@ impl Arena {
     #[cold]
     fn allocate_large(&self, bytes: usize) -> NonNull<u8> {
         let chunk = Self::new_chunk(bytes, bytes);
-        // SAFETY: `new_chunk` returns a valid chunk that only we know of.
+        // SAFETY: `new_chunk` returns a valid chunk that is not shared yet.
         let start = unsafe { chunk.as_ref() }.start;
         self.chunks.lock().push(chunk);
         self.closed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         start
     }
 
-    /// Makes a chunk with room for `bytes` current, unless somebody else
-    /// replaced the full one already.
+    /// Makes a chunk with at least `bytes` free bytes current, unless another
+    /// thread has already replaced the full one.
     #[cold]
     fn replace(&self, full: *mut Chunk, bytes: usize) {
         let mut chunks = self.chunks.lock();
@@ -138,7 +140,7 @@ impl Arena {
             _ => ALIGNMENT,
         };
         let layout = Layout::from_size_align(capacity, alignment);
-        // Capacities are bounded by the limits of keys and values.
+        // The limits of keys and values bound the capacity.
         layout.unwrap_or_else(|_| unreachable!("an entry of {capacity} bytes"))
     }
 
@@ -162,11 +164,11 @@ impl Arena {
     }
 }
 
-/// Asks the system to back memory with a huge page, if it has one.
+/// Asks the system to back the memory with a huge page.
 fn advise_huge_page(start: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the range is whole pages of memory that we have just allocated;
-    // the advice does not change what it holds. A refusal changes nothing.
+    // SAFETY: the range is whole pages of memory that was just allocated. The
+    // advice does not change its contents. A refusal has no effect.
     unsafe {
         libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
     }
@@ -178,7 +180,7 @@ impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in self.chunks.get_mut().drain(..) {
             // SAFETY: the chunk came from `Box::leak` in `new_chunk` and is
-            // released only here; `&mut self` says that nobody uses it.
+            // released only here; `&mut self` excludes other users.
             let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
             // SAFETY: allocated in `new_chunk` with this layout.
             unsafe { dealloc(chunk.start.as_ptr(), Self::layout(chunk.capacity)) };

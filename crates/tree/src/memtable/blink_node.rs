@@ -1,27 +1,29 @@
-//! A node of the memtable's tree: a sorted array of entries, read without
-//! locks by version (a sequence lock: Lameter 2005; memory orders after Boehm,
-//! "Can Seqlocks Get Along With Programming Language Memory Models?", 2012).
+//! A node of the memtable's B-link tree: a sorted array of entries. Readers
+//! take no lock; they validate a version (a sequence lock: Lameter 2005; memory
+//! orders after Boehm, "Can Seqlocks Get Along With Programming Language Memory
+//! Models?", 2012).
 //!
-//! Leaves hold entries; inner nodes hold children, each with the least entry
-//! that was below it when it was made, its *low* key. The low key of slot 0 is
-//! never compared: whoever is here belongs at or after it. A node covers the
-//! keys from its low key up to, and without, its *high* key (none: no bound),
-//! and `next` covers what comes after (Lehman, Yao 1981). Keys only ever move
-//! to the right, and nodes are never removed, so a reader that finds that its
-//! key has moved follows `next`, from any old place.
+//! Leaves hold entries. Inner nodes hold children, each with its *low* key: the
+//! smallest key that was below the child when it was created. The low key of
+//! slot 0 is never compared, because every key in the node is at or after it. A
+//! node covers the keys from its low key (inclusive) to its *high* key
+//! (exclusive; none: no bound). `next` covers the following keys (Lehman, Yao
+//! 1981). Keys only move to the right, and nodes are never removed, so a reader
+//! whose key has moved follows `next`, from any older node.
 //!
-//! Reading: take the version while nobody writes, read, and check that the
-//! version is the same; else read again. All fields are atomic, so reading
-//! beside a writer is defined; what was read may be a mixture, but a pointer is
-//! always null or a complete thing, and the check discards mixtures.
+//! To read: load the version while the node is not locked, read, and check that
+//! the version is unchanged; otherwise read again. All fields are atomic, so a
+//! read concurrent with a write is defined. It may return a mixture of old and
+//! new fields, which the check discards. A pointer is always null or points to
+//! a complete object.
 //!
-//! Comparing: all keys that belong to a node, and its high key, begin with the
-//! same `skip` bytes; the next eight of each stand in `prefixes`, so most
-//! comparisons touch no entry. Keys count as padded with zeros there; among
-//! keys that are equal so far the shorter one comes first.
+//! To compare: the first `skip` bytes of all keys of the node, and of its high
+//! key, are equal. The next eight bytes of each key are in `prefixes`, so most
+//! comparisons read no entry. Keys are padded with zeros there; among keys that
+//! are equal so far, the shorter one comes first.
 
-// Slots below `count <= CAPACITY` index arrays of CAPACITY elements; a count
-// read beside a writer is cut to CAPACITY first.
+// Slots below `count <= CAPACITY` index arrays of CAPACITY elements. A count
+// that is read concurrently with a write is limited to CAPACITY first.
 #![allow(unsafe_code, clippy::indexing_slicing)]
 
 mod locked;
@@ -50,9 +52,9 @@ pub(super) const CAPACITY: usize = if cfg!(feature = "schedules") {
 const COMMON_WORDS: usize = 2;
 const COMMON_BYTES: usize = COMMON_WORDS * 8;
 
-/// Versions are even; a locked node's is odd.
+/// The lowest bit of the version: the node is locked.
 const LOCKED: u64 = 1;
-/// Rounds of waiting before the thread gives up its turn.
+/// Spins before a waiting thread yields.
 const SPINS: u32 = 64;
 
 #[repr(C, align(64))]
@@ -68,7 +70,7 @@ pub(super) struct NodeFields {
     common: [AtomicU64; COMMON_WORDS],
     /// 0 for leaves.
     level: u32,
-    /// Whether no node of the level stands before this one.
+    /// Whether this is the first node of its level.
     leftmost: bool,
     prefixes: [AtomicU64; CAPACITY],
     /// A leaf's entries; an inner node's low keys.
@@ -79,7 +81,7 @@ const _: () = assert!(align_of::<NodeFields>() == LINE_BYTES);
 #[cfg(not(feature = "schedules"))]
 const _: () = assert!(std::mem::offset_of!(NodeFields, prefixes) == LINE_BYTES);
 
-/// Inner nodes have these after the fields.
+/// The children of an inner node, stored after the fields.
 type Children = [AtomicPtr<NodeFields>; CAPACITY];
 
 /// A node in an arena that lives for `'a`.
@@ -89,7 +91,7 @@ pub(super) struct BlinkNode<'a> {
     arena: PhantomData<&'a NodeFields>,
 }
 
-// SAFETY: a node is atomics, and words that never change.
+// SAFETY: all fields of a node are atomic or never change.
 unsafe impl Send for BlinkNode<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for BlinkNode<'_> {}
@@ -106,18 +108,18 @@ impl fmt::Debug for BlinkNode<'_> {
     }
 }
 
-/// Proof that a version was taken; what was read since holds if
+/// The version at the start of a read. What was read since is consistent if
 /// [`BlinkNode::is_unchanged`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadVersion(u64);
 
 impl<'a> BlinkNode<'a> {
-    /// Makes an empty node that nobody else knows of.
+    /// Creates an empty node that is not shared yet.
     pub(super) fn create(arena: &'a Arena, level: u32, leftmost: bool) -> Self {
         let bytes = size_of::<NodeFields>() + if level > 0 { size_of::<Children>() } else { 0 };
         let fields = arena.allocate_lines(bytes).cast::<NodeFields>();
-        // SAFETY: the arena gave us memory for fields and children, aligned
-        // for both, that nobody else knows of.
+        // SAFETY: the arena returned exclusive memory for fields and children,
+        // aligned for both.
         unsafe {
             fields.write(NodeFields {
                 version: AtomicU64::new(0),
@@ -144,9 +146,8 @@ impl<'a> BlinkNode<'a> {
     }
 
     /// # Safety
-    /// The pointer came from [`BlinkNode::as_ptr`] of a node in an arena that lives
-    /// for `'a`, and was loaded with Acquire where a store with Release had
-    /// put it.
+    /// The pointer came from [`BlinkNode::as_ptr`] of a node in an arena that
+    /// lives for `'a`, and was loaded with Acquire after a store with Release.
     #[inline]
     pub(super) unsafe fn from_ptr(pointer: *mut NodeFields) -> Option<Self> {
         NonNull::new(pointer).map(|fields| Self {
@@ -182,7 +183,7 @@ impl<'a> BlinkNode<'a> {
     #[inline]
     fn children(self) -> &'a Children {
         assert!(self.level() > 0);
-        // SAFETY: inner nodes are made with children after the fields.
+        // SAFETY: inner nodes are created with children after the fields.
         unsafe { self.fields.add(1).cast::<Children>().as_ref() }
     }
 
@@ -191,7 +192,7 @@ impl<'a> BlinkNode<'a> {
         self.fields().level
     }
 
-    /// Asks the processor to have the parts that a search reads at hand.
+    /// Prefetches the parts that a search reads.
     #[inline]
     pub(super) fn prefetch(self) {
         let start = self.fields.as_ptr().cast::<u8>();
@@ -201,14 +202,12 @@ impl<'a> BlinkNode<'a> {
         }
     }
 
-    // Reading.
-
-    /// Starts reading, when nobody writes.
+    /// Starts a read. Waits while the node is locked.
     #[inline]
     pub(super) fn begin(self) -> ReadVersion {
         let mut spins = 0;
         loop {
-            // Acquire: what the last writer wrote is seen.
+            // Acquire: the read sees everything that the last writer wrote.
             let version = self.fields().version.load(Ordering::Acquire);
             if version & LOCKED == 0 {
                 return ReadVersion(version);
@@ -217,11 +216,11 @@ impl<'a> BlinkNode<'a> {
         }
     }
 
-    /// Whether everything read since `begin` belongs together.
+    /// Whether everything that was read since `begin` is consistent.
     #[inline]
     pub(super) fn is_unchanged(self, version: ReadVersion) -> bool {
-        // If anything read was written after `begin`, this fence pairs with
-        // the writer's Release fence, and the load sees the writer's lock.
+        // If anything that was read was written after `begin`, this fence pairs
+        // with the writer's Release fence, and the load sees the writer's lock.
         fence(Ordering::Acquire);
         self.fields().version.load(Ordering::Relaxed) == version.0
     }
@@ -245,11 +244,12 @@ impl<'a> BlinkNode<'a> {
     /// The entry or low key of a slot.
     #[inline]
     pub(super) fn entry(self, slot: usize) -> Option<Entry<'a>> {
-        // SAFETY: stored with Release by one that had made or acquired it.
+        // SAFETY: stored with Release by a thread that had created or acquired
+        // it.
         unsafe { Entry::from_ptr(self.fields().entries[slot].load(Ordering::Acquire)) }
     }
 
-    /// Asks the processor to have the entry of a slot at hand.
+    /// Prefetches the entry of a slot.
     #[inline]
     pub(super) fn prefetch_entry(self, slot: usize) {
         if let Some(entry) = self.fields().entries.get(slot) {
@@ -270,7 +270,7 @@ impl<'a> BlinkNode<'a> {
     }
 }
 
-/// Waits a little for somebody else.
+/// Waits a short time for another thread.
 #[inline]
 fn wait(spins: &mut u32) {
     *spins += 1;

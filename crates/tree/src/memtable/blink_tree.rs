@@ -1,6 +1,6 @@
-//! The ordered map of a memtable: a B-link tree (Lehman, Yao 1981) of nodes
-//! that are read without locks; it only grows. It maps each key to its newest
-//! entry, which leads to the older ones.
+//! The ordered map of a memtable: a B-link tree (Lehman, Yao 1981) whose nodes
+//! are read without locks. It only grows. It maps each key to its newest entry,
+//! which links to the older ones.
 
 #![allow(unsafe_code)]
 
@@ -15,11 +15,12 @@ use super::sync::atomic::{AtomicPtr, Ordering};
 use std::cmp::Ordering as KeyOrder;
 use std::ptr;
 
-/// Levels above the leaves; half-full nodes make this many for 30^12 entries.
+/// Maximum levels above the leaves, enough for 30^12 entries in half-full
+/// nodes.
 const LEVELS: usize = 12;
-/// Hints per tree; threads share them when there are more.
+/// Hints per tree. With more threads, threads share hints.
 const HINTS: usize = 8;
-/// How many entries ahead of a step the processor is asked for.
+/// Number of entries to prefetch ahead of a step.
 const AHEAD: usize = 4;
 
 #[repr(align(64))]
@@ -30,16 +31,16 @@ struct Hint(AtomicPtr<NodeFields>);
 pub(super) struct BlinkTree {
     /// Null before the first insertion.
     root: AtomicPtr<NodeFields>,
-    /// Held to put a new root above the old one.
+    /// Held while a new root is added above the old one.
     growing: Mutex<()>,
     hints: [Hint; HINTS],
     arena: Arena,
 }
 
-/// Where an entry was found.
+/// The position of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position<'a> {
-    /// The newest version of the key, then.
+    /// The newest version of the key at the time of the search.
     pub entry: Entry<'a>,
     leaf: BlinkNode<'a>,
     version: ReadVersion,
@@ -64,15 +65,15 @@ impl Position<'_> {
     }
 }
 
-/// The inner nodes on the way to a leaf, by level.
+/// The inner nodes on the path to a leaf, by level.
 type Path<'a> = [Option<BlinkNode<'a>>; LEVELS];
 
-/// Which of the nodes that a key bounds is looked for.
+/// Which node to search for when a key is the bound of two.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
-    /// The one that covers the key.
+    /// The node that covers the key.
     At,
-    /// The one that covers what comes directly before the key.
+    /// The node that covers the keys directly before the key.
     Before,
 }
 
@@ -86,7 +87,7 @@ impl BlinkTree {
         }
     }
 
-    /// Memory taken, in bytes.
+    /// Memory allocated, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.arena.bytes()
     }
@@ -97,9 +98,7 @@ impl BlinkTree {
         unsafe { BlinkNode::from_ptr(self.root.load(Ordering::Acquire)) }
     }
 
-    // Finding.
-
-    /// The node of `level` on the given side of a key, from `node` down.
+    /// Descends from `node` to the node of `level` on the given side of a key.
     #[inline]
     fn descend<'a>(
         mut node: BlinkNode<'a>,
@@ -135,7 +134,7 @@ impl BlinkTree {
         node
     }
 
-    /// The next node, when the key has moved there.
+    /// The next node, if the key has moved there.
     #[inline]
     fn right_of<'a>(node: BlinkNode<'a>, key: &[u8], side: Side) -> Option<BlinkNode<'a>> {
         match node.high_order(key) {
@@ -145,8 +144,8 @@ impl BlinkTree {
         }
     }
 
-    /// The first key at or after (else: after) `key`, from a leaf at or before
-    /// its place.
+    /// The first key at or after `key` (after it, unless `or_equal`), starting
+    /// at a leaf at or before its position.
     #[inline]
     fn bound_from<'a>(mut leaf: BlinkNode<'a>, key: &[u8], or_equal: bool) -> Option<Position<'a>> {
         loop {
@@ -172,14 +171,14 @@ impl BlinkTree {
         }
     }
 
-    /// Asks the processor for the entries that follow a position.
+    /// Prefetches the entries that follow a position.
     #[inline]
     pub(super) fn prefetch_following(position: &Position<'_>) {
         let slot = position.slot;
         (slot + 1..=slot + AHEAD).for_each(|slot| position.leaf.prefetch_entry(slot));
     }
 
-    /// The first key of a leaf that is not the first: its low key.
+    /// The first key of a leaf other than the first leaf: its low key.
     fn first_of(leaf: BlinkNode<'_>) -> Option<Position<'_>> {
         leaf.prefetch();
         (1..AHEAD).for_each(|slot| leaf.prefetch_entry(slot));
@@ -243,8 +242,8 @@ impl BlinkTree {
                 }
                 continue;
             }
-            // A leaf but the first begins with its low key, which is before
-            // `key`, so only the first can have nothing before it.
+            // Every leaf except the first begins with its low key, which is
+            // before `key`, so only in the first leaf can nothing be before it.
             match leaf.search(key, 0).number.checked_sub(1) {
                 Some(slot) => {
                     if let Some(found) = Self::at(leaf, version, slot) {
@@ -303,13 +302,12 @@ impl BlinkTree {
             leaf.prefetch_entry(slot + AHEAD);
             return Some(found);
         }
-        // The leaf has ended or changed.
+        // The leaf ends here, or has changed.
         Self::bound_from(leaf, position.entry.key(), false)
     }
 
-    /// The key before a position: its slot neighbour, if the leaf is
-    /// unchanged and there is one; else to be found by
-    /// [`BlinkTree::last_before`].
+    /// The key before a position, if it is in the same leaf and the leaf is
+    /// unchanged. Otherwise use [`BlinkTree::last_before`].
     #[inline]
     pub(super) fn previous_near<'a>(position: &Position<'a>) -> Option<Position<'a>> {
         const BEHIND: usize = 4;

@@ -1,8 +1,9 @@
-//! The cursor over a memtable. Where range tombstones cover the points of a
-//! key, the key's versions are laid out in a small vector as it is entered;
-//! else the cursor is just a place in the tree and an entry.
+//! The cursor over a memtable. If range tombstones cover points of a key, the
+//! key's versions are collected in a small vector when the cursor enters the
+//! key. Otherwise the cursor is a position in the tree and an entry.
 
-// Positions in a memtable are used next to the Arc that keeps them alive.
+// Positions in a memtable are used together with the Arc that keeps the
+// memtable alive.
 #![allow(unsafe_code)]
 
 use super::blink_tree::{BlinkTree, Position};
@@ -15,9 +16,10 @@ use teak_base::{Operation, StorageResult, WriteId};
 /// A cursor over a [`Memtable`].
 #[derive(Debug)]
 pub struct MemtableCursor {
-    /// The place of the key. All positions and entries here are of `memtable`.
+    /// The position of the key. All positions and entries here are of
+    /// `memtable`.
     position: Option<Position<'static>>,
-    /// The version the cursor stands on, if there is no overlay.
+    /// The current version, if there is no overlay.
     entry: Option<Entry<'static>>,
     overlay: Option<Overlay>,
     memtable: Arc<Memtable>,
@@ -36,7 +38,7 @@ enum Version {
     Deleted(WriteId),
 }
 
-/// What an invalid cursor says when it is used.
+/// The panic message of an invalid cursor.
 const NOT_VALID: &str = "the cursor stands on no entry";
 
 /// # Safety
@@ -47,8 +49,9 @@ unsafe fn detach(position: Option<Position<'_>>) -> Option<Position<'static>> {
 }
 
 impl Memtable {
-    /// A cursor over points and, in front of older points they cover, range
-    /// tombstones as deletes. Each of its moves sees what was inserted before.
+    /// Creates a cursor over points and, in front of older points that they
+    /// cover, range tombstones as deletes. Each move sees everything that was
+    /// inserted before it.
     #[must_use]
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor {
@@ -77,7 +80,7 @@ impl MemtableCursor {
         }
     }
 
-    /// Stands on the newest version of the key at a position.
+    /// Moves to the newest version of the key at a position.
     #[inline]
     fn enter(&mut self, position: Option<Position<'static>>) {
         self.position = position;
@@ -101,7 +104,7 @@ impl MemtableCursor {
         }
     }
 
-    /// Moves past all versions of the key that it stands on.
+    /// Moves past all versions of the current key.
     #[inline]
     pub(crate) fn next_key(&mut self) {
         let next = BlinkTree::next(&self.position());
@@ -110,8 +113,8 @@ impl MemtableCursor {
 }
 
 impl Overlay {
-    /// The overlay of the key that has `newest` as its newest point; `None`
-    /// when no tombstone covers a point of it.
+    /// The overlay of the key whose newest point is `newest`; `None` when no
+    /// tombstone covers a point of it.
     #[cold]
     fn new(newest: Entry<'static>, tombstones: &[SequencedTombstone]) -> Option<Overlay> {
         let mut covering = tombstones
@@ -140,7 +143,8 @@ impl Overlay {
 impl VersionCursor for MemtableCursor {
     #[inline]
     fn seek(&mut self, key: &[u8]) -> StorageResult<()> {
-        // SAFETY: the cursor keeps the memtable alive beside its positions.
+        // SAFETY: the cursor keeps the memtable alive together with its
+        // positions.
         let position = unsafe { detach(self.memtable.tree.lower_bound(key)) };
         if let Some(position) = &position {
             BlinkTree::prefetch_following(position);
@@ -150,21 +154,24 @@ impl VersionCursor for MemtableCursor {
     }
 
     fn seek_first(&mut self) -> StorageResult<()> {
-        // SAFETY: the cursor keeps the memtable alive beside its positions.
+        // SAFETY: the cursor keeps the memtable alive together with its
+        // positions.
         let position = unsafe { detach(self.memtable.tree.first()) };
         self.enter(position);
         Ok(())
     }
 
     fn seek_last(&mut self) -> StorageResult<()> {
-        // SAFETY: the cursor keeps the memtable alive beside its positions.
+        // SAFETY: the cursor keeps the memtable alive together with its
+        // positions.
         let position = unsafe { detach(self.memtable.tree.last()) };
         self.enter(position);
         Ok(())
     }
 
     fn seek_before(&mut self, key: &[u8]) -> StorageResult<()> {
-        // SAFETY: the cursor keeps the memtable alive beside its positions.
+        // SAFETY: the cursor keeps the memtable alive together with its
+        // positions.
         let position = unsafe { detach(self.memtable.tree.last_before(key)) };
         self.enter(position);
         Ok(())

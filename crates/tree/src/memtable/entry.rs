@@ -1,13 +1,13 @@
-//! An entry as it lies in the arena: one version of one key.
+//! The layout of an entry in the arena: one version of one key.
 //!
 //! ```text
 //! [pointer to the next older version] | Header | key bytes | value bytes
 //!                                     ^ an entry's pointer points here
 //! ```
 //!
-//! The first part is there only when there is an older version. An entry is
-//! complete before its pointer is published with Release and never changes;
-//! whoever loads the pointer with Acquire sees all of it.
+//! The first part exists only if there is an older version. An entry is
+//! complete before its pointer is published with Release, and never changes. A
+//! thread that loads the pointer with Acquire sees all of it.
 
 #![allow(unsafe_code)]
 
@@ -17,15 +17,16 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use teak_base::{Operation, WriteId};
 
-/// The fixed part of an entry. Packed to 4 bytes, so that keys follow without
-/// a gap; the entry itself is aligned to 8.
+/// The fixed part of an entry. Packed to 4 bytes, so that the key follows
+/// without a gap; the entry itself is aligned to 8.
 #[repr(C, packed(4))]
 pub(super) struct Header {
     write_id: WriteId,
     value_bytes: u32,
-    /// Bits 0-23: length of the key; 24-25: operation; 31: has an older one.
+    /// Bits 0-23: length of the key; 24-25: operation; 31: an older version
+    /// exists.
     key_word: u32,
-    /// Age within the memtable, to order points and range tombstones.
+    /// Sequence number, to order points and range tombstones.
     sequence: u32,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Entry<'a> {
     arena: PhantomData<&'a Header>,
 }
 
-// SAFETY: an entry is memory that never changes.
+// SAFETY: an entry never changes.
 unsafe impl Send for Entry<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Entry<'_> {}
@@ -53,7 +54,7 @@ impl fmt::Debug for Entry<'_> {
     }
 }
 
-/// What a new entry says, beside its key.
+/// A new entry without its key.
 #[derive(Clone, Copy)]
 pub(super) struct Version<'v> {
     pub sequence: u32,
@@ -88,9 +89,9 @@ impl<'a> Entry<'a> {
             before = ALIGNMENT;
         }
         let start = arena.allocate(before + size_of::<Header>() + key.len() + value.len());
-        // SAFETY: the arena gave us memory for all parts that nobody else
-        // knows of, aligned for the pointer and for the header after it. The
-        // writes stay within, as the sizes add up; key and value are elsewhere.
+        // SAFETY: the arena returned exclusive memory for all parts, aligned
+        // for the pointer and for the header after it. The sizes add up, so the
+        // writes stay inside; key and value are elsewhere.
         unsafe {
             let header = start.add(before).cast::<Header>();
             if let Some(older) = older {
@@ -113,8 +114,7 @@ impl<'a> Entry<'a> {
 
     /// # Safety
     /// The pointer came from [`Entry::as_ptr`] of an entry in an arena that
-    /// lives for `'a`, and was loaded with Acquire where a store with Release
-    /// had put it.
+    /// lives for `'a`, and was loaded with Acquire after a store with Release.
     #[inline]
     pub(super) unsafe fn from_ptr(pointer: *mut Header) -> Option<Self> {
         // SAFETY: per this function's contract.
@@ -138,7 +138,7 @@ impl<'a> Entry<'a> {
     ///
     /// # Safety
     /// The caller keeps the memtable alive as long as it uses the result, and
-    /// lets nothing derived from it out for longer.
+    /// no value derived from the result lives longer.
     #[inline]
     pub(super) unsafe fn detach(self) -> Entry<'static> {
         Entry {
@@ -160,7 +160,7 @@ impl<'a> Entry<'a> {
 
     #[inline]
     fn bytes(self, from: usize, length: usize) -> &'a [u8] {
-        // SAFETY: callers pass ranges within key and value, which follow the
+        // SAFETY: callers pass ranges inside key and value, which follow the
         // header, were initialised by `create` and never change.
         unsafe {
             let start = self.header.add(1).cast::<u8>().add(from);
@@ -202,9 +202,9 @@ impl<'a> Entry<'a> {
         if self.header().key_word & HAS_OLDER == 0 {
             return None;
         }
-        // SAFETY: with this mark, `create` wrote the pointer directly before
-        // the header. Who made this entry had acquired the older one, so who
-        // sees this one sees that.
+        // SAFETY: with this flag, `create` wrote the pointer directly before
+        // the header. The thread that created this entry had acquired the older
+        // one, so a thread that sees this entry sees the older one.
         unsafe {
             Some(Self::from_header(
                 self.header.cast::<NonNull<Header>>().sub(1).read(),
@@ -212,8 +212,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Asks the processor to have the entry at hand soon: as much of it as most
-    /// entries have.
+    /// Prefetches an entry: as many lines as most entries have.
     #[inline]
     pub(super) fn prefetch(pointer: *mut Header) {
         for line in 0..PREFETCHED_LINES {
@@ -222,7 +221,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Asks the processor to load the cache line of an address, valid or not.
+/// Prefetches the cache line of an address, valid or not.
 #[inline]
 pub(super) fn prefetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,10 +1,10 @@
-//! The order of several cursors by their current keys: a binary heap of
-//! eight-byte key prefixes, so that most comparisons touch neither the cursors
-//! nor their pages. Ties of equal keys go to the newer (lower-numbered) source.
-//! Serves merges and tree cursors, forward and backward.
+//! A binary heap of cursors, ordered by their current keys. It stores
+//! eight-byte key prefixes, so that most comparisons read neither the cursors
+//! nor their pages. Of equal keys the newer (lower-numbered) source comes
+//! first. Merges and tree cursors use it, in both directions.
 
-// Heap positions are derived from the length of `heads`; source numbers come
-// from the slice that `rebuild` was given and that callers keep unchanged.
+// Heap positions are derived from the length of `heads`. Source numbers come
+// from the slice passed to `rebuild`, which callers keep unchanged.
 #![allow(clippy::indexing_slicing)]
 
 use crate::VersionCursor;
@@ -24,7 +24,7 @@ struct Head {
     source: usize,
 }
 
-/// Sources ordered by the keys that their cursors stand on.
+/// Sources ordered by the current keys of their cursors.
 #[derive(Debug)]
 pub(crate) struct KeyHeap {
     heads: Vec<Head>,
@@ -39,7 +39,8 @@ impl KeyHeap {
         }
     }
 
-    /// Takes in the sources for which `live` holds; they must be valid.
+    /// Rebuilds the heap from the sources for which `live` returns true; they
+    /// must be valid.
     pub(crate) fn rebuild<C: VersionCursor>(
         &mut self,
         sources: &[C],
@@ -65,8 +66,8 @@ impl KeyHeap {
         self.heads.first().map(|head| head.source)
     }
 
-    /// The source with the first key, if that may be `key`. Who steps through
-    /// the only source that is left need not tell the heap.
+    /// The source with the first key, if that may be `key`. With a single
+    /// source left, the caller may advance it without updating the heap.
     #[inline]
     pub(crate) fn top_if_near(&self, key: &[u8]) -> Option<usize> {
         let head = self.heads.first()?;
@@ -74,8 +75,8 @@ impl KeyHeap {
         is_near.then_some(head.source)
     }
 
-    /// The place and the source of the first key but for the top's, if the two
-    /// may be the same.
+    /// The position and the source of the first key after the top's, if the two
+    /// keys may be equal.
     #[inline]
     pub(crate) fn second_if_near<C: VersionCursor>(&self, sources: &[C]) -> Option<(usize, usize)> {
         let place = match *self.heads.as_slice() {
@@ -87,8 +88,8 @@ impl KeyHeap {
         (second.prefix == self.heads[0].prefix).then_some((place, second.source))
     }
 
-    /// Restores the order after the cursor at a place moved on to another key,
-    /// or ended. The top stays the top.
+    /// Restores the order after the cursor at a position moved to another key
+    /// or ended. The top remains the top.
     #[inline]
     pub(crate) fn moved_behind_top<C: VersionCursor>(
         &mut self,
@@ -105,13 +106,13 @@ impl KeyHeap {
         self.sift_down(place, sources);
     }
 
-    /// How many sources are left.
+    /// The number of sources left.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.heads.len()
     }
 
-    /// Restores the order after the top's cursor moved on to another key.
+    /// Restores the order after the top's cursor moved to another key.
     #[inline]
     pub(crate) fn top_moved<C: VersionCursor>(&mut self, sources: &[C]) {
         let prefix = self.oriented_prefix(sources[self.heads[0].source].key());
@@ -119,7 +120,7 @@ impl KeyHeap {
         self.sift_down(0, sources);
     }
 
-    /// Takes the top out, after its cursor ended.
+    /// Removes the top, after its cursor ended.
     pub(crate) fn remove_top<C: VersionCursor>(&mut self, sources: &[C]) {
         self.heads.swap_remove(0);
         self.sift_down(0, sources);

@@ -1,17 +1,18 @@
 //! The k-way merge of sources, newest first, into one sequence.
 //!
 //! For each key, in order:
-//! 1. The heap gives the newest source that stands on the key.
-//! 2. Range tombstones of the layers between the previous source of the key
-//!    and this one act first, as deletes of the key.
-//! 3. The source's versions of the key go to the collector, which writes what
-//!    must be kept; once the key is closed the rest is stepped over.
+//! 1. The heap returns the newest source that is on the key.
+//! 2. Range tombstones of the layers between the previous source of the key and
+//!    this one are applied first, as deletes of the key.
+//! 3. The source's versions of the key go to [`KeyMerge`], which writes the
+//!    versions to be kept. Once the key is closed, the rest is skipped.
 //! 4. The next source on the same key follows, then the next key.
 //!
-//! A merge may be stopped at a key and go on at another level or into another
-//! sink, which is how one pass over a memtable feeds every child of the root.
+//! A merge can stop at a key and continue at another level or into another
+//! sink. So one pass over a memtable writes the runs of all children of the
+//! root.
 
-// Source numbers come from the heap, which was built from `sources`; layer
+// Source numbers come from the heap, which was built from `sources`. Layer
 // numbers are compared with the length first.
 #![allow(clippy::indexing_slicing)]
 
@@ -37,8 +38,8 @@ pub(crate) struct Merger<'a, C> {
 }
 
 impl<'a, C: VersionCursor> Merger<'a, C> {
-    /// A merge of `sources`, newest first, each with the range tombstones that
-    /// lie under its entries. Stands nowhere until a seek.
+    /// Creates a merge of `sources`, newest first, each with the range
+    /// tombstones below its entries. It has no position until a seek.
     pub(crate) fn new(
         horizon: &'a dyn Horizon,
         sources: Vec<C>,
@@ -79,7 +80,7 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         Ok(())
     }
 
-    /// The key the merge stands on.
+    /// The current key.
     #[cfg(test)]
     pub(crate) fn next_key(&self) -> Option<&[u8]> {
         self.heap.top().map(|top| self.sources[top].key())
@@ -90,8 +91,9 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         self.entries_read
     }
 
-    /// The tombstones that a container of what lies between the bounds carries
-    /// on. None at the bottom: the merge has applied them to all there is.
+    /// The range tombstones that the merged container keeps between the bounds.
+    /// None at the bottom, where the merge has applied them to all older
+    /// entries.
     pub(crate) fn carried_tombstones(
         &self,
         lower: Option<&[u8]>,

@@ -1,11 +1,11 @@
-//! Where the entries that survive a merge go.
+//! The output of a merge.
 
 use teak_base::{Operation, StorageResult, WriteId};
 
 /// Receives entries in key order, newest first within a key.
 pub(crate) trait MergeSink {
-    /// Takes one entry. `starts_key` says that it is the first (newest) entry
-    /// of its key, so that a container may be closed before it.
+    /// Takes one entry. `starts_key`: it is the first (newest) entry of its
+    /// key, so a container may be ended before it.
     fn push(
         &mut self,
         key: &[u8],

@@ -1,14 +1,14 @@
-//! The fates of writes as one merge sees them: classified against the live
-//! snapshots once per write, remembered in a small direct-mapped table, since
-//! neighbouring entries often come from the same few writes.
+//! The status of writes in one merge: classified against the live snapshots
+//! once for each write, and cached in a small direct-mapped table, because
+//! neighbouring entries often have the same few writes.
 
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteStatus};
 
-/// A write's fate, against the oldest snapshot of the merge.
+/// The status of a write, relative to the oldest snapshot of the merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergeStatus {
-    /// Seen by every snapshot there is or will be.
+    /// Every current and later snapshot sees it.
     Settled,
     /// Committed, but some snapshot is older.
     Committed(u64),
@@ -73,9 +73,9 @@ impl<'a> StatusCache<'a> {
         }
     }
 
-    /// Whether some snapshot sees a version committed at `at` although a newer
-    /// version committed at `newer` exists. Versions beyond the newest
-    /// snapshot belong to snapshots still to come.
+    /// Whether some snapshot sees a version that committed at `at`, given a
+    /// newer version that committed at `newer`. Snapshots that are taken later
+    /// may see versions beyond the newest snapshot.
     #[inline]
     pub(crate) fn is_needed(&self, at: u64, newer: u64) -> bool {
         match self.snapshots.last() {

@@ -1,9 +1,9 @@
 //! Range tombstones in a merge.
 //!
-//! The range tombstones of a container lie under its own entries and above
-//! everything in older containers: a layer. A layer is cut into disjoint
-//! fragments, so that, keys ascending, finding what covers a key is a step
-//! along a list.
+//! The range tombstones of a container form a layer: they are older than its
+//! own entries and newer than all older containers. A layer is cut into
+//! disjoint fragments, so that, for ascending keys, the fragment that covers a
+//! key is found by advancing in a list.
 
 use super::status_cache::{MergeStatus, StatusCache};
 use crate::RangeTombstone;
@@ -13,7 +13,7 @@ use teak_base::WriteId;
 /// Disjoint pieces of the range tombstones of one source, in key order.
 #[derive(Debug)]
 pub(crate) struct TombstoneLayer {
-    /// The source under whose entries the layer lies.
+    /// The source whose entries are directly above the layer.
     pub(crate) source: usize,
     fragments: Vec<Fragment>,
     position: usize,
@@ -22,15 +22,15 @@ pub(crate) struct TombstoneLayer {
 #[derive(Debug)]
 struct Fragment {
     start: Vec<u8>,
-    /// `None`: there is no end.
+    /// `None`: no end.
     end: Option<Vec<u8>>,
-    /// Newest first as far as that can be told.
+    /// Newest first, as far as known.
     ids: Vec<WriteId>,
-    /// Whether some of the tombstones is seen by everybody.
+    /// Whether every snapshot sees one of the tombstones.
     settled: bool,
 }
 
-/// A place between keys; where a range tombstone begins or ends.
+/// The start or the end of a range tombstone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Bound<'a> {
     Key(&'a [u8]),
@@ -48,7 +48,7 @@ impl<'a> Bound<'a> {
 }
 
 impl Fragment {
-    /// The piece that all of `covering` cover; `None` when there is none.
+    /// The fragment that all of `covering` cover; `None` when there are none.
     fn new(
         start: &[u8],
         end: Bound<'_>,
@@ -79,17 +79,17 @@ impl Fragment {
     }
 }
 
-/// What a layer does to a key.
+/// The effect of a layer on a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cover<'a> {
     /// Unsettled tombstones, as deletes of the key, newest first.
     pub(crate) ids: &'a [WriteId],
-    /// Whether a tombstone that everybody sees covers the key.
+    /// Whether a tombstone that every snapshot sees covers the key.
     pub(crate) settled: bool,
 }
 
 impl TombstoneLayer {
-    /// Cuts the live tombstones of a source; `None` when nothing is left.
+    /// Builds the layer of a source's tombstones; `None` when nothing is left.
     pub(crate) fn new(
         source: usize,
         tombstones: &[RangeTombstone],
@@ -127,8 +127,8 @@ impl TombstoneLayer {
         })
     }
 
-    /// What covers `key`. Keys asked about must not descend, except after
-    /// [`TombstoneLayer::rewind`].
+    /// Returns what covers `key`. Keys must not descend from call to call,
+    /// except after [`TombstoneLayer::rewind`].
     pub(crate) fn cover(&mut self, key: &[u8]) -> Option<Cover<'_>> {
         while let Some(fragment) = self.fragments.get(self.position) {
             match &fragment.end {
@@ -170,8 +170,8 @@ impl TombstoneLayer {
     }
 }
 
-/// The tombstones that a merged container carries on between the bounds:
-/// those of all layers, pieces of one write joined where they touch.
+/// The range tombstones that a merged container keeps between the bounds: those
+/// of all layers. Adjacent fragments of one write are joined.
 pub(crate) fn carried_tombstones(
     layers: &[TombstoneLayer],
     lower: Option<&[u8]>,

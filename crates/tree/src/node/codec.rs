@@ -1,5 +1,4 @@
-//! The node block: how a node is written and read back. See "Node" in
-//! `docs/file_format.md`.
+//! The format of node blocks. See "Node" in `docs/file_format.md`.
 
 use super::{Child, ChildId, HEIGHT_MAX, Key, KeyRange, Node, RunForm, RunHandle, RunRef};
 use crate::{PageCache, Run, RunDescription, TreeOptions};
@@ -9,7 +8,7 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Codec, StorageError, StorageResult};
 use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind};
 
-/// The layout number of node blocks. Version 1 is the first.
+/// The layout number of node blocks.
 const NODE_LAYOUT: u8 = 1;
 
 const FLAG_SETTLED: u8 = 1;
@@ -17,7 +16,7 @@ const FLAG_CLIPPED: u8 = 2;
 const FLAG_CLIP_UPPER: u8 = 4;
 const FLAGS_ALL: u8 = FLAG_SETTLED | FLAG_CLIPPED | FLAG_CLIP_UPPER;
 
-/// How node blocks describe themselves.
+/// The header of node blocks.
 pub(crate) fn node_block_description() -> BlockDescription {
     BlockDescription {
         kind: BlockKind::Node,
@@ -29,7 +28,7 @@ pub(crate) fn node_block_description() -> BlockDescription {
 /// Appends the raw bytes of a node.
 ///
 /// # Panics
-/// When a node below has not been written.
+/// When a node below has no block.
 pub(crate) fn encode_node(node: &Node, out: &mut Vec<u8>) {
     out.put_u8(node.height);
     out.put_varint(node.children.len() as u64);
@@ -75,7 +74,7 @@ fn encode_run(run: &RunRef, out: &mut Vec<u8>) {
     run.handle.description().encode(out);
 }
 
-/// A node's fields as they stand in its block.
+/// The fields of a node in its block.
 struct RawNode {
     height: u8,
     children: Vec<RawChild>,
@@ -170,7 +169,7 @@ fn decode_run(take: &mut Take<'_>) -> Result<RawRun, Malformed> {
     })
 }
 
-/// Reads nodes and makes the runs that they share one.
+/// Reads nodes. Runs that several children refer to become one handle.
 pub(crate) struct NodeLoader<'a> {
     file: &'a BlockFile,
     cache: &'a Arc<PageCache>,
@@ -204,7 +203,7 @@ impl<'a> NodeLoader<'a> {
         self.load(address, None, &KeyRange::all())
     }
 
-    /// The greatest child id read.
+    /// The maximum child id read.
     pub(crate) fn child_id_max(&self) -> u64 {
         self.child_ids.iter().map(|id| id.0).max().unwrap_or(0)
     }

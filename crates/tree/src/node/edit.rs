@@ -1,27 +1,27 @@
-//! Changing a tree of immutable nodes: a new path for each change, the rest
-//! shared. Splits and drops happen on the way back up.
+//! Edits of a tree of immutable nodes: each change builds a new path and shares
+//! the other nodes. Splits and removals happen on the way back up.
 //!
 //! All of this runs under the install lock and does no I/O.
 //!
 //! Rules on the way up:
-//! 1. A child whose node has too many children splits in parts of about the
-//!    fanout; its runs are clipped to the parts. A claimed child does not
-//!    split, since its job will look for it; a later change splits it.
-//! 2. A child without runs on or below it is dropped when it has siblings;
-//!    its range goes to a neighbour.
-//! 3. A root with too many children gets a root above it; a root with a single
-//!    child that holds no runs gives way to the node below.
+//! 1. A child whose node has too many children is split into parts of about the
+//!    fanout; its runs are clipped to the parts. A claimed child is not split,
+//!    because its job will look for it; a later change splits it.
+//! 2. A child without runs on or below it is dropped when it has siblings; a
+//!    neighbour takes over its range.
+//! 3. A root with too many children gets a new root above it. A root with a
+//!    single child that has no runs is replaced by the node below.
 
 use super::{Child, ChildId, HEIGHT_MAX, Key, KeyRange, Node, RunHandle, RunRef};
 use crate::TreeOptions;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What a child becomes: children with the keys at which they begin, the first
-/// at the child's own. Empty: the child goes.
+/// The replacement of a child: children with their first keys, the first of
+/// which is the child's own. Empty: the child is dropped.
 pub(crate) type Replacement = Vec<(Key, Arc<Child>)>;
 
-/// Where a change applies, on the path of a key.
+/// The level of a change on the path of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Depth {
     /// At a child of the root.
@@ -34,16 +34,16 @@ pub(crate) enum Depth {
     Leaf,
 }
 
-/// Changes one version's root into the next one's.
+/// Builds the root of the next version.
 pub(crate) struct Editor<'a> {
     root: Arc<Node>,
     options: &'a TreeOptions,
-    /// Children that other jobs work on.
+    /// Children that other jobs have claimed.
     claimed: &'a HashSet<ChildId>,
     /// The child of the job that is being installed, until it is released.
     own: Option<ChildId>,
     next_child_id: &'a mut u64,
-    /// Runs whose last reference went away, at some moment.
+    /// Runs that lost their last reference during the edit.
     unreferenced: Vec<Arc<RunHandle>>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Editor<'a> {
         self.own == Some(id) || self.claimed.contains(&id)
     }
 
-    /// Lets the job's own child be split and dropped from now on.
+    /// Allows the job's own child to be split and dropped from now on.
     pub(crate) fn release_own(&mut self) {
         self.own = None;
     }
@@ -96,14 +96,14 @@ impl<'a> Editor<'a> {
         id
     }
 
-    /// Makes a child with a new number.
+    /// Creates a child with a new number.
     pub(crate) fn new_child(&mut self, runs: Vec<RunRef>, below: Option<Arc<Node>>) -> Arc<Child> {
         let id = self.take_child_id();
         Child::new(id, runs, below, self.options)
     }
 
-    /// Puts a run in front of all children at `depth` that it overlaps, each
-    /// clipped to the child's range. At leaves, `then` may divide the child.
+    /// Adds a run before the runs of all children at `depth` that it overlaps,
+    /// clipped to each child's range. At leaves, `then` may split the child.
     pub(crate) fn add_run(
         &mut self,
         run: &RunRef,
@@ -151,7 +151,7 @@ impl<'a> Editor<'a> {
         };
     }
 
-    /// The node with the change made; `None` when no child is left.
+    /// The changed node; `None` when no child is left.
     fn change_below(
         &mut self,
         node: &Arc<Node>,
@@ -187,7 +187,7 @@ impl<'a> Editor<'a> {
         self.splice(node, position, replacement)
     }
 
-    /// What a child becomes whose node below has changed.
+    /// The replacement of a child whose node below has changed.
     fn rebuilt(
         &mut self,
         child: &Arc<Child>,
@@ -203,8 +203,8 @@ impl<'a> Editor<'a> {
         self.split_when_due(range.lower.clone(), rebuilt, range)
     }
 
-    /// The child, or its parts when its node has too many children. `range`
-    /// is the child's or, for a leaf, wider.
+    /// The child, or its parts when its node has too many children. `range` is
+    /// the child's range or, for a leaf, a wider one.
     fn split_when_due(&mut self, lower: Key, child: Arc<Child>, range: &KeyRange) -> Replacement {
         match &child.below {
             Some(below)
@@ -230,8 +230,8 @@ impl<'a> Editor<'a> {
         node
     }
 
-    /// Divides the children of `below` among parts of about the fanout, and
-    /// the child's runs with them.
+    /// Divides the children of `below` into parts of about the fanout, and the
+    /// child's runs with them.
     fn split(&mut self, child: &Arc<Child>, range: &KeyRange, below: &Arc<Node>) -> Replacement {
         let mut parts = Vec::new();
         for (lower, node) in divide(below, self.options.fanout as usize) {
@@ -261,7 +261,7 @@ impl<'a> Editor<'a> {
         replacement
     }
 
-    /// Counts the references of new children and then lets the old ones' go.
+    /// Adds the references of new children, then removes those of the old ones.
     fn count_references(&mut self, old: &Child, new: &Replacement) {
         for (_, child) in new {
             for run in &child.runs {
@@ -287,7 +287,7 @@ impl<'a> Editor<'a> {
         let mut lowers: Vec<Key> = Vec::new();
         let mut new: Vec<Arc<Child>> = Vec::new();
         for (lower, child) in replacement {
-            // Its neighbours take over the range of a child that is empty.
+            // Neighbours take over the range of an empty child.
             if child.is_empty() && children.len() + new.len() > 1 && !self.is_claimed(child.id) {
                 continue;
             }
@@ -297,12 +297,13 @@ impl<'a> Editor<'a> {
         if new.is_empty() {
             children.remove(position);
             if !pivots.is_empty() {
-                // The left neighbour takes the range, or else the right one.
+                // The left neighbour takes over the range, or else the right
+                // one.
                 pivots.remove(position.saturating_sub(1));
             }
             return (!children.is_empty()).then(|| Node::new(node.height, pivots, children));
         }
-        // The first child that stays begins where the replaced one did.
+        // The first remaining child starts where the replaced one did.
         let added = lowers.into_iter().skip(1);
         pivots.splice(position..position, added);
         children.splice(position..=position, new);
@@ -331,8 +332,8 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// Cuts a node in nodes of about `fanout` children, each with the pivot before
-/// it; the first has none.
+/// Splits a node into nodes of about `fanout` children, each with the pivot
+/// before it; the first has none.
 fn divide(node: &Node, fanout: usize) -> Vec<(Option<Key>, Arc<Node>)> {
     let parts = (node.children.len() / fanout.max(2)).max(2);
     let mut divided = Vec::new();

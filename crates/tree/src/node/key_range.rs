@@ -1,11 +1,11 @@
-//! Key ranges: from a lower bound that belongs to the range up to an upper one
-//! that does not. The empty key is the least, so a range without lower bound
-//! begins there; an upper bound may be missing.
+//! Key ranges: from an inclusive lower bound to an exclusive upper bound. The
+//! empty key is the smallest, so a range without a lower bound starts there.
+//! The upper bound may be missing.
 
 use crate::key_search::key_order;
 use std::sync::Arc;
 
-/// A key kept in nodes and shared by what refers to it.
+/// A shared key of nodes and ranges.
 pub(crate) type Key = Arc<[u8]>;
 
 /// All keys at or above `lower` and below `upper`.
@@ -31,18 +31,18 @@ impl KeyRange {
         }
     }
 
-    /// Whether no key lies in the range.
+    /// Whether the range contains no key.
     pub(crate) fn is_empty(&self) -> bool {
         self.ends_at_or_before(&self.lower)
     }
 
-    /// Whether the key lies in the range.
+    /// Whether the range contains the key.
     #[inline]
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
         key_order(&self.lower, key).is_le() && !self.ends_at_or_before(key)
     }
 
-    /// Whether the range has nothing at `key` or above.
+    /// Whether the range contains no key at or above `key`.
     #[inline]
     pub(crate) fn ends_at_or_before(&self, key: &[u8]) -> bool {
         self.upper
@@ -50,7 +50,7 @@ impl KeyRange {
             .is_some_and(|upper| key_order(upper, key).is_le())
     }
 
-    /// Whether all of `other` lies in the range.
+    /// Whether the range contains all of `other`.
     pub(crate) fn covers(&self, other: &KeyRange) -> bool {
         self.lower <= other.lower
             && match (&self.upper, &other.upper) {
@@ -60,7 +60,7 @@ impl KeyRange {
             }
     }
 
-    /// Whether some key lies in both ranges.
+    /// Whether the ranges have a key in common.
     pub(crate) fn overlaps(&self, other: &KeyRange) -> bool {
         !self.ends_at_or_before(&other.lower)
             && !other.ends_at_or_before(&self.lower)
@@ -81,7 +81,7 @@ impl KeyRange {
     }
 }
 
-/// Orders upper bounds; a missing one is the greatest.
+/// Compares upper bounds; a missing one is the maximum.
 pub(crate) fn max_upper<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.max(b)),
@@ -89,7 +89,7 @@ pub(crate) fn max_upper<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<
     }
 }
 
-/// The lesser of two upper bounds; a missing one is the greatest.
+/// The smaller of two upper bounds; a missing one is the maximum.
 pub(crate) fn min_upper<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -97,8 +97,8 @@ pub(crate) fn min_upper<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<
     }
 }
 
-/// The shortest key at or above `end` and at or below `start`: a pivot between
-/// what ends before `end` and what begins at `start`.
+/// The shortest key from `end` to `start`, both inclusive: a pivot between data
+/// that ends before `end` and data that starts at `start`.
 pub(crate) fn separator(end: &[u8], start: &[u8]) -> Key {
     debug_assert!(end <= start);
     let common = end.iter().zip(start).take_while(|(a, b)| a == b).count();

@@ -1,9 +1,9 @@
-//! From the root to one leaf: the runs that may hold a key, newest first.
+//! The path from the root to one leaf: the runs that may contain a key, newest
+//! first.
 
 use super::{KeyRange, Node, RunRef};
 
-/// All runs for one leaf's range, as a reader or a writer of that range needs
-/// them.
+/// All runs that a reader of one leaf's range needs.
 #[derive(Debug)]
 pub(crate) struct LeafPath {
     /// Newest first; all overlap the range or touch it.
@@ -13,7 +13,7 @@ pub(crate) struct LeafPath {
 }
 
 impl LeafPath {
-    /// The path to the leaf whose range has `key`.
+    /// The path to the leaf whose range contains `key`.
     pub(crate) fn to_key(root: &Node, key: &[u8]) -> Self {
         Self::descend(root, |node| node.child_position(key))
     }

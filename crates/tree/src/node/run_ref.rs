@@ -1,12 +1,13 @@
-//! How nodes refer to runs.
+//! References from nodes to runs.
 //!
-//! A child normally owns its runs: all of a run's keys lie in the child's
-//! range. When a child splits while it holds a run across the split, both
-//! halves refer to the run, each clipped to its part, until merges replace
-//! the references; then the run's space is freed.
+//! A child normally owns its runs: all keys of a run are in the child's range.
+//! When a child splits while it has a run across the split, both parts refer to
+//! the run, each clipped to its range, until merges replace the references.
+//! Then the run's space is freed.
 //!
-//! Invariant: an unclipped reference's run lies wholly in its child's range.
-//! So a range may grow (a neighbour was dropped) without uncovering anything.
+//! Invariant: the run of an unclipped reference is completely in its child's
+//! range. So a range may grow (when a neighbour is dropped) without exposing
+//! other entries.
 
 use super::key_range::{KeyRange, max_upper, min_upper};
 use crate::{Run, RunDescription};
@@ -15,13 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use teak_base::WriteId;
 use teak_base::bytes::key_successor;
 
-/// What a run was written for. The numbers are on disk and never change.
+/// The form of a run. The numbers are on disk and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RunForm {
-    /// A batch on its way down, in the fast codec.
+    /// A run that will be merged further down, in the fast codec.
     Upper = 0,
-    /// Leaf data: nothing older existed for its keys when it was placed.
+    /// Data of a leaf: nothing older existed for its keys when it was placed.
     Bottom = 1,
 }
 
@@ -38,7 +39,7 @@ impl RunForm {
 pub(crate) struct RunHandle {
     pub(crate) run: Arc<Run>,
     pub(crate) form: RunForm,
-    /// Where its entries and range tombstones lie.
+    /// The range of its entries and range tombstones.
     extent: KeyRange,
     /// Whether all write ids of the run count as settled.
     settled: AtomicBool,
@@ -70,15 +71,15 @@ impl RunHandle {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// The range of the ids of all that the run holds; `None` when something
-    /// in it is settled, or may be.
+    /// The range of all write ids of the run; `None` when some entry is or may
+    /// be settled.
     pub(crate) fn only_write_ids(&self) -> Option<(WriteId, WriteId)> {
         let only = self.description().only_write_ids();
         only.filter(|_| !self.is_settled())
     }
 
-    /// Says that every write of the run is seen by every snapshot there is or
-    /// will be. True for good once it is true.
+    /// Marks the run as settled: every current and later snapshot sees all its
+    /// writes. This never becomes false again.
     pub(crate) fn mark_settled(&self) {
         self.settled.store(true, Ordering::Relaxed);
     }
@@ -91,7 +92,7 @@ impl RunHandle {
         self.references.load(Ordering::Relaxed)
     }
 
-    /// Takes a reference away; true when it was the last.
+    /// Removes a reference. Returns true when it was the last.
     pub(crate) fn remove_reference(&self) -> bool {
         let before = self.references.fetch_sub(1, Ordering::Relaxed);
         assert!(before > 0, "a run is let go as often as it is referred to");
@@ -116,7 +117,7 @@ fn extent(description: &RunDescription) -> KeyRange {
     KeyRange::new(lower.unwrap_or_default(), upper)
 }
 
-/// The upper bound that a range tombstone's end stands for.
+/// The upper bound for a range tombstone's end.
 pub(crate) fn tombstone_upper(end: &[u8]) -> Option<&[u8]> {
     (!end.is_empty()).then_some(end)
 }
@@ -134,7 +135,7 @@ impl RunRef {
         Self { handle, clip: None }
     }
 
-    /// Where anything may be.
+    /// The range that may contain entries or range tombstones.
     pub(crate) fn range(&self) -> KeyRange {
         match &self.clip {
             Some(clip) => clip.intersection(self.handle.extent()),
@@ -142,7 +143,7 @@ impl RunRef {
         }
     }
 
-    /// First key that may be there.
+    /// The first key of that range.
     pub(crate) fn lower(&self) -> &[u8] {
         let lower = &*self.handle.extent.lower;
         self.clip
@@ -150,7 +151,7 @@ impl RunRef {
             .map_or(lower, |clip| lower.max(&clip.lower))
     }
 
-    /// First key above all that may be there.
+    /// The end of that range.
     pub(crate) fn upper(&self) -> Option<&[u8]> {
         let upper = self.handle.extent.upper.as_deref();
         match &self.clip {
@@ -159,13 +160,13 @@ impl RunRef {
         }
     }
 
-    /// Whether the key may be there.
+    /// Whether that range contains the key.
     #[inline]
     pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
         self.handle.extent.contains(key) && self.clip.as_ref().is_none_or(|clip| clip.contains(key))
     }
 
-    /// The part within `range`; `None` when nothing lies there.
+    /// The part within `range`; `None` when it is empty.
     pub(crate) fn clipped(&self, range: &KeyRange) -> Option<RunRef> {
         let own = self.range();
         if !own.overlaps(range) {
@@ -187,7 +188,7 @@ impl RunRef {
         Arc::ptr_eq(&self.handle, &other.handle)
     }
 
-    /// A count of the whole run, as far as it is taken to be this reference's.
+    /// The share of this reference in a count of the whole run, estimated.
     pub(crate) fn share(&self, count: u64) -> u64 {
         if self.clip.is_some() {
             count / 2

@@ -1,11 +1,11 @@
-//! Totals over a child or a node and everything below, computed once when the
-//! value is made. Planning, estimates and statistics read these alone.
+//! Totals of a child or a node and everything below, computed once when it is
+//! created. Planning, estimates and statistics read them.
 
 use super::run_ref::{RunForm, RunRef};
 use crate::TreeOptions;
 use teak_base::WriteId;
 
-/// Totals. A run that two children share is counted half in each.
+/// Totals. Half of a clipped run is counted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) runs: u64,
@@ -14,35 +14,36 @@ pub(crate) struct Summary {
     pub(crate) entries: u64,
     pub(crate) deletes: u64,
     pub(crate) range_tombstones: u64,
-    /// Rows, estimated: keys at the bottom, plus puts less deletes above.
+    /// Rows, estimated: keys in bottom runs, plus puts minus deletes in upper
+    /// runs.
     pub(crate) rows: i64,
     pub(crate) raw_bytes: u64,
     pub(crate) stored_bytes: u64,
-    /// Raw bytes of runs that are not leaf data yet.
+    /// Raw bytes of upper runs.
     pub(crate) upper_bytes: u64,
-    /// Raw bytes that wait where a job is due.
+    /// Raw bytes in children where a job is due.
     pub(crate) due_bytes: u64,
-    /// Least and greatest unsettled write id.
+    /// Minimum and maximum unsettled write id.
     pub(crate) write_ids: Option<(WriteId, WriteId)>,
     /// How urgently a job is due here or below; due from 1.
     pub(crate) due: f64,
     /// Whether an inner child holds runs.
     pub(crate) holds_buffered: bool,
-    /// Whether a leaf has runs that are not leaf data yet.
+    /// Whether a leaf has upper runs.
     pub(crate) holds_pending: bool,
 }
 
 /// The runs of a leaf by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeafShape {
-    /// Raw bytes of leaf data.
+    /// Raw bytes of bottom runs.
     pub(crate) bottom_bytes: u64,
     pub(crate) bottom_runs: u64,
-    /// Raw bytes that wait to be merged with it.
+    /// Raw bytes of pending runs, to be merged with them.
     pub(crate) pending_bytes: u64,
     pub(crate) pending_runs: u64,
     pub(crate) pending_entries: u64,
-    /// Deletes among those, and in the leaf data.
+    /// Deletes in all runs of the leaf.
     pub(crate) deletes: u64,
 }
 
@@ -67,15 +68,15 @@ impl LeafShape {
         shape
     }
 
-    /// Whether the pending runs are many and small beside the leaf data, so
-    /// that merging them among themselves is cheaper.
+    /// Whether there are several pending runs that are small compared with the
+    /// bottom runs, so that merging only them is cheaper.
     pub(crate) fn is_fragmented(&self) -> bool {
         self.pending_runs >= 2 && self.pending_bytes * 3 < self.bottom_bytes
     }
 
     fn due(&self, options: &TreeOptions) -> f64 {
         if self.pending_runs == 0 {
-            // Many tiny pieces of leaf data are worth joining.
+            // Many tiny bottom runs should be joined.
             return ratio(self.bottom_runs, 4 * u64::from(options.leaf_runs_max));
         }
         let against = self.bottom_bytes.max(options.leaf_bytes / 4);
@@ -88,9 +89,10 @@ impl LeafShape {
     }
 }
 
-/// Fewer deletes do not slow a reader enough to flush for.
+/// With fewer deletes a flush is not due: they do not slow readers enough.
 const DELETES_MIN: u64 = 2000;
-/// Range tombstones that readers should not have to step over.
+/// Range tombstones of a child at which a flush is due, because they slow
+/// readers.
 const RANGE_TOMBSTONES_MAX: u64 = 16;
 
 // Counts beyond 2^53 lose precision, which urgency can bear.
@@ -112,7 +114,7 @@ pub(crate) fn own_due(runs: &[RunRef], is_leaf: bool, options: &TreeOptions) -> 
     }
 }
 
-/// Raw bytes that wait at the child; at least one when anything does.
+/// Raw bytes that a due job on the child would process; at least one.
 fn waiting_bytes(runs: &[RunRef], is_leaf: bool) -> u64 {
     let bytes = if is_leaf {
         LeafShape::of(runs).pending_bytes
@@ -210,7 +212,7 @@ impl Summary {
     }
 }
 
-/// The range of ids that has both ranges.
+/// The smallest range that contains both ranges.
 pub(crate) fn join_ids(
     a: Option<(WriteId, WriteId)>,
     b: Option<(WriteId, WriteId)>,

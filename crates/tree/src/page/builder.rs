@@ -1,4 +1,4 @@
-//! Building the raw bytes of a page.
+//! Builds the raw bytes of a page.
 
 use super::{
     FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUES_OF_ONE_LENGTH,
@@ -7,11 +7,11 @@ use super::{
 use teak_base::bytes::Put;
 use teak_base::{Operation, WriteId};
 
-/// Fewer entries than this gain nothing from planes.
+/// Minimum entries for planes to be useful.
 const PLANES_ENTRIES_MIN: usize = 8;
 
-/// Builds the raw bytes of pages of layout 1, one page after the other; its
-/// buffers are kept between them.
+/// Builds the raw bytes of pages of layout 1, one page after the other; buffers
+/// are reused.
 #[derive(Debug, Default)]
 pub struct PageBuilder {
     heads: Vec<Head>,
@@ -21,7 +21,7 @@ pub struct PageBuilder {
     plain: bool,
     keys_of_one_length: bool,
     values_of_one_length: bool,
-    /// Leading bytes of values to store as planes, where all values have them.
+    /// Leading bytes of values to store as planes, if all values have them.
     value_planes: u32,
     value_bytes_min: u32,
 }
@@ -35,8 +35,8 @@ struct Head {
 }
 
 impl PageBuilder {
-    /// An empty page. The first `value_planes` bytes of values are stored as
-    /// byte planes on pages where all values have as many.
+    /// Creates an empty page. The first `value_planes` bytes of values are
+    /// stored as byte planes on pages where all values are at least that long.
     #[must_use]
     pub fn new(value_planes: u32) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl PageBuilder {
         }
     }
 
-    /// Appends an entry. The caller sees to the order and the limits of
+    /// Appends an entry. The caller ensures the order and the limits of
     /// `teak_base::limits`.
     ///
     /// # Panics
@@ -93,7 +93,7 @@ impl PageBuilder {
         self.heads.is_empty()
     }
 
-    /// Raw bytes of the page so far, about.
+    /// Raw bytes of the page so far, estimated.
     #[must_use]
     pub fn raw_bytes(&self) -> usize {
         let head_bytes = if self.plain { 2 } else { 8 };

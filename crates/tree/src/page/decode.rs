@@ -56,7 +56,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Whether flags and header say everything that heads would say.
+    /// Whether flags and header imply all parts of the heads.
     fn heads_are_empty(&self) -> bool {
         self.settled_puts && self.keys_of_one_length && self.values_of_one_length
     }
@@ -125,7 +125,7 @@ impl Heads {
     }
 }
 
-/// Adds up lengths read from a head, refusing sums beyond `limit`.
+/// Adds up lengths from heads and refuses sums above `limit`.
 struct Adder {
     ends: Vec<u32>,
     sum: u32,

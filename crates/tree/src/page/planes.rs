@@ -1,5 +1,5 @@
-//! Byte planes: a table of equal-length strings stored column by column.
-//! Sorted big-endian keys then show the codec long runs of equal bytes.
+//! Byte planes: strings of equal length stored column by column. Sorted
+//! big-endian keys then have long runs of equal bytes, which compress well.
 //!
 //! Both loops run over whole chunks of equal size, so every index is below the
 //! lengths asserted on entry.

@@ -24,7 +24,7 @@ pub struct Page {
     pub(super) writes: Vec<(Operation, WriteId)>,
 }
 
-/// Where the strings of a stream end.
+/// The ends of the strings of a stream.
 #[derive(Debug)]
 pub(super) enum Ends {
     OfOneLength(usize),
@@ -95,7 +95,7 @@ impl Page {
         &self.bytes[self.values_start + start..self.values_start + end]
     }
 
-    /// What an entry does, and the write that made it.
+    /// The operation and the write id of an entry.
     ///
     /// # Panics
     /// When there is no such entry.

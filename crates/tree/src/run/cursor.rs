@@ -62,8 +62,8 @@ impl RunCursor {
         (page, self.entry)
     }
 
-    /// Stands on the newest version of the last key that is `before` and lies
-    /// at or before entry `end - 1` of page `number`.
+    /// Moves to the newest version of the last key at or before entry `end - 1`
+    /// of page `number`.
     fn stand_before(
         &mut self,
         index: &RunIndex,
@@ -83,7 +83,8 @@ impl RunCursor {
                     Arc::clone(&page)
                 };
                 self.entry = page_of_newest.lower_bound(key);
-                // The fence promised the key; a wrong fence is an end.
+                // The index guarantees the key. If the index is wrong, the
+                // cursor ends.
                 self.valid = self.entry < page_of_newest.entries();
                 return Ok(());
             }
@@ -196,8 +197,8 @@ impl VersionCursor for RunCursor {
 
     fn previous_key(&mut self) -> StorageResult<()> {
         let (page, entry) = self.current();
-        // Most keys have one version, and the one before is on the same page
-        // and not its first.
+        // Fast path: the previous key has one version and is not the first
+        // entry of the page.
         if let Some(before) = entry.checked_sub(1)
             && before > 0
             && page.key(before) != page.key(entry)

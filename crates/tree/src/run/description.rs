@@ -1,4 +1,4 @@
-//! What a node keeps of a run.
+//! The description of a run in a node.
 
 use crate::RangeTombstone;
 use teak_base::WriteId;
@@ -6,7 +6,7 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::KEY_BYTES_MAX;
 use teak_block_file::BlockAddress;
 
-/// Where a run is and what it holds, without reading it.
+/// The location and the contents of a run, known without reading it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunDescription {
     /// The index block; `None` when the run has range tombstones only.
@@ -27,10 +27,10 @@ pub struct RunDescription {
     pub raw_bytes: u64,
     /// Bytes of pages and index in the file, headers and padding included.
     pub stored_bytes: u64,
-    /// The least and greatest id of unsettled writes, tombstones included.
+    /// The minimum and maximum id of unsettled writes, tombstones included.
     pub write_ids: Option<(WriteId, WriteId)>,
-    /// Whether nothing in the run was settled when it was written, so that
-    /// `write_ids` are the ids of all its entries and tombstones.
+    /// Whether no entry was settled when the run was written, so that
+    /// `write_ids` covers all its entries and tombstones.
     pub all_unsettled: bool,
     /// The base layer: newest first.
     pub range_tombstones: Vec<RangeTombstone>,
@@ -40,19 +40,19 @@ const HAS_INDEX: u8 = 1;
 const HAS_WRITE_IDS: u8 = 2;
 const ALL_UNSETTLED: u8 = 4;
 
-/// The greatest count of anything in a run that is believed. Runs are cut far
-/// below; so totals over a tree never overflow.
+/// The maximum valid count. Real runs are far smaller, so totals over a tree
+/// never overflow.
 const COUNT_MAX: u64 = 1 << 40;
 
 impl RunDescription {
-    /// Points: puts and deletes.
+    /// Number of points: puts and deletes.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.puts + self.deletes
     }
 
-    /// The range of the ids of all that the run holds; `None` when something
-    /// in it is settled, or may be.
+    /// The range of all write ids of the run; `None` when some entry is or may
+    /// be settled.
     #[must_use]
     pub fn only_write_ids(&self) -> Option<(WriteId, WriteId)> {
         self.write_ids.filter(|_| self.all_unsettled)
@@ -136,7 +136,7 @@ impl RunDescription {
         } else {
             None
         };
-        // A tombstone takes three bytes or more.
+        // A tombstone takes at least three bytes.
         let count = take.length(take.rest().len() / 3)?;
         let mut range_tombstones = Vec::with_capacity(count);
         for _ in 0..count {

@@ -1,8 +1,8 @@
-//! How many entries of a run lie in a key range: whole pages count whole. A page
-//! that a bound cuts is read when the range spans few pages,
-//! so that short ranges are counted exactly; of a longer range it is looked into
-//! when it is in the cache, else its keys are taken to be spread evenly between
-//! its fences.
+//! Estimates of the entries of a run in a key range. Complete pages are counted
+//! by the index. A page that a bound cuts is read when the range spans few
+//! pages, so that short ranges are exact. For a longer range the page is used
+//! if it is cached; otherwise its keys are assumed to be distributed evenly
+//! between its fences.
 
 use super::{ReadPattern, Run, RunIndex};
 use crate::Page;
@@ -11,7 +11,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::StorageResult;
 
-/// Pages that a short range spans at most, beside the first.
+/// Maximum pages of a short range, not counting the first.
 const PAGES_OF_SHORT_RANGE: usize = 8;
 
 impl Run {
@@ -58,8 +58,8 @@ fn count(index: &RunIndex, pages: usize) -> f64 {
     pages.map(|page| f64::from(page.entries)).sum()
 }
 
-/// Entries before `key`, or, with `through`, before and at it. `read`: also from
-/// a page that is not in the cache.
+/// Entries before `key` or, with `through`, up to and including it. `read`: the
+/// page may be read from the file.
 fn entries_before(
     run: &Run,
     index: &RunIndex,
@@ -99,8 +99,8 @@ fn before_in(page: &Arc<Page>, key: &[u8], through: bool) -> usize {
     entry
 }
 
-/// Where `key` lies between `first` and `last`, from 0 to 1, reading the bytes
-/// behind the common prefix as a number.
+/// The relative position of `key` between `first` and `last`, from 0 to 1. The
+/// bytes after the common prefix are read as a number.
 fn fraction(first: &[u8], key: &[u8], last: &[u8]) -> f64 {
     let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let number = |bytes: &[u8]| {

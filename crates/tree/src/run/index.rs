@@ -1,9 +1,11 @@
-//! The index block of a run: what each page holds and where it is.
+//! The index block of a run: the address, counts, last key and filter of each
+//! page.
 //!
-//! Raw bytes: pages u32; then per page its address (12 bytes), entries u32, raw
-//! bytes u32, length of the last key u32, length of the filter u32; then all
-//! last keys; then all filters. A key belongs to the first page whose last key
-//! is not less; the versions of one key may go on over several pages.
+//! Raw bytes: pages u32; then for each page its address (12 bytes), entries
+//! u32, raw bytes u32, length of the last key u32, length of the filter u32;
+//! then all last keys; then all filters. A key belongs to the first page whose
+//! last key is not less. The versions of one key may continue over several
+//! pages.
 
 use crate::filter;
 use crate::key_search::KeySearch;
@@ -16,7 +18,7 @@ pub(crate) const RUN_INDEX_LAYOUT: u8 = 1;
 
 const PAGE_RECORD_BYTES: usize = BlockAddress::ENCODED_BYTES + 16;
 
-/// What the index tells of one page.
+/// The record of one page in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageRecord {
     pub(crate) address: BlockAddress,
@@ -170,7 +172,7 @@ fn slice<'a>(
     bytes.get(start as usize..end as usize).unwrap_or_default()
 }
 
-/// Runs are cut by their writer long before 4 GiB of keys or filters.
+/// The writer ends a run long before 4 GiB of keys or filters.
 fn saturate(len: usize) -> u32 {
     let Ok(len) = u32::try_from(len) else {
         unreachable!("a run's index is limited far below 4 GiB");

@@ -191,7 +191,7 @@ fn blocks_written_to_a_used_place_are_not_hidden_by_the_cache() {
     let old_addresses = old.addresses().unwrap();
     assert!((0..100).all(|key| value_of(&old, key).unwrap() == b"old"));
     drop(old);
-    // Never part of a checkpoint, so its space returns at once.
+    // The run was never part of a checkpoint, so its space is free immediately.
     file.publish(Vec::new(), &old_addresses);
     let new = write_into(&file, &cache, 0..100, b"new");
     assert_eq!(new.addresses().unwrap(), old_addresses);

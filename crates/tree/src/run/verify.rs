@@ -1,5 +1,5 @@
-//! Checking a run: every block is read from the disk, not from the cache, and
-//! compared with what the index and the description say of it.
+//! Checks a run: every block is read from the disk, not from the cache, and
+//! compared with the index and the description.
 
 use super::index::{RUN_INDEX_LAYOUT, RunIndex};
 use super::{Run, RunDescription};
@@ -9,20 +9,21 @@ use teak_base::checksum::hash_key;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockKind};
 
-/// What the walk over a run has counted.
+/// Counts of a check in progress.
 #[derive(Default)]
 struct Walk {
     puts: u64,
     deletes: u64,
     keys: u64,
     last_key: Option<Vec<u8>>,
-    /// Whether nothing older of the last key may follow.
+    /// Whether no older version of the last key may follow.
     closed: bool,
 }
 
 impl Run {
     /// Reads all blocks of the run and checks that they agree. `progress` is
-    /// called for each page; false ends the walk. Appends the blocks' places.
+    /// called for each page; when it returns false, the check ends. Appends the
+    /// addresses of the blocks.
     ///
     /// # Errors
     /// `Corrupt`, `Interrupted`, `Io`.
@@ -71,7 +72,7 @@ impl Run {
 const WRONG_COUNT: &str = "the page and its run's index disagree";
 
 impl Walk {
-    /// Checks a page; the reason when something does not hold.
+    /// Checks a page. Returns the reason of a violation.
     fn page(
         &mut self,
         page: &Page,

@@ -1,5 +1,5 @@
-//! Writing a run as a stream: entries fill a page; a full page is compressed
-//! and written, and its place, last key and filter go into the run's index,
+//! Writes a run as a stream: entries fill a page; a full page is compressed and
+//! written, and its address, last key and filter are added to the run's index,
 //! which is written last.
 
 use super::index::{RUN_INDEX_LAYOUT, RunIndex};
@@ -12,32 +12,31 @@ use teak_block_file::{
     BlockAddress, BlockDescription, BlockFile, BlockKind, BlockWriter, WrittenBlocks,
 };
 
-/// How runs are written.
+/// Options for writing runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunWriterOptions {
     /// Raw bytes of a page, about; a larger entry gets a page of its own.
     pub page_bytes: usize,
     /// Codec of the pages.
     pub codec: Codec,
-    /// Stored bytes to come, about, for choosing space.
+    /// Expected stored bytes, to choose an extent.
     pub expected_bytes: u64,
-    /// Whether to build filters: worth their bytes where exact keys are looked
-    /// up.
+    /// Whether to build filters, which help where exact keys are looked up.
     pub filters: bool,
-    /// Leading bytes of values that hold columns of fixed width.
+    /// Leading bytes of values that contain columns of fixed width.
     pub value_planes: u32,
 }
 
 /// A written run; its blocks become live when `written` is published.
 #[derive(Debug)]
 pub struct FinishedRun {
-    /// What nodes keep.
+    /// The description for nodes.
     pub description: RunDescription,
     /// The blocks, for publishing; `None` for a run of range tombstones only.
     pub written: Option<WrittenBlocks>,
 }
 
-/// Writes runs, one after the other; its buffers are kept between them.
+/// Writes runs one after the other; buffers are reused.
 #[derive(Debug)]
 pub struct RunWriter<'a> {
     file: &'a BlockFile,
@@ -50,13 +49,13 @@ pub struct RunWriter<'a> {
     index: RunIndex,
     last_key: Vec<u8>,
     totals: RunDescription,
-    /// Whether anything of the run that is being written is settled.
+    /// Whether an entry of the current run is settled.
     any_settled: bool,
 }
 
 impl<'a> RunWriter<'a> {
-    /// Starts a run in `file`. The cache forgets what earlier blocks at the
-    /// same places held.
+    /// Creates a writer for runs in `file`. It removes blocks from the cache
+    /// whose space is reused.
     #[must_use]
     pub fn new(file: &'a BlockFile, cache: &'a PageCache, options: RunWriterOptions) -> Self {
         Self {
@@ -77,7 +76,7 @@ impl<'a> RunWriter<'a> {
     /// Appends an entry. Keys ascend; the versions of a key come newest first.
     ///
     /// # Errors
-    /// `TooLarge`, `NoSpace`, `Io`; the writer is then useless.
+    /// `TooLarge`, `NoSpace`, `Io`; the writer is then unusable.
     ///
     /// # Panics
     /// When the key is less than the one before.
@@ -140,16 +139,17 @@ impl<'a> RunWriter<'a> {
         self.totals.entries()
     }
 
-    /// Whether nothing was pushed or added since the run started.
+    /// Whether the run has no entry and no range tombstone yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.totals.entries() == 0 && self.totals.range_tombstones.is_empty()
     }
 
-    /// Ends the run; the writer is ready for another. `None` when it is empty.
+    /// Ends the run; the writer can then write another. Returns `None` when the
+    /// run is empty.
     ///
     /// # Errors
-    /// `NoSpace`, `Io`; the space of the run's blocks returns.
+    /// `NoSpace`, `Io`; the space of the run's blocks is then freed.
     pub fn finish(&mut self) -> StorageResult<Option<FinishedRun>> {
         if self.is_empty() {
             return Ok(None);

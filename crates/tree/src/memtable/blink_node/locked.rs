@@ -1,4 +1,4 @@
-//! Locking and changing a node.
+//! Locks and changes of a node.
 
 // Slots below `count <= CAPACITY` index arrays of CAPACITY elements.
 #![allow(clippy::indexing_slicing)]
@@ -11,7 +11,7 @@ use crate::memtable::entry::Entry;
 use crate::memtable::sync::atomic::{Ordering, fence};
 use std::ptr;
 
-/// The right to change a node, until [`LockedNode::unlock`] or
+/// A locked node, until [`LockedNode::unlock`] or
 /// [`LockedNode::unlock_unchanged`].
 pub(in crate::memtable) struct LockedNode<'a> {
     pub node: BlinkNode<'a>,
@@ -22,15 +22,15 @@ impl<'a> BlinkNode<'a> {
     /// Locks the node if it has not changed since `begin`.
     #[inline]
     pub(in crate::memtable) fn lock_at(self, version: ReadVersion) -> Option<LockedNode<'a>> {
-        // Acquire: we read and rewrite what the last writer wrote.
+        // Acquire: this thread reads and rewrites what the last writer wrote.
         let locked = self.fields().version.compare_exchange(
             version.0,
             version.0 | LOCKED,
             Ordering::Acquire,
             Ordering::Relaxed,
         );
-        // Release, before all writes: whoever reads one of them finds the
-        // node locked, or changed.
+        // Release, before all writes: a reader that sees one of the writes
+        // finds the node locked or its version changed.
         fence(Ordering::Release);
         locked.is_ok().then_some(LockedNode {
             node: self,
@@ -49,18 +49,18 @@ impl<'a> BlinkNode<'a> {
 }
 
 impl<'a> LockedNode<'a> {
-    /// Lets others read and write again.
+    /// Unlocks the node with a new version.
     #[inline]
     pub(in crate::memtable) fn unlock(self) {
-        // Release: who reads this version sees all that was written.
+        // Release: a reader that loads this version sees all writes.
         self.node
             .fields()
             .version
             .store(self.version + 2, Ordering::Release);
     }
 
-    /// [`LockedNode::unlock`] when nothing was written but the pointer of a slot:
-    /// readers may have the one or the other.
+    /// Unlocks the node with its old version, when only the pointer of a slot
+    /// was replaced: readers may use either pointer.
     #[inline]
     pub(in crate::memtable) fn unlock_unchanged(self) {
         self.node
@@ -81,8 +81,8 @@ impl<'a> LockedNode<'a> {
         self.node.count() == CAPACITY
     }
 
-    /// Puts an entry, or a child and its low key, before `slot`. The node is
-    /// not full.
+    /// Inserts an entry, or a child and its low key, before `slot`. The node
+    /// must not be full.
     #[inline]
     pub(in crate::memtable) fn insert(
         &self,
@@ -99,7 +99,7 @@ impl<'a> LockedNode<'a> {
         }
         for number in (slot..count).rev() {
             let moved = fields.entries[number].load(Ordering::Relaxed);
-            // Release: readers may come by this store alone.
+            // Release: a reader may load the pointer from this store.
             fields.entries[number + 1].store(moved, Ordering::Release);
         }
         if let Some(child) = child {
@@ -129,8 +129,8 @@ impl<'a> LockedNode<'a> {
         self.node.fields().count.store(count, Ordering::Relaxed);
     }
 
-    /// Moves the slots from `slot` on to a new node after this one, which is
-    /// returned locked. `low` is the key that the new node begins with.
+    /// Moves the slots from `slot` on to a new node after this one, and returns
+    /// the new node locked. `low` is its low key.
     pub(in crate::memtable) fn split(
         &self,
         arena: &'a Arena,
@@ -162,12 +162,12 @@ impl<'a> LockedNode<'a> {
         self.set_high(Some(low));
         let own_low = (!left.leftmost).then(|| self.node.entry(0)).flatten();
         self.shorten_prefixes(own_low);
-        // Last: readers come to the new node by this link.
+        // Last: this link makes the new node reachable.
         left.next.store(right.node.as_ptr(), Ordering::Release);
         right
     }
 
-    /// Sets the number of common bytes; `any` is a key that has them.
+    /// Sets the number of common bytes. `any` is a key of the node.
     fn set_skip(&self, skip: usize, any: Entry<'a>) {
         let fields = self.node.fields();
         for (number, word) in fields.common.iter().enumerate() {
@@ -187,8 +187,8 @@ impl<'a> LockedNode<'a> {
         fields.high.store(pointer, Ordering::Release);
     }
 
-    /// Skips what all keys between the bounds have in common, when that is
-    /// worth visiting all entries.
+    /// Increases `skip` to the common prefix of the bounds, when the gain is
+    /// worth reading all entries.
     fn shorten_prefixes(&self, low: Option<Entry<'a>>) {
         const GAIN_BYTES_MIN: usize = 4;
         let (Some(low), Some(high)) = (low, self.node.high()) else {

@@ -1,4 +1,4 @@
-//! Comparing keys with a node's bounds and slots.
+//! Comparisons of keys with a node's bounds and slots.
 
 // Slots below `count <= CAPACITY` index arrays of CAPACITY elements.
 #![allow(clippy::indexing_slicing)]
@@ -9,7 +9,7 @@ use crate::memtable::entry::Entry;
 use crate::memtable::sync::atomic::Ordering;
 use std::cmp::Ordering as KeyOrder;
 
-/// Whether an entry with the looked-for key stands at the slot.
+/// A slot, and whether its entry has the key that was searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::memtable) struct Slot {
     pub number: usize,
@@ -32,7 +32,7 @@ impl<'a> BlinkNode<'a> {
             .then_with(|| order_after_prefix(high.key(), key, skip))
     }
 
-    /// The order of the node's common bytes and those of any key.
+    /// The order of the node's common bytes and those of a key.
     #[inline]
     fn common_order(self, key: &[u8], skip: usize, high: Entry<'_>) -> KeyOrder {
         if skip == 0 {
@@ -49,14 +49,15 @@ impl<'a> BlinkNode<'a> {
         if skip <= COMMON_BYTES {
             return KeyOrder::Equal;
         }
-        // A key that ends here is padded with zeros: equal if the common bytes
-        // are zeros, but then the comparison that follows sees its length.
+        // A key that ends here is padded with zeros. It is equal if the common
+        // bytes are zeros, and then the next comparison considers its length.
         let padding = std::iter::repeat(&0u8);
         let own = high.key().iter().take(skip).skip(COMMON_BYTES);
         own.cmp(key.iter().chain(padding).take(skip).skip(COMMON_BYTES))
     }
 
-    /// Whether a key is covered by the node and not before its first entry.
+    /// Whether the node covers the key, and the key is not before the first
+    /// entry.
     #[inline]
     pub(in crate::memtable) fn has_inside(self, key: &[u8]) -> bool {
         if self.high_order(key) != KeyOrder::Greater {
@@ -80,7 +81,7 @@ impl<'a> BlinkNode<'a> {
             .is_le()
     }
 
-    /// Whether the last key is less than `key`, which belongs to the node.
+    /// Whether the last key is less than `key`, which the node covers.
     #[inline]
     pub(in crate::memtable) fn ends_before(self, key: &[u8]) -> bool {
         let Some(slot) = self.count().checked_sub(1) else {
@@ -96,8 +97,8 @@ impl<'a> BlinkNode<'a> {
         }
     }
 
-    /// The first slot from `from` on whose key is at or after `key`, which
-    /// belongs to this node; `count` when there is none.
+    /// The first slot from `from` on whose key is at or after `key`, which the
+    /// node covers; `count` when there is none.
     #[inline]
     pub(in crate::memtable) fn search(self, key: &[u8], from: usize) -> Slot {
         let fields = self.fields();
@@ -107,7 +108,7 @@ impl<'a> BlinkNode<'a> {
         let prefix_of = |slot: usize| fields.prefixes[slot].load(Ordering::Relaxed);
         let mut low = from;
         let mut length = count.saturating_sub(from);
-        // Without branches that cannot be foreseen.
+        // Without unpredictable branches.
         while length > 1 {
             let half = length / 2;
             if prefix_of(low + half - 1) < prefix {
@@ -127,7 +128,7 @@ impl<'a> BlinkNode<'a> {
         self.search_ties(key, prefix, skip, low, count)
     }
 
-    /// Goes on with [`BlinkNode::search`] among slots with the key's prefix, of
+    /// Continues [`BlinkNode::search`] among slots with the key's prefix, of
     /// which `low` is the first.
     #[inline]
     fn search_ties(
@@ -140,7 +141,7 @@ impl<'a> BlinkNode<'a> {
     ) -> Slot {
         let order_of = |slot: usize| match self.entry(slot) {
             Some(entry) => order_after_prefix(entry.key(), key, skip),
-            // A mixture, to be discarded.
+            // An inconsistent read, which the caller discards.
             None => KeyOrder::Greater,
         };
         match order_of(low) {
@@ -176,7 +177,7 @@ impl<'a> BlinkNode<'a> {
     }
 }
 
-/// The bits of the common bytes' word that `skip` bytes fill.
+/// The bits of a word of common bytes that `skip` bytes fill.
 #[inline]
 pub(super) fn common_mask(skip: usize, word: usize) -> u64 {
     match skip.saturating_sub(word * 8) {

@@ -5,8 +5,8 @@ use crate::memtable::blink_node::{BlinkNode, CAPACITY};
 use std::cmp::Ordering as KeyOrder;
 
 impl BlinkTree {
-    /// Estimates the keys from `lower` up to, and without, `upper`; `total`
-    /// is the number of keys, about.
+    /// Estimates the number of keys from `lower` (inclusive) to `upper`
+    /// (exclusive). `total` is the number of keys in the tree, approximately.
     pub(in crate::memtable) fn estimate(
         &self,
         lower: Option<&[u8]>,
@@ -34,7 +34,7 @@ impl BlinkTree {
         estimate
     }
 
-    /// Counts the keys from a position up to `upper`, unless there are many.
+    /// Counts the keys from a position to `upper`; `None` when there are many.
     fn count_near(start: &Position<'_>, upper: Option<&[u8]>) -> Option<u64> {
         const LEAVES_MAX: usize = 8;
         let mut leaf = start.leaf;
@@ -58,8 +58,8 @@ impl BlinkTree {
         None
     }
 
-    /// Where a key stands between the first (0) and the last (1), as if the
-    /// children of each node held equally many keys.
+    /// The relative position of a key, from 0 (first) to 1 (last), as if the
+    /// children of each node held the same number of keys.
     fn rank(root: BlinkNode<'_>, key: &[u8]) -> f64 {
         let mut rank = 0.0;
         let mut share = 1.0;

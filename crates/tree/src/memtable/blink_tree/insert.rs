@@ -1,18 +1,19 @@
-//! Insertion into the memtable's tree.
+//! Insertion into the memtable's B-link tree.
 //!
-//! Inserting:
-//! 1. The leaf is the one this thread inserted into last (its *hint*), if the
-//!    key belongs there; else it is looked for from the root. The key's slot
-//!    is found without a lock.
-//! 2. The entry is made.
-//! 3. The leaf is locked, if it has not changed since step 1; else its slot is
-//!    looked for again, there or further right.
-//! 4. A full leaf is split. After the last entry, only the new entry goes to
-//!    the new leaf, so that in-order insertion leaves full leaves behind.
-//! 5. The leaf is unlocked; the new leaf is reachable from its left
-//!    neighbour. Then the parent learns of it, which may split it in turn.
+//! Steps of an insertion:
+//! 1. The thread tries the leaf of its last insertion (its *hint*). If that
+//!    does not cover the key, it searches the leaf from the root. It finds the
+//!    key's slot without a lock.
+//! 2. The entry is created.
+//! 3. The leaf is locked, if it has not changed since step 1. Otherwise the
+//!    slot is searched again, there or further right.
+//! 4. A full leaf is split. If the key is after the last entry, only the new
+//!    entry goes to the new leaf, so that in-order insertions leave full
+//!    leaves.
+//! 5. The leaf is unlocked; the new leaf is reachable from its left neighbour.
+//!    Then the new leaf is added to the parent, which may split, too.
 //!
-//! At most one lock on nodes that others know of is held at a time.
+//! A thread holds at most one lock on a shared node at a time.
 
 #![allow(unsafe_code)]
 
@@ -24,8 +25,8 @@ use crate::memtable::sync::thread_number;
 use teak_base::Operation;
 
 impl BlinkTree {
-    /// Adds the newest version of a key and returns the operation of the one
-    /// that was newest before.
+    /// Adds the newest version of a key and returns the operation of the
+    /// previous newest version.
     #[inline]
     pub(in crate::memtable) fn insert(
         &self,
@@ -51,8 +52,8 @@ impl BlinkTree {
             (leaf, read, slot) = Self::place_in(leaf, key);
             let found = Self::older_at(leaf, slot);
             if found.map(Entry::as_ptr) != older.map(Entry::as_ptr) {
-                // Another version came in between, which the callers' locks
-                // forbid; still, none is lost.
+                // Another thread inserted a version of the key in between. The
+                // callers' locks forbid that; still, no version is lost.
                 older = found;
                 entry = Entry::create(&self.arena, key, version, older);
             }
@@ -85,7 +86,7 @@ impl BlinkTree {
         &self.hints.get(thread_number() % HINTS).unwrap_or(first).0
     }
 
-    /// Step 1, by the hint.
+    /// Step 1, with the hint.
     #[inline]
     fn place_by_hint<'a>(
         &'a self,
@@ -108,7 +109,7 @@ impl BlinkTree {
         leaf.is_unchanged(version).then_some((leaf, version, slot))
     }
 
-    /// Steps 1 and 3: the place of a key at or right of a leaf.
+    /// Steps 1 and 3: the slot of a key, in this leaf or to the right of it.
     #[inline]
     fn place_in<'a>(mut leaf: BlinkNode<'a>, key: &[u8]) -> (BlinkNode<'a>, ReadVersion, Slot) {
         loop {
@@ -167,7 +168,7 @@ impl BlinkTree {
         self.add_child(1, new, low, path);
     }
 
-    /// Step 5: tells the level above of a new node.
+    /// Step 5: adds a new node to the level above.
     fn add_child<'a>(&'a self, level: u32, child: BlinkNode<'a>, low: Entry<'a>, path: &Path<'a>) {
         let known = path.get(level as usize - 1).copied().flatten();
         let Some(start) = known.or_else(|| self.node_above(level, child, low)) else {
@@ -204,7 +205,7 @@ impl BlinkTree {
         self.add_child(level + 1, new, middle_low, path);
     }
 
-    /// The place of a low key in an inner node at or right of `node`.
+    /// The slot of a low key in an inner node at or to the right of `node`.
     fn place_above<'a>(mut node: BlinkNode<'a>, key: &[u8]) -> (BlinkNode<'a>, ReadVersion, usize) {
         loop {
             let version = node.begin();
@@ -221,8 +222,8 @@ impl BlinkTree {
         }
     }
 
-    /// The root, when it is of `level` or above; else puts a root above it
-    /// that knows the child, and returns `None`.
+    /// Returns the root, if its level is at least `level`. Otherwise adds a
+    /// root above it with both children, and returns `None`.
     fn node_above<'a>(
         &'a self,
         level: u32,

@@ -1,9 +1,9 @@
-//! Nanoseconds per memtable operation, printed: `cargo bench -p teak-tree
-//! --bench memtable`. Entries of 30 and 200 bytes fill 16 MiB of memtable;
-//! keys ascend, ascend in interleaved sequences, or are scattered. Keys are of
-//! 8 bytes, or of 16 of which the first half is the same in all.
+//! Prints the nanoseconds of memtable operations: `cargo bench -p teak-tree
+//! --bench memtable`. Entries of 30 and 200 bytes fill 16 MiB of memtable. Keys
+//! ascend, ascend in interleaved sequences, or are scattered. They have 8
+//! bytes, or 16 bytes of which the first half is always the same.
 
-// A bench may panic, and runs where usize has 64 bits.
+// Benches may panic, and run where usize has 64 bits.
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod common;
@@ -33,12 +33,12 @@ fn ascending(number: u64) -> u64 {
     number
 }
 
-/// Four sequences, as of four sessions that append to their own ranges.
+/// Four sequences, like four sessions that append to their own ranges.
 fn interleaved(number: u64) -> u64 {
     ((number % 4) << 48) + number / 4
 }
 
-/// What is inserted.
+/// The entries of a bench.
 #[derive(Clone, Copy)]
 struct Shape {
     order: Order,
@@ -68,7 +68,7 @@ impl Shape {
     }
 }
 
-/// A memtable that another thread inserts into as well.
+/// A memtable that another thread inserts into, too.
 struct Shared {
     memtable: Arc<Memtable>,
     other: Option<JoinHandle<()>>,

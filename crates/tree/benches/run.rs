@@ -1,8 +1,8 @@
-//! Nanoseconds per operation on one run of 8 MiB on the memory disk, with
-//! index and pages in the cache, printed: `cargo bench -p teak-tree --bench
-//! run`. Keys are 8 or 20 bytes (which share 10), entries 30 or 200.
+//! Prints the nanoseconds of operations on one run of 8 MiB on the memory disk,
+//! with index and pages in the cache: `cargo bench -p teak-tree --bench run`.
+//! Keys have 8 or 20 bytes (of which 10 are common), entries 30 or 200.
 
-// A bench may panic, and runs where usize has 64 bits.
+// Benches may panic, and run where usize has 64 bits.
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod common;
@@ -22,8 +22,7 @@ const RUN_BYTES: usize = 8 << 20;
 const PAGE_BYTES: usize = 64 * 1024;
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// What is written: the sizes of keys and entries, and whether all entries are
-/// settled.
+/// The entries: the sizes of keys and entries, and whether all are settled.
 #[derive(Clone, Copy)]
 struct Shape {
     key_bytes: usize,
@@ -44,7 +43,7 @@ impl Shape {
         key
     }
 
-    /// Half of it is the same in all values.
+    /// Half of a value is the same in all values.
     fn value(self, number: u64) -> Vec<u8> {
         let mut value = vec![b'v'; self.entry_bytes - self.key_bytes];
         for (at, chunk) in value.chunks_mut(8).step_by(2).enumerate() {

@@ -1,9 +1,9 @@
-//! Nanoseconds per operation of a tree on the real disk, printed:
-//! `cargo bench -p teak-tree --bench tree [-- rows]`. Two million rows, or as
-//! many as are asked for, of 16-byte scattered keys and 100-byte values, half
-//! of which compresses; then as many in key order into another tree.
+//! Prints the nanoseconds of operations of a tree on the real disk: `cargo
+//! bench -p teak-tree --bench tree [-- rows]`. Two million rows (or the given
+//! number) with 16-byte scattered keys and 100-byte values, half of which
+//! compresses; then the same number in key order into another tree.
 
-// Panics are how tests and benches fail, and their numbers are small.
+// Benches may panic, and their numbers are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -71,9 +71,8 @@ fn value(number: u64, value: &mut [u8; 100]) {
     value[50..].fill(b'x');
 }
 
-/// Measures from its creation. Where the system tells it (Linux), time is the
-/// thread's own on a processor, so that other work on the machine disturbs
-/// less.
+/// Measures from its creation. On Linux the time is the thread's processor
+/// time, so that other work on the machine disturbs less.
 struct Stopwatch {
     start: Instant,
     start_on_processor: Option<u64>,
@@ -288,7 +287,8 @@ fn main() {
     gets(&tree, rows, false);
     seeks(&tree, rows);
     scans(&tree, rows, "settled ");
-    // A tenth more, not flushed to the bottom: several sources under a scan.
+    // A tenth more, not flushed to the bottom, so that a scan has several
+    // sources.
     let extra = rows / 10;
     let mut bytes = [0; 100];
     for number in rows..rows + extra {

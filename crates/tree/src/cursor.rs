@@ -27,9 +27,9 @@ use teak_base::{StorageResult, WriteId};
 
 /// The position of a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum CursorPosition {
     /// None: the cursor is new, or an operation failed.
-    Nowhere,
+    None,
     /// Before the first key.
     BeforeFirst,
     /// After the last key.
@@ -60,7 +60,7 @@ pub struct TreeCursor<V> {
     memtables: Vec<Arc<MemtableSlot>>,
     /// Whether memtables or runs were skipped because the reader sees none of
     /// their writes.
-    left_out: bool,
+    has_skipped: bool,
     /// Range tombstones by source.
     layers: Vec<(usize, Vec<RangeTombstone>)>,
     /// The leaf's range.
@@ -70,7 +70,7 @@ pub struct TreeCursor<V> {
 
     heap: KeyHeap,
     direction: Direction,
-    place: Place,
+    position: CursorPosition,
     /// The key whose versions are being read or skipped.
     key: Vec<u8>,
     /// Invisible entries passed, to check for an interrupt from time to time.
@@ -84,7 +84,7 @@ impl<V> std::fmt::Debug for TreeCursor<V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TreeCursor")
             .field("path", &self.tree.path())
-            .field("place", &self.place)
+            .field("position", &self.position)
             .field("direction", &self.direction)
             .finish_non_exhaustive()
     }
@@ -103,13 +103,13 @@ impl Tree {
             active_insertions: 0,
             sources: Vec::new(),
             memtables: Vec::new(),
-            left_out: false,
+            has_skipped: false,
             layers: Vec::new(),
             range: KeyRange::all(),
             bounded: Vec::new(),
             heap: KeyHeap::new(),
             direction: Direction::Forward,
-            place: Place::Nowhere,
+            position: CursorPosition::None,
             key: Vec::new(),
             passed: 0,
             limits: (None, None),
@@ -130,8 +130,8 @@ impl<V: Visibility> TreeCursor<V> {
     pub fn set_visibility(&mut self, visibility: V) {
         self.visibility = visibility;
         self.last_answer = (WriteId::SETTLED, true);
-        self.place = Place::Nowhere;
-        if self.left_out {
+        self.position = CursorPosition::None;
+        if self.has_skipped {
             // The new reader may see what was skipped.
             self.sources.clear();
         }
@@ -176,7 +176,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.layers.clear();
         self.bounded.clear();
         self.version = None;
-        self.place = Place::Nowhere;
+        self.position = CursorPosition::None;
     }
 
     /// Moves to the first visible key at or after `key`. Returns false when
@@ -186,7 +186,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// Those of reading blocks; `Interrupted` when the visibility reports it.
     /// The cursor then has no position.
     pub fn seek(&mut self, key: &[u8]) -> StorageResult<bool> {
-        self.place = Place::Nowhere;
+        self.position = CursorPosition::None;
         self.refresh();
         self.seek_forward(key)
     }
@@ -205,7 +205,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// # Errors
     /// As [`TreeCursor::seek`].
     pub fn seek_before(&mut self, key: &[u8]) -> StorageResult<bool> {
-        self.place = Place::Nowhere;
+        self.position = CursorPosition::None;
         self.refresh();
         self.seek_backward(Some(key))
     }
@@ -215,7 +215,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// # Errors
     /// As [`TreeCursor::seek`].
     pub fn seek_last(&mut self) -> StorageResult<bool> {
-        self.place = Place::Nowhere;
+        self.position = CursorPosition::None;
         self.refresh();
         self.seek_backward(None)
     }
@@ -228,7 +228,7 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     #[allow(clippy::should_implement_trait)] // It lends; iterators cannot.
     pub fn next(&mut self) -> StorageResult<bool> {
-        if let Place::Source(source) = self.place
+        if let CursorPosition::Source(source) = self.position
             && self.direction == Direction::Forward
             && self.layers.is_empty()
             && !self.must_follow()
@@ -254,7 +254,7 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     #[must_use]
     pub fn valid(&self) -> bool {
-        matches!(self.place, Place::Source(_))
+        matches!(self.position, CursorPosition::Source(_))
     }
 
     /// The key.
@@ -290,13 +290,13 @@ impl<V: Visibility> TreeCursor<V> {
     /// The source that the cursor is on.
     #[inline]
     fn source(&self) -> &Source {
-        let source = match self.place {
-            Place::Source(source) => self.sources.get(source),
+        let source = match self.position {
+            CursorPosition::Source(source) => self.sources.get(source),
             _ => None,
         };
         match source {
             Some(source) => source,
-            None => unreachable!("the cursor stands on no key"),
+            None => unreachable!("the cursor is not on a key"),
         }
     }
 }

@@ -6,7 +6,7 @@ use teak_base::Codec;
 /// A changed option applies to blocks written afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeOptions {
-    /// Raw bytes of a page, about. A larger entry gets a page of its own.
+    /// Approximate raw bytes of a page. A larger entry gets a page of its own.
     pub page_bytes: u32,
     /// Codec of bottom runs.
     pub codec: Codec,
@@ -74,7 +74,7 @@ impl TreeOptions {
     /// Whether the values are valid: sizes are not zero and their sums do not
     /// overflow, pages fit into blocks, and counts are at least two.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         const PAGE_BYTES_MAX: u32 = 8 << 20;
         const COUNT_MAX: u32 = 1 << 16;
         const BYTES_MAX: u64 = 1 << 40;

@@ -110,7 +110,7 @@ impl Payload {
             rows: take.u64()?,
             raw_bytes: take.u64()?,
         };
-        if !payload.options.is_sound() || payload.next_child_id > ChildId::MAX.0 {
+        if !payload.options.is_valid() || payload.next_child_id > ChildId::MAX.0 {
             return Err(Malformed);
         }
         // Later versions may append fields, which are ignored.

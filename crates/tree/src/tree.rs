@@ -65,7 +65,7 @@ impl Tree {
         options: TreeOptions,
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
-        assert!(options.is_sound(), "a tree is made with sound options");
+        assert!(options.is_valid(), "the options are valid");
         let payload = Payload {
             root: None,
             flushed_lsn: Lsn(0),
@@ -162,7 +162,7 @@ impl Tree {
     /// # Panics
     /// When the options are not valid.
     pub fn set_options(&self, options: TreeOptions) {
-        assert!(options.is_sound(), "a tree is given sound options");
+        assert!(options.is_valid(), "the options are valid");
         self.options.store(Arc::new(options));
         self.install.lock().changed = true;
     }
@@ -196,7 +196,7 @@ impl Tree {
     /// Whether all flushed entries are in bottom runs, and nothing waits to be
     /// flushed.
     #[must_use]
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_fully_merged(&self) -> bool {
         let version = self.load_version();
         let summary = &version.root.summary;
         version.frozen.is_empty() && !summary.holds_buffered && !summary.holds_pending

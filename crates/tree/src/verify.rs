@@ -89,11 +89,11 @@ impl Tree {
         let offset = node.address.lock().map_or(0, |address| address.offset);
         for (child, child_range) in node.children_with_ranges(range) {
             if child_range.is_empty() || !range.covers(&child_range) {
-                return Err(self.damage(offset, "a child's range lies outside its node's"));
+                return Err(self.damage(offset, "a child's range is outside its node's"));
             }
             for run in &child.runs {
                 if run.clip.is_none() && !child_range.covers(run.handle.extent()) {
-                    return Err(self.damage(offset, "a run lies outside its child's range"));
+                    return Err(self.damage(offset, "a run is outside its child's range"));
                 }
                 let key = Arc::as_ptr(&run.handle);
                 let entry = handles.entry(key);
@@ -103,9 +103,9 @@ impl Tree {
                 Some(below) if below.height + 1 == node.height => {
                     self.verify_node(below, &child_range, handles, report)?;
                 }
-                Some(_) => return Err(self.damage(offset, "a node lies at a wrong height")),
+                Some(_) => return Err(self.damage(offset, "a node has the wrong height")),
                 None if node.height == 1 => self.verify_leaf(child, offset)?,
-                None => return Err(self.damage(offset, "a leaf lies above the bottom")),
+                None => return Err(self.damage(offset, "a leaf is above the bottom")),
             }
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Tree {
         if disjoint {
             return Ok(());
         }
-        Err(self.damage(offset, "pieces of leaf data overlap"))
+        Err(self.damage(offset, "bottom runs overlap"))
     }
 
     fn verify_node_blocks(&self, node: &Node, blocks: &mut Vec<BlockAddress>) -> StorageResult<()> {

@@ -1,4 +1,4 @@
-//! A base that is loaded below what was written before it.
+//! A base that is loaded below earlier writes.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::{Horizon, PageCache, PausedLoad, Tree, TreeOptions, Visibility, WriteStatus};
 
-/// Odd writes are committed, even ones were rolled back.
+/// Odd writes are committed, even ones are aborted.
 struct OddOnes([CommitSequence; 1]);
 
 impl Horizon for OddOnes {
@@ -73,7 +73,7 @@ impl Subject {
         guard.insert(id, operation, &key(number), value);
     }
 
-    /// Freezes, and does everything that there is to do.
+    /// Freezes, and runs all jobs.
     fn settle(&mut self) {
         let end = Lsn(self.lsn + 1);
         self.tree.freeze(|| end);
@@ -145,7 +145,7 @@ fn story(before: usize, base: usize) {
 }
 
 #[test]
-fn what_was_written_before_the_base_hides_it() {
+fn writes_before_the_base_hide_it() {
     for (before, base) in [(0, 1), (0, 5000), (1, 10), (9, 300), (20, 3000), (5, 0)] {
         story(before, base);
     }
@@ -162,7 +162,7 @@ fn a_base_is_spread_over_leaves_of_even_size() {
 }
 
 #[test]
-fn a_load_that_is_given_up_leaves_nothing() {
+fn a_cancelled_load_leaves_nothing() {
     let subject = Subject::new();
     {
         let mut load = subject.tree.bulk_load(PausedLoad::default());
@@ -178,7 +178,7 @@ fn a_load_that_is_given_up_leaves_nothing() {
 }
 
 #[test]
-fn a_load_goes_on_after_pauses() {
+fn a_load_continues_after_pauses() {
     let subject = Subject::new();
     let mut paused = PausedLoad::default();
     for begin in (0..6000).step_by(500) {

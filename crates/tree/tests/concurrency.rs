@@ -1,7 +1,7 @@
-//! Writers, readers, flushers and checkpoints at once. Batches of writes have
+//! Concurrent writers, readers, flushes and checkpoints. Batches of writes have
 //! numbers; a reader at a snapshot must see exactly the batches up to it.
 
-// Panics are how tests and benches fail, and their numbers are small.
+// Tests and benches fail by panics, and their numbers are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,13 +24,13 @@ const BATCHES: u64 = 3000;
 const WRITES: usize = 12;
 const KEYS: usize = 500;
 
-/// What is committed, and who still reads what.
+/// The commits, and the snapshots in use.
 #[derive(Default)]
 struct Commits {
     /// All batches up to here are complete.
     published: AtomicU64,
     done: Mutex<BTreeMap<u64, ()>>,
-    /// Snapshots and how many readers have them.
+    /// Snapshots, with their numbers of readers.
     live: Mutex<BTreeMap<u64, usize>>,
 }
 
@@ -42,8 +42,8 @@ impl Commits {
             .remove(&(self.published.load(Ordering::SeqCst) + 1))
             .is_some()
         {
-            // Under the readers' lock, so that a horizon and a new snapshot
-            // do not miss each other.
+            // Under the readers' lock, so that a new horizon contains every
+            // snapshot that is taken before it.
             let _live = self.live.lock().unwrap();
             self.published.fetch_add(1, Ordering::SeqCst);
         }
@@ -99,8 +99,8 @@ fn key(number: usize) -> Vec<u8> {
     format!("key-{number:06}").into_bytes()
 }
 
-/// The writes of a batch: keys and whether they are deletes. Batches of one
-/// writer keep to its own keys.
+/// The writes of a batch: keys, and whether they are deletes. The batches of a
+/// writer use its own keys only.
 fn writes(batch: u64) -> Vec<(usize, bool)> {
     let mut random = Random(batch * 977);
     let mut writes = BTreeMap::new();
@@ -111,7 +111,7 @@ fn writes(batch: u64) -> Vec<(usize, bool)> {
     writes.into_iter().collect()
 }
 
-/// Per key the batches that write it, ascending.
+/// For each key the batches that write it, ascending.
 type History = Vec<Vec<(u64, bool)>>;
 
 fn history() -> History {
@@ -192,7 +192,7 @@ fn read_all(tree: &Arc<Tree>, commits: &Commits, history: &History, seed: u64) {
 }
 
 #[test]
-fn snapshots_hold_while_everything_runs() {
+fn snapshots_stay_consistent_under_concurrent_work() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let cache = Arc::new(PageCache::new(256 * 1024));
     let path = Path::new("/t.teak");

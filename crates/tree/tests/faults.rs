@@ -1,7 +1,8 @@
-//! Failing disks: a job or a checkpoint that fails leaves everything readable
-//! and repeatable; a crash finds the last checkpoint; damage is an error.
+//! Failing disks: after a failed job or checkpoint everything is readable and
+//! can be repeated; after a crash the last checkpoint is found; damage is an
+//! error.
 
-// Panics are how tests and benches fail, and their numbers are small.
+// Tests and benches fail by panics, and their numbers are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -26,7 +27,7 @@ struct Run {
     model: Model,
     disk: FaultDisk,
     subject: Subject,
-    /// Where a failed checkpoint may have got to.
+    /// The checkpoints that a crash may find after a failed one.
     in_doubt: Option<Lsn>,
     failures: u64,
 }
@@ -110,7 +111,7 @@ fn with_seed(seed: u64, test: impl FnOnce()) {
 }
 
 #[test]
-fn a_failed_job_or_checkpoint_leaves_the_tree_as_before() {
+fn a_failed_job_or_checkpoint_leaves_the_tree_unchanged() {
     let mut failures = 0;
     for seed in 0..40 {
         with_seed(seed, || {
@@ -128,7 +129,7 @@ fn a_failed_job_or_checkpoint_leaves_the_tree_as_before() {
                 run.work();
                 run.disk.clear_failures();
                 run.compare();
-                // All can be repeated, and no space was lost.
+                // Everything can be repeated, and no space is lost.
                 let horizon = run.model.horizon();
                 run.subject.tree.settle(&horizon).unwrap();
                 run.subject.checkpoint().unwrap();
@@ -144,7 +145,7 @@ fn a_failed_job_or_checkpoint_leaves_the_tree_as_before() {
 }
 
 #[test]
-fn a_full_disk_stops_flushes_and_nothing_else() {
+fn a_full_disk_stops_only_flushes() {
     let mut run = Run::new(1);
     run.writes(400);
     run.subject.tree.settle(&run.model.horizon()).unwrap();
@@ -244,7 +245,7 @@ fn damage_is_an_error_and_never_a_wrong_answer() {
             let view = View {
                 snapshot: CommitSequence(run.model.published),
                 own: None,
-                fates: Arc::clone(&run.model.fates),
+                statuses: Arc::clone(&run.model.statuses),
             };
             let mut read_all = true;
             for key in run.model.versions.keys() {

@@ -1,8 +1,8 @@
-//! Random operations on a tree and on a model that never forgets: every view
-//! reads the same from both, whatever has been flushed, merged, checkpointed
-//! or opened again meanwhile.
+//! Random operations on a tree and on a model that keeps everything: every view
+//! reads the same from both, after any flushes, merges, checkpoints and
+//! reopenings.
 
-// Panics are how tests and benches fail, and their numbers are small.
+// Tests and benches fail by panics, and their numbers are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,7 +24,7 @@ struct Run {
     keys: usize,
     model: Model,
     subject: Subject,
-    /// Claimed and not run yet.
+    /// Claimed jobs that have not run.
     jobs: Vec<FlushJob>,
     height_max: u64,
 }
@@ -93,7 +93,7 @@ impl Run {
         self.model.decide(id, commit);
     }
 
-    /// Claims jobs that wait, and runs them in any order.
+    /// Claims jobs, and runs them in any order.
     fn claim_or_run(&mut self) {
         if self.jobs.len() < 3 && self.random.one_in(2) {
             let job = if self.random.one_in(3) {
@@ -124,8 +124,8 @@ impl Run {
         self.subject.tree.verify(&mut |_| true).unwrap()
     }
 
-    /// Steps a cursor both ways, seeks it now and then, while writes of its own
-    /// view, freezes and jobs go on.
+    /// Steps a cursor in both directions with occasional seeks, while writes of
+    /// its own view, freezes and jobs run.
     fn walk_while_writing(&mut self) {
         let view = self.model.view(&mut self.random);
         let mut cursor = self.subject.tree.cursor(view.clone());
@@ -161,8 +161,8 @@ impl Run {
         }
     }
 
-    /// Something that may happen between two steps of a cursor. The view's
-    /// snapshot must stay live, so decisions are left out.
+    /// An operation that may run between two steps of a cursor. The view's
+    /// snapshot must stay live, so there are no commits or rollbacks.
     fn step_beside(&mut self) {
         match self.random.below(10) {
             0 => self.subject.freeze(&self.model),
@@ -218,7 +218,7 @@ impl Run {
             None,
             "no write is unsettled"
         );
-        // A run that two leaves still share counts half in each.
+        // Half of a run that two leaves share counts in each.
         let rows = self.model.scan(&view).len() as u64;
         assert!(statistics.entries.abs_diff(rows) <= 5 + rows / 10);
         self.subject.checkpoint().unwrap();
@@ -250,7 +250,7 @@ fn run(seed: u64, keys: usize, steps: usize) -> u64 {
 }
 
 #[test]
-fn every_view_reads_what_the_model_has() {
+fn every_view_reads_the_same_as_the_model() {
     let first = std::env::var("TEAK_SEED").ok().map(|s| s.parse().unwrap());
     for seed in first.map_or(0..24, |seed| seed..seed + 1) {
         run(seed, 300, 4000);
@@ -258,14 +258,14 @@ fn every_view_reads_what_the_model_has() {
 }
 
 #[test]
-fn few_keys_with_many_versions_read_right() {
+fn few_keys_with_many_versions_are_read_correctly() {
     for seed in 100..112 {
         run(seed, 12, 2500);
     }
 }
 
 #[test]
-fn a_tree_of_several_levels_reads_right() {
+fn a_tree_of_several_levels_is_read_correctly() {
     let height = (200..203).map(|seed| run(seed, 4000, 20_000)).max();
     assert!(
         height >= Some(3),

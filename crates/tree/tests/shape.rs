@@ -1,7 +1,6 @@
-//! What becomes of the tree's shape: splits, drops, growth, what is rewritten
-//! and what is not.
+//! The shape of the tree: splits, removals, growth, and what is rewritten.
 
-// Panics are how tests fail, and their numbers are small.
+// Tests fail by panics, and their numbers are small.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -31,7 +30,7 @@ impl Horizon for AllSettled {
 
 const SETTLED: AllSettled = AllSettled([CommitSequence(1)]);
 
-/// Every commit has a snapshot of its own, so nothing may be thrown away.
+/// Every commit has its own snapshot, so no version may be dropped.
 struct KeepsAll(Vec<CommitSequence>);
 
 impl Horizon for KeepsAll {
@@ -111,7 +110,7 @@ fn rows_in_key_order_are_written_once() {
 }
 
 #[test]
-fn scattered_rows_settle_in_leaves_alone() {
+fn scattered_rows_settle_in_leaves_only() {
     let subject = subject();
     for number in 0..5000 {
         put(&subject, number * 7919 % 5000, b"a value of some bytes");
@@ -129,7 +128,7 @@ fn scattered_rows_settle_in_leaves_alone() {
 }
 
 #[test]
-fn emptied_leaves_go_and_the_tree_shrinks() {
+fn empty_leaves_are_dropped_and_the_tree_shrinks() {
     let subject = subject();
     for number in 0..4000 {
         put(&subject, number, b"a value of some bytes");
@@ -137,7 +136,7 @@ fn emptied_leaves_go_and_the_tree_shrinks() {
     settle(&subject);
     let before = subject.tree.statistics();
     assert!(before.height >= 2 && before.leaves > 50, "{before:?}");
-    // A queue: the front goes, the end stays.
+    // A queue: rows are deleted at the front.
     for number in 0..3900 {
         delete(&subject, number);
     }
@@ -207,7 +206,7 @@ fn versions_of_one_key_stay_together() {
     });
     visit.unwrap();
     assert_eq!(seen, (1..=3000).rev().collect::<Vec<_>>());
-    // When no snapshot needs them they go.
+    // Without snapshots that need them they are dropped.
     settle(&subject);
     assert_eq!(subject.tree.statistics().entries, 3);
 }
@@ -239,7 +238,7 @@ fn a_value_larger_than_a_leaf_is_kept_whole() {
 }
 
 #[test]
-fn a_cursor_sees_what_its_transaction_inserts_meanwhile() {
+fn a_cursor_sees_later_inserts_of_its_transaction() {
     let subject = subject();
     for number in [10, 20, 30, 40] {
         put(&subject, number, b"old");
@@ -304,7 +303,7 @@ fn settled_rows_are_marked_and_not_rewritten() {
     assert_eq!(subject.tree.write_id_range(), None);
 }
 
-/// Write 1 is settled; the other is not, or was rolled back.
+/// Write 1 is settled; the other is active or aborted.
 struct Second(WriteStatus, [CommitSequence; 1]);
 
 impl Horizon for Second {
@@ -319,7 +318,7 @@ impl Horizon for Second {
     }
 }
 
-/// Sees write 1 alone, and counts how often it is asked about another.
+/// Sees only write 1, and counts how often another is checked.
 #[derive(Default)]
 struct SeesFirst(std::cell::Cell<usize>);
 
@@ -335,7 +334,7 @@ impl Visibility for SeesFirst {
 }
 
 #[test]
-fn what_was_rolled_back_is_passed_over_and_dropped_unread() {
+fn aborted_runs_are_skipped_and_dropped_unread() {
     let subject = subject();
     for number in 0..2000 {
         put(&subject, number, b"a value of some bytes");
@@ -367,7 +366,7 @@ fn what_was_rolled_back_is_passed_over_and_dropped_unread() {
         (rows, got.as_deref()),
         (2000, Some(&b"a value of some bytes"[..]))
     );
-    // The frozen memtable is asked for one key, the run for none.
+    // The frozen memtable is read for one key, the run for none.
     assert!(reader.0.get() <= 2, "asked {} times", reader.0.get());
     drop(cursor);
 
@@ -390,7 +389,7 @@ fn what_was_rolled_back_is_passed_over_and_dropped_unread() {
     assert_eq!(statistics.stored_bytes_written, written);
     assert_eq!((statistics.entries, statistics.range_tombstones), (2000, 0));
     assert_eq!(subject.tree.write_id_range(), None);
-    assert!(subject.tree.is_at_rest());
+    assert!(subject.tree.is_fully_merged());
     subject.tree.verify(&mut |_| true).unwrap();
 }
 
@@ -448,11 +447,11 @@ fn short_ranges_are_estimated_exactly_wherever_their_entries_are() {
         put(&subject, number * 7919 % 5000, b"a value of some bytes");
     }
     settle(&subject);
-    // At rest: from pages, none of which is in the cache.
+    // Fully merged: from pages that are not cached.
     for from in (0..4990).step_by(499) {
         assert_eq!(rows_between(from, from + 7), 7);
     }
-    // Updates and deletes that have not met what they are of.
+    // Newer versions and deletes that are not merged with the older rows yet.
     for round in 0..3 {
         for number in (0..5000).step_by(5) {
             put(&subject, number, b"another value");
@@ -468,7 +467,7 @@ fn short_ranges_are_estimated_exactly_wherever_their_entries_are() {
     }
 }
 
-/// A reader that sees nothing and has been told to stop.
+/// A reader that sees nothing and is interrupted.
 struct Stopped;
 
 impl Visibility for Stopped {
@@ -481,7 +480,7 @@ impl Visibility for Stopped {
 }
 
 #[test]
-fn an_interrupt_ends_a_walk_over_entries_that_nobody_sees() {
+fn an_interrupt_ends_a_scan_of_invisible_entries() {
     let subject = subject();
     for number in 0..5000 {
         put(&subject, number, b"unseen");

@@ -64,7 +64,7 @@ impl IdleCompaction {
                 return Some((index, job));
             }
             // A tree that is not at rest may have more to do after its jobs.
-            if marked && index.tree.is_at_rest() {
+            if marked && index.tree.is_fully_merged() {
                 index.compact_soon.store(false, Ordering::Relaxed);
             }
         }

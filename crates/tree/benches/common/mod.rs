@@ -1,7 +1,6 @@
-//! Measuring and printing, for benches on machines that others use as well:
-//! the same work is done several times in small stretches, and the fastest
-//! time of each stretch counts. Words after `--` choose the benches whose
-//! names contain one of them.
+//! Measures and prints, for benches on shared machines: the same work is done
+//! several times in short parts, and the fastest time of each part counts.
+//! Words after `--` select the benches whose names contain one of them.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +8,8 @@ const ROUNDS: usize = 7;
 /// Operations timed together.
 const STRETCH: usize = 256;
 
-/// Does `operation` for each number below `count`, in several rounds, each on
-/// what `prepare` makes, and prints the nanoseconds per operation.
+/// Runs `operation` for each number below `count` in several rounds, each on a
+/// value of `prepare`, and prints the nanoseconds per operation.
 pub fn bench<S>(
     name: &str,
     count: u64,

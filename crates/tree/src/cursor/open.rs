@@ -1,6 +1,6 @@
 //! Opens the sources of a leaf, and moves from leaf to leaf.
 
-use super::{Place, TreeCursor};
+use super::{CursorPosition, TreeCursor};
 use crate::merge::heap::Direction;
 use crate::node::{KeyRange, LeafPath};
 use crate::source::{Source, run_tombstones};
@@ -51,12 +51,12 @@ impl<V: Visibility> TreeCursor<V> {
         self.memtables.clear();
         self.layers.clear();
         self.bounded.clear();
-        self.left_out = false;
+        self.has_skipped = false;
         for slot in version.memtables() {
             // A frozen memtable does not change.
             let is_frozen = !Arc::ptr_eq(slot, &version.active);
             if is_frozen && self.hides(slot.memtable.only_write_ids()) {
-                self.left_out = true;
+                self.has_skipped = true;
                 continue;
             }
             self.sources.push(Source::memtable(slot));
@@ -65,7 +65,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
         for run in &path.runs {
             if self.hides(run.handle.only_write_ids()) {
-                self.left_out = true;
+                self.has_skipped = true;
                 continue;
             }
             let tombstones = run_tombstones(run);
@@ -126,12 +126,12 @@ impl<V: Visibility> TreeCursor<V> {
             }
             match self.range.upper.clone() {
                 Some(upper) if !self.is_past_limit(&upper) => {
-                    self.look_for_interrupt()?;
+                    self.check_interrupt()?;
                     self.refresh();
                     from = upper;
                 }
                 _ => {
-                    self.place = Place::AfterLast;
+                    self.position = CursorPosition::AfterLast;
                     return Ok(false);
                 }
             }
@@ -177,10 +177,10 @@ impl<V: Visibility> TreeCursor<V> {
                 return Ok(true);
             }
             if self.range.lower.is_empty() || self.limits.0.as_deref() >= Some(&*self.range.lower) {
-                self.place = Place::BeforeFirst;
+                self.position = CursorPosition::BeforeFirst;
                 return Ok(false);
             }
-            self.look_for_interrupt()?;
+            self.check_interrupt()?;
             before = Some(Arc::clone(&self.range.lower));
             self.refresh();
         }

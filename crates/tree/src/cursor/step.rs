@@ -4,7 +4,7 @@
 // `sources` changes.
 #![allow(clippy::indexing_slicing)]
 
-use super::{Place, TreeCursor};
+use super::{CursorPosition, TreeCursor};
 use crate::VersionCursor;
 use crate::key_search::is_same_key;
 use crate::merge::heap::Direction;
@@ -15,10 +15,10 @@ use teak_base::{Operation, StorageError, StorageResult, WriteId};
 
 /// Invisible entries between two checks for an interrupt: well under a
 /// millisecond's work.
-const PASSED_BETWEEN_LOOKS: u32 = 1024;
+const PASSED_BETWEEN_CHECKS: u32 = 1024;
 
 /// Shorter sequences of invisible keys are not counted.
-const PASSED_KEYS_TOLD: u64 = 16;
+const PASSED_KEYS_MIN: u64 = 16;
 
 /// The result of reading the versions of a key in one source.
 enum Group {
@@ -47,8 +47,8 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     fn pass(&mut self) -> StorageResult<()> {
         self.passed = self.passed.wrapping_add(1);
-        if self.passed.is_multiple_of(PASSED_BETWEEN_LOOKS) {
-            return self.look_for_interrupt();
+        if self.passed.is_multiple_of(PASSED_BETWEEN_CHECKS) {
+            return self.check_interrupt();
         }
         Ok(())
     }
@@ -56,9 +56,9 @@ impl<V: Visibility> TreeCursor<V> {
     /// # Errors
     /// `Interrupted` when the visibility reports it.
     #[cold]
-    pub(super) fn look_for_interrupt(&mut self) -> StorageResult<()> {
+    pub(super) fn check_interrupt(&mut self) -> StorageResult<()> {
         if self.visibility.is_interrupted() {
-            self.place = Place::Nowhere;
+            self.position = CursorPosition::None;
             return Err(StorageError::Interrupted);
         }
         Ok(())
@@ -67,7 +67,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// Moves to the next key when only one source is left in the leaf.
     #[inline]
     pub(super) fn next_of_single(&mut self, index: usize) -> StorageResult<bool> {
-        self.place = Place::Nowhere;
+        self.position = CursorPosition::None;
         let source = &mut self.sources[index];
         source.leave_key(&mut self.key)?;
         if !self.is_live(index) {
@@ -78,7 +78,7 @@ impl<V: Visibility> TreeCursor<V> {
         let (id, operation) = (source.write_id(), source.operation());
         let ends = self.is_past_limit(source.key());
         if operation == Operation::Put && !ends && self.sees(id) {
-            self.place = Place::Source(index);
+            self.position = CursorPosition::Source(index);
             return Ok(true);
         }
         self.continue_forward()
@@ -87,7 +87,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// Moves to the next key with steps of the sources, without a seek.
     #[inline]
     pub(super) fn next_in_place(&mut self, index: usize) -> StorageResult<bool> {
-        self.place = Place::Nowhere;
+        self.position = CursorPosition::None;
         debug_assert_eq!(self.heap.top(), Some(index), "the newest version is first");
         // Sources with older versions leave the key first, while the newest
         // source still shows it.
@@ -105,14 +105,14 @@ impl<V: Visibility> TreeCursor<V> {
 
     /// Moves to the next key in any state.
     pub(super) fn next_of_many(&mut self) -> StorageResult<bool> {
-        match self.place {
-            Place::Nowhere | Place::AfterLast => return Ok(false),
-            Place::BeforeFirst => return self.seek_first(),
-            Place::Source(_) => {}
+        match self.position {
+            CursorPosition::None | CursorPosition::AfterLast => return Ok(false),
+            CursorPosition::BeforeFirst => return self.seek_first(),
+            CursorPosition::Source(_) => {}
         }
         self.keep_key();
         let follow = self.must_follow();
-        self.place = Place::Nowhere;
+        self.position = CursorPosition::None;
         if follow || self.direction == Direction::Backward {
             self.refresh();
             let after = key_successor(&self.key);
@@ -124,14 +124,14 @@ impl<V: Visibility> TreeCursor<V> {
 
     /// Moves to the previous key in any state.
     pub(super) fn step_back(&mut self) -> StorageResult<bool> {
-        match self.place {
-            Place::Nowhere | Place::BeforeFirst => return Ok(false),
-            Place::AfterLast => return self.seek_last(),
-            Place::Source(_) => {}
+        match self.position {
+            CursorPosition::None | CursorPosition::BeforeFirst => return Ok(false),
+            CursorPosition::AfterLast => return self.seek_last(),
+            CursorPosition::Source(_) => {}
         }
         self.keep_key();
         let follow = self.must_follow();
-        self.place = Place::Nowhere;
+        self.position = CursorPosition::None;
         if follow || self.direction == Direction::Forward {
             self.refresh();
             let before = self.key.clone();
@@ -142,7 +142,7 @@ impl<V: Visibility> TreeCursor<V> {
             return Ok(true);
         }
         if self.range.lower.is_empty() || self.limits.0.as_deref() >= Some(&*self.range.lower) {
-            self.place = Place::BeforeFirst;
+            self.position = CursorPosition::BeforeFirst;
             return Ok(false);
         }
         let before = self.range.lower.clone();
@@ -152,7 +152,7 @@ impl<V: Visibility> TreeCursor<V> {
 
     /// Copies the current key, before the sources leave it.
     fn keep_key(&mut self) {
-        if let Place::Source(index) = self.place {
+        if let CursorPosition::Source(index) = self.position {
             self.key.clear();
             self.key.extend_from_slice(self.sources[index].key());
         }
@@ -169,7 +169,7 @@ impl<V: Visibility> TreeCursor<V> {
                 self.seek_forward(&upper)
             }
             _ => {
-                self.place = Place::AfterLast;
+                self.position = CursorPosition::AfterLast;
                 Ok(false)
             }
         }
@@ -220,7 +220,7 @@ impl<V: Visibility> TreeCursor<V> {
                 let source = &self.sources[top];
                 let (id, operation) = (source.write_id(), source.operation());
                 if operation == Operation::Put && self.sees(id) {
-                    self.place = Place::Source(top);
+                    self.position = CursorPosition::Source(top);
                     self.note_passed(passed);
                     return Ok(true);
                 }
@@ -240,7 +240,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// Adds to the tree's count of invisible keys.
     #[inline]
     fn note_passed(&self, keys: u64) {
-        if keys >= PASSED_KEYS_TOLD {
+        if keys >= PASSED_KEYS_MIN {
             self.tree.passed_keys.fetch_add(keys, Ordering::Relaxed);
         }
     }
@@ -276,7 +276,7 @@ impl<V: Visibility> TreeCursor<V> {
             }
             match self.read_versions(top)? {
                 Group::Put => {
-                    self.place = Place::Source(top);
+                    self.position = CursorPosition::Source(top);
                     return Ok(true);
                 }
                 Group::Deleted => return Ok(false),

@@ -48,7 +48,7 @@ impl Tree {
         let is_empty = version.frozen.is_empty()
             && version.active.memtable.is_empty()
             && version.root.summary.runs == 0;
-        assert!(is_empty, "only an empty tree awaits its base");
+        assert!(is_empty, "only an empty tree can wait for a base");
         self.version.store(Arc::new(TreeVersion {
             active: Arc::clone(&version.active),
             frozen: Vec::new(),
@@ -66,7 +66,7 @@ impl Tree {
     pub fn bulk_load(&self, begun: PausedLoad) -> BulkLoad<'_> {
         assert!(
             self.load_version().awaits_base,
-            "a base is loaded where it is awaited"
+            "the tree does not wait for a base"
         );
         let options = self.options();
         let (level, leaf) = (MergeLevel::Bottom, options.leaf_bytes);
@@ -131,15 +131,15 @@ impl BulkLoad<'_> {
         let mut install = tree.install.lock();
         let install = &mut *install;
         let version = tree.version.load_full();
-        assert!(version.awaits_base, "a tree has one base");
+        assert!(version.awaits_base, "a tree has at most one base");
         let mut root = Arc::clone(&version.root);
         if !runs.is_empty() {
-            let nobody = ChildId::ROOT;
             let mut editor = Editor::new(
                 root,
                 &options,
                 &install.claimed,
-                nobody,
+                // No job's child.
+                ChildId::ROOT,
                 &mut install.next_child_id,
             );
             editor.change(&[], Depth::Leaf, &mut |editor, leaf, range| {

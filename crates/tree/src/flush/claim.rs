@@ -29,7 +29,7 @@ impl Claim {
         self.id
     }
 
-    pub(super) fn give_back(&self, install: &mut InstallState) {
+    pub(super) fn release(&self, install: &mut InstallState) {
         self.held.store(false, Ordering::Relaxed);
         install.claimed.remove(&self.id);
     }

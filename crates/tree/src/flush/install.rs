@@ -52,7 +52,7 @@ impl JobContext<'_> {
         let tree = self.tree;
         let mut install = tree.install.lock();
         let install = &mut *install;
-        self.claim.give_back(install);
+        self.claim.release(install);
         let version = tree.version.load_full();
         let mut editor = Editor::new(
             Arc::clone(&version.root),

@@ -76,7 +76,7 @@ impl Arena {
                 // is full.
                 let offset = chunk.used.fetch_add(bytes, Ordering::Relaxed);
                 if offset + bytes <= chunk.capacity {
-                    // SAFETY: the range lies within the chunk's memory.
+                    // SAFETY: the range is inside the chunk's memory.
                     return unsafe { chunk.start.add(offset) };
                 }
             }

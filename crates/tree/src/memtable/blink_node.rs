@@ -35,7 +35,7 @@ pub(super) use search::Slot;
 use super::arena::{Arena, LINE_BYTES};
 use super::entry::{Entry, Header, prefetch};
 use super::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
-use super::sync::{YIELDS_AT_ONCE, yield_now};
+use super::sync::{YIELDS_WITHOUT_SPINNING, yield_now};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -274,7 +274,7 @@ impl<'a> BlinkNode<'a> {
 #[inline]
 fn wait(spins: &mut u32) {
     *spins += 1;
-    if *spins < SPINS && !YIELDS_AT_ONCE {
+    if *spins < SPINS && !YIELDS_WITHOUT_SPINNING {
         std::hint::spin_loop();
     } else {
         yield_now();

@@ -310,11 +310,10 @@ impl BlinkTree {
     /// unchanged. Otherwise use [`BlinkTree::last_before`].
     #[inline]
     pub(super) fn previous_near<'a>(position: &Position<'a>) -> Option<Position<'a>> {
-        const BEHIND: usize = 4;
         let slot = position.slot.checked_sub(1)?;
         let found = Self::at(position.leaf, position.version, slot)?;
-        if let Some(behind) = slot.checked_sub(BEHIND) {
-            position.leaf.prefetch_entry(behind);
+        if let Some(ahead) = slot.checked_sub(AHEAD) {
+            position.leaf.prefetch_entry(ahead);
         }
         Some(found)
     }

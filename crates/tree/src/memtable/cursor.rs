@@ -39,7 +39,7 @@ enum Version {
 }
 
 /// The panic message of an invalid cursor.
-const NOT_VALID: &str = "the cursor stands on no entry";
+const NOT_VALID: &str = "the cursor is not on an entry";
 
 /// # Safety
 /// As for [`Position::detach`].
@@ -99,7 +99,7 @@ impl MemtableCursor {
             None => Version::Point(self.entry()),
             Some(overlay) => match overlay.versions.get(overlay.current) {
                 Some(version) => *version,
-                None => unreachable!("an overlay is left at its end"),
+                None => unreachable!("the cursor leaves an overlay at its end"),
             },
         }
     }

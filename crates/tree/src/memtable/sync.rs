@@ -18,9 +18,9 @@ pub(super) use shuttle::sync::atomic;
 #[cfg(feature = "schedules")]
 pub(super) use shuttle::thread::yield_now;
 
-/// Whether a thread that waits must yield at once: Miri and shuttle run one
-/// thread at a time, so that spinning does not help.
-pub(super) const YIELDS_AT_ONCE: bool = cfg!(miri) || cfg!(feature = "schedules");
+/// Whether a waiting thread yields without spinning: Miri and shuttle run one
+/// thread at a time.
+pub(super) const YIELDS_WITHOUT_SPINNING: bool = cfg!(miri) || cfg!(feature = "schedules");
 
 /// The locks of shuttle with the interface of `parking_lot`.
 #[cfg(feature = "schedules")]

@@ -1,5 +1,5 @@
-//! The memtable against a sorted map, alone and under concurrent writers.
-//! Runs under Miri as well, with smaller numbers.
+//! The memtable compared with a sorted map, without and with concurrent
+//! writers. Runs under Miri, too, with smaller numbers.
 
 use super::*;
 use crate::VersionCursor;
@@ -15,14 +15,14 @@ enum Step {
     DeleteRange(Vec<u8>, Vec<u8>, u64),
 }
 
-/// Per key its points and range tombstones, oldest first.
+/// For each key its points and range tombstones, oldest first.
 #[derive(Default)]
 struct Model {
     steps: Vec<Step>,
 }
 
 impl Model {
-    /// All versions, newest first, tombstones below all points too.
+    /// All versions, newest first, including tombstones below all points.
     fn versions(&self, key: &[u8]) -> Vec<Version> {
         let versions = self.steps.iter().rev().filter_map(|step| match step {
             Step::Insert(k, id, operation, value) if k == key => {
@@ -39,7 +39,7 @@ impl Model {
         versions.collect()
     }
 
-    /// What cursors show: only tombstones above some point.
+    /// The versions that cursors return: only tombstones above a point.
     fn entries(&self) -> BTreeMap<Vec<u8>, Vec<Version>> {
         let mut entries = BTreeMap::new();
         for (at, step) in self.steps.iter().enumerate() {
@@ -56,8 +56,8 @@ impl Model {
     }
 }
 
-/// Short keys, some the beginnings of others, and keys that share long
-/// beginnings.
+/// Short keys, some of them prefixes of others, and keys with long common
+/// prefixes.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let long = (0usize..3, proptest::collection::vec(0u8..2, 0..11));
     prop_oneof![

@@ -57,12 +57,12 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
     #[inline]
     pub(super) fn version(
         &mut self,
-        fates: &mut StatusCache<'_>,
+        statuses: &mut StatusCache<'_>,
         id: WriteId,
         operation: Operation,
         value: &[u8],
     ) -> StorageResult<()> {
-        match fates.class(id) {
+        match statuses.class(id) {
             MergeStatus::Settled => {
                 self.is_closed = true;
                 if operation == Operation::Delete && self.level == MergeLevel::Bottom {
@@ -73,7 +73,7 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
             MergeStatus::Aborted => Ok(()),
             MergeStatus::Active => self.write(id, operation, value),
             MergeStatus::Committed(at) => {
-                let is_needed = fates.is_needed(at, self.hidden_from);
+                let is_needed = statuses.is_needed(at, self.hidden_from);
                 self.hidden_from = self.hidden_from.min(at);
                 if is_needed {
                     return self.write(id, operation, value);

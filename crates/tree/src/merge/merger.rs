@@ -31,7 +31,7 @@ use teak_base::{Operation, StorageResult};
 pub(crate) struct Merger<'a, C> {
     sources: Vec<C>,
     heap: KeyHeap,
-    fates: StatusCache<'a>,
+    statuses: StatusCache<'a>,
     layers: Vec<TombstoneLayer>,
     key: Vec<u8>,
     entries_read: u64,
@@ -46,16 +46,16 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         tombstones: &[Vec<RangeTombstone>],
     ) -> Self {
         assert!(tombstones.len() <= sources.len());
-        let mut fates = StatusCache::new(horizon);
+        let mut statuses = StatusCache::new(horizon);
         let layers = tombstones
             .iter()
             .enumerate()
-            .filter_map(|(source, list)| TombstoneLayer::new(source, list, &mut fates))
+            .filter_map(|(source, list)| TombstoneLayer::new(source, list, &mut statuses))
             .collect();
         Self {
             sources,
             heap: KeyHeap::new(),
-            fates,
+            statuses,
             layers,
             key: Vec::new(),
             entries_read: 0,
@@ -137,14 +137,14 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         loop {
             if layer < self.layers.len() {
                 let layers = &mut self.layers;
-                apply_layers(layers, &mut layer, top, &mut self.fates, &mut merge)?;
+                apply_layers(layers, &mut layer, top, &mut self.statuses, &mut merge)?;
             }
             let source = &mut self.sources[top];
             loop {
                 self.entries_read += 1;
                 if !merge.is_closed() {
                     let (id, operation) = (source.write_id(), source.operation());
-                    merge.version(&mut self.fates, id, operation, source.value())?;
+                    merge.version(&mut self.statuses, id, operation, source.value())?;
                 }
                 source.next_version()?;
                 if !source.valid() {
@@ -171,7 +171,7 @@ fn apply_layers<S: MergeSink>(
     layers: &mut [TombstoneLayer],
     layer: &mut usize,
     source: usize,
-    fates: &mut StatusCache<'_>,
+    statuses: &mut StatusCache<'_>,
     merge: &mut KeyMerge<'_, S>,
 ) -> StorageResult<()> {
     while let Some(current) = layers.get_mut(*layer) {
@@ -183,7 +183,7 @@ fn apply_layers<S: MergeSink>(
             continue;
         };
         for &id in cover.ids {
-            merge.version(fates, id, Operation::Delete, &[])?;
+            merge.version(statuses, id, Operation::Delete, &[])?;
         }
         if cover.settled {
             merge.settled_range_tombstone();

@@ -1,7 +1,7 @@
-//! Merges against a reader that knows nothing of garbage collection: whatever
-//! a merge throws away, every snapshot reads the same before and after.
+//! Merges compared with a reader without garbage collection: whatever a merge
+//! drops, every snapshot reads the same before and after.
 
-// Numbers of tests are small.
+// The numbers of the tests are small.
 #![allow(clippy::cast_possible_truncation)]
 
 use super::vec_cursor::{Entry, VecCursor};
@@ -11,14 +11,14 @@ use proptest::prelude::*;
 use teak_base::visibility::{Horizon, WriteStatus};
 use teak_base::{CommitSequence, Operation, StorageResult, TransactionId, WriteId};
 
-struct Fates {
-    fates: Vec<WriteStatus>,
+struct Statuses {
+    statuses: Vec<WriteStatus>,
     snapshots: Vec<CommitSequence>,
 }
 
-impl Horizon for Fates {
+impl Horizon for Statuses {
     fn status(&self, id: WriteId) -> WriteStatus {
-        self.fates[id.0 as usize - 1]
+        self.statuses[id.0 as usize - 1]
     }
     fn snapshots(&self) -> &[CommitSequence] {
         &self.snapshots
@@ -66,7 +66,7 @@ impl MergeSink for Collect {
         starts_key: bool,
     ) -> StorageResult<()> {
         let new = self.entries.last().is_none_or(|last| last.0 != key);
-        assert_eq!(starts_key, new, "starts_key tells the first entry of a key");
+        assert_eq!(starts_key, new, "starts_key marks the first entry of a key");
         self.entries
             .push((key.to_vec(), id, operation, value.to_vec()));
         Ok(())
@@ -75,7 +75,7 @@ impl MergeSink for Collect {
 
 fn merge(
     containers: &[Container],
-    horizon: &Fates,
+    horizon: &Statuses,
     level: MergeLevel,
     cut: Option<&[u8]>,
 ) -> Container {
@@ -101,7 +101,8 @@ fn merge(
 const KEYS: u8 = 6;
 
 fn key(number: u8) -> Vec<u8> {
-    // Long shared beginnings, so that prefixes do not decide alone.
+    // Long common prefixes, so that the eight-byte prefixes do not decide
+    // alone.
     let mut key = if number.is_multiple_of(2) {
         b"shared-beginning".to_vec()
     } else {
@@ -134,13 +135,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Builds containers, newest first, from steps in time order. Like the lock
-/// rules, it lets a write touch a key only in the order of its fate: first the
-/// settled and committed in commit order, then the active; aborted any time.
-fn build(steps: &[Step], fates: &[WriteStatus]) -> Vec<Container> {
+/// Builds containers, newest first, from steps in time order. Like the locks of
+/// the engine, it lets writes touch a key only in the order of their statuses:
+/// first settled and committed writes in commit order, then active ones;
+/// aborted ones at any time.
+fn build(steps: &[Step], statuses: &[WriteStatus]) -> Vec<Container> {
     let mut containers = vec![Container::default()];
     let mut newest = [0u64; KEYS as usize];
-    let order = |write: usize| match fates[write] {
+    let order = |write: usize| match statuses[write] {
         WriteStatus::Committed(at) => at.0,
         WriteStatus::Active(_) => 1_000 + write as u64,
         WriteStatus::Aborted => 0,
@@ -189,7 +191,8 @@ fn build(steps: &[Step], fates: &[WriteStatus]) -> Vec<Container> {
                 }
                 for k in covered {
                     newest[k as usize] = newest[k as usize].max(rank);
-                    // As a memtable cursor does: in front of older points.
+                    // As a memtable cursor returns it: in front of older
+                    // points.
                     let entries = &mut containers[0].entries;
                     let at = entries.partition_point(|e| e.0 < key(k));
                     if entries.get(at).is_some_and(|e| e.0 == key(k)) {
@@ -206,7 +209,7 @@ fn build(steps: &[Step], fates: &[WriteStatus]) -> Vec<Container> {
     containers
 }
 
-fn fate() -> impl Strategy<Value = WriteStatus> {
+fn status() -> impl Strategy<Value = WriteStatus> {
     prop_oneof![
         6 => (1..40u64).prop_map(|at| WriteStatus::Committed(CommitSequence(at))),
         1 => Just(WriteStatus::Active(TransactionId(1))),
@@ -219,16 +222,16 @@ proptest! {
     #[test]
     fn every_snapshot_reads_the_same_after_a_merge(
         steps in proptest::collection::vec(step(), 0..40),
-        fates in proptest::collection::vec(fate(), 8),
+        statuses in proptest::collection::vec(status(), 8),
         snapshots in proptest::collection::btree_set(1..40u64, 1..4),
         from in 0..8usize,
         count in 1..8usize,
         cut in proptest::option::of(0..KEYS),
         own in 0..8usize,
     ) {
-        let before = build(&steps, &fates);
-        let horizon = Fates {
-            fates: fates.clone(),
+        let before = build(&steps, &statuses);
+        let horizon = Statuses {
+            statuses: statuses.clone(),
             snapshots: snapshots.iter().map(|&at| CommitSequence(at)).collect(),
         };
         let from = from % before.len();
@@ -249,13 +252,13 @@ proptest! {
         let mut after = before[..from].to_vec();
         after.push(merged);
         after.extend_from_slice(&before[to..]);
-        // The snapshots, those still to come, and one that owns a write.
+        // The snapshots, later ones, and one that owns a write.
         let newest = *snapshots.last().unwrap();
         for snapshot in snapshots.iter().copied().chain(newest..45) {
             for own in [None, Some(own)] {
                 let sees = |id: WriteId| {
                     let index = id.0 as usize - 1;
-                    match fates[index] {
+                    match statuses[index] {
                         WriteStatus::Committed(at) => at.0 <= snapshot,
                         WriteStatus::Active(_) => own == Some(index),
                         WriteStatus::Aborted => false,
@@ -273,15 +276,15 @@ proptest! {
     }
 }
 
-fn settled_horizon() -> Fates {
-    Fates {
-        fates: vec![WriteStatus::Committed(CommitSequence(1)); 8],
+fn settled_horizon() -> Statuses {
+    Statuses {
+        statuses: vec![WriteStatus::Committed(CommitSequence(1)); 8],
         snapshots: vec![CommitSequence(10)],
     }
 }
 
 #[test]
-fn a_settled_range_tombstone_drops_what_it_covers_and_is_carried_on() {
+fn a_settled_range_tombstone_drops_covered_entries_and_is_kept() {
     let newer = Container {
         entries: vec![(key(3), WriteId(2), Operation::Put, b"new".to_vec())],
         tombstones: vec![RangeTombstone {

@@ -93,12 +93,12 @@ impl TombstoneLayer {
     pub(crate) fn new(
         source: usize,
         tombstones: &[RangeTombstone],
-        fates: &mut StatusCache<'_>,
+        statuses: &mut StatusCache<'_>,
     ) -> Option<Self> {
         let mut live: Vec<(&RangeTombstone, MergeStatus)> = tombstones
             .iter()
             .filter(|tombstone| tombstone.clip(None, None).is_some())
-            .map(|tombstone| (tombstone, fates.class(tombstone.write_id)))
+            .map(|tombstone| (tombstone, statuses.class(tombstone.write_id)))
             .filter(|(_, class)| *class != MergeStatus::Aborted)
             .collect();
         live.sort_by(|a, b| a.0.start.cmp(&b.0.start));

@@ -27,7 +27,7 @@ impl VecCursor {
     }
 
     fn entry(&self) -> &Entry {
-        &self.entries[self.position.expect("cursor stands on an entry")]
+        &self.entries[self.position.expect("the cursor is on an entry")]
     }
 }
 
@@ -71,7 +71,7 @@ impl VersionCursor for VecCursor {
         &self.entry().3
     }
     fn next_version(&mut self) -> StorageResult<()> {
-        let next = self.position.expect("cursor stands on an entry") + 1;
+        let next = self.position.expect("the cursor is on an entry") + 1;
         self.set(next);
         Ok(())
     }

@@ -234,7 +234,7 @@ impl<'a> NodeLoader<'a> {
         }
         let raw = decode_node(&block.raw).map_err(|_| corrupt("the node is malformed"))?;
         if height.is_some_and(|height| height != raw.height) {
-            return Err(corrupt("the node lies at another height than its place"));
+            return Err(corrupt("the node has the wrong height"));
         }
         let uppers = raw.children.iter().skip(1).map(|c| Some(c.pivot.clone()));
         let uppers: Vec<Option<Key>> = uppers.chain([range.upper.clone()]).collect();
@@ -249,7 +249,7 @@ impl<'a> NodeLoader<'a> {
             };
             let child_range = KeyRange { lower, upper };
             if child_range.is_empty() || !range.covers(&child_range) {
-                return Err(corrupt("a pivot lies outside the node's range"));
+                return Err(corrupt("a pivot is outside the node's range"));
             }
             if child.id == ChildId::ROOT || !self.child_ids.insert(child.id) {
                 return Err(corrupt("a child's number is taken"));
@@ -258,7 +258,7 @@ impl<'a> NodeLoader<'a> {
             for run in child.runs {
                 let run = self.run(run).map_err(corrupt)?;
                 if !child_range.covers(&run.range()) {
-                    return Err(corrupt("a run lies outside its child's range"));
+                    return Err(corrupt("a run is outside its child's range"));
                 }
                 run.handle.add_reference();
                 runs.push(run);

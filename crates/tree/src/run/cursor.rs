@@ -55,7 +55,7 @@ impl RunCursor {
 
     #[inline]
     fn current(&self) -> (&Page, usize) {
-        assert!(self.valid, "the cursor stands on no entry");
+        assert!(self.valid, "the cursor is not on an entry");
         let Some((_, page)) = &self.page else {
             unreachable!("a valid cursor holds a page");
         };
@@ -64,7 +64,7 @@ impl RunCursor {
 
     /// Moves to the newest version of the last key at or before entry `end - 1`
     /// of page `number`.
-    fn stand_before(
+    fn move_before(
         &mut self,
         index: &RunIndex,
         mut number: usize,
@@ -129,7 +129,7 @@ impl VersionCursor for RunCursor {
         self.valid = false;
         match self.index()? {
             None => Ok(()),
-            Some(index) => self.stand_before(&index, index.pages().len() - 1, usize::MAX),
+            Some(index) => self.move_before(&index, index.pages().len() - 1, usize::MAX),
         }
     }
 
@@ -140,10 +140,10 @@ impl VersionCursor for RunCursor {
         };
         let number = index.page_of(key);
         if number == index.pages().len() {
-            return self.stand_before(&index, number - 1, usize::MAX);
+            return self.move_before(&index, number - 1, usize::MAX);
         }
         let end = self.load(&index, number)?.lower_bound(key);
-        self.stand_before(&index, number, end)
+        self.move_before(&index, number, end)
     }
 
     #[inline]

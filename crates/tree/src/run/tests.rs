@@ -244,7 +244,7 @@ fn filters_keep_absent_keys_from_reading_pages() {
 }
 
 #[test]
-fn a_block_that_many_ask_for_is_read_once() {
+fn concurrent_requests_read_a_block_once() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let file = BlockFile::create(&disk, Path::new("/t"), FileId(3), b"").unwrap();
     let cache = Arc::new(PageCache::new(1 << 20));

@@ -93,7 +93,7 @@ impl Walk {
                 last.clear();
                 last.extend_from_slice(key);
             } else if self.closed {
-                return Some("an entry lies below one that hides it");
+                return Some("an entry follows a newer one that hides it");
             }
             if (new_key || entry == 0)
                 && index.has_filter(number)
@@ -111,7 +111,7 @@ impl Walk {
                 return Some("an entry is settled where none is said to be");
             }
             if !id.is_settled() && !covers(description.write_ids, id) {
-                return Some("a write id lies outside the run's range");
+                return Some("a write id is outside the run's range");
             }
         }
         match page.entries().checked_sub(1) {
@@ -122,8 +122,8 @@ impl Walk {
 
     fn end(&self, index: &RunIndex, description: &RunDescription) -> Option<&'static str> {
         let counted = (self.puts, self.deletes, self.keys);
-        let told = (description.puts, description.deletes, description.keys);
-        if counted != told {
+        let expected = (description.puts, description.deletes, description.keys);
+        if counted != expected {
             return Some("the run's counts are wrong");
         }
         if index.pages().len() != description.pages as usize {

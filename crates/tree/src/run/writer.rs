@@ -15,7 +15,7 @@ use teak_block_file::{
 /// Options for writing runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunWriterOptions {
-    /// Raw bytes of a page, about; a larger entry gets a page of its own.
+    /// Approximate raw bytes of a page; a larger entry gets a page of its own.
     pub page_bytes: usize,
     /// Codec of the pages.
     pub codec: Codec,

@@ -1,8 +1,9 @@
-//! A model of one index with its transactions, and a tree driven beside it.
+//! A model of one index with its transactions, and a tree that receives the
+//! same operations.
 //!
-//! The model keeps every version of every key in a list and never forgets.
-//! Like the lock rules of the engine, it lets nobody write a key (or delete a
-//! range over it) that another undecided write has written.
+//! The model keeps every version of every key in a list and drops none. Like
+//! the locks of the engine, it refuses a write of a key (or of a range that
+//! covers it) that another active write has written.
 
 #![allow(dead_code)] // Each test uses a part.
 
@@ -33,37 +34,38 @@ impl Random {
     }
 }
 
-/// The fates of all writes, shared with views and horizons.
+/// The statuses of all writes, shared with views and horizons.
 #[derive(Debug, Default)]
-pub struct Fates {
+pub struct Statuses {
     by_id: Mutex<Vec<WriteStatus>>,
 }
 
-impl Fates {
+impl Statuses {
     pub fn get(&self, id: WriteId) -> WriteStatus {
         self.by_id.lock().unwrap()[id.0 as usize - 1]
     }
     pub fn begin(&self) -> WriteId {
-        let mut fates = self.by_id.lock().unwrap();
-        fates.push(WriteStatus::Active(TransactionId(1)));
-        WriteId(fates.len() as u64)
+        let mut statuses = self.by_id.lock().unwrap();
+        statuses.push(WriteStatus::Active(TransactionId(1)));
+        WriteId(statuses.len() as u64)
     }
     pub fn set(&self, id: WriteId, fate: WriteStatus) {
         self.by_id.lock().unwrap()[id.0 as usize - 1] = fate;
     }
 }
 
-/// What a reader at a snapshot, perhaps with a write of its own, sees.
+/// The visibility of a reader at a snapshot, optionally with a write of its
+/// own.
 #[derive(Clone, Debug)]
 pub struct View {
     pub snapshot: CommitSequence,
     pub own: Option<WriteId>,
-    pub fates: Arc<Fates>,
+    pub statuses: Arc<Statuses>,
 }
 
 impl Visibility for View {
     fn is_visible(&self, id: WriteId) -> bool {
-        match self.fates.get(id) {
+        match self.statuses.get(id) {
             WriteStatus::Committed(at) => at <= self.snapshot,
             WriteStatus::Active(_) => self.own == Some(id),
             WriteStatus::Aborted => false,
@@ -71,7 +73,7 @@ impl Visibility for View {
     }
     fn hides_all(&self, min: WriteId, max: WriteId) -> bool {
         max.0 - min.0 < 8
-            && (min.0..=max.0).all(|id| match self.fates.get(WriteId(id)) {
+            && (min.0..=max.0).all(|id| match self.statuses.get(WriteId(id)) {
                 WriteStatus::Committed(at) => at > self.snapshot,
                 WriteStatus::Active(_) => self.own != Some(WriteId(id)),
                 WriteStatus::Aborted => true,
@@ -81,12 +83,12 @@ impl Visibility for View {
 
 pub struct HorizonNow {
     pub snapshots: Vec<CommitSequence>,
-    pub fates: Arc<Fates>,
+    pub statuses: Arc<Statuses>,
 }
 
 impl Horizon for HorizonNow {
     fn status(&self, id: WriteId) -> WriteStatus {
-        self.fates.get(id)
+        self.statuses.get(id)
     }
     fn snapshots(&self) -> &[CommitSequence] {
         &self.snapshots
@@ -101,7 +103,7 @@ pub enum Logged {
 }
 
 pub fn key(number: usize) -> Vec<u8> {
-    // Varying lengths and a shared beginning for some.
+    // Varying lengths, and a common prefix for some.
     let mut key = if number.is_multiple_of(3) {
         b"common-".to_vec()
     } else {
@@ -118,13 +120,13 @@ type Versions = Vec<(WriteId, Operation, Vec<u8>)>;
 
 /// The model.
 pub struct Model {
-    pub fates: Arc<Fates>,
+    pub statuses: Arc<Statuses>,
     /// Versions of each key of the universe, oldest first.
     pub versions: BTreeMap<Vec<u8>, Versions>,
     pub active: Vec<WriteId>,
     pub published: u64,
     pub snapshots: Vec<CommitSequence>,
-    /// Keys that undecided writes have written or deleted in a range.
+    /// Keys that active writes have written or deleted in a range.
     locked: BTreeMap<Vec<u8>, WriteId>,
     pub log: Vec<Logged>,
 }
@@ -132,7 +134,7 @@ pub struct Model {
 impl Model {
     pub fn new(keys: usize) -> Self {
         Self {
-            fates: Arc::default(),
+            statuses: Arc::default(),
             versions: (0..keys).map(|k| (key(k), Vec::new())).collect(),
             active: Vec::new(),
             published: 1,
@@ -148,7 +150,7 @@ impl Model {
         snapshots.sort();
         HorizonNow {
             snapshots,
-            fates: Arc::clone(&self.fates),
+            statuses: Arc::clone(&self.statuses),
         }
     }
 
@@ -190,7 +192,7 @@ impl Model {
     }
 
     pub fn begin(&mut self) -> WriteId {
-        let id = self.fates.begin();
+        let id = self.statuses.begin();
         self.active.push(id);
         id
     }
@@ -201,9 +203,9 @@ impl Model {
         if commit {
             self.published += 1;
             let at = CommitSequence(self.published);
-            self.fates.set(id, WriteStatus::Committed(at));
+            self.statuses.set(id, WriteStatus::Committed(at));
         } else {
-            self.fates.set(id, WriteStatus::Aborted);
+            self.statuses.set(id, WriteStatus::Aborted);
         }
     }
 
@@ -218,7 +220,7 @@ impl Model {
         View {
             snapshot,
             own,
-            fates: Arc::clone(&self.fates),
+            statuses: Arc::clone(&self.statuses),
         }
     }
 
@@ -235,17 +237,17 @@ impl Model {
             .collect()
     }
 
-    /// Ids that may still be needed: undecided, or aborted.
+    /// Ids that may still be needed: active or aborted.
     pub fn unsettled(&self) -> BTreeSet<WriteId> {
-        let fates = self.fates.by_id.lock().unwrap();
-        (1..=fates.len() as u64)
+        let statuses = self.statuses.by_id.lock().unwrap();
+        (1..=statuses.len() as u64)
             .map(WriteId)
-            .filter(|id| !matches!(fates[id.0 as usize - 1], WriteStatus::Committed(_)))
+            .filter(|id| !matches!(statuses[id.0 as usize - 1], WriteStatus::Committed(_)))
             .collect()
     }
 }
 
-/// A tree with what it takes to open it again.
+/// A tree, and everything needed to open it again.
 pub struct Subject {
     pub disk: Arc<dyn Disk>,
     pub path: PathBuf,
@@ -290,7 +292,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Opens the file again, as after a crash, and repeats the log.
+    /// Opens the file again, as after a crash, and replays the log.
     pub fn reopen(&mut self, model: &Model) {
         self.open_again();
         assert_eq!(self.tree.flushed_lsn(), self.durable);
@@ -303,7 +305,7 @@ impl Subject {
         self.tree = opened.unwrap();
     }
 
-    /// Applies what the log has and the file lacks.
+    /// Applies the operations of the log that the file does not contain.
     pub fn repeat_log(&mut self, model: &Model) {
         self.durable = self.tree.flushed_lsn();
         for (lsn, logged) in model.log.iter().enumerate() {
@@ -355,7 +357,7 @@ pub fn random_write(random: &mut Random, model: &mut Model, subject: &Subject, k
     }
 }
 
-/// Compares everything that a view sees: look-ups, scans both ways.
+/// Compares everything that a view sees: lookups, and scans in both directions.
 pub fn compare_all(model: &Model, subject: &Subject, view: &View) {
     let expected = model.scan(view);
     let mut cursor = subject.tree.cursor(view.clone());

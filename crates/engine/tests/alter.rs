@@ -1,5 +1,5 @@
-//! Tables altered in place: indexes added, dropped and put in another order, and
-//! what a crash at any point leaves.
+//! Altering tables in place: adding, dropping and reordering indexes, and crashes
+//! at any point.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::*;
+use teak_engine::{
+    AddedIndex, Alteration, AlterationPlan, Codec, Engine, EngineError, EngineResult,
+    EngineTransaction, EntryOrder, IndexDefinition, IndexNumber, PlannedIndex, ReadMode, RowEntry,
+    TableHandle, WaitError,
+};
 use teak_testing::{FaultDisk, WriteFailure};
 
 fn index(label: &str) -> IndexDefinition {
@@ -43,7 +47,7 @@ fn begin_alteration(engine: &Engine, table: &TableHandle, list: &[AddedIndex]) -
         .unwrap()
 }
 
-/// The entry of the index that the tests add: the value backwards, and the key.
+/// The entry in the index that the tests add: the reversed value, and the key.
 fn entry(key: &str, value: &str) -> String {
     let backwards: String = value.chars().rev().collect();
     format!("{backwards}\0{key}")
@@ -149,8 +153,8 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
     rows(&engine, &table);
 }
 
-/// An alteration that writes everything anew, rows too.
-fn begin_rebuilding(engine: &Engine, table: &TableHandle) -> EngineResult<Alteration> {
+/// Begins an alteration that rebuilds all indexes, the rows' index too.
+fn begin_rebuild(engine: &Engine, table: &TableHandle) -> EngineResult<Alteration> {
     let rows = AddedIndex {
         entry_order: EntryOrder::ByKey,
         ..added("PRIMARY", true)
@@ -160,7 +164,7 @@ fn begin_rebuilding(engine: &Engine, table: &TableHandle) -> EngineResult<Altera
 }
 
 fn rebuild(engine: &Engine, table: &TableHandle) -> EngineResult<()> {
-    let mut alteration = begin_rebuilding(engine, table)?;
+    let mut alteration = begin_rebuild(engine, table)?;
     let mut transaction = begin(engine);
     for (key, value) in try_scan(&mut transaction, table, 0, ReadMode::Snapshot)? {
         alteration.add(0, key.as_bytes(), value.as_bytes())?;
@@ -173,7 +177,7 @@ fn rebuild(engine: &Engine, table: &TableHandle) -> EngineResult<()> {
 }
 
 #[test]
-fn a_table_is_written_anew() {
+fn a_table_is_rebuilt() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
     some_rows(&engine, &table, 3000);
@@ -204,10 +208,10 @@ fn a_table_is_written_anew() {
 }
 
 #[test]
-fn entries_out_of_the_promised_order_are_refused() {
+fn entries_not_in_the_requested_order_are_refused() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
-    let mut alteration = begin_rebuilding(&engine, &table).unwrap();
+    let mut alteration = begin_rebuild(&engine, &table).unwrap();
     alteration.add(0, b"k2", b"").unwrap();
     for key in ["k1", "k2"] {
         let refused = alteration.add(0, key.as_bytes(), b"");
@@ -221,7 +225,7 @@ fn entries_out_of_the_promised_order_are_refused() {
 }
 
 #[test]
-fn writing_a_table_anew_finds_no_space() {
+fn a_rebuild_on_a_full_disk_fails_and_leaves_the_table() {
     let (mut failed, mut whole) = (0, false);
     for after in 0.. {
         let disk = Arc::new(FaultDisk::new(after));
@@ -248,7 +252,7 @@ fn writing_a_table_anew_finds_no_space() {
 }
 
 #[test]
-fn an_alteration_that_finds_no_space_leaves_nothing() {
+fn an_alteration_on_a_full_disk_fails_and_leaves_no_files() {
     for after in 0.. {
         let disk = Arc::new(FaultDisk::new(after));
         let (engine, table) = with_table(&disk);
@@ -275,7 +279,7 @@ fn an_alteration_that_finds_no_space_leaves_nothing() {
     }
 }
 
-/// Writes a row with its entry in the index that is being built, number 2.
+/// Writes a row, with its entry in index 2, which is being built.
 fn insert_all(t: &mut EngineTransaction, table: &TableHandle, key: &str, value: &str) {
     let (second, third) = (format!("{value}\0{key}"), entry(key, value));
     let one = |index, unique, key, value| RowEntry {
@@ -309,20 +313,20 @@ fn delete_all(t: &mut EngineTransaction, table: &TableHandle, key: &str, value: 
 }
 
 #[test]
-fn writers_go_on_while_an_index_is_built() {
+fn rows_are_written_while_an_index_is_built() {
     let disk = Arc::new(FaultDisk::new(5));
     let (engine, table) = with_table(&disk);
     some_rows(&engine, &table, 2000);
     let mut alteration = begin_alteration(&engine, &table, &[added("backwards", false)]);
     let before = rows(&engine, &table);
-    // Committed before the snapshot: both sides have it.
+    // Committed before the snapshot: written by the build and by the writer.
     commit(&engine, |t| insert_all(t, &table, "a", "early"));
     let mut open = begin(&engine);
     insert_all(&mut open, &table, "b", "open");
     let mut undone = begin(&engine);
     delete_all(&mut undone, &table, &before[3].0, &before[3].1);
     fill(&engine, &table, &mut alteration);
-    // After the snapshot: the build knows the rows that go.
+    // After the snapshot: the build adds the rows that are deleted.
     commit(&engine, |t| {
         for (key, value) in &before[10..300] {
             delete_all(t, &table, key, value);
@@ -330,7 +334,7 @@ fn writers_go_on_while_an_index_is_built() {
         delete_all(t, &table, "a", "early");
         insert_all(t, &table, "a", "late");
     });
-    // What is flushed and merged before the base is there must hide it still.
+    // Entries flushed and merged before the base arrives must still hide it.
     engine.checkpoint().unwrap();
     engine.settle().unwrap();
     alteration.build(&mut |_, _| {}).unwrap();
@@ -402,7 +406,7 @@ fn rows_written_after_an_alteration_are_recovered_into_all_indexes() {
 }
 
 #[test]
-fn a_unique_index_names_the_key_that_is_there_twice() {
+fn a_unique_index_reports_the_duplicate_key() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
     let mut alteration = begin_alteration(&engine, &table, &[added("u", true)]);
@@ -416,13 +420,13 @@ fn a_unique_index_names_the_key_that_is_there_twice() {
     drop(alteration);
     assert_eq!(table.index_count(), 2);
     assert_eq!(files(&*disk).len(), 2);
-    // The table is free again.
+    // The table can be altered again.
     commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
     drop(begin_alteration(&engine, &table, &[]));
 }
 
 #[test]
-fn an_older_snapshot_is_refused_by_a_new_index_alone() {
+fn an_older_snapshot_is_refused_by_the_new_index_only() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
     commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
@@ -442,7 +446,7 @@ fn an_older_snapshot_is_refused_by_a_new_index_alone() {
 }
 
 #[test]
-fn an_interrupt_ends_filling_and_building() {
+fn an_interrupt_stops_filling_and_building() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
     let stop = Arc::new(AtomicBool::new(false));
@@ -465,7 +469,7 @@ fn an_interrupt_ends_filling_and_building() {
 }
 
 #[test]
-fn what_would_disturb_an_alteration_is_refused() {
+fn changes_of_a_table_are_refused_during_its_alteration() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
     let alteration = begin_alteration(&engine, &table, &[]);
@@ -505,7 +509,7 @@ fn several_tables_are_altered_together() {
         some_rows(&engine, &table, 200);
         tables.push(table);
     }
-    // The n-th operation on the disk fails, for every n until none does.
+    // The n-th disk operation fails, for every n until none does.
     for n in 0.. {
         let crashed = Arc::new(disk.crash(n));
         let engine = open(&crashed);
@@ -554,7 +558,7 @@ fn alter_all(engine: &Engine, names: &[&str]) -> EngineResult<()> {
 }
 
 #[test]
-fn a_recovered_prepared_transaction_keeps_new_indexes_away() {
+fn new_indexes_are_refused_while_a_recovered_prepared_transaction_has_written_the_table() {
     let disk = Arc::new(FaultDisk::new(3));
     let (engine, table) = with_table(&disk);
     commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
@@ -581,7 +585,7 @@ fn a_recovered_prepared_transaction_keeps_new_indexes_away() {
 }
 
 #[test]
-fn a_prepared_transaction_keeps_new_indexes_away_from_its_own_tables_only() {
+fn a_prepared_transaction_blocks_new_indexes_only_of_tables_that_it_has_written() {
     let disk = Arc::new(FaultDisk::new(3));
     let (engine, table) = with_table(&disk);
     engine.create_table(&definition("db/other")).unwrap();
@@ -589,7 +593,7 @@ fn a_prepared_transaction_keeps_new_indexes_away_from_its_own_tables_only() {
     let wanted = [added("backwards", false)];
     let key_of = |n: u8| char::from(b'a' + n).to_string();
     for (n, deletes) in [(0, false), (1, true)] {
-        // Ids of committed writes of both tables stand before and behind.
+        // Both tables also have committed writes with smaller and with larger ids.
         commit(&engine, |t| insert(t, &table, &key_of(n), "1").unwrap());
         commit(&engine, |t| insert(t, &other, &key_of(n), "1").unwrap());
         let mut prepared = begin(&engine);

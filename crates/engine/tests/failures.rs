@@ -1,4 +1,4 @@
-//! Damage, full disks, failed syncs and too little memory.
+//! Damaged files, full disks, failed syncs and lack of memory.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::*;
+use teak_engine::{Engine, EngineError, IndexNumber, ReadMode, StorageError, TableHandle};
 use teak_testing::{FaultDisk, SyncFailure};
 
 fn files(disk: &FaultDisk, name: &str) -> Vec<PathBuf> {
@@ -33,7 +33,7 @@ fn fill(engine: &Engine, table: &TableHandle, rows: u64) {
 }
 
 #[test]
-fn a_damaged_block_fails_the_statement_and_marks_the_table_alone() {
+fn a_damaged_block_fails_the_statement_and_marks_only_its_table() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     engine.create_table(&definition("./db/u")).unwrap();
@@ -49,7 +49,7 @@ fn a_damaged_block_fails_the_statement_and_marks_the_table_alone() {
     let engine = open(&disk);
     let healthy = engine.open_table("./db/u").unwrap();
     match engine.open_table(TABLE) {
-        // The nodes themselves are damaged.
+        // The nodes are damaged, too.
         Err(error) => assert!(error.is_corrupt(), "{error}"),
         Ok(table) => {
             let mut reader = begin(&engine);
@@ -76,7 +76,7 @@ fn fill_more(engine: &Engine, table: &TableHandle) {
 }
 
 #[test]
-fn a_missing_file_fails_the_table_and_not_the_engine() {
+fn a_missing_file_fails_its_table_but_not_the_engine() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     fill(&engine, &table, 10);
@@ -94,7 +94,7 @@ fn a_missing_file_fails_the_table_and_not_the_engine() {
 }
 
 #[test]
-fn a_failed_sync_acknowledges_nothing_more_and_reads_go_on() {
+fn after_a_failed_sync_commits_fail_and_reads_work() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     fill(&engine, &table, 10);
@@ -122,7 +122,7 @@ fn a_failed_sync_acknowledges_nothing_more_and_reads_go_on() {
 }
 
 #[test]
-fn a_flush_that_finds_no_space_is_tried_again() {
+fn a_flush_without_space_is_retried() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     fill(&engine, &table, 2000);
@@ -144,7 +144,7 @@ fn memtables_never_exceed_their_quota() {
     engine.create_table(&definition(TABLE)).unwrap();
     let table = engine.open_table(TABLE).unwrap();
     let limit = engine.statistics().memtable_bytes_limit;
-    // A report may be late by what each writer writes between two.
+    // Usage may be exceeded by what each writer writes between two reports.
     let slack = 3 * (64 << 10);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3u64)
@@ -193,7 +193,7 @@ fn the_budget_can_be_changed_while_open() {
 }
 
 #[test]
-fn what_the_formats_cannot_hold_is_refused() {
+fn sizes_beyond_the_limits_are_refused() {
     let (engine, table) = with_table(&Arc::new(MemoryDisk::new()));
     let mut writer = begin(&engine);
     let huge = "k".repeat(70_000);
@@ -221,7 +221,7 @@ fn what_the_formats_cannot_hold_is_refused() {
 }
 
 #[test]
-fn the_status_report_names_every_part() {
+fn the_status_report_has_every_section() {
     let (engine, table) = with_table(&Arc::new(MemoryDisk::new()));
     fill(&engine, &table, 100);
     engine.checkpoint().unwrap();
@@ -239,7 +239,7 @@ fn the_status_report_names_every_part() {
 }
 
 #[test]
-fn messages_tell_what_recovery_did() {
+fn messages_report_what_recovery_did() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     fill(&engine, &table, 3);
@@ -255,7 +255,7 @@ fn messages_tell_what_recovery_did() {
 }
 
 #[test]
-fn rows_lost_with_a_file_are_not_passed_over_in_silence() {
+fn rows_lost_with_a_file_are_reported() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     fill(&engine, &table, 10);
@@ -264,7 +264,7 @@ fn rows_lost_with_a_file_are_not_passed_over_in_silence() {
     let aside = path.with_extension("aside");
     disk.rename(&path, &aside).unwrap();
     drop(open(&disk));
-    // The file is back, but the log's rows were passed over meanwhile.
+    // The file is back, but recovery has skipped its rows in the log.
     disk.rename(&aside, &path).unwrap();
     let engine = open(&disk);
     let error = engine.open_table(TABLE).map(|_| ()).unwrap_err();
@@ -316,7 +316,7 @@ fn tables_without_handles_are_closed_when_there_are_many() {
 }
 
 #[test]
-fn files_are_closed_while_tables_are_opened_without_end() {
+fn files_are_closed_while_ever_more_tables_are_opened() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let mut few = options();
     few.open_tables_kept = 8;
@@ -326,7 +326,7 @@ fn files_are_closed_while_tables_are_opened_without_end() {
     for n in 0..1200 {
         engine.create_table(&definition(&name(n))).unwrap();
         let table = engine.open_table(&name(n)).unwrap();
-        // Rows that are in memory alone keep a table's files open.
+        // Rows that exist only in memory keep a table's files open.
         fill(&engine, &table, 2);
         most = most.max(engine.statistics().open_tables);
     }

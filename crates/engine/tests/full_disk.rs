@@ -1,5 +1,5 @@
-//! A full disk: statements are refused, nothing acknowledged is lost, reads and
-//! drops go on, and writing too as soon as there is space, in the same life.
+//! Full disks: statements are refused, and nothing acknowledged is lost. Reads and
+//! DROP TABLE work, and writes as soon as there is space, without a restart.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,10 +14,10 @@ use common::*;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_disk::Disk;
-use teak_engine::*;
+use teak_engine::{Engine, EngineError, EngineResult, StorageError, TableHandle};
 use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
 
-/// A value that no codec makes much shorter.
+/// A value that does not compress.
 fn value(seed: u64) -> String {
     let mut random = Random::new(seed);
     (0..20)
@@ -36,8 +36,8 @@ fn fill_disk(disk: &FaultDisk) {
     disk.set_capacity(Some(disk.used_bytes()));
 }
 
-/// Commits rows one by one until the disk refuses for good; returns how many it
-/// took. What a batch claimed and did not take is free again after it.
+/// Commits rows one by one until the disk is really full; returns their number.
+/// Space that a batch of the log reserved and did not use is free after it.
 fn write_until_full(engine: &Engine, table: &TableHandle, prefix: &str) -> usize {
     let (mut taken, mut refused) = (0, 0);
     for n in 0..100_000 {
@@ -58,7 +58,7 @@ fn write_until_full(engine: &Engine, table: &TableHandle, prefix: &str) -> usize
             return taken;
         }
     }
-    panic!("the disk is never full");
+    panic!("the disk did not become full");
 }
 
 fn write_one(engine: &Engine, table: &TableHandle, key: &str) -> EngineResult<()> {
@@ -68,7 +68,7 @@ fn write_one(engine: &Engine, table: &TableHandle, key: &str) -> EngineResult<()
 }
 
 #[test]
-fn writers_are_refused_and_go_on_when_there_is_space() {
+fn writes_are_refused_until_there_is_space() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     write_one(&engine, &table, "before").unwrap();
@@ -108,7 +108,7 @@ fn a_refused_row_leaves_its_transaction_usable() {
         &value(1)
     )));
     transaction.rollback_to_savepoint(mark).unwrap();
-    // What was written has its room, and so has its commit.
+    // Space is reserved for the rows written and for the commit record.
     transaction.commit().unwrap();
     let found = rows(&engine, &table);
     assert!(found.iter().any(|(key, _)| key.contains("first")));
@@ -116,7 +116,7 @@ fn a_refused_row_leaves_its_transaction_usable() {
 }
 
 #[test]
-fn a_commit_that_finds_no_space_commits_nothing_ever() {
+fn a_commit_without_space_never_takes_effect() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     write_one(&engine, &table, "kept").unwrap();
@@ -168,7 +168,7 @@ fn an_engine_opens_on_a_full_disk_to_be_emptied() {
     let disk = Arc::new(FaultDisk::new(1));
     let open = |disk: &Arc<FaultDisk>| {
         let mut options = options();
-        // What the log holds beyond the files must fit in memory.
+        // Rows that are in the log but not in the files must fit in memory.
         options.cache_bytes = 4 << 20;
         Engine::open(Arc::clone(disk) as Arc<dyn Disk>, options).unwrap()
     };
@@ -188,7 +188,7 @@ fn an_engine_opens_on_a_full_disk_to_be_emptied() {
     drop((table, engine));
     for seed in 0..4 {
         let disk = Arc::new(disk.crash(seed));
-        // Removals that the crash took back may take more than there was.
+        // Files whose removal the crash has undone may exceed the capacity.
         fill_disk(&disk);
         let engine = open(&disk);
         let table = engine.open_table(TABLE).unwrap();
@@ -199,16 +199,16 @@ fn an_engine_opens_on_a_full_disk_to_be_emptied() {
     }
 }
 
-/// With threads: writers that fill memory are told in a bounded time, though
-/// nothing can be flushed, and nobody hangs.
+/// With threads: writers that fill the memory get an error within a bounded time,
+/// although nothing can be flushed.
 #[test]
-fn writers_do_not_wait_for_ever_for_flushes_that_find_no_space() {
+fn writers_do_not_wait_forever_for_flushes_without_space() {
     let disk = Arc::new(FaultDisk::new(1));
     let mut options = options();
     options.background_threads = 2;
     options.cache_bytes = 4 << 20;
     options.commit_sync = false;
-    // Only the log may grow, so that memory is what runs out.
+    // Only the log may grow, so memory runs out first.
     options.log_segment_bytes = 64 << 20;
     let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     engine.create_table(&definition(TABLE)).unwrap();
@@ -240,7 +240,7 @@ fn counters_refused_by_a_full_disk_are_logged_later() {
     table.advance_counter(0, 7).unwrap();
     fill_disk(&disk);
     write_until_full(&engine, &table, "x");
-    // Until even the room kept for commits is used up.
+    // Until the space reserved for commits is used up, too.
     while write_one(&engine, &table, "y").is_ok() || engine.flush_log().is_ok() {
         table
             .advance_counter(0, table.counter(0).unwrap() + 1)
@@ -261,7 +261,7 @@ fn counters_refused_by_a_full_disk_are_logged_later() {
 }
 
 #[test]
-fn a_sync_that_finds_no_space_still_ends_the_acknowledging() {
+fn after_a_sync_without_space_nothing_is_acknowledged() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     disk.fail_sync(0, SyncFailure::NoSpace);

@@ -1,6 +1,6 @@
-//! The fuzz targets on mutated valid inputs.
+//! Runs the fuzz targets on mutated valid inputs.
 
 #[test]
-fn decoders_and_recovery_take_or_refuse_mutated_bytes() {
+fn decoders_and_recovery_accept_or_refuse_mutated_bytes() {
     teak_base::fuzzing::smoke(teak_engine::fuzzing::TARGETS, 1000);
 }

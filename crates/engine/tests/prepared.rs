@@ -1,5 +1,5 @@
-//! Two-phase commit: what is prepared outlives crashes, checkpoints and
-//! handles, and ends as the coordinator says.
+//! Two-phase commit: prepared transactions survive crashes, checkpoints and their
+//! handles, and end as the coordinator decides.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
-use teak_engine::*;
+use teak_engine::{Engine, EngineError, EngineTransaction, TableHandle, XID_BYTES_MAX};
 use teak_testing::{FaultDisk, Random, WriteFailure};
 
 fn prepared_with_row(
@@ -76,13 +76,13 @@ fn a_name_is_used_once_at_a_time() {
 }
 
 #[test]
-fn whoever_knows_the_name_ends_a_detached_transaction() {
+fn a_detached_transaction_is_ended_by_its_name() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
     for (key, xid) in [("a", "x"), ("b", "y")] {
         prepared_with_row(&engine, &table, key, xid).detach();
     }
-    // A dropped handle breaks no promise either.
+    // Dropping the handle does not end it either.
     drop(prepared_with_row(&engine, &table, "c", "z"));
     assert_eq!(names(&engine), ["x", "y", "z"]);
     engine.commit_prepared(b"x", Duration::ZERO).unwrap();
@@ -94,7 +94,7 @@ fn whoever_knows_the_name_ends_a_detached_transaction() {
 }
 
 #[test]
-fn who_ends_a_transaction_by_its_name_waits_until_its_handle_is_given_up() {
+fn ending_a_transaction_by_its_name_waits_until_its_handle_is_detached() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
     let mut owned = prepared_with_row(&engine, &table, "a", "x");
@@ -108,7 +108,7 @@ fn who_ends_a_transaction_by_its_name_waits_until_its_handle_is_given_up() {
     });
     assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]));
     assert!(names(&engine).is_empty());
-    // An end by the handle is none for who waits.
+    // If the handle ends the transaction, the waiting call fails.
     let owned = prepared_with_row(&engine, &table, "b", "y");
     std::thread::scope(|scope| {
         let coordinator = scope.spawn(|| engine.rollback_prepared(b"y", LONG));
@@ -122,7 +122,7 @@ fn who_ends_a_transaction_by_its_name_waits_until_its_handle_is_given_up() {
 }
 
 #[test]
-fn a_transaction_without_writes_promises_nothing() {
+fn preparing_a_transaction_without_writes_has_no_effect() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, _table) = with_table(&disk);
     let mut transaction = begin(&engine);
@@ -132,7 +132,7 @@ fn a_transaction_without_writes_promises_nothing() {
 }
 
 #[test]
-fn clean_shutdown_keeps_the_promise() {
+fn prepared_transactions_survive_a_clean_shutdown() {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
     prepared_with_row(&engine, &table, "a", "x").detach();
@@ -150,16 +150,16 @@ fn clean_shutdown_keeps_the_promise() {
 }
 
 #[test]
-fn a_forgotten_promise_does_not_hold_the_log() {
-    forget_a_promise(false);
+fn a_prepared_transaction_does_not_retain_the_log() {
+    leave_prepared(false);
 }
 
 #[test]
-fn a_promise_whose_end_found_no_space_does_not_hold_the_log() {
-    forget_a_promise(true);
+fn a_prepared_transaction_whose_end_found_no_space_does_not_retain_the_log() {
+    leave_prepared(true);
 }
 
-fn forget_a_promise(try_to_end: bool) {
+fn leave_prepared(try_to_end: bool) {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     let oldest_segment = || {
@@ -193,10 +193,10 @@ fn forget_a_promise(try_to_end: bool) {
     assert_eq!(rows(&engine, &table).len(), 3000);
 }
 
-/// Random prepared, committed and rolled back transactions with checkpoints
-/// between; after a crash everything acknowledged is as it was acknowledged.
+/// Prepares, commits and rolls back transactions at random, with checkpoints in
+/// between. After a crash everything acknowledged is as it was acknowledged.
 #[test]
-fn crashes_keep_every_acknowledged_promise() {
+fn crashes_keep_every_acknowledged_prepare() {
     for seed in 0..150 {
         let mut random = Random::new(seed);
         let disk = Arc::new(FaultDisk::new(seed));
@@ -280,7 +280,7 @@ fn crashes_keep_every_acknowledged_promise() {
 }
 
 #[test]
-fn commits_in_order_are_settled_by_the_coordinator_after_a_crash() {
+fn after_a_crash_the_coordinator_decides_about_ordered_commits() {
     let disk = Arc::new(FaultDisk::new(5));
     let (engine, table) = with_table(&disk);
     let mut transaction = prepared_with_row(&engine, &table, "a", "x");

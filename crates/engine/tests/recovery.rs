@@ -1,4 +1,5 @@
-//! What a crash leaves: every committed row, no other, and no stray file.
+//! Recovery: after a crash there is every committed row, no other row, and no
+//! stray file.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_disk::Disk;
-use teak_engine::*;
+use teak_engine::{Engine, EngineError, EngineResult, StorageError};
 use teak_testing::{FaultDisk, Random};
 
 fn key(n: u64) -> String {
@@ -71,7 +72,7 @@ fn uncommitted_rows_that_reached_the_files_stay_invisible() {
         let engine = open(&crashed);
         let table = engine.open_table(TABLE).unwrap();
         assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]), "{generation}");
-        // The new engine's own writes must not be taken for the lost ones.
+        // New writes must not get the status of the lost ones.
         commit(&engine, |t| {
             insert(t, &table, "b", "mine").unwrap();
             delete(t, &table, "b", "mine").unwrap();
@@ -82,7 +83,7 @@ fn uncommitted_rows_that_reached_the_files_stay_invisible() {
 }
 
 #[test]
-fn aborted_ids_are_forgotten_once_no_file_has_them_and_not_before() {
+fn aborted_ids_are_registered_until_no_file_contains_them() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     for n in 0..20 {
@@ -169,7 +170,7 @@ fn replay_flushes_when_memory_is_short() {
             }
         });
     }
-    // Reopened with a fifth of a mebibyte for memtables.
+    // Reopened with 0.2 MiB for memtables.
     let crashed = Arc::new(disk.crash(5));
     let engine = open(&crashed);
     let statistics = engine.statistics();
@@ -207,7 +208,7 @@ fn counters_and_row_ids_survive_a_crash() {
 }
 
 #[test]
-fn tables_come_back_with_names_metadata_and_rows() {
+fn tables_are_recovered_with_names_metadata_and_rows() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
@@ -256,7 +257,7 @@ fn index_files(disk: &FaultDisk) -> BTreeSet<PathBuf> {
     files
 }
 
-/// A sequence of table changes; the state of each table after each step.
+/// A sequence of table changes. `step` counts those that are done.
 fn change_tables(engine: &Engine, step: &mut usize) -> EngineResult<()> {
     let put = |name: &str, key: &str| -> EngineResult<()> {
         let table = engine.open_table(name)?;
@@ -282,7 +283,7 @@ fn change_tables(engine: &Engine, step: &mut usize) -> EngineResult<()> {
     Ok(())
 }
 
-/// What there must be after so many steps: names and the keys in them.
+/// The tables that must exist after so many steps, with their keys.
 fn expected(step: usize) -> Vec<(&'static str, Vec<&'static str>)> {
     match step {
         0 => vec![],
@@ -349,8 +350,8 @@ fn a_crash_at_any_point_of_a_table_change_leaves_it_done_or_undone() {
     assert!(points > 100);
 }
 
-/// Random transactions with a crash at a random point; the survivor must be
-/// the last acknowledged state, or that with the commit in flight.
+/// Random transactions with a crash at a random point. The state afterwards must be
+/// the last acknowledged one, or that with the commit that was in progress.
 #[test]
 fn a_crash_during_writes_and_checkpoints_keeps_every_commit() {
     for seed in 0..60u64 {
@@ -409,7 +410,7 @@ fn a_crash_during_writes_and_checkpoints_keeps_every_commit() {
 }
 
 #[test]
-fn a_missing_catalogue_beside_a_log_is_refused() {
+fn a_log_without_a_catalogue_is_refused() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     drop((table, engine));
@@ -420,7 +421,7 @@ fn a_missing_catalogue_beside_a_log_is_refused() {
 }
 
 #[test]
-fn stray_index_files_are_removed_and_others_are_left_alone() {
+fn stray_index_files_are_removed_and_other_files_are_kept() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     drop((table, engine));
@@ -439,7 +440,7 @@ fn stray_index_files_are_removed_and_others_are_left_alone() {
 }
 
 #[test]
-fn a_directory_is_open_once_at_a_time() {
+fn a_directory_can_be_opened_only_once_at_a_time() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     let again = try_open(&disk).map(|_| ()).unwrap_err();
@@ -456,7 +457,7 @@ fn a_directory_is_open_once_at_a_time() {
 }
 
 #[test]
-fn a_table_that_was_dropped_later_is_not_reported_lost() {
+fn a_missing_file_of_a_table_dropped_later_is_not_reported() {
     let disk = Arc::new(FaultDisk::new(1));
     let (engine, table) = with_table(&disk);
     commit(&engine, |t| insert(t, &table, "k", "1").unwrap());

@@ -1,17 +1,20 @@
-//! A small table to test with: rows in index 0, `value + key` in index 1.
+//! A small table for tests: rows in index 0, entries `value + key` in index 1.
 #![allow(dead_code)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use teak_disk::Disk;
-use teak_engine::*;
+use teak_engine::{
+    Codec, Engine, EngineOptions, EngineResult, EngineTransaction, IndexDefinition, IndexNumber,
+    Isolation, ReadMode, RowChange, RowEntry, TableDefinition, TableHandle,
+};
 use teak_tree::TreeOptions;
 
 pub const TABLE: &str = "./db/t";
 
 pub type Rows = Vec<(String, String)>;
 
-/// No threads, tiny trees, no waiting.
+/// No background threads, tiny trees, no lock waits.
 pub fn options() -> EngineOptions {
     let mut options = EngineOptions::new("/data");
     options.background_threads = 0;
@@ -33,7 +36,7 @@ pub fn try_open(disk: &Arc<impl Disk + 'static>) -> EngineResult<Engine> {
     Engine::open(disk, options())
 }
 
-/// Options whose messages are kept.
+/// Collects the engine's messages.
 pub fn listening(options: &mut EngineOptions) -> Arc<Mutex<Vec<String>>> {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&heard);
@@ -58,7 +61,7 @@ pub fn definition(name: &str) -> TableDefinition {
     }
 }
 
-/// An engine with the table, open.
+/// An engine with the table, opened.
 pub fn with_table(disk: &Arc<impl Disk + 'static>) -> (Engine, TableHandle) {
     let engine = open(disk);
     engine.create_table(&definition(TABLE)).unwrap();
@@ -149,7 +152,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Everything that the transaction sees of an index.
+/// All entries of an index that the transaction sees.
 pub fn try_scan(
     transaction: &mut EngineTransaction,
     table: &TableHandle,
@@ -166,8 +169,8 @@ pub fn try_scan(
     Ok(rows)
 }
 
-/// All committed rows, after checking that forward and backward scans, point
-/// reads and the secondary index agree.
+/// All committed rows. Checks that forward and backward scans, lookups and the
+/// secondary index agree.
 pub fn rows(engine: &Engine, table: &TableHandle) -> Rows {
     let mut transaction = begin(engine);
     let rows = try_scan(&mut transaction, table, 0, ReadMode::Snapshot).unwrap();

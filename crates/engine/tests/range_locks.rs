@@ -1,4 +1,4 @@
-//! Ranges that locking reads have looked at: no row slips in.
+//! Gap locks and range locks of locking reads.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use teak_disk::MemoryDisk;
-use teak_engine::*;
+use teak_engine::{
+    Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, ReadMode,
+    RowRetention, Seek, TableHandle, WaitError,
+};
 use teak_testing::Random;
 
 fn filled(keys: &[&str]) -> (Arc<MemoryDisk>, Engine, TableHandle) {
@@ -67,7 +70,7 @@ fn scan(
 }
 
 #[test]
-fn nobody_inserts_where_a_locking_scan_looked() {
+fn a_locking_scan_blocks_inserts_into_its_range() {
     let (_disk, engine, table) = filled(&["a", "c", "e", "g"]);
     let mut reader = begin(&engine);
     let found = scan(&mut reader, &table, 0, (Some("b"), Some("f")));
@@ -87,7 +90,7 @@ fn nobody_inserts_where_a_locking_scan_looked() {
 }
 
 #[test]
-fn a_scan_that_stops_early_locks_little() {
+fn a_scan_that_stops_early_locks_only_what_it_read() {
     let keys: Vec<String> = (0..100).map(|n| format!("{n:03}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let (_disk, engine, table) = filled(&keys);
@@ -107,7 +110,7 @@ fn a_scan_that_stops_early_locks_little() {
 }
 
 #[test]
-fn backward_scans_mark_what_they_pass() {
+fn backward_scans_lock_the_gaps_that_they_pass() {
     let (_disk, engine, table) = filled(&["a", "c", "e", "g"]);
     let mut reader = begin(&engine);
     let mut cursor = reader
@@ -123,7 +126,7 @@ fn backward_scans_mark_what_they_pass() {
 }
 
 #[test]
-fn a_key_that_was_not_there_stays_away() {
+fn a_key_that_was_not_found_cannot_be_inserted() {
     let (_disk, engine, table) = filled(&["a", "c"]);
     let mut reader = begin(&engine);
     let mut cursor = reader
@@ -137,7 +140,7 @@ fn a_key_that_was_not_there_stays_away() {
 }
 
 #[test]
-fn secondary_ranges_stop_insertions_and_updates_into_them() {
+fn gap_locks_of_a_secondary_index_block_inserts_and_updates_into_them() {
     let (_disk, engine, table) = filled(&["a", "c"]);
     commit(&engine, |t| insert(t, &table, "x", "w").unwrap());
     let mut reader = begin(&engine);
@@ -152,7 +155,7 @@ fn secondary_ranges_stop_insertions_and_updates_into_them() {
 }
 
 #[test]
-fn read_committed_and_plain_reads_mark_nothing() {
+fn read_committed_and_plain_reads_lock_no_gaps() {
     let (_disk, engine, table) = filled(&["a", "c"]);
     let mut reader = engine.begin(Isolation::ReadCommitted);
     assert_eq!(scan(&mut reader, &table, 0, (None, None)).len(), 2);
@@ -166,7 +169,7 @@ fn read_committed_and_plain_reads_mark_nothing() {
 }
 
 #[test]
-fn rows_marked_by_two_and_written_by_both_are_a_deadlock() {
+fn two_gap_locks_and_inserts_into_both_are_a_deadlock() {
     let disk: Arc<MemoryDisk> = Arc::new(MemoryDisk::new());
     let mut with_waits = options();
     with_waits.lock_timeout = Duration::from_secs(20);
@@ -203,7 +206,7 @@ fn rows_marked_by_two_and_written_by_both_are_a_deadlock() {
     assert_eq!(rows(&engine, &table).len(), 1);
 }
 
-/// Readers look twice while writers insert and delete all the time.
+/// Readers read twice while writers insert and delete.
 #[test]
 fn repeated_locking_reads_agree_under_concurrent_writers() {
     let disk: Arc<MemoryDisk> = Arc::new(MemoryDisk::new());
@@ -261,8 +264,9 @@ fn repeated_locking_reads_agree_under_concurrent_writers() {
     });
 }
 
-/// Rows of the bounds, read by a cursor that keeps them as they are.
-fn try_keep(
+/// The rows within the bounds, read by a cursor that protects them until the
+/// transaction ends.
+fn try_retain(
     transaction: &mut EngineTransaction,
     table: &TableHandle,
     mode: ReadMode,
@@ -309,14 +313,14 @@ fn may_change(engine: &Engine, table: &TableHandle, key: &str) -> bool {
 }
 
 #[test]
-fn a_scan_keeps_rows_without_a_lock_for_each() {
+fn a_retaining_scan_protects_rows_without_a_lock_for_each() {
     let keys: Vec<String> = (0..300).map(|n| format!("{n:03}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     for mode in [ReadMode::Shared, ReadMode::Exclusive] {
         let (_disk, engine, table) = filled(&keys);
         let mut reader = begin(&engine);
         let bounds = (Some("100"), Some("200"));
-        let found = try_keep(&mut reader, &table, mode, bounds).unwrap();
+        let found = try_retain(&mut reader, &table, mode, bounds).unwrap();
         assert_eq!(found.len(), 100);
         assert_eq!(reader.locks_held(), 0);
         for (key, free) in [("099", true), ("100", false), ("199", false), ("200", true)] {
@@ -324,7 +328,7 @@ fn a_scan_keeps_rows_without_a_lock_for_each() {
         }
         assert!(!may_insert(&engine, &table, "150x", "v"));
         update(&mut reader, &table, "150", "v", "mine").unwrap();
-        let again = try_keep(&mut begin(&engine), &table, mode, (None, Some("100")));
+        let again = try_retain(&mut begin(&engine), &table, mode, (None, Some("100")));
         assert_eq!(again.unwrap().len(), 100);
         reader.rollback();
         assert!(may_change(&engine, &table, "150"));
@@ -332,7 +336,7 @@ fn a_scan_keeps_rows_without_a_lock_for_each() {
 }
 
 #[test]
-fn a_row_looked_up_is_kept_though_it_is_unlocked() {
+fn a_row_that_was_looked_up_remains_protected_after_unlock() {
     let (_disk, engine, table) = filled(&["a", "c"]);
     let mut reader = begin(&engine);
     let mut cursor = reader
@@ -348,34 +352,34 @@ fn a_row_looked_up_is_kept_though_it_is_unlocked() {
 }
 
 #[test]
-fn read_committed_keeps_nothing() {
+fn read_committed_retains_no_rows() {
     let (_disk, engine, table) = filled(&["a", "c"]);
     let mut reader = engine.begin(Isolation::ReadCommitted);
-    let found = try_keep(&mut reader, &table, ReadMode::Exclusive, (None, None)).unwrap();
+    let found = try_retain(&mut reader, &table, ReadMode::Exclusive, (None, None)).unwrap();
     assert_eq!(found.len(), 2);
     assert!(may_change(&engine, &table, "a"));
 }
 
 #[test]
-fn a_newer_row_conflicts_with_the_snapshot_of_who_wants_to_keep_it() {
+fn retaining_a_row_newer_than_the_snapshot_is_a_conflict() {
     let (_disk, engine, table) = filled(&["a"]);
     let mut reader = begin(&engine);
     reader.set_snapshot_isolation(true);
     reader.take_snapshot().unwrap();
     commit(&engine, |t| update(t, &table, "a", "v", "w").unwrap());
-    let outcome = try_keep(&mut reader, &table, ReadMode::Shared, (None, None));
+    let outcome = try_retain(&mut reader, &table, ReadMode::Shared, (None, None));
     assert!(matches!(outcome, Err(EngineError::Conflict)));
 }
 
 #[test]
-fn of_two_who_keep_a_row_and_write_it_one_is_told_of_the_deadlock() {
+fn of_two_transactions_that_retain_and_write_one_row_one_fails_with_a_deadlock() {
     let (_disk, engine, table) = filled(&["a"]);
     let barrier = std::sync::Barrier::new(2);
     let outcomes = std::thread::scope(|scope| {
         let write = || {
             let mut one = begin(&engine);
             one.set_lock_timeout(Duration::from_secs(60));
-            try_keep(&mut one, &table, ReadMode::Shared, (None, None)).unwrap();
+            try_retain(&mut one, &table, ReadMode::Shared, (None, None)).unwrap();
             barrier.wait();
             let outcome = update(&mut one, &table, "a", "v", "w");
             if outcome.is_ok() {
@@ -398,7 +402,7 @@ fn of_two_who_keep_a_row_and_write_it_one_is_told_of_the_deadlock() {
 }
 
 #[test]
-fn kept_rows_stay_equal_under_writers() {
+fn retained_rows_do_not_change_under_concurrent_writers() {
     let keys: Vec<String> = (0..60).map(|n| format!("{n:02}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let (_disk, engine, table) = filled(&keys);
@@ -443,12 +447,12 @@ fn kept_rows_stay_equal_under_writers() {
         let mut repeated = 0;
         while repeated < 300 || commits.load(Ordering::Relaxed) < 600 {
             let mut reader = begin(&engine);
-            // Writers lock a row for a moment before they see that it is kept.
+            // Writers briefly lock a row before they find its range lock.
             reader.set_lock_timeout(Duration::from_secs(60));
             let (low, high) = (random.below(60), random.below(60));
             let (low, high) = (format!("{low:02}"), format!("{high:02}"));
             let bounds = (Some(low.as_str()), Some(high.as_str()));
-            let first = match try_keep(&mut reader, &table, ReadMode::Shared, bounds) {
+            let first = match try_retain(&mut reader, &table, ReadMode::Shared, bounds) {
                 Ok(first) => first,
                 Err(EngineError::Wait(WaitError::Deadlock)) => {
                     reader.rollback();
@@ -456,7 +460,7 @@ fn kept_rows_stay_equal_under_writers() {
                 }
                 Err(error) => panic!("{error}"),
             };
-            let second = try_keep(&mut reader, &table, ReadMode::Shared, bounds).unwrap();
+            let second = try_retain(&mut reader, &table, ReadMode::Shared, bounds).unwrap();
             assert_eq!(first, second);
             assert_eq!(reader.locks_held(), 0);
             reader.commit().unwrap();
@@ -467,7 +471,7 @@ fn kept_rows_stay_equal_under_writers() {
 }
 
 #[test]
-fn a_counter_is_held_by_one_at_a_time() {
+fn a_counter_is_locked_by_one_transaction_at_a_time() {
     let (_disk, engine, table) = filled(&[]);
     let mut one = begin(&engine);
     let mut other = begin(&engine);

@@ -1,5 +1,4 @@
-//! What is shown of locks and waits, who is served when, and ranges in place of
-//! rows.
+//! Reports of locks and waits, the order of service, and lock escalation.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::MemoryDisk;
 use teak_engine::report::{LockExtent, WaitKind};
-use teak_engine::*;
+use teak_engine::{
+    Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, ReadMode,
+    RowEntry, TableHandle, WaitError,
+};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -34,7 +36,7 @@ fn key(n: u32) -> String {
     format!("{n:05}")
 }
 
-/// A row whose second key is unique by its value.
+/// A row whose secondary key is its value, which must be unique.
 fn insert_unique(
     t: &mut EngineTransaction,
     table: &TableHandle,
@@ -80,7 +82,7 @@ fn until_waiting(engine: &Engine, waits: usize) {
 }
 
 #[test]
-fn a_long_locking_scan_gets_a_range_and_others_go_on_outside_of_it() {
+fn a_long_locking_scan_escalates_and_others_lock_rows_outside_its_range() {
     let (engine, table) = filled(3000);
     engine.set_lock_bytes_max(64 << 10);
     let mut big = begin(&engine);
@@ -109,7 +111,7 @@ fn a_long_locking_scan_gets_a_range_and_others_go_on_outside_of_it() {
     for lock in &locks {
         assert_eq!(&*names.get(lock.file).unwrap().table, &*table.name());
     }
-    // The holder itself goes on with its rows, and rolls back or commits.
+    // The holder can still use its rows, roll back, and commit.
     insert(&mut big, &table, &format!("{}x", key(7)), "new").unwrap();
     big.commit().unwrap();
     assert!(lock(&mut other, &table, &key(1000), ReadMode::Exclusive).unwrap());
@@ -118,7 +120,7 @@ fn a_long_locking_scan_gets_a_range_and_others_go_on_outside_of_it() {
 }
 
 #[test]
-fn locks_that_ranges_cannot_replace_are_refused_beyond_the_bound() {
+fn locks_that_cannot_escalate_are_refused_beyond_the_limit() {
     let (engine, table) = filled(400);
     let mut one = begin(&engine);
     let mut two = begin(&engine);
@@ -146,7 +148,7 @@ fn locks_that_ranges_cannot_replace_are_refused_beyond_the_bound() {
 }
 
 #[test]
-fn waits_for_written_rows_and_unique_keys_are_shown_and_served_in_order() {
+fn waits_for_written_rows_and_unique_keys_are_reported_and_served_in_order() {
     let (engine, table) = filled(3);
     let mut writer = begin(&engine);
     writer.handle().set_thread(1);
@@ -186,7 +188,7 @@ fn waits_for_written_rows_and_unique_keys_are_shown_and_served_in_order() {
 }
 
 #[test]
-fn a_range_leaves_others_what_they_had_locked_or_written() {
+fn escalation_does_not_affect_rows_that_others_have_locked_or_written() {
     let (engine, table) = filled(40);
     let mut other = begin(&engine);
     assert!(lock(&mut other, &table, &key(10), ReadMode::Exclusive).unwrap());
@@ -196,12 +198,13 @@ fn a_range_leaves_others_what_they_had_locked_or_written() {
         assert!(lock(&mut big, &table, &key(n), ReadMode::Exclusive).unwrap());
     }
     engine.set_lock_bytes_max(8 << 10);
-    // One shard of the locks speaks for all: some key falls into a full one.
+    // One shard of the lock table is checked for all: one of the keys is in a full
+    // shard.
     for n in 0..100 {
         assert!(!lock(&mut big, &table, &format!("no{n}"), ReadMode::Exclusive).unwrap());
     }
     assert!(engine.statistics().lock_escalations > 0);
-    // Both lie within the range by now.
+    // Both are within the range now.
     update(&mut other, &table, &key(10), "v10", "new").unwrap();
     update(&mut other, &table, &key(10), "new", "newer").unwrap();
     let written = format!("{}x", key(20));
@@ -216,7 +219,7 @@ fn a_range_leaves_others_what_they_had_locked_or_written() {
 }
 
 #[test]
-fn free_key_stays_free() {
+fn a_locked_absent_key_remains_absent() {
     let (engine, table) = filled(2);
     let mut first = engine.begin(Isolation::ReadCommitted);
     assert!(
@@ -236,7 +239,7 @@ fn free_key_stays_free() {
         refused,
         Err(EngineError::Wait(WaitError::Timeout))
     ));
-    // What was not free was not locked, and neighbours are nobody's.
+    // A key that exists was not locked, and neither were neighbouring keys.
     assert!(lock(&mut second, &table, &key(1), ReadMode::Exclusive).unwrap());
     insert_unique(&mut second, &table, &key(4), "other").unwrap();
     first.set_lock_timeout(Duration::ZERO);

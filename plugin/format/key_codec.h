@@ -6,7 +6,7 @@
 
 /* KeyCodec encodes the columns of one index as a byte string whose memcmp order is the server's order of that index,
    and decodes it where the encoding is lossless. It handles records and the server's key images; it does not handle row
-   values (row_codec.h), write ids or the tree. The byte format is specified in docs/file_format.md, 'Keys and rows'.
+   values (row_codec.h), write ids or the tree. The byte format is specified in docs/design/format.md, 'Keys and rows'.
 
    The encoding of each part is self-delimiting, so no encoded key is a proper prefix of another of the same index, and the
    encoding of leading parts is a prefix of every entry with equal parts: an exact or prefix look-up is a scan of

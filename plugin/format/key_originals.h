@@ -6,7 +6,7 @@
 
 /* KeyOriginals: columns of a secondary key that cannot be decoded from its order-preserving encoding (texts of most collations,
    floating-point numbers), as they are in the row. They are stored in the entry's value, so that the key is covering.
-   The byte format is specified in docs/file_format.md, 'Keys and rows'.
+   The byte format is specified in docs/design/format.md, 'Keys and rows'.
 
    Holds no Field and no TABLE: it can be shared by threads and can outlive the TABLE it was created from. */
 

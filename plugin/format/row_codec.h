@@ -6,7 +6,7 @@
 
 /* RowCodec encodes a server record as the value stored with its primary key, and decodes it. Columns that can be decoded from
    the primary key are omitted, as are virtual columns. It does not handle key order or the tree. The byte format (layout 1)
-   is specified in docs/file_format.md, 'Keys and rows'.
+   is specified in docs/design/format.md, 'Keys and rows'.
 
    A codec holds no Field and no TABLE: it can be shared by threads and can outlive the TABLE it was created from. */
 

@@ -6,7 +6,7 @@
 
 /* RowHistory: the earlier row formats of a table. An instant ALTER TABLE writes no rows: each row keeps the format and the schema
    version it was written with. This describes the rows of each earlier version in terms of the current table.
-   It is part of a table's metadata; its bytes are specified in docs/file_format.md, 'Catalogue'. Plain data. */
+   It is part of a table's metadata; its bytes are specified in docs/design/format.md, 'Catalogue'. Plain data. */
 
 #ifndef TEAK_FORMAT_ROW_HISTORY_H
 #define TEAK_FORMAT_ROW_HISTORY_H

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Reading and writing single columns of a row's value (docs/file_format.md, 'A row'), shared by RowCodec and EarlierRows. */
+/* Reading and writing single columns of a row's value (docs/design/format.md, 'A row'), shared by RowCodec and EarlierRows. */
 
 #ifndef TEAK_FORMAT_ROW_VALUES_H
 #define TEAK_FORMAT_ROW_VALUES_H

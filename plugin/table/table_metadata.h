@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* TableMetadata: the plugin's data about a table in the engine's catalogue, written by CREATE and by each in-place ALTER in
-   the same record as the change itself. The bytes are specified in docs/file_format.md, 'Catalogue'. */
+   the same record as the change itself. The bytes are specified in docs/design/format.md, 'Catalogue'. */
 
 #ifndef TEAK_TABLE_TABLE_METADATA_H
 #define TEAK_TABLE_TABLE_METADATA_H

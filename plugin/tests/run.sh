@@ -93,9 +93,9 @@ verdict() { # NAME FAULTS
 }
 counter() { client -N -e "SHOW STATUS LIKE 'teakcodec_$1'" | awk '{ print $2 }'; }
 
-say "writing the example of docs/file_format.md"
+say "writing the example of docs/design/format.md"
 SAME=0
-example() { sed -n '/^## Keys and rows/,/^## [^K]/p' "$ROOT/docs/file_format.md" | sed -n "/^\`\`\`$1/,/^\`\`\`\$/p" | grep -v '^```'; }
+example() { sed -n '/^## Keys and rows/,/^## [^K]/p' "$ROOT/docs/design/format.md" | sed -n "/^\`\`\`$1/,/^\`\`\`\$/p" | grep -v '^```'; }
 EXPECTED=$(example hex | sed 's/|.*//' | tr -d ' \n')
 client -e 'CREATE DATABASE page'
 { echo 'SET default_storage_engine=TEAKCODEC;'; example sql; } | client page
@@ -106,11 +106,11 @@ if [ "$EXPECTED" != "$ACTUAL" ]; then
     say "the codec says $ACTUAL"
     FAULTS=1
 fi
-verdict "the example of docs/file_format.md" $FAULTS
+verdict "the example of docs/design/format.md" $FAULTS
 
-say "reading rows of earlier schema versions, by the example of docs/file_format.md"
+say "reading rows of earlier schema versions, by the example of docs/design/format.md"
 # The history only, which follows the format, the schema version and the version of the definition.
-HISTORY=$(sed -n '/^### Metadata of a table/,/^## /p' "$ROOT/docs/file_format.md" | sed -n '/^```hex/,/^```$/p' | grep -v '^```' |
+HISTORY=$(sed -n '/^### Metadata of a table/,/^## /p' "$ROOT/docs/design/format.md" | sed -n '/^```hex/,/^```$/p' | grep -v '^```' |
     sed 's/|.*//' | tr -d ' \n' | cut -c49-)
 BEFORE=$(counter passed)
 client -e "SET GLOBAL teakcodec_history = '$HISTORY'"

@@ -9,6 +9,7 @@ whether there is one.
 - No file contains the name of something that exists only on this machine: the directory above the checkout, the home
   directory, the host name, or an archive, index or registry that apt, pip or cargo is configured to use.
 - Comments and documents do not use the words that `wording` lists. Their number is printed; `--wording` lists them as faults.
+- A relative link of a Markdown page leads to a file, and to a heading of it (`links`).
 - No whitespace at line ends, no tabs in Rust, C++ and Python, no debugging code.
 """
 
@@ -20,7 +21,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import module_cycles, source_text, wording
+from . import links, module_cycles, source_text, wording
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT_LINES_MAX = 600
@@ -141,7 +142,7 @@ def main():
     names = local_names()
     files = tracked_files()
     faults = [fault for name in files for fault in check_file(name, names)]
-    faults += [*check_sizes(files), *check_cycles()]
+    faults += [*check_sizes(files), *check_cycles(), *links.faults(ROOT, files)]
     words = list(check_wording(files))
     print(f"{len(words)} words that comments and documents should not use (python3 -m scripts.tidy --wording)")
     faults += words if "--wording" in sys.argv else []

@@ -4,7 +4,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from . import source_text, wording
+from . import links, source_text, wording
 from .module_cycles import Crate, components, crate_edges, faults, include_edges
 
 
@@ -153,6 +153,27 @@ class Wording(unittest.TestCase):
 
     def test_documents_without_their_code(self):
         self.assertEqual(self.lines("a.md", "anew `anew`\n```\nanew\n```\n    anew\nthe least recently used\n"), [1])
+
+
+class Links(unittest.TestCase):
+    def found(self, pages):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in pages.items():
+                (Path(folder) / name).write_text(text)
+            return list(links.faults(Path(folder), list(pages)))
+
+    def test_links_to_files_and_headings(self):
+        pages = {"a.md": "[b](b.md) [there](b.md#what-it-does-in-c) [here](#top) [away](mailto:a@b)\n# Top\n",
+                 "b.md": "## What it does, in `C`\n"}
+        self.assertEqual(self.found(pages), [])
+
+    def test_missing_files_and_headings(self):
+        pages = {"a.md": "[b](c.md) [there](b.md#other)", "b.md": "# One\n"}
+        self.assertEqual(self.found(pages), ["a.md: links to c.md, which does not exist",
+                                             "a.md: links to b.md#other, but the page has no such heading"])
+
+    def test_code_is_not_searched(self):
+        self.assertEqual(self.found({"a.md": "`[x](y.md)`\n```\n[x](y.md)\n```\n"}), [])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@
 //! root needs is never written. So a crash between any two steps leaves the
 //! older checkpoint intact.
 //!
-//! The byte format is in `docs/file_format.md`, section "Index file".
+//! The byte format is in `docs/design/format.md`, section "Index file".
 
 mod address;
 mod block;

@@ -1,4 +1,4 @@
-//! `docs/file_format.md` is correct: its example of an index file opens, and this
+//! `docs/design/format.md` is correct: its example of an index file opens, and this
 //! build writes the same bytes.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -9,7 +9,7 @@ use teak_base::{Codec, FileId};
 use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind, read_superblocks};
 use teak_disk::{Disk, MemoryDisk};
 
-const PAGE: &str = include_str!("../../../docs/file_format.md");
+const PAGE: &str = include_str!("../../../docs/design/format.md");
 const FILE_BYTES: usize = 8576;
 const BLOCK: BlockDescription = BlockDescription {
     kind: BlockKind::Page,

@@ -5,7 +5,7 @@
 //! values. Keys of equal length may be stored as byte planes: all first bytes,
 //! all second bytes, and so on. The same holds for the leading bytes of values,
 //! which contain the columns of fixed width. Byte format:
-//! `docs/file_format.md`, "Page, layout 1".
+//! `docs/design/format.md`, "Page, layout 1".
 
 mod builder;
 mod decode;

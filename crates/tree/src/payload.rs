@@ -1,6 +1,6 @@
 //! The tree's part of the superblock: the address of the root, the options, and
 //! positions that recovery needs. See "Superblock payload of a tree" in
-//! `docs/file_format.md`.
+//! `docs/design/format.md`.
 
 use crate::TreeOptions;
 use crate::node::ChildId;

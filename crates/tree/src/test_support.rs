@@ -19,9 +19,9 @@ pub(crate) fn proptest_config(cases: u32) -> ProptestConfig {
 }
 
 /// The bytes of the hexadecimal example under a heading of
-/// `docs/file_format.md`.
+/// `docs/design/format.md`.
 pub(crate) fn documented_bytes(heading: &str) -> Vec<u8> {
-    let page = include_str!("../../../docs/file_format.md");
+    let page = include_str!("../../../docs/design/format.md");
     let section = page.split(heading).nth(1).expect("the heading exists");
     let example = section.split("```hex\n").nth(1).expect("it has an example");
     let example = example.split("```").next().expect("which ends");

@@ -1,5 +1,5 @@
 //! The headers of segments and batches: encoding, decoding, checking. The
-//! layout is documented in `docs/file_format.md`.
+//! layout is documented in `docs/design/format.md`.
 
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::{checksum, checksum_parts};

@@ -5,7 +5,7 @@
 //!
 //! After a crash the log that is read is a prefix of the appended records, and
 //! contains every record that was made durable. Anything else is reported as
-//! corruption. The byte format is in `docs/file_format.md`.
+//! corruption. The byte format is in `docs/design/format.md`.
 
 mod append;
 mod error;

@@ -1,4 +1,4 @@
-//! The example in `docs/file_format.md` is what this build reads and writes.
+//! The example in `docs/design/format.md` is what this build reads and writes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
@@ -9,7 +9,7 @@ use teak_write_ahead_log::{Record, WriteOperation};
 
 /// The bytes of the first code block after the log's heading.
 fn example() -> Vec<u8> {
-    let page = include_str!("../../../docs/file_format.md");
+    let page = include_str!("../../../docs/design/format.md");
     let (_, log) = page.split_once("\n## Write-ahead log\n").unwrap();
     let (_, block) = log.split_once("```hex\n").unwrap();
     let (block, _) = block.split_once("```").unwrap();

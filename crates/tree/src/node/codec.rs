@@ -1,4 +1,4 @@
-//! The format of node blocks. See "Node" in `docs/file_format.md`.
+//! The format of node blocks. See "Node" in `docs/design/format.md`.
 
 use super::{Child, ChildId, HEIGHT_MAX, Key, KeyRange, Node, RunForm, RunHandle, RunRef};
 use crate::{PageCache, Run, RunDescription, TreeOptions};

@@ -1,10 +1,5 @@
-<<<<<<< HEAD
 //! The catalogue file. It is written under a second name and synced, then renamed
 //! over the first, and the directory is synced. See `docs/design/format.md`.
-=======
-//! The catalogue file: written whole to a second name, synced, renamed over
-//! the first, and the directory synced. See `docs/design/format.md`.
->>>>>>> 3857183 (Move the design pages; check links of Markdown pages)
 
 use super::entries::Catalogue;
 use std::path::{Path, PathBuf};

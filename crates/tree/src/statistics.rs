@@ -27,7 +27,7 @@ pub struct TreeStatistics {
     pub raw_bytes: u64,
     /// Bytes of runs in the file.
     pub stored_bytes: u64,
-    /// Raw bytes of runs that are not leaf data yet.
+    /// Raw bytes of upper runs.
     pub upper_bytes: u64,
     /// Bytes of the active memtable.
     pub memtable_bytes: u64,

@@ -26,10 +26,10 @@ use teak_disk::DiskFile;
 
 impl WriteAheadLog {
     /// Leads one group: writes all pending records and, if `sync` is set, makes
-    /// them durable. Afterwards at least `min_bytes` of space are reserved. A
-    /// retained batch is written first, as a batch of its own. The state is unlocked during
-    /// I/O. No thread may lead when this is called; no thread leads when this
-    /// returns `NoSpace`.
+    /// them durable. After this at least `min_bytes` of space are reserved. If
+    /// there is a retained batch, only that one is written. The state is unlocked
+    /// during I/O. No thread may lead when this is called; no thread leads when
+    /// this returns `NoSpace`.
     pub(crate) fn lead(
         &self,
         state: &mut MutexGuard<'_, State>,

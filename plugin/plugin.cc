@@ -130,7 +130,7 @@ void prepare_for_backup() {
                         static_cast<int>(HA_ERR_UNSUPPORTED), text, "TEAK");
 }
 
-int drop_table(handlerton *, const char *path) { return drop_table_of_engine(path); }
+int drop_table(handlerton *, const char *path) { return drop_table_by_path(path); }
 
 void log_message(void *, teak_log_level level, const char *text, size_t length) {
   int shown = static_cast<int>(length < 4096 ? length : 4096);
@@ -166,7 +166,7 @@ int init(void *plugin) {
     return 1;
   }
 
-  status = drop_left_temporary_tables();
+  status = drop_leftover_temporary_tables();
   if (status != TEAK_OK)
     sql_print_warning("TEAK: temporary tables of an earlier server process could not be removed: %s",
                       last_error_text().c_str());

@@ -134,7 +134,7 @@ const char *AlterSupport::copy_reason_of_clauses() const {
   if (info.sequence || (info.used_fields & HA_CREATE_USED_SEQUENCE)) return "SEQUENCE";
   if (altered_->versioned() && !table_->versioned()) return "system versioning";
   // CREATE TABLE refuses it, or warns.
-  if ((info.used_fields & HA_CREATE_USED_ROW_FORMAT) && foreign_row_format(&info) != nullptr)
+  if ((info.used_fields & HA_CREATE_USED_ROW_FORMAT) && unsupported_row_format(&info) != nullptr)
     return "a ROW_FORMAT that Teak does not have";
   if (info.data_file_name != nullptr || info.index_file_name != nullptr) return "DATA DIRECTORY and INDEX DIRECTORY";
   return nullptr;
@@ -171,7 +171,7 @@ const char *AlterSupport::copy_reason_of_new_key(uint number, const KeyCodec &pr
   if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a unique key this long is checked row by row";
   if ((key.flags & HA_NOSAME) && alter_->ignore) return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);
   std::string error;
-  if (number != altered_->s->primary_key && fitting_codec(altered_, number, &primary, &error) == nullptr)
+  if (number != altered_->s->primary_key && create_checked_key_codec(altered_, number, &primary, &error) == nullptr)
     return UNKNOWN_KEY_FORM;
   adds_unique_key_ |= enforced_by_engine(key);
   adds_key_on_virtual_column_ |= is_on_virtual_column(key);

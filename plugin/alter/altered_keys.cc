@@ -55,7 +55,7 @@ bool is_on_virtual_column(const KEY &key) {
 std::shared_ptr<const KeyCodec> primary_codec_of(const TABLE *altered) {
   std::string error;
   if (altered->s->primary_key == MAX_KEY) return KeyCodec::create_hidden();
-  return fitting_codec(altered, altered->s->primary_key, nullptr, &error);
+  return create_checked_key_codec(altered, altered->s->primary_key, nullptr, &error);
 }
 
 }  // namespace teak

@@ -32,7 +32,8 @@ const char *AlteredRows::plan_rebuild(const TABLE *table, const TABLE *altered, 
   primary = primary_codec_of(altered);
   if (primary == nullptr) return CANNOT;
   for (uint i = 0; i < altered->s->keys; i++)
-    if (i != altered->s->primary_key && fitting_codec(altered, i, primary.get(), &error) == nullptr) return CANNOT;
+    if (i != altered->s->primary_key && create_checked_key_codec(altered, i, primary.get(), &error) == nullptr)
+      return CANNOT;
   history = RowHistory();
   rows = RowCodec::create(altered, primary, TableMetadata().schema_version, nullptr, &error);
   return rows == nullptr ? CANNOT : RecordCopier().match(table, altered, alter);

@@ -44,7 +44,7 @@ extern "C" bool thd_sqlcom_can_generate_row_events(const MYSQL_THD thd);
 namespace teak {
 
 /* Whether the connection is in a multi-statement transaction, so that the end of a statement is not a commit. */
-inline bool in_transaction_of_many_statements(THD *thd) {
+inline bool in_multi_statement_transaction(THD *thd) {
   return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
 }
 

@@ -27,14 +27,14 @@ template <size_t bytes> bool begins(const char *text, size_t length, const char 
 
 }  // namespace
 
-NameInEngine::NameInEngine(const char *path) : name_(path) {
+EngineTableName::EngineTableName(const char *path) : name_(path) {
   size_t slash = name_.rfind(FN_LIBCHAR);
   const char *last = path + (slash == std::string::npos ? 0 : slash + 1);
   is_temporary_ = begins(last, strlen(last), SERVERS_PREFIX);
   if (is_temporary_) name_ = std::string(PREFIX) + (last + sizeof(SERVERS_PREFIX) - 1);
 }
 
-teak_status drop_left_temporary_tables() {
+teak_status drop_leftover_temporary_tables() {
   std::vector<std::string> left;
   auto keep = [](void *context, teak_slice name) {
     const char *text = reinterpret_cast<const char *>(name.data);

@@ -18,9 +18,9 @@ namespace teak {
 /* The engine's name of the table at a path of the server. The path of a temporary table is in the server's temporary
    directory; its name is unique in the server and is used without a directory. It gets another prefix, because the server
    removes files with its own prefix. */
-class NameInEngine {
+class EngineTableName {
  public:
-  explicit NameInEngine(const char *path);
+  explicit EngineTableName(const char *path);
   operator teak_slice() const { return {reinterpret_cast<const uint8_t *>(name_.data()), name_.size()}; }
   /* A session's temporary table; not the target of a copying ALTER TABLE. */
   bool is_temporary() const { return is_temporary_; }
@@ -31,7 +31,7 @@ class NameInEngine {
 };
 
 /* Removes temporary tables left by a crash. */
-teak_status drop_left_temporary_tables();
+teak_status drop_leftover_temporary_tables();
 
 }  // namespace teak
 

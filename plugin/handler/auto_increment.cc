@@ -116,7 +116,7 @@ int AutoIncrement::next_in_group(ulonglong *next) {
   const KEY_PART_INFO &part = table.key_info[number].key_part[table.s->next_number_keypart];
   const bool descending = (part.key_part_flag & HA_REVERSE_SORT) != 0;
   teak_row entry;
-  probe_.bind(open_.session(), share.table(), share.index_of(number), TEAK_LOCK_EXCLUSIVE, locks_.cursor_manner());
+  probe_.bind(open_.session(), share.table(), share.index_of(number), TEAK_LOCK_EXCLUSIVE, locks_.cursor_options());
   const teak_status status =
       probe_.seek(slice(prefix_), descending ? TEAK_SEEK_AT_OR_AFTER : TEAK_SEEK_AT_OR_BEFORE_PREFIX, &entry);
   if (status != TEAK_OK && status != TEAK_NOT_FOUND) return open_.failure(status);
@@ -153,7 +153,7 @@ int AutoIncrement::max_of_rows(ulonglong *max) {
   const bool descending = (table.key_info[number].key_part[0].key_part_flag & HA_REVERSE_SORT) != 0;
   if (int error = open_.begin_write()) return error;
   teak_row entry;
-  probe_.bind(open_.session(), share.table(), share.index_of(number), TEAK_LOCK_SHARED, locks_.cursor_manner());
+  probe_.bind(open_.session(), share.table(), share.index_of(number), TEAK_LOCK_SHARED, locks_.cursor_options());
   const teak_status status = descending ? probe_.first(&entry) : probe_.last(&entry);
   *max = 0;
   if (status == TEAK_NOT_FOUND) return 0;

@@ -38,7 +38,7 @@ class KeyCheck {
   int run() {
     for (uint32_t index = 1; index < cursors_.size(); index++) {
       cursors_[index] = std::make_unique<Cursor>();
-      cursors_[index]->bind(open_.session(), open_.share()->table(), index, TEAK_LOCK_NONE, Cursor::Manner());
+      cursors_[index]->bind(open_.session(), open_.share()->table(), index, TEAK_LOCK_NONE, Cursor::Options());
     }
     int result = check_rows();
     for (uint32_t index = 1; result == HA_ADMIN_OK && index < cursors_.size(); index++) result = count_entries(index);

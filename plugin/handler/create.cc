@@ -39,7 +39,7 @@ bool declares_foreign_key(const HA_CREATE_INFO *info) {
   return false;
 }
 
-/* 0, or what the clause is that Teak does not have. */
+/* The first clause that Teak does not support, or nullptr. */
 const char *refused_clause(const TABLE *form, const HA_CREATE_INFO *info) {
   if (declares_foreign_key(info)) return "FOREIGN KEY";
   if (info->data_file_name != nullptr) return "DATA DIRECTORY";
@@ -52,14 +52,15 @@ const char *refused_clause(const TABLE *form, const HA_CREATE_INFO *info) {
   return nullptr;
 }
 
-/* Whether keys and rows can be encoded: said now, not at the first row. Gives RowCodec::fixed_bytes(). */
+/* Whether keys and rows can be encoded. Otherwise CREATE TABLE fails, instead of the first INSERT. `fixed_bytes` receives
+   RowCodec::fixed_bytes(). */
 bool can_encode(const TABLE *form, uint32_t *fixed_bytes, std::string *error) {
   std::shared_ptr<const KeyCodec> primary = form->s->primary_key == MAX_KEY
                                                 ? KeyCodec::create_hidden()
-                                                : fitting_codec(form, form->s->primary_key, nullptr, error);
+                                                : create_checked_key_codec(form, form->s->primary_key, nullptr, error);
   if (primary == nullptr) return false;
   for (uint i = 0; i < form->s->keys; i++)
-    if (i != form->s->primary_key && fitting_codec(form, i, primary.get(), error) == nullptr) return false;
+    if (i != form->s->primary_key && create_checked_key_codec(form, i, primary.get(), error) == nullptr) return false;
   std::unique_ptr<RowCodec> rows = RowCodec::create(form, primary, TableMetadata().schema_version, nullptr, error);
   if (rows == nullptr) return false;
   *fixed_bytes = rows->fixed_bytes();
@@ -89,7 +90,7 @@ std::vector<teak_index_definition> index_definitions(const TABLE *form, uint32_t
   return indexes;
 }
 
-teak_status set_auto_increment(const NameInEngine &name, ulonglong value) {
+teak_status set_auto_increment(const EngineTableName &name, ulonglong value) {
   teak_table *table = nullptr;
   teak_status status = teak_table_open(engine, name, &table);
   if (status != TEAK_OK) return status;
@@ -103,7 +104,7 @@ teak_status set_auto_increment(const NameInEngine &name, ulonglong value) {
 int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info) {
   THD *thd = open.thd();
   if (const char *clause = refused_clause(form, info)) return refuse(clause);
-  if (const char *format = foreign_row_format(info)) {
+  if (const char *format = unsupported_row_format(info)) {
     // A table that is converted from another engine has the clause without anyone having asked for it here.
     if ((info->used_fields & HA_CREATE_USED_ROW_FORMAT) && thd->is_strict_mode()) return refuse(format);
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
@@ -121,7 +122,7 @@ int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info)
   TableMetadata metadata;
   metadata.set_version(form->s->tabledef_version);
   const std::vector<uint8_t> bytes = metadata.encode();
-  const NameInEngine name(open.name().c_str());
+  const EngineTableName name(open.name().c_str());
   const teak_table_definition definition = {
       sizeof(teak_table_definition), sizeof(teak_index_definition), name, indexes.data(), indexes.size(),
       {bytes.data(), bytes.size()}};

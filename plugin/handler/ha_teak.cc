@@ -132,7 +132,7 @@ int ha_teak::open(const char *name, int, uint) {
   const Share &share = *open_.share();
 
   // A temporary table may be created, and filled, in a transaction that has its snapshot already.
-  if (NameInEngine(name).is_temporary()) {
+  if (EngineTableName(name).is_temporary()) {
     const teak_status status = teak_table_serve_older_snapshots(share.table());
     if (status != TEAK_OK) return open_.failure(status);
   }
@@ -254,7 +254,7 @@ handler *ha_teak::clone(const char *name, MEM_ROOT *memory) {
   return copy;
 }
 
-/* From REPEATABLE READ on, rows that a locking read looked at stay locked: a row that does not match must not be changed so
+/* From REPEATABLE READ on, rows that a locking read returned are not unlocked: a row that does not match must not be changed so
    that it matches. */
 void ha_teak::unlock_row() {
   if (locks_.may_unlock_rows()) scan_.unlock_row();
@@ -280,7 +280,7 @@ int ha_teak::delete_table(const char *name) {
 
 int ha_teak::rename_table(const char *from, const char *to) {
   open_.set_name(from);
-  const teak_status status = teak_table_rename(engine, NameInEngine(from), NameInEngine(to));
+  const teak_status status = teak_table_rename(engine, EngineTableName(from), EngineTableName(to));
   query_cache_use::table_changed(from);
   query_cache_use::table_changed(to);
   if (status == TEAK_NO_SUCH_TABLE && is_renamed_before_crash(to)) return 0;
@@ -291,7 +291,7 @@ int ha_teak::truncate() {
   reset();
   const char *name = open_.name().c_str();
   statistics_store::forget(name);
-  const teak_status status = teak_table_truncate(engine, NameInEngine(name));
+  const teak_status status = teak_table_truncate(engine, EngineTableName(name));
   query_cache_use::table_changed(name);
   open_.share()->forget_counters();
   return status == TEAK_OK ? 0 : open_.failure(status);

@@ -17,7 +17,7 @@ namespace {
 teak_lock_mode mode_for(THD *thd, thr_lock_type type, bool writes) {
   if (writes) return TEAK_LOCK_EXCLUSIVE;
   if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED) return TEAK_LOCK_SHARED;
-  if (thd_tx_isolation(thd) != ISO_SERIALIZABLE || !in_transaction_of_many_statements(thd)) return TEAK_LOCK_NONE;
+  if (thd_tx_isolation(thd) != ISO_SERIALIZABLE || !in_multi_statement_transaction(thd)) return TEAK_LOCK_NONE;
   switch (thd_sql_command(thd)) {
     case SQLCOM_CHECK:
     case SQLCOM_CHECKSUM:

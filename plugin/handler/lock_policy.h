@@ -46,7 +46,7 @@ class LockPolicy {
   teak_lock_mode mode() const { return mode_; }
   bool locking() const { return mode_ != TEAK_LOCK_NONE; }
   bool skip_locked() const { return skip_locked_; }
-  Cursor::Manner cursor_manner() const { return {skip_locked_, retains_locks_}; }
+  Cursor::Options cursor_options() const { return {skip_locked_, retains_locks_}; }
 
   /* An UPDATE at READ COMMITTED reads a row that another transaction writes or has locked in its last committed version. It
      waits only for a row that matches, and reads that row again. */
@@ -69,7 +69,7 @@ class LockPolicy {
   teak_lock_mode min_mode_ = TEAK_LOCK_NONE;  // of a clone: the original's mode
   bool skip_locked_ = false;
   bool semi_consistent_ = false;
-  bool retains_locks_ = false;            // rows that do not match stay locked, for the replay of the statement
+  bool retains_locks_ = false;            // rows that do not match are not unlocked, for the replay of the statement
   bool decides_writes_ = false;           // rows read from the table decide what the statement writes
   bool original_decides_writes_ = false;  // of a clone: the original's decides_writes_
   thr_lock_type requested_ = TL_UNLOCK;

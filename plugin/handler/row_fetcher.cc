@@ -22,7 +22,7 @@ void RowFetcher::begin_reads() {
       if ((*field)->flags & (PART_KEY_FLAG | PART_INDIRECT_KEY_FLAG))
         bitmap_set_bit(table.read_set, (*field)->field_index);
   }
-  rows_.bind(open_.session(), open_.share()->table(), 0, locks_.mode(), locks_.cursor_manner());
+  rows_.bind(open_.session(), open_.share()->table(), 0, locks_.mode(), locks_.cursor_options());
   rows_.count_into(open_.server().handler_stats);
 }
 
@@ -136,7 +136,7 @@ int RowFetcher::fetch_row_of_entry(const teak_row &entry, const Share::EntryRest
     rows_.unlock();
     return status == TEAK_OK ? SKIP : open_.failure(status);
   }
-  // With keyread the server does not compute virtual columns: they come from the entry.
+  // With keyread the server does not compute virtual columns: they are decoded from the entry.
   if (key.has_virtual_column && open_.server().keyread_enabled() && !decode_entry(key, entry, rest, record))
     return open_.corrupt("an entry of a key is malformed");
   if (computes && compute_key_columns(record)) return HA_ERR_OUT_OF_MEM;
@@ -203,7 +203,7 @@ bool RowFetcher::row_has_entry(const teak_row &entry, uchar *record, teak_status
   }
   // Other transactions cannot change the entries of a locked row.
   teak_row again;
-  probe_.bind(open_.session(), share.table(), share.index_of(key_), locks_.mode(), locks_.cursor_manner());
+  probe_.bind(open_.session(), share.table(), share.index_of(key_), locks_.mode(), locks_.cursor_options());
   *status = probe_.get(entry.key, &again);
   Share::EntryRest before, now;
   if (*status == TEAK_OK)

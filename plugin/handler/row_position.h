@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* RowPositions: the positions by which the server finds rows again (handler::ref). A position is the row's encoded primary
-   key behind its length, padded with zeros; in a table without primary key it is the low bytes of the hidden row id. */
+   key after its length, padded with zeros; in a table without primary key it is the low bytes of the hidden row id. */
 
 #ifndef TEAK_HANDLER_ROW_POSITION_H
 #define TEAK_HANDLER_ROW_POSITION_H

@@ -181,7 +181,7 @@ int RowWriter::update(const uchar *old_record, const uchar *new_record) {
   return write(change, false);
 }
 
-/* `same_entries`: the row's primary key and its entries in all secondary indexes stay the same. */
+/* `same_entries`: the row's primary key and its entries in all secondary indexes are unchanged. */
 void RowWriter::collect_changes(bool *same_entries) {
   const uint32_t indexes = open_.share()->indexes();
   const bool same_primary = same_bytes(old_keys_.primary(), new_keys_.primary());
@@ -248,10 +248,10 @@ int RowWriter::report_duplicate(const teak_duplicate &duplicate) {
 teak_status RowWriter::lock_conflicting_row(uint32_t index, teak_lock_mode mode) {
   const Share &share = *open_.share();
   teak_row row;
-  probe_.bind(open_.session(), share.table(), 0, mode, locks_.cursor_manner());
+  probe_.bind(open_.session(), share.table(), 0, mode, locks_.cursor_options());
   teak_status status = probe_.get(slice(conflicting_row_), &row);
   if (status != TEAK_OK || index == 0) return status;
-  probe_.bind(open_.session(), share.table(), index, mode, locks_.cursor_manner());
+  probe_.bind(open_.session(), share.table(), index, mode, locks_.cursor_options());
   status = probe_.get(new_keys_.key(index), &row);
   if (status != TEAK_OK) return status;
   teak_slice primary;

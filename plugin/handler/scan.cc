@@ -26,10 +26,10 @@ void Scan::begin(uint key) {
   key_ = key;
   fetcher_.set_key(key);
   const Share &share = *open_.share();
-  Cursor::Manner manner = locks_.cursor_manner();
-  manner.marks_ranges =
+  Cursor::Options options = locks_.cursor_options();
+  options.locks_ranges =
       key != MAX_KEY && locks_.mode() == TEAK_LOCK_EXCLUSIVE && is_checked_by_server(open_.table()->key_info[key]);
-  cursor_.bind(open_.session(), share.table(), key == MAX_KEY ? 0 : share.index_of(key), locks_.mode(), manner);
+  cursor_.bind(open_.session(), share.table(), key == MAX_KEY ? 0 : share.index_of(key), locks_.mode(), options);
   cursor_.set_semi_consistent(locks_.semi_consistent());
   cursor_.count_into(open_.server().handler_stats);
   started_ = false;

@@ -13,10 +13,10 @@
 
 namespace teak {
 
-void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Manner manner) {
-  if (session != session_ || table != table_ || index != index_ || mode != mode_ || !(manner == manner_)) {
+void Cursor::bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options) {
+  if (session != session_ || table != table_ || index != index_ || mode != mode_ || !(options == options_)) {
     close();
-    session_ = session, table_ = table, index_ = index, mode_ = mode, manner_ = manner;
+    session_ = session, table_ = table, index_ = index, mode_ = mode, options_ = options;
   }
   positioned_ = has_last_ = unlocked_ = false;
   beyond_ = End::None;
@@ -47,9 +47,9 @@ teak_status Cursor::open() {
       return status;
     }
     session_->add(this);
-    if (manner_.skip_locked) teak_cursor_set_skip_locked(cursor_, true);
-    if (manner_.marks_ranges) teak_cursor_lock_ranges(cursor_);
-    if (manner_.keeps_rows) teak_cursor_set_retain_locks(cursor_, true);
+    if (options_.skip_locked) teak_cursor_set_skip_locked(cursor_, true);
+    if (options_.locks_ranges) teak_cursor_lock_ranges(cursor_);
+    if (options_.retains_locks) teak_cursor_set_retain_locks(cursor_, true);
     if (semi_consistent_) teak_cursor_set_semi_consistent(cursor_, true);
     positioned_ = false;
     bounds_unset_ = bounded_;

@@ -32,15 +32,16 @@ class Cursor {
   Cursor &operator=(const Cursor &) = delete;
 
   /* Selects what the next calls read. Keeps the engine's cursor if it is the same; resets position and bounds. */
-  struct Manner {
+  struct Options {
     bool skip_locked = false;
-    bool keeps_rows = false;    // teak_cursor_set_retain_locks()
-    bool marks_ranges = false;  // teak_cursor_lock_ranges()
-    bool operator==(const Manner &other) const {
-      return skip_locked == other.skip_locked && keeps_rows == other.keeps_rows && marks_ranges == other.marks_ranges;
+    bool retains_locks = false;  // teak_cursor_set_retain_locks()
+    bool locks_ranges = false;   // teak_cursor_lock_ranges()
+    bool operator==(const Options &other) const {
+      return skip_locked == other.skip_locked && retains_locks == other.retains_locks &&
+             locks_ranges == other.locks_ranges;
     }
   };
-  void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Manner manner);
+  void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options);
 
   /* Counts the pages that are read into the tracker from now on; nullptr: no counting. */
   void count_into(ha_handler_stats *figures) { figures_ = figures; }
@@ -86,7 +87,7 @@ class Cursor {
   Cursor *newer_ = nullptr, *older_ = nullptr;  // the session's list of open cursors
   uint32_t index_ = 0;
   teak_lock_mode mode_ = TEAK_LOCK_NONE;
-  Manner manner_;
+  Options options_;
   ha_handler_stats *figures_ = nullptr;
   bool bounded_ = false;
   bool bounds_unset_ = false;  // the engine's cursor does not have our bounds yet

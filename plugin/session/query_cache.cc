@@ -158,7 +158,7 @@ bool may_keep(const teak_transaction *reader, SlotNumber slot, ulonglong *data) 
 my_bool still_valid(THD *thd, const char *, uint, ulonglong *data) {
   if (thd_tx_isolation(thd) == ISO_SERIALIZABLE || !is_settled()) return false;
   uint64_t snapshot = UINT64_MAX;
-  if (in_transaction_of_many_statements(thd)) {
+  if (in_multi_statement_transaction(thd)) {
     // What the transaction reads next must be consistent with this result.
     Session *session = Session::find_or_create(thd);
     if (session == nullptr || session->use() != 0 || teak_transaction_take_snapshot(session->transaction()) != TEAK_OK)

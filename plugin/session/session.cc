@@ -100,7 +100,7 @@ int Session::use() {
     if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction_);
   }
   trans_register_ha(thd_, false, engine_handlerton, 0);
-  if (in_transaction_of_many_statements(thd_)) trans_register_ha(thd_, true, engine_handlerton, 0);
+  if (in_multi_statement_transaction(thd_)) trans_register_ha(thd_, true, engine_handlerton, 0);
   return 0;
 }
 
@@ -123,7 +123,7 @@ int Session::take_snapshot() {
 
 teak_status Session::before_write(bool is_temporary) {
   writes_to_keep_ |= !is_temporary;
-  if (kind_ == Kind::WithoutRollback || has_statement_mark_ || !in_transaction_of_many_statements(thd_)) return TEAK_OK;
+  if (kind_ == Kind::WithoutRollback || has_statement_mark_ || !in_multi_statement_transaction(thd_)) return TEAK_OK;
   teak_status status = teak_transaction_savepoint(transaction_, &statement_mark_);
   has_statement_mark_ = status == TEAK_OK;
   return status;

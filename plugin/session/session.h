@@ -107,7 +107,7 @@ class Session {
   void add(Cursor *cursor);
   void remove(Cursor *cursor);
   void detach_cursors();
-  bool ends_transaction(bool all) const { return all || !in_transaction_of_many_statements(thd_); }
+  bool ends_transaction(bool all) const { return all || !in_multi_statement_transaction(thd_); }
   teak_status begin();
   /* Removes the transaction from KILL's reach before it is ended. */
   teak_transaction *release();

@@ -12,7 +12,8 @@
 
 namespace teak {
 
-std::unique_ptr<KeyCodec> fitting_codec(const TABLE *form, uint number, const KeyCodec *primary, std::string *error) {
+std::unique_ptr<KeyCodec> create_checked_key_codec(const TABLE *form, uint number, const KeyCodec *primary,
+                                                   std::string *error) {
   std::unique_ptr<KeyCodec> codec = KeyCodec::create(form, number, primary, error);
   if (codec == nullptr) return codec;
   const size_t bytes = codec->length_max() + (primary == nullptr ? 0 : primary->length_max());
@@ -25,7 +26,7 @@ std::unique_ptr<KeyCodec> fitting_codec(const TABLE *form, uint number, const Ke
 }
 
 /* InnoDB's names are accepted as names of Teak's one format, because existing definitions use them. */
-const char *foreign_row_format(const HA_CREATE_INFO *info) {
+const char *unsupported_row_format(const HA_CREATE_INFO *info) {
   switch (info->row_type) {
     case ROW_TYPE_FIXED:
       return "ROW_FORMAT=FIXED";

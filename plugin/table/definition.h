@@ -29,10 +29,11 @@ inline bool enforced_by_engine(const KEY &key) {
 
 /* The codec of a key whose longest entry, including the appended primary key, is within the engine's limit; nullptr with a
    message in *error otherwise. */
-std::unique_ptr<KeyCodec> fitting_codec(const TABLE *form, uint number, const KeyCodec *primary, std::string *error);
+std::unique_ptr<KeyCodec> create_checked_key_codec(const TABLE *form, uint number, const KeyCodec *primary,
+                                                   std::string *error);
 
 /* The ROW_FORMAT of a definition if Teak does not accept it, else nullptr. */
-const char *foreign_row_format(const HA_CREATE_INFO *info);
+const char *unsupported_row_format(const HA_CREATE_INFO *info);
 
 }  // namespace teak
 

@@ -20,13 +20,13 @@ namespace teak {
 
 teak_status drop_engine_table(const char *name) {
   statistics_store::forget(name);
-  teak_status status = teak_table_drop(engine, NameInEngine(name));
+  teak_status status = teak_table_drop(engine, EngineTableName(name));
   query_cache_use::table_changed(name);
   // At start, the server drops temporary tables whose definitions are left in its temporary directory.
   return status == TEAK_INVALID_ARGUMENT ? TEAK_NO_SUCH_TABLE : status;
 }
 
-int drop_table_of_engine(const char *path) {
+int drop_table_by_path(const char *path) {
   teak_status status = drop_engine_table(path);
   std::string cause;
   return status == TEAK_OK ? 0 : convert(current_thd, status, path, &cause);

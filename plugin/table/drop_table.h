@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* DROP TABLE by path, with a handler or without one. */
+/* Dropping a table by its path. */
 
 #ifndef TEAK_TABLE_DROP_TABLE_H
 #define TEAK_TABLE_DROP_TABLE_H
@@ -13,10 +13,11 @@
 
 namespace teak {
 
+/* TEAK_NO_SUCH_TABLE: there is none. */
 teak_status drop_engine_table(const char *path);
 
-/* DROP TABLE by path. 0, or HA_ERR_NO_SUCH_TABLE, or another error of the server. */
-int drop_table_of_engine(const char *path);
+/* The handlerton's drop_table: without a handler. 0, HA_ERR_NO_SUCH_TABLE, or another error of the server. */
+int drop_table_by_path(const char *path);
 
 }  // namespace teak
 

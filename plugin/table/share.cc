@@ -34,13 +34,13 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, 
   if (share == nullptr) return HA_ERR_OUT_OF_MEM;
   share->name_ = name;
   share->query_cache_slot_ = query_cache_use::slot_of(name);
-  teak_status status = teak_table_open(engine, NameInEngine(name), &share->table_);
+  teak_status status = teak_table_open(engine, EngineTableName(name), &share->table_);
   if (status != TEAK_OK) {
     share->table_ = nullptr;
     return convert(thd, status, name, cause);
   }
   uint64_t id = 0;
-  status = teak_table_get_id(engine, NameInEngine(name), &id);
+  status = teak_table_get_id(engine, EngineTableName(name), &id);
   if (status != TEAK_OK) return convert(thd, status, name, cause);
   if (int error = share->build_codecs(table, cause)) return error;
   share->auto_increment_.init(share->table_);

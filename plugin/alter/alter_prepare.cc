@@ -15,15 +15,12 @@
 #include "alter/alter_context.h"
 #include "alter/altered_keys.h"
 #include "base/engine.h"
-#include "monitor/variables.h"
 #include "table/definition.h"
 #include "table/table_metadata.h"
 
 namespace teak {
 
 namespace {
-
-teak_slice slice_of(const LEX_CSTRING &text) { return {reinterpret_cast<const uint8_t *>(text.str), text.length}; }
 
 /* Whether the altered table's rows have the same order as the table's. */
 bool keeps_order(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
@@ -34,19 +31,6 @@ bool keeps_order(const TABLE *table, const TABLE *altered, const Alter_inplace_i
          has_same_entries(table->key_info[old_key], altered->key_info[key]);
 }
 
-/* The definition of an index of the altered table; of the rows for `key` MAX_KEY. */
-teak_index_definition definition_of(const TABLE *altered, uint key, uint32_t fixed_bytes) {
-  const ha_table_option_struct *options = altered->s->option_struct;
-  const bool rows = key == altered->s->primary_key || key == MAX_KEY;
-  teak_index_definition definition;
-  definition.label = rows ? slice_of(ROW_INDEX_LABEL) : slice_of(altered->key_info[key].name);
-  definition.codec = codec_of(options->compression);
-  definition.page_bytes = static_cast<uint32_t>(options->page_bytes);
-  definition.exact_lookups = rows || enforced_by_engine(altered->key_info[key]);
-  definition.value_fixed_bytes = rows ? fixed_bytes : 0;
-  return definition;
-}
-
 /* Works out the indexes of the altered table. */
 class Preparation {
  public:
@@ -55,8 +39,7 @@ class Preparation {
 
   /* True: an error was raised. */
   bool plan_indexes() {
-    const teak_index_definition rows =
-        definition_of(altered_, altered_->s->primary_key, context_.rows.rows->fixed_bytes());
+    const teak_index_definition rows = row_index_definition(altered_, *context_.rows.rows);
     context_.indexes.push_back({context_.rebuild, 0, rows});
     if (context_.rebuild) added_.push_back({rows, true, keeps_order(table_, altered_, alter_)});
     for (uint key = 0; key < altered_->s->keys; key++)
@@ -81,7 +64,7 @@ class Preparation {
 
  private:
   bool plan_index(uint key) {
-    const teak_index_definition definition = definition_of(altered_, key, 0);
+    const teak_index_definition definition = key_index_definition(altered_, key);
     const uint old_key = old_key_of(table_, alter_, key);
     if (old_key != MAX_KEY && !context_.rebuild) {
       context_.indexes.push_back({false, context_.open.share()->index_of(old_key), definition});

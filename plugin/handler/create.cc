@@ -8,6 +8,7 @@
 
 #include "handler/create.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,6 @@
 #include "base/table_name.h"
 #include "format/key_codec.h"
 #include "format/row_codec.h"
-#include "monitor/variables.h"
 #include "session/query_cache.h"
 #include "table/definition.h"
 #include "table/table_metadata.h"
@@ -23,8 +23,6 @@
 namespace teak {
 
 namespace {
-
-teak_slice slice_of(const char *text, size_t length) { return {reinterpret_cast<const uint8_t *>(text), length}; }
 
 int refuse(const char *what) {
   my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "TEAK", what);
@@ -52,41 +50,23 @@ const char *refused_clause(const TABLE *form, const HA_CREATE_INFO *info) {
   return nullptr;
 }
 
-/* Whether keys and rows can be encoded. Otherwise CREATE TABLE fails, instead of the first INSERT. `fixed_bytes` receives
-   RowCodec::fixed_bytes(). */
-bool can_encode(const TABLE *form, uint32_t *fixed_bytes, std::string *error) {
+/* The codec of the rows, if the rows and all keys can be encoded. Otherwise nullptr, with a message in *error: CREATE TABLE
+   fails, instead of the first INSERT. */
+std::unique_ptr<RowCodec> create_codec(const TABLE *form, std::string *error) {
   std::shared_ptr<const KeyCodec> primary = form->s->primary_key == MAX_KEY
                                                 ? KeyCodec::create_hidden()
                                                 : create_checked_key_codec(form, form->s->primary_key, nullptr, error);
-  if (primary == nullptr) return false;
+  if (primary == nullptr) return nullptr;
   for (uint i = 0; i < form->s->keys; i++)
-    if (i != form->s->primary_key && create_checked_key_codec(form, i, primary.get(), error) == nullptr) return false;
-  std::unique_ptr<RowCodec> rows = RowCodec::create(form, primary, TableMetadata().schema_version, nullptr, error);
-  if (rows == nullptr) return false;
-  *fixed_bytes = rows->fixed_bytes();
-  return true;
+    if (i != form->s->primary_key && create_checked_key_codec(form, i, primary.get(), error) == nullptr) return nullptr;
+  return RowCodec::create(form, primary, TableMetadata().schema_version, nullptr, error);
 }
 
 /* The table's indexes in the engine: the rows first, then the secondary keys in the server's order. */
-std::vector<teak_index_definition> index_definitions(const TABLE *form, uint32_t row_fixed_bytes) {
-  const ha_table_option_struct &options = *form->s->option_struct;
-  const uint hidden = form->s->primary_key == MAX_KEY ? 1 : 0;
-  std::vector<teak_index_definition> indexes(form->s->keys + hidden);
-  for (teak_index_definition &index : indexes) {
-    index.codec = codec_of(options.compression);
-    index.page_bytes = static_cast<uint32_t>(options.page_bytes);
-    index.exact_lookups = false;
-    index.value_fixed_bytes = 0;
-  }
-  indexes[0].label = slice_of(ROW_INDEX_LABEL.str, ROW_INDEX_LABEL.length);
-  indexes[0].exact_lookups = true;
-  indexes[0].value_fixed_bytes = row_fixed_bytes;
-  for (uint i = 0; i < form->s->keys; i++) {
-    if (i == form->s->primary_key) continue;
-    const KEY &key = form->key_info[i];
-    indexes[i + hidden].label = slice_of(key.name.str, key.name.length);
-    indexes[i + hidden].exact_lookups = enforced_by_engine(key);
-  }
+std::vector<teak_index_definition> index_definitions(const TABLE *form, const RowCodec &rows) {
+  std::vector<teak_index_definition> indexes = {row_index_definition(form, rows)};
+  for (uint key = 0; key < form->s->keys; key++)
+    if (key != form->s->primary_key) indexes.push_back(key_index_definition(form, key));
   return indexes;
 }
 
@@ -111,14 +91,14 @@ int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info)
                         ER_THD(thd, ER_ILLEGAL_HA_CREATE_OPTION), "TEAK", format);
   }
   std::string error;
-  uint32_t fixed_bytes = 0;
-  if (!can_encode(form, &fixed_bytes, &error)) {
+  const std::unique_ptr<RowCodec> rows = create_codec(form, &error);
+  if (rows == nullptr) {
     my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
     return HA_WRONG_CREATE_OPTION;
   }
   if (form->s->option_struct == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server makes one for every table
 
-  const std::vector<teak_index_definition> indexes = index_definitions(form, fixed_bytes);
+  const std::vector<teak_index_definition> indexes = index_definitions(form, *rows);
   TableMetadata metadata;
   metadata.set_version(form->s->tabledef_version);
   const std::vector<uint8_t> bytes = metadata.encode();

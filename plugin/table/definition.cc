@@ -8,9 +8,36 @@
 
 #include "table/definition.h"
 
-#include "base/core.h"
+#include "monitor/variables.h"
 
 namespace teak {
+
+namespace {
+
+constexpr LEX_CSTRING ROW_INDEX_LABEL = {"main", 4};
+
+teak_index_definition index_definition(const TABLE *form, const LEX_CSTRING &label, bool exact_lookups) {
+  const ha_table_option_struct &options = *form->s->option_struct;
+  teak_index_definition definition;
+  definition.label = {reinterpret_cast<const uint8_t *>(label.str), label.length};
+  definition.codec = codec_of(options.compression);
+  definition.page_bytes = static_cast<uint32_t>(options.page_bytes);
+  definition.exact_lookups = exact_lookups;
+  definition.value_fixed_bytes = 0;
+  return definition;
+}
+
+}  // namespace
+
+teak_index_definition row_index_definition(const TABLE *form, const RowCodec &rows) {
+  teak_index_definition definition = index_definition(form, ROW_INDEX_LABEL, true);
+  definition.value_fixed_bytes = rows.fixed_bytes();
+  return definition;
+}
+
+teak_index_definition key_index_definition(const TABLE *form, uint key) {
+  return index_definition(form, form->key_info[key].name, enforced_by_engine(form->key_info[key]));
+}
 
 std::unique_ptr<KeyCodec> create_checked_key_codec(const TABLE *form, uint number, const KeyCodec *primary,
                                                    std::string *error) {

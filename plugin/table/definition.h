@@ -14,12 +14,11 @@
 #include <memory>
 #include <string>
 
+#include "base/core.h"
 #include "format/key_codec.h"
+#include "format/row_codec.h"
 
 namespace teak {
-
-/* The label of the primary index, which holds the rows. */
-constexpr LEX_CSTRING ROW_INDEX_LABEL = {"main", 4};
 
 /* Whether the engine enforces a key's uniqueness. A long unique key is checked by the server, because only a hash of it is
    stored and two values may have the same hash. */
@@ -31,6 +30,10 @@ inline bool enforced_by_engine(const KEY &key) {
    message in *error otherwise. */
 std::unique_ptr<KeyCodec> create_checked_key_codec(const TABLE *form, uint number, const KeyCodec *primary,
                                                    std::string *error);
+
+/* The engine's indexes of a table: the one that holds the rows, and that of a secondary key. */
+teak_index_definition row_index_definition(const TABLE *form, const RowCodec &rows);
+teak_index_definition key_index_definition(const TABLE *form, uint key);
 
 /* The ROW_FORMAT of a definition if Teak does not accept it, else nullptr. */
 const char *unsupported_row_format(const HA_CREATE_INFO *info);

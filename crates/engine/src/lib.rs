@@ -81,11 +81,12 @@ pub use prepared::XID_BYTES_MAX;
 pub use statistics::EngineStatistics;
 pub use table_handle::TableHandle;
 pub use teak_base::limits::KEY_BYTES_MAX;
-pub use teak_base::{Codec, FileId, StorageError};
-pub use teak_transactions::TransactionHandle;
-pub use teak_transactions::WaitError;
-pub use teak_transactions::report;
-pub use teak_transactions::{LockMode, Owner, RangeLockKind, TransactionId, WaitListener};
-pub use teak_tree::PageCounts;
+pub use teak_base::{Codec, CommitSequence, FileId, Lsn, StorageError};
+pub use teak_disk::Disk;
+pub use teak_transactions::{
+    LockMode, Owner, RangeLockKind, TransactionHandle, TransactionId, WaitError, WaitListener,
+    report,
+};
+pub use teak_tree::{PageCounts, TreeOptions};
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
 pub use write::{RowChange, RowEntry};

@@ -149,6 +149,7 @@ impl EngineTransaction {
     }
 }
 
+/// # Prepared transactions
 impl Engine {
     /// The names of the prepared transactions that no handle owns: those found
     /// when the engine was opened, and those detached since.

@@ -72,6 +72,7 @@ pub struct EngineTransaction {
     waits_for_disk: bool,
 }
 
+/// # Transactions
 impl Engine {
     /// The newest commit that is visible.
     #[must_use]

@@ -13,7 +13,9 @@ mod common;
 use common::*;
 use std::sync::Arc;
 use teak_disk::MemoryDisk;
-use teak_engine::*;
+use teak_engine::{
+    EngineError, EngineResult, EngineTransaction, IndexNumber, ReadMode, TableHandle,
+};
 
 fn first_row(transaction: &mut EngineTransaction, table: &TableHandle) -> EngineResult<bool> {
     let mut cursor = transaction.cursor(table, IndexNumber::ROWS, ReadMode::Snapshot)?;

@@ -12,7 +12,7 @@ mod common;
 use common::*;
 use std::sync::Arc;
 use teak_disk::MemoryDisk;
-use teak_engine::*;
+use teak_engine::Engine;
 
 #[test]
 fn a_limit_of_open_files_leaves_every_table_readable() {

@@ -22,6 +22,7 @@ use teak_transactions::WaitError;
 /// Maximum memory for sorting, in bytes.
 const SORT_BYTES_MAX: u64 = 256 << 20;
 
+/// # Altering tables
 impl Engine {
     /// Begins to alter a table. Long operations call `interrupted` regularly and
     /// stop when it returns true.

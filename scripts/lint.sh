@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, clippy, licences and tidiness. Each is a check that passes or fails; the last line counts them.
+# Formatting, clippy, rustdoc, licences and tidiness. Each is a check that passes or fails; the last line counts them.
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -24,7 +24,8 @@ check() { # NAME COMMAND...
 cd "$ROOT"
 check "cargo fmt" cargo fmt --all --check
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
-check "clang-format" bash -c 'git ls-files "plugin/*.cc" "plugin/*.h" | xargs clang-format --dry-run -Werror'
+check "rustdoc" env RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
+check "clang-format" bash -c 'git ls-files "plugin/*.cc" "plugin/*.h" "examples/c/*.c" | xargs clang-format --dry-run -Werror'
 check "tidy" python3 -m scripts.tidy
 check "the tests of tidy" python3 -m unittest -q scripts.tidy.test_tidy
 if cargo deny --version >/dev/null 2>&1; then

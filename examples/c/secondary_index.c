@@ -34,14 +34,16 @@ static teak_status add(teak_transaction *transaction, teak_table *table, const u
       {.index = BY_CITY, .key = city_key(user, buffer, sizeof buffer)},
   };
   teak_duplicate duplicate;
-  teak_status status = teak_transaction_insert(transaction, table, entries, INDEXES, &duplicate);
+  teak_status status =
+      teak_transaction_insert(transaction, table, entries, INDEXES, &duplicate);
   if (status == TEAK_DUPLICATE_KEY)
     printf("%s refused by index %u\n", user->id, (unsigned)duplicate.index);
   return status;
 }
 
 // A user moves: the row's value is the same, and the entry of the city is replaced.
-static void move(teak_transaction *transaction, teak_table *table, user *user, const char *city) {
+static void move(teak_transaction *transaction, teak_table *table, user *user,
+                 const char *city) {
   char old_buffer[200], new_buffer[200];
   const teak_slice id = teak_string(user->id);
   teak_row_change changes[] = {
@@ -85,9 +87,11 @@ int main(int argc, char **argv) {
       {.label = teak_string("by_email"), .exact_lookups = true},
       {.label = teak_string("by_city")},
   };
-  const teak_table_definition definition = {
-      .struct_size = sizeof definition, .index_struct_size = sizeof *indexes,
-      .name = teak_string("users"), .indexes = indexes, .index_count = INDEXES};
+  const teak_table_definition definition = {.struct_size = sizeof definition,
+                                            .index_struct_size = sizeof *indexes,
+                                            .name = teak_string("users"),
+                                            .indexes = indexes,
+                                            .index_count = INDEXES};
   check(teak_table_create(engine, &definition));
   teak_table *table;
   check(teak_table_open(engine, definition.name, &table));

@@ -28,7 +28,8 @@ static teak_status add(teak_transaction *transaction, const char *key, int amoun
   if (status == TEAK_OK) {
     snprintf(text, sizeof text, "%.*s", (int)row.value.len, (const char *)row.value.data);
     snprintf(text, sizeof text, "%d", atoi(text) + amount);
-    const teak_row_change change = {.old_key = teak_string(key), .new_key = teak_string(key),
+    const teak_row_change change = {.old_key = teak_string(key),
+                                    .new_key = teak_string(key),
                                     .new_value = teak_string(text)};
     status = teak_transaction_update(transaction, table, &change, 1, NULL);
   }
@@ -65,9 +66,11 @@ int main(int argc, char **argv) {
   options.commit_without_sync = true;
   check(teak_engine_open(&options, &engine));
   const teak_index_definition rows = {.label = teak_string("rows"), .exact_lookups = true};
-  const teak_table_definition definition = {
-      .struct_size = sizeof definition, .index_struct_size = sizeof rows,
-      .name = teak_string("numbers"), .indexes = &rows, .index_count = 1};
+  const teak_table_definition definition = {.struct_size = sizeof definition,
+                                            .index_struct_size = sizeof rows,
+                                            .name = teak_string("numbers"),
+                                            .indexes = &rows,
+                                            .index_count = 1};
   check(teak_table_create(engine, &definition));
   check(teak_table_open(engine, definition.name, &table));
 
@@ -78,8 +81,8 @@ int main(int argc, char **argv) {
   const char *keys[] = {"a", "wrong", "b"};
   for (int n = 0; n < 3; n++) {
     if (n == 1) check(teak_transaction_savepoint(transaction, &savepoint));
-    const teak_row_entry entry = {.unique = true, .key = teak_string(keys[n]),
-                                  .value = teak_string("0")};
+    const teak_row_entry entry = {
+        .unique = true, .key = teak_string(keys[n]), .value = teak_string("0")};
     check(teak_transaction_insert(transaction, table, &entry, 1, NULL));
     if (n == 1) check(teak_transaction_rollback_to_savepoint(transaction, savepoint));
   }

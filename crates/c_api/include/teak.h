@@ -30,9 +30,11 @@
 //     check(teak_engine_open(&options, &engine));
 //
 //     teak_index_definition rows = {.label = teak_string("rows"), .exact_lookups = true};
-//     teak_table_definition fruit = {
-//         .struct_size = sizeof fruit, .index_struct_size = sizeof rows,
-//         .name = teak_string("fruit"), .indexes = &rows, .index_count = 1};
+//     teak_table_definition fruit = {.struct_size = sizeof fruit,
+//                                    .index_struct_size = sizeof rows,
+//                                    .name = teak_string("fruit"),
+//                                    .indexes = &rows,
+//                                    .index_count = 1};
 //     check(teak_table_create(engine, &fruit));
 //     teak_table *table;
 //     check(teak_table_open(engine, fruit.name, &table));

@@ -1,5 +1,5 @@
-//! The calls made once per row allocate nothing of their own: what is counted
-//! here, on the calling thread, is amortised growth of the layers below.
+//! Calls made once per row do not allocate. The few allocations counted here,
+//! on the calling thread, are amortised growth in the layers below.
 
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -22,7 +22,7 @@ thread_local! {
 /// The system's allocator, counting by thread.
 struct Counting;
 
-// SAFETY: everything is passed on; the count allocates nothing.
+// SAFETY: every call is passed on; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
@@ -55,7 +55,7 @@ const fn slice(bytes: &[u8]) -> teak_slice {
     }
 }
 
-/// Runs it for every row; fewer than one call in fifty may allocate.
+/// Runs the call for every row; fewer than one in fifty may allocate.
 fn sparing(what: &str, mut each: impl FnMut(u32)) {
     let before = ALLOCATIONS.get();
     (0..ROWS).for_each(&mut each);
@@ -75,15 +75,10 @@ fn entries(key: &[u8; 8]) -> [teak_row_entry; 3] {
     })
 }
 
-#[test]
-fn calls_made_per_row_do_not_allocate() {
-    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("allocations-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&directory);
-    std::fs::create_dir_all(&directory).unwrap();
-    let options = teak_engine_options {
+fn options(directory: &str) -> teak_engine_options {
+    teak_engine_options {
         struct_size: size_of::<teak_engine_options>(),
-        directory: slice(directory.to_str().unwrap().as_bytes()),
+        directory: slice(directory.as_bytes()),
         cache_bytes: 128 << 20,
         log_segment_bytes: 0,
         log_bytes_max: 0,
@@ -97,7 +92,16 @@ fn calls_made_per_row_do_not_allocate() {
         log_context: null_mut(),
         lock_bytes_max: 0,
         wait_begins: None,
-    };
+    }
+}
+
+#[test]
+fn calls_made_per_row_do_not_allocate() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("allocations-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    let options = options(directory.to_str().unwrap());
     let name = slice(b"./db/rows");
     let indexes = [b"p", b"u", b"s"].map(|label| teak_index_definition {
         label: slice(label),

@@ -1,5 +1,4 @@
-//! Compiles a C program against the header and the static library, and runs
-//! it: the interface as C sees it.
+//! Compiles C programs against the header and the static library, and runs them.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The static library that this test run has built.
+/// The static library that cargo built for this test.
 fn static_library() -> PathBuf {
     let executable = std::env::current_exe().unwrap();
     let dependencies = executable.parent().unwrap();
@@ -56,9 +55,10 @@ impl Drop for Scratch {
     }
 }
 
-/// Compiles and runs one of the programs beside this file. `TEAK_C_RUNNER` may
-/// name a command that runs it: `valgrind --error-exitcode=9`. `TEAK_C_LINK`
-/// adds to the link: the runtime that the library's sanitizer needs.
+/// Compiles and runs one of the programs in this directory. `TEAK_C_RUNNER` is
+/// a command to run it with, such as `valgrind --error-exitcode=9`.
+/// `TEAK_C_LINK` has arguments for the linker: the runtime that the library's
+/// sanitizer needs.
 fn compile_and_run(name: &str) {
     let scratch = Scratch::new(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c"));
@@ -84,12 +84,12 @@ fn compile_and_run(name: &str) {
 }
 
 #[test]
-fn a_c_program_finds_every_call_as_the_header_says() {
+fn every_call_works_as_the_header_says() {
     compile_and_run("program");
 }
 
 #[test]
-fn a_c_program_finds_the_edges_as_the_header_says() {
+fn edge_cases_work_as_the_header_says() {
     compile_and_run("edges");
 }
 

@@ -1,5 +1,5 @@
-/* The edges of the C interface: every seek against a plain array, long rows, wrong slices, short buffers, waits that
-   other threads end, ids after a crash, a damaged file. Runs against a directory given as argument. */
+/* Edge cases of the C interface: every seek compared with a plain array, long rows, malformed slices, short buffers, waits
+   that other threads end, ids after a crash, a damaged file. Runs in the directory given as argument. */
 #include "support.h"
 
 #include <dirent.h>
@@ -61,7 +61,7 @@ enum { KEYS_COUNT = sizeof KEYS / sizeof *KEYS, PROBES_COUNT = sizeof PROBES / s
 static int compare(const char *a, const char *b) { return strcmp(a, b); /* as unsigned bytes */ }
 static bool starts(const char *key, const char *prefix) { return strncmp(key, prefix, strlen(prefix)) == 0; }
 
-/* Whether a key lies where the seek looks. */
+/* Whether a key matches the seek. */
 static bool wanted(const char *key, const char *probe, teak_seek seek) {
   switch (seek) {
     case TEAK_SEEK_AT_OR_AFTER: return compare(key, probe) >= 0;
@@ -76,12 +76,12 @@ static bool bounded(const char *key, const char *lower, const char *upper) {
   return (!lower || compare(key, lower) >= 0) && (!upper || compare(key, upper) < 0);
 }
 
-/* Seeks, then walks on to the end, comparing with the array. */
+/* Seeks, then steps to the end, comparing with the array. */
 static void seek_and_walk(teak_cursor *cursor, const char *probe, teak_seek seek, const char *lower, const char *upper) {
   const bool forward = seek == TEAK_SEEK_AT_OR_AFTER || seek == TEAK_SEEK_AFTER_PREFIX;
   teak_row row;
   OK(teak_cursor_set_bounds(cursor, lower ? text(lower) : NONE, upper ? text(upper) : NONE));
-  /* An empty probe has bytes, though none of them counts. */
+  /* An empty probe has a pointer, but no bytes. */
   teak_slice given = { (const uint8_t *)probe, strlen(probe) };
   teak_status status = teak_cursor_seek(cursor, given, seek, &row);
   for (int n = 0; n < KEYS_COUNT; n++) {
@@ -114,7 +114,7 @@ static void seeks(teak_engine *engine) {
   OK(put(t, table, "aa", "to be deleted"));
   OK(teak_transaction_commit(t));
   OK(teak_engine_checkpoint(engine));
-  /* The other half stays in memory, over a deleted row below. */
+  /* The other half stays in the memtable, above a deleted row on disk. */
   t = begin(engine, TEAK_REPEATABLE_READ);
   for (int n = 1; n < KEYS_COUNT; n += 2) OK(put(t, table, KEYS[n], KEYS[n]));
   teak_row_entry gone = { 0, true, text("aa"), NONE };
@@ -133,7 +133,7 @@ static void seeks(teak_engine *engine) {
   teak_table_close(table);
 }
 
-/* ---- rows of more indexes than fit on the stack ---- */
+/* ---- rows with more entries than are converted on the stack ---- */
 
 enum { WIDE = 12 };
 
@@ -193,7 +193,7 @@ static void wide_rows(teak_engine *engine) {
   teak_table_close(table);
 }
 
-/* ---- wrong arguments, and that they change nothing ---- */
+/* ---- wrong arguments change nothing ---- */
 
 static void wrong_slices(teak_engine *engine) {
   teak_table *table = make_table(engine, "./db/wrong", 2, 1);
@@ -273,7 +273,7 @@ static void short_buffers(teak_engine *engine) {
   }
 }
 
-/* ---- transactions side by side ---- */
+/* ---- concurrent transactions ---- */
 
 static void isolation(teak_engine *engine) {
   teak_table *table = make_table(engine, "./db/isolation", 1, 1);
@@ -340,21 +340,21 @@ static void waits(teak_engine *engine) {
   OK(teak_transaction_commit(t));
   pthread_t thread;
 
-  /* Who waits for an inserter finds a duplicate when it commits, a free key when it does not. */
+  /* An insertion that waits for another one finds a duplicate after its commit, and a free key after its rollback. */
   for (int commits = 0; commits < 2; commits++) {
     t = begin(engine, TEAK_READ_COMMITTED);
     OK(put(t, table, "c", "ours"));
     write_of_other other = { begin(engine, TEAK_READ_COMMITTED), table, "c", true, TEAK_INTERNAL };
     OK(teak_transaction_set_lock_timeout(other.transaction, 60000));
     CHECK(pthread_create(&thread, NULL, write_elsewhere, &other) == 0);
-    usleep(20000); /* most likely it waits by now; the outcome is the same when it does not */
+    usleep(20000); /* it probably waits now; otherwise the outcome is the same */
     OK(commits ? teak_transaction_commit(t) : teak_transaction_rollback(t));
     CHECK(pthread_join(thread, NULL) == 0);
     CHECK(other.status == (commits ? TEAK_DUPLICATE_KEY : TEAK_OK));
     OK(teak_transaction_rollback(other.transaction));
   }
 
-  /* An interrupt from here ends a wait there. */
+  /* An interrupt from this thread ends a wait of the other. */
   t = begin(engine, TEAK_READ_COMMITTED);
   OK(change(t, table, "a", "ours"));
   write_of_other stuck = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
@@ -366,7 +366,7 @@ static void waits(teak_engine *engine) {
   CHECK(stuck.status == TEAK_INTERRUPTED);
   OK(teak_transaction_rollback(stuck.transaction));
 
-  /* Two that wait for each other: one is told, and the other goes on when it has rolled back. */
+  /* Two transactions wait for each other: one gets TEAK_DEADLOCK, and the other continues after its rollback. */
   write_of_other theirs = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
   OK(teak_transaction_set_lock_timeout(theirs.transaction, 60000));
   OK(teak_transaction_set_lock_timeout(t, 300));
@@ -377,14 +377,14 @@ static void waits(teak_engine *engine) {
   if (ours != TEAK_OK) OK(teak_transaction_rollback(t));
   CHECK(pthread_join(thread, NULL) == 0);
   if (ours == TEAK_OK) OK(teak_transaction_commit(t));
-  /* We close the circle unless the other thread was slow: then it does, and we run out of time. */
+  /* This thread completes the cycle, unless the other thread was slow: then that one does, and this one times out. */
   CHECK((ours == TEAK_DEADLOCK && theirs.status == TEAK_OK) ||
         (ours == TEAK_LOCK_TIMEOUT && (theirs.status == TEAK_DEADLOCK || theirs.status == TEAK_OK)));
   OK(theirs.status == TEAK_OK ? teak_transaction_commit(theirs.transaction) : teak_transaction_rollback(theirs.transaction));
   teak_table_close(table);
 }
 
-/* ---- what a crash leaves ---- */
+/* ---- after a crash ---- */
 
 static uint64_t reserved_before_crash(const char *directory, uint64_t *counter) {
   int channel[2];
@@ -496,7 +496,7 @@ static void damage(const char *directory) {
   OK(teak_engine_close(engine));
 }
 
-/* A directory is open once at a time, in this process as in any other. */
+/* A directory is open once at a time, in all processes together. */
 static void open_once(const char *directory) {
   teak_engine_options options;
   memset(&options, 0, sizeof options);
@@ -515,7 +515,7 @@ static void open_once(const char *directory) {
 
 int main(int argc, char **argv) {
   CHECK(argc == 2);
-  /* First: its child must not inherit an engine's threads. */
+  /* First, because its child must not inherit an engine's threads. */
   ids_after_crash(argv[1]);
   teak_engine *engine = open_engine(argv[1]);
   open_once(argv[1]);

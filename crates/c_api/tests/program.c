@@ -1,4 +1,4 @@
-/* Walks through the whole C interface against a directory given as argument. */
+/* Calls every function of the C interface once, in the directory given as argument. */
 #include "support.h"
 
 #include <sys/wait.h>
@@ -234,7 +234,7 @@ static void null_arguments(teak_engine *engine, teak_table *table) {
   OK(teak_transaction_rollback(t));
 }
 
-/* Writes and dies without closing: half committed, half not. */
+/* Writes in a child that exits without closing: one transaction is committed, one is not. */
 static void die_writing(const char *directory) {
   pid_t child = fork();
   CHECK(child >= 0);
@@ -294,7 +294,7 @@ static void find_metadata(void *context, teak_slice name, teak_slice metadata) {
   if (equal(name, "db/people")) *(bool *)context = equal(metadata, "altered");
 }
 
-/* Adds an index while a row is written, refuses a unique one, drops another. */
+/* Adds an index while a row is written, refuses a unique one with duplicates, drops another. */
 static void alter(teak_engine *engine, teak_table *table) {
   const teak_index_definition rows = { text("PRIMARY"), 2, 0, true, 0 }, names = { text("name"), 1, 0, true, 0 },
                               ends = { text("ends"), 2, 0, false, 0 };

@@ -1,4 +1,4 @@
-/* What the C test programs share: checks that name their line, slices from strings, and an engine to test. */
+/* Shared by the C test programs: checks that print their line, slices from strings, an engine to test. */
 #ifndef TEAK_TESTS_SUPPORT_H
 #define TEAK_TESTS_SUPPORT_H
 
@@ -34,7 +34,7 @@ static inline void on_message(void *context, teak_log_level level, const char *t
   fprintf(stderr, "engine: %.*s\n", (int)len, text);
 }
 
-/* A sink that counts what it is given. */
+/* A sink that counts its bytes. */
 static inline void on_text(void *context, const char *text, size_t len) {
   (void)text;
   *(size_t *)context += len;

@@ -5,7 +5,18 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* Loading and unloading of the plugin, and the hooks that are not about one table: transactions, savepoints, KILL, SHOW
-   ENGINE STATUS, DROP of a table that nobody has open. */
+   ENGINE STATUS, DROP of a table that nobody has open.
+
+   The folders of the plugin, lowest first; a folder includes only those above it in this list:
+
+     base        the server's headers, the C interface, errors, names of tables
+     format      codecs of keys, rows and collations
+     monitor     variables, INFORMATION_SCHEMA, status
+     session     transactions and cursors of a connection, two-phase commit, query cache
+     statistics  index statistics and their table in the engine
+     table       the state that all handlers of a table share; DROP, metadata, DDL recovery
+     alter       ALTER TABLE in place
+     handler     the handler class and its parts */
 
 #include "base/server_version.h"
 

@@ -28,11 +28,11 @@ void PageCounting::begin() {
 
 void PageCounting::end() {
   const teak_page_counts after = teak_thread_get_page_counts();
-  figures_->pages_accessed += after.accessed - before_.accessed;
+  page_statistics_->pages_accessed += after.accessed - before_.accessed;
   if (after.read == before_.read) return;
-  figures_->pages_read_count += after.read - before_.read;
+  page_statistics_->pages_read_count += after.read - before_.read;
   // The time of the whole call: reading pages dominates it.
-  figures_->pages_read_time += now() - began_;
+  page_statistics_->pages_read_time += now() - began_;
 }
 
 }  // namespace teak

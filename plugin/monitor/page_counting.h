@@ -19,11 +19,11 @@ namespace teak {
 class PageCounting {
  public:
   /* nullptr: no counting. */
-  explicit PageCounting(ha_handler_stats *figures) : figures_(figures) {
-    if (figures_ != nullptr) begin();
+  explicit PageCounting(ha_handler_stats *statistics) : page_statistics_(statistics) {
+    if (page_statistics_ != nullptr) begin();
   }
   ~PageCounting() {
-    if (figures_ != nullptr) end();
+    if (page_statistics_ != nullptr) end();
   }
   PageCounting(const PageCounting &) = delete;
   PageCounting &operator=(const PageCounting &) = delete;
@@ -32,7 +32,7 @@ class PageCounting {
   void begin();
   void end();
 
-  ha_handler_stats *const figures_;
+  ha_handler_stats *const page_statistics_;
   teak_page_counts before_;
   unsigned long long began_;
 };

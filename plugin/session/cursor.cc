@@ -92,14 +92,14 @@ teak_status Cursor::returned(teak_status status, teak_row *row, bool positioned,
 }
 
 teak_status Cursor::get(teak_slice key, teak_row *row) {
-  const PageCounting counting(figures_);
+  const PageCounting counting(page_statistics_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_get(cursor_, key, row), row, false);
 }
 
 teak_status Cursor::seek(teak_slice key, teak_seek how, teak_row *row) {
-  const PageCounting counting(figures_);
+  const PageCounting counting(page_statistics_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   const bool forward = how == TEAK_SEEK_AT_OR_AFTER || how == TEAK_SEEK_AFTER_PREFIX;
@@ -107,21 +107,21 @@ teak_status Cursor::seek(teak_slice key, teak_seek how, teak_row *row) {
 }
 
 teak_status Cursor::first(teak_row *row) {
-  const PageCounting counting(figures_);
+  const PageCounting counting(page_statistics_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_first(cursor_, row), row, true);
 }
 
 teak_status Cursor::last(teak_row *row) {
-  const PageCounting counting(figures_);
+  const PageCounting counting(page_statistics_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   return returned(teak_cursor_last(cursor_, row), row, true);
 }
 
 teak_status Cursor::next(teak_row *row) {
-  const PageCounting counting(figures_);
+  const PageCounting counting(page_statistics_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   if (unlocked_) return again(TEAK_SEEK_AT_OR_AFTER, row);
@@ -133,7 +133,7 @@ teak_status Cursor::next(teak_row *row) {
 }
 
 teak_status Cursor::previous(teak_row *row) {
-  const PageCounting counting(figures_);
+  const PageCounting counting(page_statistics_);
   teak_status status = open();
   if (status != TEAK_OK) return status;
   if (unlocked_) return again(TEAK_SEEK_AT_OR_BEFORE_PREFIX, row);
@@ -178,7 +178,7 @@ void Cursor::close() {
   detach();
   session_ = nullptr;
   table_ = nullptr;
-  figures_ = nullptr;
+  page_statistics_ = nullptr;
   bounded_ = has_lower_ = has_upper_ = false;
 }
 

@@ -44,7 +44,7 @@ class Cursor {
   void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options);
 
   /* Counts the pages that are read into the tracker from now on; nullptr: no counting. */
-  void count_into(ha_handler_stats *figures) { figures_ = figures; }
+  void count_into(ha_handler_stats *statistics) { page_statistics_ = statistics; }
 
   /* Restricts following calls to lower <= key < upper. The bytes are copied. */
   teak_status set_bounds(teak_slice lower, teak_slice upper);
@@ -88,7 +88,7 @@ class Cursor {
   uint32_t index_ = 0;
   teak_lock_mode mode_ = TEAK_LOCK_NONE;
   Options options_;
-  ha_handler_stats *figures_ = nullptr;
+  ha_handler_stats *page_statistics_ = nullptr;
   bool bounded_ = false;
   bool bounds_unset_ = false;  // the engine's cursor does not have our bounds yet
   bool semi_consistent_ = false;

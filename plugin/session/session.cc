@@ -235,19 +235,20 @@ int Session::rollback_to_savepoint(uint64_t mark) {
 void Session::interrupt() {
   std::lock_guard<std::mutex> guard(kill_mutex_);
   if (transaction_ != nullptr) teak_transaction_interrupt(transaction_);
-  if (errand_ != nullptr) teak_transaction_interrupt(errand_);
+  if (secondary_ != nullptr) teak_transaction_interrupt(secondary_);
 }
 
-Session::Errand::Errand(Session *session, teak_transaction *transaction) : session_(session) {
+Session::SecondaryTransaction::SecondaryTransaction(Session *session, teak_transaction *transaction)
+    : session_(session) {
   std::lock_guard<std::mutex> guard(session_->kill_mutex_);
-  session_->errand_ = transaction;
+  session_->secondary_ = transaction;
   // An earlier KILL found no transaction to interrupt.
   if (thd_kill_level(session_->thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction);
 }
 
-Session::Errand::~Errand() {
+Session::SecondaryTransaction::~SecondaryTransaction() {
   std::lock_guard<std::mutex> guard(session_->kill_mutex_);
-  session_->errand_ = nullptr;
+  session_->secondary_ = nullptr;
 }
 
 teak_transaction *Session::release() {

@@ -86,12 +86,12 @@ class Session {
   uint duplicate_key() const { return duplicate_key_; }
 
   /* Lets KILL interrupt a second transaction of the session while this object exists. */
-  class Errand {
+  class SecondaryTransaction {
    public:
-    Errand(Session *session, teak_transaction *transaction);
-    ~Errand();
-    Errand(const Errand &) = delete;
-    Errand &operator=(const Errand &) = delete;
+    SecondaryTransaction(Session *session, teak_transaction *transaction);
+    ~SecondaryTransaction();
+    SecondaryTransaction(const SecondaryTransaction &) = delete;
+    SecondaryTransaction &operator=(const SecondaryTransaction &) = delete;
 
    private:
     Session *const session_;
@@ -116,7 +116,7 @@ class Session {
   const Kind kind_;
   std::mutex kill_mutex_;  // guards the pointers against interrupt(); no other lock is taken under it
   teak_transaction *transaction_ = nullptr;
-  teak_transaction *errand_ = nullptr;
+  teak_transaction *secondary_ = nullptr;
   Cursor *cursors_ = nullptr;
   std::string last_lock_timeout_;  // the value of the variable
   uint64_t statement_mark_ = 0;

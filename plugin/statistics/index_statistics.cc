@@ -34,7 +34,7 @@ class Sampler {
  public:
   Sampler(teak_table *table, uint32_t index) : table_(table), index_(index) {}
   ~Sampler() {
-    errand_.reset();
+    secondary_.reset();
     if (cursor_ != nullptr) teak_cursor_close(cursor_);
     if (transaction_ != nullptr) teak_transaction_rollback(transaction_);
   }
@@ -43,7 +43,7 @@ class Sampler {
     if (status != TEAK_OK) return status;
     Session *session = Session::find_or_create(thd);
     if (session == nullptr) return TEAK_OUT_OF_MEMORY;
-    errand_.emplace(session, transaction_);
+    secondary_.emplace(session, transaction_);
     if (status == TEAK_OK) status = teak_cursor_open(transaction_, table_, index_, TEAK_LOCK_NONE, &cursor_);
     return status;
   }
@@ -79,7 +79,7 @@ class Sampler {
   uint32_t index_;
   teak_transaction *transaction_ = nullptr;
   teak_cursor *cursor_ = nullptr;
-  std::optional<Session::Errand> errand_;  // so that KILL interrupts it
+  std::optional<Session::SecondaryTransaction> secondary_;  // so that KILL interrupts it
 };
 
 /* Identifies the key that statistics belong to; after ALTER it may be a different key. */

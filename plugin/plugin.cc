@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* Loading and unloading of the plugin, and the hooks that are not about one table: transactions, savepoints, KILL, SHOW
-   ENGINE STATUS, DROP of a table that nobody has open.
+   ENGINE STATUS, DROP of a table that is not open.
 
    The folders of the plugin, lowest first; a folder includes only those above it in this list:
 

@@ -62,7 +62,7 @@ inline void notice_use() {
   if (!is_counting() && query_cache_in_use()) begin_counting();
 }
 
-/* The definition of the table at a path has changed, or all its rows at once. */
+/* The definition of the table at a path has changed, or all its rows. */
 void table_changed(const char *path);
 
 /* The slots that a transaction has entered. */

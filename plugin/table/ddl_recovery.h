@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* Completes the server's DDL recovery after a crash. The server's DDL log repeats or reverts renames table by table. Of
-   a partitioned table only some partitions may have been renamed, and the server gives up at a partition that is not found
+   a partitioned table only some partitions may have been renamed, and the server stops at a partition that is not found
    under its old name. */
 
 #ifndef TEAK_TABLE_DDL_RECOVERY_H

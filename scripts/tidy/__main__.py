@@ -8,7 +8,7 @@ whether there is one.
 - A Rust file opens with a `//!` comment that says what it is, a plugin file with its licence.
 - No file contains the name of something that exists only on this machine: the directory above the checkout, the home
   directory, the host name, or an archive, index or registry that apt, pip or cargo is configured to use.
-- Comments and documents do not use the words that `wording` lists. Their number is printed; `--wording` lists them as faults.
+- Comments and documents do not use the words that `wording` lists.
 - A relative link of a Markdown page leads to a file, and to a heading of it (`links`).
 - No whitespace at line ends, no tabs in Rust, C++ and Python, no debugging code.
 """
@@ -143,9 +143,7 @@ def main():
     files = tracked_files()
     faults = [fault for name in files for fault in check_file(name, names)]
     faults += [*check_sizes(files), *check_cycles(), *links.faults(ROOT, files)]
-    words = list(check_wording(files))
-    print(f"{len(words)} words that comments and documents should not use (python3 -m scripts.tidy --wording)")
-    faults += words if "--wording" in sys.argv else []
+    faults += check_wording(files)
     for fault in faults:
         print(fault)
     return 1 if faults else 0

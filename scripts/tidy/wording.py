@@ -40,11 +40,11 @@ WORDS = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in (
     (r"\blet(?:s|ting)? go\b", "release"),
     (r"\bg(?:o|oes|oing|one) on\b|\bwent on\b", "continue"),
     (r"\bgreatest\b", "max, highest"),
-    (r"(?<!at )(?<!last but not )\bleast\b(?! (?:recently|frequently|significant))", "min, lowest"),
+    (r"(?<!at )(?<!/// )(?<!// )\bleast\b(?! (?:recently|frequently|significant))", "min, lowest"),
     (r"\bcircles?\b", "cycle in the waits-for graph"),
     (r"\b(?:to|can|could|cannot) be had\b|\bnot to be had\b", "be acquired, be available"),
     (r"\b(?:lest|whence|thence|thereby|thereof|therein|hereby|nought|aught|ere|alike|thither|hither)\b", "a plain sentence"),
-    (r"\bfor (?:it|they|there|this|these|those) (?:is|has|are|have|was|were|may|can|must|will|would|does|do)\b", "because"),
+    (r", for (?:it|they|there|this|these|those) (?:is|has|are|have|was|were|may|can|must|will|would|does|do)\b", "because"),
     (r"\bmoods?\b|\bstor(?:y|ies) (?:of|that|in)\b", "configuration, trace"),
 )]
 CODE = {".rs", ".cc", ".h", ".c", ".java", ".js"}

@@ -91,7 +91,7 @@ fn refuse_prepared_writes(
     Ok(())
 }
 
-/// Counts the indexes of an existing table, which must leave room for `added`
+/// Counts the indexes of an existing table, which must leave space for `added`
 /// more.
 fn count_indexes(core: &EngineCore, table: &Table, added: usize) -> EngineResult<IndexNumber> {
     if !core.tables.lock().by_id.contains_key(&table.id) {

@@ -14,7 +14,7 @@ use teak_write_ahead_log::WriteOperation;
 /// Memory that an entry takes in addition to its key and value, approximately.
 const ENTRY_BYTES: usize = 48;
 
-/// Maximum size of a row in a log record. Leaves room for the framing of its
+/// Maximum size of a row in a log record. Leaves space for the framing of its
 /// operations.
 const LOG_ROW_BYTES_MAX: usize = 40 << 20;
 

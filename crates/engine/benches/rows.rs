@@ -9,7 +9,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 use teak_disk::RealDisk;
-use teak_engine::*;
+use teak_engine::{
+    Codec, Engine, EngineOptions, IndexDefinition, IndexNumber, Isolation, ReadMode, RowEntry,
+    TableDefinition, TableHandle,
+};
 use teak_testing::Random;
 
 const BATCH: u64 = 1000;

@@ -32,6 +32,7 @@ pub(super) enum Found {
     InBuffer,
 }
 
+/// What both kinds of cursors share.
 pub(super) struct IndexPosition {
     pub(super) index: Arc<Index>,
     table: Arc<Table>,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "alter/altered_rows.h"
+#include "alter/record_copier.h"
 #include "base/core.h"
 #include "format/buffer.h"
 #include "format/key_codec.h"
@@ -59,6 +60,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   teak_alteration *alteration = nullptr;
   AlteredRows rows;
   bool rebuild = false;  // the rows are rewritten, into the engine's first added index
+  RecordCopier copier;   // of a rebuild: from the table's record to the altered table's
   std::vector<AddedKey> added;
   bool needs_virtual_columns = false;
   std::vector<teak_planned_index> indexes;

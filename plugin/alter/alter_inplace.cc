@@ -9,6 +9,7 @@
 #include "alter/alter_inplace.h"
 
 #include "alter/alter_context.h"
+#include "alter/altered_columns.h"
 #include "alter/build_keys.h"
 #include "alter/rebuild_table.h"
 
@@ -18,8 +19,14 @@ bool alter_in_place(TABLE *altered, Alter_inplace_info *alter) {
   auto *context = static_cast<AlterContext *>(alter->handler_ctx);
   if (context == nullptr || (context->added.empty() && !context->rebuild)) return false;
   THD *thd = context->open.thd();
+  // The rows of the partition before have left values in the new columns.
+  if (context->rebuild && (alter->handler_flags & ALTER_ADD_STORED_BASE_COLUMN))
+    if (const char *reason = evaluate_added_columns(thd, altered, alter)) {
+      my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
+      return true;
+    }
   thd_progress_init(thd, 2);
-  const bool failed = context->rebuild ? rebuild_table(*context, altered, alter) : build_keys(*context, altered);
+  const bool failed = context->rebuild ? rebuild_table(*context, altered) : build_keys(*context, altered);
   thd_progress_end(thd);
   return failed;
 }

@@ -31,28 +31,56 @@ bool keeps_order(const TABLE *table, const TABLE *altered, const Alter_inplace_i
          has_same_entries(table->key_info[old_key], altered->key_info[key]);
 }
 
+/* True: the error was raised. */
+bool refuse(const char *reason) {
+  my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
+  return true;
+}
+
 /* Works out the indexes of the altered table. */
 class Preparation {
  public:
-  Preparation(AlterContext &context, const TABLE *altered, const Alter_inplace_info *alter)
-      : context_(context), table_(context.open.table()), altered_(altered), alter_(alter) {}
+  Preparation(AlterContext &context, const TABLE *altered) : context_(context), altered_(altered) {}
 
-  /* True: an error was raised. */
-  bool plan_indexes() {
+  /* Rows and keys are all rewritten. `in_order`: the rows keep their order. True: an error was raised. */
+  bool plan_rebuild(bool in_order) {
     const teak_index_definition rows = row_index_definition(altered_, *context_.rows.rows);
-    context_.indexes.push_back({context_.rebuild, 0, rows});
-    if (context_.rebuild) added_.push_back({rows, true, keeps_order(table_, altered_, alter_)});
+    context_.indexes.push_back({true, 0, rows});
+    added_.push_back({rows, true, in_order});
     for (uint key = 0; key < altered_->s->keys; key++)
-      if (key != altered_->s->primary_key && plan_index(key)) return true;
+      if (key != altered_->s->primary_key && add_key(key)) return true;
     return false;
   }
 
-  teak_status begin() {
-    const teak_status status =
-        teak_alteration_begin(engine, context_.open.share()->table(), added_.data(), added_.size(), is_alter_killed,
-                              context_.open.thd(), &context_.alteration);
-    if (status != TEAK_OK || added_.empty()) return status;
-    return teak_alteration_get_index(context_.alteration, 0, &building_->first_index);
+  /* Only keys that the table does not have are written. True: an error was raised. */
+  bool plan_added_keys(const Alter_inplace_info *alter) {
+    const OpenTable &open = context_.open;
+    context_.indexes.push_back({false, 0, row_index_definition(altered_, *context_.rows.rows)});
+    for (uint key = 0; key < altered_->s->keys; key++) {
+      if (key == altered_->s->primary_key) continue;
+      const uint old_key = old_key_of(open.table(), alter, key);
+      if (old_key != MAX_KEY)
+        context_.indexes.push_back({false, open.share()->index_of(old_key), key_index_definition(altered_, key)});
+      else if (add_key(key))
+        return true;
+    }
+    return false;
+  }
+
+  /* True: an error was raised. */
+  bool begin() {
+    TableMetadata metadata;
+    metadata.schema_version = context_.rows.rows->schema_version();
+    metadata.set_version(altered_->s->tabledef_version);
+    metadata.history = std::move(context_.rows.history);
+    context_.metadata = metadata.encode();
+
+    OpenTable &open = context_.open;
+    teak_status status = teak_alteration_begin(engine, open.share()->table(), added_.data(), added_.size(),
+                                               is_alter_killed, open.thd(), &context_.alteration);
+    if (status == TEAK_OK && !added_.empty())
+      status = teak_alteration_get_index(context_.alteration, 0, &building_->first_index);
+    return status == TEAK_OK ? false : open.raise_error(open.failure(status));
   }
 
   /* From now on, writers also write into the added indexes. */
@@ -63,21 +91,14 @@ class Preparation {
   }
 
  private:
-  bool plan_index(uint key) {
+  /* True: an error was raised. */
+  bool add_key(uint key) {
     const teak_index_definition definition = key_index_definition(altered_, key);
-    const uint old_key = old_key_of(table_, alter_, key);
-    if (old_key != MAX_KEY && !context_.rebuild) {
-      context_.indexes.push_back({false, context_.open.share()->index_of(old_key), definition});
-      return false;
-    }
     const KEY &server_key = altered_->key_info[key];
     AlterContext::AddedKey added_key;
     std::string error;
     added_key.codec = KeyCodec::create(altered_, key, context_.rows.primary.get(), &error);
-    if (added_key.codec == nullptr) {
-      my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
-      return true;
-    }
+    if (added_key.codec == nullptr) return refuse(error.c_str());
     added_key.originals = KeyOriginals::create(altered_, key);
     added_key.key = key;
     added_key.unique = enforced_by_engine(server_key);
@@ -93,8 +114,7 @@ class Preparation {
   }
 
   AlterContext &context_;
-  const TABLE *const table_, *const altered_;
-  const Alter_inplace_info *const alter_;
+  const TABLE *const altered_;
   std::vector<teak_added_index> added_;
   std::unique_ptr<Share::Building> building_ = std::make_unique<Share::Building>();
 };
@@ -102,27 +122,20 @@ class Preparation {
 }  // namespace
 
 bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter) {
+  const TABLE *table = open.table();
   auto *context = new AlterContext(open);
   alter->handler_ctx = context;
   // All partitions have one definition: if one of them needs to be rewritten, all are.
   context->rebuild = alter->inplace_supported == HA_ALTER_INPLACE_COPY_LOCK;
-  const char *reason = context->rebuild ? context->rows.plan_rebuild(open.table(), altered, alter)
-                                        : context->rows.plan(altered, alter, *open.share());
-  if (reason != nullptr) {
-    my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
+  const char *reason =
+      context->rebuild ? context->rows.plan_rebuild(altered) : context->rows.plan(altered, alter, *open.share());
+  if (reason == nullptr && context->rebuild) reason = context->copier.match(table, altered, alter);
+  if (reason != nullptr) return refuse(reason);
+  Preparation preparation(*context, altered);
+  if (context->rebuild ? preparation.plan_rebuild(keeps_order(table, altered, alter))
+                       : preparation.plan_added_keys(alter))
     return true;
-  }
-  Preparation preparation(*context, altered, alter);
-  if (preparation.plan_indexes()) return true;
-
-  TableMetadata metadata;
-  metadata.schema_version = context->rows.rows->schema_version();
-  metadata.set_version(altered->s->tabledef_version);
-  metadata.history = std::move(context->rows.history);
-  context->metadata = metadata.encode();
-
-  const teak_status status = preparation.begin();
-  if (status != TEAK_OK) return open.raise_error(open.failure(status));
+  if (preparation.begin()) return true;
   if (alter->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK) preparation.share_indexes();
   return false;
 }

@@ -13,6 +13,7 @@
 #include "alter/altered_columns.h"
 #include "alter/altered_keys.h"
 #include "alter/altered_rows.h"
+#include "alter/record_copier.h"
 #include "table/definition.h"
 
 namespace teak {
@@ -200,7 +201,8 @@ const char *AlterSupport::copy_reason_of_rebuild() {
   // A copy replaces NULL by another value then, and warns.
   if (operations_ & ALTER_COLUMN_NOT_NULLABLE && !open_.thd()->is_strict_mode())
     return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_NOT_NULL);
-  return AlteredRows().plan_rebuild(table_, altered_, alter_);
+  if (const char *reason = AlteredRows().plan_rebuild(altered_)) return reason;
+  return RecordCopier().match(table_, altered_, alter_);
 }
 
 enum_alter_inplace_result AlterSupport::result_of_keys() {

@@ -13,7 +13,6 @@
 
 #include "alter/altered_columns.h"
 #include "alter/altered_keys.h"
-#include "alter/record_copier.h"
 #include "table/definition.h"
 
 namespace teak {
@@ -27,7 +26,7 @@ constexpr const char *CANNOT = "rows of the new definition cannot be stored";
 
 }  // namespace
 
-const char *AlteredRows::plan_rebuild(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
+const char *AlteredRows::plan_rebuild(const TABLE *altered) {
   std::string error;
   primary = primary_codec_of(altered);
   if (primary == nullptr) return CANNOT;
@@ -36,7 +35,7 @@ const char *AlteredRows::plan_rebuild(const TABLE *table, const TABLE *altered, 
       return CANNOT;
   history = RowHistory();
   rows = RowCodec::create(altered, primary, TableMetadata().schema_version, nullptr, &error);
-  return rows == nullptr ? CANNOT : RecordCopier().match(table, altered, alter);
+  return rows == nullptr ? CANNOT : nullptr;
 }
 
 const char *AlteredRows::plan(const TABLE *altered, const Alter_inplace_info *alter, const Share &share) {

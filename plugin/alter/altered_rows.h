@@ -29,9 +29,9 @@ struct AlteredRows {
      evaluate_added_columns(). nullptr, or why the rows would have to be rewritten. */
   const char *plan(const TABLE *altered, const Alter_inplace_info *alter, const Share &share);
 
-  /* For rows that are all rewritten: the history of earlier forms is dropped. nullptr, or why the server has to copy the
+  /* For rows that are all rewritten: the history of earlier forms is dropped. nullptr, or why the engine cannot store the
      rows. */
-  const char *plan_rebuild(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter);
+  const char *plan_rebuild(const TABLE *altered);
 };
 
 }  // namespace teak

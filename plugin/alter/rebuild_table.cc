@@ -10,8 +10,6 @@
 
 #include <string>
 
-#include "alter/altered_columns.h"
-#include "alter/record_copier.h"
 #include "alter/snapshot_reader.h"
 #include "session/cursor.h"
 
@@ -25,8 +23,7 @@ class RowConverter {
   RowConverter(const AlterContext &context, TABLE *altered)
       : context_(context), open_(context.open), altered_(altered) {}
 
-  teak_status open(const Alter_inplace_info *alter) {
-    if (copier_.match(open_.table(), altered_, alter) != nullptr) return TEAK_INVALID_ARGUMENT;
+  teak_status open() {
     teak_index_statistics rows;
     const teak_status status = open_.share()->index_statistics(0, &rows);
     rows_estimated_ = status == TEAK_OK ? rows.entries : 0;
@@ -48,7 +45,7 @@ class RowConverter {
         return raise(open_.corrupt("a row is malformed"));
       // History rows are dropped with the versioning.
       if (table->versioned() && !altered_->versioned() && !open_.table()->vers_end_field()->is_max()) continue;
-      if (Field *null = copier_.copy()) {
+      if (Field *null = context_.copier.copy()) {
         null->set_warning(Sql_condition::WARN_LEVEL_WARN, WARN_DATA_TRUNCATED, 1, static_cast<ulong>(rows_read_));
         my_error(ER_INVALID_USE_OF_NULL, MYF(0));
         return Outcome::Raised;
@@ -68,25 +65,16 @@ class RowConverter {
   const AlterContext &context_;
   OpenTable &open_;
   TABLE *const altered_;
-  RecordCopier copier_;
   SnapshotReader reader_;
   uint64_t rows_read_ = 0, rows_estimated_ = 0;
 };
 
 class TableRebuild {
  public:
-  TableRebuild(AlterContext &context, TABLE *altered, const Alter_inplace_info *alter)
-      : context_(context), open_(context.open), altered_(altered), alter_(alter) {}
+  TableRebuild(AlterContext &context, TABLE *altered) : context_(context), open_(context.open), altered_(altered) {}
 
   bool run() {
-    THD *thd = open_.thd();
-    // The rows of the partition before have left values in the new columns.
-    if (alter_->handler_flags & ALTER_ADD_STORED_BASE_COLUMN)
-      if (const char *reason = evaluate_added_columns(thd, altered_, alter_)) {
-        my_error(ER_NOT_SUPPORTED_YET, MYF(0), reason);
-        return true;
-      }
-    altered_->in_use = thd;
+    altered_->in_use = open_.thd();
     if (write_rows()) return true;
     teak_duplicate duplicate;
     const teak_status status = context_.build(&duplicate);
@@ -97,7 +85,7 @@ class TableRebuild {
  private:
   bool write_rows() {
     RowConverter rows(context_, altered_);
-    teak_status status = rows.open(alter_);
+    teak_status status = rows.open();
     if (status != TEAK_OK) return fail(status);
     ByteBuffer primary, row;
     for (;;) {
@@ -136,7 +124,7 @@ class TableRebuild {
     const KeyCodec &codec = of_rows ? *context_.rows.primary : *context_.added[duplicate.index - 1].codec;
     const uint number = of_rows ? altered_->s->primary_key : context_.added[duplicate.index - 1].key;
     RowConverter rows(context_, altered_);
-    const teak_status status = rows.open(alter_);
+    const teak_status status = rows.open();
     if (status != TEAK_OK) return fail(status);
     for (;;) {
       teak_slice old_key;
@@ -159,13 +147,10 @@ class TableRebuild {
   AlterContext &context_;
   OpenTable &open_;
   TABLE *const altered_;
-  const Alter_inplace_info *const alter_;
 };
 
 }  // namespace
 
-bool rebuild_table(AlterContext &context, TABLE *altered, const Alter_inplace_info *alter) {
-  return TableRebuild(context, altered, alter).run();
-}
+bool rebuild_table(AlterContext &context, TABLE *altered) { return TableRebuild(context, altered).run(); }
 
 }  // namespace teak

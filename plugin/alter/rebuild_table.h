@@ -17,8 +17,8 @@
 
 namespace teak {
 
-/* True: an error was raised. */
-bool rebuild_table(AlterContext &context, TABLE *altered, const Alter_inplace_info *alter);
+/* `altered` may be the table itself, which then has the same definition. True: an error was raised. */
+bool rebuild_table(AlterContext &context, TABLE *altered);
 
 }  // namespace teak
 

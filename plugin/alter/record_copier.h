@@ -16,6 +16,7 @@
 
 namespace teak {
 
+/* A copier without a match() copies nothing: the altered table is the table. */
 class RecordCopier {
  public:
   /* Both tables must outlive the copier. nullptr, or why the server has to copy the rows. */

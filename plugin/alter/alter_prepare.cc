@@ -140,4 +140,12 @@ bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter) {
   return false;
 }
 
+bool prepare_optimize(AlterContext &context) {
+  context.rebuild = true;
+  const TABLE *table = context.open.table();
+  if (const char *reason = context.rows.plan_rebuild(table)) return refuse(reason);
+  Preparation preparation(context, table);
+  return preparation.plan_rebuild(true) || preparation.begin();
+}
+
 }  // namespace teak

@@ -19,12 +19,16 @@
 
 #include "base/server_version.h"
 
+#include "alter/alter_context.h"
 #include "table/open_table.h"
 
 namespace teak {
 
 /* handler::prepare_inplace_alter_table(). True: an error was raised. */
 bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter);
+
+/* Prepares to rewrite rows and keys under the same definition. True: an error was raised. */
+bool prepare_optimize(AlterContext &context);
 
 }  // namespace teak
 

@@ -16,6 +16,7 @@
 #include "alter/alter_inplace.h"
 #include "alter/alter_prepare.h"
 #include "alter/alter_support.h"
+#include "alter/optimize_table.h"
 #include "base/engine.h"
 #include "base/table_name.h"
 #include "handler/check.h"
@@ -49,7 +50,8 @@ ulonglong ha_teak::table_flags() const {
          | HA_CAN_TABLES_WITHOUT_ROLLBACK        // sequences
          | HA_BINLOG_ROW_CAPABLE | logged_as_text
          | HA_CAN_SKIP_LOCKED
-         | HA_CAN_ONLINE_BACKUPS | HA_CONCURRENT_OPTIMIZE | HA_ONLINE_ANALYZE;
+         // Not HA_CONCURRENT_OPTIMIZE: OPTIMIZE would begin with a lock that cannot be made exclusive without deadlocks.
+         | HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE;
   // clang-format on
 }
 
@@ -515,7 +517,10 @@ int ha_teak::analyze(THD *thd, HA_CHECK_OPT *) {
   return HA_ADMIN_FAILED;
 }
 
-/* The server rebuilds the table, as for ALTER TABLE ... FORCE. */
-int ha_teak::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }
+int ha_teak::optimize(THD *thd, HA_CHECK_OPT *options) {
+  reset();
+  if (optimize_table(open_, thd)) return HA_ADMIN_FAILED;
+  return analyze(thd, options);
+}
 
 }  // namespace teak

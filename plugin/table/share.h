@@ -99,6 +99,11 @@ class Share final : public Handler_share {
   const RowCodec &rows() const { return *rows_; }
   /* Describes rows written before an ALTER TABLE changed the row format. */
   const RowHistory &history() const { return history_; }
+  /* All rows have been rewritten: `rows` reads them. No other connection uses the table. */
+  void forget_row_history(std::unique_ptr<RowCodec> rows) {
+    rows_ = std::move(rows);
+    history_ = RowHistory();
+  }
   bool has_indexed_virtual_column() const { return has_indexed_virtual_column_; }
 
   /* Fills each column that is NULL in the record as Field::reset() does, where that is not all zeros. */

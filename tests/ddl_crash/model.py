@@ -128,8 +128,8 @@ def choose(draw, state, counter, partitions):
         return create(draw, state, fresh, partitions)
     place = draw.choice(places)
     table = tables[place]
-    maker = draw.choices([insert, erase, update, drop, rename, truncate, alter, partition, replace, create_select, drop_database],
-                         [8, 2, 3, 3, 5, 3, 14, 0 if not partitions else 10 if table.parts else 2, 2, 3, 0.7])[0]
+    maker = draw.choices([insert, erase, update, drop, rename, truncate, optimize, alter, partition, replace, create_select, drop_database],
+                         [8, 2, 3, 3, 5, 3, 3, 14, 0 if not partitions else 10 if table.parts else 2, 2, 3, 0.7])[0]
     change = maker(draw, state, place, table, fresh, counter)
     return change if partitions or not change.fragile else create(draw, state, fresh, partitions)
 
@@ -219,6 +219,10 @@ def truncate(draw, state, place, table, fresh, counter):
         names = [name for name, _ in table.parts or []]
         return [emptied(state, place, names[:count]) for count in range(1, len(names))]
     return Change(f"TRUNCATE TABLE {name_of(place)}", state, lambda after: after.databases[place[0]][place[1]].rows.clear(), between)
+
+
+def optimize(draw, state, place, table, fresh, counter):
+    return Change(f"OPTIMIZE TABLE {name_of(place)}", state, lambda after: None)
 
 
 def alter(draw, state, place, table, fresh, counter):

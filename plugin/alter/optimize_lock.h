@@ -1,0 +1,46 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* OptimizeLock: the metadata lock of the table that OPTIMIZE TABLE rewrites.
+
+     1. The server acquires an exclusive lock, closes all other instances of the table, and calls the engine.
+     2. admit_readers() lowers the lock: other connections read the table, and wait to write it.
+     3. exclude_readers() makes it exclusive again for the commit. Only one connection can hold a lock that it may raise, so
+        this cannot cause a deadlock between two of them.
+     4. The destructor lowers it. The server releases it at the end of the statement.
+
+   These are the steps of ALTER TABLE in place. Under LOCK TABLES the lock is lowered to that of LOCK TABLES ... WRITE. A
+   temporary table has no lock. */
+
+#ifndef TEAK_ALTER_OPTIMIZE_LOCK_H
+#define TEAK_ALTER_OPTIMIZE_LOCK_H
+
+#include "base/server_version.h"
+
+#include "mdl.h"
+
+namespace teak {
+
+class OptimizeLock {
+ public:
+  OptimizeLock(THD *thd, TABLE *table);
+  ~OptimizeLock() { admit_readers(); }
+  OptimizeLock(const OptimizeLock &) = delete;
+  OptimizeLock &operator=(const OptimizeLock &) = delete;
+
+  void admit_readers();
+  /* True: an error was raised. */
+  bool exclude_readers();
+
+ private:
+  THD *const thd_;
+  TABLE *const table_;  // nullptr: temporary
+  const enum_mdl_type lowered_;
+};
+
+}  // namespace teak
+
+#endif

@@ -1,0 +1,58 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See optimize_table.h. */
+
+#include "alter/optimize_table.h"
+
+#include "alter/alter_commit.h"
+#include "alter/alter_context.h"
+#include "alter/alter_prepare.h"
+#include "alter/optimize_lock.h"
+#include "alter/rebuild_table.h"
+
+namespace teak {
+
+namespace {
+
+/* As in ALTER TABLE: strict mode makes a bad value of a virtual column an error. */
+class StrictValues {
+ public:
+  explicit StrictValues(THD *thd) : thd_(thd), before_(thd->abort_on_warning) {
+    thd->abort_on_warning = thd->is_strict_mode();
+  }
+  ~StrictValues() { thd_->abort_on_warning = before_; }
+  StrictValues(const StrictValues &) = delete;
+  StrictValues &operator=(const StrictValues &) = delete;
+
+ private:
+  THD *const thd_;
+  const bool before_;
+};
+
+/* True: an error was raised. */
+bool rewrite(AlterContext &context, THD *thd, TABLE *table) {
+  const StrictValues strict(thd);
+  table->use_all_columns();
+  thd_progress_init(thd, 2);
+  const bool failed = rebuild_table(context, table);
+  thd_progress_end(thd);
+  return failed;
+}
+
+}  // namespace
+
+bool optimize_table(OpenTable &open, THD *thd) {
+  OptimizeLock lock(thd, open.table());
+  AlterContext context(open);
+  if (prepare_optimize(context)) return true;
+  lock.admit_readers();
+  if (rewrite(context, thd, open.table()) || lock.exclude_readers() || commit_alter(open, {&context})) return true;
+  open.share()->forget_row_history(std::move(context.rows.rows));
+  return false;
+}
+
+}  // namespace teak

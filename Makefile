@@ -52,9 +52,10 @@ build: setup ## build the plugin, build/ha_teak.so
 
 plugin: $(PLUGIN)
 
+# Cargo optimises across crates at link time only if no Rust library is among the crate types.
 core:
 	@printf -- '-- building the core (cargo, release)\n'
-	@cargo build --quiet --release -p teak-c-api
+	@cargo rustc --quiet --release -p teak-c-api --lib --crate-type staticlib
 
 $(CORE): core ;
 

@@ -95,11 +95,11 @@ demo: build ## load real data into Teak and InnoDB, compare, and leave the serve
 bench: build ## SQL benchmarks, Teak against InnoDB (ROWS=, REPEAT=, ENGINES=, WORKLOADS=)
 	@cargo build --quiet --release -p teak-bench
 	@python3 -m bench.sql.run $(if $(ROWS),--rows=$(ROWS)) $(if $(REPEAT),--repeat=$(REPEAT)) \
-		$(if $(ENGINES),--engines=$(ENGINES)) $(if $(WORKLOADS),--workloads=$(WORKLOADS))
+		$(if $(ENGINES),--engines=$(ENGINES)) $(if $(WORKLOADS),--workloads=$(WORKLOADS)) $(if $(BEFORE),--before=$(BEFORE))
 
 sysbench: build ## sysbench's OLTP tests (ENGINES=InnoDB,Teak,RocksDB THREADS=2,8 REPEAT=3)
 	@python3 -m bench.sql.sysbench $(if $(ROWS),--rows=$(ROWS)) $(if $(REPEAT),--repeat=$(REPEAT)) \
-		$(if $(ENGINES),--engines=$(ENGINES)) $(if $(THREADS),--threads=$(THREADS))
+		$(if $(ENGINES),--engines=$(ENGINES)) $(if $(THREADS),--threads=$(THREADS)) $(if $(BEFORE),--before=$(BEFORE))
 
 group-commit: build ## single-row inserts of 16 clients with a synced binary log (REPEAT=3)
 	@python3 -m bench.sql.sysbench --tests=oltp_insert --threads=16 --server-option=--log-bin=binlog --server-option=--sync-binlog=1 \

@@ -37,6 +37,8 @@ ENGINES = {
     "BLACKHOLE": ("ha_blackhole", [], (), ()),
     "InnoDB": (None, [], ("bench/*.ibd",), ("ib_logfile0",)),
     "Teak": ("ha_teak", [], ("bench/*.teak",), ("teak.log.*",)),
+    # Another build of the plugin, named by --before.
+    "Before": ("ha_teak", [], ("bench/*.teak",), ("teak.log.*",)),
     # A statement of two million rows exceeds the default size of its lock table.
     "RocksDB": ("ha_rocksdb", ["--rocksdb-max-row-locks=1073741824"], ("#rocksdb/*.sst",), ("#rocksdb/*.log",)),
 }
@@ -93,10 +95,11 @@ class Run:
         plugin, extra, self.table_files, self.log_files = ENGINES[engine]
         self.options, self.engine, self.workload = options, engine, workload
         server_options = [f"--cache={options.cache}", *extra, *options.server_option]
-        if engine != "Teak":
-            server_options.append("--no-teak")
-        if plugin and engine != "Teak":
-            server_options.append(f"--plugin={plugin}")
+        self.sql_engine = "Teak" if engine == "Before" else engine
+        if engine == "Before":
+            server_options.append(f"--teak-plugin={options.before}")
+        elif engine != "Teak":
+            server_options += ["--no-teak", *([f"--plugin={plugin}"] if plugin else [])]
         self.server = Server(DIRECTORY / "server", server_options)
         self.result = {"workload": workload, "engine": engine, "rows": options.rows}
 
@@ -113,7 +116,7 @@ class Run:
         rows, seconds = work()
         self.result.update(rows=rows, seconds=seconds, rows_per_second=rows / seconds,
                            bytes_written_at_end=self.server.bytes_written() - before)
-        wait_for_background_writes(connection, self.engine)
+        wait_for_background_writes(connection, self.sql_engine)
         self.result.update(bytes_written=self.server.bytes_written() - before, memory_bytes=self.memory(),
                            cpu_per_row=(self.server.cpu_seconds() - spent) / rows)
 
@@ -137,7 +140,7 @@ class Run:
         keys = shapes.STAR_KEYS if self.workload == "load_keys" else ""
         path = data_file(self.options, "star", self.options.rows)
         with self.server.connect("bench") as connection:
-            connection.run(shapes.create("lineorder", shapes.STAR_COLUMNS, keys, self.engine))
+            connection.run(shapes.create("lineorder", shapes.STAR_COLUMNS, keys, self.sql_engine))
 
             def work():
                 began = time.monotonic()
@@ -156,9 +159,9 @@ class Run:
     def add_keys(self):
         path = data_file(self.options, "star", self.options.rows)
         with self.server.connect("bench") as connection:
-            connection.run(shapes.create("lineorder", shapes.STAR_COLUMNS, "", self.engine))
+            connection.run(shapes.create("lineorder", shapes.STAR_COLUMNS, "", self.sql_engine))
             rows = connection.run(f"LOAD DATA INFILE '{path}' INTO TABLE lineorder")
-            wait_for_background_writes(connection, self.engine)
+            wait_for_background_writes(connection, self.sql_engine)
             self.scan(connection, "lineorder", 1)
             one, *more = shapes.STAR_KEYS.strip(", \n").split(", ")
 
@@ -179,7 +182,7 @@ class Run:
         path = data_file(self.options, "purchases", self.options.rows, "--insert",
                          f"purchases {shapes.PURCHASES_FIELDS}", "--batch", "1000")
         with self.server.connect("bench") as connection:
-            connection.run(shapes.create("purchases", shapes.PURCHASES_COLUMNS, shapes.PURCHASES_KEYS, self.engine))
+            connection.run(shapes.create("purchases", shapes.PURCHASES_COLUMNS, shapes.PURCHASES_KEYS, self.sql_engine))
 
             def work():
                 done = client(self.server, "statements", path)
@@ -194,9 +197,9 @@ class Run:
         rows = min(self.options.rows, POINT_ROWS_MAX)
         path = data_file(self.options, "purchases", rows)
         with self.server.connect("bench") as connection:
-            connection.run(shapes.create("purchases", shapes.PURCHASES_COLUMNS, "", self.engine))
+            connection.run(shapes.create("purchases", shapes.PURCHASES_COLUMNS, "", self.sql_engine))
             connection.run(f"LOAD DATA INFILE '{path}' INTO TABLE purchases {shapes.PURCHASES_FIELDS}")
-            wait_for_background_writes(connection, self.engine)
+            wait_for_background_writes(connection, self.sql_engine)
             if self.engine != "BLACKHOLE":
                 counted, seconds = self.scan(connection, "purchases", 4)
                 self.result["scan_rows_per_second"] = counted / statistics.median(seconds[1:])
@@ -259,11 +262,14 @@ def parse():
     arguments.add_argument("--cache", default="256M")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--point-seconds", type=float, default=5)
+    arguments.add_argument("--before", help="another build of the plugin, measured as engine Before")
     arguments.add_argument("--server-option", action="append", default=[], help="for every server, may be repeated")
     options = arguments.parse_args()
     by_name = {name.lower(): name for name in ENGINES} | {"myrocks": "RocksDB"}
     options.engines = [by_name.get(name.lower()) or arguments.error(f"unknown engine {name}")
                        for name in options.engines.split(",")]
+    if ("Before" in options.engines) != bool(options.before):
+        arguments.error("--before names the plugin of the engine Before")
     options.workloads = options.workloads.split(",")
     for name in options.workloads:
         if name not in WORKLOADS:

@@ -17,7 +17,7 @@ import zlib
 from tests.harness import BUILD, Server, wait_for_background_writes
 
 DIRECTORY = BUILD / "bench"
-PLUGINS = {"InnoDB": None, "Teak": "ha_teak", "RocksDB": "ha_rocksdb"}
+PLUGINS = {"InnoDB": None, "Teak": "ha_teak", "RocksDB": "ha_rocksdb", "Before": "ha_teak"}
 TESTS = ["oltp_point_select", "oltp_read_only", "oltp_update_index", "oltp_update_non_index", "oltp_read_write",
          "oltp_write_only", "oltp_insert", "oltp_delete"]
 RATE = re.compile(r"^\s*transactions:\s+(\d+)\s+\(([\d.]+) per sec\.\)", re.M)
@@ -33,7 +33,7 @@ def say(text):
 def sysbench(options, engine, server, test, command, threads, seed):
     done = subprocess.run(
         ["sysbench", test, "--db-driver=mysql", f"--mysql-socket={server.socket}", "--mysql-user=root", "--mysql-db=sbtest",
-         f"--mysql-storage-engine={engine}", "--tables=1", f"--table-size={options.rows}", f"--threads={threads}",
+         f"--mysql-storage-engine={'Teak' if engine == 'Before' else engine}", "--tables=1", f"--table-size={options.rows}", f"--threads={threads}",
          f"--time={options.seconds}", f"--rand-type={options.distribution}", f"--rand-seed={seed}", command],
         check=False, capture_output=True, text=True)
     if done.returncode:
@@ -49,17 +49,17 @@ def syncs(connection):
 def repetition(options, engine, number, results):
     directory = DIRECTORY / "sysbench"
     arguments = [f"--cache={options.cache}", "--performance-schema=OFF", *options.server_option]
-    if engine != "Teak":
-        arguments.append("--no-teak")
-        if PLUGINS[engine]:
-            arguments.append(f"--plugin={PLUGINS[engine]}")
+    if engine == "Before":
+        arguments.append(f"--teak-plugin={options.before}")
+    elif engine != "Teak":
+        arguments += ["--no-teak", *([f"--plugin={PLUGINS[engine]}"] if PLUGINS[engine] else [])]
     server = Server(directory, arguments)
     server.start_empty()
     try:
         with server.connect() as connection:
             connection.run("CREATE DATABASE sbtest")
             sysbench(options, engine, server, TESTS[0], "prepare", 1, options.seed)
-            wait_for_background_writes(connection, engine)
+            wait_for_background_writes(connection, "Teak" if engine == "Before" else engine)
             connection.run("ANALYZE TABLE sbtest.sbtest1")
             connection.run("SELECT SUM(LENGTH(c)) FROM sbtest.sbtest1")
             for test in options.tests:
@@ -91,8 +91,11 @@ def main():
     parser.add_argument("--engines", type=lambda text: text.split(","), default=["InnoDB", "Teak"])
     parser.add_argument("--threads", type=lambda text: [int(one) for one in text.split(",")], default=[2, 8])
     parser.add_argument("--tests", type=lambda text: text.split(","), default=TESTS)
+    parser.add_argument("--before", help="another build of the plugin, measured as engine Before")
     parser.add_argument("--server-option", action="append", default=[])
     options = parser.parse_args()
+    if ("Before" in options.engines) != bool(options.before):
+        parser.error("--before names the plugin of the engine Before")
     if shutil.which("sysbench") is None:
         sys.exit("error: There is no sysbench: run scripts/setup.sh.")
     results = {}

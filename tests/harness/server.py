@@ -2,7 +2,7 @@
 (except the socket, in /tmp, where the directory's path is too long for one).
 
 --cache among the options gives each engine's cache the same size; --no-teak and --plugin=NAME choose the plugins. The plugin is
-build/ha_teak.so, or the file named by TEAK_PLUGIN. SERVER_TIMEOUT is the longest that a start or a stop may take, in seconds
+build/ha_teak.so, or the file named by TEAK_PLUGIN or by --teak-plugin=FILE. SERVER_TIMEOUT is the longest that a start or a stop may take, in seconds
 (120). SERVER_PRELOAD is preloaded into the server (sanitizers).
 """
 
@@ -27,16 +27,19 @@ def teak_plugin():
     return Path(os.environ.get("TEAK_PLUGIN") or BUILD / "ha_teak.so")
 
 
-def link_plugins(directory):
-    """Fills one directory with links to all plugins, since a server takes a single plugin directory."""
+def link_plugins(teak):
+    """A directory with links to all plugins, `teak` among them, because a server takes a single plugin directory."""
+    is_default = teak == BUILD / "ha_teak.so"
+    directory = BUILD / ("plugins" if is_default else f"plugins-{zlib.crc32(str(teak).encode()):08x}")
     directory.mkdir(parents=True, exist_ok=True)
     for plugin in [*SYSTEM_PLUGINS.iterdir(), *SPIDER.glob("*.so")]:
         link = directory / plugin.name
         if not link.exists():
             replace_link(link, plugin)
     link = directory / "ha_teak.so"
-    if not link.is_symlink() or link.readlink() != teak_plugin():
-        replace_link(link, teak_plugin())
+    if not link.is_symlink() or link.readlink() != teak:
+        replace_link(link, teak)
+    return directory
 
 
 def replace_link(link, target):
@@ -104,24 +107,25 @@ class Server:
         """Starts the server's process and returns it; the server is not ready yet."""
         if not shutil.which("mariadbd"):
             raise RuntimeError("There is no mariadbd: run scripts/setup.sh.")
-        given, plugins, with_teak = [], [], True
+        given, plugins, with_teak, teak = [], [], True, teak_plugin()
         for option in [*self.options, *options]:
             name, _, value = option.partition("=")
             if option == "--no-teak":
                 with_teak = False
             elif name == "--plugin":
                 plugins.append(value)
+            elif name == "--teak-plugin":
+                teak = Path(value)
             elif name == "--cache":
                 given += [f"--innodb-buffer-pool-size={value}", f"--loose-teak-cache-size={value}",
                           f"--loose-rocksdb-block-cache-size={value}"]
             else:
                 given.append(option)
         if with_teak:
-            if not teak_plugin().exists():
-                raise RuntimeError(f"There is no {teak_plugin()}: run make build.")
+            if not teak.exists():
+                raise RuntimeError(f"There is no {teak}: run make build.")
             plugins.append("ha_teak")
-        plugin_directory = BUILD / ("plugins" if "TEAK_PLUGIN" not in os.environ else f"plugins-{teak_plugin().parent.name}")
-        link_plugins(plugin_directory)
+        plugin_directory = link_plugins(teak)
         (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
         self._install_system_tables()
         Path(self.socket).unlink(missing_ok=True)

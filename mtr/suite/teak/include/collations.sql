@@ -189,7 +189,7 @@ select n from binaries where bl like 'a%' order by n;
 select n from binaries where v > 'z' order by v;
 check table binaries extended;
 drop table binaries;
--- A character without weight among the leading ones of a CHAR, under NO PAD: the part is no less than its range's bound.
+-- A character without weight in the prefix of a CHAR with NO PAD: the key part is not less than the bound of its range.
 create table weightless (id int primary key, c char(3) collate utf8mb4_unicode_nopad_ci, d char(4) collate uca1400_nopad_as_cs, key (c(2)), key (d(2)),
   key d_desc (d(2) desc)) character set utf8mb4;
 insert into weightless (id, c) values (1,''),(2,' '),(3,'  '),(4,'a'),(5,' a'),(6,'  a'),(7,'a a'),(8,' ab'),(9,null),(10,'   '),(11,0x01),(12,concat(' ',0x01)),

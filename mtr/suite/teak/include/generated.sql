@@ -1,6 +1,6 @@
 # Statements in which random comparison with InnoDB found a difference.
 
-# Descending over several ranges, of which the last is empty.
+# A descending scan of several ranges, of which the last is empty.
 create table ranges (a int, b varbinary(2), primary key (a, b));
 insert into ranges values (0, x'20ff'), (-5, 'x');
 select hex(b), a from ranges where a not in (39) order by a desc;
@@ -8,14 +8,14 @@ select hex(b), a from ranges where a < -2 or a between 3 and 7 or a > 100 order 
 select max(a) from ranges where a not in (39);
 insert into ranges select a, b from ranges where a not in (39) order by a desc;
 
-# The key in the way of a row that moves to another partition.
+# The conflicting key of a row that moves to another partition.
 create table moved (a int, y year, primary key (y)) partition by key (y) partitions 2;
 insert into moved values (1, 2023), (2, 1970), (3, 0);
 update moved set y = 2155;
 update moved set y = 2155 where a < 3 order by a;
 select count(*) from moved;
 
-# MIN and MAX by a key that does not contain the exact value of its virtual column.
+# MIN and MAX through a key that does not contain the exact value of its virtual column.
 create table lossy (id smallint primary key auto_increment, c varchar(10), v varchar(20) as (left(c, 1)) virtual, key (v));
 insert into lossy (c) values (null);
 select max(id) from lossy where v = '1';
@@ -34,7 +34,7 @@ select i, hex(b), count(*), min(i), max(i) from bits group by i, b order by i, b
 select distinct b + 0 from bits order by 1;
 select b + 0, count(*), min(b) + 0, max(b) + 0 from bits group by b order by b;
 
-# After a statement that needs no partition.
+# A statement after one that uses no partition.
 create table pruned (a int, primary key (a)) partition by list (a) (partition x values in (11), partition y values in (3));
 insert into pruned values (3);
 delete from pruned where a > 45;

@@ -51,7 +51,7 @@ handler x read b first where b = 99;
 handler x close;
 drop table h;
 
--- open over changes of the table and ends of transactions
+-- a HANDLER stays open after table changes and ends of transactions
 create table ho (id int primary key, a int, key a (a));
 insert into ho select seq, seq % 4 from seq_1_to_40;
 handler ho open as x;
@@ -77,7 +77,7 @@ handler ho read first;
 drop table ho;
 handler ho read first;
 
--- on from a lookup of a whole unique key that found nothing, and back from behind the ends
+-- NEXT and PREV after a lookup of a whole unique key without a result, and after both ends
 create table hu (a int, b int not null, c int not null, d int, unique (a, b, c));
 insert into hu values (1,1,1,0),(2,1,2,0),(2,2,2,0),(3,1,1,0),(4,1,2,0);
 handler hu open as x;

@@ -156,7 +156,7 @@ select count(*) from many_keys where c = 5 and b > 2;
 check table many_keys extended;
 drop table many_keys;
 
--- keys that the server extends by the beginning of a column of the primary key, or by what comes behind one
+-- keys that the server extends by a prefix of a primary key column, or by the columns after such a prefix
 create table beginnings (c1 varchar(20), c2 enum('b', 'c'), c3 int, primary key (c2, c1(3)), key k4 (c2)) character set utf8mb4;
 insert into beginnings values ('×', 'b', 1), ('×yzzy', 'b', 2), ('abc', 'b', 3), ('×', 'c', 4);
 select c1, c2, c3 from beginnings force index (k4) where c2 <=> 'b' and c1 in ('_中カ中', '×', '×yzzy', 'abcd') order by c3;

@@ -1,5 +1,5 @@
--- Schemas and queries of which InnoDB's plans are compared with Teak's: see plans.test. One statement a line. Lines before
--- QUERIES are run as they are; each one after it is explained and run.
+-- Schemas and queries whose plans in InnoDB and Teak plans.test compares. One statement a line. Lines before QUERIES are only
+-- executed; each line after it is explained and executed.
 create table day (id int primary key, d date not null, year int not null, month int not null, weekday int not null, key y_m (year, month), unique key d (d));
 insert into day select seq, '2019-12-31' + interval seq day, year('2019-12-31' + interval seq day), month('2019-12-31' + interval seq day), weekday('2019-12-31' + interval seq day) from seq_1_to_1096;
 create table customer (id int primary key, name varchar(30) not null, city varchar(20) not null, segment int not null, key city (city), key segment_city (segment, city)) character set latin1 collate latin1_bin;

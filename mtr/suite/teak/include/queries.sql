@@ -46,7 +46,7 @@ select count(*) from german;
 drop view german;
 drop table city, person, sale;
 
--- one row of each group, looked for by a whole unique key that most groups do not have
+-- one row of each group by a lookup of a whole unique key that most groups do not have
 create table history (c1 year, c2 char(30) character set utf16 collate utf16_uca1400_ai_cs, c3 datetime(6), primary key (c2), unique k7 (c3, c1)) with system versioning;
 insert into history (c1, c2, c3) values (1970, '2', '9999-12-31 23:59:59'), (2023, '', '2024-02-29 23:59:59'), (1970, 'x', '1000-01-01 00:00:00');
 delete from history where c1 = 1970;

@@ -1,5 +1,5 @@
--- Ways of reading: conditions pushed to keys, rowid filters, multi-range reads, batched key access, index merges, loose scans,
--- descending scans, cursors, prepared statements. The counts of pushed conditions and of sorted reads are compared too.
+-- Access methods: index conditions, rowid filters, multi-range reads, batched key access, index merges, loose scans,
+-- descending scans, cursors, prepared statements. The counts of pushed conditions and of sorted reads are compared, too.
 create table d (id int primary key, g int not null, name varchar(20));
 insert into d select seq, seq % 10, concat('d', seq) from seq_1_to_100;
 create table f (id int primary key, d_id int not null, a int, b int, c varchar(20), e int, t varchar(100), key d_id (d_id), key a_b (a, b), key c_e (c, e), key b (b), key e (e), key c_d (c, d_id));
@@ -181,7 +181,7 @@ delete from g where v = 42;
 select count(*), sum(v) from g force index (v);
 rollback;
 select count(*), sum(v), sum(w), sum(x) from g;
--- No batched key access over a virtual column: the server loses rows, differently each time and on every engine.
+-- No batched key access through a virtual column: the server loses rows nondeterministically in every engine.
 select id from g where v = 14 or w = 33 order by id limit 5;
 handler g open;
 handler g read v = (40) limit 2;
@@ -191,7 +191,7 @@ handler g read v_x prev;
 handler g close;
 drop table g;
 
--- covering reads of texts whose order does not give them back: the entry keeps them
+-- covering reads of texts that cannot be decoded from the key order: the entry stores them
 create table tx (id int primary key, v varchar(20) character set utf8mb4 collate utf8mb4_general_ci, c char(10) character set latin1, u varchar(20) character set utf8mb4 collate utf8mb4_unicode_ci not null, w char(5) character set ucs2, b varchar(10) character set latin1 collate latin1_bin, f float, d double not null, t text, n int, key v (v), key c_v (c, v), unique key u (u), key w_n (w, n), key b_d (b desc, d), key f (f), unique key d_v (d, v), key t (t(5)), key n_v (n, v));
 insert into tx select seq, elt(seq % 7 + 1, 'abc', 'ABC', 'abc ', 'Äbc', null, '', concat('z', seq)), elt(seq % 5 + 1, 'x', 'X', 'y  ', null, ''), concat(if(seq % 2, 'U', 'u'), seq), elt(seq % 4 + 1, 'w', 'W ', null, 'ŵ'), elt(seq % 5 + 1, 'b', 'b ', 'B', null, ''), if(seq % 9 = 0, null, -seq / 3), seq / 7, repeat('t', seq % 10), seq % 10 from seq_1_to_400;
 insert into tx values (500, null, null, 'zero', null, null, -0e0, -0e0, null, null), (501, 'trail   ', 'trail', 'trail  ', 'tr', 'tr ', 0e0, 1e300, null, null);
@@ -212,7 +212,7 @@ select n, v from tx force index (n_v) where n = 3 and v like 'z%' order by v des
 select max(v), min(v) from tx force index (n_v) where n = 3;
 select id, t from tx force index (n_v) where n = 4 and v like 'A%' and t > 'tt' order by id limit 4;
 select id from tx force index (c_v) where c = 'x' and v not like 'z%' and t like 'ttt%' order by id limit 4;
--- an update that the order does not see
+-- an update that does not change the order
 update tx set v = 'aBc' where id = 7;
 update tx set v = upper(v), c = lower(c), u = upper(u) where id between 1 and 50;
 update tx set b = concat(b, ' '), w = upper(w) where n = 2;

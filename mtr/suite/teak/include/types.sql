@@ -1,4 +1,4 @@
--- Every common type: values at the edges, NULL, defaults; as a column, as a primary key, as a unique and as a plain key.
+-- Every common type: limits, NULL, defaults; as a column, as a primary key, as a unique key and as a plain key.
 set sql_mode='';
 delimiter //
 create procedure try(type text, vals text, stem text)

@@ -50,23 +50,23 @@ struct Reason {
   const char *text;
 };
 
-constexpr const char *UNKNOWN_KEY_FORM = "a new key is of a kind that Teak does not have";
-constexpr const char *PRIMARY_ORDER = "rows are kept in the order of the primary key";
+constexpr const char *UNKNOWN_KEY_FORM = "Teak does not support the type of a new key";
+constexpr const char *PRIMARY_ORDER = "rows are stored in primary key order";
 
 /* Why an operation rewrites rows, or copies the table. The first that applies is reported. */
 constexpr Reason REASONS[] = {
-    {ALTER_RECREATE, "FORCE and ENGINE write the table anew"},
-    {ALTER_ORDER, "ORDER BY writes the rows in another order"},
+    {ALTER_RECREATE, "FORCE and ENGINE rewrite the table"},
+    {ALTER_ORDER, "ORDER BY changes the order of the rows"},
     {ALTER_ADD_SYSTEM_VERSIONING | ALTER_DROP_SYSTEM_VERSIONING | ALTER_COLUMN_UNVERSIONED, "system versioning"},
     {ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX, PRIMARY_ORDER},
     {ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY, "FOREIGN KEY"},
-    {ALTER_ADD_CHECK_CONSTRAINT, "the rows have to be checked against the new constraint"},
+    {ALTER_ADD_CHECK_CONSTRAINT, "existing rows must be checked against the new constraint"},
     {ALTER_ADD_STORED_GENERATED_COLUMN, "a stored generated column is computed for every row"},
     {ALTER_STORED_COLUMN_TYPE, "Cannot change column type"},
     // Its values may not fit the new one, which a copy finds out.
     {ALTER_VIRTUAL_COLUMN_TYPE, "Cannot change column type"},
-    {ALTER_COLUMN_NOT_NULLABLE, "the rows have to be checked for NULL"},
-    {ALTER_STORED_GCOL_EXPR | ALTER_COLUMN_VCOL, "values of a generated column are computed anew"},
+    {ALTER_COLUMN_NOT_NULLABLE, "existing rows must be checked for NULL"},
+    {ALTER_STORED_GCOL_EXPR | ALTER_COLUMN_VCOL, "the values of a generated column are recomputed"},
     {ALTER_ADD_PERIOD | ALTER_DROP_PERIOD, "a period is added or dropped"},
 };
 
@@ -136,7 +136,7 @@ const char *AlterSupport::copy_reason_of_clauses() const {
   if (altered_->versioned() && !table_->versioned()) return "system versioning";
   // CREATE TABLE refuses it, or warns.
   if ((info.used_fields & HA_CREATE_USED_ROW_FORMAT) && unsupported_row_format(&info) != nullptr)
-    return "a ROW_FORMAT that Teak does not have";
+    return "Teak does not support this ROW_FORMAT";
   if (info.data_file_name != nullptr || info.index_file_name != nullptr) return "DATA DIRECTORY and INDEX DIRECTORY";
   return nullptr;
 }
@@ -158,9 +158,9 @@ const char *AlterSupport::copy_reason_of_keys() {
       continue;
     }
     if (!rebuilds() && !has_same_entries(table_->key_info[old_number], key))
-      rebuild_reason_ = "a key changes with a column of it";
+      rebuild_reason_ = "a changed column requires a rebuild of its key";
     if (!rebuilds() && (operations_ & ALTER_VIRTUAL_GCOL_EXPR) && is_on_virtual_column(key))
-      rebuild_reason_ = "a key is on a generated column that changes";
+      rebuild_reason_ = "a key contains a generated column that changes";
   }
   return nullptr;
 }
@@ -169,7 +169,7 @@ const char *AlterSupport::copy_reason_of_new_key(uint number, const KeyCodec &pr
   const KEY &key = altered_->key_info[number];
   if (key.flags & HA_FULLTEXT) return "FULLTEXT KEY";
   if (key.flags & HA_SPATIAL) return "SPATIAL KEY";
-  if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a unique key this long is checked row by row";
+  if (key.algorithm == HA_KEY_ALG_LONG_HASH) return "a long UNIQUE key is checked row by row";
   if ((key.flags & HA_NOSAME) && alter_->ignore) return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);
   std::string error;
   if (number != altered_->s->primary_key && create_checked_key_codec(altered_, number, &primary, &error) == nullptr)
@@ -182,14 +182,13 @@ const char *AlterSupport::copy_reason_of_new_key(uint number, const KeyCodec &pr
 const char *AlterSupport::copy_reason_of_long_unique_keys() const {
   if (!rebuilds() && !(operations_ & (KEY_OPERATIONS | STORED_OPERATIONS))) return nullptr;
   for (uint i = 0; i < table_->s->keys; i++)
-    if (table_->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH)
-      return "a unique key this long comes with a column of its own";
+    if (table_->key_info[i].algorithm == HA_KEY_ALG_LONG_HASH) return "a long UNIQUE key has a hidden column";
   return nullptr;
 }
 
 const char *AlterSupport::copy_reason_of_added_columns() {
   if (!(operations_ & ALTER_ADD_STORED_BASE_COLUMN)) return nullptr;
-  if (alter_->error_if_not_empty) return "a new column without a default may not be zero";
+  if (alter_->error_if_not_empty) return "a new column has no default, and zero is not a valid value";
   return evaluate_added_columns(open_.thd(), altered_, alter_);
 }
 
@@ -213,11 +212,11 @@ enum_alter_inplace_result AlterSupport::result_of_keys() {
   }
   const char *lock_reason = nullptr;
   if (adds_unique_key_)
-    lock_reason = "a unique key is checked while nobody writes";
+    lock_reason = "a unique key can be checked only while writes are blocked";
   else if (adds_key_on_virtual_column_)
-    lock_reason = "writers do not compute the generated columns of a key that is not there yet";
+    lock_reason = "concurrent writes do not compute the generated columns of a new key";
   else if (operations_ & LAYOUT_OPERATIONS)
-    lock_reason = "columns change together with keys";
+    lock_reason = "columns and keys change in one statement";
   const bool instant = alter_->alter_info->algorithm(open_.thd()) == Alter_info::ALTER_TABLE_ALGORITHM_INSTANT;
   alter_->unsupported_reason = instant || lock_reason == nullptr ? "ADD INDEX" : lock_reason;
   return lock_reason == nullptr ? HA_ALTER_INPLACE_NOCOPY_NO_LOCK : HA_ALTER_INPLACE_NOCOPY_LOCK;

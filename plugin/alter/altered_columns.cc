@@ -70,14 +70,14 @@ const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace
     if (definition->field != nullptr || !field->stored_in_db()) continue;
     if (field == altered->found_next_number_field) return "an AUTO_INCREMENT column is numbered row by row";
     if (field->default_value != nullptr && !is_one_value(*field->default_value))
-      return "the default of a new column is not one value for all rows";
+      return "the default of a new column is not the same for all rows";
     if (field->type() == MYSQL_TYPE_GEOMETRY && !field->real_maybe_null() && field->default_value == nullptr)
       return "a GEOMETRY column that is NOT NULL has no default";
     // 0: as given; 3: a DATETIME became a TIME or DATE.
     const int stored = field->set_default();
-    if (stored != 0 && stored != 3) return "the default of a new column does not fit it";
+    if (stored != 0 && stored != 3) return "the default of a new column does not fit the column";
     if (checks && field->check_constraint != nullptr && !keeps_its_constraint(thd, altered, *field))
-      return "the rows have to be checked against the new constraint";
+      return "existing rows must be checked against the new constraint";
   }
   return nullptr;
 }

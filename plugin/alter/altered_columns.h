@@ -17,7 +17,7 @@
 
 namespace teak {
 
-constexpr const char *STORED_FORM_CHANGES = "the stored form of a column changes";
+constexpr const char *STORED_FORM_CHANGES = "the storage format of a column changes";
 
 /* The column of the table before for each column of the altered one; UINT32_MAX: none. nullptr, or why a column is not the
    same. */

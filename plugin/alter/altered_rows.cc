@@ -56,7 +56,7 @@ const char *AlteredRows::plan(const TABLE *altered, const Alter_inplace_info *al
   if (const char *reason = plain->inherit(old_rows, old_columns, altered->record[0], &history)) return reason;
   std::vector<uint8_t> bytes;
   history.encode(&bytes);
-  if (bytes.size() > HISTORY_BYTES_MAX) return "what has to be remembered of earlier forms of rows is too long";
+  if (bytes.size() > HISTORY_BYTES_MAX) return "the metadata of earlier row versions is too long";
   rows = RowCodec::create(altered, primary, plain->schema_version(), &history, &error);
   return rows == nullptr ? CANNOT : nullptr;
 }

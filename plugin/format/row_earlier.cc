@@ -40,18 +40,19 @@ bool EarlierRows::add(const RowHistory::Version &version, std::string *error) {
       column.null_byte = stored.null_bit / 8;
       column.null_bit = static_cast<uint8_t>(1U << stored.null_bit % 8);
       if (column.null_byte >= form.null_mask.size())
-        return refuse(stored.column, "has its NULL bit behind the NULL area");
+        return refuse(stored.column, "has a NULL bit outside of the NULL area");
       form.null_mask[column.null_byte] |= column.null_bit;
     }
     if (stored.column != ColumnLayout::DROPPED) {
       for (uint32_t i = 0; i < plan_.places.size() && column.place == NONE; i++)
         if (plan_.layout.columns[i].column == stored.column) column.place = i;
       if (column.place == NONE) return refuse(stored.column, "is not in the rows");
-      if (found[column.place]) return refuse(stored.column, "stands twice");
+      if (found[column.place]) return refuse(stored.column, "appears twice");
       found[column.place] = true;
-      if (plan_.layout.columns[column.place].width != stored.width) return refuse(stored.column, "had another width");
+      if (plan_.layout.columns[column.place].width != stored.width)
+        return refuse(stored.column, "had a different width");
       if (column.null_bit != 0 && plan_.places[column.place].null_bit == 0)
-        return refuse(stored.column, "could be NULL, and is NOT NULL now");
+        return refuse(stored.column, "was nullable, but is NOT NULL now");
     }
     (stored.width == ColumnLayout::VARIABLE ? form.variable : form.fixed).push_back(column);
   }
@@ -61,7 +62,7 @@ bool EarlierRows::add(const RowHistory::Version &version, std::string *error) {
     const RowPlan::Place &place = plan_.places[i];
     const RowHistory::Fill *fill = history_.fill_of(column.column);
     if (fill == nullptr) return refuse(column.column, "has no value in them");
-    if (fill->null && place.null_bit == 0) return refuse(column.column, "is NULL in them, and is NOT NULL now");
+    if (fill->null && place.null_bit == 0) return refuse(column.column, "is NULL in them, but is NOT NULL now");
     const bool fits = column.width == ColumnLayout::VARIABLE
                           ? fill->bytes.size() <= plan_.variables[place.variable].bytes_max
                           : fill->bytes.size() == column.width;

@@ -49,11 +49,9 @@ const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const 
     auto at = std::find(old_columns.begin(), old_columns.end(), old_column);
     return at == old_columns.end() ? ColumnLayout::DROPPED : static_cast<uint32_t>(at - old_columns.begin());
   };
-  if (plan.primary_columns.size() != old_plan.primary_columns.size())
-    return "rows are kept in the order of the primary key";
+  if (plan.primary_columns.size() != old_plan.primary_columns.size()) return "rows are stored in primary key order";
   for (size_t i = 0; i < plan.primary_columns.size(); i++)
-    if (old_of(plan.primary_columns[i]) != old_plan.primary_columns[i])
-      return "rows are kept in the order of the primary key";
+    if (old_of(plan.primary_columns[i]) != old_plan.primary_columns[i]) return "rows are stored in primary key order";
 
   for (RowHistory::Version &version : history->versions)
     for (ColumnLayout::Column &column : version.layout.columns)
@@ -66,7 +64,7 @@ const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const 
 
   if (plan.schema_version != old_plan.schema_version) {
     if (history->versions.size() == RowHistory::VERSIONS_MAX)
-      return "255 earlier forms of rows are remembered already, which writing them anew forgets";
+      return "the table has 255 earlier row versions already; a rebuild removes them";
     RowHistory::Version version = {old_plan.schema_version, old_plan.layout};
     for (ColumnLayout::Column &column : version.layout.columns) column.column = new_of(column.column);
     history->versions.push_back(std::move(version));
@@ -82,9 +80,9 @@ const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const 
     while (old_number < old_plan.layout.columns.size() && old_plan.layout.columns[old_number].column != old_column)
       old_number++;
     if (old_number == old_plan.layout.columns.size() || !same_bytes(plan, i, old_plan, old_number))
-      return "the stored form of a column changes";
+      return "the storage format of a column changes";
     if (plan.places[i].null_bit == 0 && old_plan.places[old_number].null_bit != 0)
-      return "the rows have to be checked for NULL";
+      return "existing rows must be checked for NULL";
   }
   std::sort(history->fills.begin(), history->fills.end(),
             [](const RowHistory::Fill &a, const RowHistory::Fill &b) { return a.column < b.column; });

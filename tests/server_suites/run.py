@@ -230,19 +230,19 @@ def report(reference: Run, again: Run, subject: Run, listed: dict[str, str]) -> 
     good, bad = equal + counts["accepted"], len(worst)
     compared = good + bad
     plans = sum(number for reason, number in reasons.items() if reason.startswith(PLANS))
-    print(f"-- {compared} tests ran on InnoDB. On Teak {counts['same']} print the same, {counts['estimates']} but for estimates "
-          f"and the ways of ALTER, {counts['unsteady']} but for what InnoDB does not repeat, {counts['recorded']} what the recorded result "
-          f"says where InnoDB does not; {plans} differ in plans as accepted, {counts['accepted'] - plans} otherwise as accepted; "
-          f"{counts['plan']} have other plans, {counts['order']} also "
+    print(f"-- {compared} tests ran on InnoDB. On Teak {counts['same']} print the same, {counts['estimates']} except for estimates "
+          f"and ALTER TABLE's method, {counts['unsteady']} except for output that InnoDB does not repeat, "
+          f"{counts['recorded']} the recorded result where InnoDB differs from it; {plans} differ in plans as accepted, "
+          f"{counts['accepted'] - plans} otherwise as accepted; {counts['plan']} have other plans, {counts['order']} also "
           f"another order of rows, {counts['different']} other differences; {counts['failed']} fail, {counts['skipped']} are "
           f"skipped, {counts['crash']} crash")
     if compared:
-        print(f"-- {100 * equal / compared:.1f}% equal, {100 * (equal + plans) / compared:.1f}% equal but for plans, "
+        print(f"-- {100 * equal / compared:.1f}% equal, {100 * (equal + plans) / compared:.1f}% equal except for plans, "
               f"{100 * good / compared:.1f}% equal or accepted; {counts['skipped on both']} run on neither engine, "
-              f"{counts['InnoDB ends badly']} crash or hang InnoDB, {counts['about InnoDB']} are about what is InnoDB's own")
+              f"{counts['InnoDB ends badly']} crash or hang InnoDB, {counts['about InnoDB']} test features that only InnoDB has")
     if counts["passed"]:
         print(f"-- {counts['passed']} pass on InnoDB: it prints what their recorded results say. "
-              f"{100 * counts['passed, same outcome'] / counts['passed']:.2f}% of these have the same outcome on Teak, but for plans")
+              f"{100 * counts['passed, same outcome'] / counts['passed']:.2f}% of these have the same outcome on Teak, except for plans")
     return finish(good, bad, f"{compared:,} tests of the server")
 
 

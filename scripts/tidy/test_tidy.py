@@ -151,6 +151,19 @@ class Wording(unittest.TestCase):
         self.assertEqual(self.lines("a.py", '"""Nobody.\n\nanew\n"""\nx = "anew"  # anew\n'), [1, 3, 5])
         self.assertEqual(self.lines("a.sh", "#!/bin/bash\necho anew # told\n"), [2])
 
+    def test_comments_and_echo_of_the_server_tests(self):
+        text = "# anew\n--echo # anew\n  echo anew;\ninsert into t values ('# anew');\n--let $x= anew\nselect 1 -- anew\n-- anew\n"
+        self.assertEqual(self.lines("a.test", text), [1, 2, 3, 7])
+        self.assertEqual(self.lines("a.inc", "select 1;\n  # anew\n"), [2])
+
+    def test_comments_of_sql_and_toml(self):
+        text = "-- anew\n# anew\nselect '-- anew', \"# anew\", 'it''s', 1 -- anew\ncreate table anew (a int);\n"
+        self.assertEqual(self.lines("a.sql", text), [1, 2, 3])
+        self.assertEqual(self.lines("a.toml", "# anew\nanew = \"# anew\"\nx = '# anew' # told\n"), [1, 3])
+
+    def test_text_files(self):
+        self.assertEqual(self.lines("a.txt", "one\nmain.join other plans anew\n"), [2])
+
     def test_documents_without_their_code(self):
         self.assertEqual(self.lines("a.md", "anew `anew`\n```\nanew\n```\n    anew\nthe least recently used\n"), [1])
 

@@ -1,7 +1,7 @@
 """Words that comments and documents do not use, since a reader must guess what they mean. STYLE: plain technical English.
 
-Checked are the comments of Rust, C++, C, Java, shell and JavaScript, the comments and docstrings of Python, and all text of Markdown
-files outside of code blocks.
+Checked are the comments of Rust, C++, C, Java, shell, JavaScript, TOML and SQL, the comments and docstrings of Python, the
+comments and the text of `echo` of the server's tests, and all text of text files and of Markdown files outside of code blocks.
 """
 
 import ast
@@ -50,6 +50,10 @@ WORDS = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in (
 CODE = {".rs", ".cc", ".h", ".c", ".java", ".js"}
 FENCE = re.compile(r"^\s*(?:```|~~~)")
 INLINE_CODE = re.compile(r"`[^`\n]*`")
+# In a test of the server, `#` opens a comment only at the start of a line. A command of the test may begin with `--`.
+TEST_PROSE = re.compile(r"\s*(?:(?:--)?\s*echo\s+(?P<echo>.*)|(?:#|--\s)(?P<comment>.*))$")
+SQL_COMMENT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?P<comment>(?:^|(?<=\s))(?:--\s|\#).*)""")
+TOML_COMMENT = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|(?P<comment>\#.*)""")
 
 
 def shell_comments(text):
@@ -57,6 +61,20 @@ def shell_comments(text):
         match = re.search(r"(?:^|\s)#(?!\!).*", line)
         if match:
             yield number, match.group()
+
+
+def test_prose(text):
+    """Comments of the server's tests, and the text that they print."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := TEST_PROSE.match(line):
+            yield number, match["echo"] or match["comment"] or ""
+
+
+def comments_outside_of_strings(text, pattern):
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in pattern.finditer(line):
+            if match["comment"]:
+                yield number, match["comment"]
 
 
 def python_comments(text):
@@ -88,6 +106,14 @@ def prose(name, text):
         yield from python_comments(text)
     elif suffix == ".sh" or name in ("Makefile", ".ci/run"):
         yield from shell_comments(text)
+    elif suffix in (".test", ".inc"):
+        yield from test_prose(text)
+    elif suffix == ".sql":
+        yield from comments_outside_of_strings(text, SQL_COMMENT)
+    elif suffix == ".toml":
+        yield from comments_outside_of_strings(text, TOML_COMMENT)
+    elif suffix == ".txt":
+        yield from enumerate(text.splitlines(), 1)
     elif suffix == ".md":
         yield from markdown_text(text)
 

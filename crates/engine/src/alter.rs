@@ -25,7 +25,7 @@ mod commit;
 mod fill;
 mod ordered_load;
 mod prepared_writes;
-mod segment;
+mod sort_buffer;
 mod sorter;
 mod spill;
 
@@ -58,7 +58,7 @@ pub enum EntryOrder {
 pub struct AddedIndex {
     /// Its file and format.
     pub definition: IndexDefinition,
-    /// Whether two entries with the same key are refused as duplicates.
+    /// Whether two entries with the same key cause a duplicate-key error.
     pub unique: bool,
     /// The order in which its entries are added.
     pub entry_order: EntryOrder,
@@ -122,15 +122,15 @@ pub struct Alteration {
 }
 
 impl Alteration {
-    /// The number by which writers of rows reach an added index before the
+    /// The number that writers of rows use for an added index before the
     /// commit.
     #[must_use]
     pub fn index(&self, added: u32) -> IndexNumber {
         self.first_added.plus(added)
     }
 
-    /// The entry whose key an index has twice, after `DuplicateKey`. Its index is
-    /// the position of the added one.
+    /// The entry with the duplicate key, after `DuplicateKey`. Its index is the
+    /// position of the index among the added ones.
     #[must_use]
     pub fn duplicate(&self) -> &Duplicate {
         &self.duplicate

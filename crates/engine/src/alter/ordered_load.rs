@@ -1,7 +1,7 @@
 //! Entries that are added in the order of their keys: written a leaf at a time,
 //! while they arrive.
 
-use super::segment::Segment;
+use super::sort_buffer::SortBuffer;
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
@@ -11,7 +11,7 @@ use teak_tree::PausedLoad;
 #[derive(Default)]
 pub(super) struct OrderedLoad {
     /// Entries not yet written: at most those of one leaf.
-    gathered: Segment,
+    gathered: SortBuffer,
     last: Option<Vec<u8>>,
     load: PausedLoad,
     entries: u64,

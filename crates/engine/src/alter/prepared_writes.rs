@@ -1,11 +1,13 @@
-//! Whether a table contains entries of prepared transactions that no handle owns.
+//! Whether a table contains entries of prepared transactions that no handle
+//! owns.
 //!
 //! The caller's table locks do not wait for such a transaction, and its entries
-//! would be missing in the new indexes when it commits, so the alteration must be
-//! refused. A replica has such transactions all the time, between the XA PREPARE
-//! and the XA COMMIT that it applies; tables that they have not written must not
-//! be refused. So the range of the table's write ids decides first, and where it
-//! contains one of theirs, the entries themselves.
+//! would be missing in the new indexes when it commits. So the alteration must
+//! be rejected. A replica always has such transactions, between the XA PREPARE
+//! and the XA COMMIT that it applies; an alteration of a table that they have
+//! not written must be accepted. So the range of the table's write ids is
+//! checked first. If it contains an id of such a transaction, the entries are
+//! read.
 
 use crate::core::index::Index;
 use crate::error::EngineResult;
@@ -13,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use teak_base::{Visibility, WriteId};
 
-/// Sees only these writes, and records when it meets one.
+/// Sees only these writes, and records whether it encountered one.
 struct Search<'a> {
     writes: BTreeSet<WriteId>,
     found: AtomicBool,

@@ -1,14 +1,14 @@
 //! Sorting the entries of a new index: in memory if they fit, otherwise by
 //! external merge sort.
 //!
-//! 1. Collect entries in a segment. Sort each full segment; this cannot be
-//!    interrupted, so segments are small.
-//! 2. When the sorted segments exceed their share of memory, merge them into a
-//!    spill file.
-//! 3. At the end merge everything in one pass. While there are too many spill
-//!    files to read at the same time, merge some of them into one first.
+//! 1. Collect entries in a sort buffer. Sort each full buffer. A sort cannot be
+//!    interrupted, so buffers are small.
+//! 2. When the sorted buffers exceed their share of the memory budget, merge them
+//!    into a spill file.
+//! 3. At the end merge everything in one pass. If there are too many spill files
+//!    to read at the same time, merge some of them into one first.
 
-use super::segment::Segment;
+use super::sort_buffer::SortBuffer;
 use super::spill::{Spill, SpillReader, SpillWriter};
 use crate::error::{EngineError, EngineResult};
 use std::cmp::Ordering;
@@ -20,8 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 use teak_disk::Disk;
 use teak_transactions::WaitError;
 
-/// Maximum size of a segment, in bytes. Sorting one cannot be interrupted.
-const SEGMENT_BYTES_MAX: usize = 8 << 20;
+/// Maximum size of a sort buffer, in bytes.
+const SORT_BUFFER_BYTES_MAX: usize = 8 << 20;
 
 /// Maximum number of spill files that are read at the same time.
 const SPILLS_MAX: usize = 128;
@@ -45,8 +45,8 @@ pub(crate) struct SpillDirectory {
 pub(crate) struct Sorter {
     directory: SpillDirectory,
     budget: usize,
-    active: Segment,
-    sorted: Vec<Segment>,
+    active: SortBuffer,
+    sorted: Vec<SortBuffer>,
     sorted_bytes: usize,
     spills: Vec<Spill>,
     entries: u64,
@@ -58,7 +58,7 @@ impl Sorter {
         Self {
             directory,
             budget,
-            active: Segment::default(),
+            active: SortBuffer::default(),
             sorted: Vec::new(),
             sorted_bytes: 0,
             spills: Vec::new(),
@@ -77,10 +77,10 @@ impl Sorter {
         value: &[u8],
         interrupted: &Interrupted,
     ) -> EngineResult<()> {
-        let segment_bytes = SEGMENT_BYTES_MAX.min(self.budget / 2);
+        let buffer_bytes = SORT_BUFFER_BYTES_MAX.min(self.budget / 2);
         let bytes = self.active.memory() + key.len() + value.len();
-        if bytes > segment_bytes && !self.active.is_empty() {
-            self.end_segment(interrupted)?;
+        if bytes > buffer_bytes && !self.active.is_empty() {
+            self.end_buffer(interrupted)?;
         }
         if !self.active.push(key, value) {
             return Err(EngineError::Internal("an entry is too large".into()));
@@ -89,15 +89,15 @@ impl Sorter {
         Ok(())
     }
 
-    fn end_segment(&mut self, interrupted: &Interrupted) -> EngineResult<()> {
-        let mut segment = std::mem::take(&mut self.active);
-        segment.sort();
-        self.sorted_bytes += segment.memory();
-        self.sorted.push(segment);
+    fn end_buffer(&mut self, interrupted: &Interrupted) -> EngineResult<()> {
+        let mut buffer = std::mem::take(&mut self.active);
+        buffer.sort();
+        self.sorted_bytes += buffer.memory();
+        self.sorted.push(buffer);
         if self.sorted_bytes > self.budget / 2 {
-            let segments = std::mem::take(&mut self.sorted);
+            let buffers = std::mem::take(&mut self.sorted);
             self.sorted_bytes = 0;
-            let sources = segments.into_iter().map(Source::memory).collect();
+            let sources = buffers.into_iter().map(Source::memory).collect();
             let spill = self.spill(sources, interrupted)?;
             self.spills.push(spill);
         }
@@ -136,13 +136,13 @@ impl Sorter {
 }
 
 enum Source {
-    Memory { segment: Segment, next: usize },
+    Memory { buffer: SortBuffer, next: usize },
     Spill(SpillReader),
 }
 
 impl Source {
-    fn memory(segment: Segment) -> Self {
-        Self::Memory { segment, next: 0 }
+    fn memory(buffer: SortBuffer) -> Self {
+        Self::Memory { buffer, next: 0 }
     }
 
     fn spill(spill: Spill) -> Self {
@@ -152,8 +152,8 @@ impl Source {
     /// Copies the next entry. `false` at the end.
     fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> EngineResult<bool> {
         match self {
-            Self::Memory { segment, next } => {
-                let Some((found_key, found_value)) = segment.entry(*next) else {
+            Self::Memory { buffer, next } => {
+                let Some((found_key, found_value)) = buffer.entry(*next) else {
                     return Ok(false);
                 };
                 *next += 1;

@@ -1,6 +1,6 @@
-//! Entries in memory that are sorted together.
+//! A sort buffer: entries in memory that are sorted together.
 
-/// One entry of a segment.
+/// Location of one entry in the buffer.
 #[derive(Clone, Copy)]
 struct Item {
     /// The first eight bytes of the key, which decide most comparisons.
@@ -10,9 +10,9 @@ struct Item {
     value_bytes: u32,
 }
 
-/// Entries, and their order.
+/// The bytes of entries, and the order of the entries.
 #[derive(Default)]
-pub(crate) struct Segment {
+pub(crate) struct SortBuffer {
     bytes: Vec<u8>,
     items: Vec<Item>,
 }
@@ -25,7 +25,7 @@ fn prefix_of(key: &[u8]) -> u64 {
     u64::from_be_bytes(prefix)
 }
 
-impl Segment {
+impl SortBuffer {
     /// The memory that it takes, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.len() + self.items.len() * size_of::<Item>()
@@ -41,7 +41,7 @@ impl Segment {
         self.items.clear();
     }
 
-    /// Adds an entry. `false` when the segment is full.
+    /// Adds an entry. `false` when the buffer is full.
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) -> bool {
         let (Ok(offset), Ok(key_bytes), Ok(value_bytes)) = (
             u32::try_from(self.bytes.len()),
@@ -69,8 +69,8 @@ impl Segment {
         });
     }
 
-    /// The entry at a position: in the order of adding them, or, once they are
-    /// sorted, in the order of keys.
+    /// The entry at a position: in insertion order before `sort`, in key order
+    /// after it.
     pub(crate) fn entry(&self, position: usize) -> Option<(&[u8], &[u8])> {
         let item = self.items.get(position)?;
         let start = item.offset as usize + item.key_bytes as usize;

@@ -174,8 +174,8 @@ typedef struct teak_table teak_table;
 // thread may call teak_transaction_interrupt().
 typedef struct teak_transaction teak_transaction;
 
-// Bytes with a length. As an argument it is borrowed during the call; what a call returns is valid
-// as long as that call says.
+// Bytes with a length. As an argument it is borrowed during the call; a returned slice is valid as
+// long as the documentation of the call states.
 typedef struct teak_slice {
   // The first byte. NULL with a length of 0 is empty, or absent where a call gives that a
   // meaning.
@@ -237,8 +237,9 @@ typedef struct teak_engine_options {
   // How long a transaction waits for a lock, in milliseconds; TEAK_NO_WAIT: not at all;
   // TEAK_NEVER: without limit. Default: 4000.
   uint32_t lock_timeout_milliseconds;
-  // true: commits return before the log is synced, see log_sync_period_milliseconds; a crash of
-  // the machine may lose the last of them. Default: false, commits are durable when they return.
+  // true: commits return before the log is synced, see log_sync_period_milliseconds. A crash of
+  // the process or the machine may lose the newest of them, but never an older commit while
+  // keeping a newer one. Default: false, commits are durable when they return.
   bool commit_without_sync;
   // Receives log messages, one sentence each, `len` bytes of UTF-8 without a NUL. Called from
   // any thread, until teak_engine_close() has returned. Must not call the engine. Default:
@@ -258,9 +259,9 @@ typedef struct teak_engine_options {
 // TEAK_IN_USE. TEAK_CORRUPT: the catalogue or the log is damaged.
 teak_status teak_engine_open(const teak_engine_options *options, teak_engine **engine);
 
-// Flushes, checkpoints and closes. Every table, transaction and cursor must be closed before.
-// Frees the handle, also on an error; what could not be flushed is in the log, and the next
-// teak_engine_open() recovers it.
+// Flushes, writes a checkpoint and closes the engine. Every table, transaction and cursor must be
+// closed first. Frees the handle even on an error. Data that could not be flushed is in the log,
+// and the next teak_engine_open() recovers it.
 teak_status teak_engine_close(teak_engine *engine);
 
 // Changes the memory budget, at least 1 MiB. The page cache shrinks immediately, memtables as they
@@ -354,7 +355,7 @@ typedef struct teak_index_statistics {
   uint64_t disk_bytes;
   // Bytes of the entries on disk before compression.
   uint64_t raw_bytes;
-  // Bytes in memory that are not flushed yet.
+  // Bytes in memory that have not been flushed.
   uint64_t memtable_bytes;
   // Number of levels of the tree.
   uint32_t height;
@@ -372,7 +373,7 @@ teak_status teak_table_create(teak_engine *engine, const teak_table_definition *
 // Opens a table. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
 teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
 
-// Closes a table; NULL is allowed. Its cursors must be closed before.
+// Closes a table; NULL is allowed. Its cursors must be closed first.
 void teak_table_close(teak_table *table);
 
 // Drops a table and removes its files. Open handles continue to read what they see.
@@ -456,11 +457,12 @@ teak_status teak_index_estimate_entries(teak_table *table,
 
 // Which writes of other transactions a transaction's reads see.
 typedef enum teak_isolation {
-  // All, also uncommitted ones.
+  // Reads see all writes, including uncommitted ones.
   TEAK_READ_UNCOMMITTED = 0,
-  // Those committed when the statement began, see teak_transaction_begin_statement().
+  // Reads see the writes committed when the statement began, see
+  // teak_transaction_begin_statement().
   TEAK_READ_COMMITTED = 1,
-  // Those committed at the transaction's first read.
+  // Reads see the writes committed at the transaction's first read.
   TEAK_REPEATABLE_READ = 2,
   // As TEAK_REPEATABLE_READ. For serializable results the caller opens every cursor with a lock
   // mode.
@@ -505,11 +507,11 @@ teak_status teak_transaction_rollback_to_savepoint(teak_transaction *transaction
 // Commits. Frees the handle on TEAK_OK. After an error nothing is committed and the handle must be
 // rolled back, with one exception: when syncing the log fails with TEAK_IO or TEAK_POISONED, the
 // outcome is known only after the engine is opened again; teak_transaction_rollback() then only
-// frees the handle. Cursors of the transaction must be closed before.
+// frees the handle. Cursors of the transaction must be closed first.
 teak_status teak_transaction_commit(teak_transaction *transaction);
 
-// Undoes every write and frees the handle, always. Fails only for a prepared transaction, which
-// then stays prepared. Cursors of the transaction must be closed before.
+// Undoes every write and always frees the handle. Only the rollback of a prepared transaction can
+// fail; the transaction then remains prepared. Cursors of the transaction must be closed first.
 teak_status teak_transaction_rollback(teak_transaction *transaction);
 
 // Makes the transaction's waits and long calls end with TEAK_INTERRUPTED, until
@@ -677,8 +679,8 @@ teak_status teak_cursor_next(teak_cursor *cursor, teak_row *row);
 // Moves to the previous row. TEAK_NOT_FOUND before the first.
 teak_status teak_cursor_previous(teak_cursor *cursor, teak_row *row);
 
-// Releases the lock of the row that a locking cursor returned last, for example because the caller
-// does not want the row. Does nothing when the transaction held the lock before.
+// Releases the lock of the row that a locking cursor last returned, for example because the caller
+// does not want the row. Does nothing if the transaction already held the lock.
 teak_status teak_cursor_unlock(teak_cursor *cursor);
 
 // --- Monitoring ----------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ teak_status teak_table_list_metadata(teak_engine *engine,
 // uses alone. Valid until the table is truncated or closed.
 teak_status teak_table_serve_older_snapshots(teak_table *table);
 
-// Reserves `count` row ids, for tables without a primary key. None is reserved twice, also after a
-// crash.
+// Reserves `count` row ids, for tables without a primary key. No id is reserved twice, even after
+// a crash.
 teak_status teak_table_reserve_row_ids(teak_table *table, uint64_t count, uint64_t *first);
 
 // --- Transactions --------------------------------------------------------------------------------
@@ -50,8 +50,8 @@ typedef struct teak_page_counts {
 // dereferenced. It must be valid until the transaction has ended or is detached.
 teak_status teak_transaction_set_owner(teak_transaction *transaction, void *owner);
 
-// Sets the caller's number of the session or thread that runs the transaction, for the lists
-// below; 0: none. May be called from any thread.
+// Sets the thread id assigned by the caller, for the lists below; 0: none. May be called from any
+// thread.
 teak_status teak_transaction_set_thread(teak_transaction *transaction, uint64_t thread);
 
 // The newest commit that the transaction's snapshot sees; 0 while it has no snapshot, and for
@@ -91,7 +91,7 @@ teak_page_counts teak_thread_get_page_counts(void);
 // false.
 teak_status teak_cursor_set_semi_consistent(teak_cursor *cursor, bool semi_consistent);
 
-// Whether the row returned last is unlocked because the scan is semi-consistent. false for NULL.
+// Whether the row last returned is unlocked because the scan is semi-consistent. false for NULL.
 bool teak_cursor_is_unlocked(const teak_cursor *cursor);
 
 // Whether rows that the cursor read remain protected from writes until the transaction ends, also
@@ -199,8 +199,8 @@ teak_status teak_alteration_add_entry(teak_alteration *alteration,
 
 // Sorts and writes the entries that were added. `progress` may be NULL; it receives from time to
 // time how many of the entries are written, from the calling thread. On TEAK_DUPLICATE_KEY
-// `duplicate`, which may be NULL, receives the key that a unique index has twice and the number of
-// the added index; it is valid until the next call on the alteration.
+// `duplicate`, which may be NULL, receives the duplicate key and the number of the added index; it
+// is valid until the next call on the alteration.
 teak_status teak_alteration_build(teak_alteration *alteration,
                                   void (*progress)(void *context, uint64_t done, uint64_t total),
                                   void *context,
@@ -239,17 +239,17 @@ typedef enum teak_lock_kind {
 typedef struct teak_wait_info {
   // Number of the waiting transaction.
   uint64_t requester;
-  // The caller's number of it; 0: none.
+  // Its thread id, assigned by the caller; 0: none.
   uint64_t requester_thread;
   // Number of the blocking transaction; 0 when it has just ended.
   uint64_t blocker;
-  // The caller's number of it; 0: none.
+  // Its thread id, assigned by the caller; 0: none.
   uint64_t blocker_thread;
   // The lock that blocks.
   teak_lock_kind kind;
   // Requested mode for TEAK_LOCK_KIND_ROW; else TEAK_LOCK_NONE.
   teak_lock_mode mode;
-  // Name of the table; data NULL when it was dropped or is not open yet.
+  // Name of the table; data NULL when it was dropped or has not been opened.
   teak_slice table;
   // Label of the index; NULL as the table.
   teak_slice index;
@@ -263,7 +263,7 @@ typedef struct teak_wait_info {
 typedef struct teak_transaction_info {
   // Its number; transactions are numbered as they begin.
   uint64_t id;
-  // The caller's number, see teak_transaction_set_thread(); 0: none.
+  // Thread id assigned by the caller, see teak_transaction_set_thread(); 0: none.
   uint64_t thread;
   // Its isolation.
   teak_isolation isolation;
@@ -291,14 +291,14 @@ typedef struct teak_transaction_info {
 typedef struct teak_lock_info {
   // Number of the transaction that holds it.
   uint64_t transaction;
-  // The caller's number of that transaction; 0: none.
+  // That transaction's thread id, assigned by the caller; 0: none.
   uint64_t thread;
   // Extent of the lock.
   teak_lock_kind kind;
   // Shared or exclusive.
   teak_lock_mode mode;
   // Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and when the table was dropped or
-  // is not open yet.
+  // has not been opened.
   teak_slice table;
   // Label of the index; NULL as the table.
   teak_slice index;

@@ -259,8 +259,8 @@ pub unsafe extern "C" fn teak_cursor_previous(
     unsafe { moved(cursor, row, Cursor::previous) }
 }
 
-/// Releases the lock of the row that a locking cursor returned last, for example because the caller
-/// does not want the row. Does nothing when the transaction held the lock before.
+/// Releases the lock of the row that a locking cursor last returned, for example because the caller
+/// does not want the row. Does nothing if the transaction already held the lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_unlock(cursor: *mut teak_cursor) -> teak_status {
     boundary!([] {

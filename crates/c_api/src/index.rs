@@ -19,7 +19,7 @@ pub struct teak_index_statistics {
     pub disk_bytes: u64,
     /// Bytes of the entries on disk before compression.
     pub raw_bytes: u64,
-    /// Bytes in memory that are not flushed yet.
+    /// Bytes in memory that have not been flushed.
     pub memtable_bytes: u64,
     /// Number of levels of the tree.
     pub height: u32,

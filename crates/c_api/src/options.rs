@@ -56,8 +56,9 @@ pub struct teak_engine_options {
     /// How long a transaction waits for a lock, in milliseconds; TEAK_NO_WAIT: not at all;
     /// TEAK_NEVER: without limit. Default: 4000.
     pub lock_timeout_milliseconds: u32,
-    /// true: commits return before the log is synced, see log_sync_period_milliseconds; a crash of
-    /// the machine may lose the last of them. Default: false, commits are durable when they return.
+    /// true: commits return before the log is synced, see log_sync_period_milliseconds. A crash of
+    /// the process or the machine may lose the newest of them, but never an older commit while
+    /// keeping a newer one. Default: false, commits are durable when they return.
     pub commit_without_sync: bool,
     /// Receives log messages, one sentence each, `len` bytes of UTF-8 without a NUL. Called from
     /// any thread, until teak_engine_close() has returned. Must not call the engine. Default:

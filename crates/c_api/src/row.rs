@@ -134,7 +134,7 @@ fn change<'a>(given: &teak_row_change) -> Result<RowChange<'a>, Failure> {
     }
 }
 
-/// Returns the outcome of a write, with the entry that refused it.
+/// Returns the outcome of a write, with the existing entry that caused a duplicate-key error.
 fn finish(
     outcome: EngineResult<()>,
     transaction: &EngineTransaction,

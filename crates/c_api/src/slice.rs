@@ -2,8 +2,8 @@
 
 use crate::boundary::Failure;
 
-/// Bytes with a length. As an argument it is borrowed during the call; what a call returns is valid
-/// as long as that call says.
+/// Bytes with a length. As an argument it is borrowed during the call; a returned slice is valid as
+/// long as the documentation of the call states.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct teak_slice {

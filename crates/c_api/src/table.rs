@@ -108,7 +108,7 @@ pub unsafe extern "C" fn teak_table_open(
     })
 }
 
-/// Closes a table; NULL is allowed. Its cursors must be closed before.
+/// Closes a table; NULL is allowed. Its cursors must be closed first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_close(table: *mut teak_table) {
     free!(table);

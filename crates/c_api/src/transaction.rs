@@ -10,11 +10,12 @@ use ::teak_engine::{EngineTransaction, Isolation};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum teak_isolation {
-    /// All, also uncommitted ones.
+    /// Reads see all writes, including uncommitted ones.
     TEAK_READ_UNCOMMITTED = 0,
-    /// Those committed when the statement began, see teak_transaction_begin_statement().
+    /// Reads see the writes committed when the statement began, see
+    /// teak_transaction_begin_statement().
     TEAK_READ_COMMITTED = 1,
-    /// Those committed at the transaction's first read.
+    /// Reads see the writes committed at the transaction's first read.
     TEAK_REPEATABLE_READ = 2,
     /// As TEAK_REPEATABLE_READ. For serializable results the caller opens every cursor with a lock
     /// mode.
@@ -150,7 +151,7 @@ pub unsafe extern "C" fn teak_transaction_rollback_to_savepoint(
 /// Commits. Frees the handle on TEAK_OK. After an error nothing is committed and the handle must be
 /// rolled back, with one exception: when syncing the log fails with TEAK_IO or TEAK_POISONED, the
 /// outcome is known only after the engine is opened again; teak_transaction_rollback() then only
-/// frees the handle. Cursors of the transaction must be closed before.
+/// frees the handle. Cursors of the transaction must be closed first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_commit(
     transaction: *mut teak_transaction,
@@ -165,8 +166,8 @@ pub unsafe extern "C" fn teak_transaction_commit(
     })
 }
 
-/// Undoes every write and frees the handle, always. Fails only for a prepared transaction, which
-/// then stays prepared. Cursors of the transaction must be closed before.
+/// Undoes every write and always frees the handle. Only the rollback of a prepared transaction can
+/// fail; the transaction then remains prepared. Cursors of the transaction must be closed first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_rollback(
     transaction: *mut teak_transaction,

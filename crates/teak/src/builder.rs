@@ -12,10 +12,11 @@ use teak_engine::{Engine, EngineOptions, Level};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
-    /// When it returns. Concurrent commits share a sync of the log.
+    /// A commit is durable when it returns. Concurrent commits share a sync of the log.
     Immediate,
-    /// Within this time after it returned: a power loss may lose the commits of that time, the
-    /// newest ones, never some and not others. A killed process loses none.
+    /// A commit is durable within this time after it returned. A crash of the process or the
+    /// machine may lose the newest commits of that period, but never an older commit while keeping
+    /// a newer one.
     Within(Duration),
 }
 

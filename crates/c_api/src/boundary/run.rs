@@ -67,7 +67,7 @@ mod tests {
 
     fn last_error() -> String {
         let mut text = vec![0u8; 256];
-        // SAFETY: the buffer holds as many bytes as the second argument says.
+        // SAFETY: the second argument is the size of the buffer.
         let length = unsafe { teak_last_error(text.as_mut_ptr().cast(), text.len()) };
         text.truncate(length);
         String::from_utf8(text).unwrap()

@@ -27,8 +27,8 @@ unsafe fn size_of_callers<T: Versioned>(pointer: *const T, name: &str) -> Result
     Ok(bytes)
 }
 
-/// Reads a struct of options. Fields that the caller does not know are zero;
-/// a field that this library does not know must be.
+/// Reads a struct of options. Fields missing in the caller's version become zero. Fields missing in
+/// this library's version must be zero.
 pub(crate) unsafe fn read_versioned<T: Versioned>(
     pointer: *const T,
     name: &str,
@@ -46,8 +46,8 @@ pub(crate) unsafe fn read_versioned<T: Versioned>(
         )));
     }
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: both hold `known` bytes; all zeros, and so what is left of them,
-    // are valid by the contract of `Versioned`.
+    // SAFETY: both hold `known` bytes; all zeros, and so the remaining zeros, are valid by the
+    // contract of `Versioned`.
     unsafe {
         pointer
             .cast::<u8>()
@@ -56,8 +56,8 @@ pub(crate) unsafe fn read_versioned<T: Versioned>(
     }
 }
 
-/// Writes a struct of results as far as the caller knows it. Fields that this
-/// library does not know become zero.
+/// Writes the fields of a struct of results that the caller's version has. Fields missing in this
+/// library's version become zero.
 pub(crate) unsafe fn write_versioned<T: Versioned>(
     pointer: *mut T,
     value: &T,

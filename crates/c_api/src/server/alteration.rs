@@ -137,8 +137,8 @@ pub unsafe extern "C" fn teak_alteration_add_entry(
 
 /// Sorts and writes the entries that were added. `progress` may be NULL; it receives from time to
 /// time how many of the entries are written, from the calling thread. On TEAK_DUPLICATE_KEY
-/// `duplicate`, which may be NULL, receives the key that a unique index has twice and the number of
-/// the added index; it is valid until the next call on the alteration.
+/// `duplicate`, which may be NULL, receives the duplicate key and the number of the added index; it
+/// is valid until the next call on the alteration.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_build(
     alteration: *mut teak_alteration,

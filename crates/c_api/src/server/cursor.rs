@@ -21,7 +21,7 @@ pub unsafe extern "C" fn teak_cursor_set_semi_consistent(
     })
 }
 
-/// Whether the row returned last is unlocked because the scan is semi-consistent. false for NULL.
+/// Whether the row last returned is unlocked because the scan is semi-consistent. false for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_is_unlocked(cursor: *const teak_cursor) -> bool {
     boundary!(or false, [reference(cursor)] { Ok(cursor.cursor.is_unlocked()) })

@@ -37,7 +37,7 @@ use teak_lock_kind::*;
 pub struct teak_transaction_info {
     /// Its number; transactions are numbered as they begin.
     pub id: u64,
-    /// The caller's number, see teak_transaction_set_thread(); 0: none.
+    /// Thread id assigned by the caller, see teak_transaction_set_thread(); 0: none.
     pub thread: u64,
     /// Its isolation.
     pub isolation: teak_isolation_number,
@@ -66,14 +66,14 @@ pub struct teak_transaction_info {
 pub struct teak_lock_info {
     /// Number of the transaction that holds it.
     pub transaction: u64,
-    /// The caller's number of that transaction; 0: none.
+    /// That transaction's thread id, assigned by the caller; 0: none.
     pub thread: u64,
     /// Extent of the lock.
     pub kind: teak_lock_kind,
     /// Shared or exclusive.
     pub mode: teak_lock_mode,
     /// Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and when the table was dropped or
-    /// is not open yet.
+    /// has not been opened.
     pub table: teak_slice,
     /// Label of the index; NULL as the table.
     pub index: teak_slice,
@@ -90,17 +90,17 @@ pub struct teak_lock_info {
 pub struct teak_wait_info {
     /// Number of the waiting transaction.
     pub requester: u64,
-    /// The caller's number of it; 0: none.
+    /// Its thread id, assigned by the caller; 0: none.
     pub requester_thread: u64,
     /// Number of the blocking transaction; 0 when it has just ended.
     pub blocker: u64,
-    /// The caller's number of it; 0: none.
+    /// Its thread id, assigned by the caller; 0: none.
     pub blocker_thread: u64,
     /// The lock that blocks.
     pub kind: teak_lock_kind,
     /// Requested mode for TEAK_LOCK_KIND_ROW; else TEAK_LOCK_NONE.
     pub mode: teak_lock_mode,
-    /// Name of the table; data NULL when it was dropped or is not open yet.
+    /// Name of the table; data NULL when it was dropped or has not been opened.
     pub table: teak_slice,
     /// Label of the index; NULL as the table.
     pub index: teak_slice,

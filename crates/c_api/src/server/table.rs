@@ -51,8 +51,8 @@ pub unsafe extern "C" fn teak_table_serve_older_snapshots(table: *mut teak_table
     })
 }
 
-/// Reserves `count` row ids, for tables without a primary key. None is reserved twice, also after a
-/// crash.
+/// Reserves `count` row ids, for tables without a primary key. No id is reserved twice, even after
+/// a crash.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_reserve_row_ids(
     table: *mut teak_table,

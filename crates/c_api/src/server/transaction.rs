@@ -19,8 +19,8 @@ pub unsafe extern "C" fn teak_transaction_set_owner(
     })
 }
 
-/// Sets the caller's number of the session or thread that runs the transaction, for the lists
-/// below; 0: none. May be called from any thread.
+/// Sets the thread id assigned by the caller, for the lists below; 0: none. May be called from any
+/// thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_thread(
     transaction: *mut teak_transaction,

@@ -192,7 +192,7 @@ const char *AlterSupport::copy_reason_of_added_columns() {
   return evaluate_added_columns(open_.thd(), altered_, alter_);
 }
 
-/* nullptr, or why only the server can rewrite the rows. */
+/* Returns nullptr, or the reason why only the server can rewrite the rows. */
 const char *AlterSupport::copy_reason_of_rebuild() {
   if (alter_->ignore) return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);
   if (operations_ & ALTER_DROP_PK_INDEX && altered_->s->primary_key == MAX_KEY)

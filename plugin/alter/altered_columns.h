@@ -19,12 +19,12 @@ namespace teak {
 
 constexpr const char *STORED_FORM_CHANGES = "the storage format of a column changes";
 
-/* The column of the table before for each column of the altered one; UINT32_MAX: none. nullptr, or why a column is not the
-   same. */
+/* For each column of the altered table, its number in the old table; UINT32_MAX: none. Returns nullptr, or the reason
+   why a column is not the same. */
 const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter, std::vector<uint32_t> *old_columns);
 
-/* Puts into the altered table's record the values that its new stored columns have in existing rows. nullptr, or why the
-   rows do not all have the same value. */
+/* Puts into the altered table's record the values that its new stored columns have in existing rows. Returns nullptr,
+   or the reason why the rows do not all have the same value. */
 const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace_info *alter);
 
 }  // namespace teak

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Which keys of an altered table are keys of the table before. */
+/* Determines which keys of the altered table exist in the old table. */
 
 #ifndef TEAK_ALTER_ALTERED_KEYS_H
 #define TEAK_ALTER_ALTERED_KEYS_H
@@ -17,7 +17,7 @@
 
 namespace teak {
 
-/* The number that a key of the altered table has in the table before; MAX_KEY: it is new. */
+/* For a key of the altered table, its number in the old table; MAX_KEY: it is new. */
 uint old_key_of(const TABLE *table, const Alter_inplace_info *alter, uint new_key);
 
 /* Whether an index of the engine has the same entries under both definitions of its key. */

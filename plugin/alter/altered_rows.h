@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* AlteredRows: the form that rows have after an ALTER TABLE: whether existing rows can be read under the new definition
-   without being rewritten, and what the table must remember for that; or that all rows are rewritten. */
+/* AlteredRows: the form of the rows after an ALTER TABLE. Either existing rows can be read under the new definition,
+   with a description that the table's metadata stores; or all rows are rewritten. */
 
 #ifndef TEAK_ALTER_ALTERED_ROWS_H
 #define TEAK_ALTER_ALTERED_ROWS_H
@@ -26,11 +26,11 @@ struct AlteredRows {
   RowHistory history;
 
   /* For rows that are not rewritten. The altered table's record holds the values of its new columns, see
-     evaluate_added_columns(). nullptr, or why the rows would have to be rewritten. */
+     evaluate_added_columns(). Returns nullptr, or the reason why the rows must be rewritten. */
   const char *plan(const TABLE *altered, const Alter_inplace_info *alter, const Share &share);
 
-  /* For rows that are all rewritten: the history of earlier forms is dropped. nullptr, or why the engine cannot store the
-     rows. */
+  /* If all rows are rewritten: drops the description of earlier row versions. Returns nullptr, or the reason why the
+     engine cannot store the rows. */
   const char *plan_rebuild(const TABLE *altered);
 };
 

@@ -131,7 +131,7 @@ class TableRebuild {
       const RowConverter::Outcome outcome = rows.next(&old_key);
       if (outcome == RowConverter::Outcome::Raised) return true;
       if (outcome == RowConverter::Outcome::End)
-        return open_.raise_error(open_.corrupt("no row has the key that was met twice"));
+        return open_.raise_error(open_.corrupt("no row has the duplicate key"));
       context_.key.clear();
       codec.encode_record(altered_->record[0], &context_.key);
       if (context_.key.failed()) return open_.raise_error(open_.out_of_memory());

@@ -19,7 +19,7 @@ namespace teak {
 /* A copier without a match() copies nothing: the altered table is the table. */
 class RecordCopier {
  public:
-  /* Both tables must outlive the copier. nullptr, or why the server has to copy the rows. */
+  /* Both tables must outlive the copier. Returns nullptr, or the reason why the server must copy the rows. */
   const char *match(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter);
   /* The column that would be NULL although it is NOT NULL, or nullptr. */
   Field *copy() const;

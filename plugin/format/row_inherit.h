@@ -19,7 +19,7 @@ namespace teak {
 
 struct RowPlan;
 
-/* See RowCodec::inherit(): `plan` is of the altered table, `old_plan` of the table before. */
+/* See RowCodec::inherit(): `plan` is of the altered table, `old_plan` of the old table. */
 const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const std::vector<uint32_t> &old_columns,
                             const uchar *record, RowHistory *history);
 

@@ -33,8 +33,8 @@ class AutoIncrement {
   AutoIncrement(const AutoIncrement &) = delete;
   AutoIncrement &operator=(const AutoIncrement &) = delete;
 
-  /* Called around the server's update_auto_increment(), which calls reserve(). before_row() forgets the error of the row
-     before; after_row() returns the error of this one, `error` unless reserve() failed. */
+  /* Called around the server's update_auto_increment(), which calls reserve(). before_row() clears the error of the
+     previous row; after_row() returns the error of this row, `error` unless reserve() failed. */
   void before_row() { error_ = 0; }
   int after_row(int error);
 

@@ -108,7 +108,7 @@ int check_table(OpenTable &open, THD *thd, const HA_CHECK_OPT &options) {
   bool damaged = false;
   if (teak_table_is_damaged(open.share()->table(), &damaged) != TEAK_OK) return HA_ADMIN_INTERNAL_ERROR;
   if (options.flags & T_QUICK) {
-    if (damaged) report(thd, "damage was met while the table was read");
+    if (damaged) report(thd, "a read of the table found damage");
     return damaged ? HA_ADMIN_CORRUPT : HA_ADMIN_OK;
   }
   auto sink = [](void *context, const char *text, size_t length) {

@@ -16,7 +16,7 @@
 
 namespace teak {
 
-/* HA_ADMIN_OK, or what is wrong, which the statement shows as well. */
+/* Returns HA_ADMIN_OK or an HA_ADMIN_ error; the statement also reports the error. */
 int check_table(OpenTable &open, THD *thd, const HA_CHECK_OPT &options);
 
 }  // namespace teak

@@ -435,8 +435,9 @@ int ha_teak::prepare_range_scan(const key_range *start, const key_range *end) {
 
 /* ---- conditions, filters and multi-range reads ---- */
 
-/* A condition on a key with a virtual column is left to the server, as in InnoDB. So is a condition on a column that an entry
-   does not have: the server takes every column of the primary key as readable from every key. */
+/* A condition on a key with a virtual column is left to the server, as in InnoDB. The same holds for a condition on a
+   column that the entry does not contain, because the server assumes that every column of the primary key is readable
+   from every key. */
 Item *ha_teak::idx_cond_push(uint key, Item *condition) {
   const Share::Key &definition = open_.share()->key(key);
   if (definition.has_virtual_column) return condition;
@@ -472,7 +473,7 @@ ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, voi
                                              uint *buffer_bytes, uint *mode, Cost_estimate *cost) {
   multi_range_.init(this, table);
   locks_.settle();
-  // A statement must lock rows in the order in which it reads them: they are not sorted by position.
+  // A locking read must lock rows in index order, so disable the multi-range read that sorts by rowid.
   if (locks_.locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
   *mode |= multi_range_mode();
   return multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Ends of ranges of a key, as the engine's cursors take them: at or after `lower`, before `upper`. */
+/* The bounds of a key range in the form that the engine's cursors take: `lower` is inclusive, `upper` is exclusive. */
 
 #ifndef TEAK_HANDLER_KEY_BOUNDS_H
 #define TEAK_HANDLER_KEY_BOUNDS_H

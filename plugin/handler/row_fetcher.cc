@@ -26,7 +26,7 @@ void RowFetcher::begin_reads() {
   rows_.count_into(open_.server().handler_stats);
 }
 
-/* A row that may be written back must be read whole, whatever columns the statement names. */
+/* A row that may be written back must be read completely, even if the statement names few columns. */
 bool RowFetcher::must_read_all_columns() {
   if (locks_.mode() != TEAK_LOCK_EXCLUSIVE) return false;
   switch (thd_sql_command(open_.thd())) {

@@ -50,7 +50,7 @@ class RowFetcher {
   int fetch(const teak_row &entry, uchar *record);
   int fetch_by_position(const uchar *position, uchar *record);
 
-  /* Whether the row returned last was read by its primary key, and not from the scan's cursor. */
+  /* Whether the row last returned was read by its primary key, and not from the scan's cursor. */
   bool read_by_primary() const { return read_by_primary_; }
   /* Unlocks the row that was read last by its primary key. */
   void unlock() { rows_.unlock(); }

@@ -6,8 +6,8 @@
 
 /* RowKeys: the encoded keys of one row in all indexes of its table, and the values of its entries in secondary indexes.
 
-   An entry that need not be unique, or cannot conflict because a column is NULL, has the primary key at the end of its key.
-   A unique entry has the primary key as the beginning of its value. */
+   The key of an entry that need not be unique, or that cannot conflict because a column is NULL, ends with the primary
+   key. The value of a unique entry starts with the primary key. */
 
 #ifndef TEAK_HANDLER_ROW_KEYS_H
 #define TEAK_HANDLER_ROW_KEYS_H

@@ -228,7 +228,7 @@ RowWriter::Conflict RowWriter::resolve_conflict(const teak_duplicate &duplicate,
   return {open_.failure(status), false};
 }
 
-/* Passes to the server the key that refused the row, and the position of the conflicting row. */
+/* Reports to the server the key that caused the duplicate-key error, and the position of the conflicting row. */
 int RowWriter::report_duplicate(const teak_duplicate &duplicate) {
   const Share &share = *open_.share();
   open_.session()->note_duplicate(share.key_of(duplicate.index));

@@ -10,8 +10,8 @@
    2. Entries for indexes that a concurrent ALTER TABLE builds are added.
    3. One call passes all entries to the engine, which writes all or none.
    4. If the ALTER TABLE ended in between, the write is repeated from step 2 without its entries.
-   5. If a unique key refuses the row and the statement needs the conflicting row, that row is locked. If it no longer
-      conflicts by then, the write is repeated from step 2. */
+   5. If a unique key causes a duplicate-key error and the statement needs the conflicting row, that row is locked. If
+      it no longer conflicts by then, the write is repeated from step 2. */
 
 #ifndef TEAK_HANDLER_ROW_WRITER_H
 #define TEAK_HANDLER_ROW_WRITER_H
@@ -77,8 +77,8 @@ class RowWriter {
   ByteBuffer row_, old_row_;  // encoded rows
   std::vector<teak_row_entry> entries_;
   std::vector<teak_row_change> changes_;
-  size_t change_count_ = 0;     // changes of the table's own indexes, at the beginning of changes_
-  ByteBuffer conflicting_row_;  // primary key of the row that refused the last one
+  size_t change_count_ = 0;     // changes of the table's own indexes, the first of changes_
+  ByteBuffer conflicting_row_;  // primary key of the row that caused the last duplicate-key error
   Cursor probe_;                // locks the conflicting row
   bool writes_over_duplicates_ = false;
 };

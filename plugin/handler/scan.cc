@@ -154,8 +154,8 @@ int Scan::next_same(uchar *record) {
   return fetch(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
 }
 
-/* HANDLER ... READ NEXT may continue after an exact lookup, and so does a loose index scan that reads one row of each group
-   (QUICK_GROUP_MIN_MAX_SELECT), even if the lookup found no row. */
+/* HANDLER ... READ NEXT may continue after an exact lookup, even if the lookup found no row. So may a loose index scan,
+   which reads one row of each group (QUICK_GROUP_MIN_MAX_SELECT). */
 int Scan::next(uchar *record) {
   teak_row entry;
   if (exact_ == Exact::Range || exact_ == Exact::Missed) {

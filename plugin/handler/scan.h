@@ -50,10 +50,10 @@ class Scan {
   /* Before a range is read from its end. */
   void prepare_range(const key_range *start, const key_range *end);
 
-  /* The lock of the row returned last. */
+  /* The lock of the row last returned. */
   void unlock_row();
   void set_semi_consistent(bool semi_consistent) { cursor_.set_semi_consistent(semi_consistent); }
-  /* Whether the row returned last is a committed version that is not locked. */
+  /* Whether the row last returned is a committed version that is not locked. */
   bool was_semi_consistent() const { return !fetcher_.read_by_primary() && cursor_.is_unlocked(); }
 
  private:

@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* TableStatistics: what the server asks about a table as a whole. For the optimiser, estimates from counts in index blocks
-   and memory; for INFORMATION_SCHEMA, real sizes. Reading them reads no data page, except when index statistics are sampled
-   (statistics/index_statistics.h). */
+/* TableStatistics: the answers to the server's queries about a table as a whole. For the optimiser, estimates from
+   counts in index blocks and memory; for INFORMATION_SCHEMA, real sizes. Reading them reads no data page, except when
+   index statistics are sampled (statistics/index_statistics.h). */
 
 #ifndef TEAK_HANDLER_TABLE_STATISTICS_H
 #define TEAK_HANDLER_TABLE_STATISTICS_H

@@ -98,7 +98,7 @@ def machine_lines(bench):
     about, options = bench["machine"], bench["options"]
     facts = ", ".join(f"{key}: {value}" for key, value in about.items())
     return [f"{facts}; {options['rows']:,} rows, {options['cache']} of cache for each engine, medians of {options['repeat']} runs "
-            "on fresh servers, engines in turns."]
+            "on fresh servers, alternating between the engines."]
 
 
 def with_tables(text, tables):

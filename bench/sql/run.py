@@ -1,4 +1,4 @@
-"""`make bench`: the same SQL on several engines, on empty private servers, in turns; prints medians and ratios.
+"""`make bench`: the same SQL on several engines, on empty private servers, alternately; prints medians and ratios.
 
 Every run of a workload has a server and a data directory of its own. All engines get the same cache and keep the
 their default settings, so every engine is durable at commit. Workloads:
@@ -254,7 +254,7 @@ def machine():
 
 
 def parse():
-    arguments = argparse.ArgumentParser(description="SQL benchmarks of several engines, in turns on fresh servers.")
+    arguments = argparse.ArgumentParser(description="SQL benchmarks of several engines, alternately on fresh servers.")
     arguments.add_argument("--rows", type=int, default=2_000_000)
     arguments.add_argument("--repeat", type=int, default=3)
     arguments.add_argument("--engines", default="BLACKHOLE,InnoDB,Teak", help="of " + ", ".join(ENGINES))

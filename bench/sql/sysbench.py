@@ -1,4 +1,4 @@
-"""`make sysbench`: sysbench 1.0's OLTP tests on several engines, on empty private servers, in turns; medians and ratios.
+"""`make sysbench`: sysbench 1.0's OLTP tests on several engines, on empty private servers, alternately; medians and ratios.
 
 Every engine gets the same cache and keeps its default settings, so every engine is durable at commit. A repetition
 creates a server, loads the table, and runs all tests one after the other, read-only ones first. The rate is events

@@ -1,6 +1,6 @@
 """`make bench-tables`: the time of INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS with many tables.
 
-Each engine in turn, on an empty private server: a database of TABLES tables, some rows in each. The first time is that of a
+For each engine, on an empty private server: a database of TABLES tables, some rows in each. The first time is that of a
 server that was just started and has opened no table; the others are with open tables.
 """
 

@@ -55,7 +55,7 @@ class Cursor {
   teak_status seek(teak_slice key, teak_seek how, teak_row *row);
   teak_status first(teak_row *row);
   teak_status last(teak_row *row);
-  /* Continue from the row returned last, by any call, or from the end that the last call reached. */
+  /* Continue from the row last returned, by any call, or from the end that the last call reached. */
   teak_status next(teak_row *row);
   teak_status previous(teak_row *row);
   void unlock();
@@ -92,8 +92,8 @@ class Cursor {
   bool bounded_ = false;
   bool bounds_unset_ = false;  // the engine's cursor does not have our bounds yet
   bool semi_consistent_ = false;
-  bool unlocked_ = false;    // the row returned last is a committed version without a lock (semi-consistent read)
-  bool positioned_ = false;  // the engine's cursor is at the row returned last
+  bool unlocked_ = false;    // the row last returned is a committed version without a lock (semi-consistent read)
+  bool positioned_ = false;  // the engine's cursor is at the row last returned
   End beyond_ = End::None;
   bool has_last_ = false;
   bool last_is_saved_ = false;  // the last key is in saved_, else in the engine's memory

@@ -41,8 +41,9 @@ void want(void *context, teak_slice bytes) {
 /* X/Open codes; the server only compares them with 0. */
 constexpr int XA_OK = 0, XA_RETRY = 4, XAER_NOTA = -4, XAER_RMFAIL = -7;
 
-/* A connection that is being closed lets others end its prepared transaction before the engines are notified: then this
-   waits for the transaction to be detached. If it reported that there is none, the server would report success and forget the XID. */
+/* When a connection closes, another connection may end its prepared transaction before the engines are notified. This
+   function then waits until the transaction is detached. If it returned XAER_NOTA, the server would report success and
+   remove the XID from its list. */
 int end_by_xid(const XID &xid, teak_status (*end)(teak_engine *, teak_slice, uint32_t)) {
   const XidBytes bytes(xid);
   THD *thd = current_thd;

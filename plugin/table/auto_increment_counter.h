@@ -53,7 +53,7 @@ class AutoIncrementCounter {
   teak_status advance(ulonglong next);
 
   teak_table *table_ = nullptr;
-  std::mutex mutex_;    // guards what follows
+  std::mutex mutex_;    // guards the members below
   ulonglong next_ = 0;  // 0: not read yet
   uint lockers_ = 0;
 };

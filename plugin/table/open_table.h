@@ -41,7 +41,7 @@ class OpenTable {
   void set_share(Share *share) { share_ = share; }
   const std::string &name() const { return name_; }
   void set_name(const char *name) { name_ = name; }
-  /* Forgets the Share, which the server owns, and the sessions. */
+  /* Clears the pointers to the Share, which the server owns, and to the sessions. */
   void close();
 
   /* ---- errors: each returns a HA_ERR_ number and keeps the text for get_error_message() ---- */

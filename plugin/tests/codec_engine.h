@@ -41,7 +41,7 @@ struct OriginalRow {
 struct StoredTable {
   static constexpr size_t ORIGINALS_MAX = 250;
   using Index = std::map<std::string, std::string>;
-  std::vector<Index> indexes;  // by key number; the hidden primary index stands last
+  std::vector<Index> indexes;  // by key number; the hidden primary index is the last
   std::vector<OriginalRow> originals;
   uint64_t next_row_id = 1;
 };

@@ -126,7 +126,8 @@ std::string describe(CHARSET_INFO *collation, const char *what, const std::vecto
          hex(a_key.data(), a_key.size()) + " " + hex(b_key.data(), b_key.size());
 }
 
-/* Every length but the right one is refused, what follows does not matter, and the value comes back. */
+/* Every length except the right one is rejected, bytes after the key are ignored, and the decoded value is the encoded
+   one. */
 void check_round_trip(CHARSET_INFO *collation, const StringCodec &codec, const std::vector<uchar> &string, bool fixed,
                       const ByteBuffer &key, Random *random, Checks *checks) {
   for (uint8_t inverted : {uint8_t{0}, uint8_t{0xFF}}) {
@@ -227,8 +228,8 @@ void check_collation(CHARSET_INFO *collation, uint64_t seed, uint32_t pairs, Che
     bool pads = (collation->state & MY_CS_NOPAD) == 0, cut = !pads || collation->mbminlen > 1;
     fixed->encode(a_full.data(), cut ? counted(collation, a_full, CHARACTERS) : a_full.size(), &a_key);
     fixed->encode(b_full.data(), cut ? counted(collation, b_full, CHARACTERS) : b_full.size(), &b_key);
-    /* Without the flag for trimmed strings the server's function takes the end of a full PAD SPACE string for less than a
-       space when characters without weight stand there; SQL's own comparison does not. */
+    /* Without the flag for trimmed strings the server's function compares the end of a full PAD SPACE string as less
+       than a space if the string ends in characters without weight. SQL's own comparison does not. */
     server = pads ? sign(collation->strnncollsp(a_full.data(), a_full.size(), b_full.data(), b_full.size()))
                   : sign(collation->coll->strnncollsp_nchars(collation, a_full.data(), a_full.size(), b_full.data(),
                                                              b_full.size(), CHARACTERS, 0));

@@ -24,7 +24,8 @@ using teak::RowPlan;
 
 constexpr uint32_t NOTE_NULL = 1, RECORD_BYTES = 1 + 2 + 4 + 1 + 10 + 2 + sizeof(uchar *);
 
-/* (b SMALLINT NOT NULL, id INT PRIMARY KEY, name VARCHAR(10) NOT NULL, note TEXT) of schema version 3, as its record lies. */
+/* (b SMALLINT NOT NULL, id INT PRIMARY KEY, name VARCHAR(10) NOT NULL, note TEXT) of schema version 3, in the layout of
+   its record. */
 RowPlan plan_of_example() {
   RowPlan plan;
   plan.schema_version = 3;

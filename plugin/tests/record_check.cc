@@ -243,7 +243,7 @@ class RowChecker {
   OriginalRow original_;
 };
 
-/* The fastest of several rounds: what the work costs when nothing else runs. */
+/* The fastest of several rounds: the cost of the work when nothing else runs. */
 template <typename Work> double nanoseconds_per(size_t times, Work work) {
   constexpr size_t ROUNDS = 20;
   ulonglong best = ULONGLONG_MAX;

@@ -104,7 +104,7 @@ class Server:
         self.start()
 
     def _launch(self, options):
-        """Starts the server's process and returns it; the server is not ready yet."""
+        """Starts the server's process and returns it without waiting until the server is ready."""
         if not shutil.which("mariadbd"):
             raise RuntimeError("There is no mariadbd: run scripts/setup.sh.")
         given, plugins, with_teak, teak = [], [], True, teak_plugin()

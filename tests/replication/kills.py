@@ -81,7 +81,7 @@ class Writer(threading.Thread):
 
 
 class Watcher(threading.Thread):
-    """Looks at one side in consistent snapshots until stopped."""
+    """Reads one side in consistent snapshots until stopped."""
 
     def __init__(self, server, writers, stop):
         super().__init__(daemon=True)

@@ -2,7 +2,7 @@
 
 Row formats, options of page compression and encryption, tables of InnoDB's statistics and internals, FLUSH
 TABLES ... FOR EXPORT, DISCARD and IMPORT TABLESPACE, commands about .ibd files. A test in which a third of the statements use
-these is specific to InnoDB and not counted, and so is one that starts the server with InnoDB read-only."""
+these is specific to InnoDB and not counted. The same holds for one that starts the server with InnoDB read-only."""
 
 import re
 

@@ -1,6 +1,7 @@
 //! Byte codecs: little-endian fixed-width integers, LEB128 varints and byte
-//! strings, and the successors of keys. The reader never reads past its end. Its
-//! error says only that the bytes are malformed; the caller adds the file.
+//! strings, and the successors of keys. The reader never reads past its end.
+//! Its error reports only that the bytes are malformed; the caller adds the
+//! file.
 
 /// The bytes ended early or do not decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +62,7 @@ impl<'a> Take<'a> {
         Self { rest: bytes }
     }
 
-    /// The bytes that were not read yet.
+    /// The bytes that have not been read.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest

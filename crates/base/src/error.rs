@@ -68,7 +68,7 @@ pub enum StorageError {
         /// The first failure.
         first: String,
     },
-    /// The caller asked to stop (a killed statement, a shutdown).
+    /// The operation was interrupted (a killed statement, a shutdown).
     Interrupted,
     /// A key, value or block is larger than the format allows.
     TooLarge {

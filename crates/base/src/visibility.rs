@@ -1,8 +1,8 @@
 //! Transaction state as the tree sees it: the status of a write, the writes
 //! that a reader sees, and the versions that a merge may drop.
 //!
-//! The tree knows no transactions. It calls these traits; `teak-transactions`
-//! implements them.
+//! The tree does not depend on transactions. It calls these traits;
+//! `teak-transactions` implements them.
 
 use crate::ids::{CommitSequence, TransactionId, WriteId};
 use std::sync::Arc;
@@ -59,8 +59,8 @@ pub trait Visibility {
         false
     }
 
-    /// Whether the reader wants to stop. Called periodically while a cursor
-    /// skips entries that the reader does not see.
+    /// Whether the reader must stop. Called periodically while a cursor skips
+    /// entries that the reader does not see.
     fn is_interrupted(&self) -> bool {
         false
     }

@@ -1,6 +1,6 @@
 //! Free extents that can be allocated now, indexed by offset and by size.
 //!
-//! This module does not know why space is free, nor where the file ends.
+//! This module does not record why space is free, or where the file ends.
 
 use crate::extents::{Extent, ExtentSet, Joined, Overlap};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! One index file: two superblocks, free space, checksummed compressed blocks,
 //! and the versions and pins that decide when space can be reused.
 //!
-//! This crate knows nothing of keys, pages or trees: a block is bytes of a
+//! This crate does not interpret keys, pages or trees: a block is bytes of a
 //! kind, and the superblock has a payload that only the tree understands. It
 //! starts no threads.
 //!

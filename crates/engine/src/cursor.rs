@@ -102,7 +102,7 @@ impl Cursor {
         }
     }
 
-    /// Whether the row returned last is its last committed version and not
+    /// Whether the row last returned is its last committed version and not
     /// locked, under [`LockPolicy::SemiConsistent`].
     #[must_use]
     pub fn is_unlocked(&self) -> bool {
@@ -245,7 +245,7 @@ impl Cursor {
         }
     }
 
-    /// Releases the lock of the row returned last.
+    /// Releases the lock of the row last returned.
     ///
     /// # Errors
     /// `Internal` after the end of the transaction.

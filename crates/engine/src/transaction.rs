@@ -34,7 +34,7 @@ pub enum Isolation {
     Serializable,
 }
 
-/// An existing entry because of which a write was refused.
+/// An existing entry that caused a duplicate-key error.
 #[derive(Debug, Default)]
 pub struct Duplicate {
     /// Its index.
@@ -153,7 +153,7 @@ impl EngineTransaction {
         self.snapshot_isolation = on;
     }
 
-    /// The existing entry because of which the last write was refused.
+    /// The existing entry that caused the last write's duplicate-key error.
     #[must_use]
     pub fn duplicate(&self) -> &Duplicate {
         &self.duplicate

@@ -170,7 +170,7 @@ impl Model {
         }
     }
 
-    /// The indexes of a table are replaced: forgets the ranges locked in them.
+    /// The indexes of a table are replaced: removes the ranges locked in them.
     pub(crate) fn forget_ranges(&mut self, table: TableId) {
         for open in self.transactions.values_mut() {
             open.range_locks.forget_ranges(table);

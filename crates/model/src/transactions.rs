@@ -1,4 +1,4 @@
-//! Beginning, savepoints and ending of transactions.
+//! Begin, savepoints and end of transactions.
 
 use crate::events::Event;
 use crate::range_locks::RangeLocks;

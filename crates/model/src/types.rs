@@ -8,7 +8,7 @@ pub type Key = Vec<u8>;
 /// A value.
 pub type Value = Vec<u8>;
 
-/// Identifies a table, whatever its name is.
+/// Identifies a table independently of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TableId(pub u64);
 
@@ -60,7 +60,7 @@ pub struct Moment {
 /// The source of an index of an altered table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexSource {
-    /// An index of the table before.
+    /// An index that the table already had.
     Kept(usize),
     /// A new index.
     Added {

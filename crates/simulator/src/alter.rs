@@ -1,5 +1,5 @@
-//! Altering tables in place: indexes are added, dropped and reordered, or all of
-//! them are rebuilt. Other steps happen between the beginning and the commit of
+//! Altering tables in place: indexes are added, dropped and reordered, or all
+//! of them are rebuilt. Other steps happen between the start and the commit of
 //! an alteration; their writes also go into the indexes that are being built.
 
 use crate::outcome::{Bug, Checked, Flow};

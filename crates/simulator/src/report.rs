@@ -1,4 +1,5 @@
-//! The report of a run, and the failure of one.
+//! What a simulation reports: `Report` counts events, `Failure` describes a bug
+//! that it found.
 
 use std::fmt;
 

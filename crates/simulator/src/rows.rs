@@ -1,7 +1,7 @@
-//! Rows and their index entries. An index is of one of four kinds: 0 holds the
-//! rows by primary key, 1 is unique and leads to the primary key, 2 groups rows
-//! and ends with the primary key, and so does 3, which orders the groups by the
-//! unique column backwards.
+//! Rows and their index entries. There are four kinds of indexes. 0 contains
+//! the rows by primary key. 1 is unique, and its values are primary keys. The
+//! keys of 2 are a group number and the primary key. The keys of 3 are the
+//! inverted unique column, a group number and the primary key.
 
 use teak_engine::{Codec, IndexDefinition};
 use teak_model::{Key, TableId, Value};

@@ -1,5 +1,5 @@
-//! Open transactions, cursors and alterations: each in the engine, with the state
-//! that the model expects.
+//! Open transactions, cursors and alterations. Each pairs the engine's object
+//! with the state that the model expects.
 
 use std::collections::BTreeSet;
 use teak_engine::{Alteration, Cursor, EngineTransaction};

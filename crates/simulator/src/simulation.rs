@@ -192,9 +192,10 @@ impl Simulation {
         }
     }
 
-    /// Whether range locks may have replaced row locks (lock escalation). Then a
-    /// request may wait that the model grants, and a range may lock a row that
-    /// was never locked; but the engine must refuse whatever the model refuses.
+    /// Whether range locks may have replaced row locks (lock escalation). Then
+    /// a request may wait that the model grants, and a range may lock a row
+    /// that was never locked; but the engine must refuse every request that the
+    /// model refuses.
     pub(crate) fn has_lock_ranges(&self) -> Checked<bool> {
         let statistics = self.engine()?.statistics();
         Ok(statistics.lock_escalations + statistics.lock_refusals > 0)

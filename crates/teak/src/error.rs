@@ -95,7 +95,7 @@ pub enum Error {
     InvalidArgument(String),
     /// For closures of [`Database::transact`](crate::Database::transact) that decide to roll back.
     Aborted(String),
-    /// The database was closed, or a bug; the text says which.
+    /// The database was closed, or there is a bug; the text states which.
     Internal(String),
 }
 

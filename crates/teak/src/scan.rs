@@ -1,8 +1,7 @@
 //! A scan of one index between two bounds, from both ends.
 //!
-//! Each end has a cursor, opened when that end is read first. What one end has
-//! returned becomes a bound of the other, so that the ends meet and no entry is
-//! returned twice.
+//! Each end has a cursor, opened at the first read from that end. The last key returned by one end
+//! becomes a bound of the other, so no entry is returned twice.
 
 use crate::error::Result;
 use crate::session::Session;

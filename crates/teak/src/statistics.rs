@@ -128,7 +128,7 @@ statistics! {
         disk_bytes,
         /// Bytes of the entries on disk before compression.
         raw_bytes,
-        /// Bytes in memory that are not flushed yet.
+        /// Bytes in memory that have not been flushed.
         memtable_bytes,
         /// Number of levels of the tree.
         height,

@@ -23,7 +23,8 @@ impl TableState {
         }
     }
 
-    /// The error of a write, which names the index that refused the row.
+    /// The error of a write. After a duplicate-key error it names the index
+    /// that caused it.
     pub(crate) fn write_error(&self, error: EngineError, transaction: &EngineTransaction) -> Error {
         if !matches!(error, EngineError::DuplicateKey) {
             return error.into();

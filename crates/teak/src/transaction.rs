@@ -58,7 +58,8 @@ impl Transaction {
     /// A transaction that has taken its snapshot.
     pub(crate) fn with_snapshot(engine: &Engine) -> Self {
         let transaction = Self::new(engine, Isolation::Snapshot);
-        // Fails only after the end of a transaction, which every read repeats.
+        // Fails only if the transaction has ended. The error can be ignored, because every later
+        // read returns it again.
         let _ = transaction.session.with(|own| own.take_snapshot());
         transaction
     }
@@ -218,9 +219,8 @@ impl Transaction {
     /// Commits; durable on return with [`Durability::Immediate`](crate::Durability::Immediate).
     ///
     /// # Errors
-    /// [`Error::NoSpace`](crate::Error::NoSpace): nothing was committed. After another error of the
-    /// disk it is known only when the database is opened again whether the transaction was
-    /// committed.
+    /// [`Error::NoSpace`](crate::Error::NoSpace): nothing was committed. After another disk error
+    /// it is unknown whether the transaction was committed, until the database is opened again.
     pub fn commit(self) -> Result<()> {
         Ok(self.session.into_engine_transaction().commit()?)
     }

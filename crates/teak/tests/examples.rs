@@ -1,4 +1,4 @@
-//! The examples run and show what they promise.
+//! The examples run and print what their comments describe.
 
 #![allow(
     clippy::unwrap_used,

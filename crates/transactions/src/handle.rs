@@ -24,9 +24,9 @@ struct Work {
 pub struct TransactionHandle {
     id: TransactionId,
     started: SystemTime,
-    /// The caller's number of the thread that runs it; zero for none.
+    /// Thread id assigned by the caller; zero for none.
     thread: AtomicU64,
-    /// The caller's number of its isolation level.
+    /// Isolation level code assigned by the caller.
     isolation: AtomicU8,
     /// The lightest member of a deadlock is its victim.
     weight: AtomicU32,
@@ -82,24 +82,24 @@ impl TransactionHandle {
         self.started
     }
 
-    /// The caller's number of the thread that runs it; zero for none.
+    /// Thread id assigned by the caller; zero for none.
     #[must_use]
     pub fn thread(&self) -> u64 {
         self.thread.load(Ordering::Relaxed)
     }
 
-    /// Sets the caller's number of the thread that runs it; zero for none.
+    /// Sets the thread id assigned by the caller; zero for none.
     pub fn set_thread(&self, thread: u64) {
         self.thread.store(thread, Ordering::Relaxed);
     }
 
-    /// The caller's number of its isolation level.
+    /// Isolation level code assigned by the caller.
     #[must_use]
     pub fn isolation(&self) -> u8 {
         self.isolation.load(Ordering::Relaxed)
     }
 
-    /// Sets the caller's number of its isolation level.
+    /// Sets the isolation level code assigned by the caller.
     pub fn set_isolation(&self, isolation: u8) {
         self.isolation.store(isolation, Ordering::Relaxed);
     }

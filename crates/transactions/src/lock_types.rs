@@ -31,7 +31,7 @@ pub enum RangeLockKind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldLock {
     pub mode: LockMode,
-    /// Acquisitions that were not released yet.
+    /// Acquisitions that have not been released.
     pub count: u32,
     /// Savepoints that the transaction had set when it first took the lock.
     pub savepoints: u64,

@@ -2,10 +2,11 @@
 //!
 //! **Range locks** protect the intervals that locking reads have scanned, until
 //! the reader's transaction ends. A gap lock blocks inserts by other
-//! transactions, so a repeated scan finds no phantom row. A write range lock also
-//! blocks updates and deletes, so a long scan needs no lock for each row. Range
-//! locks never conflict with each other, only with writes. A request for a range
-//! in which an earlier write is blocked waits for that write (see `queue`).
+//! transactions, so a repeated scan finds no phantom row. A write range lock
+//! also blocks updates and deletes, so a long scan needs no lock for each row.
+//! Range locks never conflict with each other, only with writes. A request for
+//! a range in which an earlier write is blocked waits for that write (see
+//! `queue`).
 //!
 //! A locking read and a write run in this order:
 //! 1. The reader adds its range lock, then waits until the writes in progress
@@ -17,14 +18,14 @@
 //!
 //! **Row ranges** replace the row locks of a transaction after lock escalation,
 //! at most one per transaction and index. Each row of the range is locked as if
-//! it were locked by name. A row range blocks only later requests: a transaction
-//! that locked or wrote a row before keeps it, and the owner of the range waits
-//! for that transaction when it needs the row. An exclusive row range never
-//! overlaps a write range lock of another transaction, because its owner writes
-//! there without checking range locks.
+//! it had a row lock of its own. A row range blocks only later requests: a
+//! transaction that locked or wrote a row before keeps it, and the owner of the
+//! range waits for that transaction when it needs the row. An exclusive row
+//! range never overlaps a write range lock of another transaction, because its
+//! owner writes there without checking range locks.
 //!
-//! Lock order: the waits-for graph, then a shard of row locks, then the state of
-//! one index, then a transaction's waker.
+//! Lock order: the waits-for graph, then a shard of row locks, then the state
+//! of one index, then a transaction's waker.
 
 mod held_ranges;
 mod intervals;

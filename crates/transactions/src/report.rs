@@ -23,7 +23,7 @@ pub enum WaitKind {
 pub struct Party {
     /// The transaction.
     pub transaction: TransactionId,
-    /// The caller's number of the thread that runs it; zero for none.
+    /// Thread id assigned by the caller; zero for none.
     pub thread: u64,
 }
 

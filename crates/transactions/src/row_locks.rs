@@ -248,7 +248,7 @@ impl RowLocks {
     }
 
     /// All transactions that a queued transaction may have to wait for: every
-    /// holder and every request ahead of it, whatever their modes.
+    /// holder and every request ahead of it, in any mode.
     pub(crate) fn ahead_of(&self, lock: LockId, transaction: TransactionId) -> Blockers {
         let locks = self.shard(lock).locks.lock();
         locks
@@ -257,7 +257,7 @@ impl RowLocks {
     }
 
     /// Whether there are more locks than the `held` ones of the caller. After
-    /// adding a range lock, a reader that gets false knows that each transaction
+    /// adding a range lock, false guarantees to a reader that each transaction
     /// that locks a row later sees the range lock. Check row ranges after this.
     #[must_use]
     pub fn any_held_by_others(&self, held: usize) -> bool {
@@ -284,7 +284,8 @@ impl RowLocks {
             .sum()
     }
 
-    /// An estimate of the memory of all locks, from the shard of one lock.
+    /// Estimates the memory of all locks in bytes: the memory of `lock`'s shard
+    /// times the number of shards.
     pub(crate) fn estimated_bytes(&self, lock: LockId) -> u64 {
         self.shard(lock).bytes.load(Ordering::Relaxed) * SHARDS as u64
     }

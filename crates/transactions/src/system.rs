@@ -209,7 +209,7 @@ impl TransactionSystem {
     }
 
     /// Makes the transaction's writes visible, in commit order, and ends it.
-    /// The commit record must be as durable as the caller wants it.
+    /// The commit record must be as durable as the caller requires.
     pub fn publish(&self, mut transaction: Transaction) {
         transaction.handle().clear_owner();
         let ids = std::mem::take(&mut transaction.ids);

@@ -24,7 +24,7 @@ pub struct Transaction {
     pub(crate) ids: Vec<WriteId>,
     /// Whether the newest id may take further writes.
     open: bool,
-    /// Savepoints set so far; a lock remembers the count at its acquisition.
+    /// Savepoints set so far. A lock stores the count at its acquisition.
     pub(crate) savepoints: u64,
     pub(crate) held: HashMap<LockId, HeldLock, IdentityBuild>,
     /// Indexes in which it has locked rows.

@@ -39,7 +39,8 @@ pub(crate) enum WaitTarget {
     Write(WriteId),
     /// A row lock.
     Row(LockId),
-    /// The range locks of an index: as a blocked write or a range request.
+    /// The range locks of an index. The waiter is a blocked write or a range
+    /// lock request.
     Range(Arc<RangeLocks>),
 }
 

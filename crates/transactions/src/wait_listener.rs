@@ -1,9 +1,9 @@
 //! Notification of the caller that one transaction starts to wait for another.
 //!
-//! A caller that has fixed a commit order (parallel replication) must know when
-//! an earlier transaction waits for a later one: it then rolls the later one
-//! back. Otherwise one waits for a row lock and the other for its turn to
-//! commit, and the waits-for graph of this crate shows no cycle.
+//! A caller that has fixed a commit order (parallel replication) must be
+//! notified when an earlier transaction waits for a later one: it then rolls
+//! the later one back. Otherwise one waits for a row lock and the other for its
+//! turn to commit, and the waits-for graph of this crate shows no cycle.
 //!
 //! A notification holds the holder's owner lock and no other lock, so the owner
 //! is not cleared during the call. A transaction clears its owner before it

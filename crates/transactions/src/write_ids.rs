@@ -91,8 +91,8 @@ impl WriteIdTable {
         }
     }
 
-    /// Makes an id active again, whatever its status: for recovery of ids that
-    /// were active when the catalogue was written.
+    /// Makes an id active again, regardless of its status. Recovery needs it
+    /// for ids that were active when the catalogue was written.
     pub fn reactivate(&self, id: WriteId, transaction: TransactionId) {
         self.set(id.0, WriteStatus::Active(transaction));
     }
@@ -268,8 +268,8 @@ impl WriteIdTable {
         WriteId(below)
     }
 
-    /// Forgets aborted ids below `oldest_kept`: no run or memtable contains them
-    /// any more, and no live reader can find them.
+    /// Removes aborted ids below `oldest_kept`. No run or memtable contains
+    /// them any more, and no live reader can find them.
     pub fn forget_aborted(&self, oldest_kept: WriteId) {
         let _change = self.change.lock();
         let old = self.directory.load_full();

@@ -158,7 +158,7 @@ fn each_deadlock_is_resolved_with_one_victim() {
 }
 
 /// A cycle may pass through a queue that still contains the victim of another
-/// cycle, which was not scheduled yet to leave it.
+/// cycle, which has not been scheduled to leave it.
 #[test]
 fn all_deadlocks_through_one_queue_are_resolved() {
     const S: LockMode = LockMode::Shared;

@@ -137,7 +137,7 @@ fn concurrent_inserts() {
             ..shape
         };
         bench(
-            &format!("insert {name}, 30 bytes, beside another"),
+            &format!("insert {name}, 30 bytes, next to another"),
             100_000,
             || Shared::new(other, 100_000),
             |shared, number| shape.insert(&shared.memtable, number),

@@ -36,7 +36,7 @@ impl Found {
 }
 
 impl Tree {
-    /// The number of rows in the tree, estimated.
+    /// Estimates the number of rows in the tree.
     #[must_use]
     pub fn estimate_entries(&self) -> u64 {
         let version = self.load_version();

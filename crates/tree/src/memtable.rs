@@ -3,9 +3,9 @@
 //! code is in [`blink_tree`], [`blink_node`], [`entry`], [`arena`] and the
 //! cursor.
 //!
-//! Each insertion has a sequence number, which orders the points and range
+//! Each insertion has a sequence number, which orders the entries and range
 //! tombstones of one memtable. Readers see a tombstone as deletes in front of
-//! the older points that it covers. For everything below the memtable, all its
+//! the older entries that it covers. For everything below the memtable, all its
 //! tombstones together are the base layer ([`Memtable::range_tombstones`]).
 
 mod arena;
@@ -45,13 +45,13 @@ pub struct Memtable {
     tree: BlinkTree,
     /// The sequence number of the next insertion.
     sequence: AtomicU32,
-    /// Number of point deletes.
+    /// Number of delete entries.
     deletes: AtomicU32,
     /// Number of insertions of a key that was already present.
     repeats: AtomicU32,
-    /// The number of keys minus the number of rows. A key that was deleted
-    /// after a put is no row; a key whose first point is a delete removes a row
-    /// below.
+    /// The number of keys minus the number of rows. A key whose newest entry is
+    /// a delete is no row. A key whose first entry is a delete removes a row of
+    /// an older container.
     rows_lacking: AtomicI64,
     /// Minimum and maximum unsettled write id; initially `u64::MAX` and 0.
     write_id_min: AtomicU64,
@@ -177,13 +177,13 @@ impl Memtable {
         self.tree.bytes() + self.tombstone_bytes.load(Ordering::Relaxed)
     }
 
-    /// Point deletes inserted.
+    /// Number of delete entries inserted.
     #[must_use]
     pub fn deletes(&self) -> u64 {
         u64::from(self.deletes.load(Ordering::Relaxed))
     }
 
-    /// Number of points.
+    /// Number of entries.
     #[must_use]
     pub fn entries(&self) -> u64 {
         let tombstones = match self.covering() {
@@ -193,15 +193,15 @@ impl Memtable {
         u64::from(self.sequence.load(Ordering::Relaxed)).saturating_sub(tombstones)
     }
 
-    /// Number of distinct keys of the points.
+    /// Number of distinct keys of the entries.
     #[must_use]
     pub fn keys(&self) -> u64 {
         self.entries()
             .saturating_sub(u64::from(self.repeats.load(Ordering::Relaxed)))
     }
 
-    /// The number of rows that this memtable adds to a table, if each key whose
-    /// first point here is a put was no row before.
+    /// The number of rows that this memtable adds to a table, assuming that
+    /// each key whose first entry here is a put was no row before.
     #[must_use]
     pub fn rows(&self) -> i64 {
         i64::try_from(self.keys())
@@ -209,7 +209,7 @@ impl Memtable {
             .saturating_sub(self.rows_lacking.load(Ordering::Relaxed))
     }
 
-    /// Number of points and range tombstones inserted. A reader that sees an
+    /// Number of entries and range tombstones inserted. A reader that sees an
     /// insertion also sees this number changed.
     #[inline]
     #[must_use]
@@ -217,14 +217,14 @@ impl Memtable {
         self.sequence.load(Ordering::Relaxed)
     }
 
-    /// Whether there is no point and no range tombstone.
+    /// Whether there are no entries and no range tombstones.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sequence.load(Ordering::Relaxed) == 0
     }
 
-    /// All range tombstones, newest first: the base layer below the points that
-    /// a [`MemtableCursor`] returns.
+    /// All range tombstones, newest first: the base layer below the entries
+    /// that a [`MemtableCursor`] returns.
     #[must_use]
     pub fn range_tombstones(&self) -> Vec<RangeTombstone> {
         match self.covering() {
@@ -270,7 +270,7 @@ impl Memtable {
 
     /// Calls `visitor` for all versions of a key, newest first. Range
     /// tombstones that cover the key appear as deletes at their position, also
-    /// those below all points.
+    /// those older than all entries of the key.
     pub fn visit(
         &self,
         key: &[u8],

@@ -1,5 +1,5 @@
 //! A deletion of all keys in a range, as stored in memtables and runs. It is
-//! not an entry: in its container it is older than every point.
+//! not an entry: it is older than every entry of its container.
 
 use teak_base::WriteId;
 

@@ -21,7 +21,7 @@ pub struct TreeStatistics {
     pub deletes: u64,
     /// Range tombstones in runs.
     pub range_tombstones: u64,
-    /// Rows, estimated, memtables included.
+    /// Estimated rows, including memtables.
     pub rows: u64,
     /// Raw bytes of runs.
     pub raw_bytes: u64,

@@ -185,7 +185,7 @@ impl Tree {
             .is_some_and(|(first, last)| first <= max && min <= last)
     }
 
-    /// The number of points in memtables and runs, counting all versions.
+    /// The number of entries in memtables and runs, counting all versions.
     #[must_use]
     pub fn entries(&self) -> u64 {
         let version = self.load_version();

@@ -83,7 +83,7 @@ impl Tree {
             }
             return false;
         }
-        // The slot was frozen just now, so its boundary is not set yet.
+        // The slot was frozen just now, so its boundary has not been set.
         let _ = active.boundary.set(boundary);
         let frozen = std::mem::replace(&mut *active, MemtableSlot::new());
         let version = self.version.load_full();
@@ -118,7 +118,7 @@ impl Tree {
         self.version.load().active.memtable.bytes()
     }
 
-    /// Number of points in the active memtable.
+    /// Number of entries in the active memtable.
     #[must_use]
     pub fn memtable_entries(&self) -> u64 {
         self.version.load().active.memtable.entries()
@@ -135,7 +135,7 @@ impl Tree {
         bytes >= BYTES_MIN && bytes >= version.root.summary.raw_bytes / SHARE
     }
 
-    /// Bytes of frozen memtables that are not flushed yet.
+    /// Bytes of frozen memtables that have not been flushed.
     #[must_use]
     pub fn frozen_bytes(&self) -> u64 {
         let version = self.version.load();
@@ -143,7 +143,7 @@ impl Tree {
         bytes.sum()
     }
 
-    /// Number of frozen memtables that are not flushed yet.
+    /// Number of frozen memtables that have not been flushed.
     #[must_use]
     pub fn frozen_memtables(&self) -> usize {
         self.version.load().frozen.len()

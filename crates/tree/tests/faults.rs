@@ -141,7 +141,7 @@ fn a_failed_job_or_checkpoint_leaves_the_tree_unchanged() {
             failures += run.failures;
         });
     }
-    assert!(failures > 100, "faults were met {failures} times only");
+    assert!(failures > 100, "only {failures} faults occurred");
 }
 
 #[test]

@@ -451,7 +451,7 @@ fn short_ranges_are_estimated_exactly_wherever_their_entries_are() {
     for from in (0..4990).step_by(499) {
         assert_eq!(rows_between(from, from + 7), 7);
     }
-    // Newer versions and deletes that are not merged with the older rows yet.
+    // Newer versions and deletes that have not been merged with the older rows.
     for round in 0..3 {
         for number in (0..5000).step_by(5) {
             put(&subject, number, b"another value");

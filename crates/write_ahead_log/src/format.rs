@@ -44,8 +44,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) number: u64,
     /// Log position of the first batch.
     pub(crate) first_lsn: u64,
-    /// Checksum of the last batch before; of the header of the segment before
-    /// if that has no batch; zero in the first segment.
+    /// Checksum of the last batch of the previous segment, or of that segment's
+    /// header if it has no batch; zero in the first segment.
     pub(crate) previous: u64,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct BatchHeader {
     pub(crate) first_lsn: u64,
     /// Everything before this position was durable when the batch was written.
     pub(crate) durable: u64,
-    /// Checksum of the batch before, or of the segment header.
+    /// Checksum of the previous batch, or of the segment header.
     pub(crate) previous: u64,
     /// Length of the payload uncompressed.
     pub(crate) raw_bytes: u32,

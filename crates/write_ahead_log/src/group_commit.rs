@@ -12,7 +12,7 @@
 //!    thread of the next group to lead it.
 //!
 //! Any failure except a full disk poisons the log: every later call fails,
-//! because it is unknown what is on disk.
+//! because the contents of the file are unknown.
 
 use crate::log::WriteAheadLog;
 use crate::record::make_void;

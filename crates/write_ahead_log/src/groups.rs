@@ -4,15 +4,15 @@
 //! Groups are numbered. One group *gathers*: the threads that wait for the next
 //! leader. At most one group is *written* by its leader. Up to two groups are
 //! *synced*: a device completes two small syncs faster at the same time than
-//! one after the other. A sync makes everything durable that was written
-//! before it began, so the end of a sync also ends all older groups.
+//! one after the other. A sync makes everything durable that was written before
+//! it began, so the end of a sync also ends all older groups.
 //!
 //! Two syncs at a time help when commits are limited by the log. When syncs are
 //! rare, two concurrent ones slow each other down, so one runs at a time. The
 //! same holds with many committing threads: while a sync runs they gather to
 //! one large group, which costs less processor time per commit than more syncs
 //! do. The committing threads are counted over all groups in progress, because
-//! two small concurrent groups may stand for one large one.
+//! two small concurrent groups may be two halves of a large one.
 
 use crate::sync_load::SyncLoad;
 use crate::waiter::Waiter;

@@ -119,7 +119,7 @@ struct Leader<'l, 'g, 's> {
     group: Option<Group>,
     /// False once another thread may lead while this one syncs.
     leads: bool,
-    /// The durable position at the beginning.
+    /// The durable position at the start.
     durable_before: u64,
     ended: bool,
 }
@@ -166,7 +166,8 @@ impl Leader<'_, '_, '_> {
             next.iter().for_each(|waiter| waiter.wake());
             file.sync()
         });
-        // After a failure of another thread it is unknown what is on disk.
+        // After a failure of another thread the contents of the file are
+        // unknown.
         synced
             .and_then(|()| self.state.check())
             .map_err(WriteError::Broken)?;

@@ -99,7 +99,7 @@ pub(crate) fn scan<E: From<StorageError>>(
     while let Some(segment) = rest.next() {
         let header = &segment.header;
         if position.is_some_and(|found| found != (header.first_lsn, header.previous)) {
-            let reason = "the segment does not continue the one before it";
+            let reason = "the segment does not continue the previous segment";
             return Err(StorageError::corrupt(segment.file.path(), 0, reason).into());
         }
         let until = rest.peek().map(|next| next.header.first_lsn);

@@ -52,7 +52,7 @@ impl State {
         self.pending_start + self.pending.len() as u64
     }
 
-    /// Whether any record is not in the file yet.
+    /// Whether any record has not been written to the file.
     pub(crate) fn has_unwritten(&self) -> bool {
         self.batch_retained || !self.pending.is_empty()
     }

@@ -191,7 +191,7 @@ impl Writer {
         if self.durable == self.end {
             return Ok(());
         }
-        // Also when the disk is full: it is unknown what is on disk.
+        // Also when the disk is full: the contents of the file are unknown.
         self.segment.file.sync().map_err(WriteError::Broken)?;
         counters.syncs.fetch_add(1, Relaxed);
         self.durable = self.end;

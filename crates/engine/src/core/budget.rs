@@ -59,7 +59,8 @@ impl Budget {
         self.page_cache.store(pages, Ordering::Release);
     }
 
-    /// Size of each of the two buffers for log bytes that are not written yet.
+    /// Size of each of the two buffers for log bytes that have not been
+    /// written.
     pub(crate) fn log_pending_bytes(total: u64) -> usize {
         usize::try_from((total / 64).clamp(MIB / 8, 8 * MIB)).unwrap_or(1 << 20)
     }

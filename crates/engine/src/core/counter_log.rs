@@ -1,4 +1,4 @@
-//! Tables whose durable counters changed and are not logged yet.
+//! Tables with changed durable counters that have not been logged.
 
 use super::counters::TableCounters;
 use super::table::Table;

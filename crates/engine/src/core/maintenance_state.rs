@@ -10,7 +10,7 @@ pub(crate) struct MaintenanceState {
     pub last_checkpoint: Instant,
     /// The log's end at the last checkpoint.
     pub last_end: Lsn,
-    /// Aborted ids below the first may be forgotten once no transaction older
+    /// Aborted ids below the first may be removed once no transaction older
     /// than the second is running.
     pub forget: Option<(WriteId, TransactionId)>,
 }

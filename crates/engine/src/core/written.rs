@@ -1,7 +1,7 @@
 //! The indexes that were written since they were opened.
 //!
-//! Background work looks only at these: all others have empty memtables and
-//! files that need no checkpoint.
+//! Background work reads only these: all others have empty memtables and files
+//! that need no checkpoint.
 
 use super::index::Index;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -1,21 +1,21 @@
-//! Gap locks of scans and lookups: no other transaction inserts where a locking
-//! read has looked.
+//! Gap locks of scans and lookups: no other transaction inserts into an
+//! interval that a locking read has read.
 //!
-//! A move over an interval that is not locked yet:
+//! A move over an interval that has not been locked:
 //! 1. moves further ahead, by more rows each time, to lock a longer interval;
 //! 2. locks the interval, then waits for insertions that have begun;
-//! 3. is repeated, and finds what those have inserted.
+//! 3. is repeated, and finds the rows that those have inserted.
 //!
 //! A range lock can block all writes of the rows within it, without a lock for
 //! each row:
-//! 1. A transaction that locks a row to write it checks for range locks after it
-//!    has the row lock, and waits for them. The write itself checks nothing.
-//! 2. A scan locks the interval, then checks whether any other transaction holds
-//!    row locks. If none does, every later row lock sees the range lock, and the
-//!    versions that the scan meets are the newest.
+//! 1. A transaction that locks a row to write it checks for range locks after
+//!    it has the row lock, and waits for them. The write itself checks nothing.
+//! 2. A scan locks the interval, then checks whether any other transaction
+//!    holds row locks. If none does, every later row lock sees the range lock,
+//!    and the versions that the scan reads are the newest.
 //! 3. Otherwise the scan acquires and releases the lock of each row that it
-//!    meets: by then a transaction that locked the row before the interval was
-//!    locked has ended, and its write is seen.
+//!    reads. By then a transaction that locked the row before the interval was
+//!    locked has ended, and the scan sees its write.
 
 use super::bounds::{Bounds, Motion};
 use super::position::{IndexPosition, no_tree};
@@ -151,7 +151,8 @@ impl LockedInterval {
             return Ok(true);
         }
         if let (Some(view), Some(tree)) = (&position.view, &mut position.tree) {
-            // Writes met ahead must be met again, not taken from the cache.
+            // Writes encountered in the lookahead must be encountered again,
+            // not taken from the cache.
             let _ = view.take_conflicting_write();
             tree.set_visibility(Arc::clone(view));
         }

@@ -1,14 +1,15 @@
 //! Locking reads: the newest committed rows, locked.
 //!
-//! 1. The tree's cursor reads through a view that records writes of other active
-//!    transactions.
-//! 2. If a move met such a write, the cursor waits until that transaction has
-//!    ended and repeats the move, so it skips no uncommitted row.
-//! 3. A move over keys whose gaps are not locked yet is repeated after they have
-//!    been locked (see `gap_locks`).
-//! 4. On the rows' index the row found is locked under its latch and read again,
-//!    because it may have changed before it was locked. A row that has been
-//!    deleted by then is skipped and its lock released.
+//! 1. The tree's cursor reads through a view that records writes of other
+//!    active transactions.
+//! 2. If a move encountered such a write, the cursor waits until that
+//!    transaction has ended and repeats the move, so it skips no uncommitted
+//!    row.
+//! 3. A move over keys whose gaps have not been locked is repeated after they
+//!    have been locked (see `gap_locks`).
+//! 4. On the rows' index the row found is locked under its latch and read
+//!    again, because it may have changed before it was locked. A row that has
+//!    been deleted by then is skipped and its lock released.
 //!
 //! [`LockPolicy`] says what replaces the waits, [`RowRetention`] how long rows
 //! are protected.
@@ -23,7 +24,7 @@ use crate::transaction::{EngineTransaction, Isolation};
 use std::sync::Arc;
 use teak_transactions::{LockId, LockMode, RangeLockKind, RowName};
 
-/// The lock of the row returned last.
+/// The lock of the row last returned.
 #[derive(Clone, Copy, Default)]
 enum ReturnedLock {
     /// The row has no lock of its own: the transaction has written it, a range
@@ -172,7 +173,7 @@ impl LockingCursor {
         self.advance(transaction, motion)
     }
 
-    /// Releases the lock of the row returned last, if it may be released.
+    /// Releases the lock of the row last returned, if it may be released.
     pub(super) fn unlock(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
         let returned = std::mem::take(&mut self.returned_lock);
         let (ReturnedLock::Get(lock) | ReturnedLock::Scan(lock)) = returned else {
@@ -238,8 +239,8 @@ impl LockingCursor {
         }
     }
 
-    /// Waits for a write of another active transaction that the last move met.
-    /// `true` when it waited: the move must be repeated.
+    /// Waits for a write of another active transaction that the last move
+    /// encountered. `true` when it waited: the move must be repeated.
     fn wait_for_active_write(&mut self, transaction: &mut EngineTransaction) -> EngineResult<bool> {
         let position = &mut self.position;
         let (Some(view), Some(tree)) = (&position.view, &mut position.tree) else {

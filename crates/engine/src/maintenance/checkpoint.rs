@@ -141,7 +141,7 @@ impl CheckpointContext<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Forgets aborted ids that no file contains, in two passes: a reader of an
+    /// Removes aborted ids that no file contains, in two passes. A reader of an
     /// old version of a tree may still find them, so every transaction that was
     /// running when the files stopped containing them must have ended.
     fn forget_aborted(&self, state: &mut MaintenanceState, oldest: WriteId) {

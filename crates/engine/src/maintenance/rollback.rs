@@ -8,8 +8,8 @@ use teak_transactions::Transaction;
 /// A rollback of fewer rows needs no clean-up.
 const LARGE_ROLLBACK_ROWS: u64 = 10_000;
 
-/// Clean-up is worth its cost when at least one of so many entries was rolled
-/// back; otherwise readers hardly notice the entries.
+/// An index is cleaned up if the rolled back rows are at least one in this many
+/// of its entries. Fewer entries cost readers little.
 const LARGE_SHARE: u64 = 8;
 
 /// Rolls a transaction back and ends it. Returns its writes.

@@ -159,7 +159,7 @@ impl EngineTransaction {
         self.transaction.take()
     }
 
-    /// Drops the view and reports to the engine what it must know when the
+    /// Drops the view and reports to the engine what it needs when the
     /// transaction ends.
     pub(crate) fn report_counts(&mut self) {
         self.view = None;

@@ -5,7 +5,7 @@ use crate::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Identifies the contents of a file, whatever its name is.
+/// Identifies the contents of a file independently of its name.
 pub(super) type ContentId = u64;
 
 type Table = BTreeMap<PathBuf, ContentId>;

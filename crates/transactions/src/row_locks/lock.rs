@@ -193,7 +193,7 @@ impl Lock {
     }
 
     /// All transactions that a queued transaction may have to wait for: every
-    /// holder and every request ahead of it, whatever their modes.
+    /// holder and every request ahead of it, in any mode.
     pub(super) fn ahead_of(&self, transaction: TransactionId) -> Blockers {
         let holders = self.holders.iter().map(|(holder, _)| *holder);
         let queue = self.queue.iter().map(|request| request.transaction.id());

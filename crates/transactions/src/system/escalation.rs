@@ -1,4 +1,5 @@
-//! Lock escalation: replaces many locks by few ranges when lock memory runs out.
+//! Lock escalation: replaces many locks by few ranges when lock memory runs
+//! out.
 //!
 //! At each lock request:
 //! 1. Below seven eighths of the limit, nothing happens.
@@ -12,7 +13,8 @@
 //! kind by one from the first to the last, and its row locks by one row range,
 //! exclusive if one of them was. Other transactions continue:
 //! 1. Add the row range. From now on it blocks later requests of others for its
-//!    rows. Rows that others have locked or written before remain theirs.
+//!    rows. Other transactions keep the rows that they have locked or written
+//!    before.
 //! 2. Release the row locks one by one, except those that a request waits for.
 //!
 //! A row range that conflicts with a range of another transaction would block

@@ -114,10 +114,10 @@ impl TransactionSystem {
         }
     }
 
-    /// Releases the lock of a row that the transaction has written, whatever its
-    /// count: the newest version locks the row implicitly. A lock taken before
-    /// the last savepoint is kept, because rolling back to the savepoint undoes
-    /// the write but must not release the lock.
+    /// Releases the lock of a row that the transaction has written, regardless
+    /// of its count: the newest version locks the row implicitly. A lock taken
+    /// before the last savepoint is kept, because rolling back to the savepoint
+    /// undoes the write but must not release the lock.
     pub fn unlock_written(&self, transaction: &mut Transaction, lock: LockId) {
         if transaction.held.is_empty() {
             return;

@@ -290,7 +290,7 @@ impl<V: Visibility> TreeCursor<V> {
     }
 
     /// Whether a visible range tombstone of a source newer than `source` covers
-    /// the kept key. Starts at the layers that were not checked yet.
+    /// the saved key. Starts at the first layer that has not been checked.
     fn is_covered(&mut self, layer: &mut usize, source: usize) -> bool {
         while let Some((of, tombstones)) = self.layers.get(*layer) {
             if *of >= source {

@@ -85,7 +85,7 @@ impl BulkLoad<'_> {
     /// `NoSpace`, `Io`, `TooLarge`; the load is then unusable.
     ///
     /// # Panics
-    /// When the key is less than the one before.
+    /// When the key is less than the previous key.
     #[inline]
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> StorageResult<()> {
         let mut sink = Sink {

@@ -82,7 +82,7 @@ fn can_move_whole(target: &Target, below: &Node) -> bool {
         })
 }
 
-/// Raw bytes of the runs from `start` to the end of the range, estimated.
+/// Estimates the raw bytes of the runs from `start` to the end of the range.
 fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<u64> {
     let upper = match range.upper.as_deref() {
         Some(upper) => Bound::Excluded(upper),

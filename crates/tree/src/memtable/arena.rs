@@ -105,7 +105,7 @@ impl Arena {
     #[cold]
     fn allocate_large(&self, bytes: usize) -> NonNull<u8> {
         let chunk = Self::new_chunk(bytes, bytes);
-        // SAFETY: `new_chunk` returns a valid chunk that is not shared yet.
+        // SAFETY: `new_chunk` returns a valid chunk that has not been shared.
         let start = unsafe { chunk.as_ref() }.start;
         self.chunks.lock().push(chunk);
         self.closed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);

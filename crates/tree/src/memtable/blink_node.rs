@@ -114,7 +114,7 @@ impl fmt::Debug for BlinkNode<'_> {
 pub(super) struct ReadVersion(u64);
 
 impl<'a> BlinkNode<'a> {
-    /// Creates an empty node that is not shared yet.
+    /// Creates an empty node that has not been shared.
     pub(super) fn create(arena: &'a Arena, level: u32, leftmost: bool) -> Self {
         let bytes = size_of::<NodeFields>() + if level > 0 { size_of::<Children>() } else { 0 };
         let fields = arena.allocate_lines(bytes).cast::<NodeFields>();

@@ -1,4 +1,4 @@
-//! The cursor over a memtable. If range tombstones cover points of a key, the
+//! The cursor over a memtable. If range tombstones cover entries of a key, the
 //! key's versions are collected in a small vector when the cursor enters the
 //! key. Otherwise the cursor is a position in the tree and an entry.
 
@@ -49,9 +49,9 @@ unsafe fn detach(position: Option<Position<'_>>) -> Option<Position<'static>> {
 }
 
 impl Memtable {
-    /// Creates a cursor over points and, in front of older points that they
-    /// cover, range tombstones as deletes. Each move sees everything that was
-    /// inserted before it.
+    /// Creates a cursor over the entries. A range tombstone appears as a delete
+    /// in front of the older entries that it covers. Each move sees everything
+    /// that was inserted before it.
     #[must_use]
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor {
@@ -113,8 +113,8 @@ impl MemtableCursor {
 }
 
 impl Overlay {
-    /// The overlay of the key whose newest point is `newest`; `None` when no
-    /// tombstone covers a point of it.
+    /// The overlay of the key whose newest entry is `newest`; `None` when no
+    /// tombstone covers an entry of the key.
     #[cold]
     fn new(newest: Entry<'static>, tombstones: &[SequencedTombstone]) -> Option<Overlay> {
         let mut covering = tombstones

@@ -26,7 +26,7 @@ pub(super) struct Header {
     /// Bits 0-23: length of the key; 24-25: operation; 31: an older version
     /// exists.
     key_word: u32,
-    /// Sequence number, to order points and range tombstones.
+    /// Sequence number, to order entries and range tombstones.
     sequence: u32,
 }
 

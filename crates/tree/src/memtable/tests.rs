@@ -15,14 +15,14 @@ enum Step {
     DeleteRange(Vec<u8>, Vec<u8>, u64),
 }
 
-/// For each key its points and range tombstones, oldest first.
+/// For each key its entries and range tombstones, oldest first.
 #[derive(Default)]
 struct Model {
     steps: Vec<Step>,
 }
 
 impl Model {
-    /// All versions, newest first, including tombstones below all points.
+    /// All versions, newest first, including tombstones older than all entries.
     fn versions(&self, key: &[u8]) -> Vec<Version> {
         let versions = self.steps.iter().rev().filter_map(|step| match step {
             Step::Insert(k, id, operation, value) if k == key => {
@@ -39,7 +39,7 @@ impl Model {
         versions.collect()
     }
 
-    /// The versions that cursors return: only tombstones above a point.
+    /// The versions that cursors return: only tombstones newer than an entry.
     fn entries(&self) -> BTreeMap<Vec<u8>, Vec<Version>> {
         let mut entries = BTreeMap::new();
         for (at, step) in self.steps.iter().enumerate() {

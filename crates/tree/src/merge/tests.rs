@@ -192,7 +192,7 @@ fn build(steps: &[Step], statuses: &[WriteStatus]) -> Vec<Container> {
                 for k in covered {
                     newest[k as usize] = newest[k as usize].max(rank);
                     // As a memtable cursor returns it: in front of older
-                    // points.
+                    // entries.
                     let entries = &mut containers[0].entries;
                     let at = entries.partition_point(|e| e.0 < key(k));
                     if entries.get(at).is_some_and(|e| e.0 == key(k)) {

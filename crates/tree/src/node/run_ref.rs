@@ -188,7 +188,7 @@ impl RunRef {
         Arc::ptr_eq(&self.handle, &other.handle)
     }
 
-    /// The share of this reference in a count of the whole run, estimated.
+    /// Estimates this reference's share of a count of the whole run.
     pub(crate) fn share(&self, count: u64) -> u64 {
         if self.clip.is_some() {
             count / 2

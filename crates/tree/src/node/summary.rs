@@ -14,7 +14,7 @@ pub(crate) struct Summary {
     pub(crate) entries: u64,
     pub(crate) deletes: u64,
     pub(crate) range_tombstones: u64,
-    /// Rows, estimated: keys in bottom runs, plus puts minus deletes in upper
+    /// Estimated rows: keys in bottom runs, plus puts minus deletes in upper
     /// runs.
     pub(crate) rows: i64,
     pub(crate) raw_bytes: u64,

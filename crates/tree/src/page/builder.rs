@@ -93,7 +93,7 @@ impl PageBuilder {
         self.heads.is_empty()
     }
 
-    /// Raw bytes of the page so far, estimated.
+    /// Estimated raw bytes of the page so far.
     #[must_use]
     pub fn raw_bytes(&self) -> usize {
         let head_bytes = if self.plain { 2 } else { 8 };

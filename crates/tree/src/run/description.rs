@@ -45,7 +45,7 @@ const ALL_UNSETTLED: u8 = 4;
 const COUNT_MAX: u64 = 1 << 40;
 
 impl RunDescription {
-    /// Number of points: puts and deletes.
+    /// Number of entries: puts and deletes.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.puts + self.deletes

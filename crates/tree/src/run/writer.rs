@@ -79,7 +79,7 @@ impl<'a> RunWriter<'a> {
     /// `TooLarge`, `NoSpace`, `Io`; the writer is then unusable.
     ///
     /// # Panics
-    /// When the key is less than the one before.
+    /// When the key is less than the previous key.
     pub fn push(
         &mut self,
         key: &[u8],

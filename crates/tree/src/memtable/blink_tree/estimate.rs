@@ -24,7 +24,7 @@ impl BlinkTree {
         }
         let from = lower.map_or(0.0, |key| Self::rank(root, key));
         let to = upper.map_or(1.0, |key| Self::rank(root, key));
-        // Ranks are within 0 and 1, and a memtable holds at most u32::MAX.
+        // Ranks are between 0 and 1, and a memtable has at most u32::MAX keys.
         #[allow(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,

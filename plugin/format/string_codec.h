@@ -4,38 +4,42 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* StringCodec encodes strings of one collation as bytes whose memcmp order is the collation's order, and decodes them
-   where the encoding is lossless. It is the part of KeyCodec that handles collations; it does not handle records.
+/* StringCodec encodes strings of one collation as bytes whose memcmp order is the collation's order, and decodes them where
+   the encoding is lossless. It is the part of KeyCodec that handles collations; it does not handle records.
 
    A string becomes a sequence of weights ('units'), which is written as follows.
 
-   PAD SPACE collations compare as if an infinite sequence of spaces followed. A unit other than the space is written
-   unchanged. A sequence of `n` spaces is written as the space unit and one byte for what follows the sequence, so that
-   memcmp gives the same order as a comparison unit by unit:
-       n          next unit < space, n in 1..126       (a longer sequence is closer to 'spaces forever') 127, u32   the
-       same with n >= 127, big-endian 128        only spaces follow: the end. Trailing spaces themselves are not written
-       129, u32   next unit > space, n >= 126, all bits of the u32 inverted 256-1-n    next unit > space, n in 1..125
+   PAD SPACE collations compare as if an infinite sequence of spaces followed. A unit other than the space is written unchanged.
+   A sequence of `n` spaces is written as the space unit and one byte for what follows the sequence, so that memcmp gives
+   the same order as a comparison unit by unit:
+       n          next unit < space, n in 1..126       (a longer sequence is closer to 'spaces forever')
+       127, u32   the same with n >= 127, big-endian
+       128        only spaces follow: the end. Trailing spaces themselves are not written
+       129, u32   next unit > space, n >= 126, all bits of the u32 inverted
+       256-1-n    next unit > space, n in 1..125
    Every string ends in [space][128].
 
    NO PAD collations: byte units write 0x00 as 0x00 0xFF and end in 0x00 0x00; the two-byte weights of UCA collations
    are never 0 and end in 0x0000.
 
    A prefix of a NO PAD CHAR under UCA: a prefix whose last characters have no weight is a shorter sequence than a
-   prefix of the same number of characters with weights, although the characters that were cut off may have weights. The
-   server's ranges require that prefixes of ordered values are ordered, so such prefixes are padded with spaces, as the
-   whole CHAR was; then two bytes with the number of weights keep apart prefixes that only the padding makes equal.
+   prefix of the same number of characters with weights, although the characters that were cut off may have weights. The server's
+   ranges require that prefixes of ordered values are ordered, so such prefixes are padded with spaces, as the whole CHAR was;
+   then two bytes with the number of weights keep apart prefixes that only the padding makes equal.
 
    The units, by kind of collation:
-       one byte per character            sort_order[c], or c itself utf8mb3, utf8mb4 _bin             the character's
-       own bytes utf8mb3, utf8mb4 _general_        the 16-bit weight, in UTF-8's form (Latin letters stay one byte)
-       ucs2, utf16, utf16le, utf32       the code point or the weight, in UTF-8 form sjis, cp932, ujis, eucjpms, big5,
-       gb2312, euckr, gbk_bin    a weight byte, or the bytes of the character gbk_chinese                       a weight
-       byte, or the 16-bit weight in UTF-8's form UCA                               16-bit weights by strnxfrm; level
-       after level, each terminated german2, tis620                   bytes by strnxfrm the two Czech collations, tis620
-       nopad  bytes by strnxfrm, none of them 0, terminated by 0x00 anything unknown                  strnxfrm's
-       weights, padded to the column's full width
-   A byte that is not part of a valid character sorts after every character: 0xFF and the byte (in ucs2, utf16 and
-   utf32, where such bytes can have any value, 0xFF and two bytes of four bits each with the highest bit set). */
+       one byte per character            sort_order[c], or c itself
+       utf8mb3, utf8mb4 _bin             the character's own bytes
+       utf8mb3, utf8mb4 _general_        the 16-bit weight, in UTF-8 form (Latin letters stay one byte)
+       ucs2, utf16, utf16le, utf32       the code point or the weight, in UTF-8 form
+       sjis, cp932, ujis, eucjpms, big5, gb2312, euckr, gbk_bin    a weight byte, or the bytes of the character
+       gbk_chinese                       a weight byte, or the 16-bit weight in UTF-8 form
+       UCA                               16-bit weights by strnxfrm; level after level, each terminated
+       german2, tis620                   bytes by strnxfrm
+       the two Czech collations, tis620 nopad  bytes by strnxfrm, none of them 0, terminated by 0x00
+       anything unknown                  strnxfrm's weights, padded to the column's full width
+   A byte that is not part of a valid character sorts after every character: 0xFF and the byte (in ucs2, utf16 and utf32, where
+   such bytes can have any value, 0xFF and two bytes of four bits each with the highest bit set). */
 
 #ifndef TEAK_FORMAT_STRING_CODEC_H
 #define TEAK_FORMAT_STRING_CODEC_H

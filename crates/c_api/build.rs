@@ -1,5 +1,5 @@
-//! Names the shared library's interface: programs that were linked with
-//! libteak.so.0 run with every later version 0.
+//! Sets the shared library's SONAME, libteak.so.0: programs that are linked with it run with every
+//! later 0.x version.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

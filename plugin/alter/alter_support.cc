@@ -63,7 +63,7 @@ constexpr Reason REASONS[] = {
     {ALTER_ADD_CHECK_CONSTRAINT, "existing rows must be checked against the new constraint"},
     {ALTER_ADD_STORED_GENERATED_COLUMN, "a stored generated column is computed for every row"},
     {ALTER_STORED_COLUMN_TYPE, "Cannot change column type"},
-    // Its values may not fit the new one, which a copy finds out.
+    // Its values may not fit the new type, which a copy checks.
     {ALTER_VIRTUAL_COLUMN_TYPE, "Cannot change column type"},
     {ALTER_COLUMN_NOT_NULLABLE, "existing rows must be checked for NULL"},
     {ALTER_STORED_GCOL_EXPR | ALTER_COLUMN_VCOL, "the values of a generated column are recomputed"},

@@ -20,7 +20,7 @@ namespace teak {
 constexpr const char *STORED_FORM_CHANGES = "the storage format of a column changes";
 
 /* For each column of the altered table, its number in the old table; UINT32_MAX: none. Returns nullptr, or the reason
-   why a column is not the same. */
+   why the columns do not match. */
 const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter, std::vector<uint32_t> *old_columns);
 
 /* Puts into the altered table's record the values that its new stored columns have in existing rows. Returns nullptr,

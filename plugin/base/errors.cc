@@ -31,7 +31,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_DUPLICATE_KEY:
       return HA_ERR_FOUND_DUPP_KEY;
     case TEAK_LOCK_TIMEOUT:
-      // As in InnoDB, the statement is rolled back and the transaction stays open.
+      // As in InnoDB, the statement is rolled back and the transaction remains open.
       if (thd != nullptr) thd->mark_transaction_to_rollback(false);
       return HA_ERR_LOCK_WAIT_TIMEOUT;
     case TEAK_DEADLOCK:

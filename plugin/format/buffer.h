@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Memory for the key and row codecs: ByteBuffer, a growable byte buffer that is cleared and reused for each row, and BlobArena,
-   which holds the bytes of BLOB columns until the next row is read. Neither throws: out of memory is reported by failed(),
-   which stays set until clear(). */
+/* Memory for the key and row codecs: ByteBuffer, a growable byte buffer that is cleared and reused for each row, and
+   BlobArena, which holds the bytes of BLOB columns until the next row is read. Neither throws: out of memory is
+   reported by failed(), which remains set until clear(). */
 
 #ifndef TEAK_FORMAT_BUFFER_H
 #define TEAK_FORMAT_BUFFER_H

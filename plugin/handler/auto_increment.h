@@ -7,11 +7,12 @@
 /* AutoIncrement: the values of AUTO_INCREMENT columns.
 
    As the first part of a key, the column takes its values from a durable counter of the table, which reserves them in
-   intervals. As a later part, it takes one more than the maximum among the rows that are equal in the parts before it, which
-   is read under a lock.
+   intervals. As a later part, it takes the maximum plus one among the rows that are equal in the previous parts. That
+   maximum is read under a lock.
 
-   The binary log keeps the first value that a statement was given, and a replay counts on from there. So a statement that
-   may be logged as text, and for which one interval may be too short, locks the counter until it ends. */
+   The binary log keeps the first value that a statement reserved, and a replay continues from that value. So a
+   statement that may be logged as text, and for which one interval may be too short, locks the counter until it
+   ends. */
 
 #ifndef TEAK_HANDLER_AUTO_INCREMENT_H
 #define TEAK_HANDLER_AUTO_INCREMENT_H
@@ -48,7 +49,7 @@ class AutoIncrement {
   /* A row was written with a generated or explicit value, which advances the counter. */
   int note(const uchar *record);
 
-  /* ALTER TABLE ... AUTO_INCREMENT = `wanted`: values that rows have are not given again. */
+  /* ALTER TABLE ... AUTO_INCREMENT = `wanted`: values of existing rows are not assigned again. */
   int set_counter_past_rows(ulonglong wanted);
 
  private:

@@ -87,7 +87,7 @@ ulong ha_teak::index_flags(uint key, uint part, bool all_parts) const {
   const ulong flags = HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_DO_INDEX_COND_PUSHDOWN |
                       HA_DO_RANGE_FILTER_PUSHDOWN;
   const Share *share = open_.share();
-  // The server also asks while it reads a definition, and does not know the primary key then.
+  // The server also calls this while it reads a definition, before the primary key is known.
   if (share != nullptr && key == share->primary_key()) return flags | HA_CLUSTERED_INDEX | HA_KEYREAD_ONLY;
   return entry_covers(share, table_share, key, part, all_parts) ? flags | HA_KEYREAD_ONLY : flags;
 }
@@ -457,9 +457,9 @@ bool ha_teak::rowid_filter_push(Rowid_filter *filter) {
   return false;
 }
 
-/* ha_partition gives all partitions the same buffer when the key that it asked about last needs none, whichever key is read
-   then: the partitions would overwrite each other's positions and rows would be missing. So partitions read range by
-   range. */
+/* ha_partition passes the same buffer to all partitions if the key of its last request needs no buffer, even if it then
+   reads another key: the partitions would overwrite each other's positions and rows would be missing. So partitions
+   read range by range. */
 uint ha_teak::multi_range_mode() const { return table->part_info != nullptr ? HA_MRR_USE_DEFAULT_IMPL : 0; }
 
 int ha_teak::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,

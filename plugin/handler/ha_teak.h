@@ -18,7 +18,7 @@
      create.h, check.h   CREATE TABLE, CHECK TABLE
      alter/              ALTER TABLE in place
 
-   The codecs of format/ convert rows and keys to bytes; the engine under teak.h knows only bytes. */
+   The codecs of format/ convert rows and keys to bytes; the engine under teak.h handles only bytes. */
 
 #ifndef TEAK_HANDLER_HA_TEAK_H
 #define TEAK_HANDLER_HA_TEAK_H

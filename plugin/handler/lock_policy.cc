@@ -31,7 +31,8 @@ teak_lock_mode mode_for(THD *thd, thr_lock_type type, bool writes) {
 
 /* Whether rows read from a table decide what a statement writes. */
 bool decides_writes(THD *thd, thr_lock_type type) {
-  // ALTER TABLE and the like read tables that no other statement may write. The server does not count CREATE TABLE ... SELECT.
+  // ALTER TABLE and similar statements read tables that no other statement may write. The server does not count CREATE
+  // TABLE ... SELECT.
   if (!thd->in_sub_stmt && thd_sql_command(thd) != SQLCOM_CREATE_TABLE && !thd_sqlcom_can_generate_row_events(thd))
     return false;
   // The server marks tables that a function reads so; a SELECT alone is not logged.

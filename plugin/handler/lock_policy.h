@@ -40,7 +40,7 @@ class LockPolicy {
   /* For a clone of a handler. The server locks a clone for reading only, and fetches the rows it finds through the
      original, so it must lock what the original would. */
   void inherit(const LockPolicy &original);
-  /* Called before the first read: when the server locks the tables, it does not know yet how the statement is logged. */
+  /* Called before the first read: when the server locks the tables, it has not decided how the statement is logged. */
   void settle();
 
   teak_lock_mode mode() const { return mode_; }

@@ -6,10 +6,10 @@
 
 /* RowFetcher: from an entry of an index to the server's record.
 
-   A secondary entry leads to its row by the primary key. The entry and the row can be of different times: a locking statement
-   locks the row and reads its newest version; dirty reads see each index as it is; and a transaction sees its own version of
-   a row that another transaction had changed after the snapshot was taken, but the entries from before that change. An entry
-   that its row does not have is skipped. */
+   A secondary entry leads to its row by the primary key. The entry and the row can be of different versions. A locking
+   statement locks the row and reads its newest version. A dirty read sees the current state of each index. And if a
+   transaction writes a row that another transaction had changed after the snapshot, it sees its own version of the row,
+   but the entries from before that change. An entry that does not match its row is skipped. */
 
 #ifndef TEAK_HANDLER_ROW_FETCHER_H
 #define TEAK_HANDLER_ROW_FETCHER_H

@@ -268,7 +268,7 @@ teak_status RowWriter::lock_absent_keys(uint32_t duplicate_index) {
   const bool generated_number = open_.server().insert_id_for_cur_row != 0;
   for (uint32_t index = 0; index < duplicate_index; index++) {
     if (!new_keys_.is_unique(index)) continue;
-    // No other row is given the same AUTO_INCREMENT value.
+    // No other row gets the same AUTO_INCREMENT value.
     if (generated_number && share.key_of(index) == definition.next_number_index && definition.next_number_keypart == 0)
       continue;
     const teak_status status =

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int ATTEMPTS_MAX = 100;
 
-/* The server's own checks for uniqueness look for rows before one is written: no row may be inserted in between, whatever
-   the isolation level. */
+/* The server's own uniqueness checks search for a conflicting row before they write a row. No row may be inserted in
+   between, in any isolation level. */
 bool is_checked_by_server(const KEY &key) { return key.algorithm == HA_KEY_ALG_LONG_HASH || key.without_overlaps; }
 
 }  // namespace

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Scan: scans of an index or of the table, as the server's calls ask for them. The bounds of a range are passed to the engine,
-   not only compared, because a locking scan must not lock rows beyond its range. */
+/* Scan: scans of an index or of the table for the server's calls. The bounds of a range are passed to the engine, not
+   only compared, because a locking scan must not lock rows beyond its range. */
 
 #ifndef TEAK_HANDLER_SCAN_H
 #define TEAK_HANDLER_SCAN_H

@@ -33,7 +33,7 @@ bool session_commit_sync(THD *thd);
 /* The codec of a table's option COMPRESSION. */
 inline teak_codec codec_of(uint compression) { return static_cast<teak_codec>(TEAK_CODEC_NONE + compression); }
 
-/* The caller owns the text; it must stay valid until another one is set or the connection ends. */
+/* The caller owns the text; it must remain valid until another one is set or the connection ends. */
 void set_session_last_lock_timeout(THD *thd, char *text);
 
 /* Fills the options from the variables, with defaults that depend on the machine. The caller sets the strings. */

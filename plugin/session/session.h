@@ -65,8 +65,8 @@ class Session {
   int commit(bool all);
   int rollback(bool all);
 
-  /* Two-phase commit. The server calls prepare(), then perhaps commit_ordered() (from any thread, in the order of the binary
-     log; it cannot fail), then commit() or rollback(). */
+  /* Two-phase commit. The server calls prepare(), then optionally commit_ordered() (from any thread, in the order of
+     the binary log; it cannot fail), then commit() or rollback(). */
   int prepare(bool all);
   void commit_ordered(bool all);
 

@@ -4,10 +4,10 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See index_statistics.h. Distinct prefixes are counted by skipping from one to the next, some from the start of the index and
-   some from its end; the engine estimates how many entries were skipped. A short index is counted completely.
-   Statistics of all but small tables are stored in the engine (statistics_store.h), so plans stay the same after a restart
-   and nothing is sampled again. */
+/* See index_statistics.h. Distinct prefixes are counted by skipping from one to the next, some from the start of the
+   index and some from its end; the engine estimates how many entries were skipped. A short index is counted completely.
+   Statistics of all but small tables are stored in the engine (statistics_store.h), so plans remain the same after a
+   restart and nothing is sampled again. */
 
 #include "statistics/index_statistics.h"
 
@@ -145,7 +145,7 @@ std::string IndexStatistics::encode(const TABLE *table) const {
   return bytes;
 }
 
-/* False: the bytes belong to other keys, or are malformed. */
+/* Returns false if the bytes belong to other keys or are malformed. */
 bool IndexStatistics::decode(const TABLE *table, const std::string &bytes) {
   const auto *at = reinterpret_cast<const uchar *>(bytes.data()), *end = at + bytes.size();
   auto left = [&] { return static_cast<size_t>(end - at); };

@@ -55,7 +55,7 @@ teak_status AutoIncrementCounter::reserve(ulonglong offset, ulonglong step, ulon
   const ulonglong available = (ULONGLONG_MAX - *first) / step;
   *reserved = std::min(std::max(wanted, 1ULL), available);
   if (*reserved == 0) return TEAK_OK;  // the server sees that the first is beyond the column's range
-  // Durable before the rows are, so that after a crash no value that may have been used is given again.
+  // Made durable before the rows, so that after a crash no value that may have been used is assigned again.
   return advance(*first + (*reserved - 1) * step + 1);
 }
 

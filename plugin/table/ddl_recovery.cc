@@ -25,7 +25,7 @@ std::atomic<bool> recovery_done{false};
 
 teak_slice slice_of(const std::string &text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
 
-/* `database/#sql-...`, perhaps with a partition name at its end, without a .frm file. */
+/* Whether the name is `database/#sql-...`, with or without a partition name at its end, and has no .frm file. */
 bool is_left_by_alter(const std::string &name) {
   const size_t slash = name.rfind('/');
   if (slash == std::string::npos || name.compare(slash + 1, 5, "#sql-") != 0) return false;

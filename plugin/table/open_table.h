@@ -73,7 +73,7 @@ class OpenTable {
   /* Sets the table's time of change if the statement has written. */
   void note_written();
 
-  /* ---- the hidden row id, in a table without primary key: of the row read or written last ---- */
+  /* ---- the hidden row id, in a table without primary key: of the row that was last read or written ---- */
   static constexpr uint ROW_ID_BITS_MAX = 48;
   /* Gives a new row its id. */
   int assign_row_id();

@@ -126,7 +126,7 @@ class ha_teakcodec final : public handler {
   }
   int index_read_map(uchar *record, const uchar *key, key_part_map parts, enum ha_rkey_function how) override;
   int index_next(uchar *record) override { return next(record); }
-  /* By the bytes of the entry: a virtual column is not yet in the record. */
+  /* Compares the bytes of the entry, because the record does not contain virtual columns yet. */
   int index_next_same(uchar *record, const uchar *key, uint length) override {
     teak::ByteBuffer buffer;
     codecs_.of(number_).encode_image(key, length, &buffer);

@@ -162,7 +162,7 @@ void check_round_trip(CHARSET_INFO *collation, const StringCodec &codec, const s
   }
 }
 
-/* Random bytes are refused or skipped, never read beyond their end (which a sanitizer sees). */
+/* Random bytes are rejected or skipped, and never read beyond their end (a sanitizer detects that). */
 void check_garbage(const StringCodec &codec, const ByteBuffer &key, Random *random, Checks *checks) {
   std::vector<uint8_t> bytes(key.data(), key.data() + key.size());
   for (uint32_t changes = 1 + random->below(3); changes > 0 && !bytes.empty(); changes--)

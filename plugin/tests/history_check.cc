@@ -4,8 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Checks of the description of rows of earlier schema versions: the example of docs/design/format.md is read and written
-   again, its rows are read into the record of today's table, and no changed byte of it, nor of the rows, does harm. */
+/* Checks of the description of rows of earlier schema versions: the example of docs/design/format.md is read and
+   written again, its rows are read into the record of the current table, and a changed byte of the description or of
+   the rows causes no memory error. */
 
 #include <cstring>
 

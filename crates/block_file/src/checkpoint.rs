@@ -7,14 +7,14 @@
 //! 5. Sync: the new superblock is durable.
 //! 6. Free the old space map and the blocks that waited for this checkpoint.
 //! 7. Write the superblock into the other slot too, unsynced: the next step 3
-//!    makes it durable. So a single damaged slot never brings back an older
-//!    state, whose blocks may have been overwritten.
+//!    makes it durable. So after damage of a single slot, a reader never uses
+//!    an older state, whose blocks may have been overwritten.
 //! 8. Truncate a free tail.
 //!
 //! A failure before step 4 has no effect. After a failure in step 4 or 5 it is
 //! unknown which superblock is on disk, so the space of both is retained until
 //! a later checkpoint succeeds; that one writes the same slot again, with a
-//! higher generation. Failures in steps 7 and 8 do no harm and are not
+//! higher generation. Failures in steps 7 and 8 have no effect and are not
 //! reported. After a failed sync all later checkpoints fail.
 
 use crate::extents::Extent;

@@ -150,7 +150,7 @@ impl ExtentSet {
 /// Sorts extents and joins adjacent ones.
 ///
 /// # Errors
-/// An extent that overlaps one before it.
+/// An extent that overlaps a previous one.
 pub(crate) fn coalesce(mut extents: Vec<Extent>) -> Result<Vec<Extent>, Extent> {
     extents.sort_unstable();
     let mut joined: Vec<Extent> = Vec::new();

@@ -144,7 +144,7 @@ typedef enum teak_status {
   TEAK_TABLE_CHANGED = 19,
   // Locks have reached their memory limit.
   TEAK_TOO_MANY_LOCKS = 20,
-  // The table has no index of this number, or not any more.
+  // The table has no index of this number, or no longer has it.
   TEAK_NO_SUCH_INDEX = 21,
 } teak_status;
 
@@ -177,7 +177,7 @@ typedef struct teak_transaction teak_transaction;
 // Bytes with a length. As an argument it is borrowed during the call; a returned slice is valid as
 // long as the documentation of the call states.
 typedef struct teak_slice {
-  // The first byte. NULL with a length of 0 is empty, or absent where a call gives that a
+  // The first byte. NULL with a length of 0 is empty, or absent where a call assigns this a
   // meaning.
   const uint8_t *data;
   // Number of bytes.
@@ -320,7 +320,7 @@ typedef struct teak_index_definition {
   teak_codec codec;
   // Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
   uint32_t page_bytes;
-  // true: the index is read by whole keys (rows, unique keys), so that filters are worth their
+  // true: the index is read by whole keys (rows, unique keys), so that filters justify their
   // space. Default: false.
   bool exact_lookups;
   // Number of leading bytes of every value that hold columns of fixed width; pages store them
@@ -390,8 +390,8 @@ teak_status teak_table_truncate(teak_engine *engine, teak_slice name);
 // Whether a table of this name exists.
 teak_status teak_table_exists(teak_engine *engine, teak_slice name, bool *exists);
 
-// Calls `sink` with the name of every table, in no order. Names have no leading "./". A name is
-// valid until `sink` returns.
+// Calls `sink` with the name of every table, in undefined order. Names have no leading "./". A
+// name is valid until `sink` returns.
 teak_status teak_table_list(teak_engine *engine,
                             void (*sink)(void *context, teak_slice name),
                             void *context);
@@ -496,8 +496,8 @@ teak_status teak_transaction_take_snapshot(teak_transaction *transaction);
 // Clears a pending interrupt. Other transactions need not call it.
 teak_status teak_transaction_begin_statement(teak_transaction *transaction);
 
-// Sets a savepoint. It is a number, needs no release, and is valid until the transaction returns
-// to an earlier one.
+// Sets a savepoint. It is a number and need not be released. It is valid until the transaction
+// returns to an earlier one.
 teak_status teak_transaction_savepoint(teak_transaction *transaction, uint64_t *savepoint);
 
 // Undoes every write since the savepoint, in constant time. Locks are kept.
@@ -506,8 +506,8 @@ teak_status teak_transaction_rollback_to_savepoint(teak_transaction *transaction
 
 // Commits. Frees the handle on TEAK_OK. After an error nothing is committed and the handle must be
 // rolled back, with one exception: when syncing the log fails with TEAK_IO or TEAK_POISONED, the
-// outcome is known only after the engine is opened again; teak_transaction_rollback() then only
-// frees the handle. Cursors of the transaction must be closed first.
+// outcome is unknown until the engine is opened again; teak_transaction_rollback() then only frees
+// the handle. Cursors of the transaction must be closed first.
 teak_status teak_transaction_commit(teak_transaction *transaction);
 
 // Undoes every write and always frees the handle. Only the rollback of a prepared transaction can

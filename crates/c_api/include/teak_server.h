@@ -15,8 +15,8 @@ extern "C" {
 
 // --- Tables --------------------------------------------------------------------------------------
 
-// The id of a table. No other table of the data directory ever has it; it survives truncation and
-// renaming.
+// The id of a table. It is never assigned to another table of the data directory, and survives
+// truncation and renaming.
 teak_status teak_table_get_id(teak_engine *engine, teak_slice name, uint64_t *id);
 
 // Calls `sink` with the name and the metadata of every table whose name begins with `prefix`.
@@ -103,13 +103,13 @@ teak_status teak_cursor_set_retain_locks(teak_cursor *cursor, bool retain);
 
 // Prepares the transaction: it survives a crash until it is committed or rolled back, through its
 // handle or by its name `xid` (at most 1024 bytes). It accepts no more writes. A transaction
-// without writes is not listed and has nothing to survive. After an error the handle must be
+// without writes is not listed and does not survive a crash. After an error the handle must be
 // rolled back.
 teak_status teak_transaction_prepare(teak_transaction *transaction, teak_slice xid);
 
-// Commits a prepared transaction without waiting for the disk: after a crash the coordinator knows
-// the outcome. Transactions become visible in the order of these calls. Frees the handle on
-// TEAK_OK; after an error it remains prepared.
+// Commits a prepared transaction without waiting for the disk: after a crash the coordinator
+// reports the outcome again. Transactions become visible in the order of these calls. Frees the
+// handle on TEAK_OK; after an error it remains prepared.
 teak_status teak_transaction_commit_ordered(teak_transaction *transaction);
 
 // Frees the handle and leaves a prepared transaction to be finished by its name; one that is not

@@ -7,7 +7,7 @@ use crate::boundary::Failure;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct teak_slice {
-    /// The first byte. NULL with a length of 0 is empty, or absent where a call gives that a
+    /// The first byte. NULL with a length of 0 is empty, or absent where a call assigns this a
     /// meaning.
     pub data: *const u8,
     /// Number of bytes.

@@ -51,7 +51,7 @@ pub enum teak_status {
     TEAK_TABLE_CHANGED = 19,
     /// Locks have reached their memory limit.
     TEAK_TOO_MANY_LOCKS = 20,
-    /// The table has no index of this number, or not any more.
+    /// The table has no index of this number, or no longer has it.
     TEAK_NO_SUCH_INDEX = 21,
 }
 

@@ -19,7 +19,7 @@ pub struct teak_index_definition {
     pub codec: teak_codec_number,
     /// Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
     pub page_bytes: u32,
-    /// true: the index is read by whole keys (rows, unique keys), so that filters are worth their
+    /// true: the index is read by whole keys (rows, unique keys), so that filters justify their
     /// space. Default: false.
     pub exact_lookups: bool,
     /// Number of leading bytes of every value that hold columns of fixed width; pages store them
@@ -166,8 +166,8 @@ pub unsafe extern "C" fn teak_table_exists(
     })
 }
 
-/// Calls `sink` with the name of every table, in no order. Names have no leading "./". A name is
-/// valid until `sink` returns.
+/// Calls `sink` with the name of every table, in undefined order. Names have no leading "./". A
+/// name is valid until `sink` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_list(
     engine: *mut teak_engine,

@@ -123,8 +123,8 @@ pub unsafe extern "C" fn teak_transaction_begin_statement(
     })
 }
 
-/// Sets a savepoint. It is a number, needs no release, and is valid until the transaction returns
-/// to an earlier one.
+/// Sets a savepoint. It is a number and need not be released. It is valid until the transaction
+/// returns to an earlier one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_savepoint(
     transaction: *mut teak_transaction,
@@ -150,8 +150,8 @@ pub unsafe extern "C" fn teak_transaction_rollback_to_savepoint(
 
 /// Commits. Frees the handle on TEAK_OK. After an error nothing is committed and the handle must be
 /// rolled back, with one exception: when syncing the log fails with TEAK_IO or TEAK_POISONED, the
-/// outcome is known only after the engine is opened again; teak_transaction_rollback() then only
-/// frees the handle. Cursors of the transaction must be closed first.
+/// outcome is unknown until the engine is opened again; teak_transaction_rollback() then only frees
+/// the handle. Cursors of the transaction must be closed first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_commit(
     transaction: *mut teak_transaction,

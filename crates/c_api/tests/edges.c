@@ -114,7 +114,7 @@ static void seeks(teak_engine *engine) {
   OK(put(t, table, "aa", "to be deleted"));
   OK(teak_transaction_commit(t));
   OK(teak_engine_checkpoint(engine));
-  /* The other half stays in the memtable, above a deleted row on disk. */
+  /* The other half remains in the memtable, above a deleted row on disk. */
   t = begin(engine, TEAK_REPEATABLE_READ);
   for (int n = 1; n < KEYS_COUNT; n += 2) OK(put(t, table, KEYS[n], KEYS[n]));
   teak_row_entry gone = { 0, true, text("aa"), NONE };

@@ -1,4 +1,4 @@
-//! Definitions of tables and indexes, as the caller gives them.
+//! Definitions of tables and indexes, as the caller passes them.
 
 use crate::error::{EngineError, EngineResult};
 use teak_base::Codec;
@@ -19,7 +19,7 @@ pub struct IndexDefinition {
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
-    /// Whether whole keys are looked up, so that filters are worth their space.
+    /// Whether whole keys are looked up, so that filters justify their space.
     pub exact_lookups: bool,
     /// Number of leading bytes of each value that contain columns of fixed
     /// width, if all values have them; leaf pages store these column by column.
@@ -38,7 +38,8 @@ pub struct TableDefinition {
     pub metadata: Vec<u8>,
 }
 
-/// Whether a page may have so many uncompressed bytes; zero is the default.
+/// Whether a page may have this many uncompressed bytes; zero selects the
+/// default.
 pub(crate) fn page_bytes_fit(bytes: u32) -> bool {
     bytes == 0 || (1024..=8 << 20).contains(&bytes)
 }

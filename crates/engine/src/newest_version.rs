@@ -17,7 +17,7 @@ pub(crate) enum NewestVersion {
     /// A live entry, committed or of the transaction itself. Its value was
     /// copied.
     Live(WriteId),
-    /// No entry, since the write that is named, if it is known.
+    /// No live entry. Contains the write that deleted it, if known.
     Absent(Option<WriteId>),
 }
 

@@ -91,9 +91,9 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Commits a prepared transaction in the order of the calls, without waiting
-    /// for the disk: after a crash the coordinator knows its outcome. On success
-    /// the transaction has ended.
+    /// Commits a prepared transaction in the order of the calls, without
+    /// waiting for the disk: after a crash the coordinator reports its outcome
+    /// again. On success the transaction has ended.
     ///
     /// # Errors
     /// Those of the log; the transaction remains prepared.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_write_ahead_log::Record;
 
-/// A handle of an open table. The table stays open while it has handles.
+/// A handle of an open table. The table remains open while it has handles.
 pub struct TableHandle {
     pub(crate) core: Arc<EngineCore>,
     pub(crate) table: Arc<Table>,

@@ -124,10 +124,11 @@ impl Engine {
         Ok(self.core.tables.lock().find(&name.name).is_some())
     }
 
-    /// The id of a table, which no other table ever has.
+    /// The id of a table. It is never assigned to another table.
     ///
     /// # Errors
-    /// `NoSuchTable`; `InvalidArgument` when the name is not a valid table name.
+    /// `NoSuchTable`; `InvalidArgument` when the name is not a valid table
+    /// name.
     pub fn table_id(&self, name: &str) -> EngineResult<u64> {
         let name = TableName::parse(name)?;
         Ok(self.core.tables.lock().require(&name)?.entry.id)

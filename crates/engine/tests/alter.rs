@@ -334,7 +334,8 @@ fn rows_are_written_while_an_index_is_built() {
         delete_all(t, &table, "a", "early");
         insert_all(t, &table, "a", "late");
     });
-    // Entries flushed and merged before the base arrives must still hide it.
+    // Entries flushed and merged before the base arrives must still take
+    // precedence over it.
     engine.checkpoint().unwrap();
     engine.settle().unwrap();
     alteration.build(&mut |_, _| {}).unwrap();

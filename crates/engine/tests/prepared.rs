@@ -194,7 +194,8 @@ fn leave_prepared(try_to_end: bool) {
 }
 
 /// Prepares, commits and rolls back transactions at random, with checkpoints in
-/// between. After a crash everything acknowledged is as it was acknowledged.
+/// between. After a crash every acknowledged transaction has its acknowledged
+/// state.
 #[test]
 fn crashes_keep_every_acknowledged_prepare() {
     for seed in 0..150 {

@@ -283,7 +283,7 @@ fn change_tables(engine: &Engine, step: &mut usize) -> EngineResult<()> {
     Ok(())
 }
 
-/// The tables that must exist after so many steps, with their keys.
+/// The tables that must exist after this many steps, with their keys.
 fn expected(step: usize) -> Vec<(&'static str, Vec<&'static str>)> {
     match step {
         0 => vec![],

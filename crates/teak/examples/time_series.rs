@@ -34,7 +34,8 @@ fn main() -> Result<()> {
     );
     let db = Database::builder(&directory)
         .cache_bytes(64 << 20)
-        // A power loss may cost the last tenth of a second; commits do not wait for the disk.
+        // Commits do not wait for the disk. A crash may lose the commits of the last tenth of a
+        // second.
         .durability(Durability::Within(Duration::from_millis(100)))
         .open()?;
     let readings = db.table(TableSchema::new("readings").codec(Codec::Zstd))?;

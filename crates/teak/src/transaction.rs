@@ -44,7 +44,8 @@ pub struct Transaction {
     session: Session,
 }
 
-/// A point in a transaction to return to; see [`Transaction::rollback_to`]. It needs no release.
+/// A point in a transaction to return to; see [`Transaction::rollback_to`]. It need not be
+/// released.
 #[derive(Clone, Copy, Debug)]
 pub struct Savepoint(u64);
 

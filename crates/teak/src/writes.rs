@@ -49,7 +49,7 @@ pub(crate) fn insert(
     })
 }
 
-/// Updates a row of which the old value is known, or not needed.
+/// Updates a row whose old value is known or not needed.
 fn replace(
     session: &Session,
     table: &TableState,
@@ -98,7 +98,8 @@ fn replace(
     )
 }
 
-/// The row's current value, locked, where its index entries depend on it.
+/// Locks the row and returns its current value, if its index entries depend on
+/// it.
 fn lock_old(session: &Session, table: &TableState, key: &[u8]) -> Result<Option<Vec<u8>>> {
     if table.schema.indexes.is_empty() {
         return Ok(Some(Vec::new()));

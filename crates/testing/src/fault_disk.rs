@@ -93,23 +93,24 @@ impl FaultDisk {
         })
     }
 
-    /// Plans the failure of a write or change of length, after that many more.
+    /// Plans the failure of a write or change of length, after `after`
+    /// successful ones.
     pub fn fail_write(&self, after: u64, failure: WriteFailure) {
         self.state.lock().plan.writes.fail(after, failure);
     }
 
-    /// Plans the failure of a sync of a file, after that many more.
+    /// Plans the failure of a sync of a file, after `after` successful ones.
     pub fn fail_sync(&self, after: u64, failure: SyncFailure) {
         self.state.lock().plan.syncs.fail(after, failure);
     }
 
-    /// Plans the failure of a read, after that many more.
+    /// Plans the failure of a read, after `after` successful ones.
     pub fn fail_read(&self, after: u64) {
         self.state.lock().plan.reads.fail(after, ());
     }
 
     /// Plans the failure of a creation, rename, removal or sync of a directory,
-    /// after that many more. It then has no effect.
+    /// after `after` successful ones. The operation that fails has no effect.
     pub fn fail_name_change(&self, after: u64) {
         self.state.lock().plan.name_changes.fail(after, ());
     }
@@ -121,8 +122,8 @@ impl FaultDisk {
     }
 
     /// Plans a power loss during a change (of bytes, length, names, or a sync),
-    /// after that many more: that one and all later operations fail.
-    /// [`FaultDisk::crash`] determines whether it took effect.
+    /// after `after` successful ones. That change and all later operations
+    /// fail. [`FaultDisk::crash`] determines whether it took effect.
     pub fn cut_power(&self, after: u64) {
         let mut state = self.state.lock();
         state.plan.power_off_at = Some(state.plan.changes + after);

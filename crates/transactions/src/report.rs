@@ -13,8 +13,8 @@ pub enum WaitKind {
     Write,
     /// A range lock that blocks an insert or write of the key.
     RangeLock,
-    /// A range lock is requested, starting at the key; an earlier blocked write
-    /// in that range goes first.
+    /// A range lock is requested that starts at the key. It waits for a blocked
+    /// write in the range that was requested earlier.
     RangeRequest,
 }
 

@@ -399,7 +399,8 @@ fn snapshots_see_whole_transactions_in_the_order_of_their_commits() {
                         both.map(|[first, _]| *first).collect()
                     };
                     let seen = sees(&pairs);
-                    // Not more commits than the snapshot's sequence, and never fewer later.
+                    // The snapshot sees no more commits than its sequence, and later reads see no
+                    // fewer.
                     assert!((seen.len() as u64) < snapshot.0);
                     assert!(seen_before.iter().all(|id| seen.contains(id)));
                     world.system.prune();

@@ -98,7 +98,7 @@ pub(crate) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
 #[derive(Debug, Default)]
 pub(crate) struct KeySearch {
     count: usize,
-    /// One key of so many is kept.
+    /// The search index contains one of every `step` keys.
     step: usize,
     /// The common prefix of all keys.
     common: Vec<u8>,
@@ -146,8 +146,8 @@ impl KeySearch {
         }
         let prefix = prefix_at(key, skip);
         let at = self.prefixes.partition_point(|kept| *kept < prefix);
-        // The kept key before `at` is less than the key; the one at the end of
-        // the range is greater.
+        // The indexed key before `at` is less than the key; the one at the end
+        // of the range is greater.
         let mut low = match at.checked_sub(1) {
             Some(before) => before * self.step + 1,
             None => 0,

@@ -1,6 +1,6 @@
 //! The write-optimised tree of one index. New entries go to memtables, are
 //! flushed to sorted runs and merged down into leaves. The crate starts no
-//! threads and knows neither transactions nor SQL.
+//! threads and depends on neither transactions nor SQL.
 
 mod cache;
 mod checkpoint;

@@ -1,7 +1,7 @@
 //! Merges: several ordered containers, newest first, become one, and versions
 //! that no snapshot can see are dropped.
 //!
-//! A merge reads and writes through traits; it does not know files.
+//! A merge reads and writes through traits and does not depend on files.
 
 pub(crate) mod heap;
 mod key_merge;

@@ -32,7 +32,7 @@ pub struct Tree {
     /// The active memtable, the same as in the current version.
     pub(crate) active: RwLock<Arc<MemtableSlot>>,
     pub(crate) version: ArcSwap<TreeVersion>,
-    /// Number of freezes, so that cursors notice them.
+    /// Number of freezes. Cursors compare it to detect a freeze.
     pub(crate) generation: AtomicU64,
     /// Keys without a visible value that cursors passed since the last freeze.
     pub(crate) passed_keys: AtomicU64,

@@ -162,7 +162,7 @@ impl Run {
     }
 
     /// An operation that may run between two steps of a cursor. The view's
-    /// snapshot must stay live, so there are no commits or rollbacks.
+    /// snapshot must remain live, so there are no commits or rollbacks.
     fn step_beside(&mut self) {
         match self.random.below(10) {
             0 => self.subject.freeze(&self.model),

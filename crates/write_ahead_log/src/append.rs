@@ -27,8 +27,8 @@ impl WriteAheadLog {
         self.append_to(&mut self.state.lock(), record, headroom)
     }
 
-    /// Appends a record that may be lost without harm. It takes no space from
-    /// the headroom for important records.
+    /// Appends a record whose loss has no effect. It takes no space from the
+    /// headroom for important records.
     ///
     /// # Errors
     /// As [`WriteAheadLog::append`].

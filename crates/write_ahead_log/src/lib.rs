@@ -1,7 +1,7 @@
 //! The write-ahead log: one sequence of logical records for all indexes of an
 //! instance. It is stored in segment files, compressed in batches, and made
-//! durable by group commit. The log knows nothing of trees, transactions or the
-//! catalogue: it stores records in order and returns them in order.
+//! durable by group commit. The log does not depend on trees, transactions or
+//! the catalogue: it stores records in order and returns them in order.
 //!
 //! After a crash the log that is read is a prefix of the appended records, and
 //! contains every record that was made durable. Anything else is reported as

@@ -10,8 +10,8 @@
 //!    because a segment is synced before the next one begins.
 //! 5. In the last segment the first unexpected byte ends the log if it can be a
 //!    torn tail: a crash may lose unsynced writes in any order, so intact
-//!    batches may follow a hole. If one of those says that the hole was durable
-//!    when it was written, the log is corrupt.
+//!    batches may follow a hole. If one of them records that the hole was
+//!    durable when the batch was written, the log is corrupt.
 
 use crate::format::{BatchHeader, SEGMENT_HEADER_BYTES};
 use crate::record::Record;
@@ -220,7 +220,7 @@ fn read_segment<E: From<StorageError>>(
         valid_bytes: SEGMENT_HEADER_BYTES as u64,
         durable_bytes: 0,
     };
-    // Batches that no later batch calls durable: first position, offset.
+    // Batches that no later batch records as durable: first position, offset.
     let mut unsynced: VecDeque<(u64, u64)> = VecDeque::new();
     while until != Some(read.end) {
         let (header, payload) = match window.batch(segment.seed, read.valid_bytes)? {

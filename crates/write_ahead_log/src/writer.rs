@@ -175,7 +175,7 @@ impl Writer {
         self.end
     }
 
-    /// Takes over the durable position that other syncs reached.
+    /// Adopts the durable position that other syncs reached.
     pub(crate) fn raise_durable(&mut self, durable: u64) {
         self.durable = self.durable.max(durable);
     }

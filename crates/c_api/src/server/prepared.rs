@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Prepares the transaction: it survives a crash until it is committed or rolled back, through its
 /// handle or by its name `xid` (at most 1024 bytes). It accepts no more writes. A transaction
-/// without writes is not listed and has nothing to survive. After an error the handle must be
+/// without writes is not listed and does not survive a crash. After an error the handle must be
 /// rolled back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_prepare(
@@ -22,9 +22,9 @@ pub unsafe extern "C" fn teak_transaction_prepare(
     })
 }
 
-/// Commits a prepared transaction without waiting for the disk: after a crash the coordinator knows
-/// the outcome. Transactions become visible in the order of these calls. Frees the handle on
-/// TEAK_OK; after an error it remains prepared.
+/// Commits a prepared transaction without waiting for the disk: after a crash the coordinator
+/// reports the outcome again. Transactions become visible in the order of these calls. Frees the
+/// handle on TEAK_OK; after an error it remains prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_commit_ordered(
     transaction: *mut teak_transaction,

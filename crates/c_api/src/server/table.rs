@@ -6,8 +6,8 @@ use crate::slice::teak_slice;
 use crate::status::teak_status;
 use std::ffi::c_void;
 
-/// The id of a table. No other table of the data directory ever has it; it survives truncation and
-/// renaming.
+/// The id of a table. It is never assigned to another table of the data directory, and survives
+/// truncation and renaming.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_get_id(
     engine: *mut teak_engine,

@@ -32,7 +32,7 @@ pub(crate) struct IndexEntry {
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
-    /// Whether whole keys are looked up, so that filters are worth their space.
+    /// Whether whole keys are looked up, so that filters justify their space.
     pub exact_lookups: bool,
     /// Leading bytes of values that hold columns of fixed width.
     pub value_fixed_bytes: u32,

@@ -64,7 +64,8 @@ impl LogSyncPolicy {
         Ok(())
     }
 
-    /// Takes on the sync that commits have deferred. `false`: none has.
+    /// Claims the sync that commits have deferred. `false` if no commit has
+    /// deferred one.
     pub(crate) fn take_deferred(&self) -> bool {
         self.is_deferred.swap(false, Ordering::AcqRel)
     }

@@ -94,7 +94,7 @@ impl PreparedList {
 
     /// Takes a detached transaction in order to end it; it remains in the list.
     /// While a handle owns the transaction, waits up to `patience` for the
-    /// handle to detach it: other sessions may know the name earlier.
+    /// handle to detach it. Another session may use the name before that.
     ///
     /// # Errors
     /// `NotFound` for an unknown name, `Wait(Timeout)`.

@@ -119,12 +119,12 @@ impl Signals {
         }
     }
 
-    /// Whether so many tables were opened that maintenance should close idle ones.
+    /// Whether enough tables were opened that maintenance should close idle ones.
     pub(crate) fn has_opened_many(&self) -> bool {
         self.opened.load(Ordering::Relaxed) > OPENED_BEFORE_WAKE
     }
 
-    /// Whether so many tables were opened that the opening thread must run
+    /// Whether too many tables were opened, so that the opening thread must run
     /// maintenance itself.
     pub(crate) fn has_opened_too_many(&self) -> bool {
         self.opened.load(Ordering::Relaxed) > OPENED_MAX

@@ -1,5 +1,5 @@
-//! What a locking cursor does about rows in conflict, and how long the rows that
-//! it returned are protected.
+//! How a locking cursor handles conflicting locks, and how long it protects the
+//! rows that it returned.
 
 /// How a locking read handles a row that another transaction has written without
 /// having committed, or has locked.

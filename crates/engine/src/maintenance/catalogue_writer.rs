@@ -130,8 +130,8 @@ impl CatalogueContext<'_> {
                 needed = needed.min(from);
             }
         }
-        // Never backwards: the log before is removed, and the position of an
-        // index is a lower bound.
+        // The position must not decrease: older log segments are removed
+        // already, and an index's position is only a lower bound.
         needed.max(Lsn(self.replay_from.load(Ordering::Acquire)))
     }
 

@@ -1,13 +1,14 @@
 //! Checkpoints, and the maintenance pass that decides when one is due.
 //!
-//! A checkpoint brings the content of the log into the index files, writes the
+//! A checkpoint writes the changes in the log to the index files, writes the
 //! catalogue, and trims the log. Recovery relies on this order:
 //! 1. Read the log's end, and the earliest position of a commit record of a
 //!    transaction that is committing.
-//! 2. Checkpoint the changed trees. This makes their content durable, and before
-//!    it the log up to that content.
+//! 2. Checkpoint the changed trees. This makes their content durable, and
+//!    before it the log up to that content.
 //! 3. Capture the catalogue: the active and aborted ids, and the position from
-//!    which each index still needs the log. No position is later than those of 1.
+//!    which each index still needs the log. No position is later than those of
+//!    1.
 //! 4. Sync the log: commits that the catalogue treats as committed are durable.
 //! 5. Write the catalogue.
 //! 6. Trim the log.

@@ -1,9 +1,9 @@
 //! Flush and compaction jobs of all indexes.
 //!
-//! Jobs are taken in the order in which writers need them: indexes with frozen
-//! memtables first, the largest before the others, then indexes with runs to
-//! push down. A job that fails leaves its tree unchanged and is tried again
-//! later. The error is kept in the index, for writers that run out of memory.
+//! Jobs that unblock writers run first: flushes of frozen memtables, starting
+//! with the largest, and then jobs that move runs down. A job that fails leaves
+//! its tree unchanged and is retried later. The error is kept in the index, for
+//! writers that run out of memory.
 
 use crate::core::EngineCore;
 use crate::core::budget::Budget;
@@ -57,7 +57,8 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
 pub(super) enum Prefer {
     /// Frozen memtables: writers may be waiting for their memory.
     Memtables,
-    /// Runs to push down. Some flusher must do this, however many memtables wait.
+    /// Runs to move down. At least one flusher must do this, even if many
+    /// memtables wait.
     Runs,
 }
 

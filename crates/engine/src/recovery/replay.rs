@@ -143,9 +143,9 @@ impl Replay {
             .collect()
     }
 
-    /// Records that an id was given to a write. Ids are allocated in order, and
-    /// few are missing in the log: an id far beyond all others is malformed, and
-    /// would only take memory.
+    /// Records that an id was allocated for a write. Ids are allocated in
+    /// order, and few are missing in the log. So an id far above all others is
+    /// malformed; accepting it would waste memory.
     fn adopt(&self, lsn: Lsn, id: WriteId) -> EngineResult<()> {
         let ids = self.transactions.ids();
         if id.0.saturating_sub(ids.next().0) > UNNAMED_IDS_MAX {

@@ -33,7 +33,7 @@ impl EngineTransaction {
 }
 
 impl TransactionContext<'_> {
-    /// What is left of the lock timeout. The first wait for a row sets the
+    /// The remainder of the lock timeout. The first wait for a row sets the
     /// deadline of all its waits.
     pub(crate) fn remaining_timeout(&self, deadline: &mut Option<Instant>) -> Duration {
         let now = Instant::now();

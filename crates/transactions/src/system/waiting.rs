@@ -156,9 +156,9 @@ impl TransactionSystem {
     /// Notifies the listener of the transactions that block the wait. Holds no
     /// lock of this crate except the owner lock of the holder.
     ///
-    /// A transaction that blocks the wait later, by a lock upgrade or by
-    /// acquiring the lock first, is ahead in the queue now and is reported; or
-    /// the waiter waits again and then reports it.
+    /// A transaction may start to block the wait later, by a lock upgrade or by
+    /// acquiring the lock first. Either it is already ahead in the queue and is
+    /// reported now, or the waiter waits again and reports it then.
     fn notify_listener(&self, wait: &Wait) {
         let Some(listener) = self.wait_listener.get() else {
             return;

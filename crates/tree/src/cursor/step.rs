@@ -175,7 +175,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Moves every source that is on the kept key past it.
+    /// Moves every source that is on the saved key past it.
     fn leave_key_forward(&mut self) -> StorageResult<()> {
         while let Some(top) = self.heap.top_if_near(&self.key) {
             let source = &mut self.sources[top];

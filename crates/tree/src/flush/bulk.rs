@@ -2,7 +2,7 @@
 //!
 //! An index that is being built accepts concurrent writes while its older data
 //! (the *base*) is still being sorted. Until the base is installed:
-//! - memtables are flushed only as upper runs, because a delete may hide an
+//! - memtables are flushed only as upper runs, because a delete may cover an
 //!   entry of the base and must be kept;
 //! - no child is merged or split: the tree is one leaf with pending runs.
 //!

@@ -97,7 +97,7 @@ fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<
     Ok(bytes)
 }
 
-/// Merges runs of a child; the result stays in the child.
+/// Merges runs of a child; the result remains in the child.
 pub(super) fn consolidate(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);

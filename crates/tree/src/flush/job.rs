@@ -97,8 +97,8 @@ impl FlushJob {
     }
 }
 
-/// Drops runs whose writes are all aborted. The rest of the work stays due for
-/// a later job.
+/// Drops runs whose writes are all aborted. The rest of the work remains due
+/// for a later job.
 fn drop_runs(job: &JobContext<'_>, aborted: Target) -> StorageResult<FlushReport> {
     job.install(JobOutcome {
         consumed: Some(aborted),

@@ -46,7 +46,7 @@ pub(super) fn merge(job: &JobContext<'_>, target: &Target) -> StorageResult<Flus
 /// to the size of a leaf.
 fn part_bytes(total: u64, leaf_bytes: u64, leaf_bytes_max: u64) -> u64 {
     if total <= leaf_bytes_max {
-        // If garbage collection does not shrink the leaf, it stays one part.
+        // If garbage collection does not shrink the leaf, it remains one part.
         return leaf_bytes_max;
     }
     let parts = (total + leaf_bytes / 2) / leaf_bytes.max(1);

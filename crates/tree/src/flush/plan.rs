@@ -182,8 +182,8 @@ fn candidate(child: &Arc<Child>, range: KeyRange, kind: JobKind) -> Candidate {
     }
 }
 
-/// An inner child with runs, highest first: runs from above are then merged
-/// together with the runs below.
+/// Finds an inner child with runs, starting at the root, so that its runs are
+/// merged together with the runs of the level below.
 fn find_buffered(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
     for (child, child_range) in node.children_with_ranges(range) {
         if !child.is_leaf() && !child.runs.is_empty() && !claimed.contains(&child.id) {

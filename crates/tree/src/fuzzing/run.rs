@@ -41,7 +41,7 @@ pub(super) fn run(bytes: &[u8]) {
         }
         entries.push(entry);
     }
-    check(&options, &entries).expect("the memory disk has room for every run");
+    check(&options, &entries).expect("every run fits on the memory disk");
 }
 
 /// An entry whose key is the previous key with its last bytes increased, or the

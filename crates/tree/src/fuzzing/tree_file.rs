@@ -53,7 +53,7 @@ pub(super) fn tree_file(bytes: &[u8]) {
     let rows = rows.unwrap_or_else(|error| panic!("a sound tree fails: {error}"));
     drop(tree);
     let tree = open(&disk, path).expect("a sound tree opens again");
-    tree.verify(&mut |_| true).expect("it stays sound");
+    tree.verify(&mut |_| true).expect("it remains valid");
     assert_eq!(scan(&tree).expect("it can be read"), rows);
 }
 
@@ -104,7 +104,7 @@ fn scan(tree: &Arc<Tree>) -> StorageResult<Rows> {
     let mut found = cursor.seek_first()?;
     while found {
         rows.push((cursor.key().to_vec(), cursor.value().to_vec()));
-        assert!(rows.len() < STEPS_MAX, "a scan comes to an end");
+        assert!(rows.len() < STEPS_MAX, "a scan ends");
         found = cursor.next()?;
     }
     Ok(rows)
@@ -119,7 +119,7 @@ fn read_all_ways(tree: &Arc<Tree>) -> StorageResult<Rows> {
     let mut found = cursor.seek_last()?;
     while found {
         backwards.push((cursor.key().to_vec(), cursor.value().to_vec()));
-        assert!(backwards.len() < STEPS_MAX, "a scan comes to an end");
+        assert!(backwards.len() < STEPS_MAX, "a scan ends");
         found = cursor.previous()?;
     }
     backwards.reverse();

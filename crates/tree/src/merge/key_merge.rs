@@ -2,7 +2,8 @@
 //!
 //! Versions arrive newest first. Each is kept or dropped as it arrives, because
 //! the newer versions already decide which snapshots it can serve:
-//! 1. Aborted versions are dropped. Active versions are kept and hide nothing.
+//! 1. Aborted versions are dropped. Active versions are kept and do not affect
+//!    older versions.
 //! 2. A committed version is kept when some snapshot sees it: a snapshot at or
 //!    above its commit and below the commit of the next newer version.
 //! 3. A version that every snapshot sees is settled: its id becomes zero and
@@ -19,8 +20,8 @@ pub(super) struct KeyMerge<'a, S> {
     level: MergeLevel,
     sink: &'a mut S,
     key: &'a [u8],
-    /// Commit of the oldest version so far. It hides older versions from the
-    /// snapshots that see it.
+    /// Commit of the oldest version so far. Snapshots that see it do not see
+    /// older versions.
     hidden_from: u64,
     /// Whether every snapshot sees one of the versions so far.
     is_closed: bool,

@@ -252,7 +252,8 @@ proptest! {
         let mut after = before[..from].to_vec();
         after.push(merged);
         after.extend_from_slice(&before[to..]);
-        // The snapshots, later ones, and one that owns a write.
+        // Readers: the live snapshots, later snapshots, and one with a write of
+        // its own.
         let newest = *snapshots.last().unwrap();
         for snapshot in snapshots.iter().copied().chain(newest..45) {
             for own in [None, Some(own)] {

@@ -180,7 +180,7 @@ impl<'a> Editor<'a> {
             return self.splice(node, position, replacement);
         }
         let below = child.below.as_ref();
-        assert!(below.is_some(), "a claimed child stays in the tree");
+        assert!(below.is_some(), "a claimed child remains in the tree");
         let next_here = matches!(depth, Depth::Below(id) if child.id == id);
         let below = self.change_below(below?, &child_range, key, depth, next_here, make);
         let replacement = self.rebuilt(child, &child_range, below);

@@ -95,7 +95,7 @@ const DELETES_MIN: u64 = 2000;
 /// readers.
 const RANGE_TOMBSTONES_MAX: u64 = 16;
 
-// Counts beyond 2^53 lose precision, which urgency can bear.
+// Counts beyond 2^53 lose precision, which is acceptable for a priority.
 #[allow(clippy::cast_precision_loss)]
 fn ratio(value: u64, limit: u64) -> f64 {
     value as f64 / limit.max(1) as f64

@@ -16,7 +16,7 @@ use crate::key_search::KeySearch;
 use teak_base::bytes::{Malformed, Take};
 use teak_base::{Operation, WriteId};
 
-/// One key of so many is kept for searches.
+/// The search index of a page contains one of every `SEARCH_STEP` keys.
 const SEARCH_STEP: usize = 16;
 
 /// The decoded header of a page.

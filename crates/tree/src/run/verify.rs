@@ -93,13 +93,13 @@ impl Walk {
                 last.clear();
                 last.extend_from_slice(key);
             } else if self.closed {
-                return Some("an entry follows a newer one that hides it");
+                return Some("an entry follows a newer one that supersedes it");
             }
             if (new_key || entry == 0)
                 && index.has_filter(number)
                 && !index.may_contain(number, hash_key(key))
             {
-                return Some("the filter does not know a key of its page");
+                return Some("the filter does not contain a key of its page");
             }
             let (operation, id) = page.write(entry);
             self.closed = id.is_settled();

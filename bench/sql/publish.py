@@ -85,7 +85,7 @@ def headline_table(bench):
 
 
 def sysbench_table(results):
-    engines = list(next(iter(results.values())))
+    engines = [engine for engine in next(iter(results.values())) if engine in TITLES]
     lines = [row("test", "threads", *engine_columns(engines)), row(*["---"] * (2 + 2 * len(engines) - 1))]
     for name, rates in results.items():
         test, threads = name.split()
@@ -96,9 +96,10 @@ def sysbench_table(results):
 
 def machine_lines(bench):
     about, options = bench["machine"], bench["options"]
-    facts = ", ".join(f"{key}: {value}" for key, value in about.items())
-    return [f"{facts}; {options['rows']:,} rows, {options['cache']} of cache for each engine, medians of {options['repeat']} runs "
-            "on fresh servers, alternating between the engines."]
+    runs = "one run" if options["repeat"] == 1 else f"medians of {options['repeat']} runs"
+    return [f"{about['processor']}, {about['processors']} processors, {about['memory_bytes'] / 2**30:.0f} GiB of memory, "
+            f"MariaDB {about['mariadb']}, commit {about['commit']}. {options['rows']:,} rows, {options['cache']} of cache for each engine, "
+            f"durable at commit, {runs} on fresh servers, alternating between the engines."]
 
 
 def with_tables(text, tables):

@@ -1,4 +1,4 @@
-//! The target `block` of `crates/block_file`, in libFuzzer.
+//! libFuzzer entry point for the fuzz target `block` of `crates/block_file`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| teak_fuzz::run("block", bytes));

@@ -1,4 +1,4 @@
-//! The target `catalogue_records` of `crates/engine`, in libFuzzer.
+//! libFuzzer entry point for the fuzz target `catalogue_records` of `crates/engine`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| teak_fuzz::run("catalogue_records", bytes));

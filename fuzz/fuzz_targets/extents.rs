@@ -1,4 +1,4 @@
-//! The target `extents` of `crates/block_file`, in libFuzzer.
+//! libFuzzer entry point for the fuzz target `extents` of `crates/block_file`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| teak_fuzz::run("extents", bytes));

@@ -1,4 +1,4 @@
-//! The target `filter` of `crates/tree`, in libFuzzer.
+//! libFuzzer entry point for the fuzz target `filter` of `crates/tree`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| teak_fuzz::run("filter", bytes));

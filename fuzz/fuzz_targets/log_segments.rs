@@ -1,4 +1,4 @@
-//! The target `log_segments` of `crates/write_ahead_log`, in libFuzzer.
+//! libFuzzer entry point for the fuzz target `log_segments` of `crates/write_ahead_log`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| teak_fuzz::run("log_segments", bytes));

@@ -1,4 +1,4 @@
-//! The target `node` of `crates/tree`, in libFuzzer.
+//! libFuzzer entry point for the fuzz target `node` of `crates/tree`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| teak_fuzz::run("node", bytes));

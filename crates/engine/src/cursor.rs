@@ -85,7 +85,9 @@ impl Cursor {
     }
 
     /// Sets how a locking read handles rows that another transaction has written
-    /// or locked. [`LockPolicy::Wait`] is the default. Snapshot reads ignore it.
+    /// or locked. [`LockPolicy::Wait`] is the default. Snapshot reads ignore it,
+    /// and cursors of secondary indexes, or with gap locks, ignore
+    /// [`LockPolicy::SemiConsistent`].
     pub fn set_lock_policy(&mut self, policy: LockPolicy) {
         if let Kind::Locking(cursor) = &mut self.kind {
             cursor.set_policy(policy);

@@ -171,6 +171,13 @@ fn skip_locked_skips_rows_that_others_have_written_or_locked() {
     assert!(rows.get(&mut reader, b"a").unwrap().is_none());
     assert!(rows.get(&mut reader, b"f").unwrap().is_none());
     assert!(rows.get(&mut reader, b"b").unwrap().is_some());
+    // A secondary index has no semi-consistent reads: the policy is kept.
+    let mut entries = reader
+        .cursor(&table, IndexNumber(1), ReadMode::Exclusive)
+        .unwrap();
+    entries.set_lock_policy(LockPolicy::SkipLocked);
+    entries.set_lock_policy(LockPolicy::SemiConsistent);
+    assert_eq!(entries.lock_policy(), LockPolicy::SkipLocked);
     // Skipping neither waits nor leaves locks.
     reader.rollback();
     other.rollback();

@@ -270,9 +270,8 @@ impl Catalogue {
         }
     }
 
-    /// `version` is the file's; version 1 has no prepared transactions.
-    pub(super) fn take(take: &mut Take<'_>, version: u32) -> Decoded<Self> {
-        let mut catalogue = Self {
+    pub(super) fn take(take: &mut Take<'_>) -> Decoded<Self> {
+        let catalogue = Self {
             instance: take.u64()?,
             replay_from: Lsn(take.u64()?),
             tables_lsn: Lsn(take.u64()?),
@@ -285,16 +284,13 @@ impl Catalogue {
                 .into_iter()
                 .map(|table| (table.id, table))
                 .collect(),
-            prepared: Vec::new(),
-        };
-        if version >= 2 {
-            catalogue.prepared = take_list(take, |take| {
+            prepared: take_list(take, |take| {
                 Ok(PreparedEntry {
                     xid: take.bytes()?.to_vec(),
                     write_ids: take_ids(take)?,
                 })
-            })?;
-        }
+            })?,
+        };
         // The ids of a list ascend. The prepared transactions are read after the
         // next id, and may have later ids.
         let last = catalogue.active.last().max(catalogue.aborted.last());

@@ -13,8 +13,9 @@ use teak_disk::Disk;
 pub(crate) const CATALOGUE_FILE: &str = "teak.catalogue";
 const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
-/// The version of the file format.
-pub(crate) const CATALOGUE_VERSION: u32 = 2;
+/// The version of the data directory: of this file, and of the log and the
+/// index files, which recovery reads only after this one.
+pub(crate) const CATALOGUE_VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
@@ -54,7 +55,7 @@ pub(crate) fn decode_catalogue(path: &Path, bytes: &[u8]) -> StorageResult<Catal
         return Err(corrupt("not a catalogue file"));
     }
     let version = take.u32().map_err(malformed)?;
-    if version > CATALOGUE_VERSION {
+    if version != CATALOGUE_VERSION {
         return Err(StorageError::UnsupportedFormat {
             path: path.to_path_buf(),
             found: version,
@@ -70,7 +71,7 @@ pub(crate) fn decode_catalogue(path: &Path, bytes: &[u8]) -> StorageResult<Catal
         return Err(corrupt("the catalogue's checksum is wrong"));
     }
     let mut take = Take::new(payload);
-    match Catalogue::take(&mut take, version) {
+    match Catalogue::take(&mut take) {
         Ok(catalogue) if take.is_empty() => Ok(catalogue),
         _ => Err(corrupt("the catalogue is malformed")),
     }
@@ -176,29 +177,16 @@ mod tests {
     }
 
     #[test]
-    fn version_one_is_read_and_had_nothing_prepared() {
-        let mut catalogue = example();
-        catalogue.prepared.clear();
-        let mut bytes = encode_catalogue(&catalogue);
-        // Version 1 ends before the (empty) list.
-        assert_eq!(bytes.pop(), Some(0));
-        bytes[8] = 1;
-        let length = (bytes.len() - HEADER_BYTES) as u64;
-        bytes[16..24].copy_from_slice(&length.to_le_bytes());
-        let sum = checksum_parts(&[&bytes[..24], &bytes[HEADER_BYTES..]]);
-        bytes[24..32].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(decode_catalogue(Path::new("c"), &bytes).unwrap(), catalogue);
-    }
-
-    #[test]
-    fn newer_versions_are_refused_by_name() {
-        let mut bytes = encode_catalogue(&example());
-        bytes[8] = 99;
-        let error = decode_catalogue(Path::new("c"), &bytes).unwrap_err();
-        assert!(matches!(
-            error,
-            StorageError::UnsupportedFormat { found: 99, .. }
-        ));
+    fn other_versions_are_rejected_with_their_number() {
+        for version in [1, 2, 4, 99] {
+            let mut bytes = encode_catalogue(&example());
+            bytes[8] = version;
+            let error = decode_catalogue(Path::new("c"), &bytes).unwrap_err();
+            assert!(matches!(
+                error,
+                StorageError::UnsupportedFormat { found, .. } if found == u32::from(version)
+            ));
+        }
     }
 
     #[test]
@@ -239,7 +227,7 @@ mod tests {
 
         #[test]
         fn decoder_never_panics_on_any_payload(payload: Vec<u8>) {
-            let _ = Catalogue::take(&mut Take::new(&payload), CATALOGUE_VERSION);
+            let _ = Catalogue::take(&mut Take::new(&payload));
             let _ = TableEntry::take(&mut Take::new(&payload));
             let _ = super::super::codec::decode_paths(&payload);
             let _ = super::super::codec::decode_indexes_changed(&payload);

@@ -71,9 +71,12 @@ impl LockingCursor {
 
     pub(super) fn set_policy(&mut self, policy: LockPolicy) {
         let may_return_unlocked = self.position.is_rows_index() && self.gap_locks.is_none();
-        self.policy = match policy {
-            LockPolicy::SemiConsistent if !may_return_unlocked => LockPolicy::Wait,
-            policy => policy,
+        self.policy = match (policy, self.policy) {
+            (LockPolicy::SemiConsistent, current) if !may_return_unlocked => match current {
+                LockPolicy::SemiConsistent => LockPolicy::Wait,
+                current => current,
+            },
+            (policy, _) => policy,
         };
     }
 

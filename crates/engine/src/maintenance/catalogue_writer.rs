@@ -68,9 +68,10 @@ impl CatalogueContext<'_> {
         let changes = self.table_changes.lock();
         let catalogue = self.capture(end, closing);
         self.write(&catalogue)?;
-        drop(changes);
         let replay_from = catalogue.replay_from;
+        // Under the mutex: a later catalogue must not need what is trimmed below.
         self.replay_from.store(replay_from.0, Ordering::Release);
+        drop(changes);
         if let Err(error) = self.log.trim(replay_from) {
             // Old segments remain until the next checkpoint.
             let text = format!("the log was not trimmed: {error}");

@@ -112,7 +112,8 @@ impl Builder {
         self
     }
 
-    /// How long a transaction waits for a lock; 4 seconds by default.
+    /// How long a transaction waits for a lock; 4 seconds by default, and at most some years: the
+    /// deadline must be a time that the clock can represent.
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.options.lock_timeout = timeout;
         self

@@ -12,7 +12,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// An error in a transaction undoes nothing by itself, except that a failed write leaves nothing of
 /// its row. After [`Error::Conflict`], [`Error::Deadlock`] or [`Error::LockTimeout`], roll the
-/// transaction back and run it again; [`Database::transact`](crate::Database::transact) does that.
+/// transaction back and run it again; [`Database::transact`](crate::Database::transact) does that
+/// for the first two.
 ///
 /// ```
 /// use teak::{Database, Error};

@@ -9,11 +9,14 @@ use teak_engine::{Engine, EngineTransaction, ReadMode};
 #[non_exhaustive]
 pub enum Isolation {
     /// Each call reads the rows that are committed when it begins. An iterator reads those of its
-    /// creation, or of a later call on the transaction. Writes never conflict: they wait for other
-    /// transactions and apply to the newest row.
+    /// creation, or of a later call on the transaction. Writes wait for other transactions and
+    /// apply to the newest row. Version 0.1 still returns [`Error::Conflict`](crate::Error::Conflict)
+    /// for a row changed after the last read if its table has no secondary index.
     ReadCommitted,
     /// All reads see the rows that were committed at the first one. Writing or locking a row that
     /// another transaction changed since then fails with [`Error::Conflict`](crate::Error::Conflict).
+    /// In version 0.1 an update or delete of a row that was deleted since then returns `false` instead
+    /// if the table has no secondary index.
     #[default]
     Snapshot,
     /// All reads lock what they read, also ranges without rows, so that the transactions have an

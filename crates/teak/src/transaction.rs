@@ -15,7 +15,8 @@ use teak_engine::{Engine, IndexNumber, ReadMode};
 /// A transaction. Dropping it rolls it back.
 ///
 /// It sees its own writes. One thread uses it at a time; it can be sent to another thread when no
-/// iterator of it is alive. Iterators and writes can alternate.
+/// iterator of it is alive. Iterators and writes can alternate. In version 0.1 an iterator that was
+/// created before the transaction's first write may miss later writes of the transaction.
 ///
 /// ```
 /// use teak::{Database, Error};
@@ -85,8 +86,9 @@ impl Transaction {
     }
 
     /// The newest value of the row with this primary key, locked until the transaction ends: other
-    /// transactions can read it but neither lock nor write it. A key without a row is locked too:
-    /// no other transaction can insert it.
+    /// transactions can read it but neither lock nor write it. A key without a row is locked too,
+    /// except under [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted): no other
+    /// transaction can insert it.
     ///
     /// # Errors
     /// [`Error::Conflict`](crate::Error::Conflict) when the row changed after the snapshot;
@@ -119,7 +121,7 @@ impl Transaction {
 
     /// The rows whose primary key is in the range, newest versions, each locked like
     /// [`Transaction::get_for_update`]; no other transaction can insert into the part of the range
-    /// that was read.
+    /// that was read, except under [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted).
     pub fn range_for_update<K: AsRef<[u8]>>(
         &self,
         table: &Table,

@@ -37,6 +37,7 @@ make_tree() {
     ln -sfn /usr/sbin "$TREE/sbin"
     ln -sfn /usr/share "$TREE/share"
     "$ROOT/scripts/server.sh" plugins "$TREE/lib/mysql/plugin"
+    [ -n "${WITHOUT_TEAK:-}" ] || [ -e "$TREE/lib/mysql/plugin/ha_teak.so" ] || fail "There is no link to the plugin in $TREE."
     # Client plugins are next to the library, in a directory named after the architecture.
     link_all /usr/lib "$TREE/lib" mysql 2>/dev/null || true
     for suite in "$SYSTEM"/*; do

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from .connection import SqlError
-from .server import Server, link_plugins
+from .server import Server, link_plugins, teak_plugin
 
 
 def main(arguments):
@@ -36,7 +36,7 @@ def main(arguments):
     elif command == "pid":
         print(pid or "")
     elif command == "plugins":
-        link_plugins(Path(directory))
+        link_plugins(teak_plugin(), Path(directory))
     elif pid is None:
         raise RuntimeError(f"No server runs in {directory}.")
     else:

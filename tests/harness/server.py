@@ -27,10 +27,14 @@ def teak_plugin():
     return Path(os.environ.get("TEAK_PLUGIN") or BUILD / "ha_teak.so")
 
 
-def link_plugins(teak):
-    """A directory with links to all plugins, `teak` among them, because a server takes a single plugin directory."""
+def plugin_directory(teak):
+    """The directory of links for the plugin `teak`: each build of the plugin has one."""
     is_default = teak == BUILD / "ha_teak.so"
-    directory = BUILD / ("plugins" if is_default else f"plugins-{zlib.crc32(str(teak).encode()):08x}")
+    return BUILD / ("plugins" if is_default else f"plugins-{zlib.crc32(str(teak).encode()):08x}")
+
+
+def link_plugins(teak, directory):
+    """Fills a directory with links to all plugins, `teak` among them, because a server takes a single plugin directory."""
     directory.mkdir(parents=True, exist_ok=True)
     for plugin in [*SYSTEM_PLUGINS.iterdir(), *SPIDER.glob("*.so")]:
         link = directory / plugin.name
@@ -39,7 +43,6 @@ def link_plugins(teak):
     link = directory / "ha_teak.so"
     if not link.is_symlink() or link.readlink() != teak:
         replace_link(link, teak)
-    return directory
 
 
 def replace_link(link, target):
@@ -125,13 +128,14 @@ class Server:
             if not teak.exists():
                 raise RuntimeError(f"There is no {teak}: run make build.")
             plugins.append("ha_teak")
-        plugin_directory = link_plugins(teak)
+        directory = plugin_directory(teak)
+        link_plugins(teak, directory)
         (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
         self._install_system_tables()
         Path(self.socket).unlink(missing_ok=True)
         command = ["mariadbd", "--no-defaults", f"--datadir={self.directory}/data", f"--socket={self.socket}", "--skip-networking",
                    f"--pid-file={self._pid_file()}", f"--tmpdir={self.directory}/tmp", "--plugin-maturity=experimental",
-                   f"--plugin-dir={plugin_directory}", "--secure-file-priv=", "--skip-log-bin",
+                   f"--plugin-dir={directory}", "--secure-file-priv=", "--skip-log-bin",
                    *(f"--plugin-load-add={plugin}" for plugin in plugins), *user_option(), *given]
         (self.directory / "command").write_text(" ".join(command) + "\n")
         with open(self.directory / "error.log", "ab") as log:

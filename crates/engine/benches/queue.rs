@@ -1,8 +1,7 @@
-//! Nanoseconds per operation of a queue: `cargo bench -p teak-engine --bench
-//! queue [-- rows]`. The table has that many rows (default 100,000). Each round
-//! finds the first row, deletes it and inserts one at the end. Prints the time to
-//! find the first row for each tenth of the rounds; it must not grow with the
-//! number of rows deleted before.
+//! Nanoseconds per operation of a queue: `cargo bench -p teak-engine --bench queue [-- rows]`. The
+//! table has `rows` rows (default 100,000). Each round finds the first row, deletes it and inserts
+//! one at the end. Prints the time to find the first row, for each tenth of the rounds. This time
+//! must not grow with the number of rows deleted before.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

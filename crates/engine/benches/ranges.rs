@@ -1,8 +1,7 @@
-//! Nanoseconds per read of a table whose rows were updated at random, each by
-//! a transaction of its own: `cargo bench -p teak-engine --bench ranges [-- rows]`.
-//! A snapshot reads single rows and ranges of 100 rows, as OLTP does: first of a
-//! fully merged table, then after updates of a quarter, a half and all of its
-//! rows, with only the merges that writing requires.
+//! Nanoseconds per read of a table after random updates, each in its own transaction: `cargo bench
+//! -p teak-engine --bench ranges [-- rows]`. A snapshot reads single rows and ranges of 100 rows:
+//! first from a fully merged table, then after updates of a quarter, a half and all of its rows.
+//! Only the merges that the updates cause are run.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -52,8 +52,8 @@ fn primary(case: &Case, n: u64) -> [u8; 8] {
     key.to_be_bytes()
 }
 
-/// Wall-clock time and the processor time of this thread. Other work on the
-/// machine hardly affects the second.
+/// Wall-clock time and the processor time of this thread. Other processes hardly affect the
+/// processor time.
 struct Clock(Instant, u64);
 
 fn thread_nanoseconds() -> u64 {

@@ -1,24 +1,24 @@
 //! Changing the indexes and the metadata of a table in place.
 //!
 //! An [`Alteration`] has four steps:
-//! 1. *Begin*: create the files of the new indexes, durable with their names, and
-//!    append the indexes to the table's own, so that writers write to them. No
-//!    transaction that has written the table may be active then.
-//! 2. *Fill*: the caller reads the rows from one snapshot, taken after step 1, and
-//!    adds their entries: in any order, or by key where the index was added with
-//!    [`EntryOrder::ByKey`]. Concurrent writers also write the entries of the new
-//!    indexes. These are newer than the entries that the caller adds.
-//! 3. *Build*: sort the added entries and write them as leaf data, older than the
-//!    writers' entries, without logging them; then make the file durable. Entries
-//!    added by key are written while they arrive.
-//! 4. *Commit*: no writer is active any more. Flush what the writers left in
-//!    memory and make it durable. One log record gives one or several tables their
-//!    new indexes and metadata. Then remove the files of dropped indexes.
+//! 1. *Begin*: create the files of the new indexes, make the files and their directory entries
+//!    durable, and append the indexes to those of the table, so that writers maintain them. The
+//!    caller ensures that no transaction with writes to the table is active.
+//! 2. *Fill*: the caller reads the rows from one snapshot, taken after step 1, and adds their
+//!    entries: in any order, or by key where the index was added with [`EntryOrder::ByKey`].
+//!    Concurrent writers also write entries to the new indexes; these take precedence over the
+//!    added entries.
+//! 3. *Build*: sort the added entries and write them as leaf data, below the writers' entries,
+//!    without logging them; then make the file durable. Entries in key order are written as they
+//!    are added.
+//! 4. *Commit*: the caller ensures again that no writer is active. Flush the memtables of the new
+//!    indexes and make them durable. One log record gives one or several tables their new indexes
+//!    and metadata. Then remove the files of dropped indexes.
 //!
-//! Before the record is durable the tables are unchanged: dropping an alteration
-//! removes the new files, and after a crash recovery removes them, because no
-//! table has them. After the record recovery uses the new files, which contain
-//! everything that was logged for them before it.
+//! Until the record is durable, the tables are unchanged. Dropping an alteration removes the new
+//! files; after a crash, recovery removes them because they belong to no table. Once the record is
+//! durable, recovery uses the new files. They contain all entries that were logged for them before
+//! the record.
 
 mod begin;
 mod commit;
@@ -48,8 +48,7 @@ use std::sync::atomic::Ordering;
 pub enum EntryOrder {
     /// Any order. The engine sorts the entries.
     Any,
-    /// Strictly ascending by key. The entries need no sorting, and no memory or
-    /// space for it.
+    /// Strictly ascending by key. Needs no sorting, and so no memory or disk space for sorting.
     ByKey,
 }
 
@@ -67,10 +66,10 @@ pub struct AddedIndex {
 /// An index of the altered table.
 #[derive(Clone, Debug)]
 pub enum PlannedIndex {
-    /// An existing index, by its number. The label of the definition becomes its
-    /// name; the other fields apply to what is written from now on.
+    /// An existing index, by its number. The definition's label becomes its name; the other fields
+    /// apply to data written after the alteration.
     Kept(IndexNumber, IndexDefinition),
-    /// An added index, by its position among those.
+    /// An added index, by its position in the list of added indexes.
     Added(u32),
 }
 
@@ -112,25 +111,24 @@ struct Added {
 pub struct Alteration {
     handle: TableHandle,
     added: Vec<Added>,
-    /// The number of the first added index while it is built.
+    /// Number of the first added index during the alteration. The others follow.
     first_added: IndexNumber,
     interrupted: Box<Interrupted>,
     duplicate: Duplicate,
-    /// The table has the new files, or may have them after a failed sync: they
-    /// are not removed any more.
+    /// The commit record is durable, or may be durable after a failed sync. The new files must not
+    /// be removed.
     is_committed: bool,
 }
 
 impl Alteration {
-    /// The number that writers of rows use for an added index before the
-    /// commit.
+    /// The number of an added index in row writes before the commit.
     #[must_use]
     pub fn index(&self, added: u32) -> IndexNumber {
         self.first_added.plus(added)
     }
 
-    /// The entry with the duplicate key, after `DuplicateKey`. Its index is the
-    /// position of the index among the added ones.
+    /// The entry with the duplicate key, after the error `DuplicateKey`. Its `index` is the
+    /// position in the list of added indexes.
     #[must_use]
     pub fn duplicate(&self) -> &Duplicate {
         &self.duplicate
@@ -166,7 +164,7 @@ impl Drop for Alteration {
     }
 }
 
-/// Writes everything that an index holds in memory into its file, durably.
+/// Flushes the memtables of an index and checkpoints its file.
 fn make_durable(core: &EngineCore, index: &Arc<Index>) -> EngineResult<()> {
     let context = FlushContext::from(core);
     context.freeze(index);

@@ -1,8 +1,8 @@
 //! The state of an open engine, in parts. The threads and handles of one engine
 //! share it.
 //!
-//! Functions of other modules take the parts that they need. Only the public
-//! calls, the row path and the constructors of contexts see the whole.
+//! Functions of other modules take only the parts that they need. Only public calls, the row path
+//! and the constructors of contexts use the whole core.
 
 pub(crate) mod budget;
 pub(crate) mod counter_log;
@@ -45,7 +45,7 @@ use teak_write_ahead_log::WriteAheadLog;
 /// The state of one open engine.
 pub(crate) struct EngineCore {
     pub options: EngineOptions,
-    /// Identifies the data directory; the log contains it too.
+    /// Identifies the data directory. The log contains the same value.
     pub instance: u64,
     pub files: IndexFiles,
     pub log: WriteAheadLog,
@@ -67,12 +67,12 @@ pub(crate) struct EngineCore {
     pub next_spill: Arc<AtomicU64>,
     pub counts: EngineCounts,
     pub messages: Messages,
-    /// Keeps other processes away from the data directory.
+    /// Prevents other processes from opening the data directory.
     pub _lock: DiskLock,
 }
 
 impl EngineCore {
-    /// Returns a result of an index to the caller; reports damage.
+    /// Converts the result of an index operation; reports damage.
     #[inline]
     pub(crate) fn checked<T>(&self, index: &Index, result: StorageResult<T>) -> EngineResult<T> {
         match result {

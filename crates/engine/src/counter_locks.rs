@@ -1,6 +1,5 @@
-//! Locks on the counters of tables. Only the holder takes values from a counter,
-//! so one statement gets consecutive values. They are acquired and released like
-//! row locks, and deadlocks are detected across both.
+//! Locks on the counters of tables. Only the holder of the lock advances the counter, so a
+//! statement gets consecutive values. These locks take part in deadlock detection, like row locks.
 
 use crate::error::EngineResult;
 use crate::table_handle::TableHandle;
@@ -8,8 +7,8 @@ use crate::transaction::EngineTransaction;
 use teak_transactions::{LockId, LockMode, RowName};
 
 impl EngineTransaction {
-    /// Locks a counter until it is unlocked as often as it was locked, or until
-    /// the transaction ends.
+    /// Locks a counter. The lock is counted: it is held until as many calls of `unlock_counter`, or
+    /// until the transaction ends.
     ///
     /// # Errors
     /// `Wait`.

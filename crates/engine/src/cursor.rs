@@ -1,8 +1,8 @@
 //! Reading rows: exact lookups and scans, with and without locks.
 //!
-//! A [`Cursor`] is one of two:
-//! - `SnapshotCursor` reads what the transaction's snapshot sees. It takes no
-//!   locks and waits for nothing.
+//! There are two kinds of [`Cursor`]:
+//! - `SnapshotCursor` reads what the transaction's snapshot sees. It takes no locks and never waits
+//!   for one.
 //! - `LockingCursor` reads the newest committed rows and locks them.
 
 mod bounds;
@@ -74,9 +74,9 @@ impl EngineTransaction {
 }
 
 impl Cursor {
-    /// Limits every row returned from now on to `lower <= key < upper`; `None`
-    /// is unbounded. The position of a scan is kept: the next step moves from
-    /// there to the nearest key within the bounds, or finds nothing.
+    /// Limits all further reads to `lower <= key < upper`; `None` is unbounded. The position of a
+    /// scan does not change: the next step moves from there to the nearest key within the bounds,
+    /// or finds nothing.
     pub fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
         match &mut self.kind {
             Kind::Snapshot(cursor) => cursor.set_bounds(lower, upper),
@@ -114,9 +114,9 @@ impl Cursor {
         }
     }
 
-    /// Makes a locking read lock the gaps that it reads under any isolation
-    /// level, so that no other transaction inserts there. From REPEATABLE READ
-    /// on it does so without this call. Must be called before the first read.
+    /// Makes a locking read lock the gaps that it reads under any isolation level, so that no other
+    /// transaction inserts there. Under REPEATABLE READ and SERIALIZABLE it always does so. Must be
+    /// called before the first read.
     pub fn lock_gaps(&mut self) {
         if let Kind::Locking(cursor) = &mut self.kind {
             cursor.lock_gaps();
@@ -132,8 +132,8 @@ impl Cursor {
         }
     }
 
-    /// The row with exactly this key, if the key is within the bounds. The
-    /// position of a scan is kept.
+    /// Returns the row with exactly this key, if the key is within the bounds. The position of a
+    /// scan does not change.
     ///
     /// # Errors
     /// `Wait`, `Storage`.

@@ -12,14 +12,14 @@ pub const METADATA_BYTES_MAX: usize = 64 * 1024;
 /// An index to create.
 #[derive(Clone, Debug)]
 pub struct IndexDefinition {
-    /// Part of the file's name; other characters than letters, digits, `_` and
-    /// `-` are replaced by `_` there.
+    /// Part of the file's name; there, `_` replaces characters other than
+    /// letters, digits, `_` and `-`.
     pub label: String,
     /// Codec of the leaf data.
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
-    /// Whether whole keys are looked up, so that filters justify their space.
+    /// Whether lookups use complete keys. Only then filters are built.
     pub exact_lookups: bool,
     /// Number of leading bytes of each value that contain columns of fixed
     /// width, if all values have them; leaf pages store these column by column.
@@ -38,13 +38,13 @@ pub struct TableDefinition {
     pub metadata: Vec<u8>,
 }
 
-/// Whether a page may have this many uncompressed bytes; zero selects the
+/// Whether this is a valid page size in uncompressed bytes; zero selects the
 /// default.
 pub(crate) fn page_bytes_fit(bytes: u32) -> bool {
     bytes == 0 || (1024..=8 << 20).contains(&bytes)
 }
 
-/// Refuses an invalid definition of an index.
+/// Returns an error for an invalid definition of an index.
 pub(crate) fn check_index(index: &IndexDefinition) -> EngineResult<()> {
     if !page_bytes_fit(index.page_bytes) {
         return Err(EngineError::InvalidArgument(format!(
@@ -55,7 +55,7 @@ pub(crate) fn check_index(index: &IndexDefinition) -> EngineResult<()> {
     Ok(())
 }
 
-/// Refuses an invalid definition of a table.
+/// Returns an error for an invalid definition of a table.
 pub(crate) fn check_table(definition: &TableDefinition) -> EngineResult<()> {
     let refuse = |text: String| Err(EngineError::InvalidArgument(text));
     let count = definition.indexes.len();

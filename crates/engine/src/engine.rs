@@ -53,11 +53,11 @@ impl Engine {
         Ok(Self { core, threads })
     }
 
-    /// Flushes, checkpoints and closes. Handles that remain fail from now on
-    /// where they need background work.
+    /// Flushes, checkpoints and closes. Afterwards, calls on remaining handles fail if they need
+    /// background work.
     ///
     /// # Errors
-    /// Those of flushing and syncing; the log still contains what is not flushed.
+    /// Errors of flushing and syncing. The log still contains the changes that are not flushed.
     pub fn close(self) -> EngineResult<()> {
         let outcome = CheckpointContext::from(&*self.core).checkpoint_all(true);
         self.stop();
@@ -136,7 +136,7 @@ impl Engine {
 /// For tests with engines that have no threads.
 #[cfg(feature = "testing")]
 impl Engine {
-    /// Runs one piece of background work. `false` when there was none.
+    /// Runs one background job. `false` if there was none.
     ///
     /// # Errors
     /// Those of the job.
@@ -144,7 +144,7 @@ impl Engine {
         FlushContext::from(&*self.core).step()
     }
 
-    /// Runs background work until there is none.
+    /// Runs background jobs until there are none.
     ///
     /// # Errors
     /// Those of the jobs.
@@ -153,8 +153,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Flushes and compacts until every index is in its leaves, as far as live
-    /// snapshots allow.
+    /// Flushes and compacts until all data is in the leaves, unless live snapshots need old
+    /// versions.
     ///
     /// # Errors
     /// Those of the jobs.
@@ -171,7 +171,7 @@ impl Engine {
         CheckpointContext::from(&*self.core).run_maintenance(true)
     }
 
-    /// The log's end: the position after its last record.
+    /// The position after the last record of the log.
     #[must_use]
     pub fn log_end(&self) -> teak_base::Lsn {
         self.core.log.end()

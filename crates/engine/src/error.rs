@@ -44,12 +44,12 @@ pub enum EngineError {
     TableDamaged {
         /// The table.
         name: String,
-        /// The damaged file and the reason.
+        /// Names the damaged file and the reason.
         cause: StorageError,
     },
-    /// The caller passed an invalid argument; the text names it.
+    /// The caller passed an invalid argument; the text describes it.
     InvalidArgument(String),
-    /// The engine was closed, or has a bug; the text says which.
+    /// The engine was closed, or has a bug; the text describes it.
     Internal(String),
 }
 

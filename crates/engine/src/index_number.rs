@@ -16,12 +16,12 @@ impl IndexNumber {
         self == Self::ROWS
     }
 
-    /// The index that many places after this one.
+    /// The index `places` positions after this one.
     pub(crate) fn plus(self, places: u32) -> Self {
         Self(self.0.saturating_add(places))
     }
 
-    /// The element of a list that has one element for each index.
+    /// This index's element in a list with one element for each index.
     pub(crate) fn of<T>(self, list: &[T]) -> Option<&T> {
         usize::try_from(self.0)
             .ok()

@@ -32,7 +32,7 @@ pub struct IndexStatistics {
 
 /// # Inspection
 impl TableHandle {
-    /// Sizes of one index. Cheap: every statement may ask for them.
+    /// Sizes of one index. Cheap enough to be called for every statement.
     ///
     /// # Errors
     /// `NoSuchIndex`.
@@ -51,7 +51,7 @@ impl TableHandle {
         })
     }
 
-    /// Free bytes within an index's file, which later writes use again.
+    /// Free space within an index's file that later writes will reuse, in bytes.
     ///
     /// # Errors
     /// `NoSuchIndex`.
@@ -59,8 +59,8 @@ impl TableHandle {
         Ok(self.index(index)?.tree.file_statistics().free_bytes)
     }
 
-    /// The number of entries with `lower <= key < upper`: estimated, and exact
-    /// when it is small. `None` is unbounded.
+    /// The number of entries with `lower <= key < upper`: exact if it is small, otherwise an
+    /// estimate. `None` is unbounded.
     ///
     /// # Errors
     /// `NoSuchIndex`; `Storage`.
@@ -71,7 +71,7 @@ impl TableHandle {
         upper: Option<&[u8]>,
     ) -> EngineResult<u64> {
         let index = self.index(index)?;
-        // Active writes count: they may be committed when the range is read.
+        // Counts uncommitted writes too: they may be committed when the range is read.
         let view = ReadView::new(
             Arc::clone(self.core.transactions.ids()),
             TransactionId::default(),
@@ -85,12 +85,11 @@ impl TableHandle {
         self.core.checked(&index, estimate)
     }
 
-    /// Reads and checks every block of every index. Each problem found is
-    /// passed to `findings`, as a text. Stops when `is_wanted` returns `false`.
+    /// Reads and checks every block of every index. Passes a text for each problem to `findings`.
+    /// Stops when `is_wanted` returns `false`.
     ///
     /// # Errors
-    /// The damage of the first damaged index, after all were checked;
-    /// `Interrupted`.
+    /// The error of the first damaged index, after all indexes were checked; `Interrupted`.
     pub fn verify(
         &self,
         is_wanted: &mut dyn FnMut() -> bool,

@@ -1,10 +1,10 @@
 //! The Teak storage engine: tables of ordered indexes with transactions, in one
 //! data directory.
 //!
-//! The crate `teak` is the interface for embedding; the C interface is built on
-//! this crate, too. Begin with [`Engine::open`]. An [`Engine`] creates and opens
-//! tables and begins transactions; an [`EngineTransaction`] reads through a
-//! [`Cursor`] and writes rows as entries of all indexes of a [`TableHandle`].
+//! Programs embed the engine through the crate `teak`. The C interface is built on this crate.
+//! Begin with [`Engine::open`]. An [`Engine`] creates and opens tables and begins transactions; an
+//! [`EngineTransaction`] reads through a [`Cursor`] and writes rows as entries of all indexes of a
+//! [`TableHandle`].
 //!
 //! ```
 //! use std::sync::Arc;

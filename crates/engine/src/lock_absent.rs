@@ -1,8 +1,8 @@
-//! Locking a key without an entry, so that no other transaction inserts it.
+//! Locks a key that has no entry, so that no other transaction inserts it.
 //!
-//! REPLACE and INSERT ... ON DUPLICATE KEY UPDATE continue from the duplicate that
-//! the failed insert has found. The unique keys that the insert checked before it
-//! had no entries. They must remain free until the row is written.
+//! REPLACE and INSERT ... ON DUPLICATE KEY UPDATE first try an insert, and continue with the
+//! duplicate that it found. The insert found no entries for the unique keys that it checked before;
+//! other transactions must not insert these keys until the row is written.
 
 use crate::core::index::Index;
 use crate::error::EngineResult;
@@ -13,8 +13,8 @@ use crate::transaction::{EngineTransaction, TransactionContext};
 use teak_transactions::{LockMode, RowName};
 
 impl EngineTransaction {
-    /// Locks a key of a unique index until the transaction ends. `false`: the key
-    /// has a live entry, and is not locked.
+    /// Locks a key of a unique index until the transaction ends. Returns `false`, without a lock,
+    /// if the key has a live entry.
     ///
     /// # Errors
     /// `Wait`, `Storage`, `InvalidArgument`.
@@ -57,8 +57,8 @@ impl TransactionContext<'_> {
                 find_newest_version(self.core, index, row.key, me, &mut self.duplicate.value)?;
             if let NewestVersion::Uncommitted(id) = found {
                 drop(latch);
-                // Locked before the wait, so that transactions that want the key
-                // are served in the order of their requests.
+                // Queues for the lock before it waits, so that requests for the key are granted in
+                // order.
                 self.lock_unless_locked(row, LockMode::Exclusive, is_locked, &mut deadline)?;
                 let timeout = self.remaining_timeout(&mut deadline);
                 transactions.wait_for_write(self.transaction, id, row, timeout)?;

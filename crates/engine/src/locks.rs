@@ -1,6 +1,6 @@
-//! Running transactions, their locks and waits, with the names of tables and
-//! indexes. Everything is copied in small parts, so that no transaction is
-//! blocked for long.
+//! Reports of running transactions, their locks and waits, with the names of
+//! tables and indexes. The state is copied in small parts, so that no
+//! transaction is blocked for long.
 
 use crate::engine::Engine;
 use crate::statistics::open_indexes;
@@ -33,7 +33,7 @@ impl IndexNames {
 
 /// # Transactions, locks and waits
 impl Engine {
-    /// The running transactions by id, including prepared ones.
+    /// The running transactions by id, prepared ones included.
     #[must_use]
     pub fn transactions(&self) -> Vec<Arc<TransactionHandle>> {
         self.core.transactions.running()

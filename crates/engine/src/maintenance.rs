@@ -6,8 +6,8 @@
 //! - `teak-log` writes and syncs log records that no commit waits for,
 //! - `teak-maint` checkpoints and closes idle tables (see `checkpoint`).
 //!
-//! An engine without threads does the same work when writers need it, and
-//! through `Engine::step` and `Engine::run_maintenance` in tests.
+//! In an engine without threads, writers do this work when they need it. Tests
+//! call `Engine::step` and `Engine::run_maintenance`.
 
 pub(crate) mod admission;
 pub(crate) mod catalogue_writer;

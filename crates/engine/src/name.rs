@@ -101,7 +101,7 @@ fn cut(text: &str, bytes: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// The file id in the name of an index file, if it has the form of one.
+/// The file id in the name of an index file, if the name has this form.
 pub(crate) fn file_id_of(path: &Path) -> Option<FileId> {
     if path.extension()? != EXTENSION {
         return None;

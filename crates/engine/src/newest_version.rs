@@ -1,5 +1,4 @@
-//! The newest version of a key, as writers and locking reads must see it: found,
-//! and locked.
+//! Finds and locks the newest version of a key, for writers and locking reads.
 
 use crate::core::EngineCore;
 use crate::core::index::Index;
@@ -14,10 +13,9 @@ use teak_tree::Visit;
 pub(crate) enum NewestVersion {
     /// A version of another active transaction.
     Uncommitted(WriteId),
-    /// A live entry, committed or of the transaction itself. Its value was
-    /// copied.
+    /// A live entry, committed or written by the transaction itself. Its value was copied.
     Live(WriteId),
-    /// No live entry. Contains the write that deleted it, if known.
+    /// No live entry. Contains the write id of the delete, if known.
     Absent(Option<WriteId>),
 }
 
@@ -71,12 +69,12 @@ pub(crate) enum LockedRead {
 /// 1. Latch the row and find its newest version.
 /// 2. If another active transaction has written it: queue for the row's lock,
 ///    wait for that transaction, and start again.
-/// 3. If the row is read to be written, and another transaction holds a range
-///    lock against its writes: wait for that transaction, and start again.
+/// 3. If the lock mode is exclusive and another transaction holds a range lock that blocks writes
+///    of the row: wait for that transaction, and start again.
 /// 4. Lock the row, unless the transaction has written it. If the lock is not
 ///    free: wait for it without the latch, and start again.
 ///
-/// A key of another index than the rows' is not locked: only steps 1 and 2 apply.
+/// Keys of secondary indexes are not locked: only steps 1 and 2 apply.
 pub(crate) struct LockingRead<'a> {
     pub index: &'a Index,
     pub locks_row: bool,
@@ -85,7 +83,7 @@ pub(crate) struct LockingRead<'a> {
     pub waits: bool,
 }
 
-/// The result of one pass over the steps.
+/// The result of one pass through the steps.
 enum Pass {
     Done(LockedRead),
     Repeat,
@@ -94,9 +92,9 @@ enum Pass {
     BlockedByLock,
 }
 
-/// What a locking read has acquired so far.
+/// The locks that a locking read has acquired so far.
 struct Progress {
-    /// The transaction had locked the row before this read.
+    /// The transaction held the row's lock before this read.
     is_owned: bool,
     /// This read has locked the row.
     is_locked: bool,
@@ -105,8 +103,8 @@ struct Progress {
 }
 
 impl LockingRead<'_> {
-    /// Reads the key into `value`. Returns also the lock, where this read has
-    /// taken it; it is released unless the row is live.
+    /// Reads the key into `value`. Also returns the lock if this read acquired it. The lock of a
+    /// row that is not live is released.
     pub(crate) fn run(
         &self,
         context: &mut TransactionContext<'_>,
@@ -150,7 +148,7 @@ impl LockingRead<'_> {
         }
     }
 
-    /// One pass over the steps, under the row's latch.
+    /// One pass through the steps, under the row's latch.
     fn pass(
         &self,
         context: &mut TransactionContext<'_>,
@@ -164,14 +162,13 @@ impl LockingRead<'_> {
         let found = find_newest_version(core, self.index, self.row.key, me, value)?;
         let is_mine = match found {
             NewestVersion::Uncommitted(id) => return Ok(Pass::BlockedByWrite(id)),
-            // The transaction's own uncommitted version locks the row already.
+            // The transaction's own uncommitted version is an implicit lock.
             NewestVersion::Live(id) => core.transactions.ids().active_owner(id) == Some(me),
             NewestVersion::Absent(_) => false,
         };
         if self.locks_row && !is_mine {
             if !progress.is_owned && self.is_range_locked_by_another(me) {
-                // A write of the row would wait for that range lock; the read
-                // waits in its place.
+                // A later write of the row would wait for that range lock, so the read waits now.
                 return Ok(Pass::BlockedByRange);
             }
             if !progress.is_locked {
@@ -211,8 +208,8 @@ impl LockingRead<'_> {
         progress: &mut Progress,
     ) -> EngineResult<()> {
         if self.locks_row {
-            // Locked before the wait, so that readers and writers of one row are
-            // served in the order of their requests.
+            // Queues for the lock before it waits, so that requests for the row are granted in
+            // order.
             self.wait_for_lock(context, progress)?;
         }
         let timeout = context.remaining_timeout(&mut progress.deadline);

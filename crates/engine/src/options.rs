@@ -37,8 +37,8 @@ pub struct EngineOptions {
     pub open_files: usize,
     /// Size of a log segment, in bytes: a larger log continues in a new file.
     pub log_segment_bytes: u64,
-    /// Size of the log since the oldest unflushed entry, in bytes, that
-    /// checkpoints keep the log below.
+    /// Maximum size of the log from the oldest unflushed entry, in bytes. Checkpoints keep it below
+    /// this.
     pub log_bytes_max: u64,
     /// Number of flusher threads. Zero: the engine starts no threads at all,
     /// and writers do the work of flushers.
@@ -47,18 +47,16 @@ pub struct EngineOptions {
     pub checkpoint_period: Duration,
     /// Whether commits are durable on return.
     pub commit_sync: bool,
-    /// Time within which the log is synced after commits that did not wait for
-    /// it. Zero: the log is synced when it continues in a new file, by other
-    /// commits, and by checkpoints.
+    /// Time within which the log is synced after commits that did not wait for it. Zero: only new
+    /// segments, durable commits and checkpoints sync the log.
     pub log_sync_period: Duration,
     /// How long a transaction waits for a lock, unless it sets another timeout.
     pub lock_timeout: Duration,
     /// Receives messages; without it they are dropped.
     pub messages: Option<MessageSink>,
-    /// Is called when a transaction starts to wait for another, if both have
-    /// owners.
+    /// Called when a transaction starts to wait for another one, if both have owners.
     pub wait_listener: Option<Arc<dyn WaitListener>>,
-    /// Identifies a new instance; taken from the clock when absent.
+    /// Identifies a new instance; `None`: derived from the clock.
     pub instance: Option<u64>,
     /// Options of trees, except codec and page size, which each index defines.
     pub tree: TreeOptions,

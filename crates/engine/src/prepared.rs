@@ -1,16 +1,15 @@
 //! Two-phase commit: a prepared transaction survives a crash and ends only when
 //! its coordinator commits it or rolls it back.
 //!
-//! A prepared transaction is registered in a list from its prepare record until
-//! its outcome is published. The catalogue contains the list, so a prepared
-//! transaction does not retain the log. While a record of the transaction is
-//! being logged, its commit floor retains the log from before that record: a
-//! catalogue written at the same time either contains the outcome or leaves it to
-//! the replay.
+//! A prepared transaction is in a list from its prepare record until its outcome is published. The
+//! catalogue contains the list, so a prepared transaction does not prevent the log from being
+//! trimmed. While its prepare or end record is being appended, a commit floor retains the log from
+//! before that record. So either a concurrent catalogue contains the new state, or recovery replays
+//! the record.
 //!
-//! After a crash its row locks need not be restored: the newest versions of the
-//! rows belong to an active transaction, which locks them. Rows that it only read
-//! are not locked after a crash.
+//! After a crash its row locks need not be restored: the newest versions of its rows belong to an
+//! active transaction, which is an implicit lock. Rows that it only read are not locked after a
+//! crash.
 
 use crate::core::EngineCore;
 use crate::engine::Engine;
@@ -26,8 +25,8 @@ use teak_write_ahead_log::Record;
 /// Maximum length of the name of a prepared transaction, in bytes.
 pub const XID_BYTES_MAX: usize = 1024;
 
-/// Logs the end of a prepared transaction, durably if the engine's commits are.
-/// On a full disk nothing was logged, so the log is no longer retained.
+/// Logs the end of a prepared transaction, durably if the engine's commits are. On a full disk the
+/// record was revoked, so the commit floor is released.
 fn log_end(core: &EngineCore, handle: &TransactionHandle, record: &Record<'_>) -> EngineResult<()> {
     handle.set_commit_floor(core.log.end());
     let waits = core.log_sync.commit_sync();
@@ -48,9 +47,9 @@ fn abort_record(write_ids: &[WriteId]) -> Record<'_> {
 }
 
 impl EngineTransaction {
-    /// Prepares the transaction: it survives a crash until it is committed or
-    /// rolled back, by this handle or by its name `xid`, and accepts no more
-    /// writes. Has no effect on a transaction without writes.
+    /// Prepares the transaction. It survives a crash until it is committed or rolled back, through
+    /// this handle or by its XID, and accepts no more writes. Has no effect on a transaction
+    /// without writes.
     ///
     /// # Errors
     /// `InvalidArgument` when the name is too long or in use; those of the log,
@@ -91,9 +90,9 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Commits a prepared transaction in the order of the calls, without
-    /// waiting for the disk: after a crash the coordinator reports its outcome
-    /// again. On success the transaction has ended.
+    /// Commits a prepared transaction without waiting for the disk: after a crash the coordinator
+    /// decides it again. Commits become visible in the order of the calls. On success the
+    /// transaction has ended.
     ///
     /// # Errors
     /// Those of the log; the transaction remains prepared.
@@ -106,8 +105,8 @@ impl EngineTransaction {
         self.commit_logged(None)
     }
 
-    /// Releases the handle. A prepared transaction remains, to be ended by its
-    /// name; another one is rolled back.
+    /// Releases the handle. A prepared transaction remains and can be ended by its XID; any other
+    /// transaction is rolled back.
     pub fn detach(&mut self) {
         let Some(xid) = self.prepared.take() else {
             self.rollback();
@@ -162,8 +161,8 @@ impl Engine {
     /// to `timeout` for the handle to be detached.
     ///
     /// # Errors
-    /// `NotFound` when there is none; `Wait` after the timeout; those of the log.
-    /// The transaction remains prepared.
+    /// `NotFound` if there is none; `Wait` after the timeout; errors of the log. After an error the
+    /// transaction remains prepared.
     pub fn commit_prepared(&self, xid: &[u8], timeout: Duration) -> EngineResult<()> {
         self.end_prepared(xid, timeout, true)
     }

@@ -1,4 +1,4 @@
-//! Opening a data directory: the catalogue, then the log after it.
+//! Opens a data directory: reads the catalogue, then replays the log.
 //!
 //! 1. Read the catalogue; an empty directory gets a new one.
 //! 2. Restore the write ids: settled, aborted, and active ones.
@@ -8,7 +8,7 @@
 //! 4. Abort the ids without a commit record, except those of prepared
 //!    transactions.
 //! 5. Remove index files that belong to no table.
-//! 6. Write a new catalogue, which makes all this final.
+//! 6. Write a new catalogue, which makes the result durable.
 //!
 //! A table whose files are missing or damaged is not recovered: its log records
 //! are skipped, and opening it later reports the reason.
@@ -57,7 +57,7 @@ fn new_instance() -> u64 {
     teak_base::checksum::checksum(seed.as_flattened()) | 1
 }
 
-/// Reads the catalogue, or creates that of an empty directory.
+/// Reads the catalogue, or creates one in an empty directory.
 fn read_or_create_catalogue(
     disk: &Arc<dyn Disk>,
     options: &EngineOptions,
@@ -71,7 +71,7 @@ fn read_or_create_catalogue(
         name.is_some_and(|name| name.starts_with(LOG_PREFIX))
     });
     if let Some(log) = log {
-        // A new instance would overwrite the data of an old one.
+        // There are log files without a catalogue. A new instance would overwrite them.
         return Err(StorageError::corrupt(
             &directory.join(CATALOGUE_FILE),
             0,
@@ -177,7 +177,7 @@ fn into_core(
     }
     let tables = core.tables.lock();
     for (id, text) in replay.not_recovered {
-        // The log may have dropped or truncated the table later.
+        // A later log record may have dropped or truncated the table.
         if tables
             .by_id
             .get(&id)
@@ -190,8 +190,8 @@ fn into_core(
     core
 }
 
-/// Aborts the transactions without an outcome, removes unused files, and writes
-/// the catalogue.
+/// Aborts the transactions without a commit or prepare record, removes unused files, and writes the
+/// catalogue.
 fn finish(core: &EngineCore) -> EngineResult<()> {
     let ids = core.transactions.ids();
     let prepared = core.prepared.entries();
@@ -211,7 +211,7 @@ fn finish(core: &EngineCore) -> EngineResult<()> {
     let _changes = core.table_changes.lock();
     match CatalogueContext::from(core).write_now() {
         Err(EngineError::Storage(error)) if error.is_no_space() => {
-            // The next start replays more of the log, nothing else.
+            // Not fatal: the next start only has to replay more of the log.
             let text = format!(
                 "the disk is full: tables can only be read, truncated and dropped: {error}"
             );

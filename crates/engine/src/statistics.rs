@@ -62,7 +62,7 @@ pub struct EngineStatistics {
     pub checkpoints: u64,
     /// Compaction debt: bytes in runs above the leaves that are due to be merged.
     pub pending_flush_bytes: u64,
-    /// Times that a filter was asked whether a run contains a key. *Count.*
+    /// Number of lookups of a key in a filter. *Count.*
     pub filter_checks: u64,
     /// Times that a filter excluded the key, which saved a page read. *Count.*
     pub filter_negatives: u64,
@@ -118,7 +118,7 @@ pub struct EngineStatistics {
     pub aborted_ids: u64,
 }
 
-/// The open indexes of all tables, with the names of their tables.
+/// The indexes of all open tables, with the names of the tables.
 pub(crate) fn open_indexes(tables: &Mutex<Tables>) -> Vec<(Arc<str>, Arc<Index>)> {
     let slots: Vec<_> = {
         let tables = tables.lock();
@@ -127,7 +127,7 @@ pub(crate) fn open_indexes(tables: &Mutex<Tables>) -> Vec<(Arc<str>, Arc<Index>)
     };
     let mut open = Vec::new();
     for slot in slots {
-        // A table that is being opened is left out.
+        // Skips a table that is being opened.
         let table = slot.try_lock().and_then(|slot| slot.clone());
         if let Some(table) = table {
             let name = table.name();
@@ -221,7 +221,7 @@ impl Engine {
         statistics.rows_deleted = load(&counts.rows_deleted);
     }
 
-    /// The open files, and the counts of those that were closed.
+    /// Adds the counts of open and closed files.
     fn add_files(&self, statistics: &mut EngineStatistics) {
         let closed = &self.core.counts.closed;
         statistics.tables = self.core.tables.lock().by_id.len() as u64;

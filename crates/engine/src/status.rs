@@ -1,4 +1,4 @@
-//! The report of SHOW ENGINE TEAK STATUS: one page for a person.
+//! The text report of SHOW ENGINE TEAK STATUS.
 
 use crate::engine::Engine;
 use crate::locks::IndexNames;

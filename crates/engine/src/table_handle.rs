@@ -51,14 +51,13 @@ impl TableHandle {
         self.table.name()
     }
 
-    /// The metadata of the creation or of the last alteration before the handle
-    /// was created.
+    /// The table's metadata at the time when the handle was created.
     #[must_use]
     pub fn metadata(&self) -> &[u8] {
         &self.metadata
     }
 
-    /// The number of indexes, without those that an alteration builds.
+    /// The number of indexes, without those that an alteration is building.
     #[must_use]
     pub fn index_count(&self) -> usize {
         let building = self.table.building.load(Ordering::Acquire);
@@ -67,7 +66,7 @@ impl TableHandle {
 
     /// Lets older snapshots read a table that was created after them. This is
     /// correct for a table that a single session uses, such as a temporary
-    /// table: its own writes are visible to it. Ends when the table is truncated.
+    /// table: its own writes are visible to it. TRUNCATE ends this.
     pub fn serve_older_snapshots(&self) {
         for index in self.table.indexes.load().iter() {
             index.created_at.store(0, Ordering::Release);
@@ -118,8 +117,8 @@ impl TableHandle {
         Ok(self.core.log_counters()?)
     }
 
-    /// Reserves `count` hidden row ids and returns the first. No id is ever
-    /// allocated twice.
+    /// Reserves `count` hidden row ids and returns the first. Ids are never
+    /// reused.
     ///
     /// # Errors
     /// Those of the log.

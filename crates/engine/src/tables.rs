@@ -1,9 +1,8 @@
 //! Tables: create, open, drop, rename, truncate.
 //!
-//! Every change has one commit point, a synced log record. Files that must exist
-//! afterwards are made durable before it, files that must not are removed after
-//! it, and recovery finishes or undoes the rest:
-//! - create: the files and their names are durable, then the record.
+//! Every change has one commit point, a synced log record. New files are made durable before it,
+//! and old files are removed after it. Recovery completes or undoes an interrupted change:
+//! - create: the files and their directory entries are made durable, then the record.
 //! - drop: the record, then the files are removed.
 //! - truncate: the new files are durable, the record, then the old files are
 //!   removed.
@@ -34,8 +33,8 @@ use std::sync::atomic::Ordering;
 use teak_base::{StorageError, StorageResult};
 use teak_write_ahead_log::Record;
 
-/// Refuses a change that would remove or replace files which an alteration uses.
-/// The caller holds the mutex of table changes.
+/// Returns an error if an alteration of the table is in progress, because the change would remove
+/// or replace its files. The caller holds the mutex of table changes.
 fn require_unaltered(slot: &Slot) -> EngineResult<()> {
     let open = slot.lock();
     let altering = |table: &Arc<Table>| table.altering.load(Ordering::Acquire);
@@ -79,7 +78,7 @@ impl Engine {
             core.files.remove_unlogged(&entry.indexes, &error);
             return Err(error.into());
         }
-        // A number of its own: snapshots without a later commit are older too.
+        // Advances the sequence, so that all earlier snapshots are older than the table.
         let created_at = core.transactions.advance_commit_sequence();
         let mut tables = core.tables.lock();
         for index in &entry.indexes {
@@ -188,9 +187,9 @@ impl Engine {
     /// Renames a table and its files. Durable on return.
     ///
     /// # Errors
-    /// `NoSuchTable`, `TableExists`; `InvalidArgument` while the table is being
-    /// altered; those of the log. When a file could not be renamed, the table
-    /// still has its new name, and the file its old path.
+    /// `NoSuchTable`, `TableExists`; `InvalidArgument` while the table is being altered; those of
+    /// the log. If a file cannot be renamed, the table has its new name and the file keeps its old
+    /// path.
     pub fn rename_table(&self, from: &str, to: &str) -> EngineResult<()> {
         let core = &self.core;
         let (from, to) = (TableName::parse(from)?, TableName::parse(to)?);
@@ -223,7 +222,7 @@ impl Engine {
             *table.name.write() = to.name.as_str().into();
         }
         if outcome.is_err() {
-            // The log contains the new paths; the catalogue has those in use.
+            // The log record contains the new paths; the catalogue must contain the paths in use.
             CatalogueContext::from(&**core).write_now()?;
         }
         Ok(outcome?)
@@ -328,7 +327,7 @@ fn open_files(
     Table::open(files, entry, counters, &[])
 }
 
-/// Ends background work on indexes that are no longer the table's.
+/// Ends background work on the indexes of a dropped table.
 fn abandon(core: &EngineCore, table: &Table) {
     for index in table.indexes.load().iter() {
         index.dropped.store(true, Ordering::Release);
@@ -338,8 +337,7 @@ fn abandon(core: &EngineCore, table: &Table) {
     core.signals.space_available();
 }
 
-/// Removes the files of dropped indexes. Work that waits for disk space is tried
-/// again.
+/// Removes the files of dropped indexes. Then retries jobs that failed because of a full disk.
 fn remove_files(core: &EngineCore, indexes: &[IndexEntry]) {
     core.files.remove(&paths_of(indexes));
     for index in core.written.snapshot() {

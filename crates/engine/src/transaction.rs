@@ -1,7 +1,7 @@
 //! A transaction of the engine: its isolation, statements and views.
 //!
-//! `write` holds its writes, `cursor` its reads, `transaction/end` savepoints,
-//! commit and rollback, `prepared` two-phase commit.
+//! Writes are in `write`, reads in `cursor`, savepoints, commit and rollback in `transaction/end`,
+//! two-phase commit in `prepared`.
 
 mod context;
 mod end;
@@ -21,7 +21,7 @@ use teak_transactions::{
     Owner, ReadView, Transaction, TransactionHandle, TransactionId, ViewKind, WaitError,
 };
 
-/// Which writes of other transactions a transaction sees.
+/// The isolation level: which writes of other transactions a transaction sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isolation {
     /// Uncommitted writes, too.
@@ -57,18 +57,17 @@ pub struct EngineTransaction {
     view: Option<Arc<ReadView>>,
     /// The last savepoint, and the number of rows written before it.
     last_savepoint: (u64, u64),
-    /// Incremented whenever what the transaction sees changes.
+    /// Incremented on every change of the transaction's view.
     pub(crate) view_serial: u64,
     duplicate: Duplicate,
-    /// Bytes written since the last report to the budget.
+    /// Bytes written since the last call of `admit`.
     pub(crate) unreported_bytes: u64,
     pub(crate) rows: RowCounts,
-    /// The commit record may or may not be durable.
+    /// The commit failed, and its record may or may not be durable.
     is_in_doubt: bool,
     /// The XID, once the transaction is prepared.
     pub(crate) prepared: Option<Box<[u8]>>,
-    /// Whether the commit waits for the disk, provided that the engine's commits
-    /// do.
+    /// Whether the commit waits for its sync. Has no effect if the engine's commits are not synced.
     waits_for_disk: bool,
 }
 
@@ -80,14 +79,14 @@ impl Engine {
         self.core.transactions.newest()
     }
 
-    /// The oldest active transaction, prepared ones included, or the id of the
-    /// next one; and an id above those of all transactions that began before the
-    /// call. A transaction whose id is not below it began after the call and sees
-    /// what the caller had committed before.
+    /// Two transaction ids. The first is the oldest active transaction, prepared ones included, or
+    /// the next id if there is none. The second is above all transactions that began before the
+    /// call: a transaction with this id or a later one sees all writes that were committed before
+    /// the call.
     #[must_use]
     pub fn running_transactions(&self) -> (TransactionId, TransactionId) {
-        // In this order: a transaction registered after the scan for the oldest has
-        // an id that the second call is not above.
+        // The order matters: the second id must be above every transaction that the first call
+        // could have seen.
         let oldest = self.core.transactions.oldest_running();
         (oldest, self.core.transactions.next_transaction())
     }
@@ -124,7 +123,7 @@ impl EngineTransaction {
         self.transaction.as_mut().ok_or_else(ended)
     }
 
-    /// What other threads may use, to interrupt or report the transaction.
+    /// A handle for other threads, to interrupt the transaction or report its state.
     #[must_use]
     pub fn handle(&self) -> &Arc<TransactionHandle> {
         &self.handle
@@ -141,8 +140,8 @@ impl EngineTransaction {
         self.lock_timeout = timeout;
     }
 
-    /// Sets whether the commit waits until it is durable, provided that the
-    /// engine's commits do. The default is `true`.
+    /// Sets whether the commit waits until it is durable. Has no effect if the engine's commits are
+    /// not synced. The default is `true`.
     pub fn set_waits_for_disk(&mut self, waits: bool) {
         self.waits_for_disk = waits;
     }
@@ -159,7 +158,7 @@ impl EngineTransaction {
         &self.duplicate
     }
 
-    /// Whether it has written anything that was not rolled back.
+    /// Whether it has writes that were not rolled back.
     #[must_use]
     pub fn has_writes(&self) -> bool {
         self.transaction
@@ -167,7 +166,7 @@ impl EngineTransaction {
             .is_some_and(Transaction::has_writes)
     }
 
-    /// Takes the report of its last wait that failed.
+    /// Removes and returns the report of its last failed wait.
     #[must_use]
     pub fn take_failed_wait(&self) -> Option<Box<FailedWait>> {
         self.handle.take_failed_wait()
@@ -179,7 +178,7 @@ impl EngineTransaction {
         self.transaction.as_ref().map_or(0, Transaction::locks_held)
     }
 
-    /// Whether other transactions may have to wait for it.
+    /// Whether it has locks or writes for which other transactions may wait.
     #[must_use]
     pub fn holds_locks(&self) -> bool {
         self.transaction
@@ -209,9 +208,9 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Whether the transaction may have written rows whose newest versions were
-    /// newer than its snapshot. If so, the caller must compare the secondary
-    /// index entries that the snapshot sees with their rows.
+    /// Whether the transaction may have written rows whose newest versions were newer than its
+    /// snapshot. If so, a secondary index entry that the snapshot sees may not match its row, and
+    /// the caller must compare them.
     #[must_use]
     pub fn is_past_snapshot(&self) -> bool {
         self.transaction
@@ -254,8 +253,8 @@ impl EngineTransaction {
             return Ok(Arc::clone(view));
         }
         let transaction = self.transaction.as_mut().ok_or_else(ended)?;
-        // READ UNCOMMITTED registers a snapshot too, so that merges keep the
-        // versions that it reads.
+        // READ UNCOMMITTED also registers a snapshot, so that merges retain the versions that it
+        // reads.
         let snapshot = self.core.transactions.take_snapshot(transaction);
         let kind = match self.isolation {
             Isolation::ReadUncommitted => ViewKind::Uncommitted,

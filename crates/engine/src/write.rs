@@ -1,21 +1,20 @@
 //! Writing one row.
 //!
-//! 1. Latch the keys to check, by hash, in stripe order.
+//! 1. Latch the keys to check. Keys share latches by hash; latches are taken in ascending order.
 //! 2. Find the newest version of each. If another active transaction has written
 //!    it, or has locked the key: release the latches, queue for the key's lock,
 //!    wait, and start again. A live entry of a unique key is a duplicate: nothing
 //!    has been written.
-//! 3. Take the write guards of all indexes, in ascending order of their numbers,
-//!    and check for range locks of other transactions: gap locks at the keys that
-//!    are inserted, and locks against writes of the row. If there is one: release
-//!    everything, wait, and start again.
+//! 3. Take the write guards of all indexes, in ascending order of their numbers, and check for
+//!    range locks of other transactions: gap locks at the keys that are inserted, and locks against
+//!    writes of the row. If there is one: release the guards and latches, wait, and start again.
 //! 4. Append one log record for the row.
 //! 5. Insert into the memtables.
 //!
-//! After step 3 only the log can fail, before anything is inserted.
+//! After step 3 only the append to the log can fail, and nothing has been inserted then.
 //!
-//! Entries of indexes that are not unique contain the primary key. No other
-//! transaction writes them, so they need neither latch nor check.
+//! The keys of non-unique indexes contain the primary key, so the lock of the row protects them.
+//! They need neither a latch nor a check.
 
 mod plan;
 mod writer;
@@ -58,11 +57,11 @@ pub struct RowChange<'a> {
 }
 
 impl EngineTransaction {
-    /// Inserts one row: all its entries, or none.
+    /// Inserts the entries of one row, all or none.
     ///
     /// # Errors
-    /// `DuplicateKey`, after which [`EngineTransaction::duplicate`] returns the
-    /// existing entry; `Wait`, `Storage`, `InvalidArgument`.
+    /// `DuplicateKey`, after which [`EngineTransaction::duplicate`] returns the existing entry;
+    /// `Wait`, `Storage`, `InvalidArgument`.
     pub fn insert(&mut self, table: &TableHandle, entries: &[RowEntry<'_>]) -> EngineResult<()> {
         let indexes = table.table.indexes.load();
         let mut row = RowPlan::new(&indexes);

@@ -47,7 +47,7 @@ fn begin_alteration(engine: &Engine, table: &TableHandle, list: &[AddedIndex]) -
         .unwrap()
 }
 
-/// The entry in the index that the tests add: the reversed value, and the key.
+/// The key of an entry in the index that the tests add: the reversed value, and the row's key.
 fn entry(key: &str, value: &str) -> String {
     let backwards: String = value.chars().rev().collect();
     format!("{backwards}\0{key}")
@@ -153,7 +153,7 @@ fn an_index_is_added_and_others_dropped_in_one_step() {
     rows(&engine, &table);
 }
 
-/// Begins an alteration that rebuilds all indexes, the rows' index too.
+/// Begins an alteration that rebuilds all indexes, including the index of the rows.
 fn begin_rebuild(engine: &Engine, table: &TableHandle) -> EngineResult<Alteration> {
     let rows = AddedIndex {
         entry_order: EntryOrder::ByKey,
@@ -319,14 +319,14 @@ fn rows_are_written_while_an_index_is_built() {
     some_rows(&engine, &table, 2000);
     let mut alteration = begin_alteration(&engine, &table, &[added("backwards", false)]);
     let before = rows(&engine, &table);
-    // Committed before the snapshot: written by the build and by the writer.
+    // Committed before the snapshot, so both the build and the writer write these entries.
     commit(&engine, |t| insert_all(t, &table, "a", "early"));
     let mut open = begin(&engine);
     insert_all(&mut open, &table, "b", "open");
     let mut undone = begin(&engine);
     delete_all(&mut undone, &table, &before[3].0, &before[3].1);
     fill(&engine, &table, &mut alteration);
-    // After the snapshot: the build adds the rows that are deleted.
+    // Deleted after the snapshot, so the build still adds these rows.
     commit(&engine, |t| {
         for (key, value) in &before[10..300] {
             delete_all(t, &table, key, value);
@@ -334,8 +334,8 @@ fn rows_are_written_while_an_index_is_built() {
         delete_all(t, &table, "a", "early");
         insert_all(t, &table, "a", "late");
     });
-    // Entries flushed and merged before the base arrives must still take
-    // precedence over it.
+    // The build then adds its entries as the bottom runs. Entries that were flushed and merged
+    // before must still take precedence.
     engine.checkpoint().unwrap();
     engine.settle().unwrap();
     alteration.build(&mut |_, _| {}).unwrap();
@@ -510,7 +510,7 @@ fn several_tables_are_altered_together() {
         some_rows(&engine, &table, 200);
         tables.push(table);
     }
-    // The n-th disk operation fails, for every n until none does.
+    // Lets the n-th disk operation fail, for every n until the operation succeeds.
     for n in 0.. {
         let crashed = Arc::new(disk.crash(n));
         let engine = open(&crashed);
@@ -594,7 +594,7 @@ fn a_prepared_transaction_blocks_new_indexes_only_of_tables_that_it_has_written(
     let wanted = [added("backwards", false)];
     let key_of = |n: u8| char::from(b'a' + n).to_string();
     for (n, deletes) in [(0, false), (1, true)] {
-        // Both tables also have committed writes with smaller and with larger ids.
+        // Both tables also have committed writes with lower and higher ids.
         commit(&engine, |t| insert(t, &table, &key_of(n), "1").unwrap());
         commit(&engine, |t| insert(t, &other, &key_of(n), "1").unwrap());
         let mut prepared = begin(&engine);

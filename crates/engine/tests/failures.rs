@@ -144,7 +144,7 @@ fn memtables_never_exceed_their_quota() {
     engine.create_table(&definition(TABLE)).unwrap();
     let table = engine.open_table(TABLE).unwrap();
     let limit = engine.statistics().memtable_bytes_limit;
-    // Usage may be exceeded by what each writer writes between two reports.
+    // Each writer may exceed the limit by the bytes between two calls of `admit`.
     let slack = 3 * (64 << 10);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3u64)
@@ -264,7 +264,7 @@ fn rows_lost_with_a_file_are_reported() {
     let aside = path.with_extension("aside");
     disk.rename(&path, &aside).unwrap();
     drop(open(&disk));
-    // The file is back, but recovery has skipped its rows in the log.
+    // The file exists again, but recovery has skipped its log records.
     disk.rename(&aside, &path).unwrap();
     let engine = open(&disk);
     let error = engine.open_table(TABLE).map(|_| ()).unwrap_err();
@@ -326,7 +326,7 @@ fn files_are_closed_while_ever_more_tables_are_opened() {
     for n in 0..1200 {
         engine.create_table(&definition(&name(n))).unwrap();
         let table = engine.open_table(&name(n)).unwrap();
-        // Rows that exist only in memory keep a table's files open.
+        // A table with unflushed rows is not closed.
         fill(&engine, &table, 2);
         most = most.max(engine.statistics().open_tables);
     }

@@ -1,5 +1,5 @@
-//! Full disks: statements are refused, and nothing acknowledged is lost. Reads and
-//! DROP TABLE work, and writes as soon as there is space, without a restart.
+//! Full disks: writes fail, and no acknowledged write is lost. Reads and DROP TABLE work. Writes
+//! succeed as soon as there is space, without a restart.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,8 +36,8 @@ fn fill_disk(disk: &FaultDisk) {
     disk.set_capacity(Some(disk.used_bytes()));
 }
 
-/// Commits rows one by one until the disk is really full; returns their number.
-/// Space that a batch of the log reserved and did not use is free after it.
+/// Commits rows one by one until the disk is full; returns their number. Retries, because a batch
+/// of the log releases reserved space that it did not use.
 fn write_until_full(engine: &Engine, table: &TableHandle, prefix: &str) -> usize {
     let (mut taken, mut refused) = (0, 0);
     for n in 0..100_000 {
@@ -168,7 +168,7 @@ fn an_engine_opens_on_a_full_disk_to_be_emptied() {
     let disk = Arc::new(FaultDisk::new(1));
     let open = |disk: &Arc<FaultDisk>| {
         let mut options = options();
-        // Rows that are in the log but not in the files must fit in memory.
+        // The rows that recovery replays must fit in memory.
         options.cache_bytes = 4 << 20;
         Engine::open(Arc::clone(disk) as Arc<dyn Disk>, options).unwrap()
     };
@@ -188,7 +188,7 @@ fn an_engine_opens_on_a_full_disk_to_be_emptied() {
     drop((table, engine));
     for seed in 0..4 {
         let disk = Arc::new(disk.crash(seed));
-        // Files whose removal the crash has undone may exceed the capacity.
+        // The crash may undo the removal of files, so the use may exceed the capacity.
         fill_disk(&disk);
         let engine = open(&disk);
         let table = engine.open_table(TABLE).unwrap();
@@ -199,8 +199,8 @@ fn an_engine_opens_on_a_full_disk_to_be_emptied() {
     }
 }
 
-/// With threads: writers that fill the memory get an error within a bounded time,
-/// although nothing can be flushed.
+/// With flusher threads: when memtables cannot be flushed, writers that fill the memory get an
+/// error within a bounded time.
 #[test]
 fn writers_do_not_wait_forever_for_flushes_without_space() {
     let disk = Arc::new(FaultDisk::new(1));
@@ -240,7 +240,7 @@ fn counters_refused_by_a_full_disk_are_logged_later() {
     table.advance_counter(0, 7).unwrap();
     fill_disk(&disk);
     write_until_full(&engine, &table, "x");
-    // Until the space reserved for commits is used up, too.
+    // Continues until the space reserved for commits is used.
     while write_one(&engine, &table, "y").is_ok() || engine.flush_log().is_ok() {
         table
             .advance_counter(0, table.counter(0).unwrap() + 1)

@@ -1,4 +1,4 @@
-//! Reports of locks and waits, the order of service, and lock escalation.
+//! Reports of locks and waits, the order in which locks are granted, and lock escalation.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ fn key(n: u32) -> String {
     format!("{n:05}")
 }
 
-/// A row whose secondary key is its value, which must be unique.
+/// Inserts a row whose value is the key of a unique secondary index.
 fn insert_unique(
     t: &mut EngineTransaction,
     table: &TableHandle,
@@ -198,13 +198,12 @@ fn escalation_does_not_affect_rows_that_others_have_locked_or_written() {
         assert!(lock(&mut big, &table, &key(n), ReadMode::Exclusive).unwrap());
     }
     engine.set_lock_bytes_max(8 << 10);
-    // One shard of the lock table is checked for all: one of the keys is in a full
-    // shard.
+    // The limit is checked for each shard of the lock table: one of the keys is in a full shard.
     for n in 0..100 {
         assert!(!lock(&mut big, &table, &format!("no{n}"), ReadMode::Exclusive).unwrap());
     }
     assert!(engine.statistics().lock_escalations > 0);
-    // Both are within the range now.
+    // The range lock covers both rows now.
     update(&mut other, &table, &key(10), "v10", "new").unwrap();
     update(&mut other, &table, &key(10), "new", "newer").unwrap();
     let written = format!("{}x", key(20));
@@ -239,7 +238,7 @@ fn a_locked_absent_key_remains_absent() {
         refused,
         Err(EngineError::Wait(WaitError::Timeout))
     ));
-    // A key that exists was not locked, and neither were neighbouring keys.
+    // Neither the existing key nor its neighbours were locked.
     assert!(lock(&mut second, &table, &key(1), ReadMode::Exclusive).unwrap());
     insert_unique(&mut second, &table, &key(4), "other").unwrap();
     first.set_lock_timeout(Duration::ZERO);

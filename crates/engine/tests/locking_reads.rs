@@ -1,4 +1,4 @@
-//! Locking reads: what they see, lock, skip and wait for.
+//! Locking reads: visibility, locks, SKIP LOCKED and waits.
 
 #![allow(
     clippy::unwrap_used,
@@ -171,14 +171,14 @@ fn skip_locked_skips_rows_that_others_have_written_or_locked() {
     assert!(rows.get(&mut reader, b"a").unwrap().is_none());
     assert!(rows.get(&mut reader, b"f").unwrap().is_none());
     assert!(rows.get(&mut reader, b"b").unwrap().is_some());
-    // A secondary index has no semi-consistent reads: the policy is kept.
+    // Secondary indexes have no semi-consistent reads: the cursor ignores the policy.
     let mut entries = reader
         .cursor(&table, IndexNumber(1), ReadMode::Exclusive)
         .unwrap();
     entries.set_lock_policy(LockPolicy::SkipLocked);
     entries.set_lock_policy(LockPolicy::SemiConsistent);
     assert_eq!(entries.lock_policy(), LockPolicy::SkipLocked);
-    // Skipping neither waits nor leaves locks.
+    // SKIP LOCKED neither waits nor leaves locks.
     reader.rollback();
     other.rollback();
     assert_eq!(engine.statistics().row_locks, 0);
@@ -230,7 +230,7 @@ fn a_semi_consistent_scan_returns_the_last_committed_version_and_a_second_seek_w
     );
     assert_eq!(reader.locks_held(), 1);
     assert_eq!(engine.statistics().lock_waits, 0);
-    // A lookup waits under this policy too, and a seek under the default one.
+    // A lookup waits under this policy; a seek waits under the default policy.
     assert!(matches!(
         cursor.get(&mut reader, b"a"),
         Err(EngineError::Wait(WaitError::Timeout))
@@ -322,7 +322,7 @@ fn a_row_locked_and_deleted_by_its_transaction_is_not_found() {
     let (engine, table) = fresh();
     commit(&engine, |t| insert(t, &table, "k", "1").unwrap());
     let mut transaction = begin(&engine);
-    // The snapshot is older than the locked version, the lock older than the savepoint.
+    // The snapshot is older than the locked version; the lock is older than the savepoint.
     transaction.take_snapshot().unwrap();
     commit(&engine, |t| update(t, &table, "k", "1", "2").unwrap());
     let mut cursor = transaction

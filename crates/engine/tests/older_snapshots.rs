@@ -1,5 +1,4 @@
-//! A snapshot that is older than a table is refused: the table must not look
-//! empty to it.
+//! A read with a snapshot older than the table fails: the table must not appear empty.
 
 #![allow(
     clippy::unwrap_used,
@@ -62,7 +61,7 @@ fn a_closed_table_remembers_that_it_is_newer_than_a_snapshot() {
     let mut older = begin(&engine);
     older.take_snapshot().unwrap();
     engine.create_table(&definition(TABLE)).unwrap();
-    // The handle is the first: opening reads when the table was created.
+    // The first handle opens the table, which reads its creation time.
     let table = engine.open_table(TABLE).unwrap();
     assert!(first_row(&mut older, &table).is_err());
     drop(table);

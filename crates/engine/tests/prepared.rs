@@ -1,5 +1,5 @@
-//! Two-phase commit: prepared transactions survive crashes, checkpoints and their
-//! handles, and end as the coordinator decides.
+//! Two-phase commit: prepared transactions survive crashes, checkpoints and the end of their
+//! handles, until the coordinator ends them.
 
 #![allow(
     clippy::unwrap_used,

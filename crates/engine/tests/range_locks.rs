@@ -206,7 +206,7 @@ fn two_gap_locks_and_inserts_into_both_are_a_deadlock() {
     assert_eq!(rows(&engine, &table).len(), 1);
 }
 
-/// Readers read twice while writers insert and delete.
+/// Readers read the same range twice while writers insert and delete.
 #[test]
 fn repeated_locking_reads_agree_under_concurrent_writers() {
     let disk: Arc<MemoryDisk> = Arc::new(MemoryDisk::new());
@@ -447,7 +447,7 @@ fn retained_rows_do_not_change_under_concurrent_writers() {
         let mut repeated = 0;
         while repeated < 300 || commits.load(Ordering::Relaxed) < 600 {
             let mut reader = begin(&engine);
-            // Writers briefly lock a row before they find its range lock.
+            // Writers hold a row lock briefly before they find the range lock.
             reader.set_lock_timeout(Duration::from_secs(60));
             let (low, high) = (random.below(60), random.below(60));
             let (low, high) = (format!("{low:02}"), format!("{high:02}"));

@@ -1,5 +1,4 @@
-//! Recovery: after a crash there is every committed row, no other row, and no
-//! stray file.
+//! Recovery: after a crash, the tables have exactly the committed rows, and no unused file remains.
 
 #![allow(
     clippy::unwrap_used,
@@ -257,7 +256,7 @@ fn index_files(disk: &FaultDisk) -> BTreeSet<PathBuf> {
     files
 }
 
-/// A sequence of table changes. `step` counts those that are done.
+/// A sequence of table changes. `step` counts the completed ones.
 fn change_tables(engine: &Engine, step: &mut usize) -> EngineResult<()> {
     let put = |name: &str, key: &str| -> EngineResult<()> {
         let table = engine.open_table(name)?;
@@ -350,8 +349,8 @@ fn a_crash_at_any_point_of_a_table_change_leaves_it_done_or_undone() {
     assert!(points > 100);
 }
 
-/// Random transactions with a crash at a random point. The state afterwards must be
-/// the last acknowledged one, or that with the commit that was in progress.
+/// Random transactions with a crash at a random point. The state afterwards must be the last
+/// acknowledged one, with or without the commit that was in progress.
 #[test]
 fn a_crash_during_writes_and_checkpoints_keeps_every_commit() {
     for seed in 0..60u64 {

@@ -41,7 +41,7 @@ fn a_snapshot_is_fixed_at_the_first_read() {
         update(t, &table, "a", "1", "2").unwrap();
         insert(t, &table, "b", "1").unwrap();
     });
-    // The reader's first read: it sees everything committed so far.
+    // The reader's first read takes its snapshot.
     let now = pairs(&[("a", "2"), ("b", "1")]);
     assert_eq!(see(&mut reader, &table), now);
     assert_eq!(see(&mut early, &table), pairs(&[("a", "1")]));
@@ -217,7 +217,7 @@ fn an_unlocked_write_of_a_row_changed_since_the_snapshot_is_a_conflict() {
         update(&mut writer, &table, "a", "1", "3"),
         Err(EngineError::Conflict)
     ));
-    // Once locked, the newest version can be changed.
+    // After a locking read, the newest version can be changed.
     let mut cursor = writer
         .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
         .unwrap();
@@ -324,8 +324,8 @@ fn one_transaction_of_a_deadlock_fails_and_the_other_continues() {
     assert_eq!(rows(&engine, &table), pairs(&[("a", "one"), ("b", "one")]));
 }
 
-/// Transfers between accounts on several threads keep the sum in every snapshot,
-/// with concurrent flushes.
+/// Several threads transfer amounts between accounts, with concurrent flushes. Every snapshot must
+/// see the same sum.
 #[test]
 fn concurrent_transfers_keep_the_sum_in_every_snapshot() {
     const ACCOUNTS: u64 = 16;

@@ -48,7 +48,7 @@ impl Engine {
                 "the table is being altered already".into(),
             ));
         }
-        // From here on, dropping it ends the alteration.
+        // From here on, an error drops `alteration`, which undoes all changes.
         let mut alteration = Alteration {
             handle,
             added: Vec::new(),
@@ -71,7 +71,7 @@ impl Engine {
     }
 }
 
-/// Refuses a table with entries of prepared transactions that no handle owns.
+/// Returns an error for a table with entries of prepared transactions that no handle owns.
 fn refuse_prepared_writes(
     core: &EngineCore,
     table: &Table,
@@ -91,8 +91,7 @@ fn refuse_prepared_writes(
     Ok(())
 }
 
-/// Counts the indexes of an existing table, which must leave space for `added`
-/// more.
+/// Returns the number of indexes of the table. Fails if `added` more would exceed the maximum.
 fn count_indexes(core: &EngineCore, table: &Table, added: usize) -> EngineResult<IndexNumber> {
     if !core.tables.lock().by_id.contains_key(&table.id) {
         return Err(EngineError::NoSuchTable {
@@ -108,7 +107,7 @@ fn count_indexes(core: &EngineCore, table: &Table, added: usize) -> EngineResult
     Ok(IndexNumber(u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
-/// Creates the files of the new indexes, durable with their names.
+/// Creates the files of the new indexes and makes the files and their directory entries durable.
 fn create_indexes(
     core: &EngineCore,
     table: &Table,

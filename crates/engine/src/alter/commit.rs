@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use teak_base::CommitSequence;
 use teak_write_ahead_log::Record;
 
-/// What the commit does to one table.
+/// The change of one table by the commit.
 struct TableOutcome {
     id: u64,
     metadata: Vec<u8>,
@@ -26,14 +26,13 @@ struct TableOutcome {
 }
 
 impl Alteration {
-    /// Commits alterations of tables of one engine together: after a crash all of
-    /// them have happened or none has. No transaction may write the tables during
-    /// the call. Durable on return.
+    /// Commits alterations of several tables atomically: recovery applies all of them or none. No
+    /// transaction may write the tables during the call. Durable on return.
     ///
     /// # Errors
-    /// `InvalidArgument` when a plan does not fit its table. After this error,
-    /// those of flushing, and `NoSpace`, the tables are unchanged. After another
-    /// error of the log the outcome is unknown until the engine is opened again.
+    /// `InvalidArgument` when a plan does not fit its table. Errors of flushing and of the log.
+    /// After `NoSpace`, `InvalidArgument` and errors of flushing, the tables are unchanged. After
+    /// any other error of the log, the outcome is unknown until the engine is opened again.
     pub fn commit(mut alterations: Vec<(Self, AlterationPlan)>) -> EngineResult<()> {
         let Some((first, _)) = alterations.first() else {
             return Ok(());
@@ -161,7 +160,7 @@ impl Alteration {
         }
     }
 
-    /// Publishes the outcome. Returns the files to remove.
+    /// Publishes the new indexes and metadata. Returns the files to remove.
     fn install(&mut self, outcome: TableOutcome) -> Vec<PathBuf> {
         let core: &EngineCore = &self.handle.core;
         let table = &self.handle.table;
@@ -192,7 +191,7 @@ impl Alteration {
             index.dropped.store(true, Ordering::Release);
             core.counts.add_closed(index);
         }
-        // The table owns them now: dropping the alteration keeps them.
+        // The table owns the files now, so dropping the alteration must not remove them.
         self.added.clear();
         outcome.dropped_paths
     }
@@ -217,7 +216,7 @@ fn log_and_install(
             indexes: outcome.entries.clone(),
         })
         .collect();
-    // The record may reach the disk even if the log returns an error.
+    // The record may become durable even if the log returns an error.
     for (alteration, _) in &mut *alterations {
         alteration.is_committed = true;
     }
@@ -225,7 +224,7 @@ fn log_and_install(
         bytes: &encode_tables_altered(&tables),
     };
     if let Err(error) = append_durable(&core.log, &record) {
-        // On a full disk the record was revoked: the new files are removed.
+        // On a full disk the log revokes the record, so the new files can be removed.
         for (alteration, _) in alterations {
             alteration.is_committed = !error.is_no_space();
         }

@@ -18,9 +18,8 @@ impl Alteration {
     /// Adds the entry of a row to an added index.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such index, it is built already, or the
-    /// key is not in the order that was requested; `Wait(Interrupted)`; those of
-    /// writing entries.
+    /// `InvalidArgument` when there is no such index, it is built already, or the key is not in the
+    /// order that was requested; `Wait(Interrupted)`; errors of sorting or writing.
     pub fn add(&mut self, added: u32, key: &[u8], value: &[u8]) -> EngineResult<()> {
         let core = &self.handle.core;
         let position = usize::try_from(added).unwrap_or(usize::MAX);
@@ -72,10 +71,9 @@ impl Alteration {
                     }
                 }
             }
-            // Not needed for durability yet, but it shortens the commit, during
-            // which writers wait.
+            // The commit needs this. It is done early because writers wait during the commit.
             make_durable(&core, index)?;
-            // An older snapshot would see rows that it must not see.
+            // Older snapshots cannot read the index: it contains rows that they must not see.
             let newest = core.transactions.newest();
             index.created_at.store(newest.0, Ordering::Release);
         }

@@ -1,5 +1,4 @@
-//! Entries that are added in the order of their keys: written a leaf at a time,
-//! while they arrive.
+//! Bulk build from entries that are added in key order. They are written one leaf at a time.
 
 use super::sort_buffer::SortBuffer;
 use crate::core::EngineCore;

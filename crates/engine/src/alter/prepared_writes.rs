@@ -1,12 +1,12 @@
-//! Whether a table contains entries of prepared transactions that no handle
-//! owns.
+//! Checks whether a table contains entries of prepared transactions that no
+//! handle owns.
 //!
-//! The caller's table locks do not wait for such a transaction, and its entries
-//! would be missing in the new indexes when it commits. So the alteration must
-//! be rejected. A replica always has such transactions, between the XA PREPARE
-//! and the XA COMMIT that it applies; an alteration of a table that they have
-//! not written must be accepted. So the range of the table's write ids is
-//! checked first. If it contains an id of such a transaction, the entries are
+//! The caller's table locks do not wait for such a transaction. When it
+//! commits, its entries would be missing from the new indexes, so the
+//! alteration must be rejected. A replica often has such transactions, between
+//! XA PREPARE and XA COMMIT. An alteration of a table that they have not
+//! written must be accepted. So the range of the table's write ids is checked
+//! first. Only if it contains an id of such a transaction, the entries are
 //! read.
 
 use crate::core::index::Index;

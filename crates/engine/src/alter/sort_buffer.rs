@@ -26,7 +26,7 @@ fn prefix_of(key: &[u8]) -> u64 {
 }
 
 impl SortBuffer {
-    /// The memory that it takes, in bytes.
+    /// Memory of the buffer, in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.len() + self.items.len() * size_of::<Item>()
     }

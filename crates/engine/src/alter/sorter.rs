@@ -53,7 +53,7 @@ pub(crate) struct Sorter {
 }
 
 impl Sorter {
-    /// `budget`: the memory that it may take, in bytes.
+    /// `budget`: maximum memory, in bytes.
     pub(crate) fn new(directory: SpillDirectory, budget: usize) -> Self {
         Self {
             directory,
@@ -168,8 +168,7 @@ impl Source {
     }
 }
 
-/// A source and its next entry. Ordered so that the head with the smallest key is
-/// the maximum of a heap.
+/// A source and its next entry. The order is reversed: the smallest key is the maximum of the heap.
 struct Head {
     key: Vec<u8>,
     value: Vec<u8>,

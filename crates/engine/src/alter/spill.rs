@@ -1,10 +1,9 @@
-//! Spill files of a sort: sorted entries that do not fit in memory, in files
-//! `teak.sort.<number>` of the data directory. Dropping the spill removes its
-//! file; opening the engine after a crash removes those that remain.
+//! Spill files of a sort: sorted entries that do not fit in memory, in files `teak.sort.<number>`
+//! of the data directory. Dropping the spill removes its file; the next start removes files that a
+//! crash has left.
 //!
-//! A file consists of blocks, and a block of whole entries. A block has the stored
-//! and the raw length of the payload (u32 each), its codec (u8), a checksum (u64),
-//! and the payload.
+//! A file is a sequence of blocks: the stored and the raw length of the payload (u32 each), its
+//! codec (u8), a checksum (u64), and the payload, which contains whole entries.
 
 use crate::name::SPILL_PREFIX;
 use std::path::{Path, PathBuf};

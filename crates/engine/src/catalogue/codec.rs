@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{Codec, FileId, Lsn, WriteId};
 
-/// The largest valid id of a table, file or write. Ids are allocated one after
-/// the other; a larger one would soon overflow.
+/// The largest valid id of a table, file or write. Ids are allocated in sequence, so a larger one
+/// is malformed.
 pub(crate) const ID_MAX: u64 = 1 << 60;
 
 /// The largest number of consecutive write ids without a log record between two
@@ -34,7 +34,7 @@ fn take_text(take: &mut Take<'_>) -> Decoded<String> {
     String::from_utf8(bytes.to_vec()).map_err(|_| Malformed)
 }
 
-/// Refuses paths that lead out of the data directory.
+/// Returns an error for paths that lead out of the data directory.
 fn take_path(take: &mut Take<'_>) -> Decoded<PathBuf> {
     let path = PathBuf::from(take_text(take)?);
     let inside = path
@@ -103,7 +103,7 @@ fn take_list<T>(
     take: &mut Take<'_>,
     mut element: impl FnMut(&mut Take<'_>) -> Decoded<T>,
 ) -> Decoded<Vec<T>> {
-    // An element takes at least one byte, so the remaining bytes bound the count.
+    // Each element has at least one byte, so the count cannot exceed the remaining bytes.
     let count = take.length(take.rest().len())?;
     let mut list = Vec::with_capacity(count.min(4096));
     for _ in 0..count {
@@ -127,10 +127,10 @@ impl TableEntry {
         }
     }
 
-    /// Decodes an entry at the front.
+    /// Decodes the entry at the front of the input.
     ///
     /// # Errors
-    /// [`Malformed`] unless the bytes are an entry.
+    /// [`Malformed`] if the bytes are not a valid entry.
     pub(crate) fn take(take: &mut Take<'_>) -> Result<Self, Malformed> {
         let id = take_id(take)?;
         let name = take_text(take)?;
@@ -154,8 +154,8 @@ impl TableEntry {
     }
 }
 
-/// The bytes of a record that replaces the indexes of a table by empty ones and
-/// resets its counters.
+/// The body of a record that truncates a table: it replaces the indexes by empty ones and resets
+/// the counters.
 pub(crate) fn encode_indexes_changed(table: u64, indexes: &[IndexEntry]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_varint(table);
@@ -181,7 +181,7 @@ pub(crate) struct AlteredTable {
     pub indexes: Vec<IndexEntry>,
 }
 
-/// The bytes of a record that alters several tables atomically.
+/// The body of a record that alters several tables atomically.
 pub(crate) fn encode_tables_altered(tables: &[AlteredTable]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_varint(tables.len() as u64);
@@ -212,7 +212,7 @@ pub(crate) fn decode_tables_altered(bytes: &[u8]) -> Decoded<Vec<AlteredTable>> 
     Ok(tables)
 }
 
-/// The bytes of the new paths of a renamed table, in the order of its indexes.
+/// Encodes the new paths of a renamed table's files, in the order of its indexes.
 pub(crate) fn encode_paths(paths: &[PathBuf]) -> Vec<u8> {
     let mut out = Vec::new();
     out.put_varint(paths.len() as u64);
@@ -291,8 +291,8 @@ impl Catalogue {
                 })
             })?,
         };
-        // The ids of a list ascend. The prepared transactions are read after the
-        // next id, and may have later ids.
+        // The ids of a list are ascending. A checkpoint reads the list of prepared transactions
+        // after `next_write_id`, so it may contain later ids.
         let last = catalogue.active.last().max(catalogue.aborted.last());
         let prepared = catalogue.prepared.iter();
         let last_prepared = prepared.filter_map(|entry| entry.write_ids.last()).max();

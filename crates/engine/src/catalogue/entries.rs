@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use teak_base::{Codec, FileId, Lsn, WriteId};
 use teak_tree::TreeOptions;
 
-/// Limit of the leading bytes of values that are stored column by column.
+/// Maximum length of the part of a value that is stored column by column, in bytes.
 const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
 
 /// A prepared transaction in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PreparedEntry {
-    /// The coordinator's name of the transaction.
+    /// The transaction's XID.
     pub xid: Vec<u8>,
     /// Its writes.
     pub write_ids: Vec<WriteId>,
@@ -22,7 +22,7 @@ pub(crate) struct PreparedEntry {
 /// One index of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct IndexEntry {
-    /// The file's id, which no other file ever has.
+    /// The file's id; ids are never reused.
     pub file: FileId,
     /// The file's path, relative to the data directory.
     pub path: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct IndexEntry {
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
-    /// Whether whole keys are looked up, so that filters justify their space.
+    /// Whether lookups use complete keys. Only then filters are built.
     pub exact_lookups: bool,
     /// Leading bytes of values that hold columns of fixed width.
     pub value_fixed_bytes: u32,
@@ -88,7 +88,7 @@ impl IndexEntry {
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableEntry {
-    /// Its id, which no other table ever has.
+    /// The table's id; ids are never reused.
     pub id: u64,
     /// Its name, normalised: relative, without a leading `./`.
     pub name: String,
@@ -96,8 +96,8 @@ pub(crate) struct TableEntry {
     pub metadata: Vec<u8>,
     /// Its indexes; the first contains the rows.
     pub indexes: Vec<IndexEntry>,
-    /// Whether recovery skipped log records of this table, because its files were
-    /// missing or damaged. Truncating the table clears this.
+    /// Whether recovery skipped log records of this table because its files were missing or
+    /// damaged. Truncating the table resets it.
     pub incomplete: bool,
     /// Durable counters by number, except those that are zero.
     pub counters: BTreeMap<u8, u64>,
@@ -106,7 +106,7 @@ pub(crate) struct TableEntry {
 /// The content of the catalogue file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Catalogue {
-    /// Identifies the instance; the log contains it too.
+    /// Identifies the instance. The log contains the same value.
     pub instance: u64,
     /// Recovery reads the log from here.
     pub replay_from: Lsn,
@@ -121,7 +121,7 @@ pub(crate) struct Catalogue {
     /// Ids below `next_write_id` that were active: committed if the log contains
     /// their commit record, otherwise aborted.
     pub active: Vec<WriteId>,
-    /// Aborted ids whose writes some index may still contain.
+    /// Aborted ids whose entries may still be in an index.
     pub aborted: Vec<WriteId>,
     /// Transactions prepared for two-phase commit.
     pub prepared: Vec<PreparedEntry>,

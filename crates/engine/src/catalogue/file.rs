@@ -1,5 +1,5 @@
-//! The catalogue file. It is written under a second name and synced, then renamed
-//! over the first, and the directory is synced. See `docs/design/format.md`.
+//! The catalogue file. A new version is written to a temporary file and synced, the file is renamed
+//! over the old one, and the directory is synced. See `docs/design/format.md`.
 
 use super::entries::Catalogue;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use teak_disk::Disk;
 pub(crate) const CATALOGUE_FILE: &str = "teak.catalogue";
 const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
-/// The version of the data directory: of this file, and of the log and the
-/// index files, which recovery reads only after this one.
+/// The format version of the data directory. It covers this file, the log and the index files;
+/// recovery reads this file first.
 pub(crate) const CATALOGUE_VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
 const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
-/// Limits the memory that a reader allocates for a damaged length.
+/// Limits the memory that is allocated if the length is damaged.
 const PAYLOAD_BYTES_MAX: u64 = 4 << 30;
 
 pub(crate) fn encode_catalogue(catalogue: &Catalogue) -> Vec<u8> {
@@ -100,8 +100,8 @@ pub(crate) fn read_catalogue(
     decode_catalogue(&path, &bytes).map(Some)
 }
 
-/// Replaces the catalogue; durable on return. After an error either the old or
-/// the new one is valid: recovery accepts both.
+/// Replaces the catalogue; durable on return. After an error, either the old or the new file is in
+/// place. Recovery accepts both.
 pub(crate) fn write_catalogue(
     disk: &Arc<dyn Disk>,
     directory: &Path,
@@ -116,7 +116,8 @@ pub(crate) fn write_catalogue(
         file.sync()
     });
     if let Err(error) = written {
-        // A full disk needs its space. The next write of a catalogue removes it too.
+        // Frees its space on a full disk. If this fails, the next write of the catalogue removes
+        // it.
         let _ = disk.remove(&temporary);
         return Err(error);
     }

@@ -1,8 +1,8 @@
 //! The split of the memory budget.
 //!
-//! Memtables get two fifths of the whole, each flusher thread a few MiB, the log
-//! its two buffers, and the page cache the rest. Locks are limited to an eighth
-//! of the budget, or to a chosen size.
+//! Memtables get two fifths of the budget, each flusher thread gets a few MiB, the log gets its two
+//! buffers, and the page cache gets the rest. Locks are limited to an eighth of the budget, or to a
+//! configured size.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -23,9 +23,9 @@ pub(crate) struct Budget {
     threads: u64,
     /// Smallest memtable that is frozen to free memory, in bytes.
     pub memtable_bytes_min: u64,
-    /// Zero for a share of the total.
+    /// Configured limit for locks; zero: a share of the total.
     lock_bytes: AtomicU64,
-    /// Bytes written by transactions that ended before they reported.
+    /// Bytes written by transactions that ended before their next report to `admit`.
     unreported: AtomicU64,
     /// How often writers were slowed, and for how long in total.
     pub stalls: AtomicU64,
@@ -95,7 +95,7 @@ impl Budget {
         self.page_cache.load(Ordering::Acquire)
     }
 
-    /// Bytes that a transaction may write between two reports.
+    /// Bytes that a transaction may write between two calls of `admit`.
     pub(crate) fn report_bytes(&self) -> u64 {
         (self.memtable_quota() / 512).clamp(4 * 1024, 128 * 1024)
     }
@@ -115,7 +115,8 @@ impl Budget {
         }
     }
 
-    /// Called when a transaction reports, for itself and for those that ended.
+    /// Called when a transaction reports: the report includes the bytes of the transactions that
+    /// ended.
     pub(crate) fn clear_unreported(&self) {
         self.unreported.store(0, Ordering::Relaxed);
     }

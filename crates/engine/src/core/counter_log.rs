@@ -1,4 +1,4 @@
-//! Tables with changed durable counters that have not been logged.
+//! The list of tables whose durable counters have changes that are not logged.
 
 use super::counters::TableCounters;
 use super::table::Table;
@@ -26,8 +26,8 @@ impl CounterLog {
         }
     }
 
-    /// Appends the changed counters to the log. One mutex serialises this, so
-    /// that the last logged value of a counter is its newest.
+    /// Appends the changed counters to the log. A mutex serialises the calls,
+    /// so that the last value in the log is the newest.
     pub(crate) fn append_to(&self, log: &WriteAheadLog) -> StorageResult<()> {
         if !self.is_pending.load(Ordering::Acquire) {
             return Ok(());

@@ -14,7 +14,7 @@ pub(crate) const ROW_ID_COUNTER: u8 = 255;
 /// Row ids reserved with one log record.
 const ROW_IDS_AHEAD: u64 = 1 << 16;
 
-/// A table's durable counters, open or not.
+/// Durable counters of a table, which may be open or closed.
 #[derive(Debug, Default)]
 pub(crate) struct TableCounters {
     values: [AtomicU64; COUNTERS],
@@ -114,8 +114,8 @@ impl TableCounters {
         Ok(first)
     }
 
-    /// The counters for the catalogue. `closing`: no more ids will be allocated,
-    /// so the reserved ones are returned.
+    /// The counters for the catalogue. With `closing`, no more ids will be allocated, so ids that
+    /// were reserved and not used are released.
     pub(crate) fn snapshot(&self, closing: bool) -> BTreeMap<u8, u64> {
         let ids = self.row_ids.lock();
         let row_ids = if closing { ids.next } else { ids.logged };

@@ -12,8 +12,8 @@ pub(crate) struct RowCounts {
     pub deleted: u64,
 }
 
-/// Counts since the engine was opened. The log, the cache and the
-/// transactions have counts of their own.
+/// Counts since the engine was opened. The log, the page cache and the
+/// transaction manager have separate counts.
 #[derive(Debug, Default)]
 pub(crate) struct EngineCounts {
     pub rows_inserted: AtomicU64,
@@ -26,7 +26,7 @@ pub(crate) struct EngineCounts {
     pub flush_failures: AtomicU64,
     pub checkpoints: AtomicU64,
     pub recovered_records: AtomicU64,
-    /// Rows refused because they had changed after the snapshot.
+    /// Writes and locks refused because the row had changed after the snapshot.
     pub conflicts: AtomicU64,
     /// Counts of files that were closed.
     pub closed: ClosedFiles,

@@ -9,7 +9,7 @@ use teak_base::{StorageError, StorageResult};
 use teak_disk::Disk;
 use teak_tree::{PageCache, Tree, TreeOptions};
 
-/// The data directory, and what opening an index file needs.
+/// The data directory, and shared state for opening index files.
 pub(crate) struct IndexFiles {
     pub disk: Arc<dyn Disk>,
     pub directory: PathBuf,
@@ -60,8 +60,8 @@ impl IndexFiles {
         Tree::open(&self.disk, &path, Some(entry.file), &self.cache)
     }
 
-    /// Creates empty index files and makes their names durable. When one fails,
-    /// removes those that were created.
+    /// Creates empty index files and makes their names durable. On failure, removes the files
+    /// created so far.
     pub(crate) fn create(&self, indexes: &[IndexEntry]) -> StorageResult<Vec<Arc<Tree>>> {
         let paths = paths_of(indexes);
         let mut trees = Vec::with_capacity(indexes.len());
@@ -106,17 +106,17 @@ impl IndexFiles {
         }
     }
 
-    /// Removes new files after the log refused the record that names them. Only
-    /// after `NoSpace` the record is void; after other errors it may be durable,
-    /// and the files must remain.
+    /// Removes new files if appending the record that refers to them has failed with `NoSpace`: the
+    /// log has revoked that record. After other errors the record may be durable, so the files
+    /// remain.
     pub(crate) fn remove_unlogged(&self, indexes: &[IndexEntry], error: &StorageError) {
         if error.is_no_space() {
             self.remove(&paths_of(indexes));
         }
     }
 
-    /// Renames files and makes their names durable. A file that cannot be
-    /// renamed keeps its path, which replaces the one in `new`.
+    /// Renames files and makes their names durable. If a file cannot be renamed, its old path
+    /// replaces the one in `new`.
     pub(crate) fn rename(&self, old: &[PathBuf], new: &mut [PathBuf]) -> StorageResult<()> {
         let root = &self.directory;
         let mut outcome = Ok(());

@@ -19,13 +19,12 @@ pub(crate) struct Index {
     pub registered: AtomicBool,
     /// Dropped or replaced: no more background work.
     pub dropped: AtomicBool,
-    /// A large part was rolled back: compact without waiting for idle time.
+    /// A large part of the index was rolled back. Compact it without waiting for idle time.
     pub compact_soon: AtomicBool,
-    /// Recovery skips earlier log records: the file contains their effects.
+    /// Recovery skips log records before this position because the file contains their effects.
     pub replay_from: Lsn,
-    /// The newest commit sequence when the index was created. An older snapshot
-    /// cannot read the index: it would miss the rows that the table had before.
-    /// Zero: any snapshot can.
+    /// The newest commit sequence when the index was created. An older snapshot must not read the
+    /// index, because the index lacks older versions of the rows. Zero: every snapshot can read it.
     pub created_at: AtomicU64,
     /// The durable file contains no unsettled write id below this one.
     pub durable_oldest: AtomicU64,
@@ -82,8 +81,8 @@ impl Index {
         !self.is_dropped() && self.retry.may_try(now)
     }
 
-    /// The position from which recovery would need this index's log records,
-    /// `None` when its file contains everything. `log_end` returns the log's end.
+    /// The position from which recovery would need this index's log records; `None` if its file
+    /// contains all of them. `log_end` returns the log's end.
     pub(crate) fn log_needed_from(&self, log_end: impl Fn() -> Lsn) -> Option<Lsn> {
         let mut end = Lsn(0);
         let needed = self.tree.oldest_needed_lsn(|| {
@@ -93,8 +92,8 @@ impl Index {
         (needed < end).then_some(needed)
     }
 
-    /// The oldest unsettled id that the file may contain when the engine is
-    /// opened next, if recovery then needs no log for it. Zero when there is none.
+    /// The oldest unsettled write id that the file may contain at the next start, if recovery then
+    /// replays no log record for it. Zero: no such id.
     pub(crate) fn oldest_write_id(&self, log_end: impl Fn() -> Lsn) -> WriteId {
         let clean = self.log_needed_from(log_end).is_none();
         let live = oldest_of(&self.tree);
@@ -112,8 +111,7 @@ fn oldest_of(tree: &Tree) -> WriteId {
     range.map_or(WriteId::SETTLED, |(oldest, _)| oldest)
 }
 
-/// Makes a tree write with the options of its catalogue entry. Its file may
-/// contain older options.
+/// Sets the tree's options to those of its catalogue entry. The file may contain older options.
 pub(crate) fn adopt_options(tree: &Tree, entry: &IndexEntry) {
     let old = tree.options();
     let mut options = (*old).clone();

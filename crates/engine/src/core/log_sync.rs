@@ -46,8 +46,8 @@ impl LogSyncPolicy {
         self.period.store(microseconds(period), Ordering::Relaxed);
     }
 
-    /// Makes the record at `lsn` durable, or leaves that to the log thread,
-    /// which syncs within its period.
+    /// Makes the record at `lsn` durable, or defers the sync to the log thread, which syncs within
+    /// its period.
     ///
     /// # Errors
     /// Those of the log; after `NoSpace` the record is void.
@@ -64,13 +64,12 @@ impl LogSyncPolicy {
         Ok(())
     }
 
-    /// Claims the sync that commits have deferred. `false` if no commit has
-    /// deferred one.
+    /// Takes the deferred sync, to execute it. `false` if no commit has deferred one.
     pub(crate) fn take_deferred(&self) -> bool {
         self.is_deferred.swap(false, Ordering::AcqRel)
     }
 
-    /// Leaves a sync to be done later.
+    /// Defers a sync to the log thread.
     pub(crate) fn defer(&self) {
         self.is_deferred.store(true, Ordering::Release);
     }

@@ -10,8 +10,8 @@ pub(crate) struct MaintenanceState {
     pub last_checkpoint: Instant,
     /// The log's end at the last checkpoint.
     pub last_end: Lsn,
-    /// Aborted ids below the first may be removed once no transaction older
-    /// than the second is running.
+    /// `(id, transaction)`: aborted ids below `id` may be removed once no
+    /// transaction older than `transaction` is running.
     pub forget: Option<(WriteId, TransactionId)>,
 }
 

@@ -1,4 +1,4 @@
-//! Messages to the operator, such as the server's error log.
+//! Messages to the operator, for example in the server's error log.
 
 use super::index::Index;
 use crate::options::{Level, MessageSink};
@@ -32,8 +32,8 @@ impl Messages {
         self.send(Level::Error, text);
     }
 
-    /// Marks an index's table as damaged if the error reports damage, and
-    /// reports it once.
+    /// If the error reports damage, marks the index as damaged and logs this
+    /// once.
     pub(crate) fn report_damage(&self, index: &Index, error: &StorageError) {
         if error.is_corrupt() && !index.damaged.swap(true, Ordering::AcqRel) {
             self.error(&format!(

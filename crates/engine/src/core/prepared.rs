@@ -1,4 +1,4 @@
-//! The list of prepared transactions, by the coordinator's names.
+//! The list of prepared transactions, by XID.
 
 use crate::catalogue::PreparedEntry;
 use crate::error::{EngineError, EngineResult};
@@ -10,8 +10,7 @@ use teak_transactions::{Transaction, TransactionSystem, WaitError};
 
 struct Registered {
     write_ids: Vec<WriteId>,
-    /// The transaction, while only the coordinator can end it and has not begun
-    /// to do so.
+    /// The transaction, if no handle owns it and the coordinator has not begun to end it.
     detached: Option<Transaction>,
     /// Only the coordinator can end the transaction: no handle owns it.
     is_orphan: bool,
@@ -26,8 +25,7 @@ pub(crate) struct PreparedList {
 }
 
 impl PreparedList {
-    /// The entries for the catalogue. The caller has read the active write ids
-    /// before.
+    /// The entries for the catalogue. The caller must have read the active write ids before.
     pub(crate) fn entries(&self) -> Vec<PreparedEntry> {
         let list = self.by_xid.lock();
         list.iter()
@@ -39,7 +37,7 @@ impl PreparedList {
             .collect()
     }
 
-    /// The names of transactions that no handle owns.
+    /// The XIDs of transactions that no handle owns.
     pub(crate) fn detached(&self) -> Vec<Vec<u8>> {
         let list = self.by_xid.lock();
         list.iter()
@@ -59,11 +57,11 @@ impl PreparedList {
             .collect()
     }
 
-    /// Reserves a name. The catalogue does not contain the transaction before
+    /// Reserves an XID. The catalogue contains the transaction only after
     /// [`PreparedList::set_writes`].
     ///
     /// # Errors
-    /// `InvalidArgument` when the name is in use.
+    /// `InvalidArgument` when the XID is in use.
     pub(crate) fn reserve(&self, xid: &[u8]) -> EngineResult<()> {
         let mut list = self.by_xid.lock();
         if list.contains_key(xid) {
@@ -92,12 +90,12 @@ impl PreparedList {
         self.changed.notify_all();
     }
 
-    /// Takes a detached transaction in order to end it; it remains in the list.
-    /// While a handle owns the transaction, waits up to `patience` for the
-    /// handle to detach it. Another session may use the name before that.
+    /// Takes a detached transaction in order to end it; it remains in the list. If a handle owns
+    /// the transaction, waits up to `patience` until the handle detaches it: a coordinator may use
+    /// the XID before the session has detached.
     ///
     /// # Errors
-    /// `NotFound` for an unknown name, `Wait(Timeout)`.
+    /// `NotFound` for an unknown XID, `Wait(Timeout)`.
     pub(crate) fn take(&self, xid: &[u8], patience: Duration) -> EngineResult<Transaction> {
         let mut list = self.by_xid.lock();
         let is_owned = |list: &mut BTreeMap<Vec<u8>, Registered>| {

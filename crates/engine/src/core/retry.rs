@@ -11,8 +11,8 @@ const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 /// The longest pause between two attempts.
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
 
-/// The longest pause after "no space": space may be freed at any time, and
-/// writers wait for it.
+/// The longest pause after `NoSpace`. It is short because writers wait and space may be freed at
+/// any time.
 const BACKOFF_FULL_MAX: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]

@@ -4,13 +4,16 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Tables opened before the maintenance thread is woken to close idle ones.
+/// Number of opened tables after which the maintenance thread is woken to close
+/// idle ones.
 const OPENED_BEFORE_WAKE: usize = 64;
 
-/// Tables opened, at which the opening thread runs maintenance itself.
+/// Number of opened tables after which the opening thread runs maintenance
+/// itself.
 const OPENED_MAX: usize = 512;
 
-/// A flag with a condition variable: a wake-up is not lost when nothing waits.
+/// A flag with a condition variable. A wake-up without a waiting thread is not
+/// lost.
 #[derive(Default)]
 struct Wakeup {
     is_set: Mutex<bool>,
@@ -105,7 +108,7 @@ impl Signals {
         self.space_available.notify_all();
     }
 
-    /// Sleeps until space may be available, at most for `timeout`.
+    /// Waits up to `timeout` for memtable space.
     pub(crate) fn wait_for_space(&self, timeout: Duration) {
         let mut guard = self.space_mutex.lock();
         self.space_available.wait_for(&mut guard, timeout);

@@ -30,21 +30,21 @@ pub(crate) struct Table {
     pub id: u64,
     pub name: RwLock<Arc<str>>,
     pub metadata: RwLock<Arc<[u8]>>,
-    /// Its indexes, followed by those that an alteration builds.
+    /// The table's indexes, followed by those that an alteration is building.
     pub indexes: ArcSwap<Vec<Arc<Index>>>,
     /// Number of indexes that are being built.
     pub building: AtomicUsize,
     /// One alteration at a time.
     pub altering: AtomicBool,
     pub counters: Arc<TableCounters>,
-    /// Names the table's counters among the locks. No index file has its file id.
+    /// Namespace for the locks of the table's counters. Its file id belongs to no index file.
     pub counter_locks: Arc<RangeLocks>,
     pub damaged: Arc<AtomicBool>,
     pub handles: AtomicUsize,
 }
 
 impl Table {
-    /// Opens the trees of a table, except the indexes in `kept`, which are open.
+    /// Opens the trees of a table, except those in `kept`, which are already open.
     pub(crate) fn open(
         files: &IndexFiles,
         entry: &TableEntry,

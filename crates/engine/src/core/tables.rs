@@ -31,11 +31,11 @@ pub(crate) struct TableState {
 pub(crate) struct Tables {
     pub next_table: u64,
     pub next_file: u64,
-    /// File ids below this one are never allocated again, not even after a crash.
+    /// File ids below this one are never allocated again, even after a crash.
     pub reserved_files: u64,
     pub by_id: BTreeMap<u64, TableState>,
-    /// The newest commit when an index file was created, for the files created
-    /// since the engine was opened.
+    /// For each index file created since the engine was opened: the newest commit sequence at that
+    /// time.
     pub created_at: HashMap<FileId, CommitSequence>,
     by_name: HashMap<String, u64>,
 }

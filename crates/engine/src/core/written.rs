@@ -1,7 +1,7 @@
 //! The indexes that were written since they were opened.
 //!
-//! Background work reads only these: all others have empty memtables and files
-//! that need no checkpoint.
+//! Background work uses only this list: all other indexes have empty memtables
+//! and need no checkpoint.
 
 use super::index::Index;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -19,7 +19,8 @@ pub(crate) struct MemtableUse {
     pub active: u64,
     /// Bytes in frozen memtables.
     pub frozen: u64,
-    /// Bytes on disk that are due to be pushed down.
+    /// Compaction debt: bytes on disk that are due to be merged into lower
+    /// levels.
     pub debt: u64,
 }
 
@@ -35,7 +36,7 @@ impl WrittenIndexes {
         Self(RwLock::new(indexes))
     }
 
-    /// Adds an index whose tree contains something that its file does not.
+    /// Adds an index with changes that its file does not contain.
     #[inline]
     pub(crate) fn register(&self, index: &Arc<Index>) {
         if !index.registered.load(Ordering::Relaxed) {

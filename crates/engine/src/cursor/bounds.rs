@@ -48,8 +48,8 @@ impl Bounds {
             && self.upper().is_none_or(|upper| key < upper)
     }
 
-    /// Whether a key found by a move in this direction is within the bounds: only
-    /// the bound ahead of the move is compared.
+    /// Whether a key found by a move in this direction is within the bounds. Compares only the
+    /// bound in the direction of the move.
     #[inline]
     pub(super) fn contain_ahead(&self, key: &[u8], motion: Motion) -> bool {
         match motion {
@@ -62,12 +62,12 @@ impl Bounds {
         }
     }
 
-    /// Where a forward move from `key` starts: there, or at the lower bound.
+    /// The start of a forward move from `key`: the higher of `key` and the lower bound.
     pub(super) fn start_forward<'a>(&'a self, key: Option<&'a [u8]>) -> Option<&'a [u8]> {
         key.max(self.lower())
     }
 
-    /// Where a backward move from `key` starts: there, or at the upper bound.
+    /// The start of a backward move from `key`: the lower of `key` and the upper bound.
     pub(super) fn start_backward<'a>(&'a self, key: Option<&'a [u8]>) -> Option<&'a [u8]> {
         match (key, self.upper()) {
             (Some(key), Some(upper)) => Some(key.min(upper)),

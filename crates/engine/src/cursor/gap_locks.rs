@@ -4,7 +4,7 @@
 //! A move over an interval that has not been locked:
 //! 1. moves further ahead, by more rows each time, to lock a longer interval;
 //! 2. locks the interval, then waits for insertions that have begun;
-//! 3. is repeated, and finds the rows that those have inserted.
+//! 3. is repeated, and finds the rows that those insertions have added.
 //!
 //! A range lock can block all writes of the rows within it, without a lock for
 //! each row:
@@ -30,8 +30,7 @@ use teak_transactions::RangeLockKind;
 /// Maximum number of rows that a scan locks ahead of its position.
 const LOOKAHEAD_ROWS_MAX: usize = 64;
 
-/// A move that was made: where it started, and whether it ended on a key within
-/// the bounds.
+/// A completed move: its start, and whether it ended on a key within the bounds.
 #[derive(Clone, Copy)]
 pub(super) struct Move<'a> {
     pub motion: Motion,
@@ -39,7 +38,7 @@ pub(super) struct Move<'a> {
     pub is_on_key: bool,
 }
 
-/// `low <= key < high`; without `high`, to the end of the index.
+/// The keys `low <= key < high`; without `high`, all keys from `low`.
 struct Interval<'a> {
     low: Cow<'a, [u8]>,
     high: Option<Cow<'a, [u8]>>,
@@ -69,19 +68,20 @@ impl<'a> Interval<'a> {
         }
     }
 
-    /// Whether no key can be within it.
+    /// Whether the interval can contain no key.
     fn is_empty(&self) -> bool {
         self.high.as_ref().is_some_and(|high| self.low >= *high)
     }
 }
 
-/// The interval of one index that a cursor has locked last.
+/// The interval that a cursor has locked last in its index.
 #[derive(Debug, Default)]
 pub(super) struct LockedInterval {
     low: Vec<u8>,
-    /// `None`: to the end of the index.
+    /// `None`: the interval extends to the end of the index.
     high: Option<Vec<u8>>,
-    /// By how many rows the last extension looked ahead; `None` before the first.
+    /// Number of rows that the last extension locked ahead of the position; `None` before the
+    /// first.
     lookahead_rows: Option<usize>,
     /// No other transaction held row locks when the interval was locked.
     had_no_row_locks: bool,
@@ -103,15 +103,15 @@ impl LockedInterval {
             }
     }
 
-    /// How many rows to lock ahead of the next one. None at first: a scan that
-    /// stops early must not lock rows that it has not returned.
+    /// The number of rows to lock beyond the next one. Zero for the first move: a scan that stops
+    /// early must not lock rows that it has not returned.
     fn next_lookahead_rows(&self) -> usize {
         self.lookahead_rows
             .map_or(0, |rows| (rows * 2 + 1).min(LOOKAHEAD_ROWS_MAX))
     }
 
-    /// Adds `low <= key < high`, now locked. Extends the interval if they touch,
-    /// otherwise replaces it.
+    /// Records that `low <= key < high` is locked. Extends the interval if both touch, otherwise
+    /// replaces it.
     fn add(&mut self, low: &[u8], high: Option<&[u8]>, had_no_row_locks: bool) {
         let touches = self.lookahead_rows.is_some()
             && high.is_none_or(|high| *self.low <= *high)
@@ -134,8 +134,8 @@ impl LockedInterval {
         self.lookahead_rows = Some(self.next_lookahead_rows());
     }
 
-    /// Locks the interval of a move, unless it is locked. `false` when it was not:
-    /// the move must be repeated.
+    /// Locks the interval of a move, unless it is locked. `false` if it had to be locked: the move
+    /// must then be repeated.
     pub(super) fn cover_move(
         &mut self,
         position: &mut IndexPosition,
@@ -151,8 +151,8 @@ impl LockedInterval {
             return Ok(true);
         }
         if let (Some(view), Some(tree)) = (&position.view, &mut position.tree) {
-            // Writes encountered in the lookahead must be encountered again,
-            // not taken from the cache.
+            // Discards a conflicting write that the lookahead found: the repeated move must find it
+            // itself.
             let _ = view.take_conflicting_write();
             tree.set_visibility(Arc::clone(view));
         }
@@ -164,7 +164,7 @@ impl LockedInterval {
         Ok(self.covers(&interval.low, interval.high.as_deref()))
     }
 
-    /// Moves the tree's cursor ahead by the next lookahead, to the bounds at most.
+    /// Moves the tree's cursor ahead by the next lookahead, but not beyond the bounds.
     fn look_ahead<'a>(
         &self,
         position: &mut IndexPosition,
@@ -186,8 +186,8 @@ impl LockedInterval {
         Ok(made)
     }
 
-    /// Locks the interval of a move and waits for the insertions into the index
-    /// that have begun. `false` when it is empty, so nothing is locked.
+    /// Locks the interval of a move and waits for insertions in progress in the index. `false` if
+    /// the interval is empty: nothing was locked.
     fn lock_interval(
         &mut self,
         position: &IndexPosition,
@@ -205,7 +205,7 @@ impl LockedInterval {
         let context = transaction.context()?;
         let row_locks = context.core.transactions.locks();
         let had_no_row_locks = !row_locks.any_held_by_others(context.transaction.locks_held());
-        // Read in this order: an escalation makes its range lock before it
+        // The order of these reads matters: a lock escalation adds its range lock before it
         // releases the row locks.
         self.add(
             low,
@@ -243,8 +243,8 @@ fn lock_range(
     Ok(())
 }
 
-/// Locks the gap of a key that a lookup has not found, and waits for the
-/// insertions into the index that have begun. The lookup must be repeated.
+/// Locks the gap around a key that a lookup has not found, and waits for insertions in progress in
+/// the index. The lookup must be repeated.
 pub(super) fn lock_absent_key(
     transaction: &mut EngineTransaction,
     index: &Index,

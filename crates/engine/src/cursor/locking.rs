@@ -11,8 +11,7 @@
 //!    again, because it may have changed before it was locked. A row that has
 //!    been deleted by then is skipped and its lock released.
 //!
-//! [`LockPolicy`] says what replaces the waits, [`RowRetention`] how long rows
-//! are protected.
+//! [`LockPolicy`] can replace the waits; [`RowRetention`] sets how long rows are protected.
 
 use super::bounds::Motion;
 use super::gap_locks::{LockedInterval, Move, lock_absent_key};
@@ -42,7 +41,7 @@ pub(super) struct LockingCursor {
     mode: LockMode,
     policy: LockPolicy,
     retention: RowRetention,
-    /// The interval locked last, where the read locks gaps.
+    /// The interval locked last, if the read locks gaps.
     gap_locks: Option<LockedInterval>,
     returned_lock: ReturnedLock,
 }
@@ -112,7 +111,7 @@ impl LockingCursor {
         let waits = self.policy != LockPolicy::SkipLocked;
         let mut found = self.read_locked(transaction, key, waits)?;
         if found.0 != LockedRead::Live && self.lock_absent_key(transaction, key)? {
-            // A row inserted before the gap was locked is found now.
+            // Finds a row that was inserted before the gap was locked.
             found = self.read_locked(transaction, key, waits)?;
         }
         if let Some(lock) = found.1 {
@@ -122,8 +121,8 @@ impl LockingCursor {
         Ok(is_found.then(|| self.position.row_of_get(key)))
     }
 
-    /// Locks the gap of a key that a lookup has not found. `true` when that is
-    /// new: the lookup must be repeated.
+    /// Locks the gap of a key that a lookup has not found. `true` if the gap was not locked before:
+    /// the lookup must be repeated.
     fn lock_absent_key(
         &self,
         transaction: &mut EngineTransaction,
@@ -205,8 +204,8 @@ impl LockingCursor {
         Ok(())
     }
 
-    /// The cursor waits only for writes within its bounds: the tree's cursor must
-    /// not read beyond them.
+    /// Limits the tree's cursor to the bounds, so that the read does not wait for writes outside of
+    /// them.
     fn limit_tree(&mut self) {
         let bounds = &self.position.bounds;
         if let Some(tree) = &mut self.position.tree {
@@ -255,14 +254,13 @@ impl LockingCursor {
         match self.policy {
             LockPolicy::SkipLocked => return Ok(false),
             LockPolicy::SemiConsistent => {
-                // A later entry of the same write may be committed by the time
-                // it is read.
+                // Clears the cached write status: the write may be committed by now.
                 tree.forget_answer();
                 return Ok(false);
             }
             LockPolicy::Wait => {}
         }
-        // For reports of the wait: the write is near the end of the move.
+        // A key for reports of the wait: the conflicting write is near the end of the move.
         let near = if tree.valid() {
             tree.key()
         } else {
@@ -273,13 +271,13 @@ impl LockingCursor {
         let timeout = context.remaining_timeout(&mut None);
         let transactions = &context.core.transactions;
         transactions.wait_for_write(context.transaction, id, row, timeout)?;
-        // The tree's cursor has cached the status of the write.
+        // Resets the write status that the tree's cursor has cached.
         tree.set_visibility(Arc::clone(view));
         Ok(true)
     }
 
-    /// Locks the gaps between the start and the end of a move. `false` when the
-    /// move must be repeated, because they were not locked before.
+    /// Locks the gaps between the start and the end of a move. `false` if they were not locked
+    /// before: the move must be repeated.
     fn lock_gap_of_move(
         &mut self,
         transaction: &mut EngineTransaction,
@@ -303,7 +301,7 @@ impl LockingCursor {
         locked.cover_move(&mut self.position, transaction, kind, made)
     }
 
-    /// A read that skips rows does not rely on finding the same rows again.
+    /// SKIP LOCKED does not promise the same rows when it is repeated, so it locks no gaps.
     fn locks_gaps(&self) -> bool {
         self.gap_locks.is_some() && self.policy != LockPolicy::SkipLocked
     }
@@ -359,7 +357,7 @@ impl LockingCursor {
         read.run(&mut context, &mut position.value)
     }
 
-    /// What the range locks of scans block.
+    /// The operations that the range locks of this scan block.
     fn range_kind(&self) -> RangeLockKind {
         if self.retention == RowRetention::UntilTransactionEnd
             && self.position.is_rows_index()
@@ -377,10 +375,9 @@ impl LockingCursor {
         self.mode == LockMode::Shared && self.range_kind() == RangeLockKind::Write
     }
 
-    /// Whether the row needs no lock of its own at all: no transaction can have
-    /// locked it for a write before the range was locked, so the version found
-    /// is the newest. Under snapshot isolation a row newer than the snapshot is
-    /// found only by locking it.
+    /// Whether the range lock makes a row lock unnecessary: no other transaction held a row lock
+    /// when the range was locked, so the version found is the newest. Not under snapshot isolation,
+    /// where locking the row detects a version newer than the snapshot.
     fn needs_no_row_lock(&self, transaction: &EngineTransaction) -> bool {
         let locked = self.gap_locks.as_ref();
         self.is_covered_by_range_lock()

@@ -8,13 +8,13 @@ pub enum LockPolicy {
     /// Waits for the other transaction.
     #[default]
     Wait,
-    /// Skips the row (SKIP LOCKED). Where another transaction's write has not
-    /// committed, the last committed entry decides whether there is a row.
+    /// Skips the row (SKIP LOCKED). If the newest version is uncommitted, the
+    /// last committed version decides whether the row exists.
     SkipLocked,
-    /// A scan returns the last committed version of the row, without locking it.
-    /// A caller that needs the row sets [`LockPolicy::Wait`] and seeks it again.
-    /// Only on the rows' index and only where the read locks no gaps; elsewhere
-    /// the cursor waits.
+    /// A scan returns the last committed version of the row, without locking
+    /// it. A caller that needs the lock sets [`LockPolicy::Wait`] and seeks the
+    /// row again. Applies only to the index of the rows, and only if the read
+    /// locks no gaps; otherwise the cursor waits.
     SemiConsistent,
 }
 
@@ -24,8 +24,8 @@ pub enum RowRetention {
     /// Until `Cursor::unlock`, or the end of the transaction.
     #[default]
     UntilUnlocked,
-    /// Until the transaction ends, also after `Cursor::unlock`. A scan
-    /// of the rows' index locks the ranges that it reads against all writes, so
-    /// a long scan needs no lock for each row.
+    /// Until the transaction ends, even after `Cursor::unlock`. A scan of the
+    /// index of the rows locks the ranges that it reads against all writes, so
+    /// it needs no row locks.
     UntilTransactionEnd,
 }

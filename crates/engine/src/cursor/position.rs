@@ -32,19 +32,18 @@ pub(super) enum Found {
     InBuffer,
 }
 
-/// What both kinds of cursors share.
+/// The state that both kinds of cursors share.
 pub(super) struct IndexPosition {
     pub(super) index: Arc<Index>,
     table: Arc<Table>,
     number: IndexNumber,
     pub(super) view: Option<Arc<ReadView>>,
     view_serial: u64,
-    /// Made at the first move, and again after a change of view or index.
+    /// Created at the first move, and again after a change of the view or the index.
     pub(super) tree: Option<TreeCursor<Arc<ReadView>>>,
     pub(super) bounds: Bounds,
     pub(super) found: Found,
-    /// The key from which the next step starts when the tree's cursor is not
-    /// there.
+    /// The start of the next step, if the tree's cursor is not positioned.
     pub(super) saved_key: Vec<u8>,
     pub(super) value: Vec<u8>,
     /// The key of the last `get`, which does not change the position.
@@ -73,7 +72,7 @@ impl IndexPosition {
     }
 
     pub(super) fn set_bounds(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
-        // A step from a saved key respects both bounds.
+        // After this, the next step starts from the saved key and respects both bounds.
         self.leave_tree();
         self.bounds.set(lower, upper);
     }
@@ -84,8 +83,8 @@ impl IndexPosition {
         self.view_serial == transaction.view_serial
     }
 
-    /// Drops the view and the tree's cursor if the transaction's view has
-    /// changed, and the cursor of an index that a truncation has replaced.
+    /// Drops the view and the tree's cursor if the transaction's view has changed or TRUNCATE has
+    /// replaced the index.
     pub(super) fn refresh(&mut self, transaction: &EngineTransaction) {
         if self.index.is_dropped() {
             let indexes = self.table.indexes.load();
@@ -112,7 +111,7 @@ impl IndexPosition {
     /// The tree's cursor.
     ///
     /// # Errors
-    /// `Internal` when it was not made.
+    /// `Internal` if there is none.
     #[inline]
     pub(super) fn tree(&mut self) -> EngineResult<&mut TreeCursor<Arc<ReadView>>> {
         self.tree.as_mut().ok_or_else(no_tree)
@@ -137,9 +136,9 @@ impl IndexPosition {
         }
     }
 
-    /// Moves the tree's cursor to the first key at or after `key`, or to the last
-    /// key before it; without a key, to the first or last within the bounds.
-    /// `false` when there is none. The bound ahead is not compared.
+    /// Moves the tree's cursor to the first key at or after `key`, or to the last key before it;
+    /// without a key, to the first or last within the bounds. `false` when there is none. Does not
+    /// compare the bound in the direction of the move.
     pub(super) fn seek(
         &mut self,
         core: &EngineCore,
@@ -166,8 +165,8 @@ impl IndexPosition {
         Ok(moved)
     }
 
-    /// Moves the tree's cursor past the saved key, or to the bound that new
-    /// bounds have set beyond that key.
+    /// Moves the tree's cursor past the saved key. If new bounds start beyond that key, moves to
+    /// the first key within them.
     pub(super) fn step_from_saved_key(
         &mut self,
         core: &EngineCore,
@@ -187,7 +186,7 @@ impl IndexPosition {
             (Motion::Backward, true, ..) => tree.previous(),
             (Motion::Backward, false, ..) => tree.seek_before(&self.saved_key),
             (Motion::Forward, false, ..) => {
-                // The first key after the saved one has one more zero byte.
+                // The next possible key is the saved key and a zero byte.
                 self.saved_key.push(0);
                 let moved = tree.seek(&self.saved_key);
                 self.saved_key.pop();

@@ -1,4 +1,4 @@
-//! Plain reads: what the transaction's snapshot sees, without locks.
+//! Consistent reads: they return the versions that the transaction's snapshot sees, without locks.
 
 use super::bounds::Motion;
 use super::position::{Found, IndexPosition, Row, no_tree};
@@ -85,7 +85,7 @@ impl SnapshotCursor {
         }))
     }
 
-    /// A step after new bounds, or after a change of the view.
+    /// The next step after a change of the bounds or the view.
     fn step_from_saved_key(
         &mut self,
         transaction: &mut EngineTransaction,
@@ -110,7 +110,7 @@ impl SnapshotCursor {
             && let ViewKind::Snapshot(snapshot) = view.kind()
             && snapshot.0 < position.index.created_at.load(Ordering::Relaxed)
         {
-            // The index lacks rows that this snapshot should see.
+            // The index is newer than the snapshot and lacks rows that the snapshot should see.
             return Err(EngineError::TableChanged);
         }
         Ok(())
@@ -122,7 +122,7 @@ impl SnapshotCursor {
         let position = &mut self.position;
         if let (None, Some(view)) = (&position.tree, &position.view) {
             let mut tree = position.index.tree.cursor(view.clone());
-            // A transaction without writes sees a fixed state.
+            // Later inserts matter only if the transaction sees its own writes.
             tree.follow_inserts(transaction.has_writes());
             position.tree = Some(tree);
         }

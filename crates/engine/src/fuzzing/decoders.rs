@@ -1,4 +1,4 @@
-//! The catalogue file, and the catalogue entries in log records.
+//! Fuzz targets of the catalogue file, and of catalogue entries in log records.
 
 use crate::catalogue::{
     Catalogue, IndexEntry, PreparedEntry, TableEntry, decode_catalogue, decode_indexes_changed,
@@ -10,11 +10,11 @@ use teak_base::bytes::{Put, Take};
 use teak_base::checksum::checksum_parts;
 use teak_base::{Codec, FileId, Lsn, WriteId};
 
-/// Bytes of the header before the payload's length and the checksum.
+/// Offset of the payload's length and the checksum in the header.
 const BEFORE_LENGTH: usize = 16;
 const HEADER_BYTES: usize = BEFORE_LENGTH + 16;
 
-/// A catalogue file; its length and checksum are corrected.
+/// Decodes a catalogue file after correcting its length and checksum.
 pub(super) fn catalogue(bytes: &[u8]) {
     let path = Path::new("fuzz");
     let _ = decode_catalogue(path, bytes);
@@ -36,7 +36,7 @@ pub(super) fn catalogue(bytes: &[u8]) {
     }
 }
 
-/// Asserts that a path does not lead out of the data directory.
+/// Asserts that a path is within the data directory.
 fn inside(index: &IndexEntry) {
     let mut parts = index.path.components();
     assert!(parts.all(|part| matches!(part, Component::Normal(_))));
@@ -87,7 +87,7 @@ pub(super) fn catalogue_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A table, a table's indexes, or paths; the first byte chooses.
+/// Decodes a table entry, a list of indexes, or paths, depending on the first byte.
 pub(super) fn catalogue_records(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else {
         return;

@@ -1,5 +1,5 @@
-//! Recovery from a log that ends in arbitrary records, with a catalogue of
-//! arbitrary numbers. If the engine opens, it is used, closed and opened again.
+//! Fuzz target of recovery: the log ends in arbitrary records, and the catalogue has arbitrary ids.
+//! If recovery succeeds, the engine is used, closed and opened again.
 
 use crate::catalogue::{read_catalogue, write_catalogue};
 use crate::{
@@ -30,8 +30,8 @@ fn options() -> EngineOptions {
     options
 }
 
-/// Numbers for the catalogue, if the first byte is large, then records: kind,
-/// length and body, in the format of the log.
+/// The input contains ids for the catalogue if its first byte is large, then log records: kind,
+/// length and body.
 pub(super) fn recovery(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
@@ -94,7 +94,7 @@ fn change_catalogue(disk: &Arc<dyn Disk>, input: &mut Input<'_>) {
     let Ok(Some(mut catalogue)) = read_catalogue(disk, directory) else {
         return;
     };
-    // A large window of active ids takes memory, also in a running engine.
+    // The ids differ by less than 65536: a wide range of active ids needs much memory.
     let next = input.u64() >> (input.u8() % 64);
     let ids = |input: &mut Input<'_>| -> Vec<WriteId> {
         (0..input.below(4))
@@ -117,7 +117,7 @@ fn change_catalogue(disk: &Arc<dyn Disk>, input: &mut Input<'_>) {
     write_catalogue(disk, directory, &catalogue).expect("the memory disk takes everything");
 }
 
-/// Appends the input that decodes as records.
+/// Appends the records that the input contains.
 fn append(disk: &Arc<dyn Disk>, input: &mut Input<'_>) {
     let directory = Path::new("/data");
     let mut position = Lsn(0);

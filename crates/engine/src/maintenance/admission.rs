@@ -1,7 +1,7 @@
 //! Admission of writers: when memtables are frozen, and how writers are slowed.
 //!
-//! A transaction reports every time it has written a certain number of bytes.
-//! Then:
+//! A transaction calls [`admit`] whenever it has written a certain number of
+//! bytes:
 //! 1. When the active memtables together exceed half their quota, or one of
 //!    them exceeds its own limit, the largest are frozen for flushing.
 //! 2. When the compaction debt exceeds its limit, the writer sleeps, longer as
@@ -9,7 +9,7 @@
 //! 3. Above three quarters of the memtable quota the writer sleeps, longer as
 //!    the use approaches the quota, so that it slows down to the flushers' speed.
 //! 4. At the quota it waits until memory is available, or fails with the error
-//!    that keeps the flushers from freeing memory.
+//!    that prevents flushing.
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
@@ -29,7 +29,7 @@ const DELAY_MAX: Duration = Duration::from_millis(4);
 /// Longest single sleep of a writer because of compaction debt.
 const DEBT_DELAY_MAX: Duration = Duration::from_millis(50);
 
-/// Delays below this, in microseconds, are not worth a sleep.
+/// Minimum delay, in microseconds; shorter ones are skipped.
 const DELAY_MIN_MICROSECONDS: u64 = 20;
 
 /// How often a writer at the quota checks for an interrupt.
@@ -39,7 +39,7 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(0)
 }
 
-/// Freezes memtables that are too large. Returns the memory use before.
+/// Freezes memtables that are too large. Returns the memory use before this.
 pub(crate) fn freeze_large(context: FlushContext<'_>) -> MemtableUse {
     let used = context.written.memtable_use();
     let quota = context.budget.memtable_quota();
@@ -69,12 +69,12 @@ pub(crate) fn freeze_large(context: FlushContext<'_>) -> MemtableUse {
     used
 }
 
-/// Called by a writer that has written some bytes. Freezes memtables and slows
-/// the writer down.
+/// Called by a writer after it has written some bytes. Freezes memtables and
+/// delays the writer if necessary.
 ///
 /// # Errors
-/// `Wait(Interrupted)`; the error that keeps memtables from being flushed;
-/// `Internal` when the engine is closing.
+/// `Wait(Interrupted)`; the error that prevents flushing; `Internal` when the
+/// engine is closing.
 pub(crate) fn admit(
     context: FlushContext<'_>,
     transaction: &TransactionHandle,
@@ -148,7 +148,7 @@ fn wait_for_memory(
     }
 }
 
-/// The error that keeps frozen memtables from being flushed, if there is one.
+/// The error that prevents frozen memtables from being flushed, if any.
 fn flush_error(context: FlushContext<'_>) -> Option<StorageError> {
     let written = context.written.read();
     written
@@ -157,7 +157,7 @@ fn flush_error(context: FlushContext<'_>) -> Option<StorageError> {
         .find_map(|index| index.failure())
 }
 
-/// Flushes on the writer's thread: the engine has no flusher threads.
+/// Flushes on the writer's thread, in an engine without flusher threads.
 fn flush_here(context: FlushContext<'_>, threshold: u64) -> EngineResult<()> {
     loop {
         let used = freeze_large(context);

@@ -69,20 +69,19 @@ impl CatalogueContext<'_> {
         let catalogue = self.capture(end, closing);
         self.write(&catalogue)?;
         let replay_from = catalogue.replay_from;
-        // Under the mutex: a later catalogue must not need what is trimmed below.
+        // Set under the mutex: no later catalogue may need the log that is trimmed below.
         self.replay_from.store(replay_from.0, Ordering::Release);
         drop(changes);
         if let Err(error) = self.log.trim(replay_from) {
-            // Old segments remain until the next checkpoint.
+            // Not an error: the next checkpoint trims the old segments.
             let text = format!("the log was not trimmed: {error}");
             self.messages.warning(&text);
         }
         Ok(())
     }
 
-    /// The catalogue at this moment. `end` is an end of the log read earlier.
-    /// The caller holds the mutex of table changes. The order of the reads
-    /// matters; see `checkpoint`.
+    /// Captures the catalogue. `end` is the log's end as read earlier. The caller holds the mutex
+    /// of table changes. The order of the reads matters; see `checkpoint`.
     fn capture(&self, end: Lsn, closing: bool) -> Catalogue {
         let replay_from = self.log_needed_from(end);
         let tables_lsn = self.log.end();
@@ -121,8 +120,8 @@ impl CatalogueContext<'_> {
         }
     }
 
-    /// The position from which recovery needs the log: of active commits and of
-    /// index files that do not contain everything, at most `end`.
+    /// The position from which recovery needs the log, at most `end`: the minimum of the commits in
+    /// progress and of the index files.
     fn log_needed_from(&self, end: Lsn) -> Lsn {
         let floor = self.transactions.commit_floor();
         let mut needed = floor.map_or(end, |floor| floor.min(end));
@@ -131,13 +130,13 @@ impl CatalogueContext<'_> {
                 needed = needed.min(from);
             }
         }
-        // The position must not decrease: older log segments are removed
-        // already, and an index's position is only a lower bound.
+        // The position must not decrease: older log segments may have been removed, and an index's
+        // position is only a lower bound.
         needed.max(Lsn(self.replay_from.load(Ordering::Acquire)))
     }
 
-    /// All tables. The caller locks their slots one at a time, without the mutex
-    /// of the list.
+    /// All tables. The caller locks their slots one at a time, after the mutex of the list was
+    /// released.
     fn table_slots(&self) -> Vec<(TableEntry, Arc<TableCounters>, Slot)> {
         let tables = self.tables.lock();
         let states = tables.by_id.values();
@@ -149,8 +148,8 @@ impl CatalogueContext<'_> {
             .collect()
     }
 
-    /// The id below which no index contains an unsettled write and no
-    /// transaction can write. Read before trees are checkpointed.
+    /// The id below which no index contains an unsettled write and no transaction can write. Must
+    /// be read before trees are checkpointed.
     pub(super) fn forgettable(&self) -> WriteId {
         let mut oldest = self.transactions.ids().settled_below();
         for (entry, _, slot) in self.table_slots() {

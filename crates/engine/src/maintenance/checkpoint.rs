@@ -4,11 +4,9 @@
 //! catalogue, and trims the log. Recovery relies on this order:
 //! 1. Read the log's end, and the earliest position of a commit record of a
 //!    transaction that is committing.
-//! 2. Checkpoint the changed trees. This makes their content durable, and
-//!    before it the log up to that content.
-//! 3. Capture the catalogue: the active and aborted ids, and the position from
-//!    which each index still needs the log. No position is later than those of
-//!    1.
+//! 2. Checkpoint the changed trees. A tree's checkpoint syncs the log first.
+//! 3. Capture the catalogue: the active and aborted ids, and the position from which each index
+//!    still needs the log. No position is later than those of step 1.
 //! 4. Sync the log: commits that the catalogue treats as committed are durable.
 //! 5. Write the catalogue.
 //! 6. Trim the log.
@@ -67,9 +65,9 @@ impl CheckpointContext<'_> {
         self.checkpoint(&mut state, closing)
     }
 
-    /// One maintenance pass: closes idle tables, and checkpoints when that is
-    /// due or `forced`. A checkpoint is due when its period is over and something
-    /// changed, when the log has grown, or when idle tables must be flushed.
+    /// One maintenance pass: closes idle tables, and checkpoints when that is due or `forced`. A
+    /// checkpoint is due when its period has passed and there were changes, when the log has grown
+    /// too large, or when idle tables must be flushed.
     pub(crate) fn run_maintenance(&self, forced: bool) -> EngineResult<()> {
         let mut state = self.state.lock();
         self.flush.transactions.prune();
@@ -86,7 +84,7 @@ impl CheckpointContext<'_> {
         if many_unflushed {
             self.idle_tables.freeze(unflushed);
         }
-        // Memtables that keep old log records from being trimmed.
+        // Freezes memtables whose entries prevent old log records from being trimmed.
         let keep = Lsn(end.0.saturating_sub(self.options.log_bytes_max / 4));
         for index in self.flush.written.live() {
             let oldest = index.tree.oldest_unflushed_lsn();
@@ -165,15 +163,15 @@ pub(crate) fn checkpoint_index(context: FlushContext<'_>, index: &Arc<Index>) ->
     if index.is_dropped() || !index.tree.needs_checkpoint() {
         return Ok(());
     }
-    // Read first: writes that the file will contain are settled by then, or are
-    // not older than this.
+    // Must be read before the checkpoint: every write in the file is settled or not older than this
+    // id.
     let settled = context.transactions.ids().settled_below();
     let oldest = index
         .tree
         .write_id_range()
         .map_or(settled, |(oldest, _)| oldest.min(settled));
-    // The whole log and not only up to the entries' position: merges settle
-    // committed writes, and their commit records may be later.
+    // Syncs the whole log, not only up to the position of the entries: merges settle committed
+    // writes, whose commit records may be later.
     let durable = index
         .tree
         .checkpoint(&|_| context.log.sync(context.log.end()));

@@ -1,9 +1,8 @@
 //! Flush and compaction jobs of all indexes.
 //!
-//! Jobs that unblock writers run first: flushes of frozen memtables, starting
-//! with the largest, and then jobs that move runs down. A job that fails leaves
-//! its tree unchanged and is retried later. The error is kept in the index, for
-//! writers that run out of memory.
+//! Jobs that unblock writers run first: flushes of frozen memtables, starting with the largest,
+//! then jobs that move runs to lower levels. A job that fails leaves its tree unchanged and is
+//! retried later. The index stores the error. Writers return it if they cannot get memory.
 
 use crate::core::EngineCore;
 use crate::core::budget::Budget;
@@ -23,7 +22,7 @@ use teak_transactions::TransactionSystem;
 use teak_tree::{FlushJob, FlushReport, JobKind};
 use teak_write_ahead_log::WriteAheadLog;
 
-/// Longest wait for a job of another thread before looking for work again.
+/// Maximum wait for another thread's job before the next look for work.
 const POLL_PERIOD: Duration = Duration::from_millis(500);
 
 /// The parts of an engine that flushing needs.
@@ -55,10 +54,10 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
 /// Which jobs a flusher prefers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Prefer {
-    /// Frozen memtables: writers may be waiting for their memory.
+    /// Flush frozen memtables first: writers may wait for their memory.
     Memtables,
-    /// Runs to move down. At least one flusher must do this, even if many
-    /// memtables wait.
+    /// Move runs to lower levels first. At least one flusher does this, even if many memtables wait
+    /// to be flushed.
     Runs,
 }
 
@@ -73,7 +72,7 @@ fn claim_runs(candidates: &Candidates) -> Option<(Arc<Index>, FlushJob)> {
     candidates.iter().find_map(|(_, index)| {
         let mut job = index.tree.next_job()?;
         if job.kind() == JobKind::Memtable {
-            // While its memtable is claimed, the tree offers its runs.
+            // While this job claims the memtable, the tree offers a job on its runs.
             let memtable = job;
             job = index.tree.next_job()?;
             drop(memtable);
@@ -116,8 +115,7 @@ impl FlushContext<'_> {
         }
     }
 
-    /// Whether the compaction debt is so large that half of the flushers should
-    /// do nothing else.
+    /// Whether the compaction debt is so large that half of the flushers should only reduce it.
     pub(super) fn is_behind(&self) -> bool {
         self.written.memtable_use().debt > self.budget.debt_bytes() / 2
     }
@@ -161,7 +159,7 @@ impl FlushContext<'_> {
         }
         self.messages.report_damage(index, error);
         if error.is_no_space() {
-            // The output of the failed job must not keep the disk full.
+            // Frees the space of the failed job's output.
             index.tree.give_back_tail();
         }
         index.fail(error.clone());
@@ -171,8 +169,7 @@ impl FlushContext<'_> {
     pub(super) fn step_flush(&self) -> bool {
         match self.next_job(Prefer::Memtables) {
             Some((index, job)) => {
-                // The index keeps the failure; the caller checks whether it
-                // blocks progress.
+                // The index stores the error; the caller checks whether it prevents progress.
                 let _ = self.run_job(&index, job);
                 true
             }
@@ -225,7 +222,7 @@ impl FlushContext<'_> {
 
 #[cfg(feature = "testing")]
 impl FlushContext<'_> {
-    /// Runs one piece of background work on this thread.
+    /// Runs one background job on this thread.
     pub(crate) fn step(&self) -> EngineResult<bool> {
         if let Some((index, job)) = self.next_job(Prefer::Memtables) {
             self.run_job(&index, job)?;
@@ -234,7 +231,7 @@ impl FlushContext<'_> {
         Ok(self.log.write_pending()?)
     }
 
-    /// Flushes and compacts everything that can be, due or not.
+    /// Flushes and compacts as far as possible, even if no job is due.
     pub(crate) fn settle(&self) -> EngineResult<()> {
         self.transactions.prune();
         for index in self.written.snapshot() {

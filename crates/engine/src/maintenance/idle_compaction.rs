@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use teak_base::{CommitSequence, Lsn};
 use teak_tree::FlushJob;
 
-/// Time without writes after which trees are compacted although nothing is due.
+/// Time without writes after which trees are compacted even if no job is due.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 
 /// Detects idle time and chooses compaction jobs for it. Indexes of which a
@@ -16,8 +16,8 @@ const IDLE_AFTER: Duration = Duration::from_secs(2);
 pub(super) struct IdleCompaction {
     log_end: Lsn,
     since: Instant,
-    /// The oldest snapshot when nothing more could be compacted. There may be
-    /// more to do after a write, or when this snapshot ends.
+    /// The oldest snapshot at the time when nothing was left to compact. A write or the end of this
+    /// snapshot can make more compaction possible.
     finished: Option<CommitSequence>,
 }
 
@@ -63,7 +63,7 @@ impl IdleCompaction {
             if let Some(job) = index.tree.next_idle_job(&*horizon) {
                 return Some((index, job));
             }
-            // A tree that is not at rest may have more to do after its jobs.
+            // If the tree is not fully merged, running jobs may lead to more work.
             if marked && index.tree.is_fully_merged() {
                 index.compact_soon.store(false, Ordering::Relaxed);
             }

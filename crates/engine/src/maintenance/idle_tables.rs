@@ -85,13 +85,13 @@ impl IdleTables<'_> {
         table.handles.load(Ordering::Acquire) == 0
             && !table.damaged.load(Ordering::Acquire)
             && indexes.iter().all(|index| {
-                // A transaction that has locked rows or ranges holds a reference.
+                // Transactions with locks on the index hold references to `ranges`.
                 Arc::strong_count(&index.ranges) == 1
                     && index.log_needed_from(|| self.flush.log.end()).is_none()
             })
     }
 
-    /// Closes a table that has no handle and whose files contain everything.
+    /// Closes a table if it has no handle and all its changes are in its files.
     fn close_if_idle(&self, id: u64, slot: &Slot) -> bool {
         let mut open = slot.lock();
         let Some(table) = &*open else {
@@ -118,8 +118,9 @@ impl IdleTables<'_> {
         true
     }
 
-    /// Removes indexes from the list of written ones, unless a job or a cursor
-    /// still refers to one of them: it would use a second tree on the same file.
+    /// Removes indexes from the list of written ones. Does nothing if a job or a cursor still
+    /// refers to one of them, because reopening the table would create a second tree on the same
+    /// file.
     fn unregister(&self, indexes: &[Arc<Index>]) -> bool {
         let mut written = self.flush.written.write();
         let in_list = |index: &Arc<Index>| usize::from(index.registered.load(Ordering::Acquire));

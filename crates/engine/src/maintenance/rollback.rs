@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use teak_base::WriteId;
 use teak_transactions::Transaction;
 
-/// A rollback of fewer rows needs no clean-up.
+/// Minimum number of rows of a rollback that needs a clean-up.
 const LARGE_ROLLBACK_ROWS: u64 = 10_000;
 
-/// An index is cleaned up if the rolled back rows are at least one in this many
-/// of its entries. Fewer entries cost readers little.
+/// An index is cleaned up if at least one in this many of its entries was rolled back. A smaller
+/// share hardly slows readers.
 const LARGE_SHARE: u64 = 8;
 
 /// Rolls a transaction back and ends it. Returns its writes.

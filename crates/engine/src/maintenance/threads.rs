@@ -25,7 +25,7 @@ const MAINTENANCE_PERIOD: Duration = Duration::from_millis(500);
 /// Pause after a checkpoint that failed.
 const FAILED_CHECKPOINT_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often pending log bytes are written to the file without a commit.
+/// Period after which buffered log bytes are written to the file, even without a commit.
 const LOG_PERIOD: Duration = Duration::from_millis(200);
 
 /// The running threads of one engine.
@@ -84,7 +84,7 @@ fn flusher(context: FlushContext<'_>, number: usize) {
     let mut turn = number;
     let mut idle = IdleCompaction::new();
     while !signals.is_stopping() {
-        // Every other flusher, or a single one every other time.
+        // Applies to every second flusher; a single flusher alternates.
         turn += usize::from(signals.flusher_count() == 1);
         let prefer = if turn % 2 == 1 && context.is_behind() {
             Prefer::Runs
@@ -93,7 +93,7 @@ fn flusher(context: FlushContext<'_>, number: usize) {
         };
         let job = context.next_job(prefer);
         if let Some((index, job)) = job.or_else(|| idle.next_job(&context)) {
-            // The index keeps the failure; the job is tried again.
+            // The index stores the error; the job is retried later.
             let _ = context.run_job(&index, job);
             continue;
         }

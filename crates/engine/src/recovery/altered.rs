@@ -12,10 +12,10 @@ use std::sync::Arc;
 use teak_base::{FileId, StorageError, StorageResult};
 
 impl Replay {
-    /// Opens a table, except the indexes in `kept`, which are open. Adds those
-    /// indexes that `is_new` accepts. A missing file may belong to an index that
-    /// the log drops later: the table is opened without it, and left out at the
-    /// end if the file is still missing.
+    /// Opens a table, except the indexes in `kept`, which are already open. Adds the indexes that
+    /// `is_new` accepts to the replay. A missing file may belong to an index that the log drops
+    /// later: the table is opened without it. If the file is still missing at the end, the table is
+    /// not recovered.
     pub(super) fn open_found(
         &mut self,
         id: u64,
@@ -46,7 +46,7 @@ impl Replay {
         self.take_opened(id, table, is_new)
     }
 
-    /// Leaves out the tables of which a file is missing at the end.
+    /// Excludes the tables that still have a missing file at the end.
     pub(super) fn leave_out_missing(&mut self) -> EngineResult<()> {
         for (id, path) in std::mem::take(&mut self.missing) {
             self.take_opened(id, Err(StorageError::NotFound { path }), &|_| false)?;
@@ -54,8 +54,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Adds a table that was opened, with those of its indexes that `is_new`
-    /// accepts; or leaves it out when its files are missing or damaged.
+    /// Adds an opened table with the indexes that `is_new` accepts, or excludes it if its files are
+    /// missing or damaged.
     fn take_opened(
         &mut self,
         id: u64,
@@ -93,8 +93,8 @@ impl Replay {
         }
     }
 
-    /// Gives a table the indexes and the metadata of an alteration. The files of
-    /// new indexes contain everything that was logged for them before.
+    /// Gives a table the indexes and the metadata of an alteration. The files of new indexes
+    /// contain all earlier log records for them.
     pub(super) fn alter(&mut self, table: AlteredTable) -> EngineResult<()> {
         let Some(state) = self.tables.by_id.get_mut(&table.id) else {
             return Ok(());
@@ -108,7 +108,7 @@ impl Replay {
         let mut dropped = Vec::new();
         for index in old {
             match indexes.iter_mut().find(|new| new.file == index.file) {
-                // The catalogue and this replay have newer values.
+                // The catalogue or this replay may have newer values.
                 Some(kept) => {
                     kept.oldest_write_id = index.oldest_write_id;
                     kept.path = index.path;

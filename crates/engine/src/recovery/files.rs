@@ -12,8 +12,8 @@ use std::sync::Arc;
 use teak_base::{FileId, StorageResult};
 use teak_disk::Disk;
 
-/// Finds files at other paths than the catalogue says: a rename may be durable
-/// in the catalogue and not in the directory.
+/// Finds files that are not at the path in the catalogue: after a crash, a rename may be durable in
+/// the catalogue and not in the directory.
 pub(super) fn find_moved(files: &IndexFiles, tables: &mut Tables) -> EngineResult<()> {
     let root = &files.directory;
     let indexes = tables.by_id.values().flat_map(|state| &state.entry.indexes);
@@ -37,9 +37,8 @@ pub(super) fn find_moved(files: &IndexFiles, tables: &mut Tables) -> EngineResul
     Ok(())
 }
 
-/// Removes index files that belong to no table, and spill files: both remain
-/// after a crash. Their ids are not allocated again: another crash may undo the
-/// removal, and two files must never have one id.
+/// Removes index files that belong to no table, and spill files; a crash can leave both. Their ids
+/// are not allocated again: another crash may undo the removal, and file ids must be unique.
 pub(super) fn remove_orphans(files: &IndexFiles, tables: &Mutex<Tables>) -> EngineResult<()> {
     let (disk, root) = (&files.disk, &files.directory);
     let (known, ids) = {
@@ -91,7 +90,7 @@ fn index_files<'a>(
     directories.extend(disk.list(root)?);
     let mut files = Vec::new();
     for directory in directories {
-        // Plain files of the data directory cannot be listed.
+        // Ignores errors: an entry of the data directory may be a plain file.
         if let Ok(found) = disk.list(&directory) {
             files.extend(found.into_iter().filter(|path| file_id_of(path).is_some()));
         }
@@ -99,8 +98,7 @@ fn index_files<'a>(
     Ok(files)
 }
 
-/// The entry with the current paths of its files: the log may rename the table
-/// only after the records of its rows.
+/// The entry with the paths at which its files are now: a later log record may rename the table.
 pub(super) fn with_found_paths(
     disk: &Arc<dyn Disk>,
     root: &Path,

@@ -19,7 +19,7 @@ use teak_write_ahead_log::{Operations, Record, WriteIds};
 /// Replayed bytes after which the memory use is checked.
 const CHECK_BYTES: u64 = 256 * 1024;
 
-/// Bytes that an entry takes in addition to key and value, roughly.
+/// Memory of an entry in addition to key and value, approximately.
 const ENTRY_BYTES: u64 = 48;
 
 /// The owner of ids that were active when the engine stopped.
@@ -33,12 +33,12 @@ pub(super) struct Replay {
     pub tables: Tables,
     /// Table changes before this position are in the catalogue.
     tables_lsn: Lsn,
-    /// By file; `None` for files of no table and for those that cannot be opened.
+    /// By file; `None` for files that belong to no table or cannot be opened.
     pub(super) indexes: HashMap<FileId, Option<Arc<Index>>>,
     pub written: Vec<Arc<Index>>,
-    /// The paths of index files, once a search was necessary.
+    /// The paths of all index files, if a search was necessary.
     pub(super) paths: Option<HashMap<FileId, PathBuf>>,
-    /// Writes of prepared transactions by name, also of those with an outcome.
+    /// Writes of prepared transactions by XID, including those that have ended since.
     prepared: BTreeMap<Vec<u8>, Vec<WriteId>>,
     /// Tables with a missing file, and its path.
     pub(super) missing: BTreeMap<u64, PathBuf>,
@@ -115,7 +115,7 @@ impl Replay {
             }
             Record::Prepare { xid, write_ids, .. } => {
                 let mut list = self.adopt_all(lsn, &write_ids)?;
-                // The catalogue stores differences of ascending ids.
+                // The encoding of the catalogue requires ascending ids.
                 list.sort_unstable();
                 self.prepared.insert(xid.to_vec(), list);
                 Ok(())
@@ -135,7 +135,7 @@ impl Replay {
         }
     }
 
-    /// The transactions that were prepared at some time.
+    /// All transactions with a prepare record, including those that have ended since.
     pub(super) fn take_prepared(&mut self) -> Vec<PreparedEntry> {
         let prepared = std::mem::take(&mut self.prepared).into_iter();
         prepared
@@ -143,9 +143,8 @@ impl Replay {
             .collect()
     }
 
-    /// Records that an id was allocated for a write. Ids are allocated in
-    /// order, and few are missing in the log. So an id far above all others is
-    /// malformed; accepting it would waste memory.
+    /// Records that a write id was allocated. Ids are allocated in order, and few are missing from
+    /// the log. So an id far above all others is corrupt; accepting it would waste memory.
     fn adopt(&self, lsn: Lsn, id: WriteId) -> EngineResult<()> {
         let ids = self.transactions.ids();
         if id.0.saturating_sub(ids.next().0) > UNNAMED_IDS_MAX {
@@ -215,7 +214,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The index of a file, if the file does not contain the record at `lsn`.
+    /// The index of a file, or `None` if the file already contains the record at `lsn`.
     fn index_after(&mut self, file: FileId, lsn: Lsn) -> EngineResult<Option<Arc<Index>>> {
         if !self.indexes.contains_key(&file) {
             self.open_table_of(file)?;
@@ -240,7 +239,7 @@ impl Replay {
 
     /// Flushes the largest memtables while they take more than half the quota.
     fn limit_memory(&mut self, lsn: Lsn) -> StorageResult<()> {
-        // After this record and before the next.
+        // Any position after this record and not after the next one.
         let boundary = Lsn(lsn.0 + 1);
         loop {
             let sizes = self.written.iter().map(|index| index.tree.memtable_bytes());
@@ -260,8 +259,8 @@ impl Replay {
                     break;
                 };
                 match job.run(&horizon) {
-                    // The engine must be able to open on a full disk, so that
-                    // tables can be dropped: continue while memory suffices.
+                    // The engine must open on a full disk, so that tables can be dropped. Continue
+                    // while there is enough memory.
                     Err(error) if error.is_no_space() && self.fits_in_memory() => {
                         index.tree.give_back_tail();
                         return Ok(());

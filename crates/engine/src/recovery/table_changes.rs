@@ -99,8 +99,8 @@ impl Replay {
             .values()
             .find(|state| state.entry.indexes.iter().any(|index| index.file == file));
         let Some(state) = owner else {
-            // The table was dropped later: the catalogue is newer than this
-            // part of the log.
+            // The catalogue is newer than this record and does not contain the table, so the table
+            // was dropped later.
             self.indexes.insert(file, None);
             return Ok(());
         };
@@ -108,7 +108,7 @@ impl Replay {
         self.open_found(id, &[], &|_| true)
     }
 
-    /// Skips the log records of some files from now on.
+    /// Skips the log records of some files from here on.
     pub(super) fn forget_files(&mut self, indexes: &[IndexEntry]) {
         for index in indexes {
             if let Some(Some(index)) = self.indexes.insert(index.file, None) {
@@ -135,8 +135,8 @@ impl Replay {
                 disk.rename(&old_path, &new_path)?;
             }
         }
-        // The database may have been dropped later, and must not be created
-        // again as an empty directory.
+        // Uses existing directories only: the database may have been dropped later, and must not
+        // reappear as an empty directory.
         for directory in parents(root, &old).union(&parents(root, &paths)) {
             if disk.exists(directory)? {
                 disk.sync_directory(directory)?;

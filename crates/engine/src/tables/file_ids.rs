@@ -36,8 +36,8 @@ pub(crate) fn new_index_entries(
         .collect())
 }
 
-/// Makes it durable that some file ids are used. A file whose creation was not
-/// logged may survive a crash, so its id must not be allocated again then.
+/// Reserves file ids durably. A file whose creation was not logged may survive a crash, so its id
+/// must not be allocated again after the crash.
 fn reserve_file_ids(tables: &Mutex<Tables>, log: &WriteAheadLog) -> StorageResult<()> {
     let value = tables.lock().next_file + FILE_IDS_RESERVED;
     let record = Record::Counter {

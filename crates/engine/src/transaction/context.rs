@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use teak_base::{WriteId, WriteStatus};
 use teak_transactions::{LockMode, RowName, Transaction};
 
-/// What reads and writes of rows use of an [`EngineTransaction`]. Borrowed
-/// separately, so that no row changes the engine's reference count.
+/// The parts of an [`EngineTransaction`] that row reads and writes need. They are borrowed, so that
+/// no row operation changes the engine's reference count.
 pub(crate) struct TransactionContext<'a> {
     pub core: &'a EngineCore,
     pub transaction: &'a mut Transaction,
@@ -33,8 +33,8 @@ impl EngineTransaction {
 }
 
 impl TransactionContext<'_> {
-    /// The remainder of the lock timeout. The first wait for a row sets the
-    /// deadline of all its waits.
+    /// The remaining lock timeout. The first wait for a row sets the deadline for all waits for
+    /// that row.
     pub(crate) fn remaining_timeout(&self, deadline: &mut Option<Instant>) -> Duration {
         let now = Instant::now();
         let deadline = *deadline.get_or_insert_with(|| now + self.lock_timeout);
@@ -59,7 +59,7 @@ impl TransactionContext<'_> {
         Ok(())
     }
 
-    /// Allows the transaction to use a version newer than its snapshot.
+    /// Checks that the transaction may use a version newer than its snapshot.
     ///
     /// # Errors
     /// `Conflict` under snapshot isolation.
@@ -71,7 +71,7 @@ impl TransactionContext<'_> {
         Ok(())
     }
 
-    /// Counts a row that changed after the snapshot.
+    /// Counts a snapshot conflict and returns its error.
     pub(crate) fn snapshot_conflict(&self) -> EngineError {
         let conflicts = &self.core.counts.conflicts;
         conflicts.fetch_add(1, Ordering::Relaxed);

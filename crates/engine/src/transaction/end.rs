@@ -48,8 +48,8 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Logs aborted writes for readers of the log. Recovery aborts every write
-    /// that has no commit record, so a failure here loses nothing.
+    /// Logs aborted writes. Recovery aborts every write without a commit record, so a failure here
+    /// is harmless.
     fn log_abort(&self, aborted: &[WriteId]) {
         let record = Record::Abort {
             write_ids: aborted.into(),
@@ -78,9 +78,8 @@ impl EngineTransaction {
         self.waits_for_disk && self.core.log_sync.commit_sync()
     }
 
-    /// Commits. `waits`: whether the record is synced now or deferred. `None`
-    /// where the coordinator's binary log decides after a crash, so the record
-    /// need not be synced.
+    /// Commits. `waits`: whether to sync the record now or later. `None`: the coordinator's binary
+    /// log decides the outcome after a crash, so no sync is needed.
     pub(crate) fn commit_logged(&mut self, waits: Option<bool>) -> EngineResult<()> {
         let transaction = self.transaction.as_ref().ok_or_else(ended)?;
         if self.is_in_doubt {
@@ -118,8 +117,8 @@ impl EngineTransaction {
         Ok(())
     }
 
-    /// Rolls back and ends the transaction. A prepared transaction remains
-    /// prepared when the log does not accept its abort record.
+    /// Rolls back and ends the transaction. A prepared transaction remains prepared if its abort
+    /// record cannot be logged.
     ///
     /// # Errors
     /// Those of the log, if it was prepared.
@@ -159,8 +158,7 @@ impl EngineTransaction {
         self.transaction.take()
     }
 
-    /// Drops the view and reports to the engine what it needs when the
-    /// transaction ends.
+    /// At the end of the transaction: drops the view and adds its counts to the engine's.
     pub(crate) fn report_counts(&mut self) {
         self.view = None;
         self.flush_rows();
@@ -168,7 +166,7 @@ impl EngineTransaction {
         self.core.budget.add_unreported(bytes);
     }
 
-    /// Adds the rows written to the engine's counts.
+    /// Adds the number of rows written to the engine's counts.
     pub(crate) fn flush_rows(&mut self) {
         let rows = std::mem::take(&mut self.rows);
         self.core.counts.add_rows(&rows);
@@ -178,7 +176,7 @@ impl EngineTransaction {
 impl Drop for EngineTransaction {
     fn drop(&mut self) {
         if self.prepared.is_some() && !self.is_in_doubt {
-            // It remains prepared, to be ended by its name.
+            // The transaction remains prepared and can be ended by its XID.
             self.detach();
         } else {
             self.rollback();

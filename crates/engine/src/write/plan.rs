@@ -50,7 +50,7 @@ impl KeyCheck<'_> {
 #[derive(Clone, Copy)]
 pub(super) struct IndexOperation<'a> {
     pub index: IndexNumber,
-    /// Whether the key is new to the index.
+    /// Whether the operation adds a key that may be new to the index.
     pub is_insert: bool,
     pub write: WriteOperation<'a>,
 }
@@ -76,7 +76,7 @@ impl<'a> IndexOperation<'a> {
     }
 }
 
-/// What the write of one row checks and does.
+/// The checks and operations of one row's write.
 pub(super) struct RowPlan<'a> {
     indexes: &'a [Arc<Index>],
     pub checks: SmallVec<[KeyCheck<'a>; 4]>,
@@ -119,8 +119,8 @@ impl<'a> RowPlan<'a> {
         });
     }
 
-    /// Refuses sizes that the formats cannot hold. Returns the memory that the
-    /// row takes in memtables, in bytes.
+    /// Returns an error for sizes that exceed the limits of the file formats. Returns the memory
+    /// that the row takes in memtables, in bytes.
     pub(super) fn check_sizes(&self) -> EngineResult<u64> {
         let mut bytes = 0usize;
         for WriteOperation { key, value, .. } in self.operations.iter().map(|one| one.write) {

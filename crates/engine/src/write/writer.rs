@@ -13,7 +13,7 @@ use teak_transactions::{LatchGuard, LockId, LockMode, RangeQueuePositions};
 use teak_tree::WriteGuard;
 use teak_write_ahead_log::{Record, WriteOperation};
 
-/// What blocks the write of a row.
+/// The reason why the write of a row must wait.
 enum WriteConflict<'a> {
     /// Another active transaction has written the key.
     ActiveWrite(WriteId, &'a KeyCheck<'a>),
@@ -25,9 +25,9 @@ enum WriteConflict<'a> {
 
 /// The result of checking keys.
 enum Checked<'a> {
-    /// `is_row_owned`: the transaction had locked or written the row before this
-    /// write. No other transaction has read the row since, because such a read
-    /// waits: range locks against writes of the row need no check.
+    /// `is_row_owned`: the transaction had locked or written the row before this write. Locking
+    /// reads of other transactions wait since then, so range locks against writes of the row need
+    /// no check.
     Passed {
         is_row_owned: bool,
     },
@@ -63,7 +63,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         match outcome {
             Ok(()) => {
                 transaction.handle().note_row_written();
-                // From now on the newest versions lock the keys.
+                // From here on, the newest versions are implicit locks of the keys.
                 if transaction.locks_held() > 0 {
                     for check in &self.row.checks {
                         transactions.unlock_written(transaction, check.lock);
@@ -142,7 +142,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let me = context.transaction.id();
         let index = self.row.index(check.index)?;
         let name = check.row_name(index);
-        // Transactions that queue for a unique key hold its lock.
+        // A transaction that waited for a unique key holds its lock until it has written the row.
         if transactions.locks().row_conflicts(check.lock, me, MODE) {
             return Ok(Checked::Blocked(WriteConflict::KeyLock(check)));
         }
@@ -155,8 +155,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             }
             NewestVersion::Uncommitted(_) | NewestVersion::Absent(None) => false,
         };
-        // A range lock that another transaction has got in place of row locks
-        // does not apply to rows that were this transaction's before.
+        // Does not apply to rows that this transaction locked or wrote first: another transaction's
+        // lock escalation may have put a range lock over them.
         if !is_locked && !is_mine && index.ranges.blocks_row(check.key, me, MODE) {
             return Ok(Checked::Blocked(WriteConflict::KeyLock(check)));
         }
@@ -193,8 +193,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         })
     }
 
-    /// Steps 3 to 5. Range locks are checked under the guards: a reader that
-    /// locks a range waits for the guards held at that time.
+    /// Steps 3 to 5. Checks range locks under the write guards: a reader that locks a range waits
+    /// for the guards held at that time.
     fn apply(
         &self,
         write_id: WriteId,
@@ -245,8 +245,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         Ok(None)
     }
 
-    /// Locks a key, so that transactions in conflict at one key are served in the
-    /// order of their requests.
+    /// Locks a key, so that conflicting requests for it are granted in order.
     fn lock_key(&mut self, check: &KeyCheck<'_>) -> EngineResult<()> {
         if self.queued.contains(&check.lock) {
             return Ok(());

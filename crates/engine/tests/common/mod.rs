@@ -14,7 +14,7 @@ pub const TABLE: &str = "./db/t";
 
 pub type Rows = Vec<(String, String)>;
 
-/// No background threads, tiny trees, no lock waits.
+/// Options without background threads and lock waits, with tiny trees.
 pub fn options() -> EngineOptions {
     let mut options = EngineOptions::new("/data");
     options.background_threads = 0;

@@ -116,7 +116,7 @@ impl Engine {
     /// Makes everything logged so far durable.
     ///
     /// # Errors
-    /// Those of the log.
+    /// Errors of the log.
     pub fn flush_log(&self) -> EngineResult<()> {
         self.core.log_counters()?;
         Ok(self.core.log.sync(self.core.log.end())?)
@@ -125,7 +125,7 @@ impl Engine {
     /// Flushes every memtable and checkpoints every index; waits until done.
     ///
     /// # Errors
-    /// Those of flushing and syncing.
+    /// Errors of flushing and syncing.
     pub fn checkpoint(&self) -> EngineResult<()> {
         CheckpointContext::from(&*self.core).checkpoint_all(false)
     }
@@ -139,7 +139,7 @@ impl Engine {
     /// Runs one background job. `false` if there was none.
     ///
     /// # Errors
-    /// Those of the job.
+    /// Errors of the job.
     pub fn step(&self) -> EngineResult<bool> {
         FlushContext::from(&*self.core).step()
     }
@@ -147,7 +147,7 @@ impl Engine {
     /// Runs background jobs until there are none.
     ///
     /// # Errors
-    /// Those of the jobs.
+    /// Errors of the jobs.
     pub fn run_background_until_idle(&self) -> EngineResult<()> {
         while self.step()? {}
         Ok(())
@@ -157,7 +157,7 @@ impl Engine {
     /// versions.
     ///
     /// # Errors
-    /// Those of the jobs.
+    /// Errors of the jobs.
     pub fn settle(&self) -> EngineResult<()> {
         FlushContext::from(&*self.core).settle()
     }
@@ -166,7 +166,7 @@ impl Engine {
     /// tables.
     ///
     /// # Errors
-    /// Those of the checkpoint.
+    /// Errors of the checkpoint.
     pub fn run_maintenance(&self) -> EngineResult<()> {
         CheckpointContext::from(&*self.core).run_maintenance(true)
     }

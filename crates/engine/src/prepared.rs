@@ -52,7 +52,7 @@ impl EngineTransaction {
     /// without writes.
     ///
     /// # Errors
-    /// `InvalidArgument` when the name is too long or in use; those of the log,
+    /// `InvalidArgument` when the name is too long or in use; errors of the log,
     /// after which the transaction must be rolled back.
     pub fn prepare(&mut self, xid: &[u8]) -> EngineResult<()> {
         if xid.len() > XID_BYTES_MAX {
@@ -95,7 +95,7 @@ impl EngineTransaction {
     /// transaction has ended.
     ///
     /// # Errors
-    /// Those of the log; the transaction remains prepared.
+    /// Errors of the log; the transaction remains prepared.
     pub fn commit_ordered(&mut self) -> EngineResult<()> {
         if self.prepared.is_none() && self.has_writes() {
             return Err(EngineError::Internal(
@@ -123,7 +123,7 @@ impl EngineTransaction {
     /// Rolls back and ends a prepared transaction.
     ///
     /// # Errors
-    /// Those of the log; the transaction remains prepared.
+    /// Errors of the log; the transaction remains prepared.
     pub(crate) fn roll_back_prepared(&mut self) -> EngineResult<()> {
         let core = Arc::clone(&self.core);
         let transaction = self.transaction()?;

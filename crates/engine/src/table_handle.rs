@@ -109,7 +109,7 @@ impl TableHandle {
     /// Sets a durable counter, up or down.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such counter; those of the log.
+    /// `InvalidArgument` when there is no such counter; errors of the log.
     pub fn set_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
         let set = self.table.counters.set(counter, value);
         set.ok_or_else(|| no_such_counter(counter))?;
@@ -121,7 +121,7 @@ impl TableHandle {
     /// reused.
     ///
     /// # Errors
-    /// Those of the log.
+    /// Errors of the log.
     pub fn reserve_row_ids(&self, count: u64) -> EngineResult<u64> {
         let log = |value| {
             let record = Record::Counter {

@@ -108,7 +108,7 @@ impl EngineTransaction {
     /// Updates one row, given the entries that change.
     ///
     /// # Errors
-    /// Those of [`EngineTransaction::insert`] and [`EngineTransaction::delete`].
+    /// Errors of [`EngineTransaction::insert`] and [`EngineTransaction::delete`].
     pub fn update(&mut self, table: &TableHandle, changes: &[RowChange<'_>]) -> EngineResult<()> {
         let indexes = table.table.indexes.load();
         let mut row = RowPlan::new(&indexes);

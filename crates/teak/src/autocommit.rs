@@ -26,7 +26,7 @@ impl Table {
     /// Inserts a row and commits.
     ///
     /// # Errors
-    /// Those of [`Transaction::insert`] and [`Transaction::commit`].
+    /// Errors of [`Transaction::insert`] and [`Transaction::commit`].
     pub fn insert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.autocommit(|transaction| transaction.insert(self, key, value))
     }
@@ -34,7 +34,7 @@ impl Table {
     /// Inserts a row or replaces its value, and commits.
     ///
     /// # Errors
-    /// Those of [`Transaction::upsert`] and [`Transaction::commit`].
+    /// Errors of [`Transaction::upsert`] and [`Transaction::commit`].
     pub fn upsert(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.autocommit(|transaction| transaction.upsert(self, key, value))
     }
@@ -42,7 +42,7 @@ impl Table {
     /// Replaces the value of a row and commits. `false` when there is no such row.
     ///
     /// # Errors
-    /// Those of [`Transaction::update`] and [`Transaction::commit`].
+    /// Errors of [`Transaction::update`] and [`Transaction::commit`].
     pub fn update(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
         self.autocommit(|transaction| transaction.update(self, key, value))
     }
@@ -50,7 +50,7 @@ impl Table {
     /// Deletes a row and commits. `false` when there is no such row.
     ///
     /// # Errors
-    /// Those of [`Transaction::delete`] and [`Transaction::commit`].
+    /// Errors of [`Transaction::delete`] and [`Transaction::commit`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.autocommit(|transaction| transaction.delete(self, key))
     }

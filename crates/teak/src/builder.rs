@@ -155,7 +155,7 @@ impl Database {
     /// Opens a database with default options. An empty or missing directory becomes a new one.
     ///
     /// # Errors
-    /// Those of [`Builder::open`].
+    /// Errors of [`Builder::open`].
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         Self::builder(path).open()
     }
@@ -168,7 +168,7 @@ impl Database {
     /// Opens a new database in memory, for tests. Its content is lost when it is dropped.
     ///
     /// # Errors
-    /// Those of [`Builder::open`].
+    /// Errors of [`Builder::open`].
     pub fn in_memory() -> Result<Self> {
         Self::builder("/").disk(Arc::new(MemoryDisk::new())).open()
     }

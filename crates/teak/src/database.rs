@@ -164,7 +164,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Those of the closure and of [`Transaction::commit`].
+    /// Errors of the closure and of [`Transaction::commit`].
     pub fn transact<R>(&self, work: impl Fn(&Transaction) -> Result<R>) -> Result<R> {
         let mut attempt = 1;
         loop {

@@ -44,7 +44,7 @@ impl<'t> Index<'t> {
     /// The first row with this key: the only one of a unique index.
     ///
     /// # Errors
-    /// Those of [`Transaction::get`](crate::Transaction::get).
+    /// Errors of [`Transaction::get`](crate::Transaction::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<IndexRow>> {
         self.equal(key).next().transpose()
     }

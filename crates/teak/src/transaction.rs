@@ -165,7 +165,7 @@ impl Transaction {
     /// Inserts a row, or replaces the value of the row with this primary key.
     ///
     /// # Errors
-    /// Those of [`Transaction::insert`], for a unique index only, and of [`Transaction::update`].
+    /// Errors of [`Transaction::insert`], for a unique index only, and of [`Transaction::update`].
     pub fn upsert(
         &self,
         table: &Table,

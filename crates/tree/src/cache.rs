@@ -128,7 +128,7 @@ impl PageCache {
     /// threads that ask for the same block wait for that load.
     ///
     /// # Errors
-    /// Those of `load`.
+    /// Errors of `load`.
     #[inline]
     pub(crate) fn get_or_load(
         &self,

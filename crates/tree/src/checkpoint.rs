@@ -30,7 +30,7 @@ impl Tree {
     /// entry whose log record was lost.
     ///
     /// # Errors
-    /// Those of `make_log_durable`; `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The
+    /// Errors of `make_log_durable`; `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The
     /// older checkpoint is then still valid.
     pub fn checkpoint(
         &self,

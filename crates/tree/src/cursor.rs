@@ -183,7 +183,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// there is none; the cursor is then after the last key.
     ///
     /// # Errors
-    /// Those of reading blocks; `Interrupted` when the visibility reports it.
+    /// Errors of reading blocks; `Interrupted` when the visibility reports it.
     /// The cursor then has no position.
     pub fn seek(&mut self, key: &[u8]) -> StorageResult<bool> {
         self.position = CursorPosition::None;

@@ -51,7 +51,7 @@ impl Tree {
     /// is short.
     ///
     /// # Errors
-    /// Those of reading blocks; `Interrupted` when the visibility reports it.
+    /// Errors of reading blocks; `Interrupted` when the visibility reports it.
     pub fn estimate_range<V: Visibility>(
         self: &Arc<Self>,
         lower: Bound<&[u8]>,

@@ -16,7 +16,7 @@ impl Tree {
     /// Range tombstones that cover the key appear as deletes at their position.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     pub fn visit(
         &self,
         key: &[u8],
@@ -29,7 +29,7 @@ impl Tree {
     /// Returns the value of a key that `visibility` sees.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     pub fn get<V: Visibility + ?Sized>(
         &self,
         key: &[u8],
@@ -43,7 +43,7 @@ impl Tree {
     /// when the key has no value; the buffer is then empty.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     pub fn get_into<V: Visibility + ?Sized>(
         &self,
         key: &[u8],

@@ -57,7 +57,7 @@ impl Run {
     /// range tombstones that cover it, as deletes.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     pub fn visit(
         &self,
         key: &LookupKey<'_>,
@@ -119,7 +119,7 @@ impl Run {
     /// Returns the addresses of all blocks of the run, to free them.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     pub fn addresses(&self) -> StorageResult<Vec<BlockAddress>> {
         let mut addresses = Vec::new();
         if let (Some(index), Some(own)) = (self.index()?, self.description.index) {

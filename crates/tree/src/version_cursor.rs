@@ -26,25 +26,25 @@ pub trait VersionCursor {
     /// Moves to the newest version of the first key at or after `key`.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     fn seek(&mut self, key: &[u8]) -> StorageResult<()>;
 
     /// Moves to the newest version of the first key.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     fn seek_first(&mut self) -> StorageResult<()>;
 
     /// Moves to the newest version of the last key.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     fn seek_last(&mut self) -> StorageResult<()>;
 
     /// Moves to the newest version of the last key before `key`.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     fn seek_before(&mut self, key: &[u8]) -> StorageResult<()>;
 
     /// Whether the cursor is on an entry.
@@ -66,12 +66,12 @@ pub trait VersionCursor {
     /// version of the next key.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     fn next_version(&mut self) -> StorageResult<()>;
 
     /// Moves to the newest version of the previous key.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     fn previous_key(&mut self) -> StorageResult<()>;
 }

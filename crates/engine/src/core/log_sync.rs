@@ -50,7 +50,7 @@ impl LogSyncPolicy {
     /// its period.
     ///
     /// # Errors
-    /// Those of the log; after `NoSpace` the record is void.
+    /// Errors of the log; after `NoSpace` the record is void.
     pub(crate) fn sync_or_defer(
         &self,
         log: &WriteAheadLog,

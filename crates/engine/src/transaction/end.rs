@@ -66,7 +66,7 @@ impl EngineTransaction {
     /// rolled back.
     ///
     /// # Errors
-    /// Those of the log. After `NoSpace` nothing was committed. After a failed
+    /// Errors of the log. After `NoSpace` nothing was committed. After a failed
     /// sync the transaction is in doubt until the engine is opened again; rolling
     /// it back ends only the handle.
     pub fn commit(&mut self) -> EngineResult<()> {
@@ -121,7 +121,7 @@ impl EngineTransaction {
     /// record cannot be logged.
     ///
     /// # Errors
-    /// Those of the log, if it was prepared.
+    /// Errors of the log, if it was prepared.
     pub fn try_rollback(&mut self) -> EngineResult<()> {
         if self.prepared.is_some() && !self.is_in_doubt {
             return self.roll_back_prepared().inspect_err(|_| self.detach());

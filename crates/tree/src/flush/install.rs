@@ -35,7 +35,7 @@ impl JobContext<'_> {
     /// Makes the outcome part of the current version and releases the claim.
     ///
     /// # Errors
-    /// Those of reading the index blocks of consumed runs. Then nothing has
+    /// Errors of reading the index blocks of consumed runs. Then nothing has
     /// changed.
     pub(super) fn install(&self, outcome: JobOutcome) -> StorageResult<()> {
         // Read before the lock is taken.

@@ -19,7 +19,7 @@ impl Run {
     /// that are in the cache. Exact when the range is short.
     ///
     /// # Errors
-    /// Those of reading blocks.
+    /// Errors of reading blocks.
     pub fn estimate(&self, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> StorageResult<u64> {
         estimate(self, lower, upper)
     }

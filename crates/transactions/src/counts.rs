@@ -23,7 +23,8 @@ pub struct TransactionCounts {
     pub lock_bytes: u64,
     /// The limit of that memory.
     pub lock_bytes_max: u64,
-    /// Times that a transaction's locks in one index were replaced by a range.
+    /// Number of lock escalations: a transaction's locks in one index were
+    /// replaced by a range.
     pub lock_escalations: u64,
     /// Lock requests refused because of the memory limit.
     pub lock_refusals: u64,

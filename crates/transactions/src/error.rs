@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a lock request or a wait failed.
+/// The reason why a lock request or a wait failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitError {

@@ -1,5 +1,5 @@
-//! The part of a transaction that other threads use: its waker and interrupt
-//! flag, and the data that reports and the choice of a deadlock victim need.
+//! The part of a transaction that other threads use: its waker, its interrupt
+//! flag, and data for reports and for the choice of deadlock victims.
 
 use crate::report::FailedWait;
 use crate::sync::Mutex;
@@ -9,7 +9,7 @@ use crate::waker::Waker;
 use std::time::SystemTime;
 use teak_base::{Lsn, TransactionId};
 
-/// Work that the transaction has done. Only its own thread writes these.
+/// Counts of the transaction's work. Only its own thread changes them.
 #[derive(Debug, Default)]
 struct Work {
     rows_written: AtomicU64,
@@ -28,21 +28,22 @@ pub struct TransactionHandle {
     thread: AtomicU64,
     /// Isolation level code assigned by the caller.
     isolation: AtomicU8,
-    /// The lightest member of a deadlock is its victim.
+    /// Deadlock-victim weight; see [`TransactionHandle::set_weight`].
     weight: AtomicU32,
     work: Work,
-    /// Lock escalation was requested by another transaction.
+    /// Another transaction has requested lock escalation.
     must_escalate: AtomicBool,
     prepared_as: Mutex<Option<Box<[u8]>>>,
     last_failure: Mutex<Option<Box<FailedWait>>>,
     /// The log's end before the commit record was appended; `u64::MAX` before.
     commit_floor: AtomicU64,
-    /// The session to name to the wait listener; cleared when the end begins.
+    /// The session that is passed to the wait listener. Cleared before the
+    /// transaction ends.
     owner: Mutex<Option<Owner>>,
     waker: Waker,
 }
 
-/// A counter with one writer needs no atomic addition.
+/// Adds to a counter that only one thread changes, without an atomic addition.
 fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
@@ -110,8 +111,8 @@ impl TransactionHandle {
         self.weight.load(Ordering::Relaxed)
     }
 
-    /// Sets the deadlock-victim weight: the lightest member of a deadlock is
-    /// aborted. Defaults to zero.
+    /// Sets the deadlock-victim weight. A deadlock aborts the transaction with
+    /// the lowest weight. The default is zero.
     pub fn set_weight(&self, weight: u32) {
         self.weight.store(weight, Ordering::Relaxed);
     }
@@ -161,7 +162,7 @@ impl TransactionHandle {
         subtract(&self.work.lock_bytes, bytes);
     }
 
-    /// The commit sequence that it reads at; zero without a snapshot.
+    /// The commit sequence of its snapshot; zero without a snapshot.
     #[must_use]
     pub fn snapshot(&self) -> u64 {
         self.work.snapshot.load(Ordering::Relaxed)
@@ -171,18 +172,18 @@ impl TransactionHandle {
         self.work.snapshot.store(sequence, Ordering::Relaxed);
     }
 
-    /// The name under which it is prepared.
+    /// The XID, if it is prepared.
     #[must_use]
     pub fn prepared_as(&self) -> Option<Box<[u8]>> {
         self.prepared_as.lock().clone()
     }
 
-    /// Records the name under which it is prepared.
+    /// Records the XID of the prepared transaction.
     pub fn set_prepared_as(&self, name: &[u8]) {
         *self.prepared_as.lock() = Some(name.into());
     }
 
-    /// Takes the report of its last failed wait.
+    /// Removes and returns the report of its last failed wait.
     pub fn take_failed_wait(&self) -> Option<Box<FailedWait>> {
         self.last_failure.lock().take()
     }
@@ -204,7 +205,7 @@ impl TransactionHandle {
         self.must_escalate.store(false, Ordering::Relaxed);
     }
 
-    /// Ends this transaction's waits with an error, now and until
+    /// Interrupts the transaction: its current and later waits fail until
     /// [`TransactionHandle::clear_interrupt`].
     pub fn interrupt(&self) {
         self.waker.interrupt();
@@ -225,7 +226,7 @@ impl TransactionHandle {
         &self.waker
     }
 
-    /// Sets the session to name to the wait listener.
+    /// Sets the session that is passed to the wait listener.
     pub fn set_owner(&self, owner: Owner) {
         *self.owner.lock() = Some(owner);
     }
@@ -239,7 +240,8 @@ impl TransactionHandle {
         *self.owner.lock()
     }
 
-    /// Calls `report` with the session, which is not cleared during the call.
+    /// Calls `report` with the session. The session cannot be cleared during
+    /// the call.
     pub(crate) fn with_owner(&self, report: impl FnOnce(Owner)) {
         let owner = self.owner.lock();
         if let Some(owner) = *owner {

@@ -1,4 +1,4 @@
-//! The versions that merges may drop.
+//! The horizon of a merge: decides which versions it may drop.
 
 use crate::write_ids::WriteIdTable;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub struct MergeHorizon {
 }
 
 impl MergeHorizon {
-    /// `snapshots` ascend and end with the newest published sequence.
+    /// `snapshots` are ascending and end with the newest published sequence.
     pub(crate) fn new(ids: Arc<WriteIdTable>, snapshots: Vec<CommitSequence>) -> Self {
         Self { ids, snapshots }
     }

@@ -1,8 +1,9 @@
 //! The key of latches and row locks: a 64-bit hash of index and key.
 //!
-//! Two rows with the same hash share one lock. This can only make a transaction
-//! wait longer than necessary; it never admits two writers. A holder counts its
-//! acquisitions, so releasing one of two such rows keeps the other locked.
+//! Two rows with the same hash share one lock. A transaction may then wait
+//! unnecessarily, but two transactions never write the same row. A holder
+//! counts its acquisitions, so releasing one of two such rows leaves the other
+//! locked.
 
 use std::hash::{BuildHasherDefault, Hasher};
 use teak_base::FileId;

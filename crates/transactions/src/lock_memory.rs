@@ -1,5 +1,5 @@
-//! The memory limit of locks, and the memory that ranges take. The row lock
-//! table counts the memory of row locks itself.
+//! The memory limit of locks, and the memory of range locks and row ranges. The
+//! row lock table counts the memory of row locks.
 
 use crate::lock_types::Resized;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,8 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct LockMemory {
     bytes_max: AtomicU64,
     range_bytes: AtomicU64,
-    /// The largest lock holder is looked up again at this many bytes.
+    /// When lock memory reaches this size, the largest lock holder is looked up
+    /// again.
     next_check_bytes: AtomicU64,
 }
 

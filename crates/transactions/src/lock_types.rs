@@ -33,7 +33,8 @@ pub(crate) struct HeldLock {
     pub mode: LockMode,
     /// Acquisitions that have not been released.
     pub count: u32,
-    /// Savepoints that the transaction had set when it first took the lock.
+    /// Number of savepoints that the transaction had set when it first acquired
+    /// the lock.
     pub savepoints: u64,
     /// The transaction may have written the row since.
     pub written: bool,
@@ -42,7 +43,7 @@ pub(crate) struct HeldLock {
 /// The transactions that block one transaction.
 pub(crate) type Blockers = SmallVec<[TransactionId; 4]>;
 
-/// A change of the memory that a transaction's ranges take, in bytes.
+/// A change of the memory of a transaction's ranges, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Resized {
     pub before: u64,

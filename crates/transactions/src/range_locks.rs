@@ -16,13 +16,12 @@
 //!
 //! So the reader sees the write, or the writer sees the range lock.
 //!
-//! **Row ranges** replace the row locks of a transaction after lock escalation,
-//! at most one per transaction and index. Each row of the range is locked as if
-//! it had a row lock of its own. A row range blocks only later requests: a
-//! transaction that locked or wrote a row before keeps it, and the owner of the
-//! range waits for that transaction when it needs the row. An exclusive row
-//! range never overlaps a write range lock of another transaction, because its
-//! owner writes there without checking range locks.
+//! **Row ranges** replace the row locks of a transaction after lock escalation, at most one per
+//! transaction and index. Each row of the range is locked as by a row lock. A row range blocks only
+//! later requests: a transaction that has already locked or written a row keeps its lock, and the
+//! owner of the range waits for that transaction when it accesses the row. An exclusive row range
+//! never overlaps a write range lock of another transaction, because its owner writes there without
+//! checking range locks.
 //!
 //! Lock order: the waits-for graph, then a shard of row locks, then the state
 //! of one index, then a transaction's waker.
@@ -72,11 +71,11 @@ impl State {
 /// The range locks and row ranges of one index.
 pub struct RangeLocks {
     file: FileId,
-    /// Owners of range locks. An insert that reads zero skips the check.
+    /// Number of transactions with range locks. If it is zero, inserts skip the check.
     owners: AtomicUsize,
-    /// Owners of write range locks, for other writes.
+    /// Number of transactions with write range locks. If it is zero, other writes skip the check.
     write_lock_owners: AtomicUsize,
-    /// Row ranges. A row lock request that reads zero skips the check.
+    /// Number of row ranges. If it is zero, row lock requests skip the check.
     row_ranges: AtomicUsize,
     state: Mutex<State>,
 }
@@ -132,8 +131,8 @@ impl RangeLocks {
             && self.state.lock().held.blocks(key, is_insert, transaction)
     }
 
-    /// Adds a range lock on `low <= key < high`, even if a write is blocked
-    /// there. True when it is the transaction's first in this index.
+    /// Adds a range lock on `low <= key < high`, even if a write is blocked there. Returns true if
+    /// it is the transaction's first in this index.
     pub(crate) fn add(
         &self,
         transaction: TransactionId,
@@ -219,9 +218,9 @@ impl RangeLocks {
             && self.state.lock().rows.blocks(key, transaction, mode)
     }
 
-    /// Like [`RangeLocks::blocks_row`], for the first request of a lock's queue.
-    /// If the row is blocked, records the lock: [`RangeLocks::release_rows`]
-    /// returns it, and its queue must be checked again.
+    /// Like [`RangeLocks::blocks_row`], for the first request in the queue of a row lock. If the
+    /// row is blocked, records the lock, so that [`RangeLocks::release_rows`] returns it and the
+    /// caller checks the queue again.
     pub(crate) fn blocks_queued(
         &self,
         key: &[u8],
@@ -255,9 +254,8 @@ impl RangeLocks {
         blockers.extend(state.rows.blockers(key, transaction, mode));
     }
 
-    /// Gives a transaction a row range: the union of `wanted` and the one that
-    /// it has. Returns the new range, or `None` when it would conflict with
-    /// locks of other transactions.
+    /// Extends the row range of a transaction to the union of its current one and `wanted`. Returns
+    /// the new range, or `None` if it would conflict with locks of other transactions.
     pub(crate) fn widen_rows(
         &self,
         transaction: TransactionId,
@@ -309,8 +307,7 @@ impl RangeLocks {
         self.state.lock().queue.note_awake(transaction);
     }
 
-    /// Removes a transaction's writes from the queue: they are done or
-    /// cancelled.
+    /// Removes a transaction's writes from the queue, after they are done or cancelled.
     pub(crate) fn dequeue_writes(&self, transaction: TransactionId) {
         self.state.lock().queue.remove_writes(transaction);
     }

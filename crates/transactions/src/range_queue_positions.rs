@@ -5,8 +5,8 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use teak_base::TransactionId;
 
-/// The indexes whose range queue contains one write. Dropping this removes the
-/// write from the queues; do so after the write is done or cancelled.
+/// The range queues that contain one write, by index. Drop this after the write is done or
+/// cancelled: it removes the write from the queues.
 #[derive(Debug, Default)]
 pub struct RangeQueuePositions {
     indexes: SmallVec<[(Arc<RangeLocks>, TransactionId); 1]>,

@@ -1,11 +1,9 @@
-//! Read views: whether a reader sees the versions of a write. A small
-//! direct-mapped cache keeps final answers, so a scan over rows of few writers
-//! costs two loads per row.
+//! Read views: whether a reader sees the versions of a write. A small direct-mapped cache stores
+//! final answers, so a scan over rows of few writers needs two loads per row.
 //!
-//! The cache keeps only answers that cannot change. A write of another
-//! transaction that is active after a snapshot was taken commits later than the
-//! snapshot, so the snapshot never sees it. Views without a snapshot do not
-//! cache answers about active writes.
+//! The cache keeps only answers that cannot change. If a write of another transaction is active
+//! after the snapshot was taken, it commits later than the snapshot, so the snapshot never sees it.
+//! Views without a snapshot do not cache answers about active writes.
 
 use crate::handle::TransactionHandle;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -37,12 +35,12 @@ pub struct ReadView {
     /// The first active write of another transaction found since the last
     /// `take_conflicting_write`; zero for none.
     conflicting_write: AtomicU64,
-    /// The transaction whose interrupt ends a read.
+    /// If this transaction is interrupted, reads through the view end.
     interrupted_by: Option<Arc<TransactionHandle>>,
 }
 
 impl ReadView {
-    /// A view of the active writes of `owner` itself and the writes of others
+    /// Creates a view of the active writes of `owner` and of those writes of other transactions
     /// that `kind` includes.
     #[must_use]
     pub fn new(ids: Arc<WriteIdTable>, owner: TransactionId, kind: ViewKind) -> Self {
@@ -130,7 +128,7 @@ impl Visibility for ReadView {
         self.sees(id)
     }
 
-    /// A snapshot never sees writes that were active when it was taken.
+    /// Writes that were active when a snapshot was taken are never visible to it.
     fn hides_all(&self, min: WriteId, max: WriteId) -> bool {
         const CHECKED_IDS_MAX: u64 = 16;
         max.0.saturating_sub(min.0) < CHECKED_IDS_MAX

@@ -13,8 +13,8 @@ pub enum WaitKind {
     Write,
     /// A range lock that blocks an insert or write of the key.
     RangeLock,
-    /// A range lock is requested that starts at the key. It waits for a blocked
-    /// write in the range that was requested earlier.
+    /// The request is for a range lock that starts at the key. It waits for a
+    /// blocked write in the range with an earlier ticket.
     RangeRequest,
 }
 
@@ -47,7 +47,8 @@ pub struct WaitReport {
     pub request: LockRequest,
     /// Time waited so far.
     pub waited: Duration,
-    /// The conflicting transactions, and the next transaction ahead in the queue.
+    /// The conflicting transactions, and the next waiting transaction ahead in
+    /// the queue.
     pub blockers: Vec<Party>,
 }
 
@@ -65,7 +66,7 @@ pub struct FailedWait {
 /// The keys that a lock covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LockExtent {
-    /// One key. `None` when rows with the same hash share the lock.
+    /// One key. `None` if rows with the same hash share the lock.
     Row(Option<Box<[u8]>>),
     /// A range lock on `low <= key < high`.
     Range {

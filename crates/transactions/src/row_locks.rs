@@ -4,16 +4,15 @@
 //!
 //! The table has shards, chosen by lock id. A request is handled under the lock
 //! of its shard:
-//! 1. Without a conflict, and without a queue, it is granted. A transaction that
-//!    holds the row already does not respect the queue.
+//! 1. If there is no conflict and no queue, it is granted. A transaction that already holds the row
+//!    ignores the queue.
 //! 2. Otherwise it enters the queue. Requests are granted in their order, except
 //!    that an upgrade from shared to exclusive goes to the front.
-//! 3. A release grants the queue from its front and wakes the transactions.
+//! 3. A release grants requests from the front of the queue and wakes their transactions.
 //!
-//! After lock escalation a transaction holds one row range of the index in place
-//! of its row locks (see `range_locks`). Requests check row ranges within the
-//! row's shard. The row range is added before the row locks are released, so a
-//! request sees one of the two.
+//! After lock escalation a transaction holds one row range of the index in place of its row locks
+//! (see `range_locks`). Requests check row ranges while they hold the row's shard. The row range is
+//! added before the row locks are released, so a request sees at least one of them.
 //!
 //! Lock order: a latch, then the waits-for graph, then one shard, then the range
 //! locks of an index, then a transaction's waker.
@@ -43,8 +42,8 @@ type LockMap = HashMap<LockId, Lock, IdentityBuild>;
 #[repr(align(64))]
 #[derive(Default)]
 struct Shard {
-    /// Locks in the map. A writer that reads zero under the row's latch skips
-    /// the map: requests for that row are made under the same latch.
+    /// Number of locks in the map. If it is zero under the row's latch, a writer skips the map:
+    /// requests for the row are made under the same latch.
     count: AtomicU64,
     bytes: AtomicU64,
     locks: Mutex<LockMap>,
@@ -54,8 +53,8 @@ struct Shard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowRequest {
     pub mode: LockMode,
-    /// A row range of the transaction contains the row: no lock is recorded,
-    /// unless the request must wait for an older lock of another transaction.
+    /// A row range of the transaction contains the row. Then no lock is recorded, unless the
+    /// request must wait for an older lock of another transaction.
     pub is_covered: bool,
     /// Whether to enter the queue on a conflict.
     pub may_queue: bool,
@@ -97,7 +96,8 @@ impl RowLocks {
     /// conflicting row range that contains it. Call under the row's latch.
     #[must_use]
     pub fn conflicts(&self, row: RowName<'_>, transaction: TransactionId, mode: LockMode) -> bool {
-        // Row locks first: the row range is added before they are released.
+        // Row locks are checked first, because an escalation adds the row range before it releases
+        // them.
         self.row_conflicts(row.lock, transaction, mode)
             || row.index.blocks_row(row.key, transaction, mode)
     }
@@ -154,13 +154,13 @@ impl RowLocks {
             return RowRequestOutcome::Refused;
         }
         found.enqueue(&row, transaction, request.mode, holds);
-        // Registers the lock with the row range that blocks it, or grants the
-        // request if that range was released in the meantime.
+        // Registers the lock with the row range that blocks it. If that range was released since,
+        // grants the request.
         found.grant_queued(row.lock);
         RowRequestOutcome::Queued
     }
 
-    /// Withdraws a queued request. False when it has been granted already.
+    /// Withdraws a queued request. Returns false if it was already granted.
     pub(crate) fn withdraw(&self, lock: LockId, transaction: TransactionId) -> bool {
         let shard = self.shard(lock);
         let mut locks = shard.locks.lock();
@@ -173,8 +173,8 @@ impl RowLocks {
         withdrawn
     }
 
-    /// Removes a holder and grants the queue. Returns the memory of the holder's
-    /// lock in bytes.
+    /// Removes a holder and grants requests in the queue. Returns the memory of the holder's lock
+    /// in bytes.
     pub(crate) fn release(&self, lock: LockId, transaction: TransactionId) -> u64 {
         let shard = self.shard(lock);
         let mut locks = shard.locks.lock();
@@ -188,8 +188,7 @@ impl RowLocks {
         bytes
     }
 
-    /// Grants the queue of a lock after a row range that blocked it was
-    /// released.
+    /// Grants requests in the queue of a lock, after a row range that blocked them was released.
     pub(crate) fn grant_queued(&self, lock: LockId) {
         let shard = self.shard(lock);
         let mut locks = shard.locks.lock();
@@ -256,9 +255,9 @@ impl RowLocks {
             .map_or_else(Blockers::new, |found| found.ahead_of(transaction))
     }
 
-    /// Whether there are more locks than the `held` ones of the caller. After
-    /// adding a range lock, false guarantees to a reader that each transaction
-    /// that locks a row later sees the range lock. Check row ranges after this.
+    /// Whether there are more locks than the `held` ones of the caller. If it returns false after a
+    /// reader has added a range lock, each transaction that locks a row later sees that range lock.
+    /// Check row ranges after this.
     #[must_use]
     pub fn any_held_by_others(&self, held: usize) -> bool {
         let counts = self.shards.iter().map(|shard| &shard.count);

@@ -1,6 +1,6 @@
-//! The table of running transactions, in parts: each thread inserts into its
-//! own part, so threads that begin transactions rarely contend. Readers visit
-//! the parts one by one, so a list is not from one single moment.
+//! The table of running transactions, in parts: each thread inserts into its own part, so threads
+//! that begin transactions rarely contend. Readers visit the parts one by one, so a list is not a
+//! consistent snapshot.
 
 use crate::handle::TransactionHandle;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -29,8 +29,8 @@ impl RunningTransactions {
 
     pub(crate) fn begin(&self) -> Transaction {
         let stripe = own_stripe();
-        // Allocate the id under the lock of the part: a reader that sees a
-        // higher id allocated and then locks the part finds this transaction.
+        // Allocates the id under the lock of the part. So a reader that sees a later id and then
+        // locks the part finds this transaction.
         let mut part = self.parts.get(stripe).lock();
         let id = TransactionId(self.next.0.fetch_add(1, Ordering::AcqRel));
         let handle = Arc::new(TransactionHandle::new(id));
@@ -70,7 +70,8 @@ impl RunningTransactions {
 
     /// The oldest running transaction, or the next one.
     pub(crate) fn oldest(&self) -> TransactionId {
-        // Read first: a transaction that begins during the scan is newer.
+        // Must be read first: then a transaction that begins during the scan has this id or a later
+        // one.
         let next = self.next().0;
         let oldest = self
             .parts

@@ -1,6 +1,6 @@
-//! The snapshots of live readers. Merges keep all versions that one of them
-//! sees. Acquiring is O(1): published sequences only grow, so the newest reader
-//! always belongs at the end.
+//! The snapshots of live readers. Merges retain every version that one of them sees. Taking a
+//! snapshot is O(1): published sequences only increase, so the newest reader is always added at the
+//! end.
 //!
 //! Each thread registers its readers in its own part. The horizon of a merge is
 //! computed in this order:
@@ -90,9 +90,9 @@ impl Snapshots {
         }
     }
 
-    /// The live snapshots, ascending, and the newest published sequence last
-    /// (once, even when it is held as well). Snapshots acquired during the call
-    /// may be missing: each is the last one or newer.
+    /// The live snapshots, ascending, followed by the newest published sequence (without
+    /// duplicates). Snapshots taken during the call may be missing; they are not older than the
+    /// last element.
     pub fn list(&self, newest: impl FnOnce() -> CommitSequence) -> Vec<CommitSequence> {
         let newest = newest();
         let mut list = Vec::new();
@@ -162,7 +162,8 @@ mod tests {
     #[test]
     fn readers_of_all_threads_are_listed() {
         let snapshots = Snapshots::default();
-        // Sequentially: threads may share a part, where sequences only grow.
+        // Sequences only increase within a part, which threads may share, so only one thread
+        // acquires at a time.
         let acquire = |newest| {
             let acquire = || snapshots.acquire(|| CommitSequence(newest));
             std::thread::scope(|scope| scope.spawn(acquire).join().unwrap())

@@ -24,8 +24,8 @@ pub(crate) fn own_stripe() -> Stripe {
     Stripe::of(usize::from(shuttle::current::me()))
 }
 
-/// Shuttle's primitives with the interface of `parking_lot`. Deadlines never
-/// expire: shuttle reports a schedule in which no thread can run as an error.
+/// Shuttle's primitives with the interface of `parking_lot`. Timeouts never expire, so that shuttle
+/// reports an error if no thread can run.
 #[cfg(feature = "schedules")]
 mod explored {
     use std::ops::{Deref, DerefMut};
@@ -35,7 +35,7 @@ mod explored {
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
 
-    /// The inner guard is missing only while its owner waits.
+    /// The inner guard is `None` only while its owner waits.
     pub(crate) struct MutexGuard<'a, T>(Option<shuttle::sync::MutexGuard<'a, T>>);
 
     impl<T> Mutex<T> {

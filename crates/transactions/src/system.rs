@@ -52,8 +52,8 @@ pub struct TransactionSystem {
 }
 
 impl TransactionSystem {
-    /// A system over a restored or empty id table, whose transaction ids start
-    /// at `next_transaction` (at least 1).
+    /// Creates a system with a restored or empty id table. Transaction ids start at
+    /// `next_transaction` (at least 1).
     #[must_use]
     pub fn new(ids: WriteIdTable, next_transaction: u64) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl TransactionSystem {
         id
     }
 
-    /// Gives the transaction writes that recovery found active (prepared).
+    /// Assigns to the transaction the writes of a prepared transaction that recovery found.
     pub fn adopt(&self, transaction: &mut Transaction, ids: &[WriteId]) {
         for id in ids {
             self.ids.reactivate(*id, transaction.id());
@@ -225,8 +225,8 @@ impl TransactionSystem {
         self.end(transaction);
     }
 
-    /// Allocates a commit sequence number that no transaction has, and returns
-    /// it. Every snapshot taken before is older than it.
+    /// Allocates and returns a commit sequence that belongs to no transaction. Every snapshot taken
+    /// before is older than it.
     pub fn advance_commit_sequence(&self) -> CommitSequence {
         let _publishing = self.publishing.lock();
         let sequence = CommitSequence(self.published.load(Ordering::Relaxed) + 1);
@@ -251,7 +251,7 @@ impl TransactionSystem {
     pub fn abandon(&self, mut transaction: Transaction) {
         transaction.handle().clear_owner();
         transaction.ids.clear();
-        // It remains in `running`, so that its commit floor retains the log.
+        // The transaction remains in `running`, so that its commit floor retains the log.
         self.release_all(&mut transaction);
     }
 

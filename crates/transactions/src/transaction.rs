@@ -22,7 +22,7 @@ pub struct Transaction {
     handle: Arc<TransactionHandle>,
     /// Ids of writes that were not rolled back, oldest first.
     pub(crate) ids: Vec<WriteId>,
-    /// Whether the newest id may take further writes.
+    /// Whether further writes may use the newest id.
     open: bool,
     /// Savepoints set so far. A lock stores the count at its acquisition.
     pub(crate) savepoints: u64,
@@ -122,22 +122,20 @@ impl Transaction {
         self.snapshot.map(|held| held.sequence)
     }
 
-    /// Records that it locked or wrote a row whose newest version is newer than
-    /// its snapshot.
+    /// Records that the transaction locked or wrote a row whose newest version is newer than its
+    /// snapshot.
     pub fn go_past_snapshot(&mut self) {
         self.is_past_snapshot = true;
     }
 
-    /// Whether its own writes may have replaced versions that its snapshot does
-    /// not see. Then the snapshot sees entries of secondary indexes that do not
-    /// belong to the row versions that it sees.
+    /// Whether its own writes may have replaced versions that its snapshot does not see. If so,
+    /// secondary index entries that the snapshot sees may not match the visible row versions.
     #[must_use]
     pub fn is_past_snapshot(&self) -> bool {
         self.is_past_snapshot
     }
 
-    /// Whether one of its row ranges contains the row, in this mode or a
-    /// stronger one.
+    /// Whether one of its row ranges covers the row in this mode or a stronger one.
     #[must_use]
     pub fn covers(&self, row: &RowName<'_>, mode: LockMode) -> bool {
         self.row_ranges.iter().any(|(index, range)| {
@@ -167,8 +165,8 @@ impl Transaction {
         self.held.len()
     }
 
-    /// Whether other transactions may have to wait for it: it holds row or range
-    /// locks, or has writes, which lock their rows implicitly.
+    /// Whether other transactions may have to wait for it: it holds row or range locks, or has
+    /// writes, which are implicit locks.
     #[must_use]
     pub fn holds_locks(&self) -> bool {
         self.has_writes()

@@ -4,8 +4,8 @@
 //! are read from the lock tables and the id table when a wait begins, so an edge
 //! is never stale. A wait begins as follows:
 //! 1. Add the wait to the graph.
-//! 2. Search a cycle through the new wait. All members of a cycle wait, so the
-//!    last one to begin finds it.
+//! 2. Search for a cycle through the new wait. All members of a cycle wait, so the last one to
+//!    begin its wait finds the cycle.
 //! 3. In a cycle, abort the member that is cheapest to roll back: lowest weight,
 //!    then fewest rows written, then fewest row locks, then the requester, then
 //!    the youngest.
@@ -39,8 +39,7 @@ pub(crate) enum WaitTarget {
     Write(WriteId),
     /// A row lock.
     Row(LockId),
-    /// The range locks of an index. The waiter is a blocked write or a range
-    /// lock request.
+    /// The range locks of an index. The waiter is a blocked write or a request for a range lock.
     Range(Arc<RangeLocks>),
 }
 
@@ -73,8 +72,8 @@ impl Wait {
         self.blockers_that_count(locks, ids, |_| true)
     }
 
-    /// Like [`Wait::blockers`]; of the requests ahead in a row lock's queue, only
-    /// the nearest for which `counts` returns true.
+    /// Like [`Wait::blockers`]; of the requests ahead in the queue of a row lock, includes only the
+    /// nearest for which `counts` returns true.
     fn blockers_that_count(
         &self,
         locks: &RowLocks,
@@ -188,9 +187,9 @@ fn cycle_through(
         let Some(wait) = waits.get(&waiter) else {
             continue;
         };
-        // A transaction that is in a lock's queue but not in the graph is about
-        // to leave the queue (as the victim of another cycle), or about to begin
-        // its wait and search then.
+        // Ignores transactions that are in the queue but not in the graph. Such a transaction
+        // either leaves the queue as the victim of another cycle, or is about to begin its wait,
+        // and will then search for cycles.
         let counts = |id| waits.contains_key(&id);
         for blocker in wait.blockers_that_count(locks, ids, counts) {
             if blocker == start {

@@ -5,8 +5,8 @@
 //! 1. The waiter calls [`Waker::prepare_wait`], then enters a wait queue.
 //! 2. A thread that grants the request, or removes what blocked it, calls
 //!    [`Waker::wake`]. Deadlock detection calls [`Waker::abort_as_victim`].
-//! 3. The waiter calls [`Waker::wait_until`]. It returns immediately when step 2
-//!    has happened already, so no wake-up is lost.
+//! 3. The waiter calls [`Waker::wait_until`]. If step 2 has already happened, it returns
+//!    immediately, so no wake-up is lost.
 
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
@@ -60,11 +60,11 @@ impl Waker {
         self.changed.notify_all();
     }
 
-    /// Ends waits with [`Wake::Interrupted`], now and until
+    /// Ends the current wait and later waits with [`Wake::Interrupted`], until
     /// [`Waker::clear_interrupt`].
     pub(crate) fn interrupt(&self) {
         self.interrupted.store(true, Ordering::SeqCst);
-        // Under the lock, a waiter either has not checked the flag yet or sleeps.
+        // Takes the lock so that a waiter either has not checked the flag yet or already sleeps.
         let _signals = self.signals.lock();
         self.changed.notify_all();
     }

@@ -1,15 +1,14 @@
 //! The table of write ids: from each id to its status, see [`WriteStatus`].
 //!
-//! Ids are allocated once, in ascending order. Readers take no lock: an atomic
-//! pointer names an immutable directory of segments of atomic slots. The
-//! directory also contains the settled watermark and the aborted ids below it, so a
-//! lookup sees both from one moment.
+//! Ids are allocated once, in ascending order. Readers take no lock: an atomic pointer names an
+//! immutable directory of segments of atomic slots. The directory also contains the settled
+//! watermark and the aborted ids below it, so a lookup sees a consistent pair.
 //!
 //! Pruning bounds the table:
 //! 1. Start at the settled watermark. Advance over each id that is aborted, or
 //!    committed at or before the oldest live snapshot. Collect the aborted ids.
-//! 2. Publish a directory with the new mark and the aborted ids, without the
-//!    segments below the mark.
+//! 2. Publish a directory with the new watermark and the aborted ids, without the segments below
+//!    the watermark.
 //! 3. `forget_aborted` removes the aborted ids that no run contains any more.
 
 mod directory;
@@ -30,9 +29,9 @@ pub struct WriteIdTable {
 }
 
 impl WriteIdTable {
-    /// A table that allocates `next` first (at least 1). Ids below `below` are
-    /// settled, except the `aborted` ones; ids from `below` to `next` start
-    /// as committed at sequence 0 unless set otherwise.
+    /// Creates a table. The first id to allocate is `next` (at least 1). Ids below `below` are
+    /// settled, except the `aborted` ones; ids from `below` to `next` start as committed at
+    /// sequence 0 unless set otherwise.
     #[must_use]
     pub fn new(below: WriteId, next: WriteId, aborted: &[WriteId]) -> Self {
         let next = next.0.max(1);
@@ -100,7 +99,7 @@ impl WriteIdTable {
     fn set(&self, id: u64, status: WriteStatus) {
         let value = encode(status);
         if let Some(slot) = self.directory.load().slot(id) {
-            // Sequentially consistent: pairs with the count in `write_waits`.
+            // Sequentially consistent, because it is ordered with the count in `write_waits`.
             slot.store(value, Ordering::SeqCst);
             return;
         }
@@ -150,9 +149,8 @@ impl WriteIdTable {
         self.directory.load().status(id.0)
     }
 
-    /// The status of all ids from `min` to `max`, both included, for readers at
-    /// or after `oldest`. `Unsettled` when too many of them are above the
-    /// settled watermark.
+    /// The status of all ids from `min` to `max`, both included, for readers at or after `oldest`.
+    /// Returns `Unsettled` if too many of them are above the settled watermark.
     #[must_use]
     pub fn range_status(
         &self,
@@ -233,8 +231,8 @@ impl WriteIdTable {
         self.directory.load().aborted.len()
     }
 
-    /// Advances the settled watermark over all ids that are aborted, or visible to
-    /// every snapshot at or after `oldest`. Returns the new mark.
+    /// Advances the settled watermark over all ids that are aborted, or visible to every snapshot
+    /// at or after `oldest`. Returns the new watermark.
     pub fn prune(&self, oldest: CommitSequence) -> WriteId {
         let _change = self.change.lock();
         let old = self.directory.load_full();
@@ -268,8 +266,8 @@ impl WriteIdTable {
         WriteId(below)
     }
 
-    /// Removes aborted ids below `oldest_kept`. No run or memtable contains
-    /// them any more, and no live reader can find them.
+    /// Removes aborted ids below `oldest_kept`. The caller ensures that no run or memtable contains
+    /// them and no reader can find them.
     pub fn forget_aborted(&self, oldest_kept: WriteId) {
         let _change = self.change.lock();
         let old = self.directory.load_full();

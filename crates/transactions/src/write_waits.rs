@@ -7,7 +7,8 @@
 //!    count. If it is not zero, it wakes the registered waiters.
 //!
 //! The count and the id's status are sequentially consistent, so at least one
-//! side sees the other. Without waiters, ending a write costs one load here.
+//! of the two threads sees the other's change. Without waiters, ending a write
+//! costs only one load here.
 
 use crate::handle::TransactionHandle;
 use crate::lock_id::IdentityBuild;
@@ -35,8 +36,8 @@ impl WriteWaits {
             .get(usize::try_from(id.0 % SHARDS as u64).unwrap_or(0))
     }
 
-    /// Registers a waiter and prepares its waker. False when the write is not
-    /// active any more.
+    /// Registers a waiter and prepares its waker. Returns false if the write is
+    /// no longer active.
     pub(crate) fn register(
         &self,
         id: WriteId,

@@ -69,7 +69,7 @@ impl World {
         self.system.lock(transaction, row, mode, LONG)
     }
 
-    /// No lock, wait or transaction is left.
+    /// Checks that no lock, wait or transaction is left.
     fn assert_clean(&self) {
         assert_eq!(self.system.lock_bytes(), 0);
         assert_eq!(self.system.locks().count(), 0);
@@ -79,8 +79,8 @@ impl World {
     }
 }
 
-/// A row in use by the transactions that locked it: the number of readers, or
-/// the one writer.
+/// The use of a row by the transactions that locked it: the number of readers, or the single
+/// writer.
 #[derive(Default)]
 struct Row(AtomicU64);
 
@@ -157,8 +157,8 @@ fn each_deadlock_is_resolved_with_one_victim() {
     });
 }
 
-/// A cycle may pass through a queue that still contains the victim of another
-/// cycle, which has not been scheduled to leave it.
+/// A cycle may pass through a queue that still contains the victim of another cycle, whose thread
+/// has not run yet.
 #[test]
 fn all_deadlocks_through_one_queue_are_resolved() {
     const S: LockMode = LockMode::Shared;
@@ -320,7 +320,8 @@ fn a_row_range_blocks_all_requests_and_its_release_wakes_them() {
 fn writers_and_range_locks_alternate_and_all_are_woken() {
     explore(|| {
         let world = world();
-        // The tree: a write holds the guard, and a range lock request waits for it.
+        // Represents the tree: a write holds its guard, and a range lock request waits for the
+        // guard.
         let written = Arc::new(Mutex::new(0));
         let readers = [(); 3].map(|()| {
             let (world, written) = (Arc::clone(&world), Arc::clone(&written));
@@ -399,8 +400,8 @@ fn snapshots_see_whole_transactions_in_the_order_of_their_commits() {
                         both.map(|[first, _]| *first).collect()
                     };
                     let seen = sees(&pairs);
-                    // The snapshot sees no more commits than its sequence, and later reads see no
-                    // fewer.
+                    // A snapshot sees at most as many commits as its sequence, and later reads see
+                    // at least as many.
                     assert!((seen.len() as u64) < snapshot.0);
                     assert!(seen_before.iter().all(|id| seen.contains(id)));
                     world.system.prune();

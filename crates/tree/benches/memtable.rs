@@ -68,7 +68,7 @@ impl Shape {
     }
 }
 
-/// A memtable that another thread inserts into, too.
+/// A memtable into which another thread also inserts.
 struct Shared {
     memtable: Arc<Memtable>,
     other: Option<JoinHandle<()>>,

@@ -1,6 +1,6 @@
-//! Prints the nanoseconds of operations on one run of 8 MiB on the memory disk,
-//! with index and pages in the cache: `cargo bench -p teak-tree --bench run`.
-//! Keys have 8 or 20 bytes (of which 10 are common), entries 30 or 200.
+//! Prints the nanoseconds of operations on one run of 8 MiB on the memory disk, with index and
+//! pages in the cache: `cargo bench -p teak-tree --bench run`. Keys have 8 bytes, or 20 bytes with
+//! a common prefix of 10; entries have 30 or 200 bytes.
 
 // Benches may panic, and run where usize has 64 bits.
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -35,7 +35,7 @@ impl Shape {
         (RUN_BYTES / self.entry_bytes) as u64
     }
 
-    /// The even numbers are in the run, the odd ones between them.
+    /// Even numbers are keys of the run; odd numbers are absent keys between them.
     fn key(self, number: u64) -> Vec<u8> {
         let mut key = vec![b'k'; self.key_bytes];
         let at = if self.key_bytes > 8 { 10 } else { 0 };

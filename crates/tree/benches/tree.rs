@@ -1,7 +1,7 @@
-//! Prints the nanoseconds of operations of a tree on the real disk: `cargo
-//! bench -p teak-tree --bench tree [-- rows]`. Two million rows (or the given
-//! number) with 16-byte scattered keys and 100-byte values, half of which
-//! compresses; then the same number in key order into another tree.
+//! Prints the nanoseconds of operations of a tree on the real disk: `cargo bench -p teak-tree
+//! --bench tree [-- rows]`. Inserts two million rows (or the given number) with scattered 16-byte
+//! keys and 100-byte values, of which half is compressible. Then inserts the same number in key
+//! order into another tree.
 
 // Benches may panic, and their numbers are small.
 #![allow(
@@ -71,8 +71,8 @@ fn value(number: u64, value: &mut [u8; 100]) {
     value[50..].fill(b'x');
 }
 
-/// Measures from its creation. On Linux the time is the thread's processor
-/// time, so that other work on the machine disturbs less.
+/// Measures the time since its creation. On Linux this is the thread's processor time, which other
+/// processes disturb less.
 struct Stopwatch {
     start: Instant,
     start_on_processor: Option<u64>,
@@ -287,8 +287,7 @@ fn main() {
     gets(&tree, rows, false);
     seeks(&tree, rows);
     scans(&tree, rows, "settled ");
-    // A tenth more, not flushed to the bottom, so that a scan has several
-    // sources.
+    // Ten percent more rows, which stay above the bottom runs, so that a scan has several sources.
     let extra = rows / 10;
     let mut bytes = [0; 100];
     for number in rows..rows + extra {

@@ -46,7 +46,7 @@ pub(crate) enum Cached {
 #[derive(Clone, Debug)]
 struct Weigher;
 
-/// Bytes that the cache itself uses for an entry, approximately.
+/// Overhead of the cache per entry, in bytes, approximately.
 const ENTRY_BYTES: usize = 96;
 
 impl quick_cache::Weighter<Key, Cached> for Weigher {
@@ -63,13 +63,14 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
 #[derive(Debug)]
 pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
-    /// Lookups that found nothing. `quick_cache` counts each of them twice.
+    /// Lookups that did not find the block. Counted here because `quick_cache` counts each of them
+    /// twice.
     misses: AtomicU64,
-    /// Every lookup changes these, so they are striped.
+    /// Striped, because every lookup changes these counts.
     filters: Striped<FilterCounts>,
 }
 
-/// The results of filters for some of the threads.
+/// Counts of filter results for some of the threads.
 #[derive(Debug, Default)]
 struct FilterCounts {
     positives: AtomicU64,
@@ -124,8 +125,8 @@ impl PageCache {
         held
     }
 
-    /// Returns the cached block at the offset, or loads and caches it. Other
-    /// threads that ask for the same block wait for that load.
+    /// Returns the cached block at the offset, or loads and caches it. Other threads that request
+    /// the same block wait for this load.
     ///
     /// # Errors
     /// Errors of `load`.

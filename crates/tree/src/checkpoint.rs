@@ -1,15 +1,15 @@
 //! Checkpoints: make the current root durable, so that recovery starts from it.
 //!
 //! 1. Nodes that have no block yet are written, without the install lock.
-//! 2. Under the install lock, nodes that were created since step 1 are written,
-//!    the root is captured, and blocks of nodes that the root no longer
-//!    contains are freed. Then other jobs may install again.
-//! 3. The log is made durable up to the position that the runs hold.
+//! 2. Under the install lock, nodes that were created since step 1 are written, the root is
+//!    captured, and blocks of nodes that the root no longer contains are freed. Then the lock is
+//!    released.
+//! 3. The log is made durable up to the newest record whose entries are in runs.
 //! 4. The block file is synced, its superblock is written, and it is synced
 //!    again.
 //!
-//! After a failure the older checkpoint is valid. Blocks that were written
-//! remain, and the next checkpoint makes them durable.
+//! After a failure the older checkpoint is valid. The blocks that were written remain; the next
+//! checkpoint makes them durable.
 
 use crate::node::{Node, encode_node, node_block_description};
 use crate::payload::Payload;
@@ -30,8 +30,8 @@ impl Tree {
     /// entry whose log record was lost.
     ///
     /// # Errors
-    /// Errors of `make_log_durable`; `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The
-    /// older checkpoint is then still valid.
+    /// Errors of `make_log_durable`; `NoSpace`, `Io`, `Poisoned`, `Corrupt`. After an error the
+    /// previous checkpoint is still valid.
     pub fn checkpoint(
         &self,
         make_log_durable: &dyn Fn(Lsn) -> StorageResult<()>,
@@ -113,7 +113,7 @@ impl Tree {
     }
 }
 
-/// Writes nodes, children before parents. Dropping it frees the blocks.
+/// Writes nodes, children before parents. Dropping it frees the blocks, unless they were published.
 #[derive(Default)]
 struct NodeWriter {
     blocks: Vec<WrittenBlocks>,

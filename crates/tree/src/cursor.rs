@@ -40,13 +40,13 @@ enum CursorPosition {
 
 /// A cursor over the keys that a reader sees.
 ///
-/// Before each move it takes new entries into account (see
-/// [`TreeCursor::follow_inserts`]). It keeps the memory and the disk space of
-/// its version until it moves to another leaf or is dropped.
+/// Before each move it takes new entries into account (see [`TreeCursor::follow_inserts`]). It
+/// holds a reference to its version, with the memory and disk space, until it moves to another leaf
+/// or is dropped.
 pub struct TreeCursor<V> {
     tree: Arc<Tree>,
     visibility: V,
-    /// The last unsettled write that was checked, and the result.
+    /// The last unsettled write whose visibility was checked, and the result.
     last_answer: (WriteId, bool),
     follow: bool,
 
@@ -65,7 +65,7 @@ pub struct TreeCursor<V> {
     layers: Vec<(usize, Vec<RangeTombstone>)>,
     /// The leaf's range.
     range: KeyRange,
-    /// By source: whether it may have keys outside the leaf's range.
+    /// For each source: whether it may have keys outside the leaf's range.
     bounded: Vec<bool>,
 
     heap: KeyHeap,
@@ -73,7 +73,7 @@ pub struct TreeCursor<V> {
     position: CursorPosition,
     /// The key whose versions are being read or skipped.
     key: Vec<u8>,
-    /// Invisible entries passed, to check for an interrupt from time to time.
+    /// Number of invisible entries passed since the last check for an interrupt.
     passed: u32,
     /// The cursor returns no key below the first or at or above the second, and
     /// does not check the visibility of their versions.
@@ -91,7 +91,7 @@ impl<V> std::fmt::Debug for TreeCursor<V> {
 }
 
 impl Tree {
-    /// Creates a cursor that sees what `visibility` allows. It has no position.
+    /// Creates a cursor that returns the versions visible to `visibility`. It has no position.
     pub fn cursor<V: Visibility>(self: &Arc<Self>, visibility: V) -> TreeCursor<V> {
         TreeCursor {
             tree: Arc::clone(self),
@@ -118,10 +118,9 @@ impl Tree {
 }
 
 impl<V: Visibility> TreeCursor<V> {
-    /// Sets whether each step looks for entries inserted since the last one
-    /// (the default). A reader with a fixed snapshot and no writes of its own
-    /// needs that for seeks only, and saves a lookup per step while other
-    /// threads write.
+    /// Sets whether each step looks for entries inserted since the last one (the default). A reader
+    /// with a fixed snapshot and no own writes needs this only in seeks. It can turn this off to
+    /// save a lookup per step while other threads write.
     pub fn follow_inserts(&mut self, follow: bool) {
         self.follow = follow;
     }
@@ -132,20 +131,19 @@ impl<V: Visibility> TreeCursor<V> {
         self.last_answer = (WriteId::SETTLED, true);
         self.position = CursorPosition::None;
         if self.has_skipped {
-            // The new reader may see what was skipped.
+            // The new visibility may include writes in sources that were skipped.
             self.sources.clear();
         }
     }
 
-    /// Discards the last result of the visibility check, so that the next entry
-    /// is checked even if it is of the same write.
+    /// Discards the cached result of the visibility check, so that the next entry is checked even
+    /// if it has the same write id.
     pub fn forget_answer(&mut self) {
         self.last_answer = (WriteId::SETTLED, true);
     }
 
-    /// Restricts the cursor to `lower <= key < upper`. It does not check the
-    /// visibility of versions of other keys, which matters when the check has
-    /// side effects.
+    /// Restricts the cursor to `lower <= key < upper`. It does not check the visibility of other
+    /// keys, which matters if the check has side effects.
     pub fn set_limits(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
         self.limits = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
     }
@@ -220,8 +218,8 @@ impl<V: Visibility> TreeCursor<V> {
         self.seek_backward(None)
     }
 
-    /// Moves to the next visible key. Before the first key that is the first
-    /// one. Without a position, and after the last key, there is none.
+    /// Moves to the next visible key. From the position before the first key, moves to the first
+    /// key. Returns false without a position and after the last key.
     ///
     /// # Errors
     /// As [`TreeCursor::seek`].
@@ -241,8 +239,8 @@ impl<V: Visibility> TreeCursor<V> {
         self.next_of_many()
     }
 
-    /// Moves to the previous visible key. After the last key that is the last
-    /// one. Without a position, and before the first key, there is none.
+    /// Moves to the previous visible key. From the position after the last key, moves to the last
+    /// key. Returns false without a position and before the first key.
     ///
     /// # Errors
     /// As [`TreeCursor::seek`].

@@ -1,12 +1,11 @@
-//! Estimates of rows, from data in memory and from index blocks. The pages at
-//! the ends of a short range are read.
+//! Estimates of row counts, from data in memory and from index blocks. For a short range, the pages
+//! at its ends are read too.
 //!
-//! The estimate is the number of keys in bottom runs, plus puts minus deletes
-//! in upper runs and memtables (of a memtable, only the last version of each
-//! key counts). It is exact as long as no changed row is also in an older
-//! memtable or run, and close once flushes have merged them. A short range with
-//! entries above the bottom is scanned instead, so that query plans do not
-//! depend on the progress of flushes.
+//! The estimate is the number of keys in bottom runs, plus puts minus deletes in upper runs and
+//! memtables (of a memtable, only the last version of each key counts). It is exact if no row has
+//! entries in several memtables or runs. Otherwise it is approximate until merges combine these
+//! entries. A short range with entries above the bottom is scanned instead, so that query plans do
+//! not depend on the progress of flushes.
 
 use crate::memtable::Memtable;
 use crate::node::{Child, KeyRange, Node, RunForm, RunRef};
@@ -45,10 +44,9 @@ impl Tree {
         u64::try_from(rows).unwrap_or(0)
     }
 
-    /// The number of rows in a range: exact when they are few, else estimated.
-    /// `visibility` decides which writes count in an exact result. Reads index
-    /// blocks of the leaves at the range's ends, and pages there when the range
-    /// is short.
+    /// The number of rows in a range: exact if it is small, otherwise an estimate. `visibility`
+    /// decides which writes an exact result includes. Reads index blocks of the leaves at the
+    /// range's ends, and for a short range also pages of these leaves.
     ///
     /// # Errors
     /// Errors of reading blocks; `Interrupted` when the visibility reports it.
@@ -103,7 +101,7 @@ impl Tree {
     }
 }
 
-/// The memtable's keys in the range, scaled by its ratio of rows to keys.
+/// The number of the memtable's keys in the range, scaled by its ratio of rows to keys.
 fn rows_in_memtable(memtable: &Memtable, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Found {
     let above = memtable.estimate(lower, upper);
     let (rows, keys) = (memtable.rows(), memtable.keys());
@@ -150,12 +148,12 @@ fn rows_in_child(child: &Child, child_range: &KeyRange, range: &KeyRange) -> Sto
     Ok(found)
 }
 
-/// The run's entries in the range, scaled by its ratio of rows to entries.
+/// The number of the run's entries in the range, scaled by its ratio of rows to entries.
 fn rows_in_run(run: &RunRef, range: &KeyRange) -> StorageResult<Found> {
     let wanted = run.range().intersection(range);
     let description = run.handle.description();
     let entries = description.entries();
-    // Range tombstones are not entries, but a scan applies them.
+    // Range tombstones are not counted as entries, but a scan applies them.
     let deletes_range = !description.range_tombstones.is_empty();
     if wanted.is_empty() || entries == 0 {
         return Ok(Found {

@@ -2,15 +2,16 @@
 //! installing the results.
 //!
 //! Each job has these steps:
-//! 1. Planning, under the install lock, claims a memtable or a child, and keeps
-//!    the current version. Claims are exclusive, so at most one job consumes a
-//!    run, and always together with all older runs of the same child.
+//! 1. Planning, under the install lock, claims a memtable or a child, and takes
+//!    a reference to the current version. Claims are exclusive, so only one job
+//!    consumes a run. It consumes the run together with all older runs of the
+//!    same child.
 //! 2. Running merges the claimed runs and writes new ones. No lock is held;
 //!    other jobs run at the same time on other parts of the tree.
-//! 3. Installing, under the lock, replaces exactly the claimed runs in the root
-//!    that is current by then. New runs are placed by key range, so splits and
-//!    removals since step 1 do not matter. Runs that the child received after
-//!    step 1 are newer and keep their place before the new ones.
+//! 3. Installing, under the lock, replaces exactly the claimed runs in the
+//!    current root. New runs are placed by key range, so splits and removals
+//!    since step 1 do not matter. Runs that the child received after step 1 are
+//!    newer and remain before the new ones.
 //! 4. A job that fails or is dropped leaves the tree unchanged: the claim and
 //!    the space are released.
 

@@ -1,5 +1,5 @@
 //! Fuzz targets for the decoders of a tree's file. Not part of the interface.
-// A target reports a violation by a panic.
+//! // A target panics on a violation.
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod decoders;

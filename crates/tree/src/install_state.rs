@@ -61,19 +61,19 @@ impl InstallState {
             .min()
     }
 
-    /// Notes that a checkpoint has captured all runs.
+    /// Records that a checkpoint has captured all runs.
     pub(crate) fn capture_undurable(&mut self) {
         self.captured_lsn = self.oldest_undurable();
         self.undurable_lsn = None;
     }
 
-    /// Notes that the captured checkpoint is durable.
+    /// Records that the captured checkpoint is durable.
     pub(crate) fn captured_durable(&mut self, flushed_lsn: Lsn) {
         self.captured_lsn = None;
         self.durable_lsn = flushed_lsn;
     }
 
-    /// Notes that the captured checkpoint did not become durable.
+    /// Records that the captured checkpoint did not become durable.
     pub(crate) fn captured_failed(&mut self) {
         let captured = self.captured_lsn.take();
         self.add_undurable(captured);

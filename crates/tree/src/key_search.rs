@@ -1,10 +1,9 @@
 //! Binary search among the sorted keys of a page or a run index.
 //!
-//! The common prefix of all keys is skipped. Of every few keys the next eight
-//! bytes are kept as a number, in one array. A search covers these numbers
-//! first, which touches few cache lines, and then the few keys between two of
-//! them. In these numbers keys are padded with zeros; among keys that are equal
-//! so far, the shorter one comes first.
+//! The common prefix of all keys is skipped. For one of every few keys, an array stores the next
+//! eight bytes as a number. A search first covers this array, which touches few cache lines, and
+//! then the few keys between two numbers. In these numbers keys are padded with zeros; among keys
+//! that are equal so far, the shorter one comes first.
 
 use std::cmp::Ordering;
 
@@ -63,7 +62,7 @@ pub(crate) fn order_after_prefix(a: &[u8], b: &[u8], skip: usize) -> Ordering {
     }
 }
 
-/// The order of two keys. Most differ early, and then no function is called.
+/// The order of two keys. Most keys differ in the first bytes, and then no function is called.
 #[inline]
 #[must_use]
 pub fn key_order(a: &[u8], b: &[u8]) -> Ordering {
@@ -71,7 +70,7 @@ pub fn key_order(a: &[u8], b: &[u8]) -> Ordering {
     first.then_with(|| order_after_prefix(a, b, 0))
 }
 
-/// Whether two keys are equal. For up to 16 bytes no function is called.
+/// Whether two keys are equal. Calls no function for keys of up to 16 bytes.
 #[inline]
 pub(crate) fn is_same_key(a: &[u8], b: &[u8]) -> bool {
     if a.len() != b.len() {
@@ -93,8 +92,8 @@ pub(crate) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// A search index over a sequence of sorted keys. Keys out of order may not be
-/// found, which is the only effect.
+/// A search index over a sequence of sorted keys. If keys are out of order, some may not be found;
+/// there is no other effect.
 #[derive(Debug, Default)]
 pub(crate) struct KeySearch {
     count: usize,
@@ -106,7 +105,7 @@ pub(crate) struct KeySearch {
 }
 
 impl KeySearch {
-    /// Builds the index of `count` keys from one of each `step`.
+    /// Builds the index of `count` keys from one of every `step` keys.
     pub(crate) fn new<'k>(count: usize, step: usize, key_of: impl Fn(usize) -> &'k [u8]) -> Self {
         let common = match count.checked_sub(1) {
             Some(last) => {
@@ -146,8 +145,7 @@ impl KeySearch {
         }
         let prefix = prefix_at(key, skip);
         let at = self.prefixes.partition_point(|kept| *kept < prefix);
-        // The indexed key before `at` is less than the key; the one at the end
-        // of the range is greater.
+        // The key is after the indexed key before `at`, and not after the one at `at`.
         let mut low = match at.checked_sub(1) {
             Some(before) => before * self.step + 1,
             None => 0,

@@ -12,8 +12,8 @@ use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageResult, WriteId};
 
 impl Tree {
-    /// Calls `visitor` for the versions of a key, newest first, visible or not.
-    /// Range tombstones that cover the key appear as deletes at their position.
+    /// Calls `visitor` for all versions of a key, newest first, even if they are not visible. Range
+    /// tombstones that cover the key appear as deletes at their position.
     ///
     /// # Errors
     /// Errors of reading blocks.
@@ -26,7 +26,7 @@ impl Tree {
         visit_version(&version, key, &|_, _| false, visitor)
     }
 
-    /// Returns the value of a key that `visibility` sees.
+    /// Returns the value of a key as seen by `visibility`.
     ///
     /// # Errors
     /// Errors of reading blocks.

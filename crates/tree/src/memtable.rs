@@ -3,10 +3,10 @@
 //! code is in [`blink_tree`], [`blink_node`], [`entry`], [`arena`] and the
 //! cursor.
 //!
-//! Each insertion has a sequence number, which orders the entries and range
-//! tombstones of one memtable. Readers see a tombstone as deletes in front of
-//! the older entries that it covers. For everything below the memtable, all its
-//! tombstones together are the base layer ([`Memtable::range_tombstones`]).
+//! Each insertion has a sequence number, which orders the entries and range tombstones of one
+//! memtable. A reader sees a tombstone as a delete in front of each older entry that it covers.
+//! Relative to older containers, all tombstones of the memtable form its base layer
+//! ([`Memtable::range_tombstones`]).
 
 mod arena;
 mod blink_node;
@@ -37,9 +37,9 @@ struct SequencedTombstone {
 /// An ordered multi-version map in append-only memory, with concurrent writers
 /// and lock-free readers.
 ///
-/// Two threads must not insert the same key at the same time, and a key must
-/// not be inserted while a range that covers it is deleted. The callers' locks
-/// ensure that. The order of their calls is the order of the versions.
+/// Two threads must not insert the same key at the same time, and a key must not be inserted while
+/// a range that covers it is deleted. The callers' locks ensure that. The versions of a key are in
+/// the order of the calls.
 #[derive(Debug)]
 pub struct Memtable {
     tree: BlinkTree,
@@ -47,11 +47,10 @@ pub struct Memtable {
     sequence: AtomicU32,
     /// Number of delete entries.
     deletes: AtomicU32,
-    /// Number of insertions of a key that was already present.
+    /// Number of insertions whose key was already in the memtable.
     repeats: AtomicU32,
-    /// The number of keys minus the number of rows. A key whose newest entry is
-    /// a delete is no row. A key whose first entry is a delete removes a row of
-    /// an older container.
+    /// The number of keys minus the number of rows. A key whose newest entry is a delete is not a
+    /// row. A key whose first entry is a delete removes a row of an older container.
     rows_lacking: AtomicI64,
     /// Minimum and maximum unsettled write id; initially `u64::MAX` and 0.
     write_id_min: AtomicU64,
@@ -156,7 +155,7 @@ impl Memtable {
         sequence
     }
 
-    /// Write ids mostly ascend, so most calls only read two words.
+    /// Write ids are mostly ascending, so most calls only read these fields.
     #[inline]
     fn note_write_id(&self, write_id: WriteId) {
         if write_id.is_settled() {
@@ -200,8 +199,8 @@ impl Memtable {
             .saturating_sub(u64::from(self.repeats.load(Ordering::Relaxed)))
     }
 
-    /// The number of rows that this memtable adds to a table, assuming that
-    /// each key whose first entry here is a put was no row before.
+    /// The number of rows that this memtable adds to a table. Assumes that a key whose first entry
+    /// here is a put is a new row.
     #[must_use]
     pub fn rows(&self) -> i64 {
         i64::try_from(self.keys())
@@ -209,8 +208,8 @@ impl Memtable {
             .saturating_sub(self.rows_lacking.load(Ordering::Relaxed))
     }
 
-    /// Number of entries and range tombstones inserted. A reader that sees an
-    /// insertion also sees this number changed.
+    /// Number of entries and range tombstones inserted. A reader that sees an insertion also sees
+    /// the change of this number.
     #[inline]
     #[must_use]
     pub fn insertions(&self) -> u32 {
@@ -268,9 +267,8 @@ impl Memtable {
         self.tree.estimate(key(lower), key(upper), self.keys())
     }
 
-    /// Calls `visitor` for all versions of a key, newest first. Range
-    /// tombstones that cover the key appear as deletes at their position, also
-    /// those older than all entries of the key.
+    /// Calls `visitor` for all versions of a key, newest first. Range tombstones that cover the key
+    /// appear as deletes at their position, even if they are older than all entries of the key.
     pub fn visit(
         &self,
         key: &[u8],
@@ -304,8 +302,8 @@ impl Memtable {
         Visit::Continue
     }
 
-    /// Whether there are range tombstones. A call after an entry was found sees
-    /// the tombstones that are older than the entry.
+    /// Whether there are range tombstones. If it is called after an entry was found, it sees all
+    /// tombstones that are older than the entry.
     #[inline]
     fn has_tombstones(&self) -> bool {
         self.has_tombstones.load(Ordering::Acquire)

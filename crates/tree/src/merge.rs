@@ -1,5 +1,5 @@
-//! Merges: several ordered containers, newest first, become one, and versions
-//! that no snapshot can see are dropped.
+//! Merges combine several ordered containers, newest first, into one and drop
+//! the versions that no snapshot can see.
 //!
 //! A merge reads and writes through traits and does not depend on files.
 
@@ -17,7 +17,7 @@ pub(crate) mod vec_cursor;
 pub(crate) use merger::Merger;
 pub(crate) use sink::MergeSink;
 
-/// The level of the result of a merge.
+/// The level for which a merge writes its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergeLevel {
     /// Older containers may hold older versions of its keys.

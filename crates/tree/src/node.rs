@@ -29,16 +29,15 @@ use teak_block_file::BlockAddress;
 /// Maximum levels of nodes; bounds the recursion on damaged files.
 pub(crate) const HEIGHT_MAX: u8 = 16;
 
-/// Identifies a child for the lifetime of its tree. A job uses it to find its
-/// child again, wherever other jobs have moved it.
+/// Identifies a child for the lifetime of its tree. A job uses it to find its child again after
+/// other jobs have changed the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ChildId(pub(crate) u64);
 
 impl ChildId {
     /// The root, in claims.
     pub(crate) const ROOT: ChildId = ChildId(0);
-    /// The maximum valid number. Numbers count up by one; greater ones would
-    /// soon overflow.
+    /// The maximum valid number. Numbers are allocated in sequence, so a larger one is malformed.
     pub(crate) const MAX: ChildId = ChildId(1 << 60);
 }
 
@@ -59,9 +58,9 @@ pub(crate) struct Child {
     pub(crate) id: ChildId,
     /// Newest first.
     pub(crate) runs: Vec<RunRef>,
-    /// `None`: the child is a leaf, and nothing is older than its runs.
+    /// The node below an inner child; `None` for a leaf.
     pub(crate) below: Option<Arc<Node>>,
-    /// How urgently a job on the child itself is due; due from 1.
+    /// Urgency of a job on the child itself. The job is due at 1.0 and above.
     pub(crate) own_due: f64,
     pub(crate) summary: Summary,
 }
@@ -118,7 +117,7 @@ pub(crate) struct Node {
     /// Levels of nodes from here down. The children of a node of height 1 are
     /// leaves.
     pub(crate) height: u8,
-    /// One fewer than children, ascending. Child `i` starts at pivot `i - 1`.
+    /// Ascending; one fewer than children. Child `i` starts at pivot `i - 1`.
     pub(crate) pivots: Vec<Key>,
     /// Never empty.
     pub(crate) children: Vec<Arc<Child>>,

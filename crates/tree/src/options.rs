@@ -10,25 +10,26 @@ pub struct TreeOptions {
     pub page_bytes: u32,
     /// Codec of bottom runs.
     pub codec: Codec,
-    /// Codec of upper runs, which are merged soon.
+    /// Codec of upper runs, which are short-lived.
     pub upper_codec: Codec,
-    /// Whether runs get filters, which help where exact keys are looked up, as
-    /// in primary and unique keys.
+    /// Whether runs get filters. Filters help lookups of complete keys, as in
+    /// primary and unique indexes.
     pub filters: bool,
     /// Leading bytes of values that contain columns of fixed width. Pages of
     /// bottom runs store them column by column.
     pub value_planes: u32,
-    /// Raw bytes of a leaf. A leaf splits at one and a half times as many.
+    /// Raw bytes of a leaf. A leaf splits at 1.5 times this size.
     pub leaf_bytes: u64,
-    /// Children of a node. A node splits above twice as many.
+    /// Children of a node. A node splits above twice this number.
     pub fanout: u32,
-    /// Pending runs at which a leaf is merged.
+    /// Number of pending runs at which a leaf is merged.
     pub leaf_runs_max: u32,
     /// Raw bytes of runs at which an inner child is flushed.
     pub child_buffer_bytes: u64,
-    /// Runs at which an inner child is flushed or merged within itself.
+    /// Number of runs at which an inner child is flushed, or its runs are
+    /// merged in place.
     pub child_runs_max: u32,
-    /// Raw bytes at which an upper run is cut.
+    /// Maximum raw bytes of an upper run, approximately.
     pub run_bytes_max: u64,
 }
 
@@ -85,7 +86,7 @@ impl TreeOptions {
             && sizes.iter().all(|bytes| (1..=BYTES_MAX).contains(bytes))
     }
 
-    /// Minimum raw bytes of a batch that is written as a bottom run of its own.
+    /// Minimum raw bytes of a tail that is written as separate bottom runs.
     pub(crate) fn bottom_run_bytes_min(&self) -> u64 {
         self.leaf_bytes / 16
     }

@@ -3,9 +3,9 @@
 //! Layout 1 stores the parts of its entries in separate streams, which compress
 //! better: heads (operation, lengths, write id), then all keys, then all
 //! values. Keys of equal length may be stored as byte planes: all first bytes,
-//! all second bytes, and so on. The same holds for the leading bytes of values,
-//! which contain the columns of fixed width. Byte format:
-//! `docs/design/format.md`, "Page, layout 1".
+//! all second bytes, and so on. So may the leading bytes of values, which
+//! contain the columns of fixed width. Byte format: `docs/design/format.md`,
+//! "Page, layout 1".
 
 mod builder;
 mod decode;

@@ -1,5 +1,5 @@
-//! Counts of the pages that a thread has used. A statement runs on one thread,
-//! so its share is the difference of two readings.
+//! Counts of the pages that a thread has used. A statement runs on one thread, so the difference of
+//! two readings is the statement's page use.
 
 use std::cell::Cell;
 

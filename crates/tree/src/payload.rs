@@ -20,7 +20,7 @@ pub(crate) struct Payload {
     pub(crate) flushed_lsn: Lsn,
     pub(crate) next_child_id: u64,
     pub(crate) options: TreeOptions,
-    /// For tools that read the file without opening the tree.
+    /// Number of rows, for tools that read the file without opening the tree.
     pub(crate) rows: u64,
     pub(crate) raw_bytes: u64,
 }

@@ -1,5 +1,5 @@
-//! A deletion of all keys in a range, as stored in memtables and runs. It is
-//! not an entry: it is older than every entry of its container.
+//! A deletion of all keys in a range, as stored in memtables and runs. In a run it is not an entry,
+//! and it is older than every entry of the run.
 
 use teak_base::WriteId;
 

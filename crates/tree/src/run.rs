@@ -26,9 +26,8 @@ use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockFile, BlockKind};
 
-/// An open run. Opening reads nothing; the index block and the pages are read
-/// through the cache. As long as the owner uses the run, it must hold a pin
-/// that keeps the run's blocks from being reused.
+/// An open run. Opening reads nothing; the index block and the pages are read through the cache.
+/// While the owner uses the run, it must hold a pin that prevents the reuse of the run's blocks.
 #[derive(Debug)]
 pub struct Run {
     file: BlockFile,
@@ -88,8 +87,7 @@ impl Run {
         };
         let first = index.page_of(key.bytes());
         for number in first..index.pages().len() {
-            // The versions may continue on further pages. The filters of those
-            // contain the key, too.
+            // The versions may continue on further pages, whose filters also contain the key.
             if index.has_filter(number) {
                 let passes = index.may_contain(number, key.hash());
                 self.cache.count_filter(!passes);
@@ -140,8 +138,8 @@ impl Run {
             .get_or_load(self.file.file_id(), address.offset, load)?
         {
             Cached::Index(index) => Ok(Some(index)),
-            // The cache has a page at this address. Reading the block reports
-            // the damage.
+            // The cache has a page at this address, so the file is damaged. Reading the block
+            // returns the error.
             Cached::Page(_) => Ok(Some(self.read_index(address)?)),
         }
     }
@@ -178,8 +176,8 @@ impl Run {
         };
         match found {
             Some(Cached::Page(page)) => Ok(page),
-            // The cache may have an index at this address. Reading the block
-            // reports the damage.
+            // The cache may have an index at this address, so the file is damaged. Reading the
+            // block returns the error.
             _ => self.read_page(index, number, record),
         }
     }

@@ -1,6 +1,6 @@
 //! One cursor type over memtables and runs, so that merges and tree cursors
-//! need no dynamic dispatch. It clips runs that a child refers to in part, and
-//! returns the ids of settled runs as settled.
+//! need no dynamic dispatch. It clips runs to the part that a reference covers,
+//! and returns settled ids for runs that are marked as settled.
 
 use crate::key_search::is_same_key;
 use crate::node::{KeyRange, RunHandle, RunRef};
@@ -120,7 +120,7 @@ impl RunSource {
     }
 }
 
-/// Calls a function of the cursor, whichever type it has.
+/// Calls a function of the cursor, for both types.
 macro_rules! either {
     ($self:expr, $cursor:ident => $call:expr) => {
         match $self {

@@ -3,7 +3,8 @@
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
 
-/// The same cases in every run. Set `PROPTEST_RNG_SEED` for others.
+/// Uses the same cases in every run. Set `PROPTEST_RNG_SEED` to get other
+/// cases.
 pub(crate) fn proptest_config(cases: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     let rng_seed = match std::env::var_os("PROPTEST_RNG_SEED") {

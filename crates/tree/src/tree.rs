@@ -5,7 +5,7 @@
 //! 2. `active`: shared by writers, exclusive only while a memtable is frozen.
 //! 3. `install`: claims, and the replacement of the version; held briefly.
 //!
-//! Readers take no lock: they load the current version and keep it.
+//! Readers take no lock: they load the current version and hold a reference to it.
 
 use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
@@ -29,7 +29,7 @@ pub struct Tree {
     pub(crate) file: BlockFile,
     pub(crate) cache: Arc<PageCache>,
     options: ArcSwap<TreeOptions>,
-    /// The active memtable, the same as in the current version.
+    /// The active memtable. The current version refers to the same one.
     pub(crate) active: RwLock<Arc<MemtableSlot>>,
     pub(crate) version: ArcSwap<TreeVersion>,
     /// Number of freezes. Cursors compare it to detect a freeze.

@@ -42,8 +42,8 @@ impl Tree {
         let mut report = VerifyReport::default();
         let mut handles = Handles::new();
         let version = {
-            // References change under the lock, so it is held while the nodes,
-            // which are in memory, are checked.
+            // Reference counts change under the lock, so it is held during the check of the nodes,
+            // which does no I/O.
             let _install = self.install.lock();
             let version = self.version.load_full();
             self.verify_node(&version.root, &KeyRange::all(), &mut handles, &mut report)?;
@@ -111,7 +111,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Bottom runs are placed where nothing older exists, so no two overlap.
+    /// Bottom runs are installed only where no older data exists, so they must not overlap.
     fn verify_leaf(&self, leaf: &Child, offset: u64) -> StorageResult<()> {
         let data = leaf
             .runs

@@ -16,7 +16,7 @@ use teak_block_file::Pin;
 #[derive(Debug)]
 pub(crate) struct MemtableSlot {
     pub(crate) memtable: Arc<Memtable>,
-    /// Position of the first record in it; `u64::MAX` when there is none.
+    /// Log position of the first record with entries in the memtable; `u64::MAX` if there is none.
     first_lsn: AtomicU64,
     /// Set when frozen: every entry was logged before this position.
     pub(crate) boundary: OnceLock<Lsn>,
@@ -53,8 +53,8 @@ pub(crate) struct TreeVersion {
     pub(crate) root: Arc<Node>,
     /// Keeps the blocks of the root from being reused.
     pub(crate) pin: Arc<Pin>,
-    /// Whether a bulk load will add older data below everything here (see
-    /// `bulk`), so that nothing here is at the bottom yet.
+    /// Whether a bulk load will add older data below this version (see `bulk`). Until then, no data
+    /// of this version may be treated as bottom data.
     pub(crate) awaits_base: bool,
 }
 

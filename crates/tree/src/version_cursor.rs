@@ -1,5 +1,5 @@
-//! The common interface of ordered containers: memtables, runs, and what merges
-//! them.
+//! The common cursor interface of ordered containers, such as memtables and
+//! runs.
 
 use teak_base::{Operation, StorageResult, WriteId};
 
@@ -62,8 +62,8 @@ pub trait VersionCursor {
     /// The value; empty for a delete.
     fn value(&self) -> &[u8];
 
-    /// Moves to the next entry: an older version of the key, or else the newest
-    /// version of the next key.
+    /// Moves to the next entry: an older version of the key, otherwise the
+    /// newest version of the next key.
     ///
     /// # Errors
     /// Errors of reading blocks.

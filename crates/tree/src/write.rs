@@ -7,16 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::{Lsn, Operation, WriteId};
 
-/// Invisible keys that readers may pass before the memtable should be flushed:
-/// merging a leaf takes about as long.
+/// Number of invisible keys that readers may pass before the memtable should be flushed. Passing
+/// them takes about as long as merging a leaf.
 const PASSED_KEYS_MAX: u64 = 200_000;
 
-/// A memtable with fewer deletes is not flushed for them.
+/// Minimum number of deletes in a memtable that is flushed because of them.
 const DELETES_MIN: u64 = 1000;
 
-/// A shared lock of the active memtable. While a guard exists, the memtable is
-/// not frozen, so a record that is logged under the guard and its entries are
-/// on the same side of the flush boundary.
+/// A shared lock of the active memtable. While a guard exists, the memtable is not frozen, so the
+/// flush boundary does not separate the log position of a record from its entries.
 ///
 /// A thread that holds guards of several trees must take them in ascending
 /// order of file id. Otherwise freezing may deadlock with it.
@@ -68,10 +67,9 @@ impl Tree {
         }
     }
 
-    /// Freezes the active memtable, so that it can be flushed, and starts a new
-    /// one. Returns false when it was empty. `boundary` is called while no
-    /// guard is held. It returns a position: everything that this tree has
-    /// logged so far is before it, and everything later is not.
+    /// Freezes the active memtable, so that it can be flushed, and starts a new one. Returns false
+    /// when it was empty. `boundary` is called while no guard is held. It returns a log position
+    /// after all records that this tree has logged so far, and not after any later ones.
     pub fn freeze(&self, boundary: impl FnOnce() -> Lsn) -> bool {
         let mut active = self.active.write();
         let boundary = boundary();
@@ -102,10 +100,8 @@ impl Tree {
         true
     }
 
-    /// Whether the active memtable should be flushed because its deletes have
-    /// cost readers about as much as a merge. A table that is written at one
-    /// end and deleted at the other has all its deletes in front of its first
-    /// row.
+    /// Whether the active memtable should be flushed because its deletes have cost readers about as
+    /// much as a merge. In a queue, for example, all deletes are in front of the first row.
     #[must_use]
     pub fn slows_readers(&self) -> bool {
         self.passed_keys.load(Ordering::Relaxed) >= PASSED_KEYS_MAX
@@ -124,8 +120,8 @@ impl Tree {
         self.version.load().active.memtable.entries()
     }
 
-    /// Whether the active memtable is so large compared with the tree that
-    /// merging it makes reads faster. A merge writes a few times its bytes.
+    /// Whether the active memtable is so large compared with the tree that merging it makes reads
+    /// faster. The merge writes a few times the memtable's size.
     #[must_use]
     pub fn memtable_is_large_part(&self) -> bool {
         const BYTES_MIN: u64 = 1 << 20;
@@ -157,7 +153,7 @@ impl Tree {
         lsns.min()
     }
 
-    /// A position: everything that this index logged before it is in runs.
+    /// A log position: all earlier records of this index are in runs.
     #[must_use]
     pub fn flushed_lsn(&self) -> Lsn {
         self.install.lock().flushed_lsn

@@ -1,4 +1,4 @@
-//! A base that is loaded below earlier writes.
+//! Bulk loads of a base below earlier writes.
 
 #![allow(
     clippy::unwrap_used,
@@ -105,7 +105,7 @@ impl Subject {
     }
 }
 
-/// Some of everything before the base, flushed in between, and after it.
+/// Runs all kinds of operations before and after the base is loaded, with flushes in between.
 fn story(before: usize, base: usize) {
     let mut subject = Subject::new();
     let mut expected = BTreeMap::new();

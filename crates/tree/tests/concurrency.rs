@@ -1,5 +1,5 @@
-//! Concurrent writers, readers, flushes and checkpoints. Batches of writes have
-//! numbers; a reader at a snapshot must see exactly the batches up to it.
+//! Concurrent writers, readers, flushes and checkpoints. Batches of writes are numbered. A reader
+//! at snapshot `n` must see exactly the batches up to `n`.
 
 // Tests and benches fail by panics, and their numbers are small.
 #![allow(
@@ -30,7 +30,7 @@ struct Commits {
     /// All batches up to here are complete.
     published: AtomicU64,
     done: Mutex<BTreeMap<u64, ()>>,
-    /// Snapshots, with their numbers of readers.
+    /// Live snapshots, each with its number of readers.
     live: Mutex<BTreeMap<u64, usize>>,
 }
 
@@ -111,7 +111,7 @@ fn writes(batch: u64) -> Vec<(usize, bool)> {
     writes.into_iter().collect()
 }
 
-/// For each key the batches that write it, ascending.
+/// For each key, the batches that write it, ascending.
 type History = Vec<Vec<(u64, bool)>>;
 
 fn history() -> History {

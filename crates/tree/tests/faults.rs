@@ -1,6 +1,5 @@
-//! Failing disks: after a failed job or checkpoint everything is readable and
-//! can be repeated; after a crash the last checkpoint is found; damage is an
-//! error.
+//! Failing disks: after a failed job or checkpoint, all data is readable and the operation can be
+//! repeated. After a crash, the last checkpoint is recovered. Damage causes an error.
 
 // Tests and benches fail by panics, and their numbers are small.
 #![allow(
@@ -27,7 +26,7 @@ struct Run {
     model: Model,
     disk: FaultDisk,
     subject: Subject,
-    /// The checkpoints that a crash may find after a failed one.
+    /// The position of a failed checkpoint, which recovery may find after a crash.
     in_doubt: Option<Lsn>,
     failures: u64,
 }
@@ -129,7 +128,7 @@ fn a_failed_job_or_checkpoint_leaves_the_tree_unchanged() {
                 run.work();
                 run.disk.clear_failures();
                 run.compare();
-                // Everything can be repeated, and no space is lost.
+                // All jobs and checkpoints can be repeated, and no space is leaked.
                 let horizon = run.model.horizon();
                 run.subject.tree.settle(&horizon).unwrap();
                 run.subject.checkpoint().unwrap();

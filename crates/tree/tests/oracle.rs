@@ -1,6 +1,5 @@
-//! Random operations on a tree and on a model that keeps everything: every view
-//! reads the same from both, after any flushes, merges, checkpoints and
-//! reopenings.
+//! Random operations on a tree and on a model that retains all versions. Every view must read the
+//! same from both, after any sequence of flushes, merges, checkpoints and restarts.
 
 // Tests and benches fail by panics, and their numbers are small.
 #![allow(
@@ -124,8 +123,8 @@ impl Run {
         self.subject.tree.verify(&mut |_| true).unwrap()
     }
 
-    /// Steps a cursor in both directions with occasional seeks, while writes of
-    /// its own view, freezes and jobs run.
+    /// Moves a cursor in both directions with occasional seeks. Between the steps there are
+    /// freezes, jobs, and writes that the cursor's view sees.
     fn walk_while_writing(&mut self) {
         let view = self.model.view(&mut self.random);
         let mut cursor = self.subject.tree.cursor(view.clone());
@@ -218,7 +217,7 @@ impl Run {
             None,
             "no write is unsettled"
         );
-        // Half of a run that two leaves share counts in each.
+        // If two leaves share a run, half of it counts in each.
         let rows = self.model.scan(&view).len() as u64;
         assert!(statistics.entries.abs_diff(rows) <= 5 + rows / 10);
         self.subject.checkpoint().unwrap();

@@ -1,6 +1,6 @@
-//! Interleavings of the memtable's readers and writers. A scheduler decides at
-//! every atomic and lock which thread runs next. Nodes have four slots, so that
-//! a few insertions split leaves and inner nodes.
+//! Interleavings of the memtable's readers and writers. A scheduler chooses the next thread at
+//! every atomic operation and lock. Nodes have four slots, so that a few insertions split leaves
+//! and inner nodes.
 //!
 //!     cargo test -p teak-tree --features schedules --test schedules
 //!     SCHEDULES=100000 cargo test --release -p teak-tree --features schedules --test schedules
@@ -26,7 +26,7 @@ use teak_tree::{Memtable, VersionCursor, Visit};
 /// of them are random, half change the running thread at a few chosen points.
 const SCHEDULES: usize = 500;
 
-/// Changes of the running thread in the second half.
+/// Number of thread changes per schedule in the second half.
 const CHANGES: usize = 3;
 
 fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
@@ -39,7 +39,7 @@ fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
 }
 
 fn key(number: u8) -> Vec<u8> {
-    // A common beginning, so that nodes skip it after a split.
+    // A common prefix, which nodes skip after a split.
     [&b"common beginning "[..], &[number]].concat()
 }
 
@@ -291,7 +291,7 @@ fn estimates_stay_within_bounds_while_nodes_split() {
         ];
         let (lower, upper) = (key(10), key(99));
         let all = memtable.estimate(Bound::Included(&lower), Bound::Excluded(&upper));
-        // Leaves are counted without a check, so a split may count keys twice.
+        // The estimate does not validate leaf versions, so a concurrent split may count keys twice.
         assert!((3..=22).contains(&all), "{all}");
         assert!(memtable.bytes() > 0);
         join(writers);

@@ -1,4 +1,4 @@
-//! The shape of the tree: splits, removals, growth, and what is rewritten.
+//! The shape of the tree: splits, removals, growth, and the amount of rewriting.
 
 // Tests fail by panics, and their numbers are small.
 #![allow(
@@ -206,7 +206,7 @@ fn versions_of_one_key_stay_together() {
     });
     visit.unwrap();
     assert_eq!(seen, (1..=3000).rev().collect::<Vec<_>>());
-    // Without snapshots that need them they are dropped.
+    // Merges drop the old versions when no snapshot needs them.
     settle(&subject);
     assert_eq!(subject.tree.statistics().entries, 3);
 }
@@ -276,7 +276,7 @@ fn settled_rows_are_marked_and_not_rewritten() {
     for number in 0..500 {
         put(&subject, number, b"a value of some bytes");
     }
-    // Flushed while the write was active.
+    // A horizon in which the write is still active at the flush.
     struct Active([CommitSequence; 1]);
     impl Horizon for Active {
         fn status(&self, _id: WriteId) -> WriteStatus {
@@ -303,7 +303,7 @@ fn settled_rows_are_marked_and_not_rewritten() {
     assert_eq!(subject.tree.write_id_range(), None);
 }
 
-/// Write 1 is settled; the other is active or aborted.
+/// A horizon in which write 1 is settled and the other write is active or aborted.
 struct Second(WriteStatus, [CommitSequence; 1]);
 
 impl Horizon for Second {
@@ -370,7 +370,7 @@ fn aborted_runs_are_skipped_and_dropped_unread() {
     assert!(reader.0.get() <= 2, "asked {} times", reader.0.get());
     drop(cursor);
 
-    // Another reader of the same cursor may see what the first does not.
+    // A new visibility of the same cursor may see writes that the first one does not.
     let reader = SeesFirst::default();
     let mut cursor = subject.tree.cursor(&reader as &dyn Visibility);
     assert!(cursor.seek(&key(0)).unwrap());
@@ -447,7 +447,7 @@ fn short_ranges_are_estimated_exactly_wherever_their_entries_are() {
         put(&subject, number * 7919 % 5000, b"a value of some bytes");
     }
     settle(&subject);
-    // Fully merged: from pages that are not cached.
+    // The tree is fully merged: reads pages that are not cached.
     for from in (0..4990).step_by(499) {
         assert_eq!(rows_between(from, from + 7), 7);
     }
@@ -467,7 +467,7 @@ fn short_ranges_are_estimated_exactly_wherever_their_entries_are() {
     }
 }
 
-/// A reader that sees nothing and is interrupted.
+/// A visibility that sees no write and reports an interrupt.
 struct Stopped;
 
 impl Visibility for Stopped {

@@ -1,4 +1,4 @@
-//! The gap and write range locks of one index, by owner.
+//! The range locks of one index, by owner.
 
 use super::intervals::IntervalSet;
 use crate::lock_types::{RangeLockKind, Resized};

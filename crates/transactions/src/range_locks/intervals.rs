@@ -1,6 +1,5 @@
-//! A set of disjoint key intervals: the range locks of one transaction in one
-//! index. Adding joins intervals that overlap or touch, so a scan of any length
-//! costs one interval.
+//! A set of disjoint key intervals: the range locks of one transaction in one index. Intervals that
+//! overlap or touch are joined, so a scan of any length needs only one interval.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -74,8 +73,8 @@ impl IntervalSet {
         last.is_some_and(|(_, end)| end.as_deref().is_none_or(|end| low < end))
     }
 
-    /// Replaces all intervals by one from the first key to the last end. False
-    /// when there are fewer than two.
+    /// Replaces all intervals by one from the first key to the last end. Returns false if there are
+    /// fewer than two.
     pub(crate) fn merge_all(&mut self) -> bool {
         if self.by_low.len() < 2 {
             return false;

@@ -4,8 +4,8 @@
 //! 1. A write that a range lock blocks gets a ticket for its key. It keeps the
 //!    ticket until the write is done or cancelled, even while it is awake and
 //!    retries. A write that is blocked at several keys has a ticket for each.
-//! 2. A range request that would block a write with an earlier ticket waits for
-//!    that write, unless a range lock of the requester blocks the write already.
+//! 2. A range request that would block a write with an earlier ticket waits for that write, unless
+//!    a range lock of the requester already blocks the write.
 //!
 //! So an endless sequence of readers cannot starve a writer, and a reader waits
 //! only for writers with earlier tickets.
@@ -24,7 +24,7 @@ struct BlockedWrite {
     key: Box<[u8]>,
     is_insert: bool,
     ticket: Ticket,
-    /// The transaction sleeps for this write. Otherwise it must not be woken.
+    /// Whether the transaction sleeps because of this write. If not, it must not be woken.
     sleeps: bool,
 }
 
@@ -51,7 +51,7 @@ impl RangeRequest {
     }
 }
 
-/// The wait queue. The lists are unordered; the tickets give the order.
+/// The wait queue. The lists are unordered; tickets define the order.
 #[derive(Default)]
 pub(super) struct RangeQueue {
     writes: Vec<BlockedWrite>,
@@ -69,8 +69,8 @@ impl RangeQueue {
         self.issued
     }
 
-    /// Enqueues a write at a key and prepares the transaction's waker. A write
-    /// that is in the queue keeps its ticket.
+    /// Enqueues a write at a key and prepares the transaction's waker. A write that is already in
+    /// the queue keeps its ticket.
     pub(super) fn enqueue_write(
         &mut self,
         key: &[u8],
@@ -141,10 +141,9 @@ impl RangeQueue {
         Some((&write.key, write.is_insert))
     }
 
-    /// Whether the range lock may be granted: every write that it would block
-    /// has a later ticket, or `blocked_by_own` returns true for it. Otherwise
-    /// the request is enqueued and the transaction's waker prepared. A request
-    /// that is in the queue keeps its ticket.
+    /// Whether the range lock may be granted: every write that it would block has a later ticket,
+    /// or `blocked_by_own` returns true for it. Otherwise the request is enqueued and the
+    /// transaction's waker prepared. A request that is already in the queue keeps its ticket.
     pub(super) fn admit_request(
         &mut self,
         transaction: &Arc<TransactionHandle>,
@@ -179,7 +178,7 @@ impl RangeQueue {
             .retain(|waiting| waiting.transaction.id() != transaction);
     }
 
-    /// The writers that a transaction's request waits for.
+    /// The writers with earlier tickets, for which a transaction's request waits.
     pub(super) fn ahead_of_request(
         &self,
         transaction: TransactionId,

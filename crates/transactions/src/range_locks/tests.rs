@@ -79,7 +79,7 @@ fn row_ranges_block_later_locks_of_others_by_their_mode() {
     assert!(locks.blocks_row(b"c", OTHER, LockMode::Exclusive));
     assert!(!locks.blocks_row(b"f", OTHER, LockMode::Exclusive));
     assert!(!locks.blocks_row(b"c", ME, LockMode::Exclusive));
-    // Shared row ranges may overlap; neither can become exclusive then.
+    // Shared row ranges may overlap. Then neither can become exclusive.
     assert!(
         locks
             .widen_rows(OTHER, rows(b"a", b"c", LockMode::Shared))
@@ -121,7 +121,7 @@ fn write_range_locks_block_updates_too() {
     assert!(!locks.enqueue_write(b"b", false, &waiter));
     assert!(locks.enqueue_write(b"d", false, &waiter));
     assert_eq!(locks.blockers(OTHER).as_slice(), [ME]);
-    // The owner of an exclusive row range writes there without checking range locks.
+    // The owner of an exclusive row range writes in it without checking range locks.
     let exclusive = |low: &[u8], high: &[u8]| rows(low, high, LockMode::Exclusive);
     assert!(locks.widen_rows(OTHER, exclusive(b"b", b"d")).is_none());
     assert!(locks.widen_rows(OTHER, exclusive(b"d", b"x")).is_none());

@@ -112,9 +112,8 @@ impl Lock {
         self.holders.retain(|(holder, _)| *holder != transaction);
     }
 
-    /// Enqueues a request and prepares the transaction's waker. A request of a
-    /// holder (an upgrade) goes to the front, because the holder blocks the
-    /// other requests.
+    /// Enqueues a request and prepares the transaction's waker. An upgrade request of a holder is
+    /// put at the front, because the holder blocks the other requests.
     pub(super) fn enqueue(
         &mut self,
         row: &RowName<'_>,
@@ -136,7 +135,7 @@ impl Lock {
         }
     }
 
-    /// Removes the transaction's request. False when it was not in the queue.
+    /// Removes the transaction's request. Returns false if it was not in the queue.
     pub(super) fn dequeue(&mut self, transaction: TransactionId) -> bool {
         let before = self.queue.len();
         self.queue

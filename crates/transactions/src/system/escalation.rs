@@ -3,22 +3,21 @@
 //!
 //! At each lock request:
 //! 1. Below seven eighths of the limit, nothing happens.
-//! 2. Above, from time to time, the transaction with the most lock memory is
-//!    looked up. It escalates: immediately if it is the requester, otherwise at
-//!    its own next lock request.
+//! 2. Above, whenever lock memory has grown by 1/64 of the limit, the transaction with the most
+//!    lock memory is looked up. It escalates: immediately if it is the requester, otherwise at its
+//!    next lock request.
 //! 3. At the limit, the requester escalates as well. If that frees too little,
 //!    the request is refused with `TooManyLocks`.
 //!
-//! Escalation replaces, in each index, the transaction's range locks of each
-//! kind by one from the first to the last, and its row locks by one row range,
-//! exclusive if one of them was. Other transactions continue:
-//! 1. Add the row range. From now on it blocks later requests of others for its
-//!    rows. Other transactions keep the rows that they have locked or written
-//!    before.
+//! Escalation replaces, in each index, the transaction's range locks of each kind by one from the
+//! first to the last key, and its row locks by one row range, which is exclusive if one of them
+//! was. Other transactions continue:
+//! 1. Add the row range. It blocks later requests of other transactions for its rows. Other
+//!    transactions keep their existing locks and writes.
 //! 2. Release the row locks one by one, except those that a request waits for.
 //!
-//! A row range that conflicts with a range of another transaction would block
-//! both, so in that index the row locks are kept.
+//! If the row range would conflict with a range of another transaction, the row locks of that index
+//! are retained.
 //!
 //! Lock order: shards of row locks and the range locks of an index are locked
 //! one after the other, never together.
@@ -36,10 +35,10 @@ use std::sync::Arc;
 use teak_base::FileId;
 use teak_base::bytes::key_successor;
 
-/// Fewer row locks in an index are not replaced by a range.
+/// Minimum number of row locks in an index that are replaced by a row range.
 const ROW_LOCKS_MIN: usize = 4;
 
-/// Below this limit, in bytes, one shard holds too few locks for an estimate.
+/// For limits below this, in bytes, one shard has too few locks for an estimate.
 const EXACT_BELOW_BYTES: u64 = 1 << 20;
 
 /// A transaction's row locks in one index, and the range that covers them.
@@ -66,9 +65,9 @@ impl TransactionSystem {
         transaction.handle().add_lock_bytes(resized.after);
     }
 
-    /// Ensures that there is memory for one more lock. Adding up all shards
-    /// takes longer than locking, so one shard serves as an estimate while it
-    /// shows enough free memory.
+    /// Ensures that there is memory for one more lock. Adding up all shards takes longer than a
+    /// lock request, so the use is estimated from one shard. All shards are added up only if the
+    /// estimate is near the limit.
     #[inline]
     pub(super) fn admit_lock(
         &self,
@@ -154,7 +153,7 @@ impl TransactionSystem {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The row locks that are worth replacing, without locks that rows share.
+    /// The row locks to replace, by index. Excludes locks that several rows share.
     fn rows_by_index(&self, transaction: &Transaction) -> BTreeMap<FileId, IndexRows> {
         struct Found {
             low: LockKey,

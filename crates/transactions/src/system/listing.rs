@@ -1,6 +1,6 @@
 //! Copies of the running transactions, waits and the last deadlock for
-//! monitoring. Tables are visited part by part, and no lock is held while the
-//! caller reads a copy, so a list is not from one single moment.
+//! monitoring. Tables are copied part by part, and no lock is held while the
+//! caller reads a copy, so a list is not a consistent snapshot.
 
 use super::TransactionSystem;
 use crate::handle::TransactionHandle;

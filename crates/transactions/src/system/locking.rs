@@ -34,8 +34,7 @@ impl TransactionSystem {
         Ok(())
     }
 
-    /// Locks a row without waiting. False when it conflicts; then nothing is
-    /// queued.
+    /// Locks a row without waiting. Returns false, without queueing, if there is a conflict.
     ///
     /// # Errors
     /// [`WaitError::TooManyLocks`].
@@ -114,10 +113,9 @@ impl TransactionSystem {
         }
     }
 
-    /// Releases the lock of a row that the transaction has written, regardless
-    /// of its count: the newest version locks the row implicitly. A lock taken
-    /// before the last savepoint is kept, because rolling back to the savepoint
-    /// undoes the write but must not release the lock.
+    /// Releases the lock of a row that the transaction has written, regardless of its count: the
+    /// newest version is an implicit lock. A lock acquired before the last savepoint is retained,
+    /// because a rollback to the savepoint undoes the write but must not release the lock.
     pub fn unlock_written(&self, transaction: &mut Transaction, lock: LockId) {
         if transaction.held.is_empty() {
             return;
@@ -150,8 +148,8 @@ impl TransactionSystem {
     ) -> Result<(), WaitError> {
         self.admit_lock(transaction, LockId::new(ranges.file(), low))?;
         let (is_first, resized) = if timeout.is_zero() {
-            // Range locks conflict only with writes, so a request that does not
-            // wait passes the queue instead of failing.
+            // Range locks conflict only with writes, so a request without a timeout ignores the
+            // queue instead of failing.
             ranges.add(transaction.id(), kind, low, high)
         } else {
             let handle = transaction.handle();

@@ -336,7 +336,7 @@ fn the_commit_floor_of_a_committing_transaction_is_reported() {
 
 #[test]
 fn counters_of_many_threads_never_lose_an_update() {
-    // Every thread adds to one row under an exclusive lock; the row is a cell.
+    // Every thread increments one row under an exclusive lock. The row is an atomic cell.
     let system = system();
     let index = index();
     let cell = AtomicU64::new(0);

@@ -51,7 +51,7 @@ impl TransactionSystem {
             return Ok(());
         };
         if !self.locks.withdraw(row.lock, handle.id()) {
-            // Granted between the wake-up and here.
+            // The request was granted after the wake-up.
             return Ok(());
         }
         Err(self.count_failure(error))
@@ -80,10 +80,9 @@ impl TransactionSystem {
         outcome.map_err(|error| self.count_failure(error))
     }
 
-    /// Waits until no range lock of another transaction blocks the write of the
-    /// key, or until one that did is released; the caller checks again. Until
-    /// `queue_positions` is dropped, later range requests that would block the
-    /// write wait for it. The caller must hold no latch.
+    /// Waits until a range lock that blocks the write of the key is released; the caller checks
+    /// again. Until `queue_positions` is dropped, later range requests that would block the write
+    /// wait for it. The caller must hold no latch.
     ///
     /// # Errors
     /// [`WaitError`] when a range lock still blocks the write.
@@ -156,9 +155,9 @@ impl TransactionSystem {
     /// Notifies the listener of the transactions that block the wait. Holds no
     /// lock of this crate except the owner lock of the holder.
     ///
-    /// A transaction may start to block the wait later, by a lock upgrade or by
-    /// acquiring the lock first. Either it is already ahead in the queue and is
-    /// reported now, or the waiter waits again and reports it then.
+    /// A transaction may start to block the wait later, by a lock upgrade or by acquiring the lock
+    /// first. Either it is already ahead in the queue and is reported now, or the waiter is woken,
+    /// waits again and reports it then.
     fn notify_listener(&self, wait: &Wait) {
         let Some(listener) = self.wait_listener.get() else {
             return;
@@ -198,8 +197,7 @@ impl TransactionSystem {
         });
     }
 
-    /// Counts the deadlocks and keeps the last report. Returns whether `me` is
-    /// its victim.
+    /// Counts the deadlocks and stores the last report. Returns whether `me` is its victim.
     fn record_deadlocks(&self, deadlocks: &[DeadlockReport], me: TransactionId) -> bool {
         let count = deadlocks.len() as u64;
         self.counters.deadlocks.fetch_add(count, Ordering::Relaxed);

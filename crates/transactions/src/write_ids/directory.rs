@@ -33,7 +33,7 @@ fn decode(slot: u64) -> WriteStatus {
     match slot & ((1 << TAG_BITS) - 1) {
         COMMITTED => WriteStatus::Committed(CommitSequence(slot >> TAG_BITS)),
         ABORTED => WriteStatus::Aborted,
-        // The slot of an id that was just allocated has not been stored.
+        // The id was allocated, but its slot has not been stored yet.
         _ => WriteStatus::Active(TransactionId(slot >> TAG_BITS)),
     }
 }

@@ -1,6 +1,6 @@
-//! Measures and prints, for benches on shared machines: the same work is done
-//! several times in short parts, and the fastest time of each part counts.
-//! Words after `--` select the benches whose names contain one of them.
+//! Measures and prints times on shared machines: the same work is repeated in
+//! short parts, and the fastest time of each part counts. Words after `--`
+//! select the benches whose names contain one of them.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ const ROUNDS: usize = 7;
 /// Operations timed together.
 const STRETCH: usize = 256;
 
-/// Runs `operation` for each number below `count` in several rounds, each on a
-/// value of `prepare`, and prints the nanoseconds per operation.
+/// Runs `operation` for each number below `count`, in several rounds. Each
+/// round uses a new value from `prepare`. Prints the nanoseconds per operation.
 pub fn bench<S>(
     name: &str,
     count: u64,

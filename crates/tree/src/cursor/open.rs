@@ -25,8 +25,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Whether an entry may have been inserted that the sources have passed or
-    /// do not reach.
+    /// Whether an entry may have been inserted that the current sources would miss.
     #[inline]
     pub(super) fn must_follow(&self) -> bool {
         self.follow
@@ -77,7 +76,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Whether the reader never sees any of these writes.
+    /// Whether none of these writes can ever be visible to the reader.
     fn hides(&self, ids: Option<(WriteId, WriteId)>) -> bool {
         ids.is_some_and(|(min, max)| self.visibility.hides_all(min, max))
     }
@@ -104,7 +103,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Moves to the first visible key at or after `key`.
+    /// Moves to the first visible key at or after `key`, leaf by leaf.
     pub(super) fn seek_forward(&mut self, key: &[u8]) -> StorageResult<bool> {
         let mut from: Arc<[u8]> = key.into();
         loop {
@@ -138,7 +137,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Moves to the last visible key before `key`, or of all.
+    /// Moves to the last visible key before `key`; without `key`, to the last visible key.
     pub(super) fn seek_backward(&mut self, key: Option<&[u8]>) -> StorageResult<bool> {
         let mut before: Option<Arc<[u8]>> = key.map(Into::into);
         loop {
@@ -210,7 +209,7 @@ impl<V: Visibility> TreeCursor<V> {
     }
 }
 
-/// Whether a key is still inside the range after a move in the direction.
+/// Whether a key reached by a move in this direction is inside the range.
 #[inline]
 fn in_range(range: &KeyRange, direction: Direction, key: &[u8]) -> bool {
     match direction {

@@ -1,4 +1,4 @@
-//! Steps of a cursor: past the current key, and to the next visible version.
+//! Steps of a cursor: it moves past the current key and to the next visible version.
 
 // Source numbers come from the heap or the position. Both are rebuilt whenever
 // `sources` changes.
@@ -13,8 +13,8 @@ use teak_base::bytes::key_successor;
 use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 
-/// Invisible entries between two checks for an interrupt: well under a
-/// millisecond's work.
+/// Invisible entries between two checks for an interrupt. Passing them takes well under a
+/// millisecond.
 const PASSED_BETWEEN_CHECKS: u32 = 1024;
 
 /// Shorter sequences of invisible keys are not counted.
@@ -42,8 +42,8 @@ impl<V: Visibility> TreeCursor<V> {
         self.last_answer.1
     }
 
-    /// Counts an invisible entry, and checks for an interrupt from time to
-    /// time.
+    /// Counts an invisible entry, and checks for an interrupt after every [`PASSED_BETWEEN_CHECKS`]
+    /// entries.
     #[inline]
     fn pass(&mut self) -> StorageResult<()> {
         self.passed = self.passed.wrapping_add(1);
@@ -89,8 +89,8 @@ impl<V: Visibility> TreeCursor<V> {
     pub(super) fn next_in_place(&mut self, index: usize) -> StorageResult<bool> {
         self.position = CursorPosition::None;
         debug_assert_eq!(self.heap.top(), Some(index), "the newest version is first");
-        // Sources with older versions leave the key first, while the newest
-        // source still shows it.
+        // Moves the sources with older versions past the key first, because the newest source still
+        // provides the key for comparison.
         while let Some((place, other)) = self.heap.second_if_near(&self.sources)
             && is_same_key(self.sources[other].key(), self.sources[index].key())
         {
@@ -103,7 +103,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.continue_forward()
     }
 
-    /// Moves to the next key in any state.
+    /// Moves to the next key. Slow path, for any state.
     pub(super) fn next_of_many(&mut self) -> StorageResult<bool> {
         match self.position {
             CursorPosition::None | CursorPosition::AfterLast => return Ok(false),
@@ -122,7 +122,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.continue_forward()
     }
 
-    /// Moves to the previous key in any state.
+    /// Moves to the previous key, in any state.
     pub(super) fn step_back(&mut self) -> StorageResult<bool> {
         match self.position {
             CursorPosition::None | CursorPosition::BeforeFirst => return Ok(false),
@@ -150,7 +150,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.seek_backward(Some(&before))
     }
 
-    /// Copies the current key, before the sources leave it.
+    /// Saves a copy of the current key, before the sources move past it.
     fn keep_key(&mut self) {
         if let CursorPosition::Source(index) = self.position {
             self.key.clear();
@@ -188,7 +188,7 @@ impl<V: Visibility> TreeCursor<V> {
         Ok(())
     }
 
-    /// Moves every source that is on the kept key before it.
+    /// Moves every source that is on the saved key before it.
     fn leave_key_backward(&mut self) -> StorageResult<()> {
         while let Some(top) = self.heap.top_if_near(&self.key) {
             if !is_same_key(self.sources[top].key(), &self.key) {
@@ -309,7 +309,7 @@ impl<V: Visibility> TreeCursor<V> {
         false
     }
 
-    /// Reads the versions of the kept key in the top source.
+    /// Reads the versions of the saved key in the top source.
     fn read_versions(&mut self, top: usize) -> StorageResult<Group> {
         loop {
             let source = &self.sources[top];

@@ -1,9 +1,9 @@
-//! Bulk load: sorted entries are written below everything that a tree holds.
+//! Bulk load: writes sorted entries below all other data of a tree.
 //!
 //! An index that is being built accepts concurrent writes while its older data
 //! (the *base*) is still being sorted. Until the base is installed:
 //! - memtables are flushed only as upper runs, because a delete may cover an
-//!   entry of the base and must be kept;
+//!   entry of the base and must be retained;
 //! - no child is merged or split: the tree is one leaf with pending runs.
 //!
 //! The base is written as bottom runs of a leaf's size in one pass, and
@@ -19,8 +19,8 @@ use crate::version::TreeVersion;
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
-/// A bulk load in progress. Dropping it frees its space; the tree then still
-/// waits for its base.
+/// A bulk load in progress. Dropping it frees its space; the tree then remains
+/// without a base.
 pub struct BulkLoad<'a> {
     tree: &'a Tree,
     output: RunOutput<'a>,
@@ -111,8 +111,8 @@ impl BulkLoad<'_> {
         Ok(())
     }
 
-    /// Installs the base. From now on the tree is like any other. Durable with
-    /// the next checkpoint.
+    /// Installs the base. From then on the tree behaves like any other. Durable
+    /// with the next checkpoint.
     ///
     /// # Errors
     /// `NoSpace`, `Io`.

@@ -1,5 +1,5 @@
-//! Flushes of an inner child: its runs are pushed down to the children of its
-//! node, or merged in place when they are many but small.
+//! Flushes of an inner child: its runs are pushed down to the children of its node. Many small runs
+//! are merged in place instead.
 
 use super::context::{JobContext, Target};
 use super::inputs::Inputs;
@@ -61,10 +61,8 @@ pub(super) fn push_down(
     Ok(report)
 }
 
-/// Whether the runs do not overlap, so that there is nothing to merge, and each
-/// run fits into one inner child below, so that none has to be clipped. Runs
-/// are not moved into leaves, because rewriting gives them the format of
-/// leaves.
+/// Whether the runs can be moved without rewriting: they do not overlap, and each fits into one
+/// inner child below. Runs are always rewritten into leaves, because leaves have another format.
 fn can_move_whole(target: &Target, below: &Node) -> bool {
     if below.height == 1 {
         return false;

@@ -1,11 +1,12 @@
 //! Splits of a leaf that has grown. No data is moved: each part gets the runs
-//! of its range, and a run across a cut is shared by both parts, clipped.
+//! of its range. Both parts share a run across the cut, each clipped to its
+//! range.
 
 use crate::node::{Child, Editor, Key, KeyRange, Replacement, RunRef, separator};
 use std::sync::Arc;
 
 /// Splits a leaf at gaps between its runs, so that no part is much larger than
-/// a leaf should be, unless a job has claimed it.
+/// the target size. Does nothing if a job has claimed the leaf.
 pub(super) fn divide_at_gaps(
     editor: &mut Editor<'_>,
     leaf: Arc<Child>,

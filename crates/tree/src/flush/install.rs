@@ -18,8 +18,7 @@ pub(super) struct JobOutcome {
     pub(super) written: Written,
     /// Runs to place, in key order; where they overlap, newest first.
     pub(super) parts: Vec<Part>,
-    /// The child whose children receive upper parts; the root's children by
-    /// default.
+    /// The child whose children receive the upper parts; by default the root.
     pub(super) parent: ChildId,
     /// The child and the runs of it that were merged or moved.
     pub(super) consumed: Option<Target>,
@@ -35,10 +34,9 @@ impl JobContext<'_> {
     /// Makes the outcome part of the current version and releases the claim.
     ///
     /// # Errors
-    /// Errors of reading the index blocks of consumed runs. Then nothing has
-    /// changed.
+    /// Errors of reading the index blocks of consumed runs. The tree is then unchanged.
     pub(super) fn install(&self, outcome: JobOutcome) -> StorageResult<()> {
-        // Read before the lock is taken.
+        // Before the lock is taken, because this reads blocks.
         let addresses = consumed_addresses(&outcome)?;
         let JobOutcome {
             written,
@@ -64,14 +62,13 @@ impl JobContext<'_> {
         if let Some(target) = &consumed {
             consume(&mut editor, target, &replacements, &cuts);
         }
-        // Each part is placed before the existing runs, so the oldest is placed
-        // first.
+        // Each part is placed in front of the existing runs, so the oldest must be placed first.
         for part in parts.iter().rev() {
             place(&mut editor, part, parent);
         }
         editor.release_own();
         if let Some(target) = &consumed {
-            // Splits or drops the leaf, which was not possible while it was
+            // Splits or drops the leaf now. Other jobs could not do this while the leaf was
             // claimed.
             let lower = &target.range.lower;
             editor.change(lower, Depth::Leaf, &mut |editor, leaf, range| {
@@ -165,7 +162,7 @@ fn freed_addresses(freed: &[Arc<RunHandle>], addresses: &Addresses) -> Vec<Block
     let mut blocks = Vec::new();
     for handle in freed {
         let found = addresses.get(&Arc::as_ptr(handle));
-        // Only consumed runs can have lost their last reference.
+        // An installation removes last references only of consumed runs.
         debug_assert!(found.is_some(), "an installation frees what it consumed");
         blocks.extend(found.into_iter().flatten().copied());
     }

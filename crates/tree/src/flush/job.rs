@@ -1,5 +1,4 @@
-//! A job: background work on a part of the tree, which a thread of the caller
-//! runs.
+//! A job: background work on a part of the tree. The caller provides the thread.
 
 use super::claim::Claim;
 use super::context::{JobContext, Target};
@@ -25,7 +24,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// The runs of a merge whose writes are all aborted, if any.
+    /// The input runs of a merge that contain only aborted writes, if any.
     fn aborted_runs(&self, horizon: &dyn Horizon) -> Option<Target> {
         let target = match self {
             Work::Child(target, _) | Work::Consolidate(target) | Work::Leaf(target) => target,
@@ -97,8 +96,7 @@ impl FlushJob {
     }
 }
 
-/// Drops runs whose writes are all aborted. The rest of the work remains due
-/// for a later job.
+/// Drops runs that contain only aborted writes. The remaining merge stays due for a later job.
 fn drop_runs(job: &JobContext<'_>, aborted: Target) -> StorageResult<FlushReport> {
     job.install(JobOutcome {
         consumed: Some(aborted),
@@ -107,7 +105,7 @@ fn drop_runs(job: &JobContext<'_>, aborted: Target) -> StorageResult<FlushReport
     Ok(FlushReport::default())
 }
 
-/// Marks runs as settled whose writes are settled by now.
+/// Marks runs as settled if all their writes are settled.
 fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     for run in &target.runs {
         let description = run.handle.description();
@@ -119,7 +117,7 @@ fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
             run.handle.mark_settled();
         }
     }
-    // The leaf is rebuilt, so that its summary and its node block are updated.
+    // Installs an unchanged leaf, so that its summary and its node block are updated.
     job.install(JobOutcome {
         consumed: Some(target.clone()),
         replacements: target.runs.clone(),
@@ -129,8 +127,8 @@ fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
 }
 
 impl Tree {
-    /// Runs jobs, due or not, until there are none. Then all flushed entries
-    /// are in bottom runs, as far as the horizon allows.
+    /// Runs jobs, even if they are not due, until there are none. Then all flushed entries are in
+    /// bottom runs, except those that the horizon retains.
     ///
     /// # Errors
     /// As [`FlushJob::run`].

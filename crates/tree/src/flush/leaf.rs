@@ -1,5 +1,5 @@
-//! Merge of a leaf: all its runs become bottom runs, garbage is dropped, and a
-//! leaf that has grown is split.
+//! Merge of a leaf: merges all its runs into bottom runs, drops garbage, and splits the leaf if it
+//! is too large.
 
 use super::context::{JobContext, Target};
 use super::inputs::Inputs;
@@ -42,8 +42,8 @@ pub(super) fn merge(job: &JobContext<'_>, target: &Target) -> StorageResult<Flus
     Ok(report)
 }
 
-/// Raw bytes at which to cut, so that the parts have about equal sizes, close
-/// to the size of a leaf.
+/// Target raw size of each part, so that all parts have about equal sizes, close to the size of a
+/// leaf.
 fn part_bytes(total: u64, leaf_bytes: u64, leaf_bytes_max: u64) -> u64 {
     if total <= leaf_bytes_max {
         // If garbage collection does not shrink the leaf, it remains one part.

@@ -1,5 +1,4 @@
-//! Output of a job: entries are written to a run until it is long enough and a
-//! new key starts.
+//! Output of a job. A run ends at the first new key after it has reached its target size.
 
 use super::report::FlushReport;
 use crate::merge::{MergeLevel, MergeSink};
@@ -40,14 +39,14 @@ pub(super) struct RunOutput<'a> {
     tree: &'a Tree,
     writer: RunWriter<'a>,
     form: RunForm,
-    /// Raw bytes at which a run ends.
+    /// Target raw size of a run, in bytes.
     cut_bytes: u64,
     finished: Vec<RunRef>,
 }
 
 impl<'a> RunOutput<'a> {
-    /// Creates an output for runs of `level`, of about `cut_bytes` raw bytes
-    /// each at most. `expected_bytes` is the expected raw size of one.
+    /// Creates an output for runs of `level`, each of at most about `cut_bytes` raw bytes.
+    /// `expected_bytes` is the expected raw size of a run.
     pub(super) fn new(
         tree: &'a Tree,
         options: &TreeOptions,
@@ -79,9 +78,9 @@ impl<'a> RunOutput<'a> {
         }
     }
 
-    /// Ends the current run and returns all finished runs in key order.
-    /// `tombstones` are older than all entries: they go into the last run,
-    /// which is the oldest where order matters.
+    /// Ends the current run and returns all finished runs in key order. `tombstones` are older than
+    /// all entries: they go into the last run. If the order of the runs matters, the last run is
+    /// the oldest.
     pub(super) fn take(
         &mut self,
         tombstones: Vec<RangeTombstone>,

@@ -1,10 +1,10 @@
 //! Partitions the output of a merge among the children of a node.
 //!
 //! For each child, in key order:
-//! 1. The tail of the batch is after the end of the child's data, where nothing
-//!    older exists. If it is long enough, it is written as bottom runs, in the
-//!    codec of the table, and never rewritten. So data that arrives in key
-//!    order is written once.
+//! 1. The tail of the batch is the part after the end of the child's data,
+//!    where no older data exists. If it is long enough, it is written as bottom
+//!    runs, in the codec of the table, without later rewriting. So data that is
+//!    inserted in key order is written once.
 //! 2. The rest becomes one run for the child, in the fast codec.
 
 use super::inputs::Inputs;
@@ -30,7 +30,7 @@ pub(super) struct Partitioner<'a> {
     upper: RunOutput<'a>,
     bottom: RunOutput<'a>,
     tail_bytes_min: u64,
-    /// Whether a bulk load will add older data below everything.
+    /// Whether a bulk load will add older data below all runs.
     pub(super) awaits_base: bool,
     pub(super) parts: Vec<Part>,
     pub(super) written: Written,

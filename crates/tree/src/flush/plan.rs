@@ -22,9 +22,9 @@ struct Candidate {
 }
 
 impl Tree {
-    /// Claims the most urgent work that is due: the oldest frozen memtable, or
-    /// else a child that is full. Jobs that are claimed at the same time work
-    /// on disjoint parts of the tree and may run in parallel.
+    /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child that
+    /// is full. Jobs that are claimed at the same time work on disjoint parts of the tree and may
+    /// run in parallel.
     pub fn next_job(self: &Arc<Self>) -> Option<FlushJob> {
         let options = self.options();
         let mut install = self.install.lock();
@@ -41,9 +41,8 @@ impl Tree {
         best.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
-    /// Claims work that is not due, for times without other work: it moves
-    /// entries towards the leaves. Returns `None` when the tree is settled as
-    /// far as the horizon allows, or running jobs are about to settle it.
+    /// Claims a job that is not due, for idle times: it moves entries towards the leaves. Returns
+    /// `None` if no such job is left under this horizon, or running jobs may make it unnecessary.
     pub fn next_idle_job(self: &Arc<Self>, horizon: &dyn Horizon) -> Option<FlushJob> {
         let mut install = self.install.lock();
         let version = self.version.load_full();
@@ -67,8 +66,8 @@ impl Tree {
         found.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
-    /// Raw bytes in children where jobs are due, without frozen memtables: the
-    /// backlog of flushes. Zero when no job is due.
+    /// Compaction debt: raw bytes in children where jobs are due, without frozen memtables. Zero if
+    /// no job is due.
     #[must_use]
     pub fn pending_work_bytes(&self) -> u64 {
         let version = self.load_version();
@@ -182,8 +181,8 @@ fn candidate(child: &Arc<Child>, range: KeyRange, kind: JobKind) -> Candidate {
     }
 }
 
-/// Finds an inner child with runs, starting at the root, so that its runs are
-/// merged together with the runs of the level below.
+/// Finds an inner child with runs. Starts at the root, so that runs are merged together with the
+/// runs of the level below.
 fn find_buffered(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
     for (child, child_range) in node.children_with_ranges(range) {
         if !child.is_leaf() && !child.runs.is_empty() && !claimed.contains(&child.id) {
@@ -208,9 +207,8 @@ fn find_pending(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Op
         })
 }
 
-/// A leaf with write ids that are no longer needed. Its runs are marked as
-/// settled when all of their entries are rows. Otherwise they are merged, which
-/// drops the garbage.
+/// Finds a leaf with write ids that are now settled or aborted. If all entries of its runs are live
+/// rows, the job marks the runs as settled. Otherwise it merges them, which drops the garbage.
 fn find_unsettled(
     node: &Node,
     range: &KeyRange,

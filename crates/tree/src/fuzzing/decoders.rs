@@ -1,5 +1,5 @@
-//! Pages, run indexes, descriptions, filters and the superblock's payload,
-//! one at a time.
+//! Fuzz targets of single structures: pages, run indexes, descriptions, filters and the
+//! superblock's payload.
 
 use crate::payload::Payload;
 use crate::run::RunIndex;
@@ -11,13 +11,12 @@ use teak_base::fuzzing::Input;
 use teak_base::{Lsn, Operation, WriteId};
 use teak_block_file::BlockAddress;
 
-/// Maximum memory of an entry in addition to its bytes, and the fixed memory of
-/// a page.
+/// Maximum memory per entry in addition to its bytes.
 const ENTRY_MEMORY_BYTES_MAX: usize = 32;
+/// Maximum fixed memory of a page.
 const PAGE_MEMORY_BYTES_MAX: usize = 512;
 
-/// A page. If the input decodes, the entries must build a page with the same
-/// entries.
+/// Decodes a page. If this succeeds, building a page from its entries must give the same entries.
 pub(super) fn page(bytes: &[u8]) {
     let Ok(page) = Page::decode(bytes.to_vec()) else {
         return;
@@ -25,7 +24,7 @@ pub(super) fn page(bytes: &[u8]) {
     assert!(page.entries() > 0);
     let memory = page.entries() * ENTRY_MEMORY_BYTES_MAX + PAGE_MEMORY_BYTES_MAX;
     assert!(page.memory_bytes() <= 2 * bytes.len() + memory);
-    // An entry takes at least the bytes of its head, key and value.
+    // Each entry has at least one byte.
     assert!(page.entries() <= bytes.len());
     let mut builder = PageBuilder::new(u32::try_from(page.value(0).len().min(3)).unwrap_or(0));
     for entry in 0..page.entries() {
@@ -69,7 +68,7 @@ pub(super) fn page_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A run's index. If the input decodes, it must encode to the same bytes.
+/// Decodes a run index. If this succeeds, it must encode to the same bytes.
 pub(super) fn run_index(bytes: &[u8]) {
     let Ok(index) = RunIndex::decode(bytes) else {
         return;
@@ -109,7 +108,7 @@ pub(super) fn run_index_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Descriptions of runs, one after the other.
+/// Decodes a sequence of run descriptions.
 pub(super) fn run_description(bytes: &[u8]) {
     let mut take = Take::new(bytes);
     while let Ok(description) = RunDescription::decode(&mut take) {
@@ -174,7 +173,7 @@ pub(super) fn run_description_seeds() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Keys that the filter must contain, and arbitrary bytes as a filter.
+/// Builds a filter that must contain all its keys, and reads arbitrary bytes as a filter.
 pub(super) fn filter(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut hashes = Vec::new();
@@ -204,7 +203,7 @@ pub(super) fn filter_seeds() -> Vec<Vec<u8>> {
     vec![seed]
 }
 
-/// The tree's part of the superblock.
+/// Decodes the tree's part of the superblock.
 pub(super) fn tree_payload(bytes: &[u8]) {
     let path = Path::new("fuzz");
     if let Ok(payload) = Payload::decode(path, bytes) {

@@ -1,4 +1,4 @@
-//! A node block, loaded with its totals.
+//! Fuzz target of node blocks, which are loaded with their totals.
 
 use crate::node::{Node, NodeLoader, encode_node, node_block_description};
 use crate::{PageCache, RunDescription, TreeOptions};
@@ -9,8 +9,8 @@ use teak_base::{FileId, StorageResult};
 use teak_block_file::{BlockFile, BlockKind};
 use teak_disk::{Disk, MemoryDisk};
 
-/// The raw bytes of a node. If they load, the node must encode to bytes that
-/// load to the same node.
+/// Loads the raw bytes of a node. If this succeeds, encoding and loading it
+/// again must give the same node.
 pub(super) fn node(bytes: &[u8]) {
     if bytes.is_empty() {
         return;
@@ -45,7 +45,8 @@ pub(super) fn node_seeds() -> Vec<Vec<u8>> {
     let mut descriptions = super::decoders::run_description_seeds();
     let tombstones = descriptions.pop().unwrap_or_default();
     let full = descriptions.pop().unwrap_or_default();
-    // One leaf with every feature; and three leaves, of which two share a run.
+    // Seeds: one leaf with every feature; three leaves, of which two share a
+    // run.
     let mut one = vec![1, 1, 0];
     one.put_u64(1);
     one.extend([3, 0, 0]);

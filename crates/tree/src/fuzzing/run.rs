@@ -1,4 +1,4 @@
-//! A run: written in every codec, read back every way.
+//! Fuzz target of runs: each is written in every codec and read in every way.
 
 use crate::{
     LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,
@@ -12,7 +12,7 @@ use teak_disk::{Disk, MemoryDisk};
 
 type Entry = (Vec<u8>, WriteId, Operation, Vec<u8>);
 
-/// Options of the run, then its entries; see `entry`.
+/// The input contains options of the run, then its entries (see `entry`).
 pub(super) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let page_bytes = usize::from(input.u8()) * 8;
@@ -32,7 +32,7 @@ pub(super) fn run(bytes: &[u8]) {
     while !input.is_empty() && entries.len() < 500 {
         let before = entries.last().map_or(&[][..], |entry| &entry.0);
         let mut entry = entry(&mut input, before);
-        // Nothing may follow a settled entry of its key.
+        // No older version may follow a settled entry of a key.
         if let Some((key, id, _, _)) = entries.last()
             && *key == entry.0
             && id.is_settled()
@@ -120,7 +120,7 @@ pub(super) fn run_seeds() -> Vec<Vec<u8>> {
         .map(|number| {
             let mut seed = vec![12 + number, number % 6, 0, 2, number % 2, number % 5];
             for row in 0..40u8 {
-                // A greater last byte, or more bytes; mostly a put.
+                // A larger last byte, or more bytes; mostly a put.
                 seed.extend([u8::from(row % 3 == 0), 2, 1, row, row % 5 / 4, row % 2, row]);
                 seed.push(6);
                 seed.extend([row; 6]);

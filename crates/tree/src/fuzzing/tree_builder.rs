@@ -1,8 +1,7 @@
-//! Builds the file of a small tree from an input: valid by default, with
-//! changed bytes and wrong fields where the input asks for them. All checksums
-//! are right.
+//! Builds the file of a small tree from an input. The file is valid, except for changed bytes and
+//! wrong fields that the input selects. All checksums are correct.
 //!
-//! Leaves start at the keys `b`, `c`, `d` and so on, the first at the smallest
+//! Leaves start at the keys `b`, `c`, `d` and so on, except the first, which starts at the empty
 //! key. A tree has one or two levels of nodes.
 
 use crate::node::node_block_description;
@@ -22,7 +21,7 @@ use teak_disk::Disk;
 /// The layout number of run indexes.
 const INDEX_LAYOUT: u8 = 1;
 
-/// The first bytes of the keys that a run may have.
+/// The range of first bytes of a run's keys.
 type Leads = std::ops::Range<u8>;
 
 struct Builder<'a, 'i> {
@@ -101,7 +100,7 @@ impl Builder<'_, '_> {
         self.node(2, b'a', &widths)
     }
 
-    /// A node whose children have these numbers of leaves, starting at `lead`.
+    /// Writes a node, whose children have `widths` leaves. The first key byte is `lead`.
     fn node(&mut self, height: u8, lead: u8, widths: &[u8]) -> StorageResult<BlockAddress> {
         let first_lead = lead;
         let mut lead = lead;
@@ -135,7 +134,7 @@ impl Builder<'_, '_> {
         self.writer.write(node_block_description(), &raw)
     }
 
-    /// A run and the reference to it.
+    /// Writes a run and appends the reference to it to `raw`.
     fn run(&mut self, bottom: bool, leads: &Leads, raw: &mut Vec<u8>) -> StorageResult<()> {
         let mut description = self.entries(leads)?;
         let tombstones = if bottom { 0 } else { self.input.below(3) };
@@ -285,7 +284,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Any codec except lzma, which starts slowly and has targets elsewhere.
+/// Any codec except LZMA, whose set-up is slow and which has other fuzz targets.
 fn codec(input: &mut Input<'_>) -> Codec {
     Codec::from_number(input.below(5)).unwrap_or(Codec::None)
 }

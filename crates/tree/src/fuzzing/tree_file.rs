@@ -1,6 +1,6 @@
-//! A whole tree: opened, verified, read, written, merged, checkpointed and
-//! opened again. On a damaged tree each of these may return an error, nothing
-//! else. On a tree that `verify` accepts all must succeed and keep the data.
+//! Fuzz target of a whole tree: it is opened, verified, read, written, merged, checkpointed and
+//! opened again. On a damaged tree each operation may return an error but must not panic. If
+//! `verify` accepts the tree, all operations must succeed and keep the data.
 
 use super::tree_builder::build;
 use crate::{Horizon, PageCache, Tree, Visibility, WriteStatus};
@@ -11,11 +11,11 @@ use teak_base::fuzzing::{Input, Random};
 use teak_base::{CommitSequence, FileId, Lsn, Operation, StorageError, StorageResult, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 
-/// More steps than any of these trees has keys, and more jobs than it needs.
+/// Limit of cursor steps and of jobs; larger than any of these trees needs.
 const STEPS_MAX: usize = 5000;
 const JOBS_MAX: usize = 200;
 
-/// All writes are committed and visible.
+/// A visibility and horizon under which all writes are committed and visible.
 struct All;
 
 impl Visibility for All {

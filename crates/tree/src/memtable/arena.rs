@@ -3,9 +3,10 @@
 //!
 //! Memory comes from the current chunk. Chunks start small, so that thousands
 //! of idle tables use little memory, and double up to the size of a huge page.
-//! For chunks of that size the system is asked for huge pages, because page
+//! Chunks of that size use huge pages if the system provides them, because page
 //! faults would cost more than the insertions. Requests above [`LARGE_BYTES`]
-//! get memory of their own, so that they do not waste the rest of a chunk.
+//! get separate chunks, so that they do not waste the rest of the current
+//! chunk.
 
 #![allow(unsafe_code)]
 
@@ -28,7 +29,7 @@ pub(super) const ALIGNMENT: usize = 8;
 struct Chunk {
     start: NonNull<u8>,
     capacity: usize,
-    /// Bytes allocated; above `capacity` after a request that did not fit.
+    /// Bytes allocated. Exceeds `capacity` after a request that did not fit.
     used: AtomicUsize,
 }
 

@@ -3,13 +3,12 @@
 //! orders after Boehm, "Can Seqlocks Get Along With Programming Language Memory
 //! Models?", 2012).
 //!
-//! Leaves hold entries. Inner nodes hold children, each with its *low* key: the
-//! smallest key that was below the child when it was created. The low key of
-//! slot 0 is never compared, because every key in the node is at or after it. A
-//! node covers the keys from its low key (inclusive) to its *high* key
-//! (exclusive; none: no bound). `next` covers the following keys (Lehman, Yao
-//! 1981). Keys only move to the right, and nodes are never removed, so a reader
-//! whose key has moved follows `next`, from any older node.
+//! Leaves hold entries. Inner nodes hold children, each with its *low* key: the first key of the
+//! child at its creation. The low key of slot 0 is never compared, because every key in the node is
+//! at or after it. A node covers the keys from its low key (inclusive) to its *high* key
+//! (exclusive; none: no bound). The node `next` covers the following keys (Lehman, Yao 1981). Keys
+//! only move to the right, and nodes are never removed, so a reader whose key has moved follows
+//! `next`, from any older node.
 //!
 //! To read: load the version while the node is not locked, read, and check that
 //! the version is unchanged; otherwise read again. All fields are atomic, so a
@@ -40,7 +39,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// Slots of a node. Few in tests, so that small trees are deep.
+/// Slots of a node. Tests of interleavings use few slots, so that small trees are deep.
 pub(super) const CAPACITY: usize = if cfg!(feature = "schedules") {
     4
 } else if cfg!(test) {
@@ -108,8 +107,8 @@ impl fmt::Debug for BlinkNode<'_> {
     }
 }
 
-/// The version at the start of a read. What was read since is consistent if
-/// [`BlinkNode::is_unchanged`].
+/// The version at the start of a read. If [`BlinkNode::is_unchanged`] is true afterwards, the data
+/// read is consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadVersion(u64);
 
@@ -216,7 +215,7 @@ impl<'a> BlinkNode<'a> {
         }
     }
 
-    /// Whether everything that was read since `begin` is consistent.
+    /// Whether all data read since `begin` is consistent.
     #[inline]
     pub(super) fn is_unchanged(self, version: ReadVersion) -> bool {
         // If anything that was read was written after `begin`, this fence pairs

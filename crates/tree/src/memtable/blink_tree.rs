@@ -1,6 +1,5 @@
-//! The ordered map of a memtable: a B-link tree (Lehman, Yao 1981) whose nodes
-//! are read without locks. It only grows. It maps each key to its newest entry,
-//! which links to the older ones.
+//! The ordered map of a memtable: a B-link tree (Lehman, Yao 1981) whose nodes are read without
+//! locks. It has no deletions. It maps each key to its newest entry, which links to the older ones.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +17,7 @@ use std::ptr;
 /// Maximum levels above the leaves, enough for 30^12 entries in half-full
 /// nodes.
 const LEVELS: usize = 12;
-/// Hints per tree. With more threads, threads share hints.
+/// Hints per tree. More threads than this share hints.
 const HINTS: usize = 8;
 /// Number of entries to prefetch ahead of a step.
 const AHEAD: usize = 4;
@@ -68,7 +67,7 @@ impl Position<'_> {
 /// The inner nodes on the path to a leaf, by level.
 type Path<'a> = [Option<BlinkNode<'a>>; LEVELS];
 
-/// Which node to search for when a key is the bound of two.
+/// Selects the node if a key is the boundary between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     /// The node that covers the key.
@@ -134,7 +133,7 @@ impl BlinkTree {
         node
     }
 
-    /// The next node, if the key has moved there.
+    /// The next node, if a split has moved the key's range there.
     #[inline]
     fn right_of<'a>(node: BlinkNode<'a>, key: &[u8], side: Side) -> Option<BlinkNode<'a>> {
         match node.high_order(key) {
@@ -171,7 +170,7 @@ impl BlinkTree {
         }
     }
 
-    /// Prefetches the entries that follow a position.
+    /// Prefetches an entry that follows a position.
     #[inline]
     pub(super) fn prefetch_following(position: &Position<'_>) {
         let slot = position.slot;
@@ -242,8 +241,8 @@ impl BlinkTree {
                 }
                 continue;
             }
-            // Every leaf except the first begins with its low key, which is
-            // before `key`, so only in the first leaf can nothing be before it.
+            // Every leaf except the first begins with its low key, which is before `key`. So only
+            // in the first leaf there may be no key before it.
             match leaf.search(key, 0).number.checked_sub(1) {
                 Some(slot) => {
                     if let Some(found) = Self::at(leaf, version, slot) {

@@ -16,8 +16,7 @@ use teak_base::{Operation, StorageResult, WriteId};
 /// A cursor over a [`Memtable`].
 #[derive(Debug)]
 pub struct MemtableCursor {
-    /// The position of the key. All positions and entries here are of
-    /// `memtable`.
+    /// The position of the key. All positions and entries in this struct belong to `memtable`.
     position: Option<Position<'static>>,
     /// The current version, if there is no overlay.
     entry: Option<Entry<'static>>,
@@ -49,9 +48,8 @@ unsafe fn detach(position: Option<Position<'_>>) -> Option<Position<'static>> {
 }
 
 impl Memtable {
-    /// Creates a cursor over the entries. A range tombstone appears as a delete
-    /// in front of the older entries that it covers. Each move sees everything
-    /// that was inserted before it.
+    /// Creates a cursor over the entries. A range tombstone appears as a delete in front of the
+    /// older entries that it covers. Each move sees all earlier insertions.
     #[must_use]
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor {

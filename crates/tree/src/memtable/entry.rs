@@ -67,7 +67,8 @@ impl<'a> Entry<'a> {
     /// Copies an entry into the arena.
     ///
     /// # Panics
-    /// When key or value exceed the limits of `teak_base::limits` by much.
+    /// When key or value exceed the limits of `teak_base::limits` and their lengths do not fit into
+    /// the header.
     #[inline]
     pub(super) fn create(
         arena: &'a Arena,

@@ -1,6 +1,5 @@
-//! The atomics, locks and waits of the memtable. With the feature `schedules`
-//! they are those of shuttle, which explores interleavings in tests. Without
-//! it they are the plain ones.
+//! The atomics, locks and waits of the memtable. With the feature `schedules`, the types come from
+//! shuttle, which explores interleavings in tests. Without it, they are the standard types.
 
 #[cfg(not(feature = "schedules"))]
 pub(super) use parking_lot::{Mutex, RwLock};
@@ -22,7 +21,7 @@ pub(super) use shuttle::thread::yield_now;
 /// thread at a time.
 pub(super) const YIELDS_WITHOUT_SPINNING: bool = cfg!(miri) || cfg!(feature = "schedules");
 
-/// The locks of shuttle with the interface of `parking_lot`.
+/// Shuttle's locks, wrapped in the interface of `parking_lot`.
 #[cfg(feature = "schedules")]
 mod explored {
     use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};

@@ -1,5 +1,5 @@
-//! The memtable compared with a sorted map, without and with concurrent
-//! writers. Runs under Miri, too, with smaller numbers.
+//! Compares the memtable with a sorted map, with and without concurrent writers. Miri runs these
+//! tests with smaller numbers.
 
 use super::*;
 use crate::VersionCursor;
@@ -15,7 +15,7 @@ enum Step {
     DeleteRange(Vec<u8>, Vec<u8>, u64),
 }
 
-/// For each key its entries and range tombstones, oldest first.
+/// The model: for each key its entries and range tombstones, oldest first.
 #[derive(Default)]
 struct Model {
     steps: Vec<Step>,
@@ -277,8 +277,8 @@ fn estimates_are_near_the_truth() {
     assert_eq!(memtable.estimate(Bound::Unbounded, Bound::Unbounded), count);
 }
 
-/// Each writer owns the keys of its remainder and writes several versions of
-/// each; version values count up. In-order and scattered keys alternate.
+/// Each writer has its own keys: numbers with the same remainder modulo `writers`. It writes
+/// several versions of each, with ascending values. In-order and scattered keys alternate.
 fn write(memtable: &Memtable, writer: u64, writers: u64, rounds: u64, done: &AtomicUsize) {
     for round in 0..rounds {
         let scattered = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;

@@ -66,8 +66,8 @@ impl KeyHeap {
         self.heads.first().map(|head| head.source)
     }
 
-    /// The source with the first key, if that may be `key`. With a single
-    /// source left, the caller may advance it without updating the heap.
+    /// The source with the first key, if that may be equal to `key`. If only one source is left,
+    /// the caller may advance it without updating the heap.
     #[inline]
     pub(crate) fn top_if_near(&self, key: &[u8]) -> Option<usize> {
         let head = self.heads.first()?;

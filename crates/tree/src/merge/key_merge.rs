@@ -1,11 +1,10 @@
 //! Garbage collection of the versions of one key during a merge.
 //!
-//! Versions arrive newest first. Each is kept or dropped as it arrives, because
-//! the newer versions already decide which snapshots it can serve:
-//! 1. Aborted versions are dropped. Active versions are kept and do not affect
-//!    older versions.
-//! 2. A committed version is kept when some snapshot sees it: a snapshot at or
-//!    above its commit and below the commit of the next newer version.
+//! Versions arrive newest first. Each is retained or dropped immediately, because only newer
+//! versions determine which snapshots see it:
+//! 1. Aborted versions are dropped. Active versions are retained and do not affect older versions.
+//! 2. A committed version is retained if a snapshot sees it: a snapshot at or above its commit and
+//!    below the commit of the next newer version.
 //! 3. A version that every snapshot sees is settled: its id becomes zero and
 //!    everything older is dropped.
 //! 4. At the bottom a settled delete is dropped.
@@ -20,7 +19,7 @@ pub(super) struct KeyMerge<'a, S> {
     level: MergeLevel,
     sink: &'a mut S,
     key: &'a [u8],
-    /// Commit of the oldest version so far. Snapshots that see it do not see
+    /// Commit sequence of the oldest committed version so far. Snapshots that see it do not see
     /// older versions.
     hidden_from: u64,
     /// Whether every snapshot sees one of the versions so far.
@@ -84,8 +83,8 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
         }
     }
 
-    /// A range tombstone that every snapshot sees covers the key here. No entry
-    /// is written for it, because the merged container keeps the tombstone.
+    /// Handles a settled range tombstone that covers the key. Writes no entry, because the merged
+    /// container retains the tombstone.
     #[inline]
     pub(super) fn settled_range_tombstone(&mut self) {
         self.is_closed = true;

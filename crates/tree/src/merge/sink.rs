@@ -4,8 +4,8 @@ use teak_base::{Operation, StorageResult, WriteId};
 
 /// Receives entries in key order, newest first within a key.
 pub(crate) trait MergeSink {
-    /// Takes one entry. `starts_key`: it is the first (newest) entry of its
-    /// key, so a container may be ended before it.
+    /// Takes one entry. `starts_key`: this is the first (newest) entry of its
+    /// key, so the sink may start a new container with it.
     fn push(
         &mut self,
         key: &[u8],

@@ -1,6 +1,6 @@
-//! The status of writes in one merge: classified against the live snapshots
-//! once for each write, and cached in a small direct-mapped table, because
-//! neighbouring entries often have the same few writes.
+//! Caches the status of writes during one merge. Each write is compared with the live snapshots
+//! once, and the result is cached in a small direct-mapped table: neighbouring entries often have
+//! the same few write ids.
 
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteStatus};
@@ -10,7 +10,7 @@ use teak_base::visibility::{Horizon, WriteStatus};
 pub(crate) enum MergeStatus {
     /// Every current and later snapshot sees it.
     Settled,
-    /// Committed, but some snapshot is older.
+    /// Committed, but not visible to every snapshot.
     Committed(u64),
     Active,
     Aborted,

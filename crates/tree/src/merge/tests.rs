@@ -1,5 +1,5 @@
-//! Merges compared with a reader without garbage collection: whatever a merge
-//! drops, every snapshot reads the same before and after.
+//! Compares merges with a reader without garbage collection: every snapshot must read the same
+//! before and after a merge.
 
 // The numbers of the tests are small.
 #![allow(clippy::cast_possible_truncation)]
@@ -101,8 +101,7 @@ fn merge(
 const KEYS: u8 = 6;
 
 fn key(number: u8) -> Vec<u8> {
-    // Long common prefixes, so that the eight-byte prefixes do not decide
-    // alone.
+    // Long common prefixes, so that comparing the eight-byte prefixes is not enough.
     let mut key = if number.is_multiple_of(2) {
         b"shared-beginning".to_vec()
     } else {
@@ -135,10 +134,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Builds containers, newest first, from steps in time order. Like the locks of
-/// the engine, it lets writes touch a key only in the order of their statuses:
-/// first settled and committed writes in commit order, then active ones;
-/// aborted ones at any time.
+/// Builds containers, newest first, from steps in time order. As the locks of the engine ensure,
+/// the writes of a key are in the order of their statuses: first settled and committed writes in
+/// commit order, then active ones. Aborted writes may be anywhere.
 fn build(steps: &[Step], statuses: &[WriteStatus]) -> Vec<Container> {
     let mut containers = vec![Container::default()];
     let mut newest = [0u64; KEYS as usize];
@@ -191,8 +189,7 @@ fn build(steps: &[Step], statuses: &[WriteStatus]) -> Vec<Container> {
                 }
                 for k in covered {
                     newest[k as usize] = newest[k as usize].max(rank);
-                    // As a memtable cursor returns it: in front of older
-                    // entries.
+                    // Placed in front of older entries, as a memtable cursor does.
                     let entries = &mut containers[0].entries;
                     let at = entries.partition_point(|e| e.0 < key(k));
                     if entries.get(at).is_some_and(|e| e.0 == key(k)) {

@@ -1,9 +1,8 @@
 //! Range tombstones in a merge.
 //!
-//! The range tombstones of a container form a layer: they are older than its
-//! own entries and newer than all older containers. A layer is cut into
-//! disjoint fragments, so that, for ascending keys, the fragment that covers a
-//! key is found by advancing in a list.
+//! The range tombstones of a container form a layer: they are older than its own entries and newer
+//! than all older containers. A layer is cut into disjoint fragments, so a merge finds the fragment
+//! that covers a key by advancing through a list.
 
 use super::status_cache::{MergeStatus, StatusCache};
 use crate::RangeTombstone;
@@ -24,7 +23,7 @@ struct Fragment {
     start: Vec<u8>,
     /// `None`: no end.
     end: Option<Vec<u8>>,
-    /// Newest first, as far as known.
+    /// Unsettled write ids, newest first.
     ids: Vec<WriteId>,
     /// Whether every snapshot sees one of the tombstones.
     settled: bool,
@@ -89,7 +88,7 @@ pub(crate) struct Cover<'a> {
 }
 
 impl TombstoneLayer {
-    /// Builds the layer of a source's tombstones; `None` when nothing is left.
+    /// Builds the layer of a source's tombstones; `None` if it would be empty.
     pub(crate) fn new(
         source: usize,
         tombstones: &[RangeTombstone],
@@ -127,8 +126,8 @@ impl TombstoneLayer {
         })
     }
 
-    /// Returns what covers `key`. Keys must not descend from call to call,
-    /// except after [`TombstoneLayer::rewind`].
+    /// Returns the tombstones that cover `key`. Keys must not decrease from call to call, except
+    /// after [`TombstoneLayer::rewind`].
     pub(crate) fn cover(&mut self, key: &[u8]) -> Option<Cover<'_>> {
         while let Some(fragment) = self.fragments.get(self.position) {
             match &fragment.end {
@@ -170,8 +169,8 @@ impl TombstoneLayer {
     }
 }
 
-/// The range tombstones that a merged container keeps between the bounds: those
-/// of all layers. Adjacent fragments of one write are joined.
+/// The range tombstones of all layers between the bounds, for the merged container. Adjacent
+/// fragments of one write are joined.
 pub(crate) fn carried_tombstones(
     layers: &[TombstoneLayer],
     lower: Option<&[u8]>,

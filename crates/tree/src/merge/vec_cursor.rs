@@ -1,4 +1,4 @@
-//! A cursor over entries in a vector, for tests of everything that merges.
+//! A cursor over entries in a vector, for tests of merges and heaps.
 
 use crate::VersionCursor;
 use teak_base::{Operation, StorageResult, WriteId};

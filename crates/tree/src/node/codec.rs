@@ -169,7 +169,7 @@ fn decode_run(take: &mut Take<'_>) -> Result<RawRun, Malformed> {
     })
 }
 
-/// Reads nodes. Runs that several children refer to become one handle.
+/// Reads nodes. Creates one handle for a run to which several children refer.
 pub(crate) struct NodeLoader<'a> {
     file: &'a BlockFile,
     cache: &'a Arc<PageCache>,
@@ -195,7 +195,7 @@ impl<'a> NodeLoader<'a> {
         }
     }
 
-    /// Reads the root and everything below.
+    /// Reads the root and all nodes below it.
     ///
     /// # Errors
     /// `Corrupt`, `Io`.
@@ -316,8 +316,8 @@ mod tests {
         Arc::new(RunHandle::new(run, form, false))
     }
 
-    /// Two leaves: one with a whole run and half of another, one with the
-    /// other half.
+    /// Two leaves: one has a complete run and the first half of a second run, the other has the
+    /// second half.
     fn documented_node() -> Arc<Node> {
         let description =
             |offset, first: &[u8], last: &[u8], tombstone: Option<RangeTombstone>| RunDescription {

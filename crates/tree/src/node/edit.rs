@@ -4,9 +4,9 @@
 //! All of this runs under the install lock and does no I/O.
 //!
 //! Rules on the way up:
-//! 1. A child whose node has too many children is split into parts of about the
-//!    fanout; its runs are clipped to the parts. A claimed child is not split,
-//!    because its job will look for it; a later change splits it.
+//! 1. A child whose node has too many children is split into parts of about the fanout; its runs
+//!    are clipped to the parts. A claimed child is not split, because its job must find it; a later
+//!    change splits it.
 //! 2. A child without runs on or below it is dropped when it has siblings; a
 //!    neighbour takes over its range.
 //! 3. A root with too many children gets a new root above it. A root with a
@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// which is the child's own. Empty: the child is dropped.
 pub(crate) type Replacement = Vec<(Key, Arc<Child>)>;
 
-/// The level of a change on the path of a key.
+/// Identifies the level of a change on the path of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Depth {
     /// At a child of the root.
@@ -102,8 +102,8 @@ impl<'a> Editor<'a> {
         Child::new(id, runs, below, self.options)
     }
 
-    /// Adds a run before the runs of all children at `depth` that it overlaps,
-    /// clipped to each child's range. At leaves, `then` may split the child.
+    /// Adds a run before the runs of all children at `depth` that it overlaps, clipped to each
+    /// child's range. At leaves, `then` is called and may split the child.
     pub(crate) fn add_run(
         &mut self,
         run: &RunRef,
@@ -131,7 +131,7 @@ impl<'a> Editor<'a> {
     /// Replaces the child at `depth` on the path of `key`.
     ///
     /// # Panics
-    /// When there is none: the caller's claim keeps the child in place.
+    /// When there is none. This is a bug: the caller's claim prevents the removal of the child.
     pub(crate) fn change(
         &mut self,
         key: &[u8],
@@ -203,8 +203,8 @@ impl<'a> Editor<'a> {
         self.split_when_due(range.lower.clone(), rebuilt, range)
     }
 
-    /// The child, or its parts when its node has too many children. `range` is
-    /// the child's range or, for a leaf, a wider one.
+    /// The child, or its parts if its node has too many children. `range` contains the child's
+    /// range.
     fn split_when_due(&mut self, lower: Key, child: Arc<Child>, range: &KeyRange) -> Replacement {
         match &child.below {
             Some(below)
@@ -297,13 +297,12 @@ impl<'a> Editor<'a> {
         if new.is_empty() {
             children.remove(position);
             if !pivots.is_empty() {
-                // The left neighbour takes over the range, or else the right
-                // one.
+                // The left neighbour takes over the range; without one, the right neighbour.
                 pivots.remove(position.saturating_sub(1));
             }
             return (!children.is_empty()).then(|| Node::new(node.height, pivots, children));
         }
-        // The first remaining child starts where the replaced one did.
+        // The first new child keeps the pivot of the replaced one.
         let added = lowers.into_iter().skip(1);
         pivots.splice(position..position, added);
         children.splice(position..=position, new);
@@ -332,8 +331,8 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// Splits a node into nodes of about `fanout` children, each with the pivot
-/// before it; the first has none.
+/// Splits a node into nodes of about `fanout` children. Returns each with the pivot before it; the
+/// first has none.
 fn divide(node: &Node, fanout: usize) -> Vec<(Option<Key>, Arc<Node>)> {
     let parts = (node.children.len() / fanout.max(2)).max(2);
     let mut divided = Vec::new();

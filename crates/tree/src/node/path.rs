@@ -6,20 +6,20 @@ use super::{KeyRange, Node, RunRef};
 /// All runs that a reader of one leaf's range needs.
 #[derive(Debug)]
 pub(crate) struct LeafPath {
-    /// Newest first; all overlap the range or touch it.
+    /// Newest first. All runs overlap the range or are adjacent to it.
     pub(crate) runs: Vec<RunRef>,
     /// The leaf's range.
     pub(crate) range: KeyRange,
 }
 
 impl LeafPath {
-    /// The path to the leaf whose range contains `key`.
+    /// Builds the path to the leaf whose range contains `key`.
     pub(crate) fn to_key(root: &Node, key: &[u8]) -> Self {
         Self::descend(root, |node| node.child_position(key))
     }
 
-    /// The path to the last leaf whose range has keys below `key`; to the
-    /// first leaf when there is none.
+    /// Builds the path to the last leaf whose range has keys below `key`, or to
+    /// the first leaf if there is none.
     pub(crate) fn before(root: &Node, key: &[u8]) -> Self {
         Self::descend(root, |node| node.child_position_before(key))
     }

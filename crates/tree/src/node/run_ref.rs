@@ -1,13 +1,11 @@
 //! References from nodes to runs.
 //!
-//! A child normally owns its runs: all keys of a run are in the child's range.
-//! When a child splits while it has a run across the split, both parts refer to
-//! the run, each clipped to its range, until merges replace the references.
-//! Then the run's space is freed.
+//! A child normally owns its runs: all keys of a run are in the child's range. When a child is
+//! split within the range of a run, both parts refer to the run, each clipped to its range. Merges
+//! later replace the references; then the run's space is freed.
 //!
-//! Invariant: the run of an unclipped reference is completely in its child's
-//! range. So a range may grow (when a neighbour is dropped) without exposing
-//! other entries.
+//! Invariant: if a reference is not clipped, the complete run is in the child's range. So the range
+//! can grow (when a neighbour is dropped) without exposing other entries.
 
 use super::key_range::{KeyRange, max_upper, min_upper};
 use crate::{Run, RunDescription};
@@ -20,9 +18,9 @@ use teak_base::bytes::key_successor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum RunForm {
-    /// A run that will be merged further down, in the fast codec.
+    /// A run above the bottom, in the fast codec, which will be merged into lower levels.
     Upper = 0,
-    /// Data of a leaf: nothing older existed for its keys when it was placed.
+    /// Data of a leaf. There was no older data for its keys when it was installed.
     Bottom = 1,
 }
 
@@ -34,14 +32,14 @@ impl RunForm {
     }
 }
 
-/// A run that some version of the tree refers to.
+/// A run in at least one version of the tree.
 #[derive(Debug)]
 pub(crate) struct RunHandle {
     pub(crate) run: Arc<Run>,
     pub(crate) form: RunForm,
     /// The range of its entries and range tombstones.
     extent: KeyRange,
-    /// Whether all write ids of the run count as settled.
+    /// Whether all write ids of the run are treated as settled.
     settled: AtomicBool,
     /// References from the current version. Changed under the install lock.
     references: AtomicU32,
@@ -117,7 +115,7 @@ fn extent(description: &RunDescription) -> KeyRange {
     KeyRange::new(lower.unwrap_or_default(), upper)
 }
 
-/// The upper bound for a range tombstone's end.
+/// Converts a range tombstone's end to an upper bound.
 pub(crate) fn tombstone_upper(end: &[u8]) -> Option<&[u8]> {
     (!end.is_empty()).then_some(end)
 }
@@ -143,7 +141,7 @@ impl RunRef {
         }
     }
 
-    /// The first key of that range.
+    /// The first key of `range`.
     pub(crate) fn lower(&self) -> &[u8] {
         let lower = &*self.handle.extent.lower;
         self.clip
@@ -160,7 +158,7 @@ impl RunRef {
         }
     }
 
-    /// Whether that range contains the key.
+    /// Whether `range` contains the key.
     #[inline]
     pub(crate) fn may_contain(&self, key: &[u8]) -> bool {
         self.handle.extent.contains(key) && self.clip.as_ref().is_none_or(|clip| clip.contains(key))

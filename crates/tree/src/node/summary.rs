@@ -1,11 +1,11 @@
-//! Totals of a child or a node and everything below, computed once when it is
-//! created. Planning, estimates and statistics read them.
+//! Totals of a subtree, computed once when its child or node is created. Planning, estimates and
+//! statistics read them.
 
 use super::run_ref::{RunForm, RunRef};
 use crate::TreeOptions;
 use teak_base::WriteId;
 
-/// Totals. Half of a clipped run is counted.
+/// Totals of a subtree. A clipped run counts half.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) runs: u64,
@@ -25,11 +25,11 @@ pub(crate) struct Summary {
     pub(crate) due_bytes: u64,
     /// Minimum and maximum unsettled write id.
     pub(crate) write_ids: Option<(WriteId, WriteId)>,
-    /// How urgently a job is due here or below; due from 1.
+    /// Maximum urgency of a job in the subtree. A job is due at 1.0 and above.
     pub(crate) due: f64,
-    /// Whether an inner child holds runs.
+    /// Whether an inner child has runs.
     pub(crate) holds_buffered: bool,
-    /// Whether a leaf has upper runs.
+    /// Whether a leaf has pending upper runs.
     pub(crate) holds_pending: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct LeafShape {
     /// Raw bytes of bottom runs.
     pub(crate) bottom_bytes: u64,
     pub(crate) bottom_runs: u64,
-    /// Raw bytes of pending runs, to be merged with them.
+    /// Raw bytes of pending runs, which a merge will combine with the bottom runs.
     pub(crate) pending_bytes: u64,
     pub(crate) pending_runs: u64,
     pub(crate) pending_entries: u64,
@@ -89,10 +89,9 @@ impl LeafShape {
     }
 }
 
-/// With fewer deletes a flush is not due: they do not slow readers enough.
+/// Minimum number of deletes that makes a flush due. Fewer deletes hardly slow readers.
 const DELETES_MIN: u64 = 2000;
-/// Range tombstones of a child at which a flush is due, because they slow
-/// readers.
+/// Number of range tombstones of a child that makes a flush due, because they slow readers.
 const RANGE_TOMBSTONES_MAX: u64 = 16;
 
 // Counts beyond 2^53 lose precision, which is acceptable for a priority.
@@ -101,7 +100,7 @@ fn ratio(value: u64, limit: u64) -> f64 {
     value as f64 / limit.max(1) as f64
 }
 
-/// How urgently a job on the child itself is due.
+/// Urgency of a job on the child itself. The job is due at 1.0 and above.
 pub(crate) fn own_due(runs: &[RunRef], is_leaf: bool, options: &TreeOptions) -> f64 {
     let range_tombstones = runs
         .iter()
@@ -114,7 +113,7 @@ pub(crate) fn own_due(runs: &[RunRef], is_leaf: bool, options: &TreeOptions) -> 
     }
 }
 
-/// Raw bytes that a due job on the child would process; at least one.
+/// Raw bytes that a job on the child would process; at least one.
 fn waiting_bytes(runs: &[RunRef], is_leaf: bool) -> u64 {
     let bytes = if is_leaf {
         LeafShape::of(runs).pending_bytes

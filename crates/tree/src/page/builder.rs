@@ -10,8 +10,7 @@ use teak_base::{Operation, WriteId};
 /// Minimum entries for planes to be useful.
 const PLANES_ENTRIES_MIN: usize = 8;
 
-/// Builds the raw bytes of pages of layout 1, one page after the other; buffers
-/// are reused.
+/// Builds the raw bytes of a sequence of pages in layout 1. Reuses its buffers.
 #[derive(Debug, Default)]
 pub struct PageBuilder {
     heads: Vec<Head>,
@@ -45,7 +44,7 @@ impl PageBuilder {
         }
     }
 
-    /// Appends an entry. The caller ensures the order and the limits of
+    /// Appends an entry. The caller ensures the order of entries and the limits of
     /// `teak_base::limits`.
     ///
     /// # Panics

@@ -1,7 +1,7 @@
 //! Decoding and checking the bytes of a page.
 //!
-//! 1. The header is read and checked, so that a damaged count cannot ask for
-//!    more memory than the page has bytes.
+//! 1. The header is read and checked, so that a damaged count cannot cause an allocation larger
+//!    than the page.
 //! 2. One pass over the heads collects operations, write ids, and the ends of
 //!    keys and values, and checks that they fit their streams.
 //! 3. Streams that are stored as byte planes are joined.
@@ -61,9 +61,9 @@ impl Header {
         self.settled_puts && self.keys_of_one_length && self.values_of_one_length
     }
 
-    /// Checks the lengths against the streams. Each part of a head takes at
-    /// least one byte, which bounds the number of entries. A page whose entries
-    /// take no bytes at all may have only one.
+    /// Checks the lengths against the streams. Each part of a head takes at least one byte, which
+    /// bounds the number of entries. If entries take no bytes at all, the page must have exactly
+    /// one entry.
     fn check(&self, value_bytes: usize) -> Result<(), Malformed> {
         let fits = |len: usize, bytes: usize| len.checked_mul(self.entries) == Some(bytes);
         let head_bytes_min = 2 * usize::from(!self.settled_puts)
@@ -125,7 +125,7 @@ impl Heads {
     }
 }
 
-/// Adds up lengths from heads and refuses sums above `limit`.
+/// Adds up lengths from heads. Returns an error for sums above `limit`.
 struct Adder {
     ends: Vec<u32>,
     sum: u32,
@@ -151,7 +151,7 @@ impl Adder {
         Ok(())
     }
 
-    /// The ends, when the lengths add up to the limit.
+    /// The ends of the strings. Fails unless the lengths add up to the limit.
     fn finish(self) -> Result<Vec<u32>, Malformed> {
         if self.sum == self.limit {
             Ok(self.ends)
@@ -162,7 +162,7 @@ impl Adder {
 }
 
 impl Page {
-    /// Decodes and checks the raw bytes of a page, the order of the keys too.
+    /// Decodes and checks the raw bytes of a page, including the order of the keys.
     ///
     /// # Errors
     /// [`Malformed`].

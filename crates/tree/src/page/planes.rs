@@ -16,7 +16,7 @@ pub(super) fn split(rows: &[u8], width: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the rows that `planes` were made of.
+/// Appends the rows from which `split` has created `planes`.
 pub(super) fn join(planes: &[u8], width: usize, out: &mut Vec<u8>) {
     assert!(
         width > 0 && planes.len().is_multiple_of(width),

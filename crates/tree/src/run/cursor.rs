@@ -83,8 +83,7 @@ impl RunCursor {
                     Arc::clone(&page)
                 };
                 self.entry = page_of_newest.lower_bound(key);
-                // The index guarantees the key. If the index is wrong, the
-                // cursor ends.
+                // According to the index this page has the key. If not, the cursor becomes invalid.
                 self.valid = self.entry < page_of_newest.entries();
                 return Ok(());
             }

@@ -6,7 +6,7 @@ use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::KEY_BYTES_MAX;
 use teak_block_file::BlockAddress;
 
-/// The location and the contents of a run, known without reading it.
+/// The location and a summary of the contents of a run, so that planning does not read the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunDescription {
     /// The index block; `None` when the run has range tombstones only.

@@ -1,8 +1,7 @@
-//! Estimates of the entries of a run in a key range. Complete pages are counted
-//! by the index. A page that a bound cuts is read when the range spans few
-//! pages, so that short ranges are exact. For a longer range the page is used
-//! if it is cached; otherwise its keys are assumed to be distributed evenly
-//! between its fences.
+//! Estimates of the entries of a run in a key range. Complete pages are counted by the index. If
+//! the range spans few pages, the pages at its bounds are read, so that short ranges are exact. For
+//! a longer range, these pages are used only if they are cached; otherwise their keys are assumed
+//! to be evenly distributed between the page's first and last key.
 
 use super::{ReadPattern, Run, RunIndex};
 use crate::Page;

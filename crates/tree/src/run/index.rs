@@ -1,11 +1,10 @@
 //! The index block of a run: the address, counts, last key and filter of each
 //! page.
 //!
-//! Raw bytes: pages u32; then for each page its address (12 bytes), entries
-//! u32, raw bytes u32, length of the last key u32, length of the filter u32;
-//! then all last keys; then all filters. A key belongs to the first page whose
-//! last key is not less. The versions of one key may continue over several
-//! pages.
+//! Raw bytes: pages u32; then for each page its address (12 bytes), entries u32, raw bytes u32,
+//! length of the last key u32, length of the filter u32; then all last keys; then all filters. A
+//! key belongs to the first page whose last key is at or after it. The versions of one key may
+//! continue over several pages.
 
 use crate::filter;
 use crate::key_search::KeySearch;
@@ -34,7 +33,7 @@ pub struct RunIndex {
     pages: Vec<PageRecord>,
     keys: Vec<u8>,
     filters: Vec<u8>,
-    /// Finds pages by their last keys, once decoded.
+    /// Finds pages by their last keys. Set by `decode`.
     search: KeySearch,
 }
 
@@ -172,7 +171,7 @@ fn slice<'a>(
     bytes.get(start as usize..end as usize).unwrap_or_default()
 }
 
-/// The writer ends a run long before 4 GiB of keys or filters.
+/// Never saturates: the writer ends a run long before 4 GiB of keys or filters.
 fn saturate(len: usize) -> u32 {
     let Ok(len) = u32::try_from(len) else {
         unreachable!("a run's index is limited far below 4 GiB");

@@ -3,9 +3,9 @@
 /// How a cursor uses the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadPattern {
-    /// Any page, perhaps again soon: pages that are read enter the cache.
+    /// Random access: pages that are read enter the cache.
     Random,
-    /// Each page once and in order, as in a merge: the cache is used, but pages
-    /// that are read do not enter it.
+    /// Sequential access, as in a merge: cached pages are used, but pages that
+    /// are read do not enter the cache.
     Sequential,
 }

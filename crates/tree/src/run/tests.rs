@@ -1,4 +1,4 @@
-//! Runs against a sorted list of the same entries.
+//! Compares runs with a sorted list of the same entries.
 
 use super::*;
 use crate::{RangeTombstone, VersionCursor};

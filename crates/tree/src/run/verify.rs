@@ -16,7 +16,7 @@ struct Walk {
     deletes: u64,
     keys: u64,
     last_key: Option<Vec<u8>>,
-    /// Whether no older version of the last key may follow.
+    /// Whether the last entry was settled, so that no older version of its key may follow.
     closed: bool,
 }
 
@@ -72,7 +72,7 @@ impl Run {
 const WRONG_COUNT: &str = "the page and its run's index disagree";
 
 impl Walk {
-    /// Checks a page. Returns the reason of a violation.
+    /// Checks a page. On a violation, returns the reason.
     fn page(
         &mut self,
         page: &Page,

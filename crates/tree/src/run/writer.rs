@@ -1,6 +1,5 @@
-//! Writes a run as a stream: entries fill a page; a full page is compressed and
-//! written, and its address, last key and filter are added to the run's index,
-//! which is written last.
+//! Writes a run sequentially. Entries fill a page. A full page is compressed and written, and its
+//! address, last key and filter are added to the run's index. The index is written last.
 
 use super::index::{RUN_INDEX_LAYOUT, RunIndex};
 use crate::page::{PAGE_LAYOUT_ROW, PageBuilder};
@@ -21,7 +20,7 @@ pub struct RunWriterOptions {
     pub codec: Codec,
     /// Expected stored bytes, to choose an extent.
     pub expected_bytes: u64,
-    /// Whether to build filters, which help where exact keys are looked up.
+    /// Whether to build filters, which help lookups of complete keys.
     pub filters: bool,
     /// Leading bytes of values that contain columns of fixed width.
     pub value_planes: u32,
@@ -36,7 +35,7 @@ pub struct FinishedRun {
     pub written: Option<WrittenBlocks>,
 }
 
-/// Writes runs one after the other; buffers are reused.
+/// Writes a sequence of runs. Reuses its buffers.
 #[derive(Debug)]
 pub struct RunWriter<'a> {
     file: &'a BlockFile,
@@ -54,8 +53,8 @@ pub struct RunWriter<'a> {
 }
 
 impl<'a> RunWriter<'a> {
-    /// Creates a writer for runs in `file`. It removes blocks from the cache
-    /// whose space is reused.
+    /// Creates a writer for runs in `file`. It removes blocks from the cache when it reuses their
+    /// space.
     #[must_use]
     pub fn new(file: &'a BlockFile, cache: &'a PageCache, options: RunWriterOptions) -> Self {
         Self {
@@ -73,7 +72,7 @@ impl<'a> RunWriter<'a> {
         }
     }
 
-    /// Appends an entry. Keys ascend; the versions of a key come newest first.
+    /// Appends an entry. Keys are ascending, the versions of a key newest first.
     ///
     /// # Errors
     /// `TooLarge`, `NoSpace`, `Io`; the writer is then unusable.

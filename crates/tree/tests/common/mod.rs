@@ -1,9 +1,9 @@
 //! A model of one index with its transactions, and a tree that receives the
 //! same operations.
 //!
-//! The model keeps every version of every key in a list and drops none. Like
-//! the locks of the engine, it refuses a write of a key (or of a range that
-//! covers it) that another active write has written.
+//! The model keeps every version of every key in a list and drops none. Like the locks of the
+//! engine, it rejects a write of a key (or of a range that contains it) if another active write has
+//! written the key.
 
 #![allow(dead_code)] // Each test uses a part.
 
@@ -54,8 +54,7 @@ impl Statuses {
     }
 }
 
-/// The visibility of a reader at a snapshot, optionally with a write of its
-/// own.
+/// The visibility of a reader at a snapshot, optionally with its own write.
 #[derive(Clone, Debug)]
 pub struct View {
     pub snapshot: CommitSequence,
@@ -103,7 +102,7 @@ pub enum Logged {
 }
 
 pub fn key(number: usize) -> Vec<u8> {
-    // Varying lengths, and a common prefix for some.
+    // Keys of different lengths; some have a common prefix.
     let mut key = if number.is_multiple_of(3) {
         b"common-".to_vec()
     } else {
@@ -121,7 +120,7 @@ type Versions = Vec<(WriteId, Operation, Vec<u8>)>;
 /// The model.
 pub struct Model {
     pub statuses: Arc<Statuses>,
-    /// Versions of each key of the universe, oldest first.
+    /// Versions of each possible key, oldest first.
     pub versions: BTreeMap<Vec<u8>, Versions>,
     pub active: Vec<WriteId>,
     pub published: u64,
@@ -247,7 +246,7 @@ impl Model {
     }
 }
 
-/// A tree, and everything needed to open it again.
+/// A tree, and the state needed to open it again.
 pub struct Subject {
     pub disk: Arc<dyn Disk>,
     pub path: PathBuf,
@@ -357,7 +356,7 @@ pub fn random_write(random: &mut Random, model: &mut Model, subject: &Subject, k
     }
 }
 
-/// Compares everything that a view sees: lookups, and scans in both directions.
+/// Compares all rows that a view sees, by lookups and by scans in both directions.
 pub fn compare_all(model: &Model, subject: &Subject, view: &View) {
     let expected = model.scan(view);
     let mut cursor = subject.tree.cursor(view.clone());

@@ -18,8 +18,8 @@ fn wait_and_end(
     outcome
 }
 
-/// A deadlock of two transactions: `a` holds x and waits for y first, `b` holds
-/// y and waits for x. Returns the outcomes of `a` and `b`.
+/// Creates a deadlock: `a` holds x and waits for y first; then `b`, which holds y, requests x.
+/// Returns the outcomes of `a` and `b`.
 fn collide(
     system: &TransactionSystem,
     index: &Arc<RangeLocks>,
@@ -52,7 +52,8 @@ fn the_cheapest_member_of_a_cycle_is_the_victim() {
     let system = system();
     let index = index();
     let (a, b) = (system.begin(), system.begin());
-    // Neither has written: the requester that closes the cycle fails, younger or not.
+    // Neither has written, so the requester that closes the cycle is the victim, whichever is
+    // younger.
     assert_eq!(
         collide(&system, &index, a, b),
         [Ok(()), Err(WaitError::Deadlock)]

@@ -83,7 +83,7 @@ fn a_request_still_waits_after_its_row_became_part_of_a_row_range() {
     lock_numbers(&system, &index, &mut big, 0..60, LockMode::Exclusive).unwrap();
     let order = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        // The first waits before the escalation, the others after it.
+        // The first one starts to wait before the escalation, the others after it.
         for n in 0..3u64 {
             if n == 1 {
                 system.set_lock_bytes_max(16 * LOCK_BYTES);
@@ -135,7 +135,7 @@ fn row_ranges_that_would_conflict_are_not_added() {
         lock_numbers(&system, &index, &mut b, n + 1..n + 2, LockMode::Exclusive).unwrap();
     }
     system.set_lock_bytes_max(32 * LOCK_BYTES);
-    // The first requester gets its range; the locks of the other are kept, and are too many.
+    // The first requester gets its row range. The other one keeps its locks and exceeds the limit.
     lock_numbers(&system, &index, &mut a, 200..201, LockMode::Exclusive).unwrap_err();
     assert_eq!(a.locks_held(), 0);
     lock_numbers(&system, &index, &mut b, 300..301, LockMode::Exclusive).unwrap_err();

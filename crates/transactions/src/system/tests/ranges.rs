@@ -41,8 +41,8 @@ fn wait_until_requested(system: &TransactionSystem, matches: impl Fn(&LockReques
     });
 }
 
-/// A write that is blocked at two keys, one after the other. It keeps its
-/// positions in both queues until it is done.
+/// Executes a write that is blocked at two keys in turn. It keeps its positions in both queues
+/// until it is done.
 fn write_through(system: &TransactionSystem, places: [(&Arc<RangeLocks>, &[u8]); 2]) {
     let writer = system.begin();
     writer.handle().note_row_written();
@@ -80,8 +80,8 @@ fn later_range_requests_wait_for_a_blocked_write() {
         });
         wait_until_waiting(system, 1);
 
-        // Not affected: requests for other keys, requests of the transaction that
-        // blocks the write, and requests that do not wait.
+        // The queue does not affect requests for other keys, requests of the transaction that
+        // blocks the write, and requests without a timeout.
         let mut elsewhere = system.begin();
         lock_gap(system, &mut elsewhere, index, ("d0", "z"), LONG).unwrap();
         lock_gap(system, &mut elsewhere, index, ("a", "d"), LONG).unwrap();
@@ -162,7 +162,7 @@ fn a_write_blocked_at_two_keys_of_an_index_leaves_both_positions() {
     });
     std::thread::scope(|scope| {
         let (system, index) = (&system, &index);
-        // An update that changes the key: both keys are in one index.
+        // An update of a key: the old and the new key are in one index.
         scope.spawn(move || write_through(system, [(index, b"b"), (index, b"m")]));
         wait_until_waiting(system, 1);
         scope.spawn(move || {
@@ -189,7 +189,7 @@ fn a_range_request_that_waits_for_a_write_that_waits_for_it_is_a_deadlock() {
         let (system, index, other) = (&system, &index, &other);
         let mut reader = system.begin();
         lock_gap(system, &mut reader, other, ("m", "n"), LONG).unwrap();
-        // A row with entries in two indexes: the write keeps its position in the first.
+        // The row has entries in two indexes. The write keeps its position in the first queue.
         let writer = scope.spawn(move || write_through(system, [(index, b"b"), (other, b"m")]));
         wait_until_waiting(system, 1);
         system.publish(first);

@@ -59,8 +59,8 @@ impl<'a> LockedNode<'a> {
             .store(self.version + 2, Ordering::Release);
     }
 
-    /// Unlocks the node with its old version, when only the pointer of a slot
-    /// was replaced: readers may use either pointer.
+    /// Unlocks the node with its old version. For changes of a single pointer only: readers may use
+    /// either pointer.
     #[inline]
     pub(in crate::memtable) fn unlock_unchanged(self) {
         self.node
@@ -187,8 +187,8 @@ impl<'a> LockedNode<'a> {
         fields.high.store(pointer, Ordering::Release);
     }
 
-    /// Increases `skip` to the common prefix of the bounds, when the gain is
-    /// worth reading all entries.
+    /// Increases `skip` to the common prefix of the bounds, if the gain justifies reading all
+    /// entries.
     fn shorten_prefixes(&self, low: Option<Entry<'a>>) {
         const GAIN_BYTES_MIN: usize = 4;
         let (Some(low), Some(high)) = (low, self.node.high()) else {

@@ -49,8 +49,8 @@ impl<'a> BlinkNode<'a> {
         if skip <= COMMON_BYTES {
             return KeyOrder::Equal;
         }
-        // A key that ends here is padded with zeros. It is equal if the common
-        // bytes are zeros, and then the next comparison considers its length.
+        // The key ends here and is padded with zeros. If the common bytes are zeros too, the next
+        // comparison considers the length.
         let padding = std::iter::repeat(&0u8);
         let own = high.key().iter().take(skip).skip(COMMON_BYTES);
         own.cmp(key.iter().chain(padding).take(skip).skip(COMMON_BYTES))
@@ -141,7 +141,7 @@ impl<'a> BlinkNode<'a> {
     ) -> Slot {
         let order_of = |slot: usize| match self.entry(slot) {
             Some(entry) => order_after_prefix(entry.key(), key, skip),
-            // An inconsistent read, which the caller discards.
+            // An inconsistent read. The caller detects and discards it.
             None => KeyOrder::Greater,
         };
         match order_of(low) {
@@ -177,7 +177,7 @@ impl<'a> BlinkNode<'a> {
     }
 }
 
-/// The bits of a word of common bytes that `skip` bytes fill.
+/// The mask of the bits that the first `skip` bytes occupy in a word of the common bytes.
 #[inline]
 pub(super) fn common_mask(skip: usize, word: usize) -> u64 {
     match skip.saturating_sub(word * 8) {

@@ -5,13 +5,13 @@
 //!    does not cover the key, it searches the leaf from the root. It finds the
 //!    key's slot without a lock.
 //! 2. The entry is created.
-//! 3. The leaf is locked, if it has not changed since step 1. Otherwise the
-//!    slot is searched again, there or further right.
+//! 3. The leaf is locked, if it has not changed since step 1. Otherwise the slot is searched again,
+//!    in this leaf or in a following one.
 //! 4. A full leaf is split. If the key is after the last entry, only the new
 //!    entry goes to the new leaf, so that in-order insertions leave full
 //!    leaves.
-//! 5. The leaf is unlocked; the new leaf is reachable from its left neighbour.
-//!    Then the new leaf is added to the parent, which may split, too.
+//! 5. The leaf is unlocked; the new leaf is reachable from its left neighbour. Then the new leaf is
+//!    added to the parent, which may split in turn.
 //!
 //! A thread holds at most one lock on a shared node at a time.
 
@@ -52,8 +52,8 @@ impl BlinkTree {
             (leaf, read, slot) = Self::place_in(leaf, key);
             let found = Self::older_at(leaf, slot);
             if found.map(Entry::as_ptr) != older.map(Entry::as_ptr) {
-                // Another thread inserted a version of the key in between. The
-                // callers' locks forbid that; still, no version is lost.
+                // Another thread has inserted a version of the key since step 1. The callers' locks
+                // prevent this, but even so no version is lost.
                 older = found;
                 entry = Entry::create(&self.arena, key, version, older);
             }

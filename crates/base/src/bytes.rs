@@ -1,9 +1,8 @@
-//! Byte codecs: little-endian fixed-width integers, LEB128 varints and byte
-//! strings, and the successors of keys. The reader never reads past its end.
-//! Its error reports only that the bytes are malformed; the caller adds the
-//! file.
+//! Byte codecs: little-endian fixed-width integers, LEB128 varints and byte strings, and the
+//! successors of keys. Reading past the end is an error. Errors only report that the bytes are
+//! malformed; the caller adds the file.
 
-/// The bytes ended early or do not decode.
+/// The bytes are truncated or not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 

@@ -1,5 +1,5 @@
-//! Page compression. Each thread keeps its Zstandard contexts, because creating
-//! one costs more than compressing a page.
+//! Page compression. Each thread caches its Zstandard contexts, because creating one costs more
+//! than compressing a page.
 
 use crate::limits::BLOCK_RAW_BYTES_MAX;
 use std::cell::RefCell;
@@ -50,7 +50,7 @@ impl Codec {
         Codec::Lzma,
     ];
 
-    /// The codec of an on-disk number.
+    /// The codec with an on-disk number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Codec> {
         Self::ALL.into_iter().find(|codec| codec.number() == number)

@@ -56,12 +56,12 @@ pub enum StorageError {
         /// The file concerned.
         path: PathBuf,
     },
-    /// Another process, or another engine of this process, has the data open.
+    /// Another process, or another engine in this process, has opened the data directory.
     InUse {
         /// The file that is locked.
         path: PathBuf,
     },
-    /// An earlier write or sync failed, so later writes are refused.
+    /// An earlier write or sync failed, so later writes return this error.
     Poisoned {
         /// The file concerned.
         path: PathBuf,

@@ -28,17 +28,17 @@ id! {
     WriteId
 }
 id! {
-    /// A byte position in the logical log stream. It only grows and is never
-    /// reused.
+    /// A byte position in the logical log stream. Positions only increase and
+    /// are never reused.
     Lsn
 }
 id! {
-    /// Identifies one index file for the life of the instance; never reused.
+    /// Identifies one index file of the instance. Ids are never reused.
     FileId
 }
 id! {
-    /// The position of a commit in the total commit order. A snapshot is the last
-    /// sequence that it sees.
+    /// The position of a commit in the total commit order. A snapshot is
+    /// defined by the last sequence that it sees.
     CommitSequence
 }
 id! {

@@ -1,6 +1,6 @@
-//! The vocabulary of Teak: ids, write status and visibility, limits, errors, byte
-//! codecs, checksums and page compression. All other crates depend on this one.
-//! It depends on none of them, opens no files and starts no threads.
+//! The basic types of Teak: ids, write status and visibility, limits, errors,
+//! byte codecs, checksums and page compression. All other crates depend on this
+//! one. It depends on none of them, opens no files and starts no threads.
 
 pub mod bytes;
 pub mod checksum;

@@ -15,8 +15,8 @@ pub struct CachePadded<T>(pub T);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stripe(usize);
 
-/// The calling thread's number, constant for its life. Threads get consecutive
-/// numbers in the order of their first call.
+/// The calling thread's number, which never changes. Threads get consecutive numbers in the order
+/// of their first call.
 #[inline]
 #[must_use]
 pub fn thread_number() -> usize {
@@ -28,7 +28,7 @@ pub fn thread_number() -> usize {
 }
 
 impl Stripe {
-    /// The stripe of the calling thread, constant for its life.
+    /// The stripe of the calling thread, which never changes.
     #[must_use]
     pub fn own() -> Self {
         Self::of(thread_number())

@@ -97,9 +97,9 @@ impl<V: Visibility + ?Sized> Visibility for Arc<V> {
 /// The versions that a merge may drop: the status of all writes, and the
 /// snapshots that live while the merge runs.
 ///
-/// The value is taken before the merge starts and may become outdated: a
-/// snapshot taken later must see at least the newest sequence of
-/// [`Horizon::snapshots`], and an active write may commit or abort at any time.
+/// A horizon is created before the merge starts and may become outdated: an active write may commit
+/// or abort at any time. Every snapshot taken later must be at or after the newest sequence of
+/// [`Horizon::snapshots`].
 pub trait Horizon: Send + Sync {
     /// The status of a write. Never called with [`WriteId::SETTLED`].
     fn status(&self, id: WriteId) -> WriteStatus;

@@ -1,4 +1,4 @@
-//! The fuzz targets on mutated valid inputs.
+//! Runs the fuzz targets on mutated valid inputs.
 
 #[test]
 fn decoders_take_or_refuse_mutated_bytes() {

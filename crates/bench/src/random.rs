@@ -1,4 +1,5 @@
-//! Random numbers from a seed, and words from numbers. `SplitMix64` is small and fast, and not for cryptography.
+//! Random numbers from a seed, and words from numbers. `SplitMix64` is small and fast; it is not
+//! suitable for cryptography.
 
 /// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound` (0 when `bound` is 0), all equally likely to within 2^-32.
+    /// A number below `bound` (0 if `bound` is 0). All numbers are equally likely to within 2^-32.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.bits()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
@@ -33,7 +34,8 @@ impl Random {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// A number below `bound`; small ones are likelier: the square of an even draw, as a rough Zipf.
+    /// A number below `bound`. Small numbers are more likely: the square of a uniform draw, which
+    /// approximates a Zipf distribution.
     pub fn skewed(&mut self, bound: u64) -> u64 {
         let draw = self.below(1 << 32);
         let square = (draw * draw) >> 32;
@@ -80,7 +82,7 @@ impl Vocabulary {
         Self { words }
     }
 
-    /// A word, frequent ones more often.
+    /// A word; words with small numbers are more frequent.
     pub fn word(&self, random: &mut Random) -> &str {
         let index = random.skewed(self.words.len() as u64);
         usize::try_from(index)

@@ -41,7 +41,7 @@ impl Shape {
     }
 }
 
-/// One of `choices`, each as likely.
+/// One of `choices`, with equal probability.
 fn choose<'a>(choices: &[&'a str], random: &mut Random) -> &'a str {
     usize::try_from(random.below(choices.len() as u64))
         .ok()
@@ -152,7 +152,7 @@ fn sensor<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> i
             if written == rows {
                 break;
             }
-            // A walk in steps of up to a tenth of a degree, between 0 and 40.
+            // A random walk in steps of up to a tenth of a degree, between 0 and 40 degrees.
             *reading = (*reading + random.below(201))
                 .saturating_sub(100)
                 .clamp(100, 40_000);

@@ -30,8 +30,8 @@ impl BlockAddress {
         out.put_u32(self.bytes);
     }
 
-    /// Takes an encoded address. Whether it is inside the file is checked when
-    /// the block is read or freed.
+    /// Decodes an address. Does not check that it is inside the file; reading or freeing the block
+    /// does.
     ///
     /// # Errors
     /// [`Malformed`] when bytes are missing.

@@ -45,7 +45,7 @@ impl BlockKind {
     /// Every kind, in the order of their numbers.
     pub const ALL: [BlockKind; 4] = [Self::Page, Self::RunIndex, Self::Node, Self::SpaceMap];
 
-    /// The kind of an on-disk number.
+    /// The kind with an on-disk number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
@@ -65,8 +65,8 @@ pub struct BlockDescription {
     pub kind: BlockKind,
     /// The layout of the raw bytes; the caller defines the numbers.
     pub layout: u8,
-    /// For a write the codec to try; after a read the codec that was used
-    /// ([`Codec::None`] when compression gained nothing).
+    /// For a write, the codec to try; after a read, the codec used ([`Codec::None`] if compression
+    /// did not reduce the size).
     pub codec: Codec,
 }
 

@@ -1,4 +1,4 @@
-//! Checkpoints: from the captured state to the durable superblock.
+//! Checkpoints: make a captured state durable.
 //!
 //! 1. Prepare: capture the live space, reserve space for the space map.
 //! 2. Write the space map.
@@ -6,16 +6,15 @@
 //! 4. Write the superblock into the slot that does not hold the durable one.
 //! 5. Sync: the new superblock is durable.
 //! 6. Free the old space map and the blocks that waited for this checkpoint.
-//! 7. Write the superblock into the other slot too, unsynced: the next step 3
-//!    makes it durable. So after damage of a single slot, a reader never uses
-//!    an older state, whose blocks may have been overwritten.
+//! 7. Write the superblock into the other slot too, unsynced: the next step 3 makes it durable. So
+//!    if one slot is damaged, a reader never uses an older state, whose blocks may have been
+//!    overwritten.
 //! 8. Truncate a free tail.
 //!
-//! A failure before step 4 has no effect. After a failure in step 4 or 5 it is
-//! unknown which superblock is on disk, so the space of both is retained until
-//! a later checkpoint succeeds; that one writes the same slot again, with a
-//! higher generation. Failures in steps 7 and 8 have no effect and are not
-//! reported. After a failed sync all later checkpoints fail.
+//! A failure before step 4 has no effect. After a failure in step 4 or 5 it is unknown which
+//! superblock is on disk, so the space of both is retained until a later checkpoint succeeds. The
+//! later checkpoint writes the same slot again, with a higher generation. Failures in steps 7 and 8
+//! have no effect and are not reported. After a failed sync all later checkpoints fail.
 
 use crate::extents::Extent;
 use crate::shared::SharedFile;
@@ -25,7 +24,7 @@ use crate::superblock::{SuperblockInfo, SuperblockSlot};
 use std::sync::Arc;
 use teak_base::StorageResult;
 
-/// A shorter free tail is retained: growing again would cost more.
+/// Minimum size of a free tail to truncate. For less, growing the file again would cost more.
 const TAIL_BYTES_MIN: u64 = 1024 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +58,7 @@ impl PreparedCheckpoint {
             end: 0,
             payload,
         };
-        // Refuses a payload that is too large before anything is reserved.
+        // Returns an error for a payload that is too large, before space is reserved.
         superblock.encode()?;
         let mut state = shared.begin_checkpoint();
         if let Err(error) = state.check() {
@@ -88,11 +87,11 @@ impl PreparedCheckpoint {
         })
     }
 
-    /// Makes the captured state durable: recovery and later opens find it.
+    /// Makes the captured state durable: it becomes the state that the next open reads.
     ///
     /// # Errors
-    /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The older checkpoint remains
-    /// valid: a crash leaves either it or this one, and its space is not reused.
+    /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The previous checkpoint remains valid and its space
+    /// is not reused. After a crash, the file has either the previous or this checkpoint.
     pub fn commit(mut self) -> StorageResult<()> {
         let shared = Arc::clone(&self.shared);
         shared.state().check()?;

@@ -29,22 +29,22 @@ impl Extent {
     }
 }
 
-/// The range is already in the set, in whole or in part.
+/// Error: the range overlaps the set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Overlap;
 
 /// The result of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Joined {
-    /// The neighbour before, now part of `whole`.
+    /// The adjacent extent before the range; now part of `whole`.
     pub before: Option<Extent>,
-    /// The neighbour after, now part of `whole`.
+    /// The adjacent extent after the range; now part of `whole`.
     pub after: Option<Extent>,
     /// The extent that contains the inserted range.
     pub whole: Extent,
 }
 
-/// A set of byte ranges; neighbours that touch are one extent.
+/// A set of byte ranges; adjacent ranges form one extent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ExtentSet {
     by_offset: BTreeMap<u64, u64>,
@@ -81,8 +81,8 @@ impl ExtentSet {
             return Err(Overlap);
         }
         let mut whole = extent;
-        // Only the last extent that begins before the end of the range can
-        // overlap; it does if it begins at or after the start of the range.
+        // Only the last extent before the end of the range can still overlap: it does if it begins
+        // at or after the start of the range.
         let mut before = self.last_before(extent.end());
         if let Some(found) = before {
             if found.end() > extent.offset {
@@ -108,8 +108,8 @@ impl ExtentSet {
         })
     }
 
-    /// Removes a range and returns the extent that contained it. `None`, without
-    /// a change, when no single extent contains all of it.
+    /// Removes a range and returns the extent that contained it. If no single extent contains all
+    /// of it, changes nothing and returns `None`.
     pub fn remove(&mut self, extent: Extent) -> Option<Extent> {
         let holder = self.last_before(extent.offset.checked_add(1)?)?;
         if extent.bytes == 0 || holder.end() < extent.end() {

@@ -26,9 +26,8 @@ pub struct BlockFile {
 }
 
 impl BlockFile {
-    /// Creates a file without blocks whose superblock has `payload`. The
-    /// superblock is durable on return; the name of the file is durable when
-    /// the caller has synced the directory.
+    /// Creates a file without blocks whose superblock has `payload`. The superblock is durable on
+    /// return; the caller must sync the directory to make the name of the file durable.
     ///
     /// # Errors
     /// `AlreadyExists`, `NoSpace`, `Io`; `TooLarge` for a payload over
@@ -53,7 +52,7 @@ impl BlockFile {
             .try_for_each(|slot| file.write_all_at(&superblock, slot.offset()))
             .and_then(|()| file.sync());
         if let Err(error) = written {
-            // The first error is returned; a file that remains is an orphan.
+            // Ignores this error and returns the first one. Recovery removes a remaining file.
             let _ = disk.remove(path);
             return Err(error);
         }
@@ -73,9 +72,8 @@ impl BlockFile {
     /// Opens a file in the state of its last checkpoint and returns that
     /// checkpoint's payload.
     ///
-    /// Makes the superblock durable first: a process that ended may have left it
-    /// in the cache of the operating system only, and space may be reused only
-    /// after a durable superblock.
+    /// Makes the superblock durable first: an earlier process may have written it without a sync,
+    /// and space may be reused only if the superblock is durable.
     ///
     /// # Errors
     /// `Corrupt` when superblocks, space map or length are not valid, or the file
@@ -107,8 +105,8 @@ impl BlockFile {
         }
         let map = read_space_map(&*file, &superblock)?;
         if !settled {
-            // The sync after it may have failed, so that it exists only in the
-            // operating system's cache. It is written again to be synced.
+            // The sync after its last write may have failed, so it may exist only in the operating
+            // system's cache. It is written again, so that the next sync includes it.
             file.write_all_at(&superblock.encode()?, slot.offset())?;
             file.sync()?;
         }
@@ -136,8 +134,8 @@ impl BlockFile {
         self.shared.file.path()
     }
 
-    /// Reads, verifies and decompresses one block. The caller makes sure that
-    /// the block is not freed during the call, for example with a [`Pin`].
+    /// Reads, verifies and decompresses one block. The caller must prevent the reuse of the block
+    /// during the call, for example with a [`Pin`].
     ///
     /// # Errors
     /// `Corrupt` when the bytes are not a block of that kind, written at that
@@ -161,9 +159,8 @@ impl BlockFile {
         BlockWriter::new(Arc::clone(&self.shared), expected_bytes)
     }
 
-    /// The current root now refers to the `written` blocks and no longer to the
-    /// `freed` ones. The caller installs the root before any thread can take a
-    /// pin for it.
+    /// Records that the current root now refers to the `written` blocks and no longer to the
+    /// `freed` ones. The caller installs the root before any thread can take a pin for it.
     ///
     /// If a freed address is not that of a live block, the tree is damaged: the
     /// address is skipped, and later checkpoints fail with `Corrupt`, so that

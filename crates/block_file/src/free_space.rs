@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub(crate) struct FreeSpace {
     extents: ExtentSet,
-    /// (bytes, offset): the smallest that fits, lowest offset first.
+    /// The extents as (bytes, offset), for best fit; among equal sizes, the lowest offset first.
     by_size: BTreeSet<(u64, u64)>,
 }
 
@@ -38,8 +38,7 @@ impl FreeSpace {
         Ok(whole)
     }
 
-    /// Removes a range that is completely free; false, without a change, if it
-    /// is not.
+    /// Removes a range. If it is not completely free, changes nothing and returns false.
     pub fn remove(&mut self, extent: Extent) -> bool {
         let Some(holder) = self.extents.remove(extent) else {
             return false;

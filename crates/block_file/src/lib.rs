@@ -14,9 +14,9 @@
 //!    captured after step 3 is durable. (A block that no checkpoint captured
 //!    waits only for the pins.)
 //!
-//! Invariant: space that the last durable superblock, a pin, or the current
-//! root needs is never written. So a crash between any two steps leaves the
-//! older checkpoint intact.
+//! Invariant: space is never overwritten while the last durable superblock, a
+//! pin, or the current root refers to it. So a crash between any two steps
+//! leaves the previous checkpoint intact.
 //!
 //! The byte format is in `docs/design/format.md`, section "Index file".
 

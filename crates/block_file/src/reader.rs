@@ -31,7 +31,7 @@ pub(crate) fn read_block(
     let Some(extent) = address.extent() else {
         return Err(corrupt("no block can have this address"));
     };
-    // Checked before memory is allocated for the block.
+    // Must be checked before memory is allocated for the block.
     if extent.end() > file_bytes {
         return Err(corrupt("the block's address is beyond the end of the file"));
     }

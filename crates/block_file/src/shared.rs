@@ -27,7 +27,7 @@ pub(crate) struct FileState {
     pub space: Space,
     /// The slot of the last durable superblock.
     pub durable_slot: SuperblockSlot,
-    /// The highest generation that any write to the file may have left.
+    /// The highest generation that may be in the file.
     pub generation: u64,
     /// The space of the last durable superblock's space map.
     pub map: Vec<Extent>,
@@ -88,7 +88,7 @@ impl SharedFile {
         Some(extent)
     }
 
-    /// Notes that the file may now reach `end`.
+    /// Records that the file may now extend to `end`.
     pub fn raise_file_bytes(&self, end: u64) {
         self.file_bytes.fetch_max(end, Ordering::Relaxed);
     }
@@ -107,9 +107,9 @@ impl SharedFile {
         })
     }
 
-    /// Truncates the file after the last byte in use, if that frees at least
-    /// `min_bytes`. The caller holds the lock of `state`, so that no writer is
-    /// given space after the new end at the same time.
+    /// Truncates the file after the last byte in use, if that frees at least `min_bytes`. The
+    /// caller holds the lock of `state`, so that no writer allocates space after the new end at the
+    /// same time.
     pub fn truncate_free_tail(&self, state: &FileState, min_bytes: u64) {
         let end = state.space.end();
         let file_bytes = self.file_bytes.load(Ordering::Relaxed);
@@ -126,7 +126,7 @@ impl FileState {
     }
 
     /// # Errors
-    /// The error of refused checkpoints, if they are refused.
+    /// The error that later checkpoints return, if there is one.
     pub fn check(&self) -> StorageResult<()> {
         self.refusal.clone().map_or(Ok(()), Err)
     }

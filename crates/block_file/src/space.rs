@@ -19,10 +19,10 @@ use crate::free_space::FreeSpace;
 use crate::layout::BLOCKS_START;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Smaller holes would break up sequential writes, so a large request uses them
-/// only when they waste too much space together.
+/// Minimum hole for a large request. Smaller holes would fragment sequential writes, so a large
+/// request uses them only if they waste too much space in total.
 const LARGE_HOLE_BYTES: u64 = 256 * 1024;
-/// Minimum of the space that small holes may waste.
+/// Small holes may always waste this much space.
 const SMALL_HOLES_BYTES: u64 = 4 * 1024 * 1024;
 /// Space that small holes may waste, as a fraction of the file.
 const SMALL_HOLES_FRACTION: u64 = 8;
@@ -67,8 +67,8 @@ pub(crate) struct Capture {
 }
 
 impl Space {
-    /// The state of a file whose last checkpoint records `free` as not live and
-    /// has its space map in `reserved`; all of these end at or before `end`.
+    /// The state of a file after opening. Its last checkpoint records `free` as not live, and its
+    /// space map is in `reserved`. All these extents end at or before `end`.
     pub fn opened(end: u64, free: &ExtentSet, reserved: &[Extent]) -> Self {
         let mut space = Self {
             not_live: free.clone(),
@@ -76,7 +76,7 @@ impl Space {
             ..Self::default()
         };
         for &extent in reserved {
-            // The decoder has checked that the map does not list itself as free.
+            // The decoder has checked that the map does not list its own space as free.
             let added = space.not_live.insert(extent);
             debug_assert!(added.is_ok());
         }
@@ -103,8 +103,8 @@ impl Space {
         self.end - BLOCKS_START - self.not_live.bytes()
     }
 
-    /// Reserves at least `min` contiguous bytes, up to `wanted` if a hole has
-    /// them. Grows the file when no hole is suitable.
+    /// Reserves at least `min` contiguous bytes, and up to `wanted` if a hole is large enough.
+    /// Grows the file if no hole is suitable.
     pub fn allocate(&mut self, min: u64, wanted: u64) -> Extent {
         let wanted = wanted.max(min);
         let holes_max = SMALL_HOLES_BYTES.max(self.end / SMALL_HOLES_FRACTION);
@@ -170,7 +170,7 @@ impl Space {
         }
     }
 
-    /// Makes reserved space live and live space pending. `freed` is coalesced.
+    /// Makes `written` space live and `freed` space pending. `freed` must be coalesced.
     ///
     /// # Errors
     /// The first freed range that was not live; the others are freed.
@@ -194,7 +194,7 @@ impl Space {
             self.pending_bytes += extent.bytes;
             let mut rest = extent;
             for piece in self.fresh.take_overlaps(extent) {
-                // The last piece comes first, so the space after each is not fresh.
+                // The last piece is first, so the space after each piece was captured.
                 captured.push(Extent::between(piece.end(), rest.end()));
                 rest = Extent::between(rest.offset, piece.offset);
                 fresh.push(piece);
@@ -215,7 +215,7 @@ impl Space {
         outcome
     }
 
-    /// Retains all space freed from now on; returns the version of the pin.
+    /// Retains all space that is freed later. Returns the version of the pin.
     pub fn pin(&mut self) -> u64 {
         *self.pins.entry(self.version).or_insert(0) += 1;
         self.version
@@ -244,7 +244,7 @@ impl Space {
     /// of the checkpoint's own space map.
     pub fn capture(&mut self, map: &[Extent]) -> Capture {
         self.version += 1;
-        // From here on a checkpoint may refer to these.
+        // From here on, a checkpoint may refer to all published space.
         self.fresh = ExtentSet::default();
         let mut map: Vec<Extent> = map.to_vec();
         map.sort_unstable();
@@ -270,8 +270,8 @@ impl Space {
         }
     }
 
-    /// The checkpoint captured at `version` is durable. `old_map` is the space
-    /// of the space map that it replaces.
+    /// Records that the checkpoint captured at `version` is durable. `old_map` is the space of the
+    /// previous space map.
     pub fn made_durable(&mut self, version: u64, old_map: Vec<Extent>) {
         self.durable_version = self.durable_version.max(version);
         for extent in old_map {

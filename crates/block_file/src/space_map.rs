@@ -25,8 +25,8 @@ const PREFIX_BYTES: usize = BlockAddress::ENCODED_BYTES + 4;
 const EXTENT_BYTES_MAX: usize = 20;
 const OVERHEAD_BYTES: u64 = (BLOCK_HEADER_BYTES + PREFIX_BYTES) as u64;
 
-/// Sizes of blocks that are large enough for the map of these extents, also
-/// after the space of the blocks themselves was cut out of the extents.
+/// Sizes of blocks that are large enough for the map of these extents, even after the space of the
+/// blocks is removed from the extents.
 pub(crate) fn block_sizes(extents: impl Iterator<Item = Extent>) -> Vec<u64> {
     let mut pairs = 0u64;
     let mut position = BLOCKS_START;
@@ -61,7 +61,7 @@ pub(crate) struct MapBlock {
 /// Returns the address of the first block, and the blocks.
 ///
 /// # Panics
-/// When the places are smaller than [`block_sizes`] returned.
+/// When the places are smaller than the sizes that [`block_sizes`] returned.
 pub(crate) fn encode(
     file: FileId,
     places: &[Extent],
@@ -167,14 +167,14 @@ impl Decoder {
         for index in 0..take.u32()? {
             let gap = units(take.varint()?)?;
             let bytes = units(take.varint()?)?;
-            // Only the first extent of the map may follow without a gap.
+            // Only the first extent of the map may have a zero gap.
             let first = index == 0 && self.position == BLOCKS_START;
             if bytes == 0 || (gap == 0 && !first) {
                 return Err(Malformed);
             }
             let offset = self.position.checked_add(gap).ok_or(Malformed)?;
             self.position = offset.checked_add(bytes).ok_or(Malformed)?;
-            // The last live byte is after the last hole.
+            // The byte before `end` is live, so a hole cannot reach it.
             if self.position >= self.end {
                 return Err(Malformed);
             }
@@ -187,7 +187,7 @@ impl Decoder {
         Ok((next != BlockAddress::NONE).then_some(next))
     }
 
-    /// The whole map, after the end of the chain.
+    /// Returns the map, after the last block of the chain.
     pub fn finish(self) -> Result<SpaceMap, Malformed> {
         let places: Vec<Extent> = self.places.iter().collect();
         let mut probe = self.free.clone();

@@ -16,7 +16,7 @@ pub struct BlockFileStatistics {
     pub pending_free_bytes: u64,
     /// Blocks written since the file was opened.
     pub blocks_written: u64,
-    /// Bytes of those, headers and padding included.
+    /// Bytes of these blocks, headers and padding included.
     pub bytes_written: u64,
     /// Blocks read since the file was opened.
     pub blocks_read: u64,

@@ -148,7 +148,7 @@ impl SuperblockInfo {
         let reserved = take.u32()?;
         let end = take.u64()?;
         let aligned = end.is_multiple_of(BLOCK_UNIT_BYTES) && end >= BLOCKS_START;
-        // Generations count up by one; a larger one would overflow.
+        // Generations increase by one, so a larger one is malformed and could overflow.
         let countable = generation < u64::MAX / 2;
         if payload_bytes > PAYLOAD_BYTES_MAX || reserved != 0 || !aligned || !countable {
             return Err(Malformed);
@@ -167,8 +167,7 @@ impl SuperblockInfo {
     }
 }
 
-/// Reads both superblocks, for tests. Either slot may be damaged: a crash may
-/// tear the one being written.
+/// Reads both superblocks, for tests. One slot may be damaged, because a crash may tear a write.
 ///
 /// # Errors
 /// `NotFound`, `Io` for the file as a whole.
@@ -189,7 +188,7 @@ pub(crate) fn read_both(file: &dyn DiskFile) -> [StorageResult<SuperblockInfo>; 
     })
 }
 
-/// Chooses the newest valid superblock.
+/// Selects the newest valid superblock.
 ///
 /// A damaged slot is skipped, because it may be the torn write of a crash. A
 /// slot of a newer format is not skipped: the other slot is then out of date.

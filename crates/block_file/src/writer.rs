@@ -1,6 +1,6 @@
 //! Writing a sequence of blocks.
 //!
-//! 1. A block is compressed into the buffer, after the blocks that wait there.
+//! 1. A block is compressed into the buffer, after blocks that are not written yet.
 //! 2. It gets its address: the next bytes of the reserved extent, which is
 //!    extended in place if possible; otherwise the start of a new extent.
 //! 3. The header, which contains the address, is filled in.
@@ -94,7 +94,7 @@ impl BlockWriter {
         let padded = whole_units(bytes as u64);
         self.reserve(start, padded)
             .inspect_err(|error| self.failure = Some(error.clone()))?;
-        // This may have written the blocks before this one.
+        // `reserve` may have written the blocks before this one.
         let start = self.buffer.len() - bytes;
         let offset = self.reserved_extent.offset;
         let used = BlockDescription {
@@ -161,7 +161,7 @@ impl BlockWriter {
         }
         let expected = match self.expected_bytes.checked_sub(self.bytes_written) {
             Some(rest) if rest > 0 => rest,
-            // Longer than expected: twice as long.
+            // The sequence is longer than expected: double it.
             _ => self.bytes_written,
         };
         let wanted = whole_units(expected.min(EXTENT_BYTES)).max(padded);

@@ -1,5 +1,5 @@
-//! Random histories of a file on a fault disk, compared with a model. After every
-//! crash the file has the last acknowledged checkpoint or one in doubt.
+//! Random histories of a file on a fault disk, compared with a model. After every crash the file
+//! must have the last acknowledged checkpoint, or a later one whose commit failed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -37,7 +37,7 @@ struct History {
     pins: Vec<(Pin, Root)>,
     prepared: Option<(PreparedCheckpoint, Checkpoint)>,
     acknowledged: Checkpoint,
-    /// Later checkpoints that failed after the superblock may have been written.
+    /// Later checkpoints that failed, but whose superblocks may have been written.
     in_doubt: Vec<Checkpoint>,
     poisoned: bool,
 }
@@ -102,7 +102,7 @@ fn reopen(disk: &FaultDisk, candidates: &[&Checkpoint]) -> (BlockFile, Checkpoin
     (file, found)
 }
 
-/// Nothing is reserved, pinned or pending: all that is not live is free.
+/// Checks that no space is reserved, pinned or pending: space that is not live is free.
 fn check_nothing_lost(disk: &FaultDisk, file: &BlockFile) {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let statistics = file.statistics();
@@ -268,7 +268,7 @@ impl History {
         }
     }
 
-    /// Checks several crashes at this point, then continues after one.
+    /// Simulates several crashes at this point, then continues after one of them.
     fn crash(&mut self) {
         let candidates: Vec<&Checkpoint> = [&self.acknowledged]
             .into_iter()

@@ -1,4 +1,4 @@
-//! Damaged bytes: every reader returns an error value.
+//! Damaged bytes: every reader returns an error instead of panicking.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -19,7 +19,7 @@ use teak_testing::Random;
 
 const SUPERBLOCK_BYTES: usize = 4096;
 
-/// A file with holes after a few checkpoints: its bytes and blocks.
+/// Returns the bytes and blocks of a file with holes after a few checkpoints.
 fn image() -> (Vec<u8>, Vec<BlockAddress>) {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let file = create(&disk);
@@ -48,7 +48,7 @@ fn disk_of(image: &[u8]) -> Arc<dyn Disk> {
     disk
 }
 
-/// Opens, reads and checkpoints the damaged file, as far as possible.
+/// Opens, reads and checkpoints the damaged file. Every step may fail.
 fn try_everything(image: &[u8], blocks: &[BlockAddress]) {
     let disk = disk_of(image);
     let _ = read_superblocks(&disk, Path::new(PATH)).unwrap();
@@ -204,7 +204,7 @@ fn reason(result: Result<impl std::fmt::Debug, StorageError>) -> String {
     }
 }
 
-/// A change of the file, whether the checksum is corrected, the error text.
+/// A change of the file, whether to correct the checksum, and the expected error text.
 type Check<'a> = (&'a dyn Fn(&mut Vec<u8>), bool, &'a str);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Single failures of the disk, and the state of the file after them.
+//! The state of the file after single failures of the disk.
 
 #![allow(clippy::unwrap_used)]
 
@@ -154,7 +154,7 @@ fn a_superblock_in_doubt_keeps_the_space_of_both_checkpoints() {
     disk.fail_write(1, WriteFailure::Whole);
     let failed = try_checkpoint(&file, b"2").unwrap_err();
     assert!(matches!(failed, StorageError::Io { .. }));
-    // Many blocks, which may only use other space.
+    // Writes many blocks, which must not use that space.
     let others: Vec<_> = (0..50u8).map(|n| write(&file, &[n; 80])).collect();
     assert!(others.iter().all(|other| other.offset != first.offset));
     for seed in 0..100 {
@@ -190,7 +190,8 @@ fn a_lost_copy_of_the_superblock_does_not_expose_the_durable_one() {
     let (disk, shared) = faulty();
     let file = create(&shared);
     checkpoint(&file, b"1");
-    // Map, superblock, copy: the failure of the copy is not reported.
+    // The third write is the copy of the superblock. Its failure is not
+    // reported.
     disk.fail_write(2, WriteFailure::Partial);
     checkpoint(&file, b"2");
     disk.cut_power(2);
@@ -223,7 +224,7 @@ fn one_damaged_superblock_does_not_bring_back_an_older_state() {
     }
 }
 
-/// A process ends after writing a superblock that is not yet durable.
+/// A process ends after it has written a superblock without a sync.
 #[test]
 fn opening_makes_the_superblock_durable_that_it_found() {
     let (disk, shared) = faulty();

@@ -1,5 +1,5 @@
-//! `docs/design/format.md` is correct: its example of an index file opens, and this
-//! build writes the same bytes.
+//! Checks `docs/design/format.md`: its example of an index file opens, and this build writes the
+//! same bytes.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -17,7 +17,7 @@ const BLOCK: BlockDescription = BlockDescription {
     codec: Codec::None,
 };
 
-/// The dump in the section, as a file; lines left out are zeros.
+/// The example in the section as bytes; omitted lines are zeros.
 fn example() -> Vec<u8> {
     let section = PAGE
         .split("\n## ")
@@ -81,7 +81,7 @@ fn the_example_is_written_byte_by_byte() {
         .write(BlockDescription { codec, ..BLOCK }, b"leaf")
         .unwrap();
     file.publish(vec![writer.finish().unwrap()], &[]);
-    // The pin prevents that the space map uses the hole.
+    // The pin prevents the space map from using the hole.
     let pin = file.pin();
     file.publish(Vec::new(), &[old]);
     file.prepare_checkpoint(b"root".to_vec())

@@ -75,7 +75,7 @@ extern "C" {
 
 // --- Version -------------------------------------------------------------------------------------
 
-// Major version of this header: raised when programs must be changed.
+// Major version of this header: increased when programs must be changed.
 #define TEAK_VERSION_MAJOR 0
 
 // Minor version of this header: raised when something is added.
@@ -95,7 +95,7 @@ const char *teak_version(void);
 // unless it says otherwise. After any status other than TEAK_OK and TEAK_NOT_FOUND,
 // teak_last_error() returns a sentence in the same thread.
 
-// Result of a call. Values never change and are never reused; later versions may add some, so
+// Result of a call. Values never change and are never reused; later versions may add values, so
 // treat an unknown value as an error.
 typedef enum teak_status {
   // Success; out-parameters are written.
@@ -151,7 +151,7 @@ typedef enum teak_status {
 // Copies the message of the calling thread's last error into `buffer`, followed by a NUL if there
 // is space for it. Returns the length of the whole message without the NUL, so that a second call
 // with a larger buffer gets all of it. `buffer` may be NULL. Successful calls and TEAK_NOT_FOUND
-// leave the message as it is.
+// do not change the message.
 size_t teak_last_error(char *buffer, size_t capacity);
 
 // --- Bytes and handles ---------------------------------------------------------------------------
@@ -161,12 +161,12 @@ size_t teak_last_error(char *buffer, size_t capacity);
 // teak_cursor_close(). Used by the thread that uses the transaction.
 typedef struct teak_cursor teak_cursor;
 
-// An open engine, from teak_engine_open() to teak_engine_close(). Any thread may use it, also
-// several at the same time.
+// An open engine, from teak_engine_open() to teak_engine_close(). All threads may use it
+// concurrently.
 typedef struct teak_engine teak_engine;
 
-// An open table, from teak_table_open() to teak_table_close(). Any thread may use it, also several
-// at the same time.
+// An open table, from teak_table_open() to teak_table_close(). All threads may use it
+// concurrently.
 typedef struct teak_table teak_table;
 
 // A running transaction, from teak_transaction_begin() to teak_transaction_commit() or
@@ -195,8 +195,7 @@ static inline teak_slice teak_string(const char *string) {
 // A period that never ends.
 #define TEAK_NEVER UINT32_MAX
 
-// For teak_engine_options.lock_timeout_milliseconds: a call that would have to wait fails
-// immediately.
+// For teak_engine_options.lock_timeout_milliseconds: a call that would wait fails immediately.
 #define TEAK_NO_WAIT (UINT32_MAX - 1)
 
 // Importance of a log message.
@@ -255,7 +254,7 @@ typedef struct teak_engine_options {
 } teak_engine_options;
 
 // Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
-// everything committed and durable is recovered first. One engine at a time has a directory open:
+// everything committed and durable is recovered first. Only one engine can have a directory open:
 // TEAK_IN_USE. TEAK_CORRUPT: the catalogue or the log is damaged.
 teak_status teak_engine_open(const teak_engine_options *options, teak_engine **engine);
 
@@ -271,18 +270,19 @@ teak_status teak_engine_set_cache_bytes(teak_engine *engine, uint64_t bytes);
 // Changes the memory limit of row and range locks; 0 = an eighth of the memory budget.
 teak_status teak_engine_set_lock_bytes_max(teak_engine *engine, uint64_t bytes);
 
-// Whether commits are durable when they return, as from teak_engine_options.commit_without_sync.
+// Sets whether commits are durable when they return; overrides
+// teak_engine_options.commit_without_sync.
 teak_status teak_engine_set_commit_sync(teak_engine *engine, bool sync);
 
-// Changes teak_engine_options.log_sync_period_milliseconds. Takes TEAK_NEVER, and 0 for the
-// default.
+// Changes teak_engine_options.log_sync_period_milliseconds. 0 selects the default; TEAK_NEVER is
+// allowed.
 teak_status teak_engine_set_log_sync_period(teak_engine *engine, uint32_t milliseconds);
 
-// Makes everything that was committed durable, by syncing the log.
+// Makes all committed transactions durable, by syncing the log.
 teak_status teak_engine_flush_log(teak_engine *engine);
 
 // Flushes every memtable, writes a checkpoint of every index, and waits until that is done. The
-// engine does this by itself; an explicit checkpoint shortens the next recovery.
+// engine writes checkpoints automatically; an explicit one shortens the next recovery.
 teak_status teak_engine_checkpoint(teak_engine *engine);
 
 // --- Tables --------------------------------------------------------------------------------------
@@ -367,7 +367,7 @@ typedef struct teak_index_statistics {
   uint64_t tombstones;
 } teak_index_statistics;
 
-// Creates a table. Durable on return, as is every other change of tables. TEAK_TABLE_EXISTS.
+// Creates a table. Durable on return, like all other changes of tables. TEAK_TABLE_EXISTS.
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
 // Opens a table. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
@@ -376,7 +376,7 @@ teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **t
 // Closes a table; NULL is allowed. Its cursors must be closed first.
 void teak_table_close(teak_table *table);
 
-// Drops a table and removes its files. Open handles continue to read what they see.
+// Drops a table and removes its files. Open cursors can still read.
 teak_status teak_table_drop(teak_engine *engine, teak_slice name);
 
 // Renames a table and its files. `to` may be in another directory. TEAK_NO_SUCH_TABLE,
@@ -387,7 +387,7 @@ teak_status teak_table_rename(teak_engine *engine, teak_slice from, teak_slice t
 // the new indexes.
 teak_status teak_table_truncate(teak_engine *engine, teak_slice name);
 
-// Whether a table of this name exists.
+// Returns whether a table of this name exists.
 teak_status teak_table_exists(teak_engine *engine, teak_slice name, bool *exists);
 
 // Calls `sink` with the name of every table, in undefined order. Names have no leading "./". A
@@ -396,36 +396,36 @@ teak_status teak_table_list(teak_engine *engine,
                             void (*sink)(void *context, teak_slice name),
                             void *context);
 
-// The metadata as of when the handle was opened. Valid until the table is closed.
+// The table's metadata at the time when the handle was opened. Valid until the table is closed.
 teak_status teak_table_get_metadata(teak_table *table, teak_slice *metadata);
 
 // The number of indexes.
 teak_status teak_table_get_index_count(teak_table *table, size_t *count);
 
 // Reads and checks every block of every index. Each problem is reported to `sink` as a sentence of
-// `len` bytes; TEAK_CORRUPT after any. `interrupt` may be NULL; it is called from time to time,
-// and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from the calling
-// thread.
+// `len` bytes; Returns TEAK_CORRUPT if there was any. `interrupt` may be NULL; it is called
+// regularly, and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from
+// the calling thread.
 teak_status teak_table_verify(teak_table *table,
                               bool (*interrupt)(void *context),
                               void (*sink)(void *context, const char *text, size_t len),
                               void *context);
 
-// Whether damage was found in this table since it was opened or repaired.
+// Returns whether damage was found in this table since it was opened or repaired.
 teak_status teak_table_is_damaged(teak_table *table, bool *damaged);
 
 // The value of a counter of the table, 0 to TEAK_TABLE_COUNTERS - 1. Counters belong to no
 // transaction: a rollback does not change them, and they are 0 in a new table.
 teak_status teak_table_counter_get(teak_table *table, uint32_t counter, uint64_t *value);
 
-// Raises a counter to `value`, unless it is higher already. Durable with the next commit.
+// Raises a counter to `value`, unless it is already higher. Durable with the next commit.
 teak_status teak_table_counter_advance(teak_table *table, uint32_t counter, uint64_t value);
 
-// Sets a counter, up or down.
+// Sets a counter to a higher or lower value.
 teak_status teak_table_counter_set(teak_table *table, uint32_t counter, uint64_t value);
 
-// Locks a counter until it is unlocked as often, or the transaction ends. Waits as for a row. The
-// lock is advisory: the other calls on counters ignore it.
+// Locks a counter until the same number of unlock calls, or until the transaction ends. Waits like
+// a row lock. The lock is advisory: the other calls on counters ignore it.
 teak_status teak_table_counter_lock(teak_transaction *transaction,
                                     teak_table *table,
                                     uint32_t counter);
@@ -443,8 +443,8 @@ teak_status teak_index_get_statistics(teak_table *table,
 // Free bytes inside an index's file, which later writes reuse.
 teak_status teak_index_get_free_bytes(teak_table *table, uint32_t index, uint64_t *bytes);
 
-// Estimated number of entries with lower <= key < upper, exact when they are few. A slice whose
-// data is NULL is no bound.
+// Estimates the number of entries with lower <= key < upper; exact if the number is small. A slice
+// whose data is NULL is no bound.
 teak_status teak_index_estimate_entries(teak_table *table,
                                         uint32_t index,
                                         teak_slice lower,
@@ -474,19 +474,21 @@ teak_status teak_transaction_begin(teak_engine *engine,
                                    teak_isolation isolation,
                                    teak_transaction **transaction);
 
-// How long the transaction waits for a lock, in milliseconds; 0: not at all; TEAK_NEVER: without
-// limit. Overrides teak_engine_options.lock_timeout_milliseconds.
+// Sets the transaction's lock timeout in milliseconds; 0: do not wait; TEAK_NEVER: no limit.
+// Overrides teak_engine_options.lock_timeout_milliseconds.
 teak_status teak_transaction_set_lock_timeout(teak_transaction *transaction, uint32_t milliseconds);
 
-// Whether the commit is durable when it returns, where the engine's commits are. Default: true.
+// Sets whether the commit is durable when it returns. Has no effect if the engine's commits are
+// not synced. Default: true.
 teak_status teak_transaction_set_commit_sync(teak_transaction *transaction, bool sync);
 
-// Whether writing or locking a row that changed after the transaction's snapshot fails with
-// TEAK_CONFLICT. Default: false, a locking read returns the newest committed version.
+// Sets whether writing or locking a row that changed after the transaction's snapshot fails with
+// TEAK_CONFLICT. Default: false; a locking read returns the newest committed version.
 teak_status teak_transaction_set_snapshot_isolation(teak_transaction *transaction, bool on);
 
-// A deadlock aborts the transaction of the cycle with the lowest weight, and among those the one
-// that wrote and locked fewest rows. Default: 0.
+// Sets the weight of the transaction in the choice of deadlock victims. A deadlock aborts the
+// transaction with the lowest weight; if several have it, the one that wrote and locked the fewest
+// rows. Default: 0.
 teak_status teak_transaction_set_weight(teak_transaction *transaction, uint32_t weight);
 
 // Takes the snapshot now. By default the first read takes it.
@@ -496,11 +498,11 @@ teak_status teak_transaction_take_snapshot(teak_transaction *transaction);
 // Clears a pending interrupt. Other transactions need not call it.
 teak_status teak_transaction_begin_statement(teak_transaction *transaction);
 
-// Sets a savepoint. It is a number and need not be released. It is valid until the transaction
-// returns to an earlier one.
+// Sets a savepoint. It is a number and need not be released. It is valid until a rollback to an
+// earlier savepoint.
 teak_status teak_transaction_savepoint(teak_transaction *transaction, uint64_t *savepoint);
 
-// Undoes every write since the savepoint, in constant time. Locks are kept.
+// Undoes every write since the savepoint, in constant time. Retains locks.
 teak_status teak_transaction_rollback_to_savepoint(teak_transaction *transaction,
                                                    uint64_t savepoint);
 
@@ -519,7 +521,7 @@ teak_status teak_transaction_rollback(teak_transaction *transaction);
 // nothing for NULL.
 void teak_transaction_interrupt(teak_transaction *transaction);
 
-// Whether the transaction has writes that were not undone. false for NULL.
+// Returns whether the transaction has writes that were not undone. false for NULL.
 bool teak_transaction_has_writes(const teak_transaction *transaction);
 
 // --- Rows ----------------------------------------------------------------------------------------
@@ -565,19 +567,18 @@ typedef struct teak_row_change {
   teak_slice new_value;
 } teak_row_change;
 
-// Inserts one row, given its entry in every index, index 0 first. All or nothing. On
-// TEAK_DUPLICATE_KEY `duplicate`, which may be NULL, receives the existing entry, and the
-// transaction continues without the row. Waits for locks: TEAK_LOCK_TIMEOUT, TEAK_DEADLOCK,
-// TEAK_INTERRUPTED.
+// Inserts one row atomically, given its entry in every index, index 0 first. On TEAK_DUPLICATE_KEY
+// `duplicate`, which may be NULL, receives the existing entry, and the transaction continues
+// without the row. Waits for locks: TEAK_LOCK_TIMEOUT, TEAK_DEADLOCK, TEAK_INTERRUPTED.
 teak_status teak_transaction_insert(teak_transaction *transaction,
                                     teak_table *table,
                                     const teak_row_entry *entries,
                                     size_t count,
                                     teak_duplicate *duplicate);
 
-// Updates one row, given the changes of the entries that change; index 0 must be among them.
-// TEAK_NOT_FOUND when the row does not exist; TEAK_CONFLICT when it changed after the snapshot and
-// is not locked. Otherwise as teak_transaction_insert().
+// Updates one row, given the changed entries. Index 0 must be included. TEAK_NOT_FOUND when the
+// row does not exist; TEAK_CONFLICT when it changed after the snapshot and is not locked.
+// Otherwise as teak_transaction_insert().
 teak_status teak_transaction_update(teak_transaction *transaction,
                                     teak_table *table,
                                     const teak_row_change *changes,
@@ -592,7 +593,7 @@ teak_status teak_transaction_delete(teak_transaction *transaction,
                                     size_t count);
 
 // Locks a key of a unique index that has no live entry, so that no other transaction inserts it
-// before this one ends. TEAK_DUPLICATE_KEY when it has one; nothing is locked then.
+// before this one ends. TEAK_DUPLICATE_KEY when the key has a live entry; it is then not locked.
 teak_status teak_transaction_lock_absent(teak_transaction *transaction,
                                          teak_table *table,
                                          uint32_t index,
@@ -648,20 +649,20 @@ teak_status teak_cursor_open(teak_transaction *transaction,
 // Closes a cursor; NULL is allowed.
 void teak_cursor_close(teak_cursor *cursor);
 
-// Restricts every later call to lower <= key < upper; a slice whose data is NULL is no bound. In
-// the middle of a scan the next step moves to the nearest key within the bounds.
+// Restricts every later call to lower <= key < upper; a slice whose data is NULL is no bound. If a
+// scan is in progress, the next step moves to the nearest key within the bounds.
 teak_status teak_cursor_set_bounds(teak_cursor *cursor, teak_slice lower, teak_slice upper);
 
-// Whether a locking cursor skips rows that other transactions have locked or written, instead of
-// waiting. Default: false.
+// Sets whether a locking cursor skips rows that other transactions have locked or written, instead
+// of waiting. Default: false.
 teak_status teak_cursor_set_skip_locked(teak_cursor *cursor, bool skip);
 
-// Makes a locking cursor lock the ranges it reads under every isolation. Call it before the first
-// read.
+// Makes a locking cursor lock the ranges it reads under every isolation level. Call it before the
+// first read.
 teak_status teak_cursor_lock_ranges(teak_cursor *cursor);
 
-// The row with exactly this key. Leaves the position of a scan unchanged. Filters make keys that
-// do not exist cheap. TEAK_NOT_FOUND.
+// Gets the row with exactly this key. The position of a scan does not change. Filters make lookups
+// of missing keys cheap. TEAK_NOT_FOUND.
 teak_status teak_cursor_get(teak_cursor *cursor, teak_slice key, teak_row *row);
 
 // Moves to a key relative to the given bytes. TEAK_NOT_FOUND when there is none within the bounds.
@@ -679,8 +680,8 @@ teak_status teak_cursor_next(teak_cursor *cursor, teak_row *row);
 // Moves to the previous row. TEAK_NOT_FOUND before the first.
 teak_status teak_cursor_previous(teak_cursor *cursor, teak_row *row);
 
-// Releases the lock of the row that a locking cursor last returned, for example because the caller
-// does not want the row. Does nothing if the transaction already held the lock.
+// Releases the lock of the row that a locking cursor last returned, for example because the row
+// does not match a condition. Does nothing if the transaction already held the lock.
 teak_status teak_cursor_unlock(teak_cursor *cursor);
 
 // --- Monitoring ----------------------------------------------------------------------------------

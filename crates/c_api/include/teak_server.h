@@ -28,8 +28,8 @@ teak_status teak_table_list_metadata(teak_engine *engine,
                                                   teak_slice metadata),
                                      void *context);
 
-// Lets snapshots that are older than the table read it, for a temporary table, which one session
-// uses alone. Valid until the table is truncated or closed.
+// Lets snapshots that are older than the table read it, for a temporary table, which only one
+// session uses. In effect until the table is truncated or closed.
 teak_status teak_table_serve_older_snapshots(teak_table *table);
 
 // Reserves `count` row ids, for tables without a primary key. No id is reserved twice, even after
@@ -58,78 +58,78 @@ teak_status teak_transaction_set_thread(teak_transaction *transaction, uint64_t 
 // NULL.
 uint64_t teak_transaction_get_snapshot_commit(const teak_transaction *transaction);
 
-// Whether other transactions may have to wait for this one: it has locked rows or ranges, or has
-// writes. true for NULL.
+// Returns whether other transactions may have to wait for this one, because it has locked rows or
+// ranges or has writes. true for NULL.
 bool teak_transaction_holds_locks(const teak_transaction *transaction);
 
 // Whether the entries of secondary indexes that the transaction's snapshot sees must be compared
 // with their rows, because the transaction may have written rows that had changed after its
-// snapshot. false for NULL, and always with teak_transaction_set_snapshot_isolation().
+// snapshot. false for NULL, and always after teak_transaction_set_snapshot_isolation().
 bool teak_transaction_is_past_snapshot(const teak_transaction *transaction);
 
 // Sequence number of the newest visible commit; every commit with writes raises it. At least 1; 0
 // for NULL.
 uint64_t teak_engine_get_newest_commit(teak_engine *engine);
 
-// Transactions are numbered as they begin. `oldest` receives the number of the oldest running
-// transaction, prepared ones included, or else `next`. Every transaction that began before the
-// call has a number below `next`; one with `next` or above sees what the caller wrote before the
-// call.
+// Transactions are numbered in the order in which they begin. `oldest` receives the number of the
+// oldest running transaction, prepared ones included, or `next` if there is none. Every
+// transaction that began before the call has a number below `next`. A transaction with number
+// `next` or above sees all writes that were committed before the call.
 teak_status teak_engine_get_running_transactions(teak_engine *engine,
                                                  uint64_t *oldest,
                                                  uint64_t *next);
 
-// The pages that the calling thread has accessed. The difference between two calls is the share of
-// a statement.
+// The pages that the calling thread has accessed. The difference between two calls is the page use
+// of the statement between them.
 teak_page_counts teak_thread_get_page_counts(void);
 
 // --- Cursors -------------------------------------------------------------------------------------
 
-// Whether a locking scan of index 0 is semi-consistent: where it would wait for a row that another
-// transaction has locked or written, it returns the row's newest committed version, unlocked. To
-// lock such a row, turn this off and seek the row. Ignored where the cursor locks ranges. Default:
-// false.
+// Sets whether a locking scan of index 0 is semi-consistent: instead of waiting for a row that
+// another transaction has locked or written, it returns the row's newest committed version,
+// unlocked. To lock such a row, turn this off and seek the row. Ignored if the cursor locks
+// ranges. Default: false.
 teak_status teak_cursor_set_semi_consistent(teak_cursor *cursor, bool semi_consistent);
 
 // Whether the row last returned is unlocked because the scan is semi-consistent. false for NULL.
 bool teak_cursor_is_unlocked(const teak_cursor *cursor);
 
-// Whether rows that the cursor read remain protected from writes until the transaction ends, also
-// after teak_cursor_unlock(). Has no effect unless the cursor locks ranges. Set it before the
-// first read. Default: false.
+// Sets whether rows that the cursor has read remain protected from writes until the transaction
+// ends, even after teak_cursor_unlock(). Has an effect only if the cursor locks ranges. Set it
+// before the first read. Default: false.
 teak_status teak_cursor_set_retain_locks(teak_cursor *cursor, bool retain);
 
 // --- Two-phase commit ----------------------------------------------------------------------------
 
 // Prepares the transaction: it survives a crash until it is committed or rolled back, through its
-// handle or by its name `xid` (at most 1024 bytes). It accepts no more writes. A transaction
-// without writes is not listed and does not survive a crash. After an error the handle must be
-// rolled back.
+// handle or by its XID (at most 1024 bytes). It accepts no more writes. A transaction without
+// writes is not listed and does not survive a crash. After an error the handle must be rolled
+// back.
 teak_status teak_transaction_prepare(teak_transaction *transaction, teak_slice xid);
 
 // Commits a prepared transaction without waiting for the disk: after a crash the coordinator
-// reports the outcome again. Transactions become visible in the order of these calls. Frees the
-// handle on TEAK_OK; after an error it remains prepared.
+// decides it again. Commits become visible in the order of these calls. Frees the handle on
+// TEAK_OK; after an error it remains prepared.
 teak_status teak_transaction_commit_ordered(teak_transaction *transaction);
 
-// Frees the handle and leaves a prepared transaction to be finished by its name; one that is not
-// prepared is rolled back.
+// Frees the handle and leaves a prepared transaction, to be ended by its XID. A transaction that
+// is not prepared is rolled back.
 teak_status teak_transaction_detach(teak_transaction *transaction);
 
-// Calls `sink` with the name of each prepared transaction that no handle owns: those found when
-// the engine was opened, and those detached since. The name is valid until `sink` returns.
+// Calls `sink` with the XID of each prepared transaction that no handle owns: those found when the
+// engine was opened, and those detached since. The XID is valid until `sink` returns.
 teak_status teak_prepared_list(teak_engine *engine,
                                void (*sink)(void *context, teak_slice xid),
                                void *context);
 
-// Commits a prepared transaction by its name. TEAK_NOT_FOUND when no prepared transaction has it.
-// If a handle owns it, the call waits up to `timeout_milliseconds` until the handle is detached:
-// TEAK_LOCK_TIMEOUT. After an error the transaction remains prepared.
+// Commits a prepared transaction by its XID. TEAK_NOT_FOUND when there is none. If a handle owns
+// it, the call waits up to `timeout_milliseconds` until the handle is detached: TEAK_LOCK_TIMEOUT.
+// After an error the transaction remains prepared.
 teak_status teak_prepared_commit(teak_engine *engine,
                                  teak_slice xid,
                                  uint32_t timeout_milliseconds);
 
-// Rolls a prepared transaction back by its name. Otherwise as teak_prepared_commit().
+// Rolls a prepared transaction back by its XID. Otherwise like teak_prepared_commit().
 teak_status teak_prepared_rollback(teak_engine *engine,
                                    teak_slice xid,
                                    uint32_t timeout_milliseconds);
@@ -175,10 +175,9 @@ typedef struct teak_alteration_plan {
 } teak_alteration_plan;
 
 // Begins to alter a table: creates the files of the indexes to add. No transaction that wrote the
-// table may be open. From now on writers of its rows must also write the entries of the added
-// indexes, see teak_alteration_get_index(). `interrupt` may be NULL; long calls on the alteration
-// call it from time to time, from the thread that makes them, and end with TEAK_INTERRUPTED when
-// it returns true.
+// table may be open. After this call, writers of its rows must also write the entries of the added
+// indexes, see teak_alteration_get_index(). `interrupt` may be NULL. Long calls on the alteration
+// call it regularly, on the calling thread, and end with TEAK_INTERRUPTED when it returns true.
 teak_status teak_alteration_begin(teak_engine *engine,
                                   teak_table *table,
                                   const teak_added_index *added,
@@ -197,8 +196,8 @@ teak_status teak_alteration_add_entry(teak_alteration *alteration,
                                       teak_slice key,
                                       teak_slice value);
 
-// Sorts and writes the entries that were added. `progress` may be NULL; it receives from time to
-// time how many of the entries are written, from the calling thread. On TEAK_DUPLICATE_KEY
+// Sorts and writes the entries that were added. `progress` may be NULL; it is called regularly on
+// the calling thread, with the number of written entries and their total. On TEAK_DUPLICATE_KEY
 // `duplicate`, which may be NULL, receives the duplicate key and the number of the added index; it
 // is valid until the next call on the alteration.
 teak_status teak_alteration_build(teak_alteration *alteration,
@@ -207,14 +206,14 @@ teak_status teak_alteration_build(teak_alteration *alteration,
                                   teak_duplicate *duplicate);
 
 // Commits alterations of several tables of one engine together. No transaction may write the
-// tables during the call. Durable on return. The alterations have ended after the call, also after
-// an error, and must be freed with teak_alteration_end(). After an error the tables are unchanged,
-// except that TEAK_POISONED and TEAK_IO of the log leave the outcome to recovery.
+// tables during the call. Durable on return. The call ends the alterations, even after an error.
+// Free them with teak_alteration_end(). After an error the tables are unchanged, except after
+// TEAK_POISONED and TEAK_IO of the log: then recovery determines the outcome.
 teak_status teak_alteration_commit(teak_alteration *const *alterations,
                                    const teak_alteration_plan *plans,
                                    size_t count);
 
-// Frees an alteration; NULL is allowed. One that was not committed is undone.
+// Frees an alteration, and undoes it if it was not committed; NULL is allowed.
 void teak_alteration_end(teak_alteration *alteration);
 
 // --- Lists of transactions, locks and waits ------------------------------------------------------
@@ -311,9 +310,9 @@ typedef struct teak_lock_info {
 } teak_lock_info;
 
 // Calls `sink` for each transaction that blocked the last call of this one that ended in
-// TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK; once with no blocker when all have ended. TEAK_NOT_FOUND
-// when that wait was reported before, or there was none. May be called from any thread. The struct
-// is valid until `sink` returns, here and below.
+// TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK; if all have ended, calls it once without a blocker.
+// TEAK_NOT_FOUND if that wait was already reported, or there was none. May be called from any
+// thread. In this and the following calls, the struct is valid until `sink` returns.
 teak_status teak_transaction_take_failed_wait(teak_engine *engine,
                                               teak_transaction *transaction,
                                               void (*sink)(void *context, const teak_wait_info *wait),
@@ -327,7 +326,7 @@ teak_status teak_transaction_list(teak_engine *engine,
                                   void *context);
 
 // Calls `sink` for each lock, and for each transaction with writes (TEAK_LOCK_KIND_WRITTEN). The
-// list is not a snapshot: locks are acquired and released while it is made.
+// list is not a snapshot: locks are acquired and released during the call.
 teak_status teak_lock_list(teak_engine *engine,
                            void (*sink)(void *context, const teak_lock_info *lock),
                            void *context);

@@ -1,7 +1,7 @@
-//! What every exported function needs: arguments from C, errors, and the
-//! boundary that no panic crosses.
+//! Shared code of all exported functions: it converts arguments from C, reports errors and catches
+//! panics.
 //!
-//! Contract. The caller guarantees, and nothing here can check, that
+//! Contract. The caller guarantees the following, which the library cannot check:
 //! - a handle came from this library and has not been freed;
 //! - a pointer with a length refers to that many initialised elements, which
 //!   no thread changes during the call;
@@ -9,7 +9,7 @@
 //! - only one thread at a time uses a transaction, its cursors or an
 //!   alteration, except where the header says otherwise.
 //!
-//! NULL is checked wherever it is not allowed.
+//! The library checks for NULL wherever it is not allowed.
 
 mod callback;
 mod failure;
@@ -23,10 +23,9 @@ pub(crate) use self::pointers::{Out, OwnedHandle, array, exclusive, is_null, ref
 pub(crate) use self::run::{LAST_ERROR, call, value_or};
 pub(crate) use self::versioned::{Versioned, read_versioned, write_versioned};
 
-/// Runs the body of an exported function: checks and converts the arguments
-/// listed, each shadowing the raw one, then runs the block. Its value is the
-/// status, or `()` for `TEAK_OK`. With `or VALUE` the function returns the
-/// block's value instead, and VALUE after an error.
+/// Runs the body of an exported function. Checks and converts the listed arguments (each shadows
+/// the raw one), then runs the block. The value of the block is the status, or `()` for `TEAK_OK`.
+/// With `or VALUE`, the function returns the block's value, or VALUE after an error.
 macro_rules! boundary {
     ([$($kind:ident($($argument:tt)+)),* $(,)?] $body:block) => {
         $crate::boundary::call(|| {

@@ -101,8 +101,8 @@ pub unsafe extern "C" fn teak_cursor_close(cursor: *mut teak_cursor) {
     free!(cursor);
 }
 
-/// Restricts every later call to lower <= key < upper; a slice whose data is NULL is no bound. In
-/// the middle of a scan the next step moves to the nearest key within the bounds.
+/// Restricts every later call to lower <= key < upper; a slice whose data is NULL is no bound. If a
+/// scan is in progress, the next step moves to the nearest key within the bounds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_bounds(
     cursor: *mut teak_cursor,
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn teak_cursor_set_bounds(
     })
 }
 
-/// Sets a lock policy, or returns from it to waiting.
+/// Turns a lock policy on; off selects waiting.
 pub(crate) fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
     if on {
         cursor.set_lock_policy(policy);
@@ -124,8 +124,8 @@ pub(crate) fn change_policy(cursor: &mut Cursor, policy: LockPolicy, on: bool) {
     }
 }
 
-/// Whether a locking cursor skips rows that other transactions have locked or written, instead of
-/// waiting. Default: false.
+/// Sets whether a locking cursor skips rows that other transactions have locked or written, instead
+/// of waiting. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_skip_locked(
     cursor: *mut teak_cursor,
@@ -137,8 +137,8 @@ pub unsafe extern "C" fn teak_cursor_set_skip_locked(
     })
 }
 
-/// Makes a locking cursor lock the ranges it reads under every isolation. Call it before the first
-/// read.
+/// Makes a locking cursor lock the ranges it reads under every isolation level. Call it before the
+/// first read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_lock_ranges(cursor: *mut teak_cursor) -> teak_status {
     boundary!([exclusive(cursor)] {
@@ -188,8 +188,8 @@ fn found(found: Option<Row<'_>>, row: Out<teak_row>) -> Outcome {
     Ok(TEAK_OK)
 }
 
-/// The row with exactly this key. Leaves the position of a scan unchanged. Filters make keys that
-/// do not exist cheap. TEAK_NOT_FOUND.
+/// Gets the row with exactly this key. The position of a scan does not change. Filters make lookups
+/// of missing keys cheap. TEAK_NOT_FOUND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_get(
     cursor: *mut teak_cursor,
@@ -259,8 +259,8 @@ pub unsafe extern "C" fn teak_cursor_previous(
     unsafe { moved(cursor, row, Cursor::previous) }
 }
 
-/// Releases the lock of the row that a locking cursor last returned, for example because the caller
-/// does not want the row. Does nothing if the transaction already held the lock.
+/// Releases the lock of the row that a locking cursor last returned, for example because the row
+/// does not match a condition. Does nothing if the transaction already held the lock.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_unlock(cursor: *mut teak_cursor) -> teak_status {
     boundary!([] {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use teak_disk::RealDisk;
 
 /// Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
-/// everything committed and durable is recovered first. One engine at a time has a directory open:
+/// everything committed and durable is recovered first. Only one engine can have a directory open:
 /// TEAK_IN_USE. TEAK_CORRUPT: the catalogue or the log is damaged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_open(
@@ -68,7 +68,8 @@ pub unsafe extern "C" fn teak_engine_set_lock_bytes_max(
     })
 }
 
-/// Whether commits are durable when they return, as from teak_engine_options.commit_without_sync.
+/// Sets whether commits are durable when they return; overrides
+/// teak_engine_options.commit_without_sync.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_set_commit_sync(
     engine: *mut teak_engine,
@@ -80,8 +81,8 @@ pub unsafe extern "C" fn teak_engine_set_commit_sync(
     })
 }
 
-/// Changes teak_engine_options.log_sync_period_milliseconds. Takes TEAK_NEVER, and 0 for the
-/// default.
+/// Changes teak_engine_options.log_sync_period_milliseconds. 0 selects the default; TEAK_NEVER is
+/// allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_set_log_sync_period(
     engine: *mut teak_engine,
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn teak_engine_set_log_sync_period(
     })
 }
 
-/// Makes everything that was committed durable, by syncing the log.
+/// Makes all committed transactions durable, by syncing the log.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_flush_log(engine: *mut teak_engine) -> teak_status {
     boundary!([reference(engine)] {
@@ -105,7 +106,7 @@ pub unsafe extern "C" fn teak_engine_flush_log(engine: *mut teak_engine) -> teak
 }
 
 /// Flushes every memtable, writes a checkpoint of every index, and waits until that is done. The
-/// engine does this by itself; an explicit checkpoint shortens the next recovery.
+/// engine writes checkpoints automatically; an explicit one shortens the next recovery.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_checkpoint(engine: *mut teak_engine) -> teak_status {
     boundary!([reference(engine)] {

@@ -4,14 +4,14 @@ use ::teak_engine::{Cursor, Engine, EngineTransaction, TableHandle, TransactionH
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
-/// An open engine, from teak_engine_open() to teak_engine_close(). Any thread may use it, also
-/// several at the same time.
+/// An open engine, from teak_engine_open() to teak_engine_close(). All threads may use it
+/// concurrently.
 pub struct teak_engine {
     pub(crate) engine: Engine,
 }
 
-/// An open table, from teak_table_open() to teak_table_close(). Any thread may use it, also several
-/// at the same time.
+/// An open table, from teak_table_open() to teak_table_close(). All threads may use it
+/// concurrently.
 pub struct teak_table {
     pub(crate) handle: TableHandle,
 }
@@ -34,12 +34,12 @@ impl teak_transaction {
         }
     }
 
-    /// The half that any thread may use.
+    /// The part that any thread may use.
     pub(crate) fn handle(&self) -> &TransactionHandle {
         &self.shared
     }
 
-    /// The owner's half. Only the owning thread may call this.
+    /// The part of the owning thread. Only that thread may call this.
     #[allow(clippy::mut_from_ref)] // See above.
     pub(crate) unsafe fn owned(&self) -> &mut EngineTransaction {
         // SAFETY: only the owning thread calls this, and no call of this

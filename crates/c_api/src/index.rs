@@ -74,8 +74,8 @@ pub unsafe extern "C" fn teak_index_get_free_bytes(
     })
 }
 
-/// Estimated number of entries with lower <= key < upper, exact when they are few. A slice whose
-/// data is NULL is no bound.
+/// Estimates the number of entries with lower <= key < upper; exact if the number is small. A slice
+/// whose data is NULL is no bound.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_index_estimate_entries(
     table: *mut teak_table,

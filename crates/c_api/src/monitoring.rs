@@ -40,15 +40,15 @@ pub struct teak_engine_statistics {
     pub log_syncs: u64,
     /// Commit records.
     pub log_commits: u64,
-    /// Flushes and merges done in the background.
+    /// Flush and merge jobs completed.
     pub flushes: u64,
-    /// Bytes that they wrote, before compression.
+    /// Bytes that these jobs wrote, before compression.
     pub flush_bytes_in: u64,
-    /// Bytes that they wrote to files.
+    /// Bytes that these jobs wrote to files.
     pub flush_bytes_out: u64,
     /// Checkpoints.
     pub checkpoints: u64,
-    /// Bytes, before compression, that wait to be flushed to a lower level.
+    /// Compaction debt: uncompressed bytes that are due to be merged into a lower level.
     pub pending_flush_bytes: u64,
     /// Filter checks.
     pub filter_checks: u64,
@@ -66,9 +66,9 @@ pub struct teak_engine_statistics {
     pub deadlocks: u64,
     /// Transactions that wait for a lock now.
     pub transactions_waiting: u64,
-    /// Rows refused because they changed after the snapshot of the transaction.
+    /// Writes and locks refused because the row had changed after the transaction's snapshot.
     pub snapshot_conflicts: u64,
-    /// Rows locked now, one lock each.
+    /// Explicit row locks that are held.
     pub row_locks: u64,
     /// Memory of row and range locks, in bytes.
     pub lock_bytes: u64,
@@ -105,7 +105,7 @@ unsafe impl Versioned for teak_engine_statistics {
     const FIRST_VERSION_BYTES: usize = size_of::<Self>();
 }
 
-/// Copies the fields named, which have equal names in Rust and C.
+/// Copies the named fields, which have the same names in Rust and C.
 macro_rules! translated {
     ($found:ident: $($field:ident),* $(,)?) => {
         teak_engine_statistics {

@@ -10,8 +10,7 @@ use std::time::Duration;
 /// A period that never ends.
 pub const TEAK_NEVER: u32 = u32::MAX;
 
-/// For teak_engine_options.lock_timeout_milliseconds: a call that would have to wait fails
-/// immediately.
+/// For teak_engine_options.lock_timeout_milliseconds: a call that would wait fails immediately.
 pub const TEAK_NO_WAIT: u32 = u32::MAX - 1;
 
 /// Importance of a log message.
@@ -41,20 +40,19 @@ pub struct teak_engine_options {
     pub lock_bytes_max: u64,
     /// Size in bytes at which the log continues in a new file. Default: 64 MiB.
     pub log_segment_bytes: u64,
-    /// Size of the log in bytes beyond which checkpoints shorten it. Default: 512 MiB.
+    /// Size of the log in bytes above which a checkpoint is written to trim it. Default: 512 MiB.
     pub log_bytes_max: u64,
     /// Number of threads that flush and merge. Default: the number of cores.
     pub background_threads: u32,
-    /// Limit of open file descriptors. Default: none, each open index keeps its file open.
+    /// Limit of open file descriptors. Default: no limit; the file of each open index stays open.
     pub open_files: u32,
     /// Seconds between checkpoints. Default: 60.
     pub checkpoint_period_seconds: u32,
     /// Time in milliseconds within which commits that did not wait for the log are synced.
-    /// TEAK_NEVER: only when the log continues in a new file, by other commits, and by checkpoints.
-    /// Default: 1000.
+    /// TEAK_NEVER: only new log files, durable commits and checkpoints sync the log. Default: 1000.
     pub log_sync_period_milliseconds: u32,
-    /// How long a transaction waits for a lock, in milliseconds; TEAK_NO_WAIT: not at all;
-    /// TEAK_NEVER: without limit. Default: 4000.
+    /// Lock timeout in milliseconds; TEAK_NO_WAIT: do not wait; TEAK_NEVER: no limit. Default:
+    /// 4000.
     pub lock_timeout_milliseconds: u32,
     /// true: commits return before the log is synced, see log_sync_period_milliseconds. A crash of
     /// the process or the machine may lose the newest of them, but never an older commit while
@@ -75,8 +73,8 @@ pub struct teak_engine_options {
     pub log_context: *mut c_void,
     /// Called when a transaction starts to wait for another, if both have an owner
     /// (teak_transaction_set_owner() of teak_server.h), in the thread of the waiting transaction.
-    /// The blocking transaction does not end before the call returns: it must neither wait for that
-    /// nor call the engine. Default: none.
+    /// The blocking transaction does not end before the call returns, so the call must not wait for
+    /// that transaction's end. It must not call the engine either. Default: none.
     pub wait_begins: Option<unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void)>,
 }
 
@@ -103,7 +101,7 @@ impl WaitListener for Reports {
     }
 }
 
-/// The period as the engine takes it, zero being none.
+/// Converts the period for the engine, where zero means never.
 pub(crate) fn log_sync_period(milliseconds: u32) -> Duration {
     match milliseconds {
         TEAK_NEVER => Duration::ZERO,
@@ -112,14 +110,14 @@ pub(crate) fn log_sync_period(milliseconds: u32) -> Duration {
     }
 }
 
-/// Replaces a default by a value that is not zero.
+/// Replaces a default, unless the given value is zero.
 fn choose<T, U: Default + PartialEq + Copy>(field: &mut T, given: U, convert: impl Fn(U) -> T) {
     if given != U::default() {
         *field = convert(given);
     }
 }
 
-/// A time to wait for a lock.
+/// Converts a lock timeout.
 pub(crate) fn wait_time(milliseconds: u32) -> Duration {
     match milliseconds {
         TEAK_NEVER => NO_TIMEOUT,
@@ -134,7 +132,7 @@ fn lock_timeout(milliseconds: u32) -> Duration {
     })
 }
 
-/// The options as the engine takes them.
+/// Converts the options for the engine.
 pub(crate) unsafe fn options_of(options: &teak_engine_options) -> Result<EngineOptions, Failure> {
     // SAFETY: the contract of `boundary`.
     let directory = unsafe { options.directory.text("directory") }?;

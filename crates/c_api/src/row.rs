@@ -147,10 +147,9 @@ fn finish(
     Ok(teak_status::TEAK_OK)
 }
 
-/// Inserts one row, given its entry in every index, index 0 first. All or nothing. On
-/// TEAK_DUPLICATE_KEY `duplicate`, which may be NULL, receives the existing entry, and the
-/// transaction continues without the row. Waits for locks: TEAK_LOCK_TIMEOUT, TEAK_DEADLOCK,
-/// TEAK_INTERRUPTED.
+/// Inserts one row atomically, given its entry in every index, index 0 first. On TEAK_DUPLICATE_KEY
+/// `duplicate`, which may be NULL, receives the existing entry, and the transaction continues
+/// without the row. Waits for locks: TEAK_LOCK_TIMEOUT, TEAK_DEADLOCK, TEAK_INTERRUPTED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_insert(
     transaction: *mut teak_transaction,
@@ -167,9 +166,9 @@ pub unsafe extern "C" fn teak_transaction_insert(
     })
 }
 
-/// Updates one row, given the changes of the entries that change; index 0 must be among them.
-/// TEAK_NOT_FOUND when the row does not exist; TEAK_CONFLICT when it changed after the snapshot and
-/// is not locked. Otherwise as teak_transaction_insert().
+/// Updates one row, given the changed entries. Index 0 must be included. TEAK_NOT_FOUND when the
+/// row does not exist; TEAK_CONFLICT when it changed after the snapshot and is not locked.
+/// Otherwise as teak_transaction_insert().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_update(
     transaction: *mut teak_transaction,
@@ -204,7 +203,7 @@ pub unsafe extern "C" fn teak_transaction_delete(
 }
 
 /// Locks a key of a unique index that has no live entry, so that no other transaction inserts it
-/// before this one ends. TEAK_DUPLICATE_KEY when it has one; nothing is locked then.
+/// before this one ends. TEAK_DUPLICATE_KEY when the key has a live entry; it is then not locked.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_lock_absent(
     transaction: *mut teak_transaction,

@@ -1,4 +1,4 @@
-//! Calls that the MariaDB server needs and other programs rarely do.
+//! Calls for the MariaDB server. Other programs rarely need them.
 
 pub mod alteration;
 pub mod cursor;

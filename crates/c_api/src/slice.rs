@@ -7,14 +7,14 @@ use crate::boundary::Failure;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct teak_slice {
-    /// The first byte. NULL with a length of 0 is empty, or absent where a call assigns this a
-    /// meaning.
+    /// The first byte. NULL with a length of 0 means empty bytes, or no value if the call documents
+    /// this.
     pub data: *const u8,
     /// Number of bytes.
     pub len: usize,
 }
 
-/// No object in memory has more bytes.
+/// Maximum size of an object in memory, in bytes.
 const BYTES_MAX: usize = isize::MAX.unsigned_abs();
 
 impl teak_slice {

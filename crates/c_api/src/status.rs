@@ -1,6 +1,6 @@
 //! Status codes.
 
-/// Result of a call. Values never change and are never reused; later versions may add some, so
+/// Result of a call. Values never change and are never reused; later versions may add values, so
 /// treat an unknown value as an error.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum teak_status {
     TEAK_UNSUPPORTED_FORMAT = 15,
     /// Out of memory.
     TEAK_OUT_OF_MEMORY = 16,
-    /// Internal error, or a call on a handle whose work has ended.
+    /// Internal error, or a call on a handle whose transaction or alteration has ended.
     TEAK_INTERNAL = 17,
     /// Another process, or another engine of this process, has the data directory open.
     TEAK_IN_USE = 18,
@@ -51,7 +51,7 @@ pub enum teak_status {
     TEAK_TABLE_CHANGED = 19,
     /// Locks have reached their memory limit.
     TEAK_TOO_MANY_LOCKS = 20,
-    /// The table has no index of this number, or no longer has it.
+    /// The table has no index with this number.
     TEAK_NO_SUCH_INDEX = 21,
 }
 

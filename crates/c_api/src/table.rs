@@ -12,15 +12,15 @@ use std::ffi::{c_char, c_void};
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct teak_index_definition {
-    /// Becomes part of the file's name: letters, digits, '_' and '-' are kept, other characters
-    /// replaced. UTF-8.
+    /// Becomes part of the file's name: characters other than letters, digits, '_' and '-' are
+    /// replaced by '_'. UTF-8.
     pub label: teak_slice,
     /// Compression of its pages.
     pub codec: teak_codec_number,
     /// Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
     pub page_bytes: u32,
-    /// true: the index is read by whole keys (rows, unique keys), so that filters justify their
-    /// space. Default: false.
+    /// true: lookups use complete keys (rows, unique keys). Only then filters are built. Default:
+    /// false.
     pub exact_lookups: bool,
     /// Number of leading bytes of every value that hold columns of fixed width; pages store them
     /// column by column, which compresses better. At most 64 KiB, and every value must have that
@@ -38,7 +38,7 @@ pub struct teak_table_definition {
     pub index_struct_size: usize,
     /// A path relative to the data directory, UTF-8, at most 1024 bytes: "orders" or "shop/orders".
     pub name: teak_slice,
-    /// Index 0 holds the rows; every other is a secondary index.
+    /// Index 0 contains the rows; the others are secondary indexes.
     pub indexes: *const teak_index_definition,
     /// Number of indexes, 1 to 256.
     pub index_count: usize,
@@ -64,7 +64,7 @@ pub(crate) unsafe fn definition_of(
     })
 }
 
-/// Creates a table. Durable on return, as is every other change of tables. TEAK_TABLE_EXISTS.
+/// Creates a table. Durable on return, like all other changes of tables. TEAK_TABLE_EXISTS.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_create(
     engine: *mut teak_engine,
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn teak_table_close(table: *mut teak_table) {
     free!(table);
 }
 
-/// Drops a table and removes its files. Open handles continue to read what they see.
+/// Drops a table and removes its files. Open cursors can still read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_drop(
     engine: *mut teak_engine,
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn teak_table_truncate(
     })
 }
 
-/// Whether a table of this name exists.
+/// Returns whether a table of this name exists.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_exists(
     engine: *mut teak_engine,
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn teak_table_list(
     })
 }
 
-/// The metadata as of when the handle was opened. Valid until the table is closed.
+/// The table's metadata at the time when the handle was opened. Valid until the table is closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_get_metadata(
     table: *mut teak_table,
@@ -208,9 +208,9 @@ pub unsafe extern "C" fn teak_table_get_index_count(
 }
 
 /// Reads and checks every block of every index. Each problem is reported to `sink` as a sentence of
-/// `len` bytes; TEAK_CORRUPT after any. `interrupt` may be NULL; it is called from time to time,
-/// and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from the calling
-/// thread.
+/// `len` bytes; Returns TEAK_CORRUPT if there was any. `interrupt` may be NULL; it is called
+/// regularly, and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from
+/// the calling thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_verify(
     table: *mut teak_table,
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn teak_table_verify(
     })
 }
 
-/// Whether damage was found in this table since it was opened or repaired.
+/// Returns whether damage was found in this table since it was opened or repaired.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_is_damaged(
     table: *mut teak_table,

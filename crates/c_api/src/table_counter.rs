@@ -27,7 +27,7 @@ pub unsafe extern "C" fn teak_table_counter_get(
     })
 }
 
-/// Raises a counter to `value`, unless it is higher already. Durable with the next commit.
+/// Raises a counter to `value`, unless it is already higher. Durable with the next commit.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_advance(
     table: *mut teak_table,
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn teak_table_counter_advance(
     })
 }
 
-/// Sets a counter, up or down.
+/// Sets a counter to a higher or lower value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_set(
     table: *mut teak_table,
@@ -53,8 +53,8 @@ pub unsafe extern "C" fn teak_table_counter_set(
     })
 }
 
-/// Locks a counter until it is unlocked as often, or the transaction ends. Waits as for a row. The
-/// lock is advisory: the other calls on counters ignore it.
+/// Locks a counter until the same number of unlock calls, or until the transaction ends. Waits like
+/// a row lock. The lock is advisory: the other calls on counters ignore it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_counter_lock(
     transaction: *mut teak_transaction,

@@ -17,8 +17,8 @@ pub enum teak_isolation {
     TEAK_READ_COMMITTED = 1,
     /// Reads see the writes committed at the transaction's first read.
     TEAK_REPEATABLE_READ = 2,
-    /// As TEAK_REPEATABLE_READ. For serializable results the caller opens every cursor with a lock
-    /// mode.
+    /// Like TEAK_REPEATABLE_READ. For serializable results, the caller must open every cursor with
+    /// a lock mode.
     TEAK_SERIALIZABLE = 3,
 }
 
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn teak_transaction_begin(
     })
 }
 
-/// How long the transaction waits for a lock, in milliseconds; 0: not at all; TEAK_NEVER: without
-/// limit. Overrides teak_engine_options.lock_timeout_milliseconds.
+/// Sets the transaction's lock timeout in milliseconds; 0: do not wait; TEAK_NEVER: no limit.
+/// Overrides teak_engine_options.lock_timeout_milliseconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_lock_timeout(
     transaction: *mut teak_transaction,
@@ -62,7 +62,8 @@ pub unsafe extern "C" fn teak_transaction_set_lock_timeout(
     })
 }
 
-/// Whether the commit is durable when it returns, where the engine's commits are. Default: true.
+/// Sets whether the commit is durable when it returns. Has no effect if the engine's commits are
+/// not synced. Default: true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_commit_sync(
     transaction: *mut teak_transaction,
@@ -74,8 +75,8 @@ pub unsafe extern "C" fn teak_transaction_set_commit_sync(
     })
 }
 
-/// Whether writing or locking a row that changed after the transaction's snapshot fails with
-/// TEAK_CONFLICT. Default: false, a locking read returns the newest committed version.
+/// Sets whether writing or locking a row that changed after the transaction's snapshot fails with
+/// TEAK_CONFLICT. Default: false; a locking read returns the newest committed version.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_snapshot_isolation(
     transaction: *mut teak_transaction,
@@ -87,8 +88,9 @@ pub unsafe extern "C" fn teak_transaction_set_snapshot_isolation(
     })
 }
 
-/// A deadlock aborts the transaction of the cycle with the lowest weight, and among those the one
-/// that wrote and locked fewest rows. Default: 0.
+/// Sets the weight of the transaction in the choice of deadlock victims. A deadlock aborts the
+/// transaction with the lowest weight; if several have it, the one that wrote and locked the fewest
+/// rows. Default: 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_weight(
     transaction: *mut teak_transaction,
@@ -123,8 +125,8 @@ pub unsafe extern "C" fn teak_transaction_begin_statement(
     })
 }
 
-/// Sets a savepoint. It is a number and need not be released. It is valid until the transaction
-/// returns to an earlier one.
+/// Sets a savepoint. It is a number and need not be released. It is valid until a rollback to an
+/// earlier savepoint.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_savepoint(
     transaction: *mut teak_transaction,
@@ -136,7 +138,7 @@ pub unsafe extern "C" fn teak_transaction_savepoint(
     })
 }
 
-/// Undoes every write since the savepoint, in constant time. Locks are kept.
+/// Undoes every write since the savepoint, in constant time. Retains locks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_rollback_to_savepoint(
     transaction: *mut teak_transaction,
@@ -192,7 +194,7 @@ pub unsafe extern "C" fn teak_transaction_interrupt(transaction: *mut teak_trans
     });
 }
 
-/// Whether the transaction has writes that were not undone. false for NULL.
+/// Returns whether the transaction has writes that were not undone. false for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_has_writes(transaction: *const teak_transaction) -> bool {
     boundary!(or false, [owned(transaction)] {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-/// Major version of this header: raised when programs must be changed.
+/// Major version of this header: increased when programs must be changed.
 pub const TEAK_VERSION_MAJOR: u32 = 0;
 
 /// Minor version of this header: raised when something is added.

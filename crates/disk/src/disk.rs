@@ -105,10 +105,10 @@ pub trait DiskFile: Send + Sync + Debug {
     /// `NoSpace`, `Io`.
     fn set_len(&self, bytes: u64) -> StorageResult<()>;
 
-    /// Reserves space, so that writes before `bytes` succeed on a full disk, too.
-    /// Does not change the length. [`DiskFile::set_len`] frees the space reserved
-    /// after the new length, also if the length does not change. Does nothing
-    /// where the file system cannot reserve space.
+    /// Reserves space, so that writes before `bytes` succeed even on a full
+    /// disk. Does not change the length. [`DiskFile::set_len`] frees the space
+    /// reserved after the new length, even if the length does not change. Does
+    /// nothing if the file system cannot reserve space.
     ///
     /// # Errors
     /// `NoSpace`, `Io`; a part of the space may be reserved.

@@ -1,7 +1,7 @@
-//! A disk that bounds the number of open files, however many are in use.
+//! A disk that limits the number of open files.
 //!
-//! 1. A file remains open after use until another file must be opened. Then a
-//!    file that was not used recently is closed (the clock algorithm).
+//! 1. A file remains open until the limit is reached and another file must be opened. Then a file
+//!    that was not used recently is closed (clock algorithm).
 //! 2. A file with unsynced writes is synced before it is closed, because an
 //!    operating system reports a later write error only to open files. If that
 //!    sync fails, the file remains open, and the next sync of each of its
@@ -109,7 +109,8 @@ impl LimitedDisk {
 impl Files {
     /// Closes files until fewer than `limit` are open, or none can be closed.
     fn close_files(&self, limit: usize) {
-        // Two rounds: in the first one all files may have been used recently.
+        // Allows two rounds of the clock hand, because in the first one all files may have been
+        // used recently.
         let mut attempts = 2 * self.list.lock().clock.len();
         while attempts > 0 && self.open.load(Ordering::Acquire) >= limit {
             attempts -= 1;
@@ -152,7 +153,7 @@ impl Files {
                 unlinked: false,
             }),
             used: AtomicBool::new(true),
-            // Its creation may not be durable.
+            // True, because the creation of the file may not be durable.
             unsynced: AtomicBool::new(true),
             failure: Mutex::default(),
         });
@@ -170,7 +171,7 @@ impl Files {
         found.filter_map(Weak::upgrade).collect()
     }
 
-    /// Keeps the files of a name open, because the name is about to be removed.
+    /// Keeps the file with this name open, because the name will be removed.
     fn keep_open(&self, path: &Path) -> StorageResult<()> {
         for file in self.named(path) {
             let mut handle = file.handle.write();
@@ -216,8 +217,8 @@ impl LimitedFile {
         Ok(file)
     }
 
-    /// Closes the file and returns true. Returns false when it was used since the
-    /// last attempt, is being opened, has no name, or cannot be synced.
+    /// Closes the file and returns true. Returns false if it was used since the last attempt, is
+    /// being opened, was removed, or cannot be synced.
     fn close_if_unused(&self) -> bool {
         if self.used.swap(false, Ordering::Relaxed) {
             return false;
@@ -351,7 +352,7 @@ impl Disk for LimitedDisk {
         }
         self.files.keep_open(to)?;
         let moved = self.files.named(from);
-        // Locked, so that none of them is opened by its old name now.
+        // Locked, so that no file is opened by its old name during the rename.
         let mut handles: Vec<_> = moved.iter().map(|file| file.handle.write()).collect();
         self.files.disk.rename(from, to)?;
         for handle in &mut handles {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
 
-/// A disk in memory. Its files exist as long as the value.
+/// A disk in memory. Dropping it removes the files.
 #[derive(Debug, Default)]
 pub struct MemoryDisk {
     names: Mutex<BTreeMap<PathBuf, Arc<RwLock<Vec<u8>>>>>,

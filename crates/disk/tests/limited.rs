@@ -1,4 +1,4 @@
-//! A limited disk behaves as the disk below it, with few files open.
+//! A limited disk behaves like the disk below it, with fewer open files.
 
 #![allow(clippy::unwrap_used)]
 

@@ -29,7 +29,7 @@ impl Model {
         let found = self.lock_row(id, entry, mode);
         self.touch(id, entry.table);
         if found == Ok(None) {
-            // No other transaction may insert the missing key.
+            // Other transactions must not insert the missing key.
             self.lock_range(id, entry, Some(key_successor(&entry.key)));
         }
         found
@@ -59,10 +59,9 @@ impl Model {
         }
     }
 
-    /// The rows of a locking scan of an index, from `from` on in its direction,
-    /// at most `limit` rows. The scan waits at the first row that another open
-    /// transaction wrote or locked in a conflicting mode. Rows of index 0 are
-    /// locked as by [`Model::get_locked`].
+    /// The rows of a locking scan of an index: at most `limit` rows, from `from` on in the scan's
+    /// direction. The scan waits at the first row that another open transaction wrote or locked in
+    /// a conflicting mode. Rows of index 0 are locked as by [`Model::get_locked`].
     ///
     /// # Panics
     /// When the transaction or the table is not open.
@@ -170,7 +169,7 @@ impl Model {
         }
     }
 
-    /// The indexes of a table are replaced: removes the ranges locked in them.
+    /// Removes the ranges locked in a table, whose indexes are being replaced.
     pub(crate) fn forget_ranges(&mut self, table: TableId) {
         for open in self.transactions.values_mut() {
             open.range_locks.forget_ranges(table);

@@ -6,7 +6,7 @@ use crate::types::{Scope, TransactionId};
 use std::collections::BTreeSet;
 
 impl Model {
-    /// Prepares a transaction. It remains open, and must not write any more.
+    /// Prepares a transaction. It remains open, but must not write again.
     ///
     /// # Panics
     /// When the transaction is not open.

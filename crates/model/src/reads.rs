@@ -4,8 +4,7 @@ use crate::store::Model;
 use crate::types::{EntryKey, Key, TableId, TransactionId, Value};
 use std::collections::BTreeMap;
 
-/// The newest version of an entry, as a transaction finds it that is about to
-/// write or lock the entry.
+/// The newest version of an entry, for a transaction that will write or lock the entry.
 pub(crate) enum Newest {
     /// Written by another open transaction.
     OtherTransaction,
@@ -16,8 +15,8 @@ pub(crate) enum Newest {
 }
 
 impl Model {
-    /// The value of an entry, as the transaction's snapshot and its own writes
-    /// show it. Takes the snapshot when there is none.
+    /// The value of an entry, as visible to the transaction's snapshot or written by the
+    /// transaction. Takes the snapshot when there is none.
     ///
     /// # Panics
     /// When the transaction is not open.
@@ -29,8 +28,8 @@ impl Model {
         self.committed(entry, snapshot)
     }
 
-    /// All entries of an index, as the transaction's snapshot and its own writes
-    /// show them. Takes the snapshot when there is none.
+    /// All entries of an index that are visible to the transaction's snapshot or written by the
+    /// transaction. Takes the snapshot when there is none.
     ///
     /// # Panics
     /// When the transaction is not open.

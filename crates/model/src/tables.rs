@@ -66,8 +66,8 @@ impl Model {
         self.record(Event::Altered { table, indexes });
     }
 
-    /// Whether the transaction's snapshot is older than an index. Takes the
-    /// snapshot when there is none.
+    /// Returns whether the transaction's snapshot is too old to read an index. Takes the snapshot
+    /// when there is none.
     ///
     /// # Panics
     /// When the transaction is not open, or there is no such table.

@@ -121,7 +121,7 @@ fn an_acknowledged_event_cannot_be_lost() {
 }
 
 proptest::proptest! {
-    /// The versioned state and the contents are computed separately and agree.
+    /// The versioned state and the contents are computed independently and must agree.
     #[test]
     fn versions_and_contents_agree(steps: Vec<(u8, u8, u8)>) {
         let (mut model, table) = with_table();

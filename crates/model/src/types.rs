@@ -34,9 +34,10 @@ pub struct EntryKey {
 /// The lifetime of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// From the first read of a statement to the end of the statement.
+    /// The snapshot lasts from the first read of a statement to the end of the
+    /// statement.
     Statement,
-    /// From the first read to the end of the transaction.
+    /// The snapshot lasts from the first read to the end of the transaction.
     Transaction,
 }
 
@@ -50,7 +51,7 @@ pub enum LockMode {
 }
 
 /// A point in the history of the store: the number of commits before it, and
-/// the number of all operations before it that an engine may count as commits.
+/// the number of operations before it that an engine may count as commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     pub(crate) commits: u64,
@@ -78,7 +79,7 @@ pub enum TooOld {
     No,
     /// The read must be refused.
     Yes,
-    /// Both are correct: no change happened between the two.
+    /// Both answers are correct, because there was no change between the two.
     Either,
 }
 

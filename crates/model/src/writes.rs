@@ -1,6 +1,6 @@
-//! Writing rows: first all checks are made, in the order of the caller, then
-//! all entries are written. A range deletion is computed immediately, because
-//! the versions that it reads cannot change during the transaction.
+//! Writes rows: runs all checks in the order of the caller, then writes all entries. A range
+//! deletion is computed immediately, because the versions that it reads cannot change during the
+//! transaction.
 
 use crate::reads::Newest;
 use crate::store::Model;
@@ -9,7 +9,7 @@ use crate::types::{
 };
 
 impl Model {
-    /// Writes some entries (`None` deletes) if all checks succeed; else nothing.
+    /// Writes some entries (`None` deletes) if all checks succeed; otherwise writes nothing.
     ///
     /// # Panics
     /// When the transaction is not open.
@@ -26,8 +26,8 @@ impl Model {
         let transaction = self.transaction_mut(id);
         transaction.writes.extend_from_slice(writes);
         for (_, entry) in checks {
-            // Now the new version locks the row. A lock taken before the last
-            // savepoint survives a rollback to that savepoint.
+            // From here on the new version is an implicit lock of the row. A lock taken before the
+            // last savepoint survives a rollback to that savepoint.
             let now = transaction.savepoints;
             let held = transaction.locks.get(entry);
             if held.is_some_and(|(_, savepoints)| *savepoints == now) {
@@ -37,7 +37,7 @@ impl Model {
         AccessOutcome::Done
     }
 
-    /// The result of the checks: the first that fails.
+    /// The result of the first check that fails.
     ///
     /// # Panics
     /// When the transaction is not open.

@@ -1,6 +1,6 @@
-//! Altering tables in place: indexes are added, dropped and reordered, or all
-//! of them are rebuilt. Other steps happen between the start and the commit of
-//! an alteration; their writes also go into the indexes that are being built.
+//! Alters tables in place: adds, drops and reorders indexes, or rebuilds all of them. Other steps
+//! run between the begin and the commit of an alteration; their writes also maintain the indexes
+//! that are being built.
 
 use crate::outcome::{Bug, Checked, Flow};
 use crate::rows::{OwnedEntry, Row, Shape};
@@ -34,7 +34,7 @@ impl Simulation {
                 kinds.insert(position, kind);
             }
         }
-        // Sometimes all indexes are rebuilt, also the rows.
+        // Sometimes rebuilds all indexes, including index 0, which contains the rows.
         let rebuild = self.random.one_in(3);
         let added: Vec<u8> = kinds
             .iter()
@@ -66,11 +66,11 @@ impl Simulation {
             .begin_alteration(handle, &definitions, Box::new(|| false));
         let alteration = match begun {
             Ok(alteration) => alteration,
-            // The tables of a prepared transaction are unknown after a crash.
+            // After a crash the model does not know the tables of a prepared transaction.
             Err(EngineError::Wait(_)) if self.has_unowned_prepared() => return Ok(Flow::On),
             Err(error) => return self.fault("beginning to alter", &error),
         };
-        // A unique index cannot be built while rows are written.
+        // A unique index cannot be built concurrently with writes.
         let in_one_step = added.iter().any(|kind| *kind < 2) || self.random.one_in(2);
         self.altering = Some(Altering {
             table,
@@ -213,7 +213,7 @@ impl Simulation {
                 Ok(Flow::On)
             }
             Err(error) => {
-                // The log still works, so it failed before the log record.
+                // The log still works, so the alteration failed before its log record.
                 let status = self.change_status("altering", &error, |_| Ok(false))?;
                 self.settle(events, &status)
             }

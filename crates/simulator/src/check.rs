@@ -14,9 +14,8 @@ use teak_model::{Contents, Key, TableContents, TableId, Value};
 type Found = BTreeMap<String, TableContents>;
 
 impl Simulation {
-    /// After opening: the store must have the state after some prefix of the
-    /// journal that contains every acknowledged event. The model continues from
-    /// that state.
+    /// Checks the store after opening: it must have the state after some prefix of the journal that
+    /// contains every acknowledged event. The model continues from that state.
     pub(crate) fn check_recovered(&mut self) -> Result<(), CheckError> {
         let engine = self.engine()?;
         let found = read_everything(engine)?;
@@ -66,7 +65,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Every index file belongs to a table.
+    /// Checks that every index file belongs to a table.
     fn check_files(&mut self) -> Result<(), CheckError> {
         let tables = self.model.tables();
         let expected: usize = tables.iter().map(|id| self.model.indexes(*id)).sum();
@@ -85,7 +84,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// During an incarnation: all committed entries exist, and all blocks verify.
+    /// Checks the store during an incarnation: all committed entries exist, and all blocks are
+    /// valid.
     pub(crate) fn check_everything(&mut self) -> Checked {
         self.check_prepared()?;
         let found = match read_everything(self.engine()?) {

@@ -11,9 +11,9 @@ pub(crate) const ROW_IDS: u8 = u8::MAX;
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
     value: u64,
-    /// The durable value: the minimum after a crash.
+    /// The durable value, which is the minimum after a crash.
     floor: u64,
-    /// The maximum that it ever had.
+    /// The maximum value so far.
     ceiling: u64,
 }
 
@@ -33,14 +33,14 @@ impl Counters {
         known.ceiling = known.ceiling.max(value);
     }
 
-    /// All values so far are durable.
+    /// Records that all values so far are durable.
     pub(crate) fn acknowledge(&mut self) {
         for counter in self.known.values_mut() {
             counter.floor = counter.value;
         }
     }
 
-    /// The table was emptied, or may have been.
+    /// Records that the table was truncated, or may have been.
     pub(crate) fn truncated(&mut self, table: TableId) {
         for ((of, _), counter) in &mut self.known {
             if *of == table {
@@ -50,7 +50,7 @@ impl Counters {
         }
     }
 
-    /// After a crash, row ids that no durable row has may be reused.
+    /// Records a crash. Row ids that no durable row has may then be reused.
     pub(crate) fn crashed(&mut self) {
         for ((_, of), counter) in &mut self.known {
             if *of == ROW_IDS {
@@ -59,7 +59,7 @@ impl Counters {
         }
     }
 
-    /// Takes over the value of a recovered store.
+    /// Sets the value to that of a recovered store.
     ///
     /// # Errors
     /// A description when the value is not possible.

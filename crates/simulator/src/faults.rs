@@ -9,10 +9,9 @@ use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
 pub(crate) struct Planned {
     /// Its description, for the trace.
     pub(crate) text: String,
-    /// Whether it may stop the log for this incarnation. Every fault except a
-    /// full disk may.
+    /// Whether the fault may stop the log for this incarnation. Every fault except a full disk may.
     pub(crate) may_stop_log: bool,
-    /// Whether it is a power loss, which remains planned after [`clear`].
+    /// Whether the fault is a power loss, which remains planned after [`clear`].
     pub(crate) power: bool,
 }
 

@@ -106,7 +106,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Opens the engine, at first possibly with faults, and checks its contents.
+    /// Opens the engine, possibly with faults in the first attempts, and checks its contents.
     fn open(&mut self) -> Checked<()> {
         let disturbed = match self.swarm.faulty_one_in {
             0 => 0,
@@ -171,8 +171,7 @@ impl Simulation {
         }
     }
 
-    /// The end of a run: without faults and after an orderly closing, nothing may
-    /// be lost.
+    /// Ends a run: without faults and after an orderly shutdown, no data may be lost.
     fn close_cleanly(&mut self) -> Checked<()> {
         faults::clear(&self.disk);
         let events = self.model.events();

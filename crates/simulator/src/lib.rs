@@ -10,8 +10,8 @@
 //!    block is verified.
 //! 3. Steps follow: interleaved transactions with savepoints, reads, locking
 //!    reads, two-phase commits, table changes, counters, background work,
-//!    checkpoints. Each answer is compared with the model's. A fault may be
-//!    planned; then an error is allowed, but never a wrong answer.
+//!    checkpoints. Each answer is compared with the model's. If a fault is
+//!    planned, an error is allowed, but never a wrong answer.
 //! 4. The incarnation ends by closing, by a kill of the process or by power
 //!    loss. The next one begins.
 //!

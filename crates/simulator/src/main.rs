@@ -1,6 +1,6 @@
-//! `teak-simulate [--seed S] [--count N] [--threads T] [--verbose]`: runs the
-//! simulations of N seeds from S on until one fails, each with T threads if that
-//! is given. Reports runs that take minutes.
+//! `teak-simulate [--seed S] [--count N] [--threads T] [--verbose]`: runs the simulations of N
+//! seeds, starting with S, until one fails. If T is given, each uses T threads. Reports runs that
+//! take minutes.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use teak_simulator::{Report, simulate, simulate_threads};
 
 const USAGE: &str = "usage: teak-simulate [--seed S] [--count N] [--threads T] [--verbose]";
 
-/// Period of the reports of a run that does not end.
+/// Period of the reports of a long run.
 const WATCH_PERIOD: Duration = Duration::from_secs(60);
 
 /// Reports the seed of a run that has not ended since the last check.

@@ -2,7 +2,7 @@
 
 use teak_engine::EngineError;
 
-/// The engine has a bug: a description.
+/// A bug of the engine, with a description.
 #[derive(Debug)]
 pub(crate) struct Bug(pub(crate) String);
 
@@ -28,7 +28,8 @@ pub(crate) enum Flow {
 
 pub(crate) type Checked<T = Flow> = Result<T, Bug>;
 
-/// Why a check failed: a bug, or an error that a planned fault may explain.
+/// The reason why a check failed: a bug, or an error that a planned fault may
+/// explain.
 pub(crate) enum CheckError {
     Bug(Bug),
     Error(EngineError),

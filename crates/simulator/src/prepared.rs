@@ -40,14 +40,14 @@ impl Simulation {
                     self.model.rollback(id);
                     return self.fault("preparing", &error);
                 }
-                // The next opening shows whether it is prepared.
+                // The check after the next opening determines whether it is prepared.
                 self.model.prepare(id, &name);
                 self.end_in_doubt("preparing", &error)
             }
         }
     }
 
-    /// An error of the log after a record that may have reached the disk.
+    /// Handles an error of the log after a record that may be durable.
     fn end_in_doubt(&mut self, what: &str, error: &teak_engine::EngineError) -> Checked {
         self.allow(what, error)?;
         if !faults::power_is_off(&self.disk) && self.engine()?.flush_log().is_ok() {
@@ -87,13 +87,13 @@ impl Simulation {
             if waited && commits && prepared.session.is_some() {
                 self.acknowledge();
             } else if waited {
-                // Only commits log the counters that changed.
+                // Only commits log changed counters.
                 self.model.acknowledge();
             }
             return Ok(Flow::On);
         };
         if is_full(&error) {
-            // It remains prepared; a rollback has released the handle.
+            // The transaction remains prepared; a failed rollback has released the handle.
             if !commits {
                 prepared.session = None;
             }
@@ -113,7 +113,7 @@ impl Simulation {
         })
     }
 
-    /// The names of the prepared transactions without a handle in the engine.
+    /// The names of the engine's prepared transactions that no handle owns.
     pub(crate) fn names_found(&self) -> Checked<BTreeSet<String>> {
         let names = self.engine()?.prepared().into_iter();
         Ok(names
@@ -125,7 +125,7 @@ impl Simulation {
         self.prepared.iter().any(|one| one.session.is_none())
     }
 
-    /// After opening: only the names of the prepared transactions are known.
+    /// Restores the prepared transactions after opening, when only their names are known.
     pub(crate) fn restore_prepared(&mut self) {
         let names = self.model.prepared().into_iter();
         self.prepared = names

@@ -180,7 +180,7 @@ impl Simulation {
         }
     }
 
-    /// A locking scan: it must wait for the same rows as the model's.
+    /// A locking scan. It must wait for the same rows as the model.
     pub(crate) fn scan_locked(&mut self, session_index: usize, table: TableId) -> Checked {
         let from = self.draw_entry_key(table)?;
         let forward = self.random.one_in(2);
@@ -237,8 +237,8 @@ impl Simulation {
         )))
     }
 
-    /// Opens a cursor that later steps move: the entries that it returns must not
-    /// change by later commits, merges and checkpoints.
+    /// Opens a cursor that later steps move. Later commits, merges and checkpoints must not change
+    /// the entries that it returns.
     pub(crate) fn hold(&mut self, session_index: usize, table: TableId) -> Checked {
         let index = self.draw(self.model.indexes(table)).unwrap_or(0);
         let forward = self.random.one_in(2);
@@ -351,7 +351,7 @@ fn read_some(
     Ok(entries)
 }
 
-/// Appends the rows to `entries`, also those read before an error.
+/// Appends the rows to `entries`, including rows read before an error.
 fn read_into(
     entries: &mut Vec<(Key, Value)>,
     cursor: &mut Cursor,

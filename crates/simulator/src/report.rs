@@ -1,5 +1,5 @@
-//! What a simulation reports: `Report` counts events, `Failure` describes a bug
-//! that it found.
+//! The results of a simulation: `Report` counts events, `Failure` describes a
+//! bug that it found.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ pub struct Failure {
     pub seed: u64,
     /// The bug.
     pub message: String,
-    /// The last steps before it, oldest first.
+    /// The last steps before the failure, oldest first.
     pub trace: Vec<String>,
 }
 

@@ -1,7 +1,8 @@
-//! Rows and their index entries. There are four kinds of indexes. 0 contains
-//! the rows by primary key. 1 is unique, and its values are primary keys. The
-//! keys of 2 are a group number and the primary key. The keys of 3 are the
-//! inverted unique column, a group number and the primary key.
+//! Rows and their index entries. There are four kinds of indexes. Kind 0
+//! contains the rows by primary key. Kind 1 is unique, and its values are
+//! primary keys. The keys of kind 2 are a group number and the primary key. The
+//! keys of kind 3 are the inverted unique column, a group number and the
+//! primary key.
 
 use teak_engine::{Codec, IndexDefinition};
 use teak_model::{Key, TableId, Value};
@@ -65,7 +66,7 @@ impl Shape {
     pub(crate) fn draw_row(&self, random: &mut Random) -> Row {
         Row {
             primary: self.draw_key(random),
-            // Some duplicates happen, but most rows can be inserted.
+            // The range causes some duplicates, but most rows can be inserted.
             unique: random.below(self.keys * 4),
             group: random.below(4),
             payload: self.draw_payload(random),

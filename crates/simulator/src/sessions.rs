@@ -28,7 +28,7 @@ pub(crate) struct Session {
 /// A prepared transaction.
 pub(crate) struct Prepared {
     pub(crate) name: String,
-    /// Its handle, until it is detached or lost in a crash.
+    /// The session with its handle, until it is detached or lost in a crash.
     pub(crate) session: Option<Session>,
 }
 
@@ -40,6 +40,6 @@ pub(crate) struct Altering {
     pub(crate) kinds: Vec<u8>,
     /// The kinds of the added indexes.
     pub(crate) added: Vec<u8>,
-    /// When the added indexes were built.
+    /// The moment at which the added indexes were built.
     pub(crate) built: Option<Moment>,
 }

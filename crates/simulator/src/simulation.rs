@@ -12,7 +12,7 @@ use teak_engine::{Engine, EngineError, TableHandle};
 use teak_model::{Model, TableId};
 use teak_testing::{FaultDisk, Random};
 
-/// Number of steps that a failure shows.
+/// Number of steps in the report of a failure.
 const TRACE_LINES: usize = 60;
 
 pub(crate) struct Simulation {
@@ -111,8 +111,8 @@ impl Simulation {
         }
     }
 
-    /// Clears the planned faults during an incarnation. If the disk was only
-    /// full, everything must work again.
+    /// Clears the planned faults during an incarnation. If the only fault was a full disk, all
+    /// operations must work again.
     pub(crate) fn clear_faults(&mut self) -> Checked {
         faults::clear(&self.disk);
         if self.may_stop_log || faults::power_is_off(&self.disk) {
@@ -130,7 +130,7 @@ impl Simulation {
         Ok(Flow::On)
     }
 
-    /// Allows an error if a planned fault explains it; else it is a bug.
+    /// Allows an error if a planned fault explains it; otherwise reports a bug.
     pub(crate) fn allow(&mut self, what: &str, error: &EngineError) -> Checked<()> {
         self.note(|| format!("    {what}: {error}"));
         if !matches!(error, EngineError::Storage(_)) {
@@ -146,7 +146,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// From now on, all events so far must survive a crash.
+    /// Records that all events so far must survive a crash.
     pub(crate) fn acknowledge(&mut self) {
         self.model.acknowledge();
         self.counters.acknowledge();
@@ -192,10 +192,9 @@ impl Simulation {
         }
     }
 
-    /// Whether range locks may have replaced row locks (lock escalation). Then
-    /// a request may wait that the model grants, and a range may lock a row
-    /// that was never locked; but the engine must refuse every request that the
-    /// model refuses.
+    /// Whether range locks may have replaced row locks (lock escalation). Then the engine may
+    /// refuse requests that the model grants, because a range also locks other rows. But the engine
+    /// must refuse every request that the model refuses.
     pub(crate) fn has_lock_ranges(&self) -> Checked<bool> {
         let statistics = self.engine()?.statistics();
         Ok(statistics.lock_escalations + statistics.lock_refusals > 0)

@@ -146,15 +146,15 @@ impl Simulation {
                 Ok(Flow::On)
             }
             Err(error) if is_full(&error) => {
-                // Nothing was committed, also not later.
+                // Nothing was committed, and nothing may be committed later.
                 session.transaction.rollback();
                 self.model.rollback(id);
                 self.fault("commit", &error)
             }
             Err(error) => {
                 session.transaction.rollback();
-                // The next opening shows the outcome: the commit is an event
-                // that is not acknowledged. The log accepts nothing after it.
+                // The commit is an event that is not acknowledged: the check after the next opening
+                // determines its outcome. The log accepts no later records.
                 self.model.commit(id);
                 self.allow("commit", &error)?;
                 if !faults::power_is_off(&self.disk) {
@@ -223,7 +223,8 @@ impl Simulation {
         Ok(Flow::On)
     }
 
-    /// Background work: it may fail because of a fault and never changes answers.
+    /// Runs background work. It may fail because of a fault, and never changes the results of
+    /// reads.
     fn work(
         &mut self,
         what: &str,

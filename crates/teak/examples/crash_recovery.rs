@@ -1,4 +1,4 @@
-//! A process that is killed while it writes, and what is found afterwards.
+//! Kills a process while it writes, and checks the data afterwards.
 //!
 //! `cargo run -p teak --example crash_recovery [DIRECTORY]`
 //!

@@ -8,14 +8,14 @@ use teak::{Codec, Database, Durability, Error, Result, Table, TableSchema};
 const SENSORS: u32 = 100;
 const SECONDS: u64 = 1000;
 
-/// Big-endian numbers have the order of the numbers.
+/// Big-endian encodings sort in numeric order.
 fn key(sensor: u32, second: u64) -> Vec<u8> {
     [&sensor.to_be_bytes()[..], &second.to_be_bytes()[..]].concat()
 }
 
 fn fill(db: &Database, readings: &Table) -> Result<()> {
     for second in 0..SECONDS {
-        // One transaction for each second, of one reading of each sensor.
+        // One transaction for each second, with one reading of each sensor.
         db.transact(|transaction| {
             for sensor in 0..SENSORS {
                 let value = (u64::from(sensor) * 7 + second / 10).to_be_bytes();
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     }
     drop(snapshot);
 
-    // Expiry: delete what is older than some time, a sensor at a time.
+    // Expiry: delete old readings, one sensor at a time.
     for sensor in 0..SENSORS {
         db.transact(|transaction| {
             for row in transaction.range(&readings, key(sensor, 0)..key(sensor, SECONDS / 2)) {

@@ -23,7 +23,7 @@ fn transfer(transaction: &Transaction, accounts: &Table, from: u64, to: u64) -> 
         balance(transaction, accounts, from)?,
         balance(transaction, accounts, to)?,
     );
-    std::thread::yield_now(); // so that the threads of this example meet
+    std::thread::yield_now(); // makes conflicts between the threads more likely
     transaction.update(accounts, account(from), (source - 1).to_be_bytes())?;
     transaction.update(accounts, account(to), (target + 1).to_be_bytes())?;
     Ok(())
@@ -36,8 +36,8 @@ fn main() -> Result<()> {
         accounts.insert(account(number), 100i64.to_be_bytes())?;
     }
 
-    // Two transactions read and write the same account: the second one must not overwrite what it
-    // has not seen.
+    // Two transactions read and write the same account: the second one must not overwrite a value
+    // that it has not read.
     let (first, second) = (db.begin(), db.begin());
     balance(&first, &accounts, 0)?;
     balance(&second, &accounts, 0)?;

@@ -1,4 +1,4 @@
-//! Transactions of one call on a table.
+//! Calls on a table that run in a transaction of their own.
 
 use crate::error::Result;
 use crate::session::Isolation;

@@ -75,13 +75,13 @@ impl Builder {
         self
     }
 
-    /// Limit of open file descriptors; none by default, each open index keeps its file open.
+    /// Limit of open file descriptors; no limit by default: the file of each open index stays open.
     pub fn open_files(mut self, files: usize) -> Self {
         self.options.open_files = files;
         self
     }
 
-    /// When commits are durable; [`Durability::Immediate`] by default.
+    /// Sets when commits are durable; [`Durability::Immediate`] by default.
     pub fn durability(mut self, durability: Durability) -> Self {
         match durability {
             Durability::Immediate => self.options.commit_sync = true,
@@ -105,21 +105,21 @@ impl Builder {
         self
     }
 
-    /// Size of the log in bytes beyond which checkpoints shorten it; 512 MiB by default.
+    /// Size of the log in bytes above which a checkpoint is written to trim it; 512 MiB by default.
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.options.log_bytes_max = bytes;
         self.options.log_segment_bytes = self.options.log_segment_bytes.min(bytes);
         self
     }
 
-    /// How long a transaction waits for a lock; 4 seconds by default, and at most some years: the
-    /// deadline must be a time that the clock can represent.
+    /// Lock timeout of transactions; 4 seconds by default. The clock must be able to represent the
+    /// deadline, so the maximum is some years.
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.options.lock_timeout = timeout;
         self
     }
 
-    /// Receives log messages, from any thread. It must not use the database.
+    /// Sets a function that receives log messages, from any thread. It must not use the database.
     pub fn messages(mut self, sink: impl Fn(LogLevel, &str) + Send + Sync + 'static) -> Self {
         self.options.messages = Some(Arc::new(move |level, text: &str| {
             let level = match level {
@@ -132,17 +132,17 @@ impl Builder {
         self
     }
 
-    /// The disk that the files are on; the file system by default. See [`crate::disk`].
+    /// The disk that stores the files; the file system by default. See [`crate::disk`].
     pub fn disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
         self
     }
 
-    /// Opens the database. An empty or missing directory becomes a new one; after a crash
-    /// everything that was committed and durable is recovered.
+    /// Opens the database. An empty or missing directory becomes a new one; after a crash, all
+    /// durable commits are recovered.
     ///
     /// # Errors
-    /// [`Error::InUse`](crate::Error::InUse) when it is open already;
+    /// [`Error::InUse`](crate::Error::InUse) when it is already open;
     /// [`Error::Corrupt`](crate::Error::Corrupt) when its catalogue or log is damaged;
     /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the memory budget is too
     /// small; errors of the disk.

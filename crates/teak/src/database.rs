@@ -12,13 +12,13 @@ use std::fmt;
 use std::sync::Arc;
 use teak_engine::{Engine, EngineError};
 
-/// How often [`Database::transact`] runs its closure at most.
+/// Maximum number of times that [`Database::transact`] runs its closure.
 const ATTEMPTS_MAX: usize = 100;
 
 /// An open database: tables in one directory. Clones are cheap, and threads may share it.
 ///
-/// [`Database::close`] writes everything to its final place. Dropping the database without it loses
-/// nothing that was committed, but the next opening has to replay the log.
+/// [`Database::close`] flushes all data and writes a checkpoint. Dropping the database without it
+/// loses no committed data, but the next open has to replay the log.
 ///
 /// ```
 /// use teak::Database;
@@ -54,8 +54,8 @@ impl Database {
         }
     }
 
-    /// Opens a table, which is created if it does not exist. A name alone, `db.table("t")?`, is a
-    /// table without secondary indexes.
+    /// Opens a table, which is created if it does not exist. `db.table("t")?` opens a table without
+    /// secondary indexes.
     ///
     /// # Errors
     /// [`Error::SchemaMismatch`] when the table has other indexes than the schema;
@@ -100,7 +100,7 @@ impl Database {
         names
     }
 
-    /// Drops a table and removes its files. Open handles continue to read what they see.
+    /// Drops a table and removes its files. Open iterators can still read.
     ///
     /// # Errors
     /// [`Error::NoSuchTable`]; errors of the disk.
@@ -136,9 +136,9 @@ impl Database {
         Transaction::new(&self.engine, isolation)
     }
 
-    /// Runs a transaction and commits it. An error of the closure rolls it back; after a conflict or
-    /// a deadlock the closure runs again, in a new transaction, up to 100 times in all. So it must
-    /// have no other effects that may not be repeated.
+    /// Runs a transaction and commits it. An error of the closure rolls it back; after a conflict
+    /// or a deadlock the closure runs again in a new transaction, up to 100 times in total. So all
+    /// its other effects must be repeatable.
     ///
     /// ```
     /// use teak::{Database, Error};
@@ -180,13 +180,13 @@ impl Database {
         }
     }
 
-    /// A snapshot of what is committed now.
+    /// A snapshot of all rows that are committed now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.engine)
     }
 
-    /// Makes everything that was committed durable, by syncing the log.
+    /// Makes all committed transactions durable, by syncing the log.
     ///
     /// # Errors
     /// Errors of the disk.
@@ -194,8 +194,8 @@ impl Database {
         Ok(self.engine.flush_log()?)
     }
 
-    /// Flushes every memtable, writes a checkpoint of every index, and waits until that is done. The
-    /// database does this by itself; an explicit checkpoint shortens the next recovery.
+    /// Flushes every memtable, writes a checkpoint of every index, and waits until that is done.
+    /// The database writes checkpoints automatically; an explicit one shortens the next recovery.
     ///
     /// # Errors
     /// Errors of the disk.
@@ -223,9 +223,10 @@ impl Database {
         self.engine.status_text()
     }
 
-    /// Flushes, writes a checkpoint, and closes, so that the next opening has nothing to replay. Drop
-    /// every table, transaction and snapshot before. While others or clones of the database are in
-    /// use, it is checkpointed only and closes when the last of them is dropped.
+    /// Flushes, writes a checkpoint, and closes, so that the next opening has nothing to replay.
+    /// Drop every table, transaction and snapshot first. If any of them or a clone of the database
+    /// is still in use, this only writes a checkpoint, and the database closes when the last of
+    /// them is dropped.
     ///
     /// # Errors
     /// Errors of the disk; what could not be flushed is in the log.

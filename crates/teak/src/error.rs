@@ -78,12 +78,13 @@ pub enum Error {
         /// The limit in bytes.
         limit: u64,
     },
-    /// The disk or quota is full. What was committed is safe; writes work again when space is free.
+    /// The disk or quota is full. Committed data is not affected; writes succeed again when there
+    /// is space.
     NoSpace {
         /// The file that could not grow.
         path: PathBuf,
     },
-    /// The database is open already, in this or another process.
+    /// The database is already open in this or another process.
     InUse {
         /// The file that is locked.
         path: PathBuf,
@@ -92,11 +93,11 @@ pub enum Error {
     Corrupt(String),
     /// Another failure of a file.
     Storage(StorageError),
-    /// The caller passed something that the call does not allow.
+    /// The caller passed an invalid argument.
     InvalidArgument(String),
-    /// For closures of [`Database::transact`](crate::Database::transact) that decide to roll back.
+    /// For closures of [`Database::transact`](crate::Database::transact) that request a rollback.
     Aborted(String),
-    /// The database was closed, or there is a bug; the text states which.
+    /// The database was closed, or there is a bug; the text describes it.
     Internal(String),
 }
 

@@ -55,7 +55,7 @@ pub(crate) struct Scan<'t> {
     session: &'t Session,
     table: Arc<TableState>,
     index: IndexNumber,
-    /// The mode; an error of the scan's creation, which the first step returns.
+    /// The read mode, or an error at the scan's creation, which the first step returns.
     mode: Result<ReadMode>,
     bounds: Bounds,
     front: Option<Cursor>,

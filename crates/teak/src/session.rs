@@ -8,10 +8,11 @@ use teak_engine::{Engine, EngineTransaction, ReadMode};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Isolation {
-    /// Each call reads the rows that are committed when it begins. An iterator reads those of its
-    /// creation, or of a later call on the transaction. Writes wait for other transactions and
-    /// apply to the newest row. Version 0.1 still returns [`Error::Conflict`](crate::Error::Conflict)
-    /// for a row changed after the last read if its table has no secondary index.
+    /// Each call reads the rows that are committed when it begins. An iterator reads the rows that
+    /// were committed when it was created, or at a later call on the transaction. Writes wait for
+    /// other transactions and apply to the newest row. Version 0.1 still returns
+    /// [`Error::Conflict`](crate::Error::Conflict) for a row changed after the last read if its
+    /// table has no secondary index.
     ReadCommitted,
     /// All reads see the rows that were committed at the first one. Writing or locking a row that
     /// another transaction changed since then fails with [`Error::Conflict`](crate::Error::Conflict).
@@ -19,14 +20,14 @@ pub enum Isolation {
     /// if the table has no secondary index.
     #[default]
     Snapshot,
-    /// All reads lock what they read, also ranges without rows, so that the transactions have an
-    /// effect as if they had run one after another. Conflicts are waits and deadlocks.
+    /// All reads lock the rows and ranges that they read, even ranges without rows, so that the
+    /// result is the same as that of a serial execution. Conflicts cause waits and deadlocks.
     Serializable,
 }
 
 pub(crate) struct Session {
-    // Reads need exclusive access to the engine's transaction for the time of a
-    // step only. The cell lets iterators and writes of one thread alternate.
+    // A read step needs exclusive access to the engine's transaction only while it runs. The cell
+    // allows iterators and writes of one thread to alternate.
     transaction: RefCell<EngineTransaction>,
     isolation: Isolation,
 }
@@ -48,12 +49,12 @@ impl Session {
         }
     }
 
-    /// Runs one step. No caller's code runs inside it, so the cell is free.
+    /// Runs one step. A step runs no code of the caller, so the cell is never borrowed twice.
     pub(crate) fn with<R>(&self, step: impl FnOnce(&mut EngineTransaction) -> R) -> R {
         step(&mut self.transaction.borrow_mut())
     }
 
-    /// A call begins that reads without locks.
+    /// Begins a call that reads without locks.
     pub(crate) fn begin_read(&self) -> Result<ReadMode> {
         match self.isolation {
             Isolation::ReadCommitted => {

@@ -9,7 +9,8 @@ use std::fmt;
 use std::ops::RangeBounds;
 use teak_engine::Engine;
 
-/// The rows as they were committed at one moment. Reads take no locks and never wait for writers.
+/// A consistent view of the rows that were committed at one moment. Reads take no locks and never
+/// wait for writers.
 ///
 /// While it is alive, merges retain the versions that it reads.
 ///
@@ -40,7 +41,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Errors of the disk; [`Error::TableChanged`](crate::Error::TableChanged) when the table was
-    /// created after the snapshot, also in the following calls.
+    /// created after the snapshot. The following calls return it, too.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.transaction.get(table, key)
     }

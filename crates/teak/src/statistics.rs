@@ -58,15 +58,15 @@ statistics! {
         log_syncs,
         /// Commit records.
         log_commits,
-        /// Flushes and merges done in the background.
+        /// Flush and merge jobs completed.
         flushes,
-        /// Bytes that they wrote, before compression.
+        /// Bytes that these jobs wrote, before compression.
         flush_bytes_in,
-        /// Bytes that they wrote to files.
+        /// Bytes that these jobs wrote to files.
         flush_bytes_out,
         /// Checkpoints.
         checkpoints,
-        /// Bytes, before compression, that wait to be flushed to a lower level.
+        /// Compaction debt: uncompressed bytes that are due to be merged into a lower level.
         pending_flush_bytes,
         /// Filter checks.
         filter_checks,
@@ -84,9 +84,9 @@ statistics! {
         deadlocks,
         /// Transactions that wait for a lock now.
         transactions_waiting,
-        /// Rows refused because they changed after the snapshot of the transaction.
+        /// Writes and locks refused because the row had changed after the transaction's snapshot.
         snapshot_conflicts,
-        /// Rows locked now, one lock each.
+        /// Explicit row locks that are held.
         row_locks,
         /// Memory of row and range locks, in bytes.
         lock_bytes,

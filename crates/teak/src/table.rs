@@ -66,7 +66,7 @@ impl Table {
         Ok(self.state.handle.index_statistics(number)?.into())
     }
 
-    /// Estimated number of rows in a range of primary keys, exact when they are few.
+    /// Estimated number of rows in a range of primary keys; exact if it is small.
     ///
     /// # Errors
     /// Errors of the disk.

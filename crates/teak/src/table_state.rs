@@ -1,4 +1,4 @@
-//! What the handles of an open table share.
+//! The state that the handles of an open table share.
 
 use crate::error::{Error, Result};
 use crate::schema::TableSchema;

@@ -14,9 +14,9 @@ use teak_engine::{Engine, IndexNumber, ReadMode};
 
 /// A transaction. Dropping it rolls it back.
 ///
-/// It sees its own writes. One thread uses it at a time; it can be sent to another thread when no
-/// iterator of it is alive. Iterators and writes can alternate. In version 0.1 an iterator that was
-/// created before the transaction's first write may miss later writes of the transaction.
+/// It sees its own writes. One thread uses it at a time; it can be sent to another thread while it
+/// has no iterator. Iterators and writes can alternate. In version 0.1 an iterator that was created
+/// before the transaction's first write may miss later writes of the transaction.
 ///
 /// ```
 /// use teak::{Database, Error};
@@ -66,7 +66,7 @@ impl Transaction {
         transaction
     }
 
-    /// How long the transaction waits for a lock, instead of the database's
+    /// Sets the transaction's lock timeout, which overrides the database's
     /// [`lock_timeout`](crate::Builder::lock_timeout).
     pub fn set_lock_timeout(&self, timeout: Duration) {
         self.session
@@ -207,7 +207,7 @@ impl Transaction {
         Ok(Savepoint(set))
     }
 
-    /// Undoes every write since the savepoint, in constant time. Locks are kept.
+    /// Undoes every write since the savepoint, in constant time. Retains locks.
     ///
     /// # Errors
     /// [`Error::Internal`](crate::Error::Internal) when the transaction has ended.

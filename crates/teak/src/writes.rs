@@ -49,7 +49,7 @@ pub(crate) fn insert(
     })
 }
 
-/// Updates a row whose old value is known or not needed.
+/// Updates a row. Its old value is known or not needed.
 fn replace(
     session: &Session,
     table: &TableState,

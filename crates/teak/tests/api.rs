@@ -108,7 +108,7 @@ fn indexes_follow_every_write() {
     let now = db.snapshot();
     let letters = now.index(&table, "letters").unwrap();
     assert_eq!(entries(letters.range("e".."n")), ["e/3", "h/1"]);
-    // The older snapshot still has the row.
+    // The older snapshot still sees the row.
     assert_eq!(words.get("elm").unwrap().unwrap().value, b"elm");
     assert!(matches!(now.index(&table, "no"), Err(Error::NoSuchIndex { name }) if name == "no"));
 }

@@ -1,4 +1,4 @@
-//! The examples run and print what their comments describe.
+//! Checks that the examples run and print the documented output.
 
 #![allow(
     clippy::unwrap_used,

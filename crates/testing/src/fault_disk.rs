@@ -1,5 +1,4 @@
-//! A disk in memory with planned faults and power losses, which replay from a
-//! seed.
+//! A disk in memory with planned faults and power losses, which a seed reproduces.
 //!
 //! The model of a real disk:
 //! - A write is durable once a later sync of the file succeeds. Until then a
@@ -65,9 +64,9 @@ impl FaultDisk {
         }
     }
 
-    /// The disk after a power loss now; the seed chooses among the possible
-    /// outcomes. This disk does not change, so many outcomes can be tested. The
-    /// new disk has no planned faults and the same capacity.
+    /// A disk as it would be after a power loss now. The seed selects one of the possible outcomes.
+    /// This disk does not change, so a test can check many outcomes. The new disk has no planned
+    /// faults and the same capacity.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         let state = self.state.lock();
@@ -75,7 +74,7 @@ impl FaultDisk {
         let names = state.names.after_power_loss(&mut random);
         let mut contents = BTreeMap::new();
         for (&id, content) in &state.contents {
-            // Drawn for every file, so that the contents do not depend on names.
+            // Computed for every file, so that the random sequence does not depend on names.
             let content = content.after_power_loss(&mut random);
             if names.refers_to(id) {
                 contents.insert(id, content);
@@ -121,9 +120,9 @@ impl FaultDisk {
         state.plan.clear_failures();
     }
 
-    /// Plans a power loss during a change (of bytes, length, names, or a sync),
-    /// after `after` successful ones. That change and all later operations
-    /// fail. [`FaultDisk::crash`] determines whether it took effect.
+    /// Plans a power loss during a change (of bytes, length, names, or a sync), after `after`
+    /// successful ones. That change and all later operations fail. [`FaultDisk::crash`] determines
+    /// whether the change took effect.
     pub fn cut_power(&self, after: u64) {
         let mut state = self.state.lock();
         state.plan.power_off_at = Some(state.plan.changes + after);

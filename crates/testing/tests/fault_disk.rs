@@ -59,7 +59,7 @@ fn writes_of_one_sector_keep_their_order() {
     let (disk, file) = disk_with(b"0");
     file.write_all_at(b"1", 0).unwrap();
     file.write_all_at(b"2", 0).unwrap();
-    // Lost, first only, or second; never first over second.
+    // The outcomes are: both lost, only the first, or the second; never the first over the second.
     let all: BTreeSet<Vec<u8>> = [b"0", b"1", b"2"].map(|bytes| bytes.to_vec()).into();
     assert_eq!(outcomes(&disk), all);
     file.sync().unwrap();
@@ -303,7 +303,7 @@ fn reserved_space_is_available_on_a_full_disk() {
     assert!(other.write_all_at(b"x", 0).unwrap_err().is_no_space());
     file.write_all_at(&[7; 98], 2).unwrap();
     assert!(file.write_all_at(b"x", 100).unwrap_err().is_no_space());
-    // Setting the length frees reserved space, also if it does not change.
+    // Setting the length frees reserved space, even if it does not change.
     file.set_len(10).unwrap();
     file.reserve(50).unwrap();
     file.set_len(10).unwrap();

@@ -1,6 +1,6 @@
-//! Time of appends and commits, printed: `cargo bench -p teak-write-ahead-log
-//! --bench rates [-- directory]`. Appends rows of five indexes (about 300 bytes)
-//! while a log thread writes them to the file, then commits from several threads.
+//! Prints the times of appends and commits: `cargo bench -p teak-write-ahead-log --bench rates [--
+//! directory]`. Appends rows of five indexes (about 300 bytes) while a log thread writes them to
+//! the file, then commits from several threads.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn open(disk: &Arc<dyn Disk>, directory: &Path, from: Lsn, records: &mut u64) ->
     .unwrap()
 }
 
-/// Only the copy: everything fits in the pending buffer.
+/// Measures only the copy into the pending buffer, into which all records fit.
 fn appends(log: &WriteAheadLog) {
     let batch = 20_000;
     let mut best = Duration::MAX;
@@ -137,7 +137,7 @@ fn main() {
     for threads in [1, 2, 4] {
         appends_with_log_thread(&log, threads);
     }
-    // The log is trimmed up to here.
+    // The position up to which the log is trimmed.
     let from = log.end();
     for threads in [1, 8, 32] {
         commits(&log, threads);

@@ -1,9 +1,9 @@
 //! Appending records to the pending buffer, and writing the buffer to the file
 //! without a sync.
 //!
-//! Appending reserves disk space for the record (`space.rs`) and copies it into
-//! the pending buffer under one short mutex. A thread that finds the buffer or
-//! the space used up becomes the leader and writes the buffer out (`leader.rs`).
+//! Appending reserves disk space for the record (`space.rs`) and copies it into the pending buffer
+//! under one short mutex. If the buffer is full or no reserved space is left, the thread becomes
+//! the leader and writes the buffer to the file (`leader.rs`).
 
 use crate::log::WriteAheadLog;
 use crate::record::{RECORD_BYTES_MAX, Record};
@@ -18,17 +18,15 @@ impl WriteAheadLog {
     /// record is durable after [`WriteAheadLog::sync`] of that position.
     ///
     /// # Errors
-    /// `TooLarge` beyond [`RECORD_BYTES_MAX`]; `NoSpace` when the disk has no
-    /// space for the record; `Poisoned` after a failure; the failure itself when
-    /// this call wrote the buffer out. After an error the record is not in the
-    /// log.
+    /// `TooLarge` beyond [`RECORD_BYTES_MAX`]; `NoSpace` when the disk has no space for the record;
+    /// `Poisoned` after an earlier failure; the error itself if this call wrote the buffer and
+    /// failed. After an error the record is not in the log.
     pub fn append(&self, record: &Record<'_>) -> StorageResult<Lsn> {
         let headroom = self.policy.headroom_of(record);
         self.append_to(&mut self.state.lock(), record, headroom)
     }
 
-    /// Appends a record whose loss has no effect. It takes no space from the
-    /// headroom for important records.
+    /// Appends a record that may be lost. It uses no space of the headroom for important records.
     ///
     /// # Errors
     /// As [`WriteAheadLog::append`].
@@ -91,9 +89,8 @@ impl WriteAheadLog {
         Ok(true)
     }
 
-    /// Waits until an eighth of the pending buffer is filled,
-    /// [`WriteAheadLog::wake`] is called or the time is over. Returns whether
-    /// any record is pending.
+    /// Waits until an eighth of the pending buffer is filled, [`WriteAheadLog::wake`] is called or
+    /// the timeout has expired. Returns whether any record is pending.
     pub fn wait_for_pending(&self, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         if state.pending.len() < self.pending_bytes / 8 {

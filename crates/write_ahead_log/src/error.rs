@@ -2,7 +2,7 @@
 
 use teak_base::StorageError;
 
-/// Why the writer did not write or sync.
+/// The error of a write or sync.
 #[derive(Debug)]
 pub(crate) enum WriteError {
     /// The disk is full. Nothing is lost: a batch that could not be written is
@@ -13,7 +13,8 @@ pub(crate) enum WriteError {
 }
 
 impl WriteError {
-    /// The error of an operation that has no effect when the disk is full.
+    /// Converts the error of an operation that has no effect if the disk is
+    /// full.
     pub(crate) fn of_write(error: StorageError) -> Self {
         if error.is_no_space() {
             Self::Full(error)

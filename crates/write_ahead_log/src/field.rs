@@ -9,7 +9,7 @@ use teak_base::{FileId, Operation, WriteId};
 pub(crate) trait Field<'a>: Sized {
     /// Appends the encoding.
     fn put(&self, out: &mut Vec<u8>);
-    /// Takes one value from the front.
+    /// Decodes one value from the front of the input.
     fn take(take: &mut Take<'a>) -> Result<Self, Malformed>;
     /// An upper bound of the encoded length, in bytes.
     fn bytes_max(&self) -> usize;
@@ -65,7 +65,7 @@ impl<'a> Field<'a> for &'a [u8] {
     }
 }
 
-/// The rest of a record, without a length of its own.
+/// The remaining bytes of a record, without a length field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest<'a>(pub &'a [u8]);
 

@@ -20,7 +20,7 @@ pub(crate) const BATCH_MAGIC: [u8; 4] = *b"tkba";
 pub(crate) const BATCH_HEADER_BYTES: usize = 48;
 const BATCH_SUMMED_BYTES: usize = BATCH_HEADER_BYTES - 8;
 
-/// Why a header cannot be decoded.
+/// The reason why a header cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeaderError {
     /// The bytes are not a header that this log wrote.
@@ -50,7 +50,8 @@ pub(crate) struct SegmentHeader {
 }
 
 impl SegmentHeader {
-    /// The encoded header and its checksum, which seeds those of its batches.
+    /// Encodes the header. Also returns its checksum, which seeds the checksums of the segment's
+    /// batches.
     pub(crate) fn encode(&self) -> (Vec<u8>, u64) {
         let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES);
         out.extend_from_slice(&SEGMENT_MAGIC);
@@ -100,7 +101,7 @@ pub(crate) struct BatchHeader {
     pub(crate) codec: Codec,
     /// Log position of the first byte of the payload.
     pub(crate) first_lsn: u64,
-    /// Everything before this position was durable when the batch was written.
+    /// The log before this position was durable when the batch was written.
     pub(crate) durable: u64,
     /// Checksum of the previous batch, or of the segment header.
     pub(crate) previous: u64,

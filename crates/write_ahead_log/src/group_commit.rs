@@ -1,15 +1,14 @@
 //! Group commit: making records durable, with few syncs for many committing
 //! threads.
 //!
-//! 1. A thread whose record is not durable becomes the leader if there is none
-//!    and a sync may begin. It takes all pending records, also those of other
-//!    threads.
-//! 2. Otherwise it waits: with the group of the leader that took its record, or
-//!    with the next group.
-//! 3. A leader that has written its group hands the file to the next leader and
-//!    syncs. The next group may be written and synced at the same time, see
-//!    `groups.rs`. After the sync the leader wakes its whole group, and one
-//!    thread of the next group to lead it.
+//! 1. A thread whose record is not durable becomes the leader if there is none and a sync may
+//!    begin. It takes all pending records, including the records of other threads.
+//! 2. Otherwise it waits as a member of the group whose leader took its record, or of the next
+//!    group.
+//! 3. After writing its group, the leader passes the file to the next leader and syncs. The next
+//!    group may be written and synced at the same time, see `groups.rs`. After the sync, the leader
+//!    wakes all threads of its group and one thread of the next group, which becomes the next
+//!    leader.
 //!
 //! Any failure except a full disk poisons the log: every later call fails,
 //! because the contents of the file are unknown.
@@ -31,14 +30,13 @@ enum WhenFull {
 }
 
 impl WriteAheadLog {
-    /// Makes the record at `lsn` and everything before it durable. A position
-    /// at the end or beyond means all records appended so far.
+    /// Makes the record at `lsn` and everything before it durable. A position at or beyond the end
+    /// includes all records appended so far.
     ///
     /// # Errors
-    /// `NoSpace` while the disk has no space for the pending records; they are
-    /// retained and may become durable later. Any other failure of the write or
-    /// sync, which every waiting thread gets, and `Poisoned` after an earlier
-    /// failure: the record may or may not survive then.
+    /// `NoSpace` while the disk has no space for the pending records; they are retained and may
+    /// become durable later. Any other failure of the write or sync, which every waiting thread
+    /// receives; `Poisoned` after an earlier failure. Then the record may or may not be durable.
     pub fn sync(&self, lsn: Lsn) -> StorageResult<()> {
         if self.durable.load(Acquire) > lsn.0 {
             return Ok(());
@@ -46,8 +44,8 @@ impl WriteAheadLog {
         self.sync_to(lsn, WhenFull::Retain)
     }
 
-    /// Like [`WriteAheadLog::sync`], but revokes the record when the disk is
-    /// full. For a caller that then undoes the operation of the record.
+    /// Like [`WriteAheadLog::sync`], but revokes the record when the disk is full. The caller must
+    /// then undo the operation of the record.
     ///
     /// # Errors
     /// As [`WriteAheadLog::sync`]. After `NoSpace` the record is void: no
@@ -67,14 +65,15 @@ impl WriteAheadLog {
             let is_next = group == state.groups.next();
             if is_next && !state.leading && state.groups.may_sync() {
                 if std::mem::take(&mut gathers) {
-                    // The threads woken just now are about to append their next
-                    // records, which then join this group.
+                    // Threads that were just woken can append their next records, which then join
+                    // this group.
                     MutexGuard::unlocked(&mut state, std::thread::yield_now);
                     continue;
                 }
                 match self.lead(&mut state, true, 0) {
                     Err(error) if self.durable.load(Acquire) < wanted => {
-                        // The state has been locked since the failure.
+                        // The state was not unlocked since the failure, so no other thread has
+                        // become the leader.
                         if when_full == WhenFull::Retain
                             || !error.is_no_space()
                             || self.revoke(&mut state, lsn)
@@ -82,17 +81,17 @@ impl WriteAheadLog {
                             return Err(error);
                         }
                         drop(state);
-                        // The record is in the file: a sync needs no more space.
+                        // The record is already in the file, so a sync needs no more space.
                         return self.sync(lsn);
                     }
-                    // After an error, only records after the wanted one failed.
+                    // The wanted record was written; an error concerns later records only.
                     _ => continue,
                 }
             }
             let waiter = state.groups.enqueue(group);
             drop(state);
             waiter.wait();
-            // Usually the record is durable: return without the lock.
+            // Fast path without the lock: the record is often durable by now.
             if self.durable.load(Acquire) >= wanted {
                 return Ok(());
             }
@@ -101,8 +100,8 @@ impl WriteAheadLog {
         Ok(())
     }
 
-    /// Makes a record void that is not in the file. False when it is in the
-    /// file. No thread leads.
+    /// Makes a record void. Returns false if it is already in the file. Must be called while no
+    /// thread leads.
     fn revoke(&self, state: &mut MutexGuard<'_, State>, lsn: Lsn) -> bool {
         match lsn.0.checked_sub(state.pending_start) {
             Some(start) => {

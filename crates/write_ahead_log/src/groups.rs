@@ -1,18 +1,16 @@
-//! The groups of group commit: which committing threads become durable
-//! together, and how many syncs run at the same time.
+//! The groups of group commit: they decide which commits become durable together, and how many
+//! syncs run concurrently.
 //!
-//! Groups are numbered. One group *gathers*: the threads that wait for the next
-//! leader. At most one group is *written* by its leader. Up to two groups are
-//! *synced*: a device completes two small syncs faster at the same time than
-//! one after the other. A sync makes everything durable that was written before
-//! it began, so the end of a sync also ends all older groups.
+//! Groups are numbered. One group is *gathering*: its threads wait for the next leader. At most one
+//! group is *written* by its leader. Up to two groups are *synced*: a device completes two small
+//! syncs faster at the same time than one after the other. A sync makes everything durable that was
+//! written before it began, so the end of a sync also ends all older groups.
 //!
-//! Two syncs at a time help when commits are limited by the log. When syncs are
-//! rare, two concurrent ones slow each other down, so one runs at a time. The
-//! same holds with many committing threads: while a sync runs they gather to
-//! one large group, which costs less processor time per commit than more syncs
-//! do. The committing threads are counted over all groups in progress, because
-//! two small concurrent groups may be two halves of a large one.
+//! Two syncs at a time help when commits are limited by the log. If the log is rarely synced,
+//! concurrent syncs slow each other down, so only one runs at a time. The same applies to many
+//! committing threads: during a sync they form one large group, which needs less processor time per
+//! commit than several syncs. The committing threads are counted over all groups in progress,
+//! because two small concurrent groups may be the halves of a large one.
 
 use crate::sync_load::SyncLoad;
 use crate::waiter::Waiter;
@@ -28,15 +26,15 @@ pub(crate) const SYNCS_MAX: usize = 2;
 /// Committing threads are counted in fractions of 1/64.
 const PARTS: u32 = 64;
 
-/// Up to this many committing threads (in `PARTS`), two groups are synced at
-/// the same time: two threads, and no third one recently.
+/// Up to this number of committing threads (in `PARTS`), two groups are synced concurrently. The
+/// value means two threads, and no third one recently.
 const FEW_COMMITTERS: u32 = 2 * PARTS + PARTS / 2;
 
 /// The recorded maximum of committing threads decays by 1/32 with each later
 /// group.
 const DECAY_GROUPS: u32 = 32;
 
-/// Limit of the count of one group.
+/// Maximum number of threads counted for one group.
 const MEMBERS_MAX: u32 = 1 << 16;
 
 /// A group that is written or synced.
@@ -60,14 +58,14 @@ pub(crate) struct Groups {
     syncing: Vec<Group>,
     /// The waiting threads of each group.
     waiting: [Vec<Arc<Waiter>>; GROUPS],
-    /// Recent maximum of committing threads, in `PARTS`: those of one group and
-    /// of the groups in sync when it begins.
+    /// Recent maximum of committing threads, in `PARTS`. For each group, counts its threads and the
+    /// threads of groups that are being synced when it begins.
     committers: u32,
     load: SyncLoad,
 }
 
 impl Groups {
-    /// The number of the group that gathers.
+    /// The number of the gathering group.
     pub(crate) fn next(&self) -> u64 {
         self.number + 1
     }
@@ -125,7 +123,7 @@ impl Groups {
         self.waiting.iter_mut().flat_map(std::mem::take).collect()
     }
 
-    /// The gathering group gets its leader and will be durable up to `end`.
+    /// Closes the gathering group, which now has a leader and will be durable up to `end`.
     pub(crate) fn begin(&mut self, end: u64) -> Group {
         self.number += 1;
         let members = self.waiting(self.number).len() + 1;
@@ -146,15 +144,14 @@ impl Groups {
         group
     }
 
-    /// The sync of a written group begins.
+    /// Records that the sync of a written group begins.
     pub(crate) fn begin_sync(&mut self, group: Group, now: Instant) {
         self.load.begin(now);
         self.newest = None;
         self.syncing.push(group);
     }
 
-    /// A group ends. Returns the threads that wait for it and for older groups,
-    /// which end with it.
+    /// Ends a group and all older groups. Returns the threads that wait for them.
     pub(crate) fn end(&mut self, group: Group, now: Instant) -> Vec<Arc<Waiter>> {
         if self.newest == Some(group) {
             self.newest = None;

@@ -3,14 +3,13 @@
 //! 1. Under the state's mutex the leader swaps the pending buffer for an empty
 //!    one. If an earlier batch found no space, the leader writes that one.
 //! 2. It compresses and writes the batch without the mutex.
-//! 3. If it leads a group, it syncs the file. Where the segment has further
-//!    file handles, it releases the leadership first, so that the next batch is
-//!    written and synced at the same time.
+//! 3. If it leads a group, it syncs the file. If the segment has additional file handles, it
+//!    releases the leadership first, so that the next batch can be written and synced concurrently.
 //! 4. It reports the outcome: wakes its group and the next leader, or poisons
 //!    the log.
 //!
-//! A batch that finds no space is retained in memory and written later; a
-//! committing thread may revoke its record there.
+//! A batch for which there is no disk space is retained in memory and written later. Until then a
+//! committing thread can revoke its record.
 
 use crate::error::WriteError;
 use crate::groups::Group;
@@ -25,11 +24,10 @@ use teak_base::StorageResult;
 use teak_disk::DiskFile;
 
 impl WriteAheadLog {
-    /// Leads one group: writes all pending records and, if `sync` is set, makes
-    /// them durable. After this at least `min_bytes` of space are reserved. If
-    /// there is a retained batch, only that one is written. The state is unlocked
-    /// during I/O. No thread may lead when this is called; no thread leads when
-    /// this returns `NoSpace`.
+    /// Leads one group: writes all pending records and, if `sync` is set, makes them durable.
+    /// Afterwards at least `min_bytes` of space are reserved. If there is a retained batch, only
+    /// that one is written. The state is unlocked during I/O. No thread may lead when this is
+    /// called; no thread leads when this returns `NoSpace`.
     pub(crate) fn lead(
         &self,
         state: &mut MutexGuard<'_, State>,
@@ -92,7 +90,7 @@ impl WriteAheadLog {
         written.and_then(|()| {
             match writer.reserve(min_bytes, self.policy.target_bytes) {
                 Err(error) if min_bytes > 0 => Err(WriteError::Full(error)),
-                // The next record that needs the space gets the error.
+                // Not an error: the next record that needs the space receives it.
                 _ => Ok(()),
             }
         })
@@ -101,23 +99,22 @@ impl WriteAheadLog {
 
 /// How a leadership ends.
 enum Ending {
-    /// Everything was written, and synced if asked.
+    /// All data was written, and synced if requested.
     Done,
-    /// The disk is full: a thread that needs the space asks for it again and
-    /// gets the error.
+    /// The disk is full. Threads that need the space request it again and receive the error.
     Full,
     /// The log is poisoned.
     Broken(LogFailure),
 }
 
-/// A leadership in progress. [`Leader::end`] ends it. A panic of the disk ends
-/// it as a failure, so that no thread waits forever.
+/// A leadership in progress. [`Leader::end`] ends it. If the disk panics, the leadership ends with
+/// a failure, so that no thread waits forever.
 struct Leader<'l, 'g, 's> {
     log: &'l WriteAheadLog,
     state: &'s mut MutexGuard<'g, State>,
-    /// The group that this leader makes durable, if it does.
+    /// The group that this leader makes durable, if any.
     group: Option<Group>,
-    /// False once another thread may lead while this one syncs.
+    /// False after the leadership was released for a concurrent sync.
     leads: bool,
     /// The durable position at the start.
     durable_before: u64,
@@ -125,8 +122,8 @@ struct Leader<'l, 'g, 's> {
 }
 
 impl Leader<'_, '_, '_> {
-    /// Syncs the written data: at the same time as others write and sync if
-    /// `concurrently` is set and the segment has the file handles for it.
+    /// Syncs the written data. If `concurrently` is set and the segment has additional file
+    /// handles, other threads can write and sync at the same time.
     fn sync(
         &mut self,
         mut writer: MutexGuard<'_, Writer>,
@@ -200,14 +197,14 @@ impl Leader<'_, '_, '_> {
         let groups = &mut self.state.groups;
         let mut woken = match self.group {
             Some(group) => groups.end(group, Instant::now()),
-            // A new segment made older records durable: threads may wait for those.
+            // A new segment has made older records durable, for which threads may wait.
             None if log.durable.load(Acquire) > self.durable_before => {
                 groups.take_all(groups.next())
             }
             None => Vec::new(),
         };
         woken.extend(self.state.take_next_leader());
-        // Appending threads retry: there is space now, or they may lead.
+        // Appending threads retry: there is space now, or one of them becomes the leader.
         log.space_available.notify_all();
         let is_full = matches!(ending, Ending::Full);
         if let Ending::Broken(failure) = ending {
@@ -216,8 +213,8 @@ impl Leader<'_, '_, '_> {
             log.pending_grew.notify_all();
         }
         let wake = || woken.iter().for_each(|waiter| waiter.wake());
-        // After `Full` the state remains locked: no thread may lead before the
-        // caller could revoke its record.
+        // After `Full` the state remains locked, so that no thread leads before the caller can
+        // revoke its record.
         if is_full || woken.is_empty() {
             wake();
         } else {

@@ -3,9 +3,9 @@
 //! durable by group commit. The log does not depend on trees, transactions or
 //! the catalogue: it stores records in order and returns them in order.
 //!
-//! After a crash the log that is read is a prefix of the appended records, and
-//! contains every record that was made durable. Anything else is reported as
-//! corruption. The byte format is in `docs/design/format.md`.
+//! After a crash, recovery reads a prefix of the appended records that contains
+//! every durable record. Otherwise it reports corruption. The byte format is in
+//! `docs/design/format.md`.
 
 mod append;
 mod error;

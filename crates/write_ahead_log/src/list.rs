@@ -1,6 +1,6 @@
-//! Lists in log records. A list that is written is a slice of the caller; a list
-//! that was read is its encoded bytes, which were checked once. So neither
-//! direction allocates.
+//! Lists in log records. A list to write is a slice of the caller. A list that
+//! was read refers to its encoded bytes, which were validated. So neither
+//! direction allocates memory.
 
 use crate::field::{Field, VARINT_BYTES_MAX, WriteOperation};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The open log: its shared state, and everything but appending
-//! (`append.rs`), group commit (`group_commit.rs`) and writing (`leader.rs`).
+//! The open log and its shared state. Appending is in `append.rs`, group commit in
+//! `group_commit.rs`, writing in `leader.rs`.
 
 use crate::segment::segment_path;
 use crate::segments::SegmentList;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Acquire;
 use teak_base::{Lsn, StorageResult};
 use teak_disk::Disk;
 
-/// An open log. Shared by all threads; starts none.
+/// An open log. All threads share it; it starts none.
 #[derive(Debug)]
 pub struct WriteAheadLog {
     pub(crate) disk: Arc<dyn Disk>,
@@ -25,7 +25,7 @@ pub struct WriteAheadLog {
     pub(crate) state: Mutex<State>,
     /// Only the leader locks it, so no thread ever waits for it.
     pub(crate) writer: Mutex<Writer>,
-    /// Log position before which everything is durable.
+    /// Log position before which all records are durable.
     pub(crate) durable: AtomicU64,
     /// Appending threads wait here while both buffers are full, or until space
     /// is reserved.
@@ -43,14 +43,14 @@ impl WriteAheadLog {
         Lsn(self.state.lock().end())
     }
 
-    /// The position before which everything is durable.
+    /// The position before which all records are durable.
     #[must_use]
     pub fn durable(&self) -> Lsn {
         Lsn(self.durable.load(Acquire))
     }
 
-    /// Removes the segments that hold no record at or after `before`. The
-    /// newest segment is always retained.
+    /// Removes the segments that contain no record at or after `before`. The newest segment is
+    /// always retained.
     ///
     /// # Errors
     /// `Io`; the segments not yet removed remain listed and readable.

@@ -1,4 +1,4 @@
-//! Opening a log: replay, then a new segment to append to.
+//! Opens a log: replays it, then begins a new segment.
 
 use crate::format::SegmentHeader;
 use crate::log::WriteAheadLog;
@@ -39,8 +39,7 @@ impl WriteAheadLog {
         Ok(Self::begin(disk, directory, options, scanned)?)
     }
 
-    /// Begins a new segment after the end of the scanned log: after a crash no
-    /// existing file is appended to.
+    /// Begins a new segment after the end of the scanned log: existing files are never appended to.
     fn begin(
         disk: &Arc<dyn Disk>,
         directory: &Path,
@@ -65,7 +64,7 @@ impl WriteAheadLog {
         }
         let mut older = Vec::new();
         if let Some(scanned) = scanned {
-            // Frees the space reserved after its last batch for the next segment.
+            // Truncates after the last batch, which frees reserved space for the next segment.
             scanned.last.file.set_len(scanned.valid_bytes)?;
             header.number = scanned.last.header.number + 1;
             header.first_lsn = scanned.end;
@@ -85,7 +84,7 @@ impl WriteAheadLog {
         )?;
         let mut space = SpaceReservation::default();
         space.end_batch(writer.reserved_bytes(), 0);
-        // Not earlier: the new segment, which replaces them, is durable now.
+        // Only now, because the new segment, which replaces them, is durable.
         for number in outdated {
             disk.remove(&segment_path(directory, number))?;
         }

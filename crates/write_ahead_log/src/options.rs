@@ -12,7 +12,7 @@ pub struct LogOptions {
     /// Size of the pending buffer at which an append writes it to the file
     /// first. At most 16 MiB.
     pub pending_bytes: usize,
-    /// Identifies the instance; segments of another instance are refused.
+    /// Identifies the instance; segments of another instance cause an error.
     pub instance: u64,
 }
 

@@ -1,11 +1,10 @@
 //! Replay: reads the log back.
 //!
 //! 1. Find the newest segment that begins at or before the wanted position.
-//! 2. Settle the tail: truncate the last segment where step 5 ends the log, and
-//!    sync the rest. So a replay only visits records that no later crash can
-//!    lose.
-//! 3. Read batches as long as each is the expected one: its position continues
-//!    the log, and it contains the checksum of the batch before it.
+//! 2. Settle the tail: truncate the last segment at the end of the log that step 5 finds, and sync
+//!    the rest. So a replay only visits records that a later crash cannot lose.
+//! 3. Read batches while each is the expected one: its position continues the log, and it contains
+//!    the checksum of the previous batch.
 //! 4. A segment with a successor must reach the successor's first position,
 //!    because a segment is synced before the next one begins.
 //! 5. In the last segment the first unexpected byte ends the log if it can be a
@@ -39,23 +38,23 @@ pub(crate) struct Scanned {
     pub(crate) valid_bytes: u64,
     /// Numbers, first positions and lengths of the segments read, ascending.
     pub(crate) segments: Vec<(u64, u64, u64)>,
-    /// The number of a segment after the last whose creation did not finish.
+    /// The number of a following segment whose creation was interrupted.
     pub(crate) unfinished: Option<u64>,
     /// Numbers of segments before the first one read.
     pub(crate) outdated: Vec<u64>,
 }
 
-/// Cuts off the torn tail of the last segment and makes the rest and its name
-/// durable: the next segment must not outlive it. Data not known to be durable
-/// is written again first: after a failed sync an operating system may treat
-/// bytes as clean that exist only in its cache.
+/// Truncates the torn tail of the last segment and makes the rest and its directory entry durable,
+/// because the next segment must not be durable before this one. First writes data again that is
+/// not known to be durable: after a failed sync, an operating system may treat data as written that
+/// is only in its cache.
 fn settle(disk: &dyn Disk, directory: &Path, last: &Segment) -> StorageResult<()> {
     let skip = &mut |_: Lsn, _: Record<'_>| Ok(());
     let read = read_segment::<StorageError>(last, None, u64::MAX, skip)?;
     let file = &last.file;
     let bytes = file.len()?;
     if bytes > read.valid_bytes {
-        // The next segment needs space, and the replay may use up free space.
+        // Reserves space for the next segment, because the replay may use the free space.
         file.set_len(read.valid_bytes)?;
         let _ = file.reserve(bytes.max(read.valid_bytes + RESERVED_BYTES));
     }
@@ -172,7 +171,7 @@ fn choose(
     }
     segments.reverse();
     let Some(first) = segments.first() else {
-        // An empty directory, or a first creation that did not finish.
+        // An empty directory, or the creation of the first segment was interrupted.
         if from == Lsn(0) {
             return Ok(None);
         }
@@ -280,7 +279,7 @@ fn visit_records<E: From<StorageError>>(
     Ok(())
 }
 
-/// Looks after the first unexpected byte for a batch that calls it durable.
+/// Searches, after the first unexpected byte, for a batch that records this byte as durable.
 ///
 /// # Errors
 /// `Corrupt` when there is one.

@@ -107,7 +107,7 @@ log_records! {
     }
     /// A transaction committed. It is acknowledged when this record is durable.
     Commit = 3 {
-        /// The transaction; zero if it was not prepared.
+        /// The transaction id; zero if the transaction was not prepared.
         transaction: u64,
         /// Its write ids that were not rolled back.
         write_ids: WriteIds<'a>,
@@ -119,9 +119,9 @@ log_records! {
     }
     /// A transaction prepared for two-phase commit.
     Prepare = 5 {
-        /// The transaction; its commit contains the same number.
+        /// The transaction id. The commit record contains the same id.
         transaction: u64,
-        /// Its name at the coordinator of the two-phase commit.
+        /// The XID.
         xid: &'a [u8],
         /// Its write ids that were not rolled back.
         write_ids: WriteIds<'a>,
@@ -164,15 +164,15 @@ log_records! {
         /// The fields of the revoked record.
         bytes: Rest<'a>,
     }
-    /// Tables got other indexes and other metadata in one step.
+    /// The indexes and metadata of several tables were changed atomically.
     TablesAltered = 12 {
         /// As the engine encodes it.
         bytes: &'a [u8],
     }
 }
 
-/// Turns the record at `start` of `records` into a void record of the same
-/// length. False when `records` ends before it.
+/// Converts the record at offset `start` of `records` to a void record of the same length. Returns
+/// false if `records` ends before it.
 pub(crate) fn make_void(records: &mut [u8], start: usize) -> bool {
     let kind = records.get_mut(start + FRAME_BYTES - 1);
     kind.map(|kind| *kind = VOID_KIND).is_some()
@@ -194,10 +194,10 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Takes one record with its frame from the front.
+    /// Decodes one record with its frame from the front of the input.
     ///
     /// # Errors
-    /// [`Malformed`] unless the frame holds exactly one record of a known kind.
+    /// [`Malformed`] if the frame does not contain exactly one record of a known kind.
     pub fn decode(take: &mut Take<'a>) -> Result<Self, Malformed> {
         let bytes = usize::try_from(take.u32()?).map_err(|_| Malformed)?;
         let mut body = Take::new(take.take(bytes)?);

@@ -47,9 +47,9 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Creates a segment with `reserved_bytes` reserved after its header, and
-    /// makes header and name durable. The header is written last, because a
-    /// segment with a header continues the log: on a full disk none remains.
+    /// Creates a segment with `reserved_bytes` reserved after its header, and makes header and name
+    /// durable. The header is written last, because a segment with a header continues the log. So a
+    /// creation that fails on a full disk leaves no valid segment.
     pub(crate) fn create(
         disk: &dyn Disk,
         directory: &Path,
@@ -59,7 +59,7 @@ impl Segment {
         let path = segment_path(directory, header.number);
         let (bytes, seed) = header.encode();
         let created = match disk.create(&path) {
-            // Left by a creation that found no space and could not remove it.
+            // An earlier creation on a full disk has left this file.
             Err(StorageError::AlreadyExists { .. }) => {
                 disk.remove(&path).and_then(|()| disk.create(&path))
             }
@@ -73,7 +73,8 @@ impl Segment {
         let file = match prepared {
             Ok(file) => file,
             Err(error) if error.is_no_space() => {
-                // Without a header, the next creation or opening removes it.
+                // If this fails, the next creation or opening removes the file, because it has no
+                // header.
                 let _ = disk.remove(&path);
                 return Err(WriteError::Full(error));
             }

@@ -17,7 +17,7 @@ struct SegmentEntry {
     bytes: u64,
 }
 
-/// Size of all segment files together.
+/// Number and total size of the segment files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SegmentTotals {
     pub(crate) count: u64,
@@ -55,8 +55,8 @@ impl SegmentList {
         }
     }
 
-    /// Removes the segments that hold no record at or after `before`, except
-    /// the current one. `remove` removes the file of a number.
+    /// Removes the segments that contain no record at or after `before`, except the current one.
+    /// `remove` removes the file with a number.
     pub(crate) fn trim(
         &mut self,
         before: u64,

@@ -1,21 +1,20 @@
-//! Reservation of disk space. A record is accepted only when space is reserved
-//! for it in the segment file. So a full disk refuses a record before a caller
-//! relies on it, and does not refuse the batch that contains it.
+//! Reservation of disk space. A record is accepted only if space is reserved for it in the segment
+//! file. So on a full disk the append fails before a caller relies on the record, and writing its
+//! batch does not fail.
 //!
-//! Part of the space is headroom for records that end something: on a full disk
-//! a transaction that has written can still commit, and a table can be dropped.
-//! On file systems that cannot reserve space, the write of a batch may still
-//! fail. Such a batch is retained in memory, see `leader.rs`.
+//! Part of the space is headroom for records that free resources: on a full disk a transaction with
+//! writes can still commit, and a table can be dropped. On file systems that cannot reserve space,
+//! the write of a batch may still fail. Such a batch is retained in memory, see `leader.rs`.
 
 use crate::format::BATCH_HEADER_BYTES;
 use crate::record::Record;
 
-/// How much space a log reserves, and for which records.
+/// The policy of reservations: the amount of space, and the records that may use it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpacePolicy {
     /// Bytes that ordinary records must leave unused.
     headroom_bytes: u64,
-    /// Bytes to reserve ahead, where the disk has them.
+    /// Bytes to reserve ahead, if the disk has enough space.
     pub(crate) target_bytes: u64,
 }
 
@@ -44,8 +43,8 @@ impl SpacePolicy {
     pub(crate) fn headroom_of(self, record: &Record<'_>) -> u64 {
         match record {
             Record::TableDropped { .. } => 0,
-            // A commit also logs the counters that changed. A prepared
-            // transaction may still commit or roll back.
+            // A commit also logs changed counters. A prepared transaction must be able to commit or
+            // roll back.
             Record::Commit { .. } | Record::Abort { .. } | Record::Counter { .. } => {
                 self.headroom_bytes / 2
             }
@@ -60,12 +59,11 @@ impl SpacePolicy {
 pub(crate) struct SpaceReservation {
     /// Reserved bytes of the file that belong to no batch in progress.
     file_bytes: u64,
-    /// Bytes of these that belong to the pending records.
+    /// The part of `file_bytes` that belongs to pending records.
     pending_bytes: u64,
 }
 
-/// The maximum space of a record in the file: it may be the only one of its
-/// batch.
+/// The maximum space of a record in the file, which it needs if it is alone in a batch.
 pub(crate) fn record_space(record_bytes: usize) -> u64 {
     (record_bytes + BATCH_HEADER_BYTES) as u64
 }
@@ -81,15 +79,15 @@ impl SpaceReservation {
         fits
     }
 
-    /// The pending records become a batch. Returns the space of the batch.
+    /// Assigns the space of the pending records to a new batch, and returns it.
     pub(crate) fn begin_batch(&mut self) -> u64 {
         let batch_bytes = std::mem::take(&mut self.pending_bytes);
         self.file_bytes = self.file_bytes.saturating_sub(batch_bytes);
         batch_bytes
     }
 
-    /// A batch was written, or is retained and keeps `retained_bytes`.
-    /// `file_bytes` are now reserved after the end of the written data.
+    /// Ends a batch that was written, or that is retained with `retained_bytes` of space.
+    /// `file_bytes` are reserved after the end of the written data.
     pub(crate) fn end_batch(&mut self, file_bytes: u64, retained_bytes: u64) {
         self.file_bytes = file_bytes.saturating_sub(retained_bytes);
     }

@@ -1,4 +1,4 @@
-//! The state of an open log that its mutex guards.
+//! The state of an open log, guarded by a mutex.
 
 use crate::groups::Groups;
 use crate::space::SpaceReservation;
@@ -9,11 +9,12 @@ use teak_base::{StorageError, StorageResult};
 
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Records that no leader has taken yet.
+    /// Records that are not in a batch yet.
     pub(crate) pending: Vec<u8>,
     /// Log position of the first byte of `pending`.
     pub(crate) pending_start: u64,
-    /// Space in the file; every pending record has its part of it.
+    /// Reserved space in the file, which includes space for every pending
+    /// record.
     pub(crate) space: SpaceReservation,
     /// Whether the writer retains a batch that found no space.
     pub(crate) batch_retained: bool,

@@ -2,20 +2,20 @@
 
 use std::time::Instant;
 
-/// Weight of the moving averages: about as many cycles count.
+/// Weight of the moving averages: the approximate number of cycles averaged.
 const CYCLES_AVERAGED: u64 = 32;
 
-/// An idle period counts at most as this multiple of the average sync period:
-/// after an hour of idling, the time before it is the better estimate.
+/// An idle period counts at most as this multiple of the average sync period, so that a long idle
+/// time does not dominate the average.
 const IDLE_MAX: u64 = 32;
 
-/// Measures cycles: an idle period without syncs, and then a period with one or
-/// more syncs.
+/// Measures cycles. A cycle is a period without syncs, followed by a period with one or more
+/// concurrent syncs.
 #[derive(Debug, Default)]
 pub(crate) struct SyncLoad {
     /// Average nanoseconds of the idle period of a cycle.
     idle: u64,
-    /// Average nanoseconds of its period with syncs.
+    /// Average nanoseconds of the period with syncs.
     syncing: u64,
     /// When the last cycle ended.
     ended: Option<Instant>,

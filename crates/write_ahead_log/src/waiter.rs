@@ -1,4 +1,4 @@
-//! One waiting thread. A wake is stored until a wait consumes it.
+//! One waiting thread. A wake-up is stored until a wait consumes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

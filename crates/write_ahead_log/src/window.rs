@@ -25,7 +25,7 @@ impl<'f> Window<'f> {
         })
     }
 
-    /// At least `bytes` bytes at `offset`, or `None` if the file ends before.
+    /// At least `bytes` bytes at `offset`, or `None` if the file ends before that.
     fn view(&mut self, offset: u64, bytes: usize) -> StorageResult<Option<&[u8]>> {
         let left = self.file_bytes.saturating_sub(offset);
         if (bytes as u64) > left {

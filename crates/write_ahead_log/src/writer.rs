@@ -14,17 +14,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use teak_base::{Codec, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
-/// A buffer that a large record made larger than this is freed.
+/// Buffers that have grown beyond this because of a large record are freed.
 const BUFFER_RETAINED_BYTES: usize = 24 << 20;
 
-/// Zeros written ahead of small batches in one write, and their maximum share
-/// of a segment. A sync that changes neither the length of the file nor its
-/// allocation does not wait for the journal of the file system.
+/// Zeros written ahead of small batches in one write, and their maximum share of a segment. A sync
+/// of writes over these zeros changes neither the length nor the allocation of the file, so it does
+/// not wait for the file system's journal.
 const ZEROS_BYTES_MAX: u64 = 512 << 10;
 const ZEROS_SHARE: u64 = 4;
 
-/// Larger batches are written without zeros ahead, also those beyond a share of
-/// the zeros: writing everything twice would cost more than it saves.
+/// Maximum size of a batch with zeros ahead. For larger ones, writing the space twice would cost
+/// more than it saves.
 const SMALL_BYTES_MAX: u64 = 16 << 10;
 const SMALL_SHARE: u64 = 4;
 
@@ -43,7 +43,7 @@ pub(crate) struct Writer {
     zeroed: u64,
     /// Log position after the last batch written.
     end: u64,
-    /// Log position before which everything is durable; may lag behind.
+    /// Log position before which all records are durable. May be outdated.
     durable: u64,
     /// Checksum of the last batch or segment header.
     chain: u64,
@@ -52,15 +52,14 @@ pub(crate) struct Writer {
     pub(crate) raw: Vec<u8>,
     /// Reserved space of the batch, in bytes.
     pub(crate) batch_space: u64,
-    /// Numbers and first positions of segments begun since the leader last
-    /// drained this list.
+    /// Numbers and first positions of new segments, until the leader takes this list.
     pub(crate) begun: Vec<(u64, u64)>,
     stored: Vec<u8>,
 }
 
 impl Writer {
-    /// A writer that begins a new segment at `header.first_lsn`, before which
-    /// everything is durable.
+    /// Creates a writer with a new segment at `header.first_lsn`. All records before that must be
+    /// durable.
     pub(crate) fn begin(
         disk: Arc<dyn Disk>,
         directory: PathBuf,
@@ -96,9 +95,9 @@ impl Writer {
         self.segment.file.path().to_path_buf()
     }
 
-    /// Writes `raw` as one batch and empties it. A batch that finds no space is
-    /// retained and later written at the same offset. The file may hold a part
-    /// of its front until then, which no reader accepts as a batch.
+    /// Writes `raw` as one batch and empties it. If there is no disk space, the batch is retained
+    /// and later written at the same offset. Until then the file may contain the first part of the
+    /// batch, which no reader accepts as a batch.
     pub(crate) fn write(&mut self, counters: &LogCounters) -> Result<(), WriteError> {
         if self.raw.is_empty() {
             return Ok(());
@@ -143,7 +142,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes zeros to the reserved space in front of a small batch. A reader
+    /// Writes zeros to the reserved space, starting at a small batch. A reader
     /// treats zeros as the end of the log, as it does a hole.
     fn write_zeros(&mut self, batch_bytes: u64, counters: &LogCounters) -> Result<(), WriteError> {
         let zeros_bytes = ZEROS_BYTES_MAX.min(self.segment_bytes / ZEROS_SHARE);
@@ -164,7 +163,7 @@ impl Writer {
                 counters.written_bytes.fetch_add(bytes, Relaxed);
                 Ok(())
             }
-            // The batch is then written without them.
+            // Not an error: the batch is written without zeros.
             Err(error) if error.is_no_space() => Ok(()),
             Err(error) => Err(WriteError::Broken(error)),
         }
@@ -180,7 +179,7 @@ impl Writer {
         self.durable = self.durable.max(durable);
     }
 
-    /// A file handle for a sync concurrent with others, if there is one.
+    /// A file handle for a concurrent sync, if there is one.
     pub(crate) fn sync_handle(&self, number: usize) -> Option<Arc<dyn DiskFile>> {
         let handles = self.segment.sync_handles.as_ref()?;
         handles.get(number).cloned()
@@ -191,7 +190,7 @@ impl Writer {
         if self.durable == self.end {
             return Ok(());
         }
-        // Also when the disk is full: the contents of the file are unknown.
+        // Broken even if the disk is full, because the contents of the file are then unknown.
         self.segment.file.sync().map_err(WriteError::Broken)?;
         counters.syncs.fetch_add(1, Relaxed);
         self.durable = self.end;
@@ -223,9 +222,9 @@ impl Writer {
         outcome
     }
 
-    /// Begins the next segment. The old one is durable before the new one
-    /// exists, so a reader may require all of it. On a full disk the old one
-    /// continues to grow: the accepted records have their space there.
+    /// Begins the next segment. The old segment is made durable before the new one is created, so a
+    /// reader can require all of it. On a full disk the old segment continues to grow: it has the
+    /// reserved space of the accepted records.
     fn roll(&mut self, counters: &LogCounters) -> Result<(), WriteError> {
         self.sync(counters)?;
         let header = SegmentHeader {
@@ -241,7 +240,7 @@ impl Writer {
             Err(WriteError::Full(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
-        // Frees the rest of its reserved space; else its removal does.
+        // Frees the remaining reserved space. If this fails, the removal of the segment frees it.
         let _ = self.segment.file.set_len(self.offset);
         self.segment = segment;
         self.offset = SEGMENT_HEADER_BYTES as u64;
@@ -255,7 +254,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the record at a log position void if its batch is not written.
+    /// Makes the record at a log position void, if it is in the retained batch.
     pub(crate) fn make_void(&mut self, position: u64) -> bool {
         let start = position.checked_sub(self.end);
         let start = start.and_then(|start| usize::try_from(start).ok());
@@ -272,7 +271,7 @@ impl Writer {
         self.offset
     }
 
-    /// Log position before which everything is known to be durable.
+    /// Log position before which all records are known to be durable.
     pub(crate) fn durable(&self) -> u64 {
         self.durable
     }

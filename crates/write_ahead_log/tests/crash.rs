@@ -15,7 +15,7 @@ use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog};
 /// The expected contents of the log.
 #[derive(Default)]
 struct Expected {
-    /// Every record appended and not known to be lost.
+    /// All appended records that are not known to be lost.
     rows: Vec<(Lsn, String)>,
     /// The number of durable records among them.
     durable: usize,
@@ -25,7 +25,7 @@ struct Expected {
 }
 
 impl Expected {
-    /// Compares with the records that a replay found. The others are lost.
+    /// Compares with the records that a replay found, and removes the others.
     fn check(&mut self, found: &[String]) {
         let skipped = self.rows.iter().filter(|row| row.0 < self.from).count();
         let kept = skipped + found.len();
@@ -79,7 +79,7 @@ fn work(
                     value: random.below(1 << 40),
                 };
                 match append_durably(log, &record) {
-                    // There may be a void record at that position, or none.
+                    // The log may contain a void record at that position.
                     Err(error) if error.is_no_space() => {
                         if log.end() > lsn {
                             let bytes = log.end().0 - lsn.0 - 5;
@@ -104,7 +104,7 @@ fn work(
                     expected.durable = expected.rows.len();
                 }
             },
-            // Other files fill the disk, or free space.
+            // Simulates other files that fill the disk or free space.
             _ if random.one_in(3) => {
                 let capacity = disk.used_bytes() + random.below(4000);
                 disk.set_capacity((!random.one_in(3)).then_some(capacity));
@@ -146,7 +146,7 @@ fn run(seed: u64) {
         if random.one_in(2) {
             disk.set_capacity(None);
         }
-        // A restart of the process, or of the machine.
+        // Restarts the process or the machine.
         if random.one_in(2) || shared.list(&directory()).is_err() {
             disk = disk.crash(random.next_u64());
         }
@@ -168,7 +168,8 @@ fn every_acknowledged_record_survives_faults_and_crashes() {
     }
 }
 
-/// Every pair of a failing sync in one opening and a power cut in the next.
+/// Every combination of a failing sync in one start and a power failure in the
+/// next.
 #[test]
 fn failed_openings_and_a_power_loss_lose_nothing() {
     for (sync, cut, outcome) in (0..8u64)
@@ -191,7 +192,8 @@ fn failed_openings_and_a_power_loss_lose_nothing() {
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let (log, found) = open_listing(&shared, options(), 0).unwrap();
         assert_eq!(found, [kept], "sync {sync}, cut {cut}, outcome {outcome}");
-        // The same without records to replay: only the last segment is read.
+        // The same with no records to replay, when only the last segment is
+        // read.
         let end = log.end().0;
         log.trim(log.end()).unwrap();
         drop(log);

@@ -1,5 +1,5 @@
-//! Torn tails, holes, bit rot and old data: opening finds a prefix of the
-//! appended records, or reports an error.
+//! Torn tails, holes, bit rot and old data: opening the log finds a prefix of the appended records
+//! or returns an error.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;

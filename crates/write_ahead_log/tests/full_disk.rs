@@ -1,5 +1,5 @@
-//! On a full disk only appends fail: accepted records have reserved space, and
-//! the log continues when there is space again.
+//! On a full disk only appends fail, because accepted records have reserved
+//! space. The log continues when there is space again.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;
@@ -28,7 +28,7 @@ fn fill(disk: &FaultDisk) {
     disk.set_capacity(Some(disk.used_bytes()));
 }
 
-/// Appends rows until the disk has no space for one more; prints them.
+/// Appends rows until the disk is full. Returns them in printed form.
 fn append_until_full(log: &WriteAheadLog) -> Vec<String> {
     let mut kept = Vec::new();
     for n in 0..100_000 {

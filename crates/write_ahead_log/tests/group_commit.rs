@@ -14,21 +14,21 @@ use std::time::Duration;
 use teak_base::{Lsn, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
-/// A disk whose syncs wait at a gate and whose writes or syncs can fail.
+/// A disk whose syncs can be blocked and whose writes or syncs can fail.
 #[derive(Debug, Default)]
 struct Gate {
     closed: Mutex<bool>,
-    /// Only the first that arrives waits.
+    /// Whether only the first sync is blocked.
     first_only: AtomicBool,
     held: AtomicBool,
     changed: Condvar,
     /// Syncs that reached the gate.
     arrived: AtomicU64,
-    /// Syncs take some time, each a different one.
+    /// Whether syncs take some time, which differs from sync to sync.
     slow: AtomicBool,
     /// Slow syncs in progress.
     in_progress: AtomicU64,
-    /// Slow syncs that ran concurrently with another.
+    /// Number of slow syncs that ran concurrently with another one.
     concurrent: AtomicU64,
     fail_syncs: AtomicBool,
     fail_writes: AtomicBool,
@@ -254,7 +254,7 @@ fn commit_from_many_threads(disk: &Arc<dyn Disk>) {
         let done = &done;
         scope.spawn(move || {
             while !done.load(Ordering::SeqCst) {
-                // Often, so that it interferes with the committing threads at any point.
+                // Runs often, so that it interferes with the committing threads at any point.
                 thread::yield_now();
                 log.write_pending().unwrap();
             }
@@ -309,7 +309,7 @@ fn a_failed_sync_fails_every_waiting_thread_and_poisons_the_log() {
             matches!(result, Err(StorageError::Poisoned { .. })),
             "{result:?}"
         );
-        // It may have been synced concurrently with the first, and failed itself.
+        // It may have been synced concurrently with the first group, with its own failure.
         let result = next_group.join().unwrap();
         let is_failed = matches!(
             result,

@@ -20,7 +20,7 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// A sequence of integers, varints and byte strings.
+/// Decodes a sequence of integers, varints and byte strings.
 fn byte_codecs(bytes: &[u8]) {
     let mut take = Take::new(bytes);
     while let Ok(kind) = take.u8() {
@@ -62,7 +62,8 @@ fn byte_codec_seeds() -> Vec<Vec<u8>> {
     vec![bytes]
 }
 
-/// A codec's number, the uncompressed size, and stored bytes.
+/// Decompresses the input: a codec's number, the uncompressed size, and stored
+/// bytes.
 fn codecs(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let codec = input.u8();

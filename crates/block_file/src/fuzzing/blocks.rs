@@ -14,7 +14,7 @@ use teak_base::{Codec, FileId};
 const FILE: FileId = FileId(3);
 const CHECKSUM_BYTES: usize = 8;
 
-/// A superblock. One that decodes must encode to the same bytes.
+/// Decodes a superblock. If this succeeds, it must encode to the same bytes.
 pub(super) fn superblock(bytes: &[u8]) {
     let path = Path::new("fuzz");
     let _ = SuperblockInfo::decode(path, SuperblockSlot::First, bytes);
@@ -55,8 +55,8 @@ pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
     vec![encode(full), encode(new)]
 }
 
-/// A block at its address. The file, the offset and the stored length in its
-/// header are corrected, unless the first byte of the input excludes them.
+/// Decodes a block. The file id, the offset and the stored length in its header are corrected
+/// first, unless the first byte of the input excludes them.
 pub(super) fn block(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let leave = input.u8();
@@ -102,7 +102,7 @@ pub(super) fn block(bytes: &[u8]) {
     let raw_bytes = u32::try_from(found.raw.len()).unwrap_or(u32::MAX);
     let again = block::encode_header(FILE, offset, found.description, raw_bytes, payload);
     assert!(again == *header, "a header encodes to itself");
-    // The same bytes are not a block of any other address, file or kind.
+    // The same bytes must not be valid at another address, in another file or as another kind.
     let moved = BlockAddress {
         offset: offset + BLOCK_UNIT_BYTES,
         ..here

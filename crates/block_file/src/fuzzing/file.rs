@@ -1,4 +1,4 @@
-//! A whole index file: opening, writing, a checkpoint, opening again.
+//! Fuzz target of a whole index file: it is opened, written, checkpointed and opened again.
 
 use crate::address::BlockAddress;
 use crate::block::{BlockDescription, BlockKind, encode_header};
@@ -19,9 +19,9 @@ const PAGE: BlockDescription = BlockDescription {
     codec: Codec::Lz4,
 };
 
-/// The length of the file, then two superblocks, then blocks of space maps, all
-/// with correct checksums; see `superblock` and `map_block`. A file that opens
-/// is written to, and must then open with the same contents.
+/// The input contains the length of the file, two superblocks, and blocks of space maps, all with
+/// correct checksums (see `superblock` and `map_block`). If the file opens, it is written, and must
+/// then open with the same contents.
 pub(super) fn index_file(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
@@ -82,7 +82,7 @@ fn superblock(input: &mut Input<'_>) -> SuperblockInfo {
     }
 }
 
-/// A block of a space map: its offset, the address of the next, and extents.
+/// Builds a block of a space map: its offset, the address of the next block, and extents.
 fn map_block(input: &mut Input<'_>) -> (u64, Vec<u8>) {
     let offset = BLOCKS_START + u64::from(input.u16()) * BLOCK_UNIT_BYTES;
     let mut raw = Vec::new();

@@ -1,4 +1,4 @@
-//! Sets of extents, and the space map, which stores one.
+//! Fuzz targets of sets of extents and of the space map.
 
 use crate::address::BlockAddress;
 use crate::extents::{Extent, ExtentSet};
@@ -11,7 +11,7 @@ use teak_base::fuzzing::Input;
 
 const FILE: FileId = FileId(3);
 
-/// Changes of a set of extents, compared with a set of bytes.
+/// Changes a set of extents and compares it with a set of bytes.
 pub(super) fn extents(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let mut set = ExtentSet::default();
@@ -64,8 +64,8 @@ pub(super) fn extents_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The end of the live bytes, the address of the first block, and the raw bytes
-/// of each block, each preceded by their number as [`Input::u16`] reads it.
+/// The input contains the end of the live bytes, the address of the first block, and the raw bytes
+/// of each block, each after its length (a u16).
 pub(super) fn space_map(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let end = u64::from(input.u32()).saturating_mul(BLOCK_UNIT_BYTES);
@@ -77,7 +77,7 @@ pub(super) fn space_map(bytes: &[u8]) {
     for place in &map.places {
         assert!(place.end() <= end && map.free.clone().insert(*place).is_ok());
     }
-    // Encoded again after the end, it must decode to the same map.
+    // Encoded again, with its blocks after the end, the map must decode to the same map.
     let mut place_end = end.max(BLOCKS_START);
     let places: Vec<Extent> = block_sizes(free.iter().copied())
         .into_iter()

@@ -1,4 +1,4 @@
-//! The allocation state compared with a model of the units in use.
+//! Compares the allocation state with a model of the units in use.
 
 use super::*;
 use crate::extents::coalesce;
@@ -129,7 +129,7 @@ impl Model {
                 for extent in captured.map {
                     self.space.release(extent);
                 }
-                // Cancelled: its map is free, its blocks may be retained.
+                // A cancelled checkpoint: its map is free, its blocks may be retained.
                 let last = self.doubtful.last_mut().unwrap();
                 *last = Units::new();
             }

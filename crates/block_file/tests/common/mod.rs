@@ -1,4 +1,4 @@
-//! Shared by the tests of the file.
+//! Support for the tests of index files.
 
 #![allow(dead_code, clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ pub fn create(disk: &Arc<dyn Disk>) -> BlockFile {
     file
 }
 
-/// The file again, and its payload.
+/// Opens the file again. Returns it and its payload.
 pub fn open(disk: &Arc<dyn Disk>) -> (BlockFile, Vec<u8>) {
     BlockFile::open(disk, Path::new(PATH), Some(FILE)).unwrap()
 }

@@ -55,7 +55,7 @@ impl From<EngineError> for Failure {
             EngineError::InvalidArgument(_) => TEAK_INVALID_ARGUMENT,
             _ => TEAK_INTERNAL,
         };
-        // Frequent results are part of normal work: they format no text.
+        // Frequent results are part of normal operation, so no text is formatted for them.
         let text = match status {
             TEAK_NOT_FOUND => Cow::Borrowed(""),
             TEAK_DUPLICATE_KEY => Cow::Borrowed("an entry of the same unique key exists"),

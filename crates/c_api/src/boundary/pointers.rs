@@ -4,7 +4,7 @@
 use crate::boundary::failure::Failure;
 use std::ptr::NonNull;
 
-/// No object in memory has more bytes.
+/// Maximum size of an object in memory, in bytes.
 const BYTES_MAX: usize = isize::MAX.unsigned_abs();
 
 #[cold]
@@ -72,12 +72,12 @@ impl<T> Out<*mut T> {
     }
 }
 
-/// A handle that the caller transferred: it is freed when the call ends, also
-/// by a panic. Until then other threads may use its shared part.
+/// A handle that the caller transferred. It is freed when the call ends, even by a panic. Until
+/// then other threads may use its shared part.
 pub(crate) struct OwnedHandle<T>(*mut T);
 
 impl<T> OwnedHandle<T> {
-    /// Takes a handle, which is not NULL.
+    /// Takes ownership of a handle, which must not be NULL.
     pub(crate) unsafe fn new(pointer: *mut T) -> Self {
         Self(pointer)
     }

@@ -19,8 +19,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     format!("internal error: {}", text.unwrap_or("no text"))
 }
 
-/// Runs a body, catching panics; after an error its message is the thread's
-/// last one.
+/// Runs a body and catches panics. An error sets the thread's last message.
 #[inline]
 fn run<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, teak_status> {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -45,7 +44,7 @@ pub(crate) fn value_or<T>(otherwise: T, body: impl FnOnce() -> Result<T, Failure
 
 #[cold]
 fn remember(failure: &Failure) -> teak_status {
-    // A thread that calls from its last destructors has no text any more.
+    // Fails in a destructor that runs after the text was destroyed at thread exit.
     let _ = LAST_ERROR.try_with(|last| {
         let mut last = last.borrow_mut();
         last.clear();

@@ -1,6 +1,6 @@
-//! Structs that later versions extend. The first field of each is its size as
-//! the caller was compiled, so that old programs run with a newer library and
-//! new ones with an older library, as long as they use nothing it lacks.
+//! Structs that later versions extend. The first field of each is its size in the caller's version.
+//! So old programs run with a newer library, and new programs run with an older library unless they
+//! use fields that it lacks.
 
 use crate::boundary::failure::Failure;
 use crate::boundary::pointers::is_null;
@@ -68,8 +68,8 @@ pub(crate) unsafe fn write_versioned<T: Versioned>(
     let known = given.min(size_of::<T>());
     let header = size_of::<usize>();
     let target = pointer.cast::<u8>();
-    // SAFETY: the caller's struct has `given` bytes, by the contract of
-    // `boundary`; its first field is left as it is.
+    // SAFETY: the caller's struct has `given` bytes, by the contract of `boundary`; its first field
+    // is not changed.
     unsafe {
         std::ptr::from_ref(value)
             .cast::<u8>()

@@ -23,28 +23,28 @@ pub struct teak_added_index {
     pub definition: teak_index_definition,
     /// true: two entries with equal keys are an error.
     pub unique: bool,
-    /// true: entries are added in ascending order of their keys, each key once. They then need
-    /// neither sorting nor space for it.
+    /// true: entries are added in strictly ascending order of their keys. Then they need no
+    /// sorting, and no space for it.
     pub in_order: bool,
 }
 
 /// An index of the altered table.
 #[repr(C)]
 pub struct teak_planned_index {
-    /// true: one of the added indexes; false: one that the table has.
+    /// true: an added index; false: an existing index of the table.
     pub added: bool,
     /// Its number among these.
     pub number: u32,
-    /// Of an index that the table has: its label, and the format of pages written from now on.
-    /// Ignored for an added one.
+    /// For an existing index: its new label, and the format of pages written later. Ignored for an
+    /// added index.
     pub definition: teak_index_definition,
 }
 
 /// The table after the alteration.
 #[repr(C)]
 pub struct teak_alteration_plan {
-    /// The indexes in their new order. The first holds the rows and may be an added one; those left
-    /// out are dropped.
+    /// The indexes in their new order. The first one contains the rows and may be an added one.
+    /// Indexes that are not listed are dropped.
     pub indexes: *const teak_planned_index,
     /// Number of indexes.
     pub index_count: usize,
@@ -53,10 +53,9 @@ pub struct teak_alteration_plan {
 }
 
 /// Begins to alter a table: creates the files of the indexes to add. No transaction that wrote the
-/// table may be open. From now on writers of its rows must also write the entries of the added
-/// indexes, see teak_alteration_get_index(). `interrupt` may be NULL; long calls on the alteration
-/// call it from time to time, from the thread that makes them, and end with TEAK_INTERRUPTED when
-/// it returns true.
+/// table may be open. After this call, writers of its rows must also write the entries of the added
+/// indexes, see teak_alteration_get_index(). `interrupt` may be NULL. Long calls on the alteration
+/// call it regularly, on the calling thread, and end with TEAK_INTERRUPTED when it returns true.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_begin(
     engine: *mut teak_engine,
@@ -83,7 +82,7 @@ pub unsafe extern "C" fn teak_alteration_begin(
         }
         let context = Context(context);
         let interrupted = move || {
-            // The whole context, which may be sent, and not its pointer alone.
+            // Captures the whole context, which is `Send`, and not only its pointer.
             let context = &context;
             match interrupt {
                 // SAFETY: the caller's callback, with the caller's context.
@@ -135,8 +134,8 @@ pub unsafe extern "C" fn teak_alteration_add_entry(
     })
 }
 
-/// Sorts and writes the entries that were added. `progress` may be NULL; it receives from time to
-/// time how many of the entries are written, from the calling thread. On TEAK_DUPLICATE_KEY
+/// Sorts and writes the entries that were added. `progress` may be NULL; it is called regularly on
+/// the calling thread, with the number of written entries and their total. On TEAK_DUPLICATE_KEY
 /// `duplicate`, which may be NULL, receives the duplicate key and the number of the added index; it
 /// is valid until the next call on the alteration.
 #[unsafe(no_mangle)]
@@ -163,9 +162,9 @@ pub unsafe extern "C" fn teak_alteration_build(
 }
 
 /// Commits alterations of several tables of one engine together. No transaction may write the
-/// tables during the call. Durable on return. The alterations have ended after the call, also after
-/// an error, and must be freed with teak_alteration_end(). After an error the tables are unchanged,
-/// except that TEAK_POISONED and TEAK_IO of the log leave the outcome to recovery.
+/// tables during the call. Durable on return. The call ends the alterations, even after an error.
+/// Free them with teak_alteration_end(). After an error the tables are unchanged, except after
+/// TEAK_POISONED and TEAK_IO of the log: then recovery determines the outcome.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_commit(
     alterations: *const *mut teak_alteration,
@@ -206,7 +205,7 @@ unsafe fn plan_of(plan: &teak_alteration_plan) -> Result<AlterationPlan, Failure
     })
 }
 
-/// Frees an alteration; NULL is allowed. One that was not committed is undone.
+/// Frees an alteration, and undoes it if it was not committed; NULL is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_end(alteration: *mut teak_alteration) {
     free!(alteration);

@@ -6,10 +6,10 @@ use crate::handles::teak_cursor;
 use crate::status::teak_status;
 use ::teak_engine::{LockPolicy, RowRetention};
 
-/// Whether a locking scan of index 0 is semi-consistent: where it would wait for a row that another
-/// transaction has locked or written, it returns the row's newest committed version, unlocked. To
-/// lock such a row, turn this off and seek the row. Ignored where the cursor locks ranges. Default:
-/// false.
+/// Sets whether a locking scan of index 0 is semi-consistent: instead of waiting for a row that
+/// another transaction has locked or written, it returns the row's newest committed version,
+/// unlocked. To lock such a row, turn this off and seek the row. Ignored if the cursor locks
+/// ranges. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_semi_consistent(
     cursor: *mut teak_cursor,
@@ -27,9 +27,9 @@ pub unsafe extern "C" fn teak_cursor_is_unlocked(cursor: *const teak_cursor) -> 
     boundary!(or false, [reference(cursor)] { Ok(cursor.cursor.is_unlocked()) })
 }
 
-/// Whether rows that the cursor read remain protected from writes until the transaction ends, also
-/// after teak_cursor_unlock(). Has no effect unless the cursor locks ranges. Set it before the
-/// first read. Default: false.
+/// Sets whether rows that the cursor has read remain protected from writes until the transaction
+/// ends, even after teak_cursor_unlock(). Has an effect only if the cursor locks ranges. Set it
+/// before the first read. Default: false.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_cursor_set_retain_locks(
     cursor: *mut teak_cursor,

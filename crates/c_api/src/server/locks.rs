@@ -1,4 +1,4 @@
-//! Transactions, locks and waits, listed one by one through callbacks.
+//! Lists of transactions, locks and waits, through callbacks.
 
 use crate::boundary::boundary;
 use crate::cursor::teak_lock_mode::{self, TEAK_LOCK_EXCLUSIVE, TEAK_LOCK_NONE, TEAK_LOCK_SHARED};
@@ -26,7 +26,8 @@ pub enum teak_lock_kind {
     TEAK_LOCK_KIND_WRITE_RANGE = 3,
     /// The implicit locks of the rows that a transaction wrote.
     TEAK_LOCK_KIND_WRITTEN = 4,
-    /// Of waits only: a range lock queued behind a writer that waits to write into the range.
+    /// Only for waits: a request for a range lock, queued behind a writer that is blocked in the
+    /// range.
     TEAK_LOCK_KIND_RANGE_REQUEST = 5,
 }
 
@@ -35,7 +36,7 @@ use teak_lock_kind::*;
 /// A running transaction.
 #[repr(C)]
 pub struct teak_transaction_info {
-    /// Its number; transactions are numbered as they begin.
+    /// Number of the transaction; numbers ascend in the order in which transactions begin.
     pub id: u64,
     /// Thread id assigned by the caller, see teak_transaction_set_thread(); 0: none.
     pub thread: u64,
@@ -45,7 +46,7 @@ pub struct teak_transaction_info {
     pub started_microseconds: u64,
     /// Commit sequence number of its snapshot; 0: no snapshot.
     pub snapshot: u64,
-    /// Rows written, including those undone by a return to a savepoint.
+    /// Rows written, including rows undone by a rollback to a savepoint.
     pub rows_written: u64,
     /// Write ids that were not undone.
     pub write_ids: u64,
@@ -72,14 +73,15 @@ pub struct teak_lock_info {
     pub kind: teak_lock_kind,
     /// Shared or exclusive.
     pub mode: teak_lock_mode,
-    /// Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and when the table was dropped or
-    /// has not been opened.
+    /// Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and if the table was dropped or is
+    /// not open.
     pub table: teak_slice,
-    /// Label of the index; NULL as the table.
+    /// Label of the index; data NULL if that of the table is.
     pub index: teak_slice,
     /// The row's key, or the first key of the range; data NULL: unknown.
     pub low: teak_slice,
-    /// The first key after the range; data NULL for a row, and at the end of the index.
+    /// The first key after the range; data NULL for a row, and if the range extends to the end of
+    /// the index.
     pub high: teak_slice,
     /// Rows written, for TEAK_LOCK_KIND_WRITTEN; else 0.
     pub rows: u64,
@@ -98,11 +100,11 @@ pub struct teak_wait_info {
     pub blocker_thread: u64,
     /// The lock that blocks.
     pub kind: teak_lock_kind,
-    /// Requested mode for TEAK_LOCK_KIND_ROW; else TEAK_LOCK_NONE.
+    /// Requested mode for TEAK_LOCK_KIND_ROW; otherwise TEAK_LOCK_NONE.
     pub mode: teak_lock_mode,
-    /// Name of the table; data NULL when it was dropped or has not been opened.
+    /// Name of the table; data NULL if it was dropped or is not open.
     pub table: teak_slice,
-    /// Label of the index; NULL as the table.
+    /// Label of the index; data NULL if that of the table is.
     pub index: teak_slice,
     /// The requested key.
     pub key: teak_slice,
@@ -247,9 +249,9 @@ fn list_locks(engine: &Engine, report: &mut dyn FnMut(&teak_lock_info)) {
 }
 
 /// Calls `sink` for each transaction that blocked the last call of this one that ended in
-/// TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK; once with no blocker when all have ended. TEAK_NOT_FOUND
-/// when that wait was reported before, or there was none. May be called from any thread. The struct
-/// is valid until `sink` returns, here and below.
+/// TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK; if all have ended, calls it once without a blocker.
+/// TEAK_NOT_FOUND if that wait was already reported, or there was none. May be called from any
+/// thread. In this and the following calls, the struct is valid until `sink` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_take_failed_wait(
     engine: *mut teak_engine,
@@ -301,7 +303,7 @@ pub unsafe extern "C" fn teak_transaction_list(
 }
 
 /// Calls `sink` for each lock, and for each transaction with writes (TEAK_LOCK_KIND_WRITTEN). The
-/// list is not a snapshot: locks are acquired and released while it is made.
+/// list is not a snapshot: locks are acquired and released during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_lock_list(
     engine: *mut teak_engine,

@@ -8,9 +8,9 @@ use std::ffi::c_void;
 use std::time::Duration;
 
 /// Prepares the transaction: it survives a crash until it is committed or rolled back, through its
-/// handle or by its name `xid` (at most 1024 bytes). It accepts no more writes. A transaction
-/// without writes is not listed and does not survive a crash. After an error the handle must be
-/// rolled back.
+/// handle or by its XID (at most 1024 bytes). It accepts no more writes. A transaction without
+/// writes is not listed and does not survive a crash. After an error the handle must be rolled
+/// back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_prepare(
     transaction: *mut teak_transaction,
@@ -23,8 +23,8 @@ pub unsafe extern "C" fn teak_transaction_prepare(
 }
 
 /// Commits a prepared transaction without waiting for the disk: after a crash the coordinator
-/// reports the outcome again. Transactions become visible in the order of these calls. Frees the
-/// handle on TEAK_OK; after an error it remains prepared.
+/// decides it again. Commits become visible in the order of these calls. Frees the handle on
+/// TEAK_OK; after an error it remains prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_commit_ordered(
     transaction: *mut teak_transaction,
@@ -39,8 +39,8 @@ pub unsafe extern "C" fn teak_transaction_commit_ordered(
     })
 }
 
-/// Frees the handle and leaves a prepared transaction to be finished by its name; one that is not
-/// prepared is rolled back.
+/// Frees the handle and leaves a prepared transaction, to be ended by its XID. A transaction that
+/// is not prepared is rolled back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_detach(
     transaction: *mut teak_transaction,
@@ -54,8 +54,8 @@ pub unsafe extern "C" fn teak_transaction_detach(
     })
 }
 
-/// Calls `sink` with the name of each prepared transaction that no handle owns: those found when
-/// the engine was opened, and those detached since. The name is valid until `sink` returns.
+/// Calls `sink` with the XID of each prepared transaction that no handle owns: those found when the
+/// engine was opened, and those detached since. The XID is valid until `sink` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_prepared_list(
     engine: *mut teak_engine,
@@ -71,9 +71,9 @@ pub unsafe extern "C" fn teak_prepared_list(
     })
 }
 
-/// Commits a prepared transaction by its name. TEAK_NOT_FOUND when no prepared transaction has it.
-/// If a handle owns it, the call waits up to `timeout_milliseconds` until the handle is detached:
-/// TEAK_LOCK_TIMEOUT. After an error the transaction remains prepared.
+/// Commits a prepared transaction by its XID. TEAK_NOT_FOUND when there is none. If a handle owns
+/// it, the call waits up to `timeout_milliseconds` until the handle is detached: TEAK_LOCK_TIMEOUT.
+/// After an error the transaction remains prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_prepared_commit(
     engine: *mut teak_engine,
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn teak_prepared_commit(
     })
 }
 
-/// Rolls a prepared transaction back by its name. Otherwise as teak_prepared_commit().
+/// Rolls a prepared transaction back by its XID. Otherwise like teak_prepared_commit().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_prepared_rollback(
     engine: *mut teak_engine,

@@ -41,8 +41,8 @@ pub unsafe extern "C" fn teak_table_list_metadata(
     })
 }
 
-/// Lets snapshots that are older than the table read it, for a temporary table, which one session
-/// uses alone. Valid until the table is truncated or closed.
+/// Lets snapshots that are older than the table read it, for a temporary table, which only one
+/// session uses. In effect until the table is truncated or closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_serve_older_snapshots(table: *mut teak_table) -> teak_status {
     boundary!([reference(table)] {

@@ -43,8 +43,8 @@ pub unsafe extern "C" fn teak_transaction_get_snapshot_commit(
     })
 }
 
-/// Whether other transactions may have to wait for this one: it has locked rows or ranges, or has
-/// writes. true for NULL.
+/// Returns whether other transactions may have to wait for this one, because it has locked rows or
+/// ranges or has writes. true for NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_holds_locks(
     transaction: *const teak_transaction,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn teak_transaction_holds_locks(
 
 /// Whether the entries of secondary indexes that the transaction's snapshot sees must be compared
 /// with their rows, because the transaction may have written rows that had changed after its
-/// snapshot. false for NULL, and always with teak_transaction_set_snapshot_isolation().
+/// snapshot. false for NULL, and always after teak_transaction_set_snapshot_isolation().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_is_past_snapshot(
     transaction: *const teak_transaction,
@@ -69,10 +69,10 @@ pub unsafe extern "C" fn teak_engine_get_newest_commit(engine: *mut teak_engine)
     boundary!(or 0, [reference(engine)] { Ok(engine.engine.newest_commit().0) })
 }
 
-/// Transactions are numbered as they begin. `oldest` receives the number of the oldest running
-/// transaction, prepared ones included, or else `next`. Every transaction that began before the
-/// call has a number below `next`; one with `next` or above sees what the caller wrote before the
-/// call.
+/// Transactions are numbered in the order in which they begin. `oldest` receives the number of the
+/// oldest running transaction, prepared ones included, or `next` if there is none. Every
+/// transaction that began before the call has a number below `next`. A transaction with number
+/// `next` or above sees all writes that were committed before the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_get_running_transactions(
     engine: *mut teak_engine,
@@ -97,8 +97,8 @@ pub struct teak_page_counts {
     pub read: u64,
 }
 
-/// The pages that the calling thread has accessed. The difference between two calls is the share of
-/// a statement.
+/// The pages that the calling thread has accessed. The difference between two calls is the page use
+/// of the statement between them.
 #[unsafe(no_mangle)]
 pub extern "C" fn teak_thread_get_page_counts() -> teak_page_counts {
     let counts = PageCounts::of_thread();

@@ -55,7 +55,7 @@ impl Content {
         self.unsynced.iter().map(bytes).sum()
     }
 
-    /// Writes; false when the file would be too large for memory.
+    /// Writes bytes. Returns false if the file would be too large for memory.
     pub fn write(&mut self, bytes: &[u8], offset: u64) -> bool {
         let Some(offset) = usize::try_from(offset)
             .ok()
@@ -73,7 +73,7 @@ impl Content {
         true
     }
 
-    /// Changes the length; false when the file would be too large for memory.
+    /// Changes the length. Returns false if the file would be too large for memory.
     pub fn set_length(&mut self, bytes: u64) -> bool {
         let Ok(length) = usize::try_from(bytes) else {
             return false;
@@ -100,7 +100,7 @@ impl Content {
         }
     }
 
-    /// Inverts a bit, durably; false beyond the end.
+    /// Inverts a bit, durably. Returns false beyond the end.
     pub fn flip_bit(&mut self, offset: u64, bit: u8) -> bool {
         let Ok(offset) = usize::try_from(offset) else {
             return false;
@@ -124,7 +124,7 @@ impl Content {
     /// A possible state after a power loss.
     pub fn after_power_loss(&self, random: &mut Random) -> Content {
         let mut bytes = self.durable.clone();
-        // Some crashes keep or lose all changes of a file: both are common.
+        // Some crashes keep or lose all changes of a file, because both outcomes are common.
         let style = random.below(4);
         for change in &self.unsynced {
             let effect = match (style, random.below(4)) {

@@ -18,7 +18,7 @@ pub(super) struct FaultFile {
 }
 
 impl FaultFile {
-    /// A handle; the caller has counted it in its content.
+    /// A handle. The caller has already counted it in the content.
     pub fn new(state: Arc<Mutex<State>>, id: ContentId, path: &Path) -> Self {
         Self {
             state,
@@ -64,7 +64,7 @@ impl DiskFile for FaultFile {
                 WriteFailure::Nothing => (0, Err(injected("write", &self.path))),
                 WriteFailure::Partial => (part, Err(injected("write", &self.path))),
                 WriteFailure::Whole => (bytes.len() as u64, Err(injected("write", &self.path))),
-                // Not all of it, because the disk is full.
+                // Writes only a part, because the disk is full.
                 WriteFailure::NoSpace => (
                     part.min((bytes.len() as u64).saturating_sub(1)),
                     Err(no_space(&self.path)),

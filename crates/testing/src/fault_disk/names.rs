@@ -97,7 +97,7 @@ impl Names {
         Some(id)
     }
 
-    /// Renames; false when there is no such name.
+    /// Renames a file. Returns false if there is no such name.
     pub fn rename(&mut self, from: &Path, to: &Path) -> bool {
         let Some(id) = self.get(from) else {
             return false;
@@ -111,8 +111,8 @@ impl Names {
         self.unsynced.push(change);
     }
 
-    /// Makes the changes of a directory durable. Returns the ids of the changed
-    /// names, which may have lost their last name.
+    /// Makes the changes of a directory durable. Returns the content ids of the changed names;
+    /// these contents may have lost their last name.
     pub fn sync(&mut self, directory: &Path) -> Vec<ContentId> {
         let mut changed = Vec::new();
         let mut rest = Vec::new();
@@ -123,7 +123,7 @@ impl Names {
                 }
                 change.apply(&mut self.durable);
                 changed.push(change.id());
-                // Changes before a durable rename cannot happen after it.
+                // After a durable rename, earlier changes must not be applied again.
                 if let Change::Rename(_, _, id) = change {
                     rest.retain(|earlier: &Change| earlier.id() != id);
                 }

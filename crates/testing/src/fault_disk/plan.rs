@@ -8,13 +8,13 @@ use teak_base::StorageResult;
 /// How a write fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteFailure {
-    /// With an I/O error; nothing is written.
+    /// An I/O error; nothing is written.
     Nothing,
-    /// With an I/O error; a part at the front is written.
+    /// An I/O error; a part at the front is written.
     Partial,
-    /// With an I/O error, although all of it is written.
+    /// An I/O error, although all bytes are written.
     Whole,
-    /// Because the disk is full; a part at the front is written.
+    /// The disk is full; a part at the front is written.
     NoSpace,
 }
 
@@ -23,11 +23,11 @@ pub enum WriteFailure {
 pub enum SyncFailure {
     /// The unsynced writes are retained: a later sync may still succeed.
     Kept,
-    /// Some of the unsynced writes are durable now. The others are dropped:
-    /// reads show them until the next power loss.
+    /// Some of the unsynced writes become durable. The others are dropped, but reads return them
+    /// until the next power loss.
     Dropped,
-    /// As [`SyncFailure::Dropped`], but because the disk is full: the operating
-    /// system accepted writes for which it has no space.
+    /// Like [`SyncFailure::Dropped`], but because the disk is full: the operating system accepted
+    /// writes for which it has no space.
     NoSpace,
 }
 
@@ -48,7 +48,7 @@ impl<F> Default for Schedule<F> {
 }
 
 impl<F> Schedule<F> {
-    /// Plans the failure of the operation after `after` more.
+    /// Plans the failure of the operation that follows `after` more operations.
     pub fn fail(&mut self, after: u64, failure: F) {
         self.failures.insert(self.count + after, failure);
     }

@@ -47,7 +47,7 @@ impl State {
 
     /// The space of all files, reserved space included.
     pub(super) fn used_bytes(&self) -> u64 {
-        // Contents that only a power loss can bring back take no space.
+        // Contents that only a power loss can restore take no space.
         let named = self.names.named();
         let exists =
             |(id, content): &(&ContentId, &Content)| content.handles > 0 || named.contains(*id);

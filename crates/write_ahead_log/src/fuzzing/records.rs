@@ -8,8 +8,7 @@ use teak_base::checksum::checksum;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 use teak_base::{Codec, FileId, Operation, WriteId};
 
-/// A sequence of records. A record that decodes must encode to bytes that
-/// decode to the same record.
+/// Decodes a sequence of records. Encoding and decoding a record again must give the same record.
 pub fn records(bytes: &[u8]) {
     let mut take = Take::new(bytes);
     while let Ok(record) = Record::decode(&mut take) {
@@ -91,7 +90,7 @@ pub(super) fn record_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A segment header, and a batch header with the rest of the input as payload.
+/// Decodes a segment header, and a batch header with the remaining input as payload.
 pub fn headers(bytes: &[u8]) {
     let _ = SegmentHeader::decode(bytes);
     let mut sealed = bytes.to_vec();

@@ -1,5 +1,5 @@
-//! Whole segments: chains of batches with correct checksums, with faults where
-//! the input asks for them, and arbitrary bytes after them.
+//! Fuzz target of whole segments: chains of batches with correct checksums, faults that the input
+//! selects, and arbitrary bytes after the batches.
 
 use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::segment::segment_path;
@@ -17,8 +17,8 @@ fn directory() -> &'static Path {
     Path::new("/log")
 }
 
-/// Opens a copy of the log, opens the log, appends, and opens it again: each
-/// time the same records must be visited.
+/// Opens a copy of the log, opens the log, appends, and opens it again: each open must visit the
+/// same records.
 pub(super) fn segments(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
@@ -45,7 +45,7 @@ pub(super) fn segments(bytes: &[u8]) {
 
 type Listed = Vec<(Lsn, String)>;
 
-/// The same files on another disk.
+/// Copies the files to another disk.
 fn copy(disk: &Arc<dyn Disk>) -> StorageResult<Arc<dyn Disk>> {
     let copied: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     copied.create_directories(directory())?;
@@ -101,7 +101,7 @@ fn build(disk: &Arc<dyn Disk>, input: &mut Input<'_>) -> StorageResult<()> {
     }
 }
 
-/// One batch: records from the input, or arbitrary bytes.
+/// Builds one batch of records from the input or of arbitrary bytes.
 fn batch(input: &mut Input<'_>, seed: u64, lsn: &mut u64, chain: &mut u64, bytes: &mut Vec<u8>) {
     let mut raw = Vec::new();
     for _ in 0..=input.below(3) {
@@ -116,7 +116,7 @@ fn batch(input: &mut Input<'_>, seed: u64, lsn: &mut u64, chain: &mut u64, bytes
         }
     }
     let mut batch = vec![0; BATCH_HEADER_BYTES];
-    // Any codec except lzma, which is slow to start.
+    // Any codec except LZMA, whose set-up is slow.
     let codec = Codec::from_number(input.below(5)).unwrap_or(Codec::None);
     let codec = codec.compress(&raw, &mut batch);
     let faults = if input.rarely() { input.u8() } else { 0 };
@@ -144,7 +144,7 @@ pub(super) fn segments_seeds() -> Vec<Vec<u8>> {
         record.encode(&mut encoded);
         let (frame, body) = encoded.split_at(5);
         let length = u8::try_from(body.len()).unwrap_or(0);
-        // A batch follows, of one record; its codec; no faults; durable.
+        // The bytes mean: a batch follows; it has one record; its codec; no faults; it is durable.
         batches.push(vec![1, 0, frame.last().copied().unwrap_or(0), length]);
         batches.last_mut().into_iter().for_each(|batch| {
             batch.extend_from_slice(body);

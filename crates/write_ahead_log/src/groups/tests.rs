@@ -1,4 +1,4 @@
-//! Which groups are synced at the same time.
+//! Tests of the number of concurrent syncs.
 
 use super::*;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Log {
         }
     }
 
-    /// A group of `members` gathers, and its sync begins.
+    /// Creates a group of `members` and begins its sync.
     fn begin(&mut self, members: usize) -> Group {
         let groups = &mut self.groups;
         for _ in 1..members {

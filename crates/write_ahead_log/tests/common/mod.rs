@@ -1,4 +1,4 @@
-//! Shared by the tests of the log: a log in memory, records of plain values.
+//! Support for the tests of the log: logs in memory, and records of simple values.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ pub fn small_segments() -> LogOptions {
     options
 }
 
-/// Opens a log and lists its records, printed.
+/// Opens a log and returns its records in printed form.
 pub fn open_listing(
     disk: &Arc<dyn Disk>,
     options: LogOptions,
@@ -58,7 +58,7 @@ pub fn open(disk: &Arc<dyn Disk>, options: LogOptions) -> WriteAheadLog {
     open_listing(disk, options, 0).unwrap().0
 }
 
-/// The records of the log, printed, without changing it: opens a copy.
+/// Returns the records of the log in printed form. Opens a copy, so that the log does not change.
 pub fn list(disk: &Arc<dyn Disk>) -> StorageResult<Vec<String>> {
     let (_, found) = open_listing(&copy(disk), options(), 0)?;
     Ok(found)

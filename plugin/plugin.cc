@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Loading and unloading of the plugin, and the hooks that are not about one table: transactions, savepoints, KILL, SHOW
-   ENGINE STATUS, DROP of a table that is not open.
+/* Loads and unloads the plugin, and implements the hooks that do not belong to one table: transactions, savepoints,
+   KILL, SHOW ENGINE STATUS, DROP of a table that is not open.
 
    The folders of the plugin, lowest first; a folder includes only those above it in this list:
 
@@ -126,8 +126,8 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type
   return print(thd, "TEAK", 4, "", 0, text.data(), text.size());
 }
 
-/* BACKUP STAGE START, with which mariadb-backup begins. It copies files of known extensions only, and none of Teak's: without
-   this warning such a backup would look complete. */
+/* BACKUP STAGE START, with which mariadb-backup begins. mariadb-backup copies only files with known extensions, and
+   no files of Teak. Without this warning, such a backup would seem complete. */
 void prepare_for_backup() {
   bool has_tables = false;
   auto note = [](void *context, teak_slice) { *static_cast<bool *>(context) = true; };
@@ -153,9 +153,10 @@ void log_message(void *, teak_log_level level, const char *text, size_t length) 
     sql_print_error("TEAK: %.*s", shown, text);
 }
 
-/* A session is about to wait for another session's transaction, which cannot end during this call. A replica's workers commit
-   in the order of the primary: if the blocking worker must commit later, the server kills and retries it. The server also
-   uses these reports to mark transactions that waited in the binary log, and to end a delayed group commit early. */
+/* Called before a session waits for another session's transaction, which cannot end during this call. A replica's
+   workers commit in the order of the primary: if the blocking transaction must commit later, the server kills and
+   retries it. The server also uses these reports to mark transactions that waited in the binary log, and to end a
+   delayed group commit early. */
 void wait_begins(void *waiter, void *holder) {
   thd_rpl_deadlock_check(static_cast<THD *>(waiter), static_cast<THD *>(holder));
 }

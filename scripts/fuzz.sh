@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Runs every fuzz target (or those named) for some seconds each, with libFuzzer, its coverage and AddressSanitizer. It
-# needs a nightly toolchain, or makes the installed one accept nightly's flags; it does not need cargo-fuzz. Inputs that break a
-# target are left in fuzz/artifacts, the corpus in fuzz/corpus.
-#   scripts/fuzz.sh [SECONDS [TARGET...]]
+# uses a nightly toolchain, or makes the installed one accept nightly's flags; it does not need cargo-fuzz. Failing
+# inputs are in fuzz/artifacts, the corpus in fuzz/corpus. scripts/fuzz.sh [SECONDS [TARGET...]]
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -30,7 +29,7 @@ FAILED=0 PASSED=0
 for target; do
     say "fuzzing $target for $SECONDS_EACH s"
     mkdir -p "$FUZZ/artifacts/$target"
-    # No input of these sizes may make a decoder allocate much more memory in one call than the largest block.
+    # For inputs of these sizes, no decoder may allocate much more memory in one call than the largest block.
     if "$BUILT/$target" -max_total_time="$SECONDS_EACH" -rss_limit_mb=2048 -malloc_limit_mb=80 -timeout=20 \
         -print_final_stats=1 -verbosity=0 -artifact_prefix="$FUZZ/artifacts/$target/" "$FUZZ/corpus/$target"; then
         PASSED=$((PASSED + 1))

@@ -29,7 +29,7 @@ check "clang-format" bash -c 'git ls-files "plugin/*.cc" "plugin/*.h" "examples/
 check "tidy" python3 -m scripts.tidy
 check "the tests of tidy" python3 -m unittest -q scripts.tidy.test_tidy
 if cargo deny --version >/dev/null 2>&1; then
-    # Not --offline: the licences of crates for other systems count too, and those have not been downloaded.
+    # Not --offline: the check includes crates for other systems, which may have to be downloaded.
     check "licences (cargo deny)" cargo deny --locked check bans licenses sources
 else
     say "licences: skipped, cargo-deny is not installed (cargo install --locked cargo-deny)"

@@ -13,7 +13,7 @@ if ! cargo +nightly miri --version >/dev/null 2>&1; then
     exit 1
 fi
 export CARGO_TARGET_DIR=$BUILD/target-miri
-# The tests read the environment (proptest's settings), which Miri's isolation forbids.
+# The tests read environment variables (proptest's settings), which Miri's isolation forbids.
 FLAGS=-Zmiri-disable-isolation
 say "the memtable's tests under Miri"
 MIRIFLAGS=$FLAGS cargo +nightly miri test --quiet -p teak-tree --lib memtable::

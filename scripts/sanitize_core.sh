@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The core's tests under sanitizers, on a nightly toolchain or with nightly's flags on the installed one:
-# AddressSanitizer, then ThreadSanitizer where the standard library's source (rust-src) allows to instrument it too.
-#   scripts/sanitize_core.sh [address|thread]...      CRATES="-p teak-tree ..." limits what is tested
+# Runs the core's tests under sanitizers, with a nightly toolchain or with nightly's flags on the installed one:
+# AddressSanitizer, then ThreadSanitizer if the standard library's source (rust-src) is installed, which must be
+# instrumented too. scripts/sanitize_core.sh [address|thread]... CRATES="-p teak-tree ..." limits what is tested
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -22,10 +22,9 @@ for sanitizer; do
             BUILD_STANDARD=(-Zbuild-std) ;;
     esac
     say "tests under the $sanitizer sanitizer"
-    # A C program that links the core needs the runtime that rustc gives its own programs.
+    # A C program that links the core needs the sanitizer runtime that rustc links into Rust programs.
     RUNTIME=$(find "$(rustc $NIGHTLY --print sysroot)/lib/rustlib/$TARGET/lib" -name "librustc-*_rt.${sanitizer:0:1}san.a")
-    # The codecs' C code is not instrumented, only Rust.
-    # shellcheck disable=SC2086
+    # Only Rust code is instrumented, not the C code of the codecs. shellcheck disable=SC2086
     if RUSTFLAGS="-Zsanitizer=$sanitizer" RUSTDOCFLAGS="-Zsanitizer=$sanitizer" ASAN_OPTIONS=detect_leaks=0 \
         TEAK_C_LINK="-Wl,--whole-archive $RUNTIME -Wl,--no-whole-archive -lrt" \
         CARGO_TARGET_DIR=$BUILD/target-$sanitizer cargo $NIGHTLY test --quiet ${BUILD_STANDARD[@]+"${BUILD_STANDARD[@]}"} \

@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# A private MariaDB server in a directory of its own; without arguments it lists the commands.
+# Controls a private MariaDB server in its own directory. Without arguments it lists the commands.
 PYTHONPATH=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) exec python3 -m tests.harness "$@"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prepares a Debian machine for `make build`: one MariaDB release as server, client, tests, headers and source,
-# and the compilers. Installs only what is missing, so a second run takes a moment. Does not change apt's configuration:
-# the source package is fetched through a private one under build/apt.
+# Prepares a Debian machine for `make build`: installs the server, client, tests, headers and source of one MariaDB
+# release, and the compilers. Installs only missing packages, so a second run is short. Does not change apt's
+# configuration: the source package is fetched through a private one under build/apt.
 #
 #   scripts/setup.sh                      everything
 #   MARIADB_SOURCE=DIR scripts/setup.sh   with your own MariaDB source tree (its release determines the packages)
@@ -88,7 +88,7 @@ refresh_lists() {
     LISTS_FRESH=yes
 }
 
-# apt with the machine's sources read as deb-src, all state under build/apt.
+# Runs apt with the machine's sources as deb-src, and with all state under build/apt.
 private_apt() {
     local tool=$1; shift
     "$tool" -o Dir::Etc::sourcelist="$BUILD/apt/sources.list" -o Dir::Etc::sourceparts="$BUILD/apt/sources.list.d" \
@@ -102,7 +102,7 @@ refresh_private_lists() {
     say "reading the list of source packages (private apt configuration under build/apt)"
     rm -rf "$BUILD/apt"
     mkdir -p "$BUILD/apt/sources.list.d" "$BUILD/apt/lists/partial" "$BUILD/apt/cache/archives/partial"
-    # Only files that name an archive with the server: others may have no sources.
+    # Only files with an archive that has the server: others may have no sources.
     local file archive archives wanted
     archives=$(apt-cache madison mariadb-server | awk -F'|' '{ split($3, part, " "); print part[1] }' | sort -u)
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
@@ -141,7 +141,7 @@ newest_first() { # orders the Debian versions of stdin; releases differ in numbe
     sort -rV
 }
 
-# The versions for which every package, and the source unless one is given, is listed; the best one first.
+# Lists the versions for which all packages (and the source, unless one is given) are available; the best one first.
 candidate_versions() {
     local series offered package
     offered=$(binary_versions mariadb-server)
@@ -160,7 +160,7 @@ candidate_versions() {
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
-# A server that is in use is not replaced.
+# Refuses to replace a server that is in use.
 check_replaceable() {
     local have wanted=$1 data
     have=$(installed_version mariadb-server)
@@ -184,7 +184,7 @@ pinned_packages() {
     } | sort -u | sed "s/\$/=$version/"
 }
 
-# False when an archive lists the packages of VERSION but does not have them.
+# Downloads the packages. False if an archive lists the packages of VERSION but does not have them.
 download_packages() {
     local packages
     packages=$(pinned_packages "$1")
@@ -193,7 +193,7 @@ download_packages() {
     (apt_quietly install --download-only --no-install-recommends --allow-downgrades $packages)
 }
 
-# Debian starts a server that it installs; only private ones are needed here, so this is prevented.
+# Debian would start the installed server. Only private servers are needed here, so this is prevented.
 install_packages() {
     local version=$1 policy=/usr/sbin/policy-rc.d made= status=0 packages
     packages=$(pinned_packages "$version")
@@ -220,7 +220,7 @@ install_tools() {
     apt_quietly install --no-install-recommends $tools
 }
 
-# False when an archive lists the source of VERSION but does not have it.
+# Downloads the source. False if an archive lists the source of VERSION but does not have it.
 fetch_source() {
     local version=$1 upstream
     upstream=$(upstream_version "$version")
@@ -240,7 +240,7 @@ fetch_source() {
     mv "$SOURCE.new" "$SOURCE"
 }
 
-# Server headers include this one, which the server's own build generates by copying.
+# Server headers include this header, which the build of the server creates as a copy.
 make_probes_header() {
     mkdir -p "$BUILD/include"
     cmp -s "$SOURCE/include/probes_mysql_nodtrace.h.in" "$BUILD/include/probes_mysql_nodtrace.h" ||
@@ -264,7 +264,7 @@ main() {
     fi
     install_tools
 
-    # The usual second run: everything is installed, in one release.
+    # A repeated run: all packages are already installed, in one release.
     local have
     have=$(installed_version mariadb-server)
     if [ -n "$have" ] && wanted_release "$have" && packages_match "$have" && [ "$(source_version "$SOURCE")" = "$(upstream_version "$have")" ] &&

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs every test, stage by stage. Every stage runs, also after a failed one. At the end there is one line per stage with its tests
-# and what it ran in its own unit (statements, kills, seeds, ...); the last line counts the tests of all stages.
-#   scripts/test.sh [stage...]     all stages without arguments: setup lint cargo schedules build codecs mtr compare clients suites
+# Runs every test, stage by stage. Every stage runs, even after a failed one. At the end there is one line per stage
+# with its number of tests and its amount of work in its own unit (statements, kills, seeds, ...). The last line counts
+# the tests of all stages. scripts/test.sh [stage...] all stages without arguments: setup lint cargo schedules build
+# codecs mtr compare clients suites
 #                                  isolation kill ddl_kill flip replication spider full-disk simulate
 #   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 SEEDS=300 SCHEDULES=200    sizes of some of them
 set -uo pipefail
@@ -30,7 +31,7 @@ count() { # STAGE LOG STATUS
         simulate) counted="$(($3 == 0)) 0" ;; # one test
         *) counted=$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' "$2" | tail -1) ;;
     esac
-    # A stage that failed has a failure, whatever it counted; a stage of tests that ran none has failed.
+    # A stage with a non-zero exit status has at least one failure. A stage that ran no tests has failed.
     case $1:$counted in
         setup:* | lint:* | build:*) [ "$3" = 0 ] || counted="0 1" ;;
         *: | *:" 0" | *:"0 0") counted="0 1" ;;
@@ -39,7 +40,7 @@ count() { # STAGE LOG STATUS
     echo "$counted"
 }
 
-# What a stage ran, in its own unit.
+# The amount of work of a stage, in its own unit.
 amount() { # STAGE LOG
     case $1 in
         lint) sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 checks passed, \2 failed/p' "$2" | tail -1 ;;
@@ -65,8 +66,8 @@ stage() { # NAME COMMAND...
     esac
     SUMMARY+=("$(printf '%-16s %-24s %5d s  %s' "$name" "$verdict" $((SECONDS - began)) "$(amount "$name" "$RESULTS/$name.log")")")
     printf '== %s: %s\n' "$name" "$verdict"
-    # The first lines that report a failure, with what is indented below them, are repeated next to the sums: of a log that is cut
-    # only the end remains.
+    # Repeats the first lines that report a failure, with the indented lines below them, next to the sums, because only
+    # the end of a truncated log remains.
     if [ "${counted#* }" != 0 ]; then
         SUMMARY+=("$(awk -v most="$REPORTED_LINES_MAX" '
             shown < most && /^[ \t]/ && below { print; shown++; next }

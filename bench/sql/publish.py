@@ -23,7 +23,7 @@ PAGES = [ROOT / "docs" / "performance.md", ROOT / "README.md"]
 TITLES = {"InnoDB": "InnoDB", "RocksDB": "MyRocks", "Teak": "Teak"}
 COLORS = {"InnoDB": "#9aa5b1", "RocksDB": "#d9a25f", "Teak": "#2f7d5b"}
 SCALES = {"MiB": 1 / 1048576, "ms": 1000, "us": 1e6}
-# Of the README: workload, measure, title, unit.
+# The measures in the README: workload, measure, title, unit.
 HEADLINES = [
     ("insert", "rows_per_second", "1000-row INSERTs with 3 random keys", "rows/s"),
     ("load_keys", "rows_per_second", "LOAD DATA with 4 secondary keys", "rows/s"),

@@ -5,7 +5,8 @@ import statistics
 REFERENCE = "InnoDB"
 OURS = "Teak"
 
-# (workload, measure, title, unit, goal): the goal is about Teak's ratio to InnoDB, (">=", 1.5) or ("<=", 0.35).
+# (workload, measure, title, unit, goal). The goal applies to Teak's ratio to InnoDB, for example (">=", 1.5) or ("<=",
+# 0.35).
 MEASURES = [
     ("load", "rows_per_second", "LOAD DATA, no key", "rows/s", (">=", 1.0)),
     ("load", "cpu_per_row", "  processor time per row", "us", None),

@@ -1,8 +1,9 @@
 """`make bench-rollback`: the time of a large transaction's rollback, and of reads before and after it.
 
-For each engine, on a fresh private server: a table of ROWS rows with a secondary key, every row updated in one transaction
-(both keys' entries change), ROLLBACK. Reads are timed before the transaction, right after the rollback, and after a rest
-of REST seconds, in which engines purge: a full scan, the same rows by the secondary key, and prepared point SELECTs.
+For each engine, on a fresh private server: a table of ROWS rows with a secondary key, every row updated in one
+transaction (both keys' entries change), ROLLBACK. Reads are timed before the transaction, right after the rollback,
+and after REST idle seconds, in which engines purge: a full scan, the same rows by the secondary key, and prepared
+point SELECTs.
 """
 
 import argparse
@@ -19,7 +20,7 @@ BY_KEY = "SELECT COUNT(*), SUM(n) FROM t FORCE INDEX (n) WHERE n >= 0"
 
 
 def timed(connection, statement, times=1):
-    """The median of the seconds, and the answer."""
+    """The median time in seconds, and the result."""
     seconds = []
     for _ in range(times):
         began = time.monotonic()

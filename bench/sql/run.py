@@ -1,7 +1,7 @@
 """`make bench`: the same SQL on several engines, on empty private servers, alternately; prints medians and ratios.
 
-Every run of a workload has a server and a data directory of its own. All engines get the same cache and keep the
-their default settings, so every engine is durable at commit. Workloads:
+Every run of a workload uses a new server and data directory. All engines get the same cache size and otherwise their
+default settings, so every engine is durable at commit. Workloads:
 
 - load, load_keys: LOAD DATA of star-schema facts (18 columns with a comment of ten words), with no key and with four
   secondary ones. Then, after a restart, full scans that sum columns without a key.
@@ -39,7 +39,7 @@ ENGINES = {
     "Teak": ("ha_teak", [], ("bench/*.teak",), ("teak.log.*",)),
     # Another build of the plugin, named by --before.
     "Before": ("ha_teak", [], ("bench/*.teak",), ("teak.log.*",)),
-    # A statement of two million rows exceeds the default size of its lock table.
+    # A statement of two million rows exceeds the default limit of RocksDB's row locks.
     "RocksDB": ("ha_rocksdb", ["--rocksdb-max-row-locks=1073741824"], ("#rocksdb/*.sst",), ("#rocksdb/*.log",)),
 }
 WORKLOADS = ["load", "load_keys", "add_keys", "insert", "point"]
@@ -80,7 +80,7 @@ def build_client():
 
 
 def client(server, *arguments):
-    """The output of the client in C for these arguments, on the server's database `bench`."""
+    """The output of the C client for these arguments, on the server's database `bench`."""
     done = subprocess.run([str(build_client()), arguments[0], server.socket, "bench", *map(str, arguments[1:])],
                           check=False, capture_output=True, text=True)
     if done.returncode:
@@ -89,7 +89,7 @@ def client(server, *arguments):
 
 
 class Run:
-    """One engine doing one workload on a fresh server."""
+    """One run of a workload with one engine on a new server."""
 
     def __init__(self, options, engine, workload):
         plugin, extra, self.table_files, self.log_files = ENGINES[engine]
@@ -121,7 +121,7 @@ class Run:
                            cpu_per_row=(self.server.cpu_seconds() - spent) / rows)
 
     def measure_files(self):
-        """Sizes after a clean stop. The server is down afterwards."""
+        """Sizes after a clean stop. The server is stopped afterwards."""
         self.server.stop()
         if self.engine == "BLACKHOLE":
             return
@@ -229,7 +229,7 @@ class Run:
 
 
 def same_answers(runs):
-    """Engines whose sums over the loaded tables are not InnoDB's (or the first engine's)."""
+    """Engines whose sums over the loaded tables differ from InnoDB's (or the first engine's)."""
     wrong = []
     for workload in WORKLOADS:
         answers = {run["engine"]: run["scan_result"] for run in runs
@@ -288,7 +288,7 @@ def main():
         say(f"the machine is busy (load average {os.getloadavg()[0]:.1f}): ratios of times will be rough")
     for repeat in range(options.repeat):
         for workload in options.workloads:
-            # Each repeat begins with another engine.
+            # Each repetition begins with another engine.
             turn = repeat % len(options.engines)
             for engine in options.engines[turn:] + options.engines[:turn]:
                 if engine == "BLACKHOLE" and workload in ("add_keys", "point"):

@@ -33,7 +33,7 @@ PURCHASES_COLUMNS = """
     data VARCHAR(60) NOT NULL,
     PRIMARY KEY (id)"""
 
-# The insert benchmark's three: all random, two of them wide.
+# The three secondary keys of the insert benchmark. All are random; two have several columns.
 PURCHASES_KEYS = """,
     KEY (price, customer), KEY (register, price, customer), KEY (product, at, customer)"""
 

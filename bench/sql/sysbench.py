@@ -65,7 +65,8 @@ def repetition(options, engine, number, results):
             for test in options.tests:
                 for threads in options.threads:
                     before = syncs(connection)
-                    # The same seed for each engine, but another one for each run: otherwise updates would not change rows, and deletes would find none.
+                    # All engines use the same seed, but each run has another one. Otherwise updates would not change
+                    # rows, and deletes would find no rows.
                     seed = 1 + zlib.crc32(f"{options.seed} {number} {test} {threads}".encode()) % 1_000_000
                     text = sysbench(options, engine, server, test, "run", threads, seed)
                     done, rate = RATE.search(text).groups()

@@ -37,7 +37,7 @@ static teak_status add(teak_transaction *transaction, const char *key, int amoun
   return status;
 }
 
-// Adds one to both rows, in an order that lets the threads deadlock. Returns the attempts needed.
+// Adds one to both rows, in an order that can cause deadlocks. Returns the number of attempts.
 static int add_to_both(const char *first, const char *second) {
   for (int attempt = 1;; attempt++) {
     teak_transaction *transaction;
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
   check(teak_table_create(engine, &definition));
   check(teak_table_open(engine, definition.name, &table));
 
-  // A savepoint undoes the second row, and the transaction continues.
+  // A rollback to the savepoint undoes the second change, and the transaction continues.
   teak_transaction *transaction;
   uint64_t savepoint;
   check(teak_transaction_begin(engine, TEAK_REPEATABLE_READ, &transaction));

@@ -17,8 +17,8 @@
 
 namespace teak {
 
-/* The contexts that are committed together: that of the table, or those of all partitions. After this call the server does
-   not commit the other partitions again. */
+/* Returns the contexts to commit together: one for the table, or one for each partition. After this call the server
+   does not commit the other partitions separately. */
 std::vector<AlterContext *> take_alter_contexts(Alter_inplace_info *alter);
 
 /* Errors are raised for `open`. True: an error was raised. */

@@ -29,7 +29,7 @@ void report_build_progress(void *thd, uint64_t done, uint64_t total) {
 bool is_alter_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
 
 void AlterContext::end() {
-  // Writers stop writing into the added indexes before the engine refuses their entries.
+  // Writers must stop writing to the added indexes before the engine rejects such entries.
   if (building_share != nullptr) building_share->set_building(nullptr);
   building_share = nullptr;
   teak_alteration_end(alteration);

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* AlterContext: what one ALTER TABLE in place keeps for one table (or partition) between the server's calls. */
+/* AlterContext: the state of one in-place ALTER TABLE of a table (or partition) between the server's calls. */
 
 #ifndef TEAK_ALTER_ALTER_CONTEXT_H
 #define TEAK_ALTER_ALTER_CONTEXT_H
@@ -49,14 +49,15 @@ struct AlterContext final : public inplace_alter_handler_ctx {
      key. True: an error was raised. */
   bool add_entries(const TABLE *altered, teak_slice primary);
 
-  /* Shows the progress of reading the rows, and looks for KILL, once in a while. True: an error was raised. */
+  /* Reports the progress of reading the rows and checks for KILL, once for every ROWS_PER_REPORT rows. True: an
+     error was raised. */
   bool report_rows_read(uint64_t rows_read, uint64_t rows_estimated) const;
 
   /* Sorts and writes the entries. TEAK_DUPLICATE_KEY: an added unique key has a duplicate. */
   teak_status build(teak_duplicate *duplicate);
 
   OpenTable &open;                  // of the table, or of the partition
-  Share *building_share = nullptr;  // set while writers write into the added indexes
+  Share *building_share = nullptr;  // set while writers maintain the added indexes
   teak_alteration *alteration = nullptr;
   AlteredRows rows;
   bool rebuild = false;  // the rows are rewritten, into the engine's first added index

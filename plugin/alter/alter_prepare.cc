@@ -22,7 +22,7 @@ namespace teak {
 
 namespace {
 
-/* Whether the altered table's rows have the same order as the table's. */
+/* Whether the rows have the same order in the altered table. */
 bool keeps_order(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
   const uint key = altered->s->primary_key;
   if (key == MAX_KEY) return true;  // row ids are retained, or assigned in the order of reading
@@ -37,12 +37,13 @@ bool refuse(const char *reason) {
   return true;
 }
 
-/* Works out the indexes of the altered table. */
+/* Determines the indexes of the altered table. */
 class Preparation {
  public:
   Preparation(AlterContext &context, const TABLE *altered) : context_(context), altered_(altered) {}
 
-  /* Rows and keys are all rewritten. `in_order`: the rows keep their order. True: an error was raised. */
+  /* Plans to rewrite the rows and all keys. `in_order`: the order of the rows does not change. True: an error was
+     raised. */
   bool plan_rebuild(bool in_order) {
     const teak_index_definition rows = row_index_definition(altered_, *context_.rows.rows);
     context_.indexes.push_back({true, 0, rows});
@@ -52,7 +53,7 @@ class Preparation {
     return false;
   }
 
-  /* Only keys that the table does not have are written. True: an error was raised. */
+  /* Plans to write only the added keys. True: an error was raised. */
   bool plan_added_keys(const Alter_inplace_info *alter) {
     const OpenTable &open = context_.open;
     context_.indexes.push_back({false, 0, row_index_definition(altered_, *context_.rows.rows)});
@@ -83,7 +84,7 @@ class Preparation {
     return status == TEAK_OK ? false : open.raise_error(open.failure(status));
   }
 
-  /* From now on, writers also write into the added indexes. */
+  /* Makes writers maintain the added indexes. */
   void share_indexes() {
     if (added_.empty()) return;
     context_.building_share = context_.open.share();
@@ -125,7 +126,7 @@ bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter) {
   const TABLE *table = open.table();
   auto *context = new AlterContext(open);
   alter->handler_ctx = context;
-  // All partitions have one definition: if one of them needs to be rewritten, all are.
+  // All partitions must have the same definition: if one needs to be rewritten, all are rewritten.
   context->rebuild = alter->inplace_supported == HA_ALTER_INPLACE_COPY_LOCK;
   const char *reason =
       context->rebuild ? context->rows.plan_rebuild(altered) : context->rows.plan(altered, alter, *open.share());

@@ -20,7 +20,7 @@ namespace teak {
 
 namespace {
 
-/* These do not concern the engine. */
+/* Operations that do not affect the engine. */
 constexpr alter_table_operations METADATA_OPERATIONS =
     ALTER_COLUMN_NAME | ALTER_RENAME_COLUMN | ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_DEFAULT | ALTER_COLUMN_OPTION |
     ALTER_COLUMN_COLUMN_FORMAT | ALTER_COLUMN_STORAGE_TYPE | ALTER_COLUMN_ORDER | ALTER_CHANGE_CREATE_OPTION |
@@ -29,7 +29,7 @@ constexpr alter_table_operations METADATA_OPERATIONS =
     // Columns whose bytes change are also named by another flag.
     ALTER_CONVERT_TO;
 
-/* The record changes, the stored row may not. */
+/* Operations that change the record, but not always the stored row. */
 constexpr alter_table_operations VIRTUAL_OPERATIONS =
     ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_VIRTUAL_COLUMN | ALTER_VIRTUAL_COLUMN_ORDER | ALTER_VIRTUAL_GCOL_EXPR;
 constexpr alter_table_operations WIDENING_OPERATIONS = ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_COLUMN_INDEX_LENGTH;
@@ -53,7 +53,7 @@ struct Reason {
 constexpr const char *UNKNOWN_KEY_FORM = "Teak does not support the type of a new key";
 constexpr const char *PRIMARY_ORDER = "rows are stored in primary key order";
 
-/* Why an operation rewrites rows, or copies the table. The first that applies is reported. */
+/* The reasons why an operation rewrites rows or copies the table. The first one that applies is reported. */
 constexpr Reason REASONS[] = {
     {ALTER_RECREATE, "FORCE and ENGINE rewrite the table"},
     {ALTER_ORDER, "ORDER BY changes the order of the rows"},
@@ -63,7 +63,7 @@ constexpr Reason REASONS[] = {
     {ALTER_ADD_CHECK_CONSTRAINT, "existing rows must be checked against the new constraint"},
     {ALTER_ADD_STORED_GENERATED_COLUMN, "a stored generated column is computed for every row"},
     {ALTER_STORED_COLUMN_TYPE, "Cannot change column type"},
-    // Its values may not fit the new type, which a copy checks.
+    // The values may not fit the new type; only a copy checks this.
     {ALTER_VIRTUAL_COLUMN_TYPE, "Cannot change column type"},
     {ALTER_COLUMN_NOT_NULLABLE, "existing rows must be checked for NULL"},
     {ALTER_STORED_GCOL_EXPR | ALTER_COLUMN_VCOL, "the values of a generated column are recomputed"},
@@ -88,8 +88,8 @@ bool in_a_key(const Field &field) {
   return false;
 }
 
-/* Whether a column can get another character set or collation without reading the rows: its bytes do not change, and neither
-   does an order, a partition, a generated value or a constraint that depends on how its values compare. */
+/* Whether a column can get another character set or collation without rewriting the rows: its bytes do not change,
+   and no index order, partition, generated value or constraint depends on the comparison of its values. */
 bool may_be_read_in(const Field &field, const Column_definition &wanted) {
   return wanted.type_handler() == field.type_handler() &&
          Charset(field.charset()).encoding_allows_reinterpret_as(wanted.charset) && !in_a_key(field) &&
@@ -125,7 +125,7 @@ enum_alter_inplace_result AlterSupport::check() {
 
 alter_table_operations AlterSupport::possible_operations() const {
   alter_table_operations possible = METADATA_OPERATIONS | LAYOUT_OPERATIONS | KEY_OPERATIONS | REBUILD_OPERATIONS;
-  // With the checks turned off, existing rows are not checked.
+  // If the checks are turned off, existing rows need no check.
   if (open_.thd()->variables.option_bits & OPTION_NO_CHECK_CONSTRAINT_CHECKS) possible |= ALTER_ADD_CHECK_CONSTRAINT;
   return possible;
 }
@@ -134,7 +134,7 @@ const char *AlterSupport::copy_reason_of_clauses() const {
   const HA_CREATE_INFO &info = *alter_->create_info;
   if (info.sequence || (info.used_fields & HA_CREATE_USED_SEQUENCE)) return "SEQUENCE";
   if (altered_->versioned() && !table_->versioned()) return "system versioning";
-  // CREATE TABLE refuses it, or warns.
+  // CREATE TABLE rejects it, or warns.
   if ((info.used_fields & HA_CREATE_USED_ROW_FORMAT) && unsupported_row_format(&info) != nullptr)
     return "Teak does not support this ROW_FORMAT";
   if (info.data_file_name != nullptr || info.index_file_name != nullptr) return "DATA DIRECTORY and INDEX DIRECTORY";
@@ -197,7 +197,7 @@ const char *AlterSupport::copy_reason_of_rebuild() {
   if (alter_->ignore) return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);
   if (operations_ & ALTER_DROP_PK_INDEX && altered_->s->primary_key == MAX_KEY)
     return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_NOPK);
-  // A copy replaces NULL by another value then, and warns.
+  // In this case a copy replaces NULL by another value and warns.
   if (operations_ & ALTER_COLUMN_NOT_NULLABLE && !open_.thd()->is_strict_mode())
     return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_NOT_NULL);
   if (const char *reason = AlteredRows().plan_rebuild(altered_)) return reason;

@@ -54,7 +54,7 @@ class AlterSupport {
   TABLE *const table_, *const altered_;
   Alter_inplace_info *const alter_;
   const alter_table_operations operations_;
-  const char *rebuild_reason_ = nullptr;  // why rows are rewritten; nullptr: they are not
+  const char *rebuild_reason_ = nullptr;  // the reason why rows are rewritten; nullptr: they are not rewritten
   bool adds_unique_key_ = false, adds_key_on_virtual_column_ = false;
 };
 

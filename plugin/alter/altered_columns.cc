@@ -18,7 +18,7 @@ bool is_one_value(const Virtual_column_info &value) {
          value.expr->used_tables() == 0;
 }
 
-/* Hides errors and warnings of a constraint that is evaluated as a test: they are not the statement's. */
+/* Hides errors and warnings of a constraint that is only evaluated as a test. */
 class ConditionCatcher final : public Internal_error_handler {
  public:
   bool caught = false;
@@ -28,7 +28,7 @@ class ConditionCatcher final : public Internal_error_handler {
   }
 };
 
-/* Whether the column's own constraint reads only this column, and is true for the value in the record. */
+/* Whether the column's constraint reads only this column and is true for the value in the record. */
 bool keeps_its_constraint(THD *thd, const TABLE *altered, const Field &field) {
   Item *constraint = field.check_constraint->expr;
   MY_BITMAP columns;
@@ -73,7 +73,7 @@ const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace
       return "the default of a new column is not the same for all rows";
     if (field->type() == MYSQL_TYPE_GEOMETRY && !field->real_maybe_null() && field->default_value == nullptr)
       return "a GEOMETRY column that is NOT NULL has no default";
-    // 0: as given; 3: a DATETIME became a TIME or DATE.
+    // 0: stored unchanged; 3: a DATETIME was converted to a TIME or DATE.
     const int stored = field->set_default();
     if (stored != 0 && stored != 3) return "the default of a new column does not fit the column";
     if (checks && field->check_constraint != nullptr && !keeps_its_constraint(thd, altered, *field))

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Columns of an altered table: which column of the table before each one is, and the values that added columns have in
+/* Columns of an altered table: the corresponding columns of the old table, and the values of added columns in
    existing rows. */
 
 #ifndef TEAK_ALTER_ALTERED_COLUMNS_H
@@ -23,8 +23,8 @@ constexpr const char *STORED_FORM_CHANGES = "the storage format of a column chan
    why the columns do not match. */
 const char *old_columns_of(const TABLE *altered, const Alter_inplace_info *alter, std::vector<uint32_t> *old_columns);
 
-/* Puts into the altered table's record the values that its new stored columns have in existing rows. Returns nullptr,
-   or the reason why the rows do not all have the same value. */
+/* Stores the values of new stored columns for existing rows in the altered table's record. Returns nullptr, or the
+   reason why the rows do not all have the same value. */
 const char *evaluate_added_columns(THD *thd, TABLE *altered, const Alter_inplace_info *alter);
 
 }  // namespace teak

@@ -19,7 +19,7 @@ namespace teak {
 
 namespace {
 
-/* Leaves a reserve of what the engine accepts as a table's metadata. */
+/* Maximum length of a history. It is below the engine's limit for a table's metadata. */
 constexpr size_t HISTORY_BYTES_MAX = 60 * 1024;
 
 constexpr const char *CANNOT = "rows of the new definition cannot be stored";

@@ -21,11 +21,11 @@
 namespace teak {
 
 struct AlteredRows {
-  std::shared_ptr<const KeyCodec> primary;  // of the altered table, like all here
-  std::unique_ptr<RowCodec> rows;           // also reads the rows from before
+  std::shared_ptr<const KeyCodec> primary;  // of the altered table, like all members
+  std::unique_ptr<RowCodec> rows;           // also reads rows from before the ALTER
   RowHistory history;
 
-  /* For rows that are not rewritten. The altered table's record holds the values of its new columns, see
+  /* For rows that are not rewritten. The altered table's record contains the values of its new columns, see
      evaluate_added_columns(). Returns nullptr, or the reason why the rows must be rewritten. */
   const char *plan(const TABLE *altered, const Alter_inplace_info *alter, const Share &share);
 

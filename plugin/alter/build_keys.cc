@@ -43,7 +43,8 @@ class KeyBuilder {
     return status == TEAK_NOT_FOUND ? false : fail(status);
   }
 
-  /* Puts the row, with the virtual columns of the new keys, into the altered table's record. True: an error was raised. */
+  /* Decodes the row into the altered table's record and computes the virtual columns of the new keys. True: an error
+     was raised. */
   bool decode(const teak_row &row) {
     if (!context_.rows.rows->decode(row.value.data, row.value.len, row.key.data, row.key.len, altered_->record[0],
                                     nullptr, nullptr))
@@ -51,7 +52,7 @@ class KeyBuilder {
     return context_.compute_virtual_columns(altered_);
   }
 
-  /* The value begins with the primary key of one of the rows; the message shows the columns of the key. */
+  /* Reads one of the rows, by the primary key in the entry's value: the message shows the columns of the key. */
   bool report_duplicate(const teak_duplicate &duplicate) {
     const uint key = context_.added[duplicate.index].key;
     teak_slice primary;

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* ADD KEY: the entries of new secondary keys, for the rows of one snapshot. Rows that are written after the snapshot have
-   their entries written by the writers. */
+/* ADD KEY: adds the entries of new secondary keys for the rows of one snapshot. Concurrent writers add the entries
+   of rows that they write after the snapshot. */
 
 #ifndef TEAK_ALTER_BUILD_KEYS_H
 #define TEAK_ALTER_BUILD_KEYS_H

@@ -18,8 +18,8 @@ OptimizeLock::OptimizeLock(THD *thd, TABLE *table)
 
 void OptimizeLock::admit_readers() {
   if (table_ == nullptr) return;
-  // The server has marked the table's definition as outdated, so that readers would wait until this connection closes the
-  // table. OPTIMIZE does not change the definition.
+  // The server has marked the table's definition as outdated, so readers would wait until this connection closes the
+  // table. This is unnecessary because OPTIMIZE does not change the definition.
   TDC_element *cached = table_->s->tdc;
   mysql_mutex_lock(&cached->LOCK_table_share);
   cached->flushed = false;

@@ -18,7 +18,7 @@ namespace teak {
 
 namespace {
 
-/* As in ALTER TABLE: strict mode makes a bad value of a virtual column an error. */
+/* Turns on strict mode, as ALTER TABLE does: a bad value of a virtual column is then an error. */
 class StrictValues {
  public:
   explicit StrictValues(THD *thd) : thd_(thd), before_(thd->abort_on_warning) {

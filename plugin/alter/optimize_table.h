@@ -16,7 +16,7 @@
 
 namespace teak {
 
-/* True: an error was raised, and the table is as before. The caller has closed its cursors. */
+/* True: an error was raised, and the table is unchanged. The caller has closed its cursors. */
 bool optimize_table(OpenTable &open, THD *thd);
 
 }  // namespace teak

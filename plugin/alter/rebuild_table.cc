@@ -43,7 +43,7 @@ class RowConverter {
       if (!open_.share()->rows().decode(row.value.data, row.value.len, row.key.data, row.key.len, table->record[0],
                                         nullptr, nullptr))
         return raise(open_.corrupt("a row is malformed"));
-      // History rows are dropped with the versioning.
+      // DROP SYSTEM VERSIONING also drops the history rows.
       if (table->versioned() && !altered_->versioned() && !open_.table()->vers_end_field()->is_max()) continue;
       if (Field *null = context_.copier.copy()) {
         null->set_warning(Sql_condition::WARN_LEVEL_WARN, WARN_DATA_TRUNCATED, 1, static_cast<ulong>(rows_read_));
@@ -116,10 +116,10 @@ class TableRebuild {
     return false;
   }
 
-  /* The message shows the columns of the key: searches for a row that has them. */
+  /* Searches for a row with the duplicate key, because the message shows the columns of the key. */
   bool report_duplicate(const teak_duplicate &duplicate) {
     const std::string key(reinterpret_cast<const char *>(duplicate.key.data), duplicate.key.len);
-    // The rows are the first of the added indexes.
+    // Index 0 of the added indexes contains the rows.
     const bool of_rows = duplicate.index == 0;
     const KeyCodec &codec = of_rows ? *context_.rows.primary : *context_.added[duplicate.index - 1].codec;
     const uint number = of_rows ? altered_->s->primary_key : context_.added[duplicate.index - 1].key;

@@ -4,9 +4,10 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* ALTER TABLE that rewrites the rows: under another primary key, or to compact them as if they had just been loaded. The rows
-   become the entries of an added index; the record that commits the ALTER makes it the table's row index. Rows that keep
-   their order are written while they are read; other rows, and the entries of keys, are sorted first. */
+/* ALTER TABLE that rewrites the rows: under another primary key, or to compact them as if they had just been loaded.
+   The rows become the entries of an added index; the record that commits the ALTER makes it the table's row index.
+   If the order of the rows does not change, they are written while they are read. Otherwise they are sorted first,
+   as are the entries of secondary keys. */
 
 #ifndef TEAK_ALTER_REBUILD_TABLE_H
 #define TEAK_ALTER_REBUILD_TABLE_H
@@ -17,7 +18,7 @@
 
 namespace teak {
 
-/* `altered` may be the table itself, which then has the same definition. True: an error was raised. */
+/* `altered` may be the table itself, with an unchanged definition. True: an error was raised. */
 bool rebuild_table(AlterContext &context, TABLE *altered);
 
 }  // namespace teak

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* SnapshotReader: reads the rows of one snapshot, in a transaction of its own next to the connection's. */
+/* SnapshotReader: reads the rows of one snapshot, in a transaction separate from the connection's. */
 
 #ifndef TEAK_ALTER_SNAPSHOT_READER_H
 #define TEAK_ALTER_SNAPSHOT_READER_H

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Converts teak_status to the server's errors. convert() is the only place that decides which. */
+/* Converts teak_status to the server's errors. convert() contains the complete mapping. */
 
 #ifndef TEAK_BASE_ERRORS_H
 #define TEAK_BASE_ERRORS_H

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* The server's headers, in the order that they require, and everything that depends on the server's version. Other files
-   include this one and only such further headers of the server as they need. */
+/* The server's headers, in the required order, and all code that depends on the server's version. Other files
+   include this one, and further headers of the server only as needed. */
 
 #ifndef TEAK_BASE_SERVER_VERSION_H
 #define TEAK_BASE_SERVER_VERSION_H
@@ -48,8 +48,8 @@ inline bool in_multi_statement_transaction(THD *thd) {
   return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN);
 }
 
-/* Whether the running statement may be logged as text. Also valid within functions and triggers, whose own statements are not
-   logged. Known after the server has locked all tables. */
+/* Whether the running statement may be logged as text (statement-based replication). Also valid within functions and
+   triggers, whose own statements are not logged. Valid after the server has locked all tables. */
 inline bool logged_as_text(THD *thd) {
   return mysql_bin_log.is_open() && thd->variables.sql_log_bin && !thd->is_current_stmt_binlog_format_row();
 }

@@ -17,7 +17,7 @@ namespace teak {
 
 namespace {
 
-/* Prefix of the server's names of temporary tables, and what replaces it in the engine. */
+/* The server's prefix for names of temporary tables, and the prefix that replaces it in the engine. */
 constexpr char SERVERS_PREFIX[] = "#sql-temptable-";
 constexpr char PREFIX[] = "#temporary-";
 

@@ -15,9 +15,9 @@
 
 namespace teak {
 
-/* The engine's name of the table at a path of the server. The path of a temporary table is in the server's temporary
-   directory; its name is unique in the server and is used without a directory. It gets another prefix, because the server
-   removes files with its own prefix. */
+/* The engine's name of a table, given the server's path. The path of a temporary table is in the server's temporary
+   directory; its name is unique in the server and is used without a directory. The prefix is replaced, because the
+   server removes files with its own prefix. */
 class EngineTableName {
  public:
   explicit EngineTableName(const char *path);

@@ -34,10 +34,10 @@ class ByteBuffer {
   uint8_t *data() { return data_; }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /* An allocation has failed since the last clear(): the contents must not be used. */
+  /* Whether an allocation has failed since the last clear(). If so, the contents must not be used. */
   bool failed() const { return failed_; }
 
-  /* Empties the buffer and keeps its memory. */
+  /* Empties the buffer without freeing its memory. */
   void clear() {
     size_ = 0;
     failed_ = false;
@@ -51,7 +51,7 @@ class ByteBuffer {
     capacity_ = 0;
   }
 
-  /* Space for `bytes` more bytes, which advance() makes part of the buffer; nullptr when out of memory. */
+  /* Returns space for `bytes` more bytes, to be added by advance(); nullptr when out of memory. */
   uint8_t *reserve(size_t bytes) {
     if (capacity_ - size_ >= bytes && data_ != nullptr) return data_ + size_;
     return grow(bytes);
@@ -122,7 +122,7 @@ class BlobArena {
     return to;
   }
 
-  /* Frees all copies. One chunk is kept for the next row, unless it is larger than `keep_bytes_max`. */
+  /* Frees all copies. Retains one chunk for the next row, unless it is larger than `keep_bytes_max`. */
   void clear(size_t keep_bytes_max = 1 << 20) {
     Chunk *keep = head_;
     if (keep != nullptr) {

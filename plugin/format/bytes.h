@@ -91,7 +91,7 @@ inline uint8_t *put_varint(uint8_t *to, size_t value) {
   return to;
 }
 
-/* False when the bytes end within the number, or it has more than 32 bits. */
+/* Returns false if the number is truncated or has more than 32 bits. */
 inline bool take_varint(const uint8_t **from, const uint8_t *end, uint32_t *value) {
   if (*from == end) return false;
   uint8_t byte = *(*from)++;

@@ -56,8 +56,8 @@ std::unique_ptr<KeyCodec> KeyCodec::create(const TABLE *table, uint key_number, 
   return nullptr;
 }
 
-/* An extended key image continues with those columns of the primary key that are not among this index's own, while the
-   entry continues with all of them: this finds the position of each suffix part in the image. */
+/* Finds the position of each suffix part in an extended key image. The image continues with those columns of the
+   primary key that are not columns of this index; the entry continues with all columns of the primary key. */
 void KeyCodec::place_suffix(const KEY &key, uint32_t image_offset, const KeyCodec &primary) {
   for (uint i = key.user_defined_key_parts; i < key.ext_key_parts; i++) {
     image_offset += key.key_part[i].store_length;
@@ -66,8 +66,8 @@ void KeyCodec::place_suffix(const KEY &key, uint32_t image_offset, const KeyCode
   for (const KeyPart &primary_part : primary.parts_) {
     uint i = 0;
     while (i < key.ext_key_parts && key.key_part[i].fieldnr != primary_part.column + 1) i++;
-    /* The server does not extend keys on a prefix of a column. It should not extend keys by such parts of the primary key either,
-       but does where the same number of its other parts are among the key's own. */
+    /* The server does not extend keys on a prefix of a column. It should not extend keys by such parts of the
+       primary key either, but it does if the key contains as many other parts of the primary key. */
     if (i == key.ext_key_parts || (i < parts_.size() && parts_[i].prefix)) return;
     KeyPart part = primary_part;
     part.image_whole = part.prefix && i < parts_.size();

@@ -12,7 +12,8 @@
    encoding of leading parts is a prefix of every entry with equal parts: an exact or prefix look-up is a scan of
    the keys that start with encode_prefix().
 
-   A codec holds no Field and no TABLE: it can be shared by threads and can outlive the TABLE it was created from. */
+   A codec has no pointer to a Field or TABLE: it can be shared by threads and can outlive the TABLE it was created
+   from. */
 
 #ifndef TEAK_FORMAT_KEY_CODEC_H
 #define TEAK_FORMAT_KEY_CODEC_H
@@ -40,16 +41,17 @@ class KeyCodec {
  public:
   static constexpr size_t HIDDEN_ROW_ID_BYTES = 8;
 
-  /* The codec of table->key_info[key_number]. For a secondary key `primary` is the codec of the table's primary key, or the
-     hidden one; for the primary key itself it is nullptr. It is used during this call only.
-     Returns nullptr with a message in *error when a part's type is not supported. */
+  /* The codec of table->key_info[key_number]. For a secondary key `primary` is the codec of the table's primary key,
+     or the hidden one; for the primary key itself it is nullptr. It is used only during this call. Returns nullptr
+     with a message in *error when a part's type is not supported. */
   static std::unique_ptr<KeyCodec> create(const TABLE *table, uint key_number, const KeyCodec *primary,
                                           std::string *error);
 
   /* The primary codec of a table without a primary key: an 8-byte big-endian row id, no columns. */
   static std::unique_ptr<KeyCodec> create_hidden();
 
-  /* decodable() for index_flags(), which the server calls before the table is open; counts the parts of the extended key. */
+  /* Like decodable(), for index_flags(), which the server calls before the table is open. `part` includes the parts
+     of the extended key. */
   static bool part_decodable(const TABLE_SHARE *share, uint key_number, uint part_number);
 
   ~KeyCodec();
@@ -63,12 +65,12 @@ class KeyCodec {
   /* Whether a column of this index is NULL in the record: such an entry of a unique key never conflicts. */
   bool has_null(const uchar *record) const;
 
-  /* Appends the encoding of the leading parts of a key image, as passed to index_read_map() (the format of key_copy()).
-     `parts` is a sequence of low bits; HA_WHOLE_KEY is allowed. Parts beyond this index's own (extended keys) are
-     the columns of the primary key, in the order of the entry's suffix. */
+  /* Appends the encoding of the leading parts of a key image, as passed to index_read_map() (the format of
+     key_copy()). `parts` has consecutive low bits set; HA_WHOLE_KEY is allowed. Parts beyond this index's own
+     (extended keys) are the columns of the primary key, in the order of the entry's suffix. */
   void encode_prefix(const uchar *server_key, key_part_map parts, ByteBuffer *out) const;
 
-  /* The same for an image of `length` bytes: all parts that it covers completely. */
+  /* The same for an image of `length` bytes: appends all parts that are completely in the image. */
   void encode_image(const uchar *server_key, uint length, ByteBuffer *out) const;
 
   /* Whether one of these leading parts of the image is NULL, among this index's own parts. */
@@ -98,7 +100,7 @@ class KeyCodec {
 
   bool hidden() const { return hidden_; }
 
-  /* Maximum length of an encoded key (columns only); for UCA collations many times the usual length. */
+  /* Maximum length of an encoded key (columns only); for UCA collations, many times the typical length. */
   size_t length_max() const { return length_max_; }
 
  private:
@@ -108,7 +110,7 @@ class KeyCodec {
 
   std::vector<KeyPart> parts_;
   std::vector<KeyPart> suffix_;         // the primary key's parts, in this index's extended key image
-  std::vector<uint32_t> suffix_needs_;  // how many parts of that image each of them requires
+  std::vector<uint32_t> suffix_needs_;  // number of image parts that each of them requires
   std::vector<uint32_t> image_ends_;    // where each part of that image ends
   size_t length_max_ = 0;
   bool hidden_ = false;

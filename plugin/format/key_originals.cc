@@ -24,7 +24,8 @@ namespace teak {
 
 namespace {
 
-/* An entry does not hold the whole value of a TEXT or of a prefix of a column. */
+/* Whether the part is stored as an original. A TEXT or a prefix of a column is not, because the entry would not
+   contain the whole value. */
 bool is_kept(const KeyPart &part) { return !part.decodable && !part.prefix && part.form != KeyPart::Form::Blob; }
 
 bool is_filled(const KeyPart &part) { return part.form == KeyPart::Form::Char && part.collation->mbminlen == 1; }

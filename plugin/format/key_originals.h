@@ -4,11 +4,11 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* KeyOriginals: columns of a secondary key that cannot be decoded from its order-preserving encoding (texts of most collations,
-   floating-point numbers), as they are in the row. They are stored in the entry's value, so that the key is covering.
-   The byte format is specified in docs/design/format.md, 'Keys and rows'.
+/* KeyOriginals: columns of a secondary key that cannot be decoded from its order-preserving encoding (texts of most
+   collations, floating-point numbers), in the format of the row. They are stored in the entry's value, so that the
+   key is covering. The byte format is specified in docs/design/format.md, 'Keys and rows'.
 
-   Holds no Field and no TABLE: it can be shared by threads and can outlive the TABLE it was created from. */
+   Has no pointer to a Field or TABLE: it can be shared by threads and can outlive the TABLE it was created from. */
 
 #ifndef TEAK_FORMAT_KEY_ORIGINALS_H
 #define TEAK_FORMAT_KEY_ORIGINALS_H
@@ -35,8 +35,8 @@ class KeyOriginals {
   /* nullptr when all columns of the key are decodable, or the key is not supported (its codec reports that). */
   static std::unique_ptr<KeyOriginals> create(const TABLE *table, uint key_number);
 
-  /* Whether one of the key's own parts is stored as an original. Called before the table is open, when it is not yet known which
-     key is the primary key; for that one the row provides the same parts. */
+  /* Whether one of the key's own parts is stored as an original. Can be called before the table is open, when the
+     primary key is not known yet. For the primary key, the row provides these parts. */
   static bool keeps(const TABLE_SHARE *share, uint key_number, uint part_number);
 
   ~KeyOriginals();

@@ -26,7 +26,7 @@ inline void put_integer(uint8_t *to, uint64_t value, uint32_t width) {
   store_little(to, __builtin_bswap64(value) >> (64 - 8 * width), width);
 }
 
-/* Maps IEEE numbers to unsigned integers of the same order; both zeros become one value. */
+/* Maps IEEE numbers to unsigned integers with the same order. Positive and negative zero are equal. */
 inline uint64_t sortable_double(uint64_t bits) {
   constexpr uint64_t sign = 1ULL << 63;
   if (bits == sign) bits = 0;
@@ -43,7 +43,7 @@ inline uint32_t sortable_float(uint32_t bits) {
 
 void KeyPart::encode_string(const uchar *value, size_t length, bool whole, ByteBuffer *out) const {
   if (characters_max != 0 && (whole || form == Form::Char)) {
-    /* A prefix is measured in characters, each of which takes at most its share of the part's bytes. */
+    /* The length of a prefix is in characters, within the part's width in bytes. */
     size_t bytes = length < width ? length : width;
     size_t cut = collation->mbmaxlen > 1 ? collation->charpos(value, value + bytes, characters_max) : characters_max;
     length = cut < bytes ? cut : bytes;

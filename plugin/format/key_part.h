@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* KeyPart: how one column of an index is read from a record or a key image and written into a key. Plain data, filled
-   when the table is opened; KeyCodec iterates over an array of them. */
+/* KeyPart: describes how to read one column of an index from a record or a key image and how to encode it in a key.
+   Plain data, filled when the table is opened; KeyCodec iterates over an array of them. */
 
 #ifndef TEAK_FORMAT_KEY_PART_H
 #define TEAK_FORMAT_KEY_PART_H
@@ -30,7 +30,7 @@ struct KeyPart {
     Integer,  // little-endian in the record, 1, 2, 3, 4 or 8 bytes
     Float,    // 4 bytes
     Double,   // 8 bytes
-    Raw,      // bytes that compare by memcmp: DECIMAL, BINARY, INET6, fractions of seconds
+    Raw,      // bytes that are compared with memcmp: DECIMAL, BINARY, INET6, fractions of seconds
     Bit,      // BIT: odd bits among the NULL bits, then bytes
     Char,     // CHAR
     Varchar,  // VARCHAR, VARBINARY
@@ -41,7 +41,7 @@ struct KeyPart {
   bool nullable = false;
   bool decodable = false;
   bool prefix = false;       // a prefix of a longer column
-  bool image_whole = false;  // a prefix whose server image holds the whole column
+  bool image_whole = false;  // a prefix whose server image contains the whole column
   uint8_t inverted = 0;      // 0xFF: descending
   uint8_t null_bit = 0;
   uint8_t length_bytes = 0;  // Varchar: in the record; Blob: in front of the pointer
@@ -67,7 +67,7 @@ struct KeyPart {
   void encode_record(const uchar *record, ByteBuffer *out) const;
   void encode_image(const uchar *image, ByteBuffer *out) const;
 
-  /* Length of the part at the start of `key`; false when malformed. */
+  /* Determines the length of the part at the start of `key`. False if it is malformed. */
   bool skip(const uint8_t *key, size_t length, size_t *used) const;
 
   /* Writes the column into the record; for decodable parts only. */

@@ -4,10 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See row_codec.h. A value is
-       schema version (varint) | NULL area | NOT NULL fixed columns | other fixed columns that are not NULL |
-       length (varint) of each variable column that is not NULL | their bytes
-   and nothing else. */
+/* See row_codec.h. A value is schema version (varint) | NULL area | NOT NULL fixed columns | other fixed columns
+   that are not NULL | length (varint) of each variable column that is not NULL | their bytes. */
 
 #include "format/row_codec.h"
 

@@ -8,7 +8,8 @@
    the primary key are omitted, as are virtual columns. It does not handle key order or the tree. The byte format (layout 1)
    is specified in docs/design/format.md, 'Keys and rows'.
 
-   A codec holds no Field and no TABLE: it can be shared by threads and can outlive the TABLE it was created from. */
+   A codec has no pointer to a Field or TABLE: it can be shared by threads and can outlive the TABLE it was created
+   from. */
 
 #ifndef TEAK_FORMAT_ROW_CODEC_H
 #define TEAK_FORMAT_ROW_CODEC_H
@@ -35,10 +36,10 @@ class EarlierRows;
 
 class RowCodec {
  public:
-  /* The codec of the table's current rows. `primary` (nullptr or the hidden codec: no primary key) says which columns the key
-     contains; decode() requires the same codec. `history` describes rows of earlier schema versions, which decode() then reads
-     too; nullptr when there are none.
-     Returns nullptr with a message in *error when a column's type is not supported, or the history does not match the table. */
+  /* The codec of the table's current rows. `primary` (nullptr or the hidden codec: no primary key) determines which
+     columns the key contains; decode() requires the same codec. `history` describes rows of earlier schema versions,
+     which decode() then reads too; nullptr when there are none. Returns nullptr with a message in *error when a
+     column's type is not supported, or the history does not match the table. */
   static std::unique_ptr<RowCodec> create(const TABLE *table, std::shared_ptr<const KeyCodec> primary,
                                           uint32_t schema_version, const RowHistory *history, std::string *error);
 
@@ -63,9 +64,9 @@ class RowCodec {
      this codec's table to a column of the other's; UINT32_MAX: none. */
   bool same_form(const RowCodec &other, const std::vector<uint32_t> &old_columns) const;
 
-  /* Converts the history of `other` to the columns of this codec's table, and adds the rows of `other` itself, which has
-     the previous schema version. `record` holds the values of new columns in earlier rows; `old_columns` as
-     in same_form(). Returns nullptr, or the reason why rows of `other` cannot be read by this codec. */
+  /* Converts the history of `other` to the columns of this codec's table, and adds the rows of `other` itself, which
+     has the previous schema version. `record` contains the values of new columns for earlier rows; `old_columns` is
+     as in same_form(). Returns nullptr, or the reason why rows of `other` cannot be read by this codec. */
   const char *inherit(const RowCodec &other, const std::vector<uint32_t> &old_columns, const uchar *record,
                       RowHistory *history) const;
 

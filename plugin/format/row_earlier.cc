@@ -88,7 +88,7 @@ void EarlierRows::set_null(const RowPlan::Place &place, uchar *record) const {
     memset(record + place.offset, 0, place.width);
 }
 
-/* The bytes have the column's width, or belong to a variable column. */
+/* Stores the bytes in a column. They must have the column's width, or the column must be variable. */
 bool EarlierRows::set(const RowPlan::Place &place, const uint8_t *bytes, size_t length, uchar *record,
                       const MY_BITMAP *read_set, BlobArena *blobs) const {
   if (place.width != ColumnLayout::VARIABLE) {
@@ -150,7 +150,7 @@ bool EarlierRows::decode(const uint8_t *value, size_t length, uchar *record, con
   for (size_t i = 0; i < form->fills.size(); i++) {
     const RowHistory::Fill &fill = *form->fills[i];
     const RowPlan::Place &place = plan_.places[form->filled_places[i]];
-    static const uint8_t EMPTY = 0;  // an empty vector has no address, and a null address would mean out of memory
+    static const uint8_t EMPTY = 0;  // an empty vector may return nullptr, which would mean out of memory
     const uint8_t *bytes = fill.bytes.empty() ? &EMPTY : fill.bytes.data();
     if (fill.null)
       set_null(place, record);

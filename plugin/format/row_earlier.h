@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* EarlierRows reads rows of earlier schema versions into a record of the current table: columns dropped since are
-   skipped, columns added since get the value that the ALTER stored for them. RowCodec passes it the values that do
-   not begin with the current version. */
+/* EarlierRows reads rows of earlier schema versions into a record of the current table: it skips columns that were
+   dropped since, and sets columns that were added since to the value that the ALTER stored for them. RowCodec passes
+   it the values that do not begin with the current version. */
 
 #ifndef TEAK_FORMAT_ROW_EARLIER_H
 #define TEAK_FORMAT_ROW_EARLIER_H
@@ -28,10 +28,11 @@ namespace teak {
 
 class EarlierRows {
  public:
-  /* `plan` is of the current rows and must outlive this object. nullptr with a message in *error when the history does not match it. */
+  /* `plan` describes the current rows and must outlive this object. nullptr with a message in *error when the
+     history does not match it. */
   static std::unique_ptr<EarlierRows> create(const RowPlan &plan, const RowHistory &history, std::string *error);
 
-  /* As RowCodec::decode(), except for the columns that are decoded from the primary key. */
+  /* Like RowCodec::decode(), but does not set columns that are decoded from the primary key. */
   bool decode(const uint8_t *value, size_t length, uchar *record, const MY_BITMAP *read_set, BlobArena *blobs) const;
 
  private:

@@ -14,7 +14,7 @@ namespace teak {
 
 namespace {
 
-/* More than the server's record and definition can have; bounds the memory for untrusted bytes. */
+/* Maximum number of columns; larger than the server's limit. Bounds the memory for untrusted bytes. */
 constexpr uint32_t COLUMNS_MAX = 1 << 16;
 constexpr uint32_t RECORD_BYTES_MAX = 1 << 16;
 constexpr uint8_t FILL_NULL = 0;
@@ -32,7 +32,7 @@ class Taker {
  public:
   Taker(const uint8_t *bytes, size_t length) : at_(bytes), end_(bytes + length) {}
 
-  /* A number of at most `most`, in its shortest form. */
+  /* Reads a number of at most `most`, which must have its shortest encoding. */
   bool number(uint32_t most, uint32_t *value) {
     const uint8_t *start = at_;
     return take_varint(&at_, end_, value) && *value <= most && (at_ - start == 1 || at_[-1] != 0);
@@ -65,7 +65,7 @@ bool take_fill(Taker *take, RowHistory *history) {
   return true;
 }
 
-/* Groups are in the order of the value. */
+/* The group of a column. Groups are in the order of the value. */
 uint32_t group_of(const ColumnLayout::Column &column) {
   if (column.width == ColumnLayout::VARIABLE) return 2;
   return column.null_bit == ColumnLayout::NEVER_NULL ? 0 : 1;

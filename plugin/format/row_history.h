@@ -4,9 +4,10 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* RowHistory: the earlier row formats of a table. An instant ALTER TABLE writes no rows: each row keeps the format and the schema
-   version it was written with. This describes the rows of each earlier version in terms of the current table.
-   It is part of a table's metadata; its bytes are specified in docs/design/format.md, 'Catalogue'. Plain data. */
+/* RowHistory: the earlier row formats of a table. An instant ALTER TABLE writes no rows: each row remains in the
+   format and schema version in which it was written. The history describes the rows of each earlier version in terms
+   of the current table. It is part of a table's metadata; its bytes are specified in docs/design/format.md,
+   'Catalogue'. Plain data. */
 
 #ifndef TEAK_FORMAT_ROW_HISTORY_H
 #define TEAK_FORMAT_ROW_HISTORY_H
@@ -39,7 +40,7 @@ struct RowHistory {
     uint32_t version = 0;
     ColumnLayout layout;
   };
-  /* The value of a column in rows of versions without it. */
+  /* The value of a column for rows of versions that do not have the column. */
   struct Fill {
     uint32_t column = 0;  // of the current table
     bool null = false;
@@ -54,7 +55,8 @@ struct RowHistory {
 
   /* Appends the bytes. */
   void encode(std::vector<uint8_t> *out) const;
-  /* False, with a message, when the bytes are not a valid history. EarlierRows checks that it matches the table. */
+  /* Returns false, with a message, if the bytes are not a valid history. Does not check that it matches the table;
+     EarlierRows does. */
   static bool decode(const uint8_t *bytes, size_t length, RowHistory *history, std::string *error);
 };
 

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Whether rows written before an ALTER TABLE can be read after it, and the history that is required for that. */
+/* Determines whether rows written before an ALTER TABLE can be read after it, and the history that this requires. */
 
 #ifndef TEAK_FORMAT_ROW_INHERIT_H
 #define TEAK_FORMAT_ROW_INHERIT_H
@@ -19,7 +19,7 @@ namespace teak {
 
 struct RowPlan;
 
-/* See RowCodec::inherit(): `plan` is of the altered table, `old_plan` of the old table. */
+/* See RowCodec::inherit(). `plan` describes the altered table, `old_plan` the old table. */
 const char *inherit_history(const RowPlan &plan, const RowPlan &old_plan, const std::vector<uint32_t> &old_columns,
                             const uchar *record, RowHistory *history);
 

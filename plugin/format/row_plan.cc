@@ -67,7 +67,7 @@ RowPlan::Variable variable(const Column &column) {
   return plan;
 }
 
-/* The column's bits among the NULL bits: its own NULL bit, and a BIT column's odd bits. */
+/* Marks the column's bits in the record's NULL area: its NULL bit, and the odd bits of a BIT column. */
 void claim_null_bits(const Column &column, const uchar *record, std::vector<uint8_t> *mask, bool *has_bits) {
   if (column.null_bit != 0) (*mask)[column.null_offset] |= column.null_bit;
   if (column.field->real_type() != MYSQL_TYPE_BIT) return;
@@ -117,7 +117,7 @@ std::unique_ptr<RowPlan> RowPlan::create(const TABLE *table, std::shared_ptr<con
   }
   while (!plan->null_mask.empty() && plan->null_mask.back() == 0) plan->null_mask.pop_back();
 
-  /* In record order, so that adjacent columns are copied together. */
+  /* Sorted by position in the record, so that adjacent columns are copied together. */
   std::stable_sort(columns.begin(), columns.end(),
                    [](const Column &a, const Column &b) { return a.offset < b.offset; });
   plan->fixed_bytes_max = plan->header_bytes + plan->null_mask.size();

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* RowPlan: what RowCodec does for each column, computed once per table. Plain data. */
+/* RowPlan: the steps of RowCodec for each column, computed once per table. Plain data. */
 
 #ifndef TEAK_FORMAT_ROW_PLAN_H
 #define TEAK_FORMAT_ROW_PLAN_H

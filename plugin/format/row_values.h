@@ -85,7 +85,8 @@ inline void clear_variable(const RowPlan::Variable &column, uchar *record) {
   }
 }
 
-/* Writes the stored bytes of the column into the record; `length` is at most the column's. False: out of memory. */
+/* Writes the stored bytes of the column into the record; `length` must not exceed the column's maximum. False: out
+   of memory. */
 inline bool set_variable(const RowPlan::Variable &column, const uint8_t *bytes, uint32_t length, uchar *record,
                          BlobArena *blobs) {
   uchar *value = record + column.offset;

@@ -4,8 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Reading and writing the encodings that string_codec.h describes. string_codec_units.cc chooses the units of a
-   collation. */
+/* Implements the encodings described in string_codec.h. string_codec_units.cc chooses the units of a collation. */
 
 #include "format/string_codec.h"
 
@@ -29,7 +28,7 @@ uint8_t *put_be32(uint8_t *to, uint32_t value) {
   return to + 4;
 }
 
-/* The bytes after the space unit of a sequence that is not at the end. */
+/* Writes the bytes that follow the space unit of a sequence of spaces that is not at the end. */
 uint8_t *put_run(uint8_t *to, size_t spaces, bool greater_follows) {
   auto count = static_cast<uint32_t>(spaces);
   if (greater_follows) {
@@ -48,7 +47,8 @@ uint8_t *put_run(uint8_t *to, size_t spaces, bool greater_follows) {
   return put_be32(to, count);
 }
 
-/* Decodes the sequence with this head byte: the bytes after the head. False for values that put_run() never writes. */
+/* Decodes a sequence of spaces, given its head byte: sets the number of bytes after the head. False for values that
+   put_run() never writes. */
 inline bool run_tail(uint8_t head, size_t *tail_bytes) {
   *tail_bytes = head == LESS_LONG || head == GREATER_LONG ? LONG_RUN_BYTES : 0;
   return head != 0 && head != 255;
@@ -304,11 +304,11 @@ template <StringCodec::Ending E> uint8_t *StringCodec::write(const uchar *from, 
   }
 }
 
-/* strnxfrm's output, after space in `out` that is large enough for its encoding. */
+/* Appends strnxfrm's output to `out`, after enough space for its encoding. */
 bool StringCodec::transform(const uchar *string, size_t length, uint flags, size_t weights_max, ByteBuffer *out,
                             const uint8_t **weights, size_t *weights_length) const {
   static const uchar nothing[1] = {0};
-  const size_t unit_bytes_max = 64;  // maximum for a character: output that ends this close to the limit was truncated
+  const size_t unit_bytes_max = 64;  // maximum for a character: output that ends this close to the limit may be truncated
   for (size_t room = weights_max + unit_bytes_max;; room *= 4) {
     size_t encoded_max = room * 2 + 16;
     uint8_t *to = out->reserve(encoded_max + room);

@@ -59,10 +59,10 @@ struct WeightPages;
 
 class StringCodec {
  public:
-  enum class Column { Fixed, FixedPrefix, Variable };  // CHAR, a prefix of one, or VARCHAR and TEXT
+  enum class Column { Fixed, FixedPrefix, Variable };  // CHAR; a prefix of a CHAR; VARCHAR and TEXT
 
-  /* The codec for a column (or a prefix of one) of at most `bytes_max` bytes. nullptr with a message in *error
-     when the collation is not supported. */
+  /* Creates the codec for a column (or a prefix of a column) of at most `bytes_max` bytes. nullptr with a message in
+     *error when the collation is not supported. */
   static std::shared_ptr<const StringCodec> create(CHARSET_INFO *collation, Column column, size_t bytes_max,
                                                    std::string *error);
 

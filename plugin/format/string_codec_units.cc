@@ -43,7 +43,7 @@ void StringCodec::learn_single_bytes() {
   space_ = map_[' '];
 }
 
-/* One entry per level of the collation, with the weight of a space on that level. */
+/* Creates one entry per level of the collation, with the weight of a space on that level. */
 bool StringCodec::choose_levels(Column column) {
   const bool pads = (collation_->state & MY_CS_NOPAD) == 0;
   const uint wanted = collation_->levels_for_order != 0 ? collation_->levels_for_order : 1;
@@ -52,7 +52,8 @@ bool StringCodec::choose_levels(Column column) {
     if (levels_count_ == UCA_LEVELS_MAX) return false;
     Level &level = levels_[levels_count_++];
     level.flags = static_cast<uint>(MY_STRXFRM_LEVEL1) << i;
-    /* NO PAD: the server pads all levels but the first of a VARCHAR, none of a CHAR (which is full of spaces). */
+    /* NO PAD: for a VARCHAR the server pads all levels except the first; for a CHAR, which is already full of
+       spaces, none. */
     level.ending =
         pads || column == Column::FixedPrefix || (i > 0 && column == Column::Variable) ? Ending::Spaces : Ending::Zeros;
     static const uchar spaces[4] = {0, 0, 0, ' '};  // big-endian in 1, 2 or 4 bytes
@@ -115,7 +116,7 @@ bool StringCodec::choose_units(Column column, std::string *error) {
   } else if (named(collation_->coll_name, "latin2_czech_cs") || named(collation_->coll_name, "cp1250_czech_cs")) {
     units_ = Units::ZeroEnded;
   } else if (named(collation_->cs_name, "tis620") && !binary) {
-    /* Its tone marks are moved after the trailing spaces, which therefore matter. */
+    /* strnxfrm moves tone marks after the trailing spaces, so the spaces are significant. */
     units_ = ending_ == Ending::Spaces ? Units::Transform : Units::ZeroEnded;
     strip_ = false;
   } else if (named(collation_->coll_name, "latin1_german2_ci")) {
@@ -139,7 +140,7 @@ bool StringCodec::choose_units(Column column, std::string *error) {
     }
     if (map_[' '] != ' ') units_ = Units::FullWidth;
   }
-  /* A VARCHAR's trailing spaces are not in the key. */
+  /* The key does not contain the trailing spaces of a VARCHAR. */
   decodable_ = decodable_ && (column != Column::Variable || ending_ == Ending::Zeros);
   return true;
 }

@@ -27,7 +27,7 @@ int AutoIncrement::note(const uchar *record) {
   });
 }
 
-/* Moves the counter. If another statement has it locked, locks it first. */
+/* Advances the counter. If another statement has locked it, locks it first. */
 template <typename Move> int AutoIncrement::move_counter(Move move) {
   AutoIncrementCounter::Result result;
   teak_status status = move(&result);
@@ -39,7 +39,8 @@ template <typename Move> int AutoIncrement::move_counter(Move move) {
   return status == TEAK_OK ? 0 : open_.failure(status);
 }
 
-/* Whether the rows may need values after the first interval: their number is not known, or some have explicit values. */
+/* Whether the statement may need more than one interval: the number of its rows is not known, or some rows have
+   explicit values. */
 bool AutoIncrement::may_need_intervals() const {
   const TABLE &table = *open_.table();
   THD *thd = open_.thd();
@@ -90,7 +91,7 @@ void AutoIncrement::reserve(ulonglong offset, ulonglong increment, ulonglong wan
   *first = ULONGLONG_MAX;  // failure, for the server
   *reserved = 0;
   if (open_.table_share()->next_number_keypart == 0) {
-    // When a statement of known length asks again, it needs values for the rows that are left.
+    // A statement with a known number of rows requests again: it needs values for the remaining rows.
     if (rows_left_ == 0) rows_left_ = wanted;
     error_ = reserve_interval(offset, increment, first, reserved);
     if (error_ != 0) *first = ULONGLONG_MAX;
@@ -99,7 +100,7 @@ void AutoIncrement::reserve(ulonglong offset, ulonglong increment, ulonglong wan
   ulonglong next;
   if (next_in_group(&next) != 0) return;
   *first = next;
-  *reserved = 1;  // the next row may be of another group
+  *reserved = 1;  // the next row may be in another group
 }
 
 int AutoIncrement::next_in_group(ulonglong *next) {
@@ -131,7 +132,7 @@ int AutoIncrement::next_in_group(ulonglong *next) {
   return 0;
 }
 
-/* Decodes into its own record, because record[1] of the table may hold a row that is still needed. */
+/* Decodes into a separate record, because record[1] of the table may contain a row that is still needed. */
 int AutoIncrement::value_of_entry(uint key, const teak_row &entry, ulonglong *value) {
   const TABLE &table = *open_.table();
   record_.clear();

@@ -10,9 +10,8 @@
    intervals. As a later part, it takes the maximum plus one among the rows that are equal in the previous parts. That
    maximum is read under a lock.
 
-   The binary log keeps the first value that a statement reserved, and a replay continues from that value. So a
-   statement that may be logged as text, and for which one interval may be too short, locks the counter until it
-   ends. */
+   The binary log contains the first value that a statement reserved, and a replay continues from that value. So a
+   statement that may be logged as text, and may need several intervals, locks the counter until it ends. */
 
 #ifndef TEAK_HANDLER_AUTO_INCREMENT_H
 #define TEAK_HANDLER_AUTO_INCREMENT_H
@@ -41,12 +40,12 @@ class AutoIncrement {
 
   /* handler::get_auto_increment(). */
   void reserve(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first, ulonglong *reserved);
-  /* The statement needs no more values. */
+  /* Ends the statement's use of the counter. */
   void release();
   void unlock_counter();
   void close_cursor() { probe_.close(); }
 
-  /* A row was written with a generated or explicit value, which advances the counter. */
+  /* Advances the counter past the value, generated or explicit, of a written row. */
   int note(const uchar *record);
 
   /* ALTER TABLE ... AUTO_INCREMENT = `wanted`: values of existing rows are not assigned again. */
@@ -67,7 +66,7 @@ class AutoIncrement {
   ByteBuffer prefix_, record_;
   bool locks_counter_ = false;
   int error_ = 0;
-  ulonglong rows_left_ = 0;  // rows for which the statement asked for values and that are not yet written
+  ulonglong rows_left_ = 0;  // rows for which the statement requested values and which are not yet written
 };
 
 }  // namespace teak

@@ -28,7 +28,8 @@ bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != TH
 
 int admin_result(THD *thd) { return is_killed(thd) ? HA_ADMIN_FAILED : HA_ADMIN_INTERNAL_ERROR; }
 
-/* Every row has its entry in every key, and every key has as many entries as there are rows: so every entry has its row. */
+/* Checks that every row has its entry in every key, and that every key has as many entries as there are rows. Then
+   every entry has its row. */
 class KeyCheck {
  public:
   KeyCheck(OpenTable &open, THD *thd) : open_(open), thd_(thd), cursors_(open.share()->indexes()) {
@@ -97,7 +98,7 @@ class KeyCheck {
 
   OpenTable &open_;
   THD *const thd_;
-  std::vector<std::unique_ptr<Cursor>> cursors_;  // by index; none for the rows
+  std::vector<std::unique_ptr<Cursor>> cursors_;  // by index; nullptr for the index of the rows
   RowKeys keys_;
   uint64_t rows_ = 0;
 };

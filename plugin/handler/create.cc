@@ -85,7 +85,7 @@ int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info)
   THD *thd = open.thd();
   if (const char *clause = refused_clause(form, info)) return refuse(clause);
   if (const char *format = unsupported_row_format(info)) {
-    // A table that is converted from another engine has the clause although this statement does not name it.
+    // A table that is converted from another engine has the clause even if this statement does not contain it.
     if ((info->used_fields & HA_CREATE_USED_ROW_FORMAT) && thd->is_strict_mode()) return refuse(format);
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
                         ER_THD(thd, ER_ILLEGAL_HA_CREATE_OPTION), "TEAK", format);

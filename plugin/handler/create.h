@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* CREATE TABLE. A clause that Teak does not support is rejected with an error that names it, because the user would
-   notice an ignored clause too late. */
+/* CREATE TABLE. A clause that Teak does not support is rejected with an error that names it, because users would not
+   notice an ignored clause. */
 
 #ifndef TEAK_HANDLER_CREATE_H
 #define TEAK_HANDLER_CREATE_H

@@ -38,15 +38,16 @@ ulonglong ha_teak::table_flags() const {
   return HA_REC_NOT_IN_SEQ                       // a position is a key
          | HA_NULL_IN_KEY                        // also in unique keys
          | HA_CAN_INDEX_BLOBS | HA_CAN_GEOMETRY  // geometry is stored, not indexed spatially
-         // Not HA_CAN_BIT_FIELD: the server's GROUP BY and DISTINCT mix up bits that are stored among the NULL bits.
+         // Not HA_CAN_BIT_FIELD: the server's GROUP BY and DISTINCT return wrong results for bits that are stored in
+         // the NULL area.
          | HA_CAN_VIRTUAL_COLUMNS
-         | HA_AUTO_PART_KEY                      // AUTO_INCREMENT as a later part of a key
+         | HA_AUTO_PART_KEY                      // AUTO_INCREMENT may be a later part of a key
          | HA_CAN_SQL_HANDLER
-         | HA_TABLE_SCAN_ON_INDEX                // rows live in the primary key
-         | HA_PRIMARY_KEY_IN_READ_INDEX          // every entry leads to its primary key
+         | HA_TABLE_SCAN_ON_INDEX                // rows are stored in the primary key
+         | HA_PRIMARY_KEY_IN_READ_INDEX          // every entry contains its primary key
          | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION  // position() encodes it from the record
          | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE    // delete_row() encodes every key
-         | HA_DUPLICATE_POS                      // dup_ref holds the position of the conflicting row
+         | HA_DUPLICATE_POS                      // dup_ref contains the position of the conflicting row
          | HA_CAN_TABLES_WITHOUT_ROLLBACK        // sequences
          | HA_BINLOG_ROW_CAPABLE | logged_as_text
          | HA_CAN_SKIP_LOCKED
@@ -55,8 +56,9 @@ ulonglong ha_teak::table_flags() const {
   // clang-format on
 }
 
-/* Whether an entry of a key has the columns of one part, or of all parts. It has neither a whole TEXT column, nor more of a
-   column than the key's prefix of it. `share`: nullptr while the server reads the definition. */
+/* Whether an entry of a key contains the columns of one part, or of all parts. It does not contain the whole value
+   of a TEXT column or of a column of which the key has a prefix. `share`: nullptr while the server reads the
+   definition. */
 static bool entry_covers(const Share *share, TABLE_SHARE *definition, uint key, uint part, bool all_parts) {
   const KEY &server_key = definition->key_info[key];
   if (share == nullptr || key >= share->keys()) {
@@ -96,7 +98,7 @@ my_bool ha_teak::register_query_cache_table(THD *thd, const char *path, uint pat
                                             ulonglong *data) {
   // The server's length of a partition's path includes the terminating zero.
   const std::string name(path, strnlen(path, path_bytes));
-  // Partitions that are not read may not be open.
+  // Partitions that the statement does not read may be closed.
   const auto slot =
       open_.share() != nullptr ? open_.share()->query_cache_slot() : query_cache_use::slot_of(name.c_str());
   *callback = query_cache_use::still_valid;
@@ -133,7 +135,7 @@ int ha_teak::open(const char *name, int, uint) {
   if (int error = open_share(name)) return error;
   const Share &share = *open_.share();
 
-  // A temporary table may be created, and filled, in a transaction that has its snapshot already.
+  // A temporary table may be created, and filled, in a transaction that already has a snapshot.
   if (EngineTableName(name).is_temporary()) {
     const teak_status status = teak_table_serve_older_snapshots(share.table());
     if (status != TEAK_OK) return open_.failure(status);
@@ -145,15 +147,15 @@ int ha_teak::open(const char *name, int, uint) {
   // An UPDATE of the key that a scan follows must collect its rows first.
   key_used_on_scan = share.primary_key();
   stats.block_size = COST_PAGE_BYTES;
-  // What a multi-range read sorts: positions, each with the number of its range.
+  // A multi-range read sorts positions, each with the number of its range.
   stats.mrr_length_per_rec = ref_length + sizeof(range_id_t);
   info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
   if (stats.records == 0) publish_empty_table();
   return 0;
 }
 
-/* With keyread the server computes no virtual columns, so a key that loses the value of one must not seem to cover any
-   column. */
+/* With keyread the server computes no virtual columns. So a key from which a virtual column cannot be decoded must
+   not be reported as covering. */
 void ha_teak::hide_lossy_keys() {
   for (uint number = 0; number < open_.share()->keys(); number++) {
     if (!open_.share()->key(number).loses_virtual_column) continue;
@@ -164,7 +166,7 @@ void ha_teak::hide_lossy_keys() {
   }
 }
 
-/* The keys of an empty table have no values, which is known without a sample. */
+/* Publishes the statistics of an empty table, which need no sample. */
 void ha_teak::publish_empty_table() {
   for (uint number = 0; number < open_.share()->keys(); number++) {
     const KEY &key = table->key_info[number];
@@ -231,14 +233,14 @@ int ha_teak::external_lock(THD *thd, int type) {
     return 0;
   }
   if (type == F_WRLCK && LockPolicy::is_logging_impossible(thd)) {
-    // The server would raise the same error, without the reason.
+    // Raises the server's own error with a reason.
     my_error(ER_BINLOG_STMT_MODE_AND_ROW_ENGINE, MYF(0),
              " Teak is limited to row-logging when transaction isolation level is READ COMMITTED or READ UNCOMMITTED.");
     return HA_ERR_LOGGING_IMPOSSIBLE;
   }
 #ifdef WITH_PARTITION_STORAGE_ENGINE
-  // The server leaves this set after a statement that needed no partition. The next DELETE ... LIMIT by a key would find
-  // nothing.
+  // The server does not reset this flag after a statement for which all partitions were pruned. Then the next DELETE
+  // ... LIMIT by a key would find no rows.
   table->all_partitions_pruned_away = false;
 #endif
   locks_.begin_statement(thd, type == F_WRLCK);
@@ -320,7 +322,7 @@ bool ha_teak::can_convert_nocopy(const Field &field, const Column_definition &wa
   return keeps_stored_bytes(field, wanted);
 }
 
-/* The entries of a key on a VARCHAR that becomes longer do not change, because an encoded key marks its own end. */
+/* If a VARCHAR becomes longer, the entries of its keys do not change, because encoded keys are self-delimiting. */
 Compare_keys ha_teak::compare_key_parts(const Field &old_field, const Column_definition &new_field,
                                         const KEY_PART_INFO &old_part, const KEY_PART_INFO &new_part) const {
   if (old_field.is_equal(new_field)) return handler::compare_key_parts(old_field, new_field, old_part, new_part);
@@ -457,9 +459,9 @@ bool ha_teak::rowid_filter_push(Rowid_filter *filter) {
   return false;
 }
 
-/* ha_partition passes the same buffer to all partitions if the key of its last request needs no buffer, even if it then
-   reads another key: the partitions would overwrite each other's positions and rows would be missing. So partitions
-   read range by range. */
+/* ha_partition passes the same buffer to all partitions if the key of its last request needs no buffer, even if it
+   then reads another key. The partitions would overwrite each other's positions, and rows would be missing. So
+   partitions read one range at a time. */
 uint ha_teak::multi_range_mode() const { return table->part_info != nullptr ? HA_MRR_USE_DEFAULT_IMPL : 0; }
 
 int ha_teak::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,
@@ -473,7 +475,7 @@ ha_rows ha_teak::multi_range_read_info_const(uint key, RANGE_SEQ_IF *ranges, voi
                                              uint *buffer_bytes, uint *mode, Cost_estimate *cost) {
   multi_range_.init(this, table);
   locks_.settle();
-  // A locking read must lock rows in index order, so disable the multi-range read that sorts by rowid.
+  // A locking read must lock rows in index order, so this disables the multi-range read that sorts by rowid.
   if (locks_.locking()) *mode |= HA_MRR_USE_DEFAULT_IMPL;
   *mode |= multi_range_mode();
   return multi_range_.dsmrr_info_const(key, ranges, parameter, count, buffer_bytes, mode, cost);
@@ -492,7 +494,7 @@ int ha_teak::multi_range_read_explain_info(uint mode, char *text, size_t bytes) 
 
 /* ---- statistics ---- */
 
-/* Twice the known number of rows, and those that may have been added since. */
+/* Twice the known number of rows, plus a margin for rows added since. */
 ha_rows ha_teak::estimate_rows_upper_bound() { return stats.records * 2 + EXTRA_RECORDS; }
 
 double ha_teak::scan_time() { return std::max(1.0, std::ceil(statistics_.pages())); }

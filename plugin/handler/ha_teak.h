@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* ha_teak: one open table of one connection, as the server sees it. It implements the server's virtual functions and
-   delegates to parts with their own state:
+/* ha_teak: the server's handler for one open table of one connection. It implements the server's virtual functions
+   and delegates to parts with their own state:
 
      OpenTable (table/)  the table's Share, the session, the last error, the hidden row id: shared by all parts
      LockPolicy          how the statement locks the rows it reads

@@ -17,11 +17,11 @@
 
 namespace teak {
 
-/* Turns a prefix into the first key after all keys with this prefix. False: there is none. */
+/* Converts a prefix to the first key after all keys with this prefix. False: there is none. */
 bool to_prefix_successor(ByteBuffer *prefix);
 
 enum class RangeEnd { Lower, Upper };
-/* The bound is in *bytes. UNBOUNDED if there is none, or memory ran out. */
+/* Encodes a bound in *bytes and returns it. UNBOUNDED if there is none or no memory. */
 teak_slice encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes);
 
 }  // namespace teak

@@ -29,13 +29,13 @@ teak_lock_mode mode_for(THD *thd, thr_lock_type type, bool writes) {
   }
 }
 
-/* Whether rows read from a table decide what a statement writes. */
+/* Whether the writes of a statement depend on rows that it reads from a table. */
 bool decides_writes(THD *thd, thr_lock_type type) {
-  // ALTER TABLE and similar statements read tables that no other statement may write. The server does not count CREATE
-  // TABLE ... SELECT.
+  // ALTER TABLE and similar statements read tables that no other statement can write. CREATE TABLE ... SELECT is an
+  // exception.
   if (!thd->in_sub_stmt && thd_sql_command(thd) != SQLCOM_CREATE_TABLE && !thd_sqlcom_can_generate_row_events(thd))
     return false;
-  // The server marks tables that a function reads so; a SELECT alone is not logged.
+  // The server also uses this lock type for tables that a function reads; a SELECT itself is not logged.
   if (thd_sql_command(thd) == SQLCOM_SELECT && !thd->in_sub_stmt) return type == TL_READ_NO_INSERT;
   return type != TL_READ;
 }

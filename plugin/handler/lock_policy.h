@@ -4,14 +4,15 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* LockPolicy: how a statement locks the rows that it reads through one handler.
+/* LockPolicy: determines how a statement locks the rows that it reads through one handler.
 
-   A table that is written, or read FOR UPDATE, is read with exclusive row locks; LOCK IN SHARE MODE takes shared ones. All
-   other statements read a snapshot, except that SERIALIZABLE transactions of several statements read with shared locks.
+   A table that the statement writes or reads FOR UPDATE is read with exclusive row locks; LOCK IN SHARE MODE takes
+   shared locks. All other statements read a snapshot, except that SERIALIZABLE transactions of several statements
+   read with shared locks.
 
-   A statement that the binary log keeps as text must have the same effect when it is replayed in commit order. It therefore
-   reads everything with locks, which prevent changes until its transaction ends. READ COMMITTED and READ UNCOMMITTED do not
-   lock that much: there the binary log must keep rows. */
+   A statement that the binary log stores as text must have the same effect when it is replayed in commit order. So
+   all its reads take locks, which prevent changes until its transaction ends. READ COMMITTED and READ UNCOMMITTED
+   take fewer locks, so they require row-based logging. */
 
 #ifndef TEAK_HANDLER_LOCK_POLICY_H
 #define TEAK_HANDLER_LOCK_POLICY_H
@@ -30,7 +31,7 @@ class LockPolicy {
   LockPolicy(const LockPolicy &) = delete;
   LockPolicy &operator=(const LockPolicy &) = delete;
 
-  /* The lock that the server asks for before external_lock(). */
+  /* Stores the lock type that the server requests before external_lock(). */
   void request(thr_lock_type type);
   /* external_lock(). `writes`: the statement writes the table. */
   void begin_statement(THD *thd, bool writes);
@@ -38,9 +39,10 @@ class LockPolicy {
   void begin_substatement(THD *thd, thr_lock_type type);
   void end_statement() { mode_ = TEAK_LOCK_NONE; }
   /* For a clone of a handler. The server locks a clone for reading only, and fetches the rows it finds through the
-     original, so it must lock what the original would. */
+     original, so the clone must take the same locks as the original. */
   void inherit(const LockPolicy &original);
-  /* Called before the first read: when the server locks the tables, it has not decided how the statement is logged. */
+  /* Determines the lock mode. Called before the first read: when the server locks the tables, it has not decided yet
+     how the statement is logged. */
   void settle();
 
   teak_lock_mode mode() const { return mode_; }
@@ -48,17 +50,18 @@ class LockPolicy {
   bool skip_locked() const { return skip_locked_; }
   Cursor::Options cursor_options() const { return {skip_locked_, retains_locks_}; }
 
-  /* An UPDATE at READ COMMITTED reads a row that another transaction writes or has locked in its last committed version. It
-     waits only for a row that matches, and reads that row again. */
+  /* Semi-consistent read: if another transaction has written or locked a row, an UPDATE under READ COMMITTED first
+     reads the row's last committed version. Only if this version matches, it waits for the lock and reads the row
+     again. */
   void set_semi_consistent(bool wanted);
   bool semi_consistent() const { return semi_consistent_; }
 
-  /* Whether the statement may be replayed from its text, so that it must read the same rows again. */
+  /* Whether the statement may be replayed from its text and must then read the same rows. */
   bool is_replayed() const;
   /* Whether a read must lock less than REPEATABLE READ does: rows that do not match may be unlocked. */
   bool may_unlock_rows() const { return locking() && thd_tx_isolation(open_.thd()) < ISO_REPEATABLE_READ; }
 
-  /* Whether the binary log can keep a statement neither as text nor as rows. */
+  /* Whether the binary log cannot store the statement, neither as text nor as rows. */
   static bool is_logging_impossible(THD *thd);
 
  private:
@@ -69,8 +72,8 @@ class LockPolicy {
   teak_lock_mode min_mode_ = TEAK_LOCK_NONE;  // of a clone: the original's mode
   bool skip_locked_ = false;
   bool semi_consistent_ = false;
-  bool retains_locks_ = false;            // rows that do not match are not unlocked, for the replay of the statement
-  bool decides_writes_ = false;           // rows read from the table decide what the statement writes
+  bool retains_locks_ = false;            // rows that do not match remain locked, so that a replay has the same effect
+  bool decides_writes_ = false;           // the statement's writes depend on rows read from the table
   bool original_decides_writes_ = false;  // of a clone: the original's decides_writes_
   thr_lock_type requested_ = TL_UNLOCK;
 };

@@ -16,7 +16,7 @@ namespace teak {
 void RowFetcher::begin_reads() {
   all_columns_ = must_read_all_columns();
   if (all_columns_ && open_.share()->has_indexed_virtual_column()) {
-    // Only those that a key needs, because another one may have a value that is an error.
+    // Computes only the virtual columns that a key needs, because computing another one may fail.
     const TABLE &table = *open_.table();
     for (Field **field = table.vfield; *field != nullptr; field++)
       if ((*field)->flags & (PART_KEY_FLAG | PART_INDIRECT_KEY_FLAG))
@@ -26,7 +26,8 @@ void RowFetcher::begin_reads() {
   rows_.count_into(open_.server().handler_stats);
 }
 
-/* A row that may be written back must be read completely, even if the statement names few columns. */
+/* Whether all columns must be read. A row that may be written back must be complete, even if the statement uses few
+   columns. */
 bool RowFetcher::must_read_all_columns() {
   if (locks_.mode() != TEAK_LOCK_EXCLUSIVE) return false;
   switch (thd_sql_command(open_.thd())) {
@@ -34,8 +35,8 @@ bool RowFetcher::must_read_all_columns() {
       return false;
     case SQLCOM_DELETE:
     case SQLCOM_DELETE_MULTI:
-      // DELETE writes history rows, and the rest of a row whose period it cuts. An index that ALTER TABLE builds needs the
-      // columns of its key to delete the entry.
+      // DELETE may write history rows, and the remaining part of a row after DELETE FOR PORTION OF. An index that ALTER
+      // TABLE builds needs the columns of its key to delete the entry.
       return open_.table()->versioned() || open_.table_share()->period.name || open_.share()->building() != nullptr;
     default:
       return true;
@@ -50,11 +51,11 @@ void RowFetcher::reset() {
   all_columns_ = positions_only_ = false;
 }
 
-/* Whether the scan's entries themselves have every column that the statement reads. */
+/* Whether the scan's entries contain every column that the statement reads (covering index). */
 bool RowFetcher::is_covering() {
   if (locks_.locking() || open_.session()->is_past_snapshot()) return false;
   if (open_.server().keyread == key_) return open_.share()->key(key_).decodable_columns.holds(open_.table()->read_set);
-  // The second handler of a multi-range read: the server fetches its rows later, by position.
+  // This is the second handler of a multi-range read: the server fetches the rows later, by position.
   return positions_only_ && open_.share()->primary().all_decodable();
 }
 
@@ -64,7 +65,7 @@ bool RowFetcher::decode_row(const teak_row &row, uchar *record, bool all_columns
   const Share &share = *open_.share();
   const bool decoded = share.rows().decode(row.value.data, row.value.len, row.key.data, row.key.len, record,
                                            all_columns ? nullptr : open_.table()->read_set, &blobs_);
-  // An UPDATE to NULL also compares the bytes that such a column has in the record.
+  // For an UPDATE to NULL, the server also compares the bytes of such a column in the record.
   if (all_columns) share.write_null_images(record);
   return decoded;
 }
@@ -85,7 +86,7 @@ int RowFetcher::fetch_by_position(const uchar *position, uchar *record) {
   return decode_row(row, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
 }
 
-/* Decodes those columns that the statement reads and the entry itself has. */
+/* Decodes the columns that the statement reads and the entry contains. */
 bool RowFetcher::decode_entry(const Share::Key &key, const teak_row &entry, const Share::EntryRest &rest,
                               uchar *record) {
   const MY_BITMAP *read_set = open_.table()->read_set;
@@ -100,11 +101,11 @@ int RowFetcher::fetch_by_secondary(const teak_row &entry, uchar *record) {
   const handler &server = open_.server();
   Share::EntryRest rest;
   if (!open_.share()->rest_of_entry(key_, entry, &rest)) return open_.corrupt("an entry of a key is malformed");
-  // An entry that was written without the originals is not enough to decode the key's columns.
+  // An entry without originals is not sufficient to decode the key's columns.
   const bool complete = key.originals == nullptr || rest.originals.len != 0;
 
   if (complete && has_pushed_condition()) {
-    // The condition reads the columns from the table's first record, whichever record is asked for.
+    // The condition always reads the columns from the table's first record.
     if (!decode_entry(key, entry, rest, open_.table()->record[0]))
       return open_.corrupt("an entry of a key is malformed");
     if (int rejected = check_pushed_condition()) return rejected;
@@ -154,7 +155,8 @@ bool RowFetcher::has_pushed_condition() const {
   return open_.server().pushed_idx_cond != nullptr && open_.server().pushed_idx_cond_keyno == key_;
 }
 
-/* Of the columns in the table's first record. 0 or REJECTED. The cursor's bounds end the range. */
+/* Evaluates the pushed condition on the table's first record. Returns 0 or REJECTED. The cursor's bounds already
+   limit the range. */
 int RowFetcher::check_pushed_condition() {
   THD *thd = open_.table()->in_use;
   status_var_increment(thd->status_var.ha_icp_attempts);
@@ -171,7 +173,7 @@ int RowFetcher::check_pushed_filter(teak_slice primary) {
   return server.pushed_rowid_filter->check(reinterpret_cast<char *>(server.ref)) ? 0 : REJECTED;
 }
 
-/* ---- whether a row has an entry ---- */
+/* ---- comparing entries with rows ---- */
 
 /* Computes the virtual columns of the scanned key in a record that has the other columns. True: an error. */
 bool RowFetcher::compute_key_columns(uchar *record) {

@@ -4,12 +4,13 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* RowFetcher: from an entry of an index to the server's record.
+/* RowFetcher: converts an entry of an index to the server's record.
 
-   A secondary entry leads to its row by the primary key. The entry and the row can be of different versions. A locking
-   statement locks the row and reads its newest version. A dirty read sees the current state of each index. And if a
-   transaction writes a row that another transaction had changed after the snapshot, it sees its own version of the row,
-   but the entries from before that change. An entry that does not match its row is skipped. */
+   A secondary entry refers to its row by the primary key. The entry and the row can have different versions. A
+   locking statement locks the row and reads its newest version. A dirty read sees the current state of each index.
+   If a transaction writes a row that another transaction had changed after the snapshot, it sees its own version of
+   the row, but the entries from before the other transaction's change. An entry that does not match its row is
+   skipped. */
 
 #ifndef TEAK_HANDLER_ROW_FETCHER_H
 #define TEAK_HANDLER_ROW_FETCHER_H
@@ -32,25 +33,25 @@ class RowFetcher {
   RowFetcher(const RowFetcher &) = delete;
   RowFetcher &operator=(const RowFetcher &) = delete;
 
-  /* Results of fetch() that are no error of the server. */
-  static constexpr int SKIP = -1;      // the entry is of no row
+  /* Results of fetch() that are not errors. */
+  static constexpr int SKIP = -1;      // the entry does not match its row
   static constexpr int REJECTED = -2;  // a pushed condition or filter rejects the entry
 
-  /* Before a scan or lookups by position: decides which columns are read. */
+  /* Called before a scan or lookups by position: determines which columns to read. */
   void begin_reads();
   /* The key whose entries are fetched; MAX_KEY: the rows themselves. */
   void set_key(uint key) { key_ = key; }
-  /* The server reads keys only, and asks for the positions of the rows. */
+  /* Set if the server reads only keys and the positions of the rows. */
   void set_positions_only(bool positions_only) { positions_only_ = positions_only; }
   /* Called at the end of each statement. */
   void reset();
   void free_blobs() { blobs_.clear(0); }
 
-  /* Puts the row of an entry into the record. 0, SKIP, REJECTED or the server's error. */
+  /* Reads the row of an entry into the record. Returns 0, SKIP, REJECTED or the server's error. */
   int fetch(const teak_row &entry, uchar *record);
   int fetch_by_position(const uchar *position, uchar *record);
 
-  /* Whether the row last returned was read by its primary key, and not from the scan's cursor. */
+  /* Whether the last row was read by its primary key and not from the scan's cursor. */
   bool read_by_primary() const { return read_by_primary_; }
   /* Unlocks the row that was read last by its primary key. */
   void unlock() { rows_.unlock(); }
@@ -74,7 +75,7 @@ class RowFetcher {
   Cursor rows_;   // reads rows by primary key
   Cursor probe_;  // checks that a locked row still has an entry
   uint key_ = MAX_KEY;
-  bool all_columns_ = false;  // the row may be written back whole
+  bool all_columns_ = false;  // the complete row may be written back
   bool positions_only_ = false;
   bool read_by_primary_ = false;
   ByteBuffer compared_key_;

@@ -20,7 +20,7 @@ void RowKeys::reserve_indexes(size_t indexes) {
 bool RowKeys::encode(const Share &share, teak_slice row_id, const uchar *record) {
   ByteBuffer &primary = keys_[0];
   primary.clear();
-  // The server writes no other row than the one it read last, or a new one: the row id is that row's.
+  // The server writes either a new row or the row that it read last, so this is the row's id.
   if (share.hidden_primary())
     primary.append(row_id.data, row_id.len);
   else
@@ -74,7 +74,7 @@ teak_slice RowKeys::value(size_t index) const {
 }
 
 bool RowKeys::is_value(size_t index, teak_slice found) const {
-  // An index that ALTER TABLE built before it kept originals has entries without them.
+  // Entries that ALTER TABLE wrote before originals were stored do not have them.
   const teak_slice whole = value(index);
   const size_t without_originals = is_unique(index) ? primary().len : 0;
   return (found.len == whole.len || found.len == without_originals) && memcmp(found.data, whole.data, found.len) == 0;

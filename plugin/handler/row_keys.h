@@ -27,13 +27,13 @@ class RowKeys {
   RowKeys(const RowKeys &) = delete;
   RowKeys &operator=(const RowKeys &) = delete;
 
-  /* Makes space for this many indexes. Slices of keys encoded before become invalid. */
+  /* Reserves space for this number of indexes. Invalidates slices of keys that were encoded before. */
   void reserve_indexes(size_t indexes);
 
   /* Encodes the keys of the table's own indexes. `row_id` is used in a table without primary key. False: out of memory. */
   bool encode(const Share &share, teak_slice row_id, const uchar *record);
-  /* Encodes, after encode(), the keys of the indexes that ALTER TABLE builds: these are not unique and on no virtual
-     column. False: out of memory. */
+  /* Encodes, after encode(), the keys of the indexes that ALTER TABLE builds: these are not unique and have no
+     virtual columns. False: out of memory. */
   bool encode_building(const Share &share, const Share::Building &building, const uchar *record);
 
   teak_slice key(size_t index) const { return slice(keys_[index]); }
@@ -42,7 +42,7 @@ class RowKeys {
   bool is_unique(size_t index) const { return unique_[index] != 0; }
   /* The value of an entry in a secondary index. */
   teak_slice value(size_t index) const;
-  /* Whether an entry found in a secondary index has the value that it should. */
+  /* Whether an entry found in a secondary index has the expected value. */
   bool is_value(size_t index, teak_slice found) const;
   /* Whether both rows have the same entry in a secondary index, if they have the same primary key. */
   bool has_same_entry(size_t index, const RowKeys &other) const;
@@ -52,7 +52,7 @@ class RowKeys {
 
   // By index of the engine.
   std::vector<ByteBuffer> keys_;
-  std::vector<ByteBuffer> values_;  // where a key keeps originals; after the primary key if the entry must be unique
+  std::vector<ByteBuffer> values_;  // for keys with originals; after the primary key if the entry must be unique
   std::vector<uint8_t> unique_;
 };
 

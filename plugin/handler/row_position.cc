@@ -25,7 +25,7 @@ void RowPositions::store(teak_slice primary, uchar *position) const {
     memcpy(position, primary.data + KeyCodec::HIDDEN_ROW_ID_BYTES - ROW_ID_BYTES, ROW_ID_BYTES);
     return;
   }
-  // The server compares, hashes and stores whole positions: the bytes after the key must not vary.
+  // The server compares, hashes and stores complete positions, so the bytes after the key must be constant.
   int2store(position, static_cast<uint16>(primary.len));
   memcpy(position + LENGTH_BYTES, primary.data, primary.len);
   bzero(position + LENGTH_BYTES + primary.len, open_.server().ref_length - LENGTH_BYTES - primary.len);

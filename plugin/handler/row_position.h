@@ -27,7 +27,7 @@ class RowPositions {
 
   /* Bytes of every position (handler::ref_length). */
   uint length() const;
-  /* Whether bytes that should be a primary key can be stored in a position. */
+  /* Whether a primary key fits into a position. */
   bool fits(teak_slice primary) const;
 
   void store(teak_slice primary, uchar *position) const;

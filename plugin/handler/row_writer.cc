@@ -113,7 +113,8 @@ void RowWriter::reset() {
 
 int RowWriter::begin() {
   if (int error = open_.begin_write()) return error;
-  // Before a key is encoded, because growing moves the keys. No ALTER TABLE begins while a statement uses the table.
+  // Done before keys are encoded, because growing moves them. No ALTER TABLE can begin while a statement uses the
+  // table.
   if (const Share::Building *building = open_.share()->building()) {
     const size_t all = open_.share()->indexes() + building->codecs.size();
     new_keys_.reserve_indexes(all);
@@ -138,7 +139,7 @@ template <typename Write> int RowWriter::write(Write &write, bool wants_conflict
   }
 }
 
-/* Whether the engine refused a row because the ALTER TABLE that built keys was rolled back in between. */
+/* Whether the engine rejected a row because the ALTER TABLE that was building keys was rolled back since. */
 bool RowWriter::building_changed(teak_status status, const Share::Building *building) const {
   return status == TEAK_NO_SUCH_INDEX && building != nullptr && open_.share()->building() != building;
 }
@@ -171,7 +172,7 @@ int RowWriter::update(const uchar *old_record, const uchar *new_record) {
 
   bool same_entries;
   collect_changes(&same_entries);
-  // The server compares the records first, but not for REPLACE.
+  // The server has compared the records, except for REPLACE.
   if (same_entries && open_.thd()->lex->duplicates == DUP_REPLACE) {
     old_row_.clear();
     share.rows().encode(old_record, &old_row_);
@@ -185,7 +186,7 @@ int RowWriter::update(const uchar *old_record, const uchar *new_record) {
 void RowWriter::collect_changes(bool *same_entries) {
   const uint32_t indexes = open_.share()->indexes();
   const bool same_primary = same_bytes(old_keys_.primary(), new_keys_.primary());
-  // A snapshot does not show entries that other transactions changed after it. If that may concern this row, all of its
+  // A snapshot does not show entries that other transactions changed after it. If this may apply to the row, all of its
   // entries are written.
   const bool writes_all = open_.session()->is_past_snapshot();
   *same_entries = same_primary;
@@ -215,8 +216,8 @@ int RowWriter::remove(const uchar *record) {
 
 /* ---- duplicate keys ---- */
 
-/* REPLACE and ON DUPLICATE KEY UPDATE continue with the conflicting row, so they lock it. A statement that is logged as text
-   locks it too, because it must find the same conflict when it is replayed. */
+/* REPLACE and ON DUPLICATE KEY UPDATE continue with the conflicting row, so they lock it. So does a statement that
+   is logged as text, because it must find the same conflict when it is replayed. */
 RowWriter::Conflict RowWriter::resolve_conflict(const teak_duplicate &duplicate, bool wants_conflicting_row) {
   const uint32_t index = duplicate.index;
   const int error = report_duplicate(duplicate);
@@ -244,7 +245,7 @@ int RowWriter::report_duplicate(const teak_duplicate &duplicate) {
   return HA_ERR_FOUND_DUPP_KEY;
 }
 
-/* TEAK_NOT_FOUND: the row no longer conflicts. */
+/* Locks the conflicting row. TEAK_NOT_FOUND: it no longer conflicts. */
 teak_status RowWriter::lock_conflicting_row(uint32_t index, teak_lock_mode mode) {
   const Share &share = *open_.share();
   teak_row row;
@@ -259,16 +260,16 @@ teak_status RowWriter::lock_conflicting_row(uint32_t index, teak_lock_mode mode)
   return same ? TEAK_OK : TEAK_NOT_FOUND;
 }
 
-/* The unique keys before the duplicate one had no conflict, and REPLACE and ON DUPLICATE KEY UPDATE rely on that: if the
-   duplicate key is the last unique key, the server updates the conflicting row without checking the others again. So these
-   keys are locked. TEAK_DUPLICATE_KEY: one of them exists by now. */
+/* The unique keys before the duplicate one had no conflict, and REPLACE and ON DUPLICATE KEY UPDATE rely on that: if
+   the duplicate key is the last unique key, the server updates the conflicting row without checking the others
+   again. So these keys are locked. TEAK_DUPLICATE_KEY: another transaction has inserted one of them since. */
 teak_status RowWriter::lock_absent_keys(uint32_t duplicate_index) {
   const Share &share = *open_.share();
   const TABLE_SHARE &definition = *open_.table()->s;
   const bool generated_number = open_.server().insert_id_for_cur_row != 0;
   for (uint32_t index = 0; index < duplicate_index; index++) {
     if (!new_keys_.is_unique(index)) continue;
-    // No other row gets the same AUTO_INCREMENT value.
+    // No other row can get the same AUTO_INCREMENT value.
     if (generated_number && share.key_of(index) == definition.next_number_index && definition.next_number_keypart == 0)
       continue;
     const teak_status status =

@@ -9,9 +9,9 @@
    1. The row's value, and its key in each index, are encoded once.
    2. Entries for indexes that a concurrent ALTER TABLE builds are added.
    3. One call passes all entries to the engine, which writes all or none.
-   4. If the ALTER TABLE ended in between, the write is repeated from step 2 without its entries.
-   5. If a unique key causes a duplicate-key error and the statement needs the conflicting row, that row is locked. If
-      it no longer conflicts by then, the write is repeated from step 2. */
+   4. If the ALTER TABLE has ended since step 2, the write is repeated from step 2 without its entries.
+   5. If a unique key causes a duplicate-key error and the statement needs the conflicting row, that row is locked.
+      If it no longer conflicts, the write is repeated from step 2. */
 
 #ifndef TEAK_HANDLER_ROW_WRITER_H
 #define TEAK_HANDLER_ROW_WRITER_H
@@ -35,16 +35,16 @@ class RowWriter {
   RowWriter(const RowWriter &) = delete;
   RowWriter &operator=(const RowWriter &) = delete;
 
-  /* Called once the Share is known. */
+  /* Called when the Share is known. */
   void open();
   /* Called at the end of each statement. */
   void reset();
 
-  /* REPLACE and ON DUPLICATE KEY UPDATE: the statement continues with the conflicting row. */
+  /* Set for REPLACE and ON DUPLICATE KEY UPDATE, which continue with the conflicting row. */
   void set_writes_over_duplicates(bool writes_over) { writes_over_duplicates_ = writes_over; }
 
-  /* Each returns 0 or the server's error. After HA_ERR_FOUND_DUPP_KEY the handler's errkey and dup_ref name the key and the
-     conflicting row. */
+  /* Each returns 0 or the server's error. After HA_ERR_FOUND_DUPP_KEY the handler's errkey and dup_ref identify the
+     key and the conflicting row. */
   int insert(const uchar *record);
   int update(const uchar *old_record, const uchar *new_record);
   int remove(const uchar *record);
@@ -77,7 +77,7 @@ class RowWriter {
   ByteBuffer row_, old_row_;  // encoded rows
   std::vector<teak_row_entry> entries_;
   std::vector<teak_row_change> changes_;
-  size_t change_count_ = 0;     // changes of the table's own indexes, the first of changes_
+  size_t change_count_ = 0;     // number of changes of the table's own indexes, which are first in changes_
   ByteBuffer conflicting_row_;  // primary key of the row that caused the last duplicate-key error
   Cursor probe_;                // locks the conflicting row
   bool writes_over_duplicates_ = false;

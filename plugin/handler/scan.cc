@@ -16,8 +16,8 @@ namespace {
 
 constexpr int ATTEMPTS_MAX = 100;
 
-/* The server's own uniqueness checks search for a conflicting row before they write a row. No row may be inserted in
-   between, in any isolation level. */
+/* The server's own uniqueness checks search for a conflicting row before they write a row. Other transactions must
+   not insert such a row between the two, under any isolation level. */
 bool is_checked_by_server(const KEY &key) { return key.algorithm == HA_KEY_ALG_LONG_HASH || key.without_overlaps; }
 
 }  // namespace
@@ -55,8 +55,8 @@ void Scan::unlock_row() {
     cursor_.unlock();
 }
 
-/* Fetches the row of the entry. As long as an entry is of no row, or is rejected, continues with the next one.
-   `not_found`: the error when there is none. */
+/* Fetches the row of the entry. If the entry does not match its row or is rejected, continues with the next entry.
+   `not_found`: the error if there are no more entries. */
 int Scan::fetch(teak_status status, teak_row entry, Direction direction, uchar *record, int not_found) {
   for (;;) {
     if (status == TEAK_NOT_FOUND) return not_found;
@@ -114,7 +114,7 @@ int Scan::read(uchar *record, const uchar *image, key_part_map parts, enum ha_rk
   }
 }
 
-/* All rows that are equal to the image in its parts: from the first of them, or from the last. */
+/* Reads the rows that are equal to the image in its parts, starting with the first or the last one. */
 int Scan::read_exact(uchar *record, const uchar *image, key_part_map parts, Direction direction) {
   const Share::Key &key = open_.share()->key(key_);
   if (key.unique && (parts & key.all_parts) == key.all_parts && !(key.nullable && codec().image_has_null(image, parts)))
@@ -133,8 +133,8 @@ int Scan::read_exact(uchar *record, const uchar *image, key_part_map parts, Dire
 
 int Scan::read_unique(uchar *record) {
   exact_ = Exact::Found;
-  // While the lookup waited for a row's lock, another transaction may have changed that row, and a third one may have
-  // taken the key: then the lookup is repeated. A snapshot does not change.
+  // While the lookup waited for a row lock, one transaction may have changed the key of that row, and another one may
+  // have inserted the key. Then the lookup is repeated. Not needed in a snapshot, which does not change.
   const int attempts = !locks_.locking() && open_.session()->is_past_snapshot() ? 1 : ATTEMPTS_MAX;
   int error = RowFetcher::SKIP;
   for (int attempt = 0; error == RowFetcher::SKIP && attempt < attempts; attempt++) {
@@ -154,8 +154,8 @@ int Scan::next_same(uchar *record) {
   return fetch(status, entry, Direction::Forward, record, HA_ERR_END_OF_FILE);
 }
 
-/* HANDLER ... READ NEXT may continue after an exact lookup, even if the lookup found no row. So may a loose index scan,
-   which reads one row of each group (QUICK_GROUP_MIN_MAX_SELECT). */
+/* HANDLER ... READ NEXT and loose index scans (QUICK_GROUP_MIN_MAX_SELECT, one row of each group) may continue after
+   an exact lookup, even if the lookup found no row. */
 int Scan::next(uchar *record) {
   teak_row entry;
   if (exact_ == Exact::Range || exact_ == Exact::Missed) {
@@ -197,7 +197,8 @@ int Scan::last(uchar *record) {
   if (status == TEAK_OK) status = cursor_.last(&entry);
   const int error = fetch(status, entry, Direction::Backward, record, HA_ERR_END_OF_FILE);
   if (error != HA_ERR_END_OF_FILE || !cursor_.bounded()) return error;
-  // This may be the last of several ranges, and empty: the server takes the end of the file for an empty table.
+  // This may be the last of several ranges and empty. The server must not get "end of file", from which it concludes
+  // that the table is empty.
   lower_ = upper_ = UNBOUNDED;
   status = cursor_.set_bounds(UNBOUNDED, UNBOUNDED);
   if (status == TEAK_OK) status = cursor_.last(&entry);
@@ -206,7 +207,7 @@ int Scan::last(uchar *record) {
 
 /* ---- ranges ---- */
 
-/* Sets the bounds of the range that the server is about to read, or none. Ends an exact lookup. */
+/* Sets the bounds of the range that the server will read, if any. Ends an exact lookup. */
 teak_status Scan::set_range_bounds() {
   if (!in_range_ && !has_range_) lower_ = upper_ = UNBOUNDED;
   has_range_ = false;
@@ -219,7 +220,7 @@ void Scan::begin_range(const key_range *end) {
   lower_ = upper_ = UNBOUNDED;
   if (end != nullptr) upper_ = encode_bound(codec(), *end, RangeEnd::Upper, &upper_bytes_);
   in_range_ = true;
-  // The engine returns nothing beyond the bound, so the server need not compare.
+  // The engine returns no rows beyond the bound, so the server need not compare keys.
   open_.server().in_range_check_pushed_down = end == nullptr || upper_.data != nullptr;
 }
 

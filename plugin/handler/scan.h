@@ -32,7 +32,7 @@ class Scan {
   void forget_bounds();
   void close();
 
-  /* Each puts a row into the record. 0 or the server's error. */
+  /* Each reads a row into the record and returns 0 or the server's error. */
   int next_row(uchar *record);  // of the whole table
   int read(uchar *record, const uchar *image, key_part_map parts, enum ha_rkey_function how);
   int next(uchar *record);
@@ -44,13 +44,13 @@ class Scan {
   bool is_exact() const { return exact_ != Exact::No; }
   int next_same(uchar *record);
 
-  /* Around the server's read_range_first(), which calls read() or first(). */
+  /* Called before and after the server's read_range_first(), which calls read() or first(). */
   void begin_range(const key_range *end);
   void end_range() { in_range_ = false; }
-  /* Before a range is read from its end. */
+  /* Called before a range is read backward, from its end. */
   void prepare_range(const key_range *start, const key_range *end);
 
-  /* The lock of the row last returned. */
+  /* Unlocks the row last returned. */
   void unlock_row();
   void set_semi_consistent(bool semi_consistent) { cursor_.set_semi_consistent(semi_consistent); }
   /* Whether the row last returned is a committed version that is not locked. */
@@ -58,12 +58,12 @@ class Scan {
 
  private:
   enum class Direction { None, Forward, Backward };
-  /* What kind of exact lookup the scan began with. */
+  /* The kind of exact lookup with which the scan began. */
   enum class Exact : uint8_t {
     No,
     Range,   // all rows within the bounds are equal to the lookup's key; index_next() may continue beyond them
-    Found,   // of a unique key: there is no second row
-    Missed,  // of a unique key, without a row; next() continues from where it would be
+    Found,   // a unique key, found: there is no second row
+    Missed,  // a unique key, not found; next() continues from the position of the missing key
   };
 
   int read_exact(uchar *record, const uchar *image, key_part_map parts, Direction direction);

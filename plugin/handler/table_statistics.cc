@@ -23,7 +23,8 @@ int TableStatistics::refresh(uint what) {
     open_.server().errkey = open_.session() == nullptr ? MAX_KEY : open_.session()->duplicate_key();
   if (what & HA_STATUS_VARIABLE)
     if (int error = refresh_size(what)) return error;
-  // Not for lists of tables, because sampling reads pages. A failure is no error: the optimiser guesses without statistics.
+  // Not for lists of tables, because sampling reads pages. A failure is not an error: the optimiser then uses its
+  // defaults.
   if ((what & (HA_STATUS_CONST | HA_STATUS_VARIABLE)) && !(what & (HA_STATUS_OPEN | HA_STATUS_VARIABLE_EXTRA)))
     open_.share()->statistics().refresh(open_.thd(), open_.table(), stats.records, false);
   if (what & HA_STATUS_CONST) refresh_constants();
@@ -76,7 +77,7 @@ void TableStatistics::refresh_constants() {
   stats.create_time = 0;
   char frm[FN_REFLEN];
   struct stat file;
-  // Not by the handler's own name, because a partition has no definition of its own.
+  // Uses the path of the whole table, because a partition has no .frm file.
   fn_format(frm, open_.table_share()->normalized_path.str, "", reg_ext, MY_UNPACK_FILENAME | MY_APPEND_EXT);
   if (::stat(frm, &file) == 0) stats.create_time = file.st_ctime;
 }
@@ -99,7 +100,7 @@ ha_rows TableStatistics::rows_in_range(uint key, const key_range *min, const key
   uint64_t entries = 0;
   const teak_status status = teak_index_estimate_entries(share.table(), share.index_of(key), lower, upper, &entries);
   if (status != TEAK_OK) return HA_POS_ERROR;
-  return entries == 0 ? 1 : entries;  // the server would take 0 for a proof
+  return entries == 0 ? 1 : entries;  // for the server, 0 would mean that the range is certainly empty
 }
 
 }  // namespace teak

@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* TableStatistics: the answers to the server's queries about a table as a whole. For the optimiser, estimates from
-   counts in index blocks and memory; for INFORMATION_SCHEMA, real sizes. Reading them reads no data page, except when
-   index statistics are sampled (statistics/index_statistics.h). */
+/* TableStatistics: the answers to the server's queries about a table as a whole. The optimiser gets estimates from
+   counts in index blocks and in memory; INFORMATION_SCHEMA gets exact sizes. Reading them reads no data page, except
+   when index statistics are sampled (statistics/index_statistics.h). */
 
 #ifndef TEAK_HANDLER_TABLE_STATISTICS_H
 #define TEAK_HANDLER_TABLE_STATISTICS_H
@@ -26,7 +26,8 @@ class TableStatistics {
   /* handler::info(): fills handler::stats. `what`: HA_STATUS_ flags. */
   int refresh(uint what);
   ha_rows rows_in_range(uint key, const key_range *min, const key_range *max) const;
-  /* Size of the row index in pages as the cost model counts them, compressed or not: decompressing has a cost, too. */
+  /* Uncompressed size of the row index in pages of the cost model. Uncompressed, because decompression has a cost,
+     too. */
   double pages() const { return static_cast<double>(raw_bytes_) / COST_PAGE_BYTES; }
 
  private:

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See information_schema.h. Each table is filled from one list of the engine, which is made without stopping transactions. They
-   require the PROCESS privilege, like InnoDB's. */
+/* See information_schema.h. Each table is filled from one list of the engine, which the engine creates without
+   blocking transactions. They require the PROCESS privilege, like InnoDB's. */
 
 #include "monitor/information_schema.h"
 

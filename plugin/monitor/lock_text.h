@@ -26,7 +26,7 @@ struct SqlName {
 std::string hexadecimal(teak_slice bytes);
 const char *kind_name(teak_lock_kind kind);
 
-/* The statement that a connection runs, if it can be read without waiting; else empty. */
+/* The statement that a connection runs; empty if it cannot be read without waiting. */
 std::string statement_of(uint64_t thread);
 
 /* Whether the connection has the PROCESS privilege. Raises no error. */

@@ -31,7 +31,7 @@ void PageCounting::end() {
   page_statistics_->pages_accessed += after.accessed - before_.accessed;
   if (after.read == before_.read) return;
   page_statistics_->pages_read_count += after.read - before_.read;
-  // The time of the whole call: reading pages dominates it.
+  // Counts the time of the whole call, which consists mostly of page reads.
   page_statistics_->pages_read_time += now() - began_;
 }
 

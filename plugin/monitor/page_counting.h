@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* PageCounting: adds the pages that a call read to the figures that ANALYZE FORMAT=JSON shows as r_engine_stats and the slow query
-   log with log_slow_verbosity=engine. Memtables have no pages, and writes change none. */
+/* PageCounting: adds the pages that a call has read to the counts in r_engine_stats of ANALYZE FORMAT=JSON and in
+   the slow query log with log_slow_verbosity=engine. Reads of memtables and writes count no pages. */
 
 #ifndef TEAK_MONITOR_PAGE_COUNTING_H
 #define TEAK_MONITOR_PAGE_COUNTING_H

@@ -236,7 +236,8 @@ constexpr Counter counters[] = {
     {"aborted_ids", &teak_engine_statistics::aborted_ids},
 };
 
-// The server's array, in the buffer that it provides, so that concurrent statements do not share values.
+// The server's array of variables, in a buffer that the server provides, so that concurrent statements do not share
+// values.
 struct StatusBuffer {
   teak_engine_statistics values;
   st_mysql_show_var variables[array_elements(counters) + 1];

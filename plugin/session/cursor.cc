@@ -143,7 +143,7 @@ teak_status Cursor::previous(teak_row *row) {
   return returned(teak_cursor_seek(cursor_, last_key(), TEAK_SEEK_BEFORE, row), row, true, End::First);
 }
 
-/* Waits for the lock of the row last returned and returns it, or the nearest row if it was deleted. */
+/* Waits for the lock of the row last returned and returns that row, or the nearest row if it was deleted. */
 teak_status Cursor::again(teak_seek how, teak_row *row) {
   teak_cursor_set_semi_consistent(cursor_, false);
   const End beyond = how == TEAK_SEEK_AT_OR_AFTER ? End::Last : End::First;

@@ -31,7 +31,8 @@ class Cursor {
   Cursor(const Cursor &) = delete;
   Cursor &operator=(const Cursor &) = delete;
 
-  /* Selects what the next calls read. Keeps the engine's cursor if it is the same; resets position and bounds. */
+  /* Selects the index and options of the next calls. Resets position and bounds; reuses the engine's cursor if
+     possible. */
   struct Options {
     bool skip_locked = false;
     bool retains_locks = false;  // teak_cursor_set_retain_locks()
@@ -43,14 +44,14 @@ class Cursor {
   };
   void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options);
 
-  /* Counts the pages that are read into the tracker from now on; nullptr: no counting. */
+  /* Sets the tracker to which the pages of later reads are added; nullptr: no counting. */
   void count_into(ha_handler_stats *statistics) { page_statistics_ = statistics; }
 
   /* Restricts following calls to lower <= key < upper. The bytes are copied. */
   teak_status set_bounds(teak_slice lower, teak_slice upper);
   bool bounded() const { return bounded_; }
 
-  /* As in teak.h. A row's bytes are valid until the next call on this cursor, or until it is detached. */
+  /* Like the calls in teak.h. A row's bytes are valid until the next call on this cursor, or until it is detached. */
   teak_status get(teak_slice key, teak_row *row);
   teak_status seek(teak_slice key, teak_seek how, teak_row *row);
   teak_status first(teak_row *row);
@@ -68,7 +69,7 @@ class Cursor {
 
   /* Closes the engine's cursor and saves its position. */
   void detach();
-  /* detach(), and reset position and bounds. */
+  /* Calls detach() and resets position and bounds. */
   void close();
 
  private:
@@ -76,7 +77,7 @@ class Cursor {
 
   teak_status open();
   enum class End { None, First, Last };
-  /* `beyond`: which end the position is past if there was no row. */
+  /* `beyond`: the end past which the cursor is positioned if there was no row. */
   teak_status returned(teak_status status, teak_row *row, bool positioned, End beyond = End::None);
   teak_slice last_key();
   teak_status again(teak_seek how, teak_row *row);
@@ -90,13 +91,13 @@ class Cursor {
   Options options_;
   ha_handler_stats *page_statistics_ = nullptr;
   bool bounded_ = false;
-  bool bounds_unset_ = false;  // the engine's cursor does not have our bounds yet
+  bool bounds_unset_ = false;  // the bounds have not been passed to the engine's cursor yet
   bool semi_consistent_ = false;
   bool unlocked_ = false;    // the row last returned is a committed version without a lock (semi-consistent read)
   bool positioned_ = false;  // the engine's cursor is at the row last returned
   End beyond_ = End::None;
   bool has_last_ = false;
-  bool last_is_saved_ = false;  // the last key is in saved_, else in the engine's memory
+  bool last_is_saved_ = false;  // the last key is in saved_, otherwise in the engine's memory
   teak_slice last_ = {nullptr, 0};
   ByteBuffer saved_, lower_, upper_;
   bool has_lower_ = false, has_upper_ = false;

@@ -45,7 +45,7 @@ struct alignas(CACHE_LINE_BYTES) Slot {
 
 Slot slots[SLOTS];
 
-/* What the server stores with a result: the number of changes, and the slot in the low bits. */
+/* The server stores a number with each result: the number of changes, with the slot in the low bits. */
 constexpr ulonglong SLOT_BITS = 16;
 
 constexpr ulonglong data_of(SlotNumber slot, uint64_t changes) { return changes << SLOT_BITS | slot; }
@@ -159,7 +159,7 @@ my_bool still_valid(THD *thd, const char *, uint, ulonglong *data) {
   if (thd_tx_isolation(thd) == ISO_SERIALIZABLE || !is_settled()) return false;
   uint64_t snapshot = UINT64_MAX;
   if (in_multi_statement_transaction(thd)) {
-    // What the transaction reads next must be consistent with this result.
+    // Later reads of the transaction must be consistent with this result.
     Session *session = Session::find_or_create(thd);
     if (session == nullptr || session->use() != 0 || teak_transaction_take_snapshot(session->transaction()) != TEAK_OK)
       return false;

@@ -4,28 +4,29 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Which results of Teak tables the server's query cache may store and use. The server invalidates a table's results when a
-   statement has changed it, which may be long before the commit; so it asks the engine before it stores a result and before it
-   uses one.
+/* Determines which results of Teak tables the server's query cache may store and use. The server invalidates a
+   table's results when a statement has changed it, which may be long before the commit; so it asks the engine before
+   it stores a result and before it uses one.
 
    Every table has a slot, chosen by its name (two tables may share one): the number of active transactions that have written it,
    the number of changes so far, and the newest commit at the last change.
 
    1. A transaction enters a table's slot before its first write of it.
    2. When it has ended, committed or not, it stores the newest commit in its slots, counts a change, and leaves. A prepared
-   transaction without a connection leaves at XA COMMIT or XA ROLLBACK. DROP, RENAME, TRUNCATE and CREATE count a change.
+      transaction without a connection leaves at XA COMMIT or XA ROLLBACK. DROP, RENAME, TRUNCATE and CREATE count a change.
    3. A result may be stored if no transaction is in the slot and the reader's snapshot, if it has one, is not older than the
-   slot's newest commit. It is stored with the number of changes.
+      slot's newest commit. It is stored with the number of changes.
    4. It may be used if no transaction is in the slot and the number of changes is the same. In a multi-statement transaction
-   the snapshot is taken first, and must not be older than the slot's newest commit.
+      the snapshot is taken first, and must not be older than the slot's newest commit.
 
-   So the table did not change from before the result was read until it is used, and is what the reader's snapshot shows.
-   Order of the atomic accesses: an ending transaction updates the newest commit, then the changes, then leaves; a check reads them
-   in the opposite order. So a check that sees an empty slot and a number of changes also sees the commits behind it.
+   So the table did not change between the read of the result and its use, and the result matches the reader's
+   snapshot. Order of the atomic accesses: an ending transaction updates the newest commit, then the changes, then
+   leaves; a check reads them in the opposite order. So a check that sees an empty slot and a number of changes also
+   sees the corresponding commits.
 
-   None of this happens before the query cache is used for the first time. Transactions that began earlier may have
-   written without entering a slot, so no result is permitted before all of them have ended, including those that recovery found
-   prepared. */
+   Transactions do not enter slots before the query cache is used for the first time. Transactions that began earlier
+   may have written without entering a slot, so no result is permitted before all of them have ended, including those
+   that recovery found prepared. */
 
 #ifndef TEAK_SESSION_QUERY_CACHE_H
 #define TEAK_SESSION_QUERY_CACHE_H
@@ -48,21 +49,21 @@ SlotNumber slot_of(const char *path);
 
 extern std::atomic<bool> counts_writes;
 
-/* Whether transactions enter slots. Relaxed is enough: a transaction that begins after it was set acquires a lock that the
-   setter released before. */
+/* Whether transactions enter slots. Relaxed is sufficient: a transaction that begins after the flag was set acquires
+   a lock that the setting thread has released. */
 inline bool is_counting() { return counts_writes.load(std::memory_order_relaxed); }
 
 void begin_counting();
 
-/* The engine is about to close: stored results are not used again. */
+/* Invalidates all stored results. Called before the engine is closed. */
 void forget_all();
 
-/* Before a statement begins a transaction. */
+/* Called before a statement begins a transaction. */
 inline void notice_use() {
   if (!is_counting() && query_cache_in_use()) begin_counting();
 }
 
-/* The definition of the table at a path has changed, or all its rows. */
+/* Called when the definition of the table, or all its rows, have changed. */
 void table_changed(const char *path);
 
 /* The slots that a transaction has entered. */
@@ -80,7 +81,7 @@ class Writes {
   void end() {
     if (any()) leave_all();
   }
-  /* The transaction is prepared and about to be detached from its connection. */
+  /* Called before a prepared transaction is detached from its connection. */
   void leave_to(const std::string &xid);
 
  private:
@@ -91,10 +92,11 @@ class Writes {
   std::bitset<SLOTS> is_in_;
 };
 
-/* A detached prepared transaction has ended. */
+/* Called when a detached prepared transaction has ended. */
 void ended_by_xid(const std::string &xid);
 
-/* Whether the result that a statement is about to compute may be stored; `data` is then the argument of still_valid(). */
+/* Whether the result that a statement will compute may be stored; if so, `data` receives the argument for
+   still_valid(). */
 bool may_keep(const teak_transaction *reader, SlotNumber slot, ulonglong *data);
 
 /* Callback of the server. False with `data` changed: the result is no longer valid. */

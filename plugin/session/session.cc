@@ -47,7 +47,7 @@ teak_status Session::begin() {
   teak_transaction_set_lock_timeout(transaction, lock_timeout_);
   if (kind_ == Kind::Transactional) teak_transaction_set_owner(transaction, thd_);
   teak_transaction_set_thread(transaction, thd_get_thread_id(thd_));
-  // A replica's applier is the last choice as a victim: its transaction is already committed on the primary.
+  // A replica's applier should not be chosen as a victim: its transaction is already committed on the primary.
   if (thd_->slave_thread) teak_transaction_set_weight(transaction, 1);
   writes_to_keep_ = false;
   std::lock_guard<std::mutex> guard(kill_mutex_);
@@ -145,7 +145,7 @@ int Session::prepare(bool all) {
 }
 
 void Session::commit_ordered(bool all) {
-  // A transaction that was not prepared has written at most temporary tables, which the server does not count: commit() ends it.
+  // A transaction that was not prepared has written only temporary tables, or nothing; commit() ends it.
   if (!ends_transaction(all) || !is_prepared_) return;
   // After a crash only the binary log shows which transactions were committed: MariaDB 10.11 reads its own log (tc.log) and
   // then rolls back everything. Without a binary log commit() therefore commits durably.
@@ -213,7 +213,7 @@ void Session::note_failed_wait() {
   if (transaction_ == nullptr) return;
   std::string text = describe_failed_wait(thd_, transaction_);
   if (text.empty()) return;
-  // The variable must not point to freed memory.
+  // Resets the variable, so that it does not point to freed memory.
   set_session_last_lock_timeout(thd_, nullptr);
   last_lock_timeout_.swap(text);
   set_session_last_lock_timeout(thd_, &last_lock_timeout_[0]);

@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Session: the state of one connection. It owns the engine's transaction, has the savepoint of the running statement
-   (so that a failed statement is rolled back alone), and lists the cursors that must be detached before the transaction ends.
-   Everything except interrupt() is called by the connection's own thread. */
+/* Session: the state of one connection. It owns the engine's transaction, the savepoint of the running statement (to
+   roll back a failed statement without its transaction), and the list of cursors to detach before the transaction
+   ends. Everything except interrupt() is called by the connection's own thread. */
 
 #ifndef TEAK_SESSION_SESSION_H
 #define TEAK_SESSION_SESSION_H
@@ -38,7 +38,8 @@ class Session {
 
   THD *thd() const { return thd_; }
   teak_transaction *transaction() const { return transaction_; }
-  /* The transaction has overwritten rows newer than its snapshot, so entries that the snapshot sees may not match its rows. */
+  /* Whether the transaction has overwritten rows newer than its snapshot, so entries that the snapshot sees may not
+     match its rows. */
   bool is_past_snapshot() const { return transaction_ != nullptr && teak_transaction_is_past_snapshot(transaction_); }
   teak_transaction *transaction_to_read() {
     if (transaction_ == nullptr && kind_ == Kind::WithoutRollback) use();
@@ -55,13 +56,13 @@ class Session {
   /* Called after a write: commits it in a session without rollback, does nothing in others. */
   teak_status write_done();
 
-  /* Called before each write. Sets the savepoint for the statement's rollback before the first write of a statement in a
-     multi-statement transaction. */
+  /* Called before each write. In a multi-statement transaction, sets the savepoint for the statement's rollback
+     before the statement's first write. */
   teak_status before_write(bool is_temporary);
   /* Called before each write of a table whose results may be in the query cache. */
   void note_write(query_cache_use::SlotNumber slot) { writes_.enter(slot); }
 
-  /* The server's commit and rollback hooks. `all`: the transaction, else the statement. */
+  /* The server's commit and rollback hooks. `all`: ends the transaction, otherwise only the statement. */
   int commit(bool all);
   int rollback(bool all);
 
@@ -80,8 +81,8 @@ class Session {
   /* KILL, from any thread. */
   void interrupt();
 
-  /* The key of the last duplicate. The server asks for it after the error, and for a row that moves between partitions
-     it asks a different handler than the one that reported the duplicate. */
+  /* Stores the key of the last duplicate. The server requests it after the error. If an UPDATE moves a row between
+     partitions, it requests it from another handler than the one that reported the duplicate. */
   void note_duplicate(uint key) { duplicate_key_ = key; }
   uint duplicate_key() const { return duplicate_key_; }
 
@@ -109,7 +110,7 @@ class Session {
   void detach_cursors();
   bool ends_transaction(bool all) const { return all || !in_multi_statement_transaction(thd_); }
   teak_status begin();
-  /* Removes the transaction from KILL's reach before it is ended. */
+  /* Removes the transaction from this object, so that KILL no longer interrupts it, and returns it. */
   teak_transaction *release();
 
   THD *const thd_;

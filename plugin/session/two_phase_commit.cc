@@ -79,7 +79,7 @@ int recover_prepared(handlerton *, XID *list, uint length) {
 int commit_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_commit); }
 int rollback_by_xid(handlerton *, XID *xid) { return end_by_xid(*xid, teak_prepared_rollback); }
 
-/* The binary log is about to purge files: transactions in them must be durable without them. */
+/* Called before the binary log purges files: their transactions must be durable in the engine. */
 void commit_checkpoint_request(void *cookie) {
   teak_status status = teak_engine_flush_log(engine);
   if (status == TEAK_OK)

@@ -5,9 +5,9 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* See index_statistics.h. Distinct prefixes are counted by skipping from one to the next, some from the start of the
-   index and some from its end; the engine estimates how many entries were skipped. A short index is counted completely.
-   Statistics of all but small tables are stored in the engine (statistics_store.h), so plans remain the same after a
-   restart and nothing is sampled again. */
+   index and some from its end. The engine estimates the number of skipped entries. A short index is counted
+   completely. Statistics of all but small tables are stored in the engine (statistics_store.h), so plans remain the
+   same after a restart and nothing is sampled again. */
 
 #include "statistics/index_statistics.h"
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr uint SAMPLES = 16, SAMPLES_OF_ANALYZE = 512;
 constexpr uint64_t ROWS_CHANGED_MIN = 200;
-// Smaller tables are sampled completely, with the same result each time.
+// Minimum number of rows for stored statistics. Smaller tables are sampled completely, always with the same result.
 constexpr uint64_t ROWS_KEPT_MIN = 200;
 constexpr uint8_t STORED_FORMAT = 1;
 
@@ -48,8 +48,8 @@ class Sampler {
     return status;
   }
 
-  /* Skips at most `leaps` distinct prefixes of `parts` parts. `passed` receives the number of their entries,
-     `whole` whether the end was reached. */
+  /* Skips at most `leaps` distinct prefixes of `parts` parts. `passed` receives the number of their entries; `whole`
+     receives whether the end was reached. */
   teak_status leap(const KeyCodec &codec, uint parts, uint leaps, bool forward, uint64_t *distinct, uint64_t *passed,
                    bool *whole) {
     teak_row row;
@@ -82,7 +82,7 @@ class Sampler {
   std::optional<Session::SecondaryTransaction> secondary_;  // so that KILL interrupts it
 };
 
-/* Identifies the key that statistics belong to; after ALTER it may be a different key. */
+/* Identifies the key of the statistics, because ALTER may replace a key. */
 std::string shape_of(const KEY &key) {
   std::string shape(key.name.str, key.name.length);
   for (uint i = 0; i < key.user_defined_key_parts; i++)
@@ -221,7 +221,7 @@ void IndexStatistics::write_into(const TABLE *table) const {
     const Density &density = densities_[number];
     if (server_key.rec_per_key == nullptr || density.empty()) continue;
     for (uint part = 0; part < server_key.ext_key_parts; part++) {
-      double of_one = 1.0;  // with the whole primary key appended, an entry is one row
+      double of_one = 1.0;  // with the complete primary key appended, an entry is one row
       if (part < density.size())
         of_one = density[part];
       else if (part + 1 < server_key.ext_key_parts)

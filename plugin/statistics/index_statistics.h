@@ -4,7 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* IndexStatistics: how many rows of a table share a value in the leading parts of each key (the server's rec_per_key). */
+/* IndexStatistics: the average number of rows with equal values in the leading parts of each key (the server's
+   rec_per_key). */
 
 #ifndef TEAK_STATISTICS_INDEX_STATISTICS_H
 #define TEAK_STATISTICS_INDEX_STATISTICS_H
@@ -37,7 +38,8 @@ class IndexStatistics {
      more samples. Results are stored and written into the server's statistics. Waits for another sampling thread only if
      there are no statistics yet. */
   teak_status refresh(THD *thd, const TABLE *table, uint64_t rows, bool force);
-  /* Writes the latest samples into the server's statistics. Of several partitions the last call counts. */
+  /* Writes the latest samples into the server's statistics. For a partitioned table, the last call determines the
+     result. */
   void publish(const TABLE *table);
 
  private:

@@ -7,7 +7,8 @@
 /* Persistent optimiser statistics: an engine table outside of all databases, with one row per sampled table. Key: the table's
    id, which is never reused. Value: the caller's bytes.
 
-   Statistics are not user data: those that cannot be read or written are sampled again, and failures are only logged. */
+   Statistics are not user data: if they cannot be read or written, they are sampled again and the failure is only
+   logged. */
 
 #ifndef TEAK_STATISTICS_STATISTICS_STORE_H
 #define TEAK_STATISTICS_STATISTICS_STORE_H
@@ -26,7 +27,7 @@ bool load(uint64_t table_id, std::string *bytes);
 /* `durable`: syncs the log, if commits do. */
 void save(uint64_t table_id, const std::string &bytes, bool durable);
 
-/* The table was dropped or truncated. */
+/* Removes the statistics of a table that was dropped or truncated. */
 void forget(const char *table_name);
 
 /* Must be called before the engine is closed. */

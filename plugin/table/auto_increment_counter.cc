@@ -54,7 +54,7 @@ teak_status AutoIncrementCounter::reserve(ulonglong offset, ulonglong step, ulon
   *first = next_of_series(next_, offset, step);
   const ulonglong available = (ULONGLONG_MAX - *first) / step;
   *reserved = std::min(std::max(wanted, 1ULL), available);
-  if (*reserved == 0) return TEAK_OK;  // the server sees that the first is beyond the column's range
+  if (*reserved == 0) return TEAK_OK;  // the server detects that the first value is beyond the column's range
   // Made durable before the rows, so that after a crash no value that may have been used is assigned again.
   return advance(*first + (*reserved - 1) * step + 1);
 }

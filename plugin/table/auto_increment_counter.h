@@ -19,7 +19,7 @@ namespace teak {
 
 class AutoIncrementCounter {
  public:
-  /* Counter 0 of an engine table is the next AUTO_INCREMENT value; 0 means that none was given yet. */
+  /* Counter 0 of an engine table is the next AUTO_INCREMENT value; 0 means that no value was assigned yet. */
   static constexpr uint32_t NUMBER = 0;
 
   AutoIncrementCounter() = default;
@@ -34,19 +34,20 @@ class AutoIncrementCounter {
   /* Reads the counter from the engine again: TRUNCATE has reset it. */
   void forget();
 
-  /* Statements that have the counter locked, or wait for the lock: while there are any, no other statement moves it. The
-     engine's lock decides which of them has it. */
+  /* Counts statements that have locked the counter or wait for its lock. While there are any, other statements must
+     lock the counter before they advance it. The lock itself is in the engine. */
   void add_locker();
   void remove_locker();
   teak_status lock(teak_transaction *transaction) { return teak_table_counter_lock(transaction, table_, NUMBER); }
   void unlock(teak_transaction *transaction) { teak_table_counter_unlock(transaction, table_, NUMBER); }
 
-  /* MustLock: the counter was not moved, the caller has to lock it first. */
+  /* MustLock: the counter was not advanced; the caller must lock it first. */
   enum class Result { Moved, MustLock };
-  /* Reserves values first, first + step, ... that are all `offset` modulo `step`. `reserved` receives their number. */
+  /* Reserves values first, first + step, ..., which are equal to `offset` modulo `step`. `reserved` receives their
+     number. */
   teak_status reserve(ulonglong offset, ulonglong step, ulonglong wanted, bool has_lock, ulonglong *first,
                       ulonglong *reserved, Result *result);
-  /* A row was written with this value. */
+  /* Advances the counter past the value of a written row. */
   teak_status note(ulonglong value, bool has_lock, Result *result);
 
  private:

@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Completes the server's DDL recovery after a crash. The server's DDL log repeats or reverts renames table by table. Of
-   a partitioned table only some partitions may have been renamed, and the server stops at a partition that is not found
-   under its old name. */
+/* Completes the server's DDL recovery after a crash. The server's DDL log repeats or reverts renames table by table.
+   If only some partitions of a table have been renamed, the server stops at a partition that is not found under its
+   old name. */
 
 #ifndef TEAK_TABLE_DDL_RECOVERY_H
 #define TEAK_TABLE_DDL_RECOVERY_H
@@ -15,7 +15,7 @@
 
 namespace teak {
 
-/* Whether the server is replaying its DDL log and repeats a rename that is already done: the table has its new name. */
+/* Whether the server is replaying its DDL log and repeats a completed rename: the table already has its new name. */
 bool is_renamed_before_crash(const char *to);
 
 /* The server's hook at the end of its recovery: drops tables of an unfinished ALTER, which have no .frm file and cannot be

@@ -52,7 +52,7 @@ std::unique_ptr<KeyCodec> create_checked_key_codec(const TABLE *form, uint numbe
   return nullptr;
 }
 
-/* InnoDB's names are accepted as names of Teak's one format, because existing definitions use them. */
+/* InnoDB's row formats are accepted as aliases of Teak's single format, because existing definitions use them. */
 const char *unsupported_row_format(const HA_CREATE_INFO *info) {
   switch (info->row_type) {
     case ROW_TYPE_FIXED:

@@ -31,11 +31,11 @@ inline bool enforced_by_engine(const KEY &key) {
 std::unique_ptr<KeyCodec> create_checked_key_codec(const TABLE *form, uint number, const KeyCodec *primary,
                                                    std::string *error);
 
-/* The engine's indexes of a table: the one that holds the rows, and that of a secondary key. */
+/* The definitions of a table's indexes in the engine: the index of the rows, and the index of a secondary key. */
 teak_index_definition row_index_definition(const TABLE *form, const RowCodec &rows);
 teak_index_definition key_index_definition(const TABLE *form, uint key);
 
-/* The ROW_FORMAT of a definition if Teak does not accept it, else nullptr. */
+/* The ROW_FORMAT of a definition if Teak does not support it, otherwise nullptr. */
 const char *unsupported_row_format(const HA_CREATE_INFO *info);
 
 }  // namespace teak

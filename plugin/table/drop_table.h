@@ -16,7 +16,8 @@ namespace teak {
 /* TEAK_NO_SUCH_TABLE: there is none. */
 teak_status drop_engine_table(const char *path);
 
-/* The handlerton's drop_table: without a handler. 0, HA_ERR_NO_SUCH_TABLE, or another error of the server. */
+/* The handlerton's drop_table, which is called without a handler. 0, HA_ERR_NO_SUCH_TABLE, or another error of the
+   server. */
 int drop_table_by_path(const char *path);
 
 }  // namespace teak

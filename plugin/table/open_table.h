@@ -57,12 +57,12 @@ class OpenTable {
   Session *session() const { return session_; }
   /* The transaction that the table is used in. */
   teak_transaction *transaction() const { return session_->transaction(); }
-  /* A sequence keeps the values it has given, whether the transaction commits or not. */
+  /* Whether the table is a sequence: a rollback does not return its values. */
   bool without_rollback() const { return table_share()->table_type == TABLE_TYPE_SEQUENCE; }
   bool is_temporary() const { return table_share()->tmp_table != NO_TMP_TABLE; }
-  /* A statement begins to use the table. */
+  /* Called when a statement begins to use the table. */
   int use(THD *thd);
-  /* The statement no longer uses it. */
+  /* Called when the statement no longer uses the table. */
   void end_use();
 
   /* ---- writes ---- */
@@ -73,9 +73,9 @@ class OpenTable {
   /* Sets the table's time of change if the statement has written. */
   void note_written();
 
-  /* ---- the hidden row id, in a table without primary key: of the row that was last read or written ---- */
+  /* ---- the hidden row id, in a table without primary key, of the row last read or written ---- */
   static constexpr uint ROW_ID_BITS_MAX = 48;
-  /* Gives a new row its id. */
+  /* Assigns the id of a new row. */
   int assign_row_id();
   void remember_row_id(teak_slice primary) {
     if (share_->hidden_primary() && primary.len == sizeof(row_id_)) memcpy(row_id_, primary.data, sizeof(row_id_));

@@ -152,7 +152,7 @@ teak_status Share::index_statistics(uint32_t index, teak_index_statistics *stati
 bool Share::rest_of_entry(uint key, const teak_row &entry, EntryRest *rest) const {
   size_t columns = 0;
   if (!codec(key).skip(entry.key.data, entry.key.len, &columns)) return false;
-  // Only entries of non-unique keys carry the primary key in their own key.
+  // Only the keys of non-unique entries contain the primary key.
   if (columns != entry.key.len) {
     rest->primary = {entry.key.data + columns, entry.key.len - columns};
     rest->originals = entry.value;

@@ -66,15 +66,15 @@ class Share final : public Handler_share {
         decodable_columns;  // columns that can be decoded from an entry: from its parts, the originals or the primary key
   };
 
-  /* Keys that ALTER TABLE builds while rows are written: writers add entries to them too. Their index numbers in the engine
-     are consecutive. */
+  /* Keys that ALTER TABLE builds concurrently with writes. Writers also add entries to them. Their index numbers in
+     the engine are consecutive. */
   struct Building {
     std::vector<std::shared_ptr<const KeyCodec>> codecs;
-    std::vector<std::shared_ptr<const KeyOriginals>> originals;  // parallel to the codecs, null where there are none
+    std::vector<std::shared_ptr<const KeyOriginals>> originals;  // parallel to the codecs; nullptr for a key without originals
     uint32_t first_index = 0;
   };
   const Building *building() const { return building_.load(std::memory_order_acquire); }
-  /* Earlier ones live as long as the Share, because a writer may still use them. */
+  /* Older objects are not freed before the Share, because a writer may still use them. */
   void set_building(std::unique_ptr<const Building> building) {
     building_.store(building.get(), std::memory_order_release);
     if (building != nullptr) buildings_.push_back(std::move(building));
@@ -85,7 +85,7 @@ class Share final : public Handler_share {
   const std::string &name() const { return name_; }
   query_cache_use::SlotNumber query_cache_slot() const { return query_cache_slot_; }
 
-  /* Index 0 of the engine holds the rows; the secondary indexes follow in the server's order. */
+  /* Index 0 of the engine contains the rows; the secondary indexes follow in the server's order. */
   uint primary_key() const { return primary_key_; }
   bool hidden_primary() const { return primary_key_ == MAX_KEY; }
   uint keys() const { return static_cast<uint>(keys_.size()); }
@@ -99,14 +99,14 @@ class Share final : public Handler_share {
   const RowCodec &rows() const { return *rows_; }
   /* Describes rows written before an ALTER TABLE changed the row format. */
   const RowHistory &history() const { return history_; }
-  /* All rows have been rewritten: `rows` reads them. No other connection uses the table. */
+  /* Called after all rows were rewritten: `rows` decodes them. No other connection may use the table. */
   void forget_row_history(std::unique_ptr<RowCodec> rows) {
     rows_ = std::move(rows);
     history_ = RowHistory();
   }
   bool has_indexed_virtual_column() const { return has_indexed_virtual_column_; }
 
-  /* Fills each column that is NULL in the record as Field::reset() does, where that is not all zeros. */
+  /* Sets the bytes of each column that is NULL in the record as Field::reset() does, if these are not all zeros. */
   void write_null_images(uchar *record) const;
 
   /* The parts of a secondary entry other than the key's columns; false when the entry is malformed. */
@@ -120,17 +120,17 @@ class Share final : public Handler_share {
 
   AutoIncrementCounter &auto_increment() { return auto_increment_; }
 
-  /* The id of a new row, in a table without primary key. */
+  /* Assigns the id of a new row, in a table without primary key. */
   teak_status next_row_id(uint64_t *id);
 
-  /* TRUNCATE has reset the AUTO_INCREMENT counter and the row ids. */
+  /* Called after TRUNCATE, which resets the AUTO_INCREMENT counter and the row ids. */
   void forget_counters();
 
   /* End of the last writing statement, in seconds since 1970; 0: none since the table was opened. */
   time_t written_at() const { return written_at_.load(std::memory_order_relaxed); }
   void set_written_at(time_t when) { written_at_.store(when, std::memory_order_relaxed); }
 
-  /* How many rows share a value of each key. */
+  /* Statistics for rec_per_key. */
   IndexStatistics &statistics() { return statistics_; }
 
  private:

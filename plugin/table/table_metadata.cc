@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t HEAD_BYTES = 8 + MY_UUID_SIZE;
 constexpr uint8_t FORMAT_PLAIN = 1;         // all rows have one schema version
-constexpr uint8_t FORMAT_WITH_HISTORY = 2;  // an older Teak must not read these rows
+constexpr uint8_t FORMAT_WITH_HISTORY = 2;  // an older version of Teak must not read these rows
 
 }  // namespace
 

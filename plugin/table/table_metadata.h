@@ -21,7 +21,7 @@
 namespace teak {
 
 struct TableMetadata {
-  uint32_t schema_version = 1;  // of rows written from now on
+  uint32_t schema_version = 1;  // of newly written rows
   /* Version of the server's definition; each ALTER has a new one. Zeros: unknown. */
   uint8_t version[MY_UUID_SIZE] = {};
   RowHistory history;  // of rows of earlier schema versions
@@ -34,7 +34,7 @@ struct TableMetadata {
   }
 
   std::vector<uint8_t> encode() const;
-  /* False, with a message, when the bytes are not valid metadata of this version of Teak. */
+  /* Returns false, with a message, if the bytes are not valid metadata of this version of Teak. */
   static bool decode(teak_slice bytes, TableMetadata *metadata, std::string *error);
 };
 

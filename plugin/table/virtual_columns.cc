@@ -13,7 +13,7 @@ namespace teak {
 bool compute_virtual_columns(TABLE *table, uint key, bool quietly) {
   const KEY &columns = table->key_info[key];
   for (uint part = 0; part < columns.user_defined_key_parts; part++) {
-    // Not the part's own field, which is as short as the prefix for a prefix key.
+    // Uses the table's field, because the key part's field is shortened to the prefix.
     Field *field = table->field[columns.key_part[part].fieldnr - 1];
     if (!field->stored_in_db() && table->update_virtual_field(field, quietly)) return true;
   }

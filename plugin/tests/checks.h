@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* What the codec tests count and report. */
+/* Counts and reports of the codec tests. */
 
 #ifndef TEAK_TESTS_CHECKS_H
 #define TEAK_TESTS_CHECKS_H
@@ -20,7 +20,7 @@ class Checks {
  public:
   static constexpr uint64_t REPORTS_MAX = 40;
 
-  /* Counts a check; a failure is described on the server's error log, as long as there are few. */
+  /* Counts a check. The first failures are described in the server's error log. */
   template <typename Describe> void expect(bool holds, Describe describe) {
     if (holds) {
       passed_++;
@@ -29,7 +29,7 @@ class Checks {
       if (reports_++ < REPORTS_MAX) report(describe());
     }
   }
-  /* The next failures are described again. */
+  /* Restarts the descriptions: the next failures are described again. */
   void start_reports() { reports_ = 0; }
   uint64_t passed() const { return passed_; }
   uint64_t failed() const { return failed_; }
@@ -49,7 +49,7 @@ int compare_bytes(const uint8_t *a, size_t a_length, const uint8_t *b, size_t b_
 
 std::string hex(const uint8_t *bytes, size_t length);
 
-/* A small generator, the same everywhere. */
+/* A small random generator with the same sequence on all platforms. */
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ULL + 1) {}

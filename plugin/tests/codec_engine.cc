@@ -22,7 +22,7 @@ std::mutex engine_mutex;
 std::map<std::string, StoredTable> tables;
 Checks checks;
 std::string
-    last_row;  // what the last insertion wrote, in hexadecimal: primary key, entries of the other indexes, value
+    last_row;  // the last inserted row, in hexadecimal: primary key, entries of the other indexes, value
 handlerton *codec_hton;
 
 std::string bytes_of(const teak::ByteBuffer &buffer) {
@@ -212,7 +212,7 @@ int ha_teakcodec::open(const char *name, int, uint) {
   return 0;
 }
 
-/* The entry of one index; an error when it would be a duplicate. */
+/* Adds the entry of one index. An error if it is a duplicate. */
 int ha_teakcodec::put(uint number, const uchar *record, const std::string &primary_key, std::string *key,
                       std::string *value) {
   const KEY &info = table->key_info[number];

@@ -4,9 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* ENGINE=TEAKCODEC: a storage engine for tests only, rows in sorted maps in memory, without transactions or locks worth
-   the name. Its keys and rows are those of the codecs, so that the same SQL on it and on InnoDB must give the same result;
-   and every inserted row is checked against the rows before it (record_check.cc). */
+/* ENGINE=TEAKCODEC: a storage engine for tests only. It stores rows in sorted maps in memory, without transactions
+   and with minimal locking. It uses the codecs for keys and rows, so the same SQL on it and on InnoDB must give the
+   same result. Every inserted row is checked against the rows before it (record_check.cc). */
 
 #ifndef TEAK_TESTS_CODEC_ENGINE_H
 #define TEAK_TESTS_CODEC_ENGINE_H
@@ -32,7 +32,7 @@
 
 namespace teak_tests {
 
-/* A row as the server gave it, with its BLOBs. */
+/* A row as passed by the server, with its BLOBs. */
 struct OriginalRow {
   std::vector<uchar> record;
   std::vector<std::string> blobs;  // by column, empty for others
@@ -55,11 +55,11 @@ struct TableCodecs {
   const teak::KeyCodec &of(uint key) const { return key == primary_number ? *primary : *keys[key]; }
 };
 
-/* Checks the row in table->record[0] by itself and against the rows before it, and keeps a copy among them. */
+/* Checks the row in table->record[0] by itself and against the rows before it, and adds a copy to them. */
 void check_record(TABLE *table, const TableCodecs &codecs, const std::string &primary_key, StoredTable *stored,
                   Checks *checks);
 
-/* Prints what encoding and decoding cost, for the rows kept. */
+/* Prints the cost of encoding and decoding the stored rows. */
 void measure(TABLE *table, const TableCodecs &codecs, const StoredTable &stored);
 
 }  // namespace teak_tests

@@ -4,7 +4,7 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Random strings of every collation: the codec's order against strnncollsp(), and its round trips. */
+/* Checks random strings of every collation: compares the codec's order with strnncollsp(), and checks round trips. */
 
 #include <my_global.h>
 
@@ -24,7 +24,7 @@ namespace {
 using teak::ByteBuffer;
 using teak::StringCodec;
 
-/* Characters that collations treat in special ways: contractions, expansions, ignorable ones, marks, other planes. */
+/* Characters with special rules in collations: contractions, expansions, ignorable characters, marks, other planes. */
 const my_wc_t SPECIAL[] = {0x00,   0x01,   0x09,   0x1F,   0x21,    0x7F,    0x80,    0xA0,    0xAD,    0xC4,   0xC6,
                            0xDF,   0xE1,   0xE4,   0xE6,   0xF1,    0x130,   0x131,   0x142,   0x152,   0x17F,  0x300,
                            0x301,  0x308,  0x3B1,  0x3C2,  0x3C3,   0x430,   0x451,   0x5D0,   0x627,   0x915,  0x94D,
@@ -35,7 +35,7 @@ const char LETTERS[] = "aAbBcChHsSzZlLjJeEiIdDnNgGyY019'-";
 
 class Strings {
  public:
-  /* `malformed`: with bytes that are no characters among them. */
+  /* `malformed`: includes bytes that are not valid characters. */
   Strings(CHARSET_INFO *collation, Random *random, bool malformed)
       : collation_(collation), random_(random), malformed_(malformed) {}
 
@@ -58,7 +58,7 @@ class Strings {
       case 2:
         cut(&string);
         break;
-      case 3: {  // long runs of spaces before something
+      case 3: {  // long runs of spaces in the middle
         uint32_t spaces = random_->below(2) != 0 ? random_->below(4) : 120 + random_->below(12);
         for (; spaces > 0; spaces--) add(&string, ' ');
         add_character(&string);
@@ -187,7 +187,7 @@ std::vector<uchar> padded(CHARSET_INFO *collation, const std::vector<uchar> &str
   return full;
 }
 
-/* The part of a CHAR that the codec is given: as KeyPart cuts it. */
+/* The part of a CHAR that KeyPart passes to the codec. */
 size_t counted(CHARSET_INFO *collation, const std::vector<uchar> &full, size_t characters) {
   size_t cut =
       collation->mbmaxlen > 1 ? collation->charpos(full.data(), full.data() + full.size(), characters) : full.size();
@@ -219,7 +219,7 @@ void check_collation(CHARSET_INFO *collation, uint64_t seed, uint32_t pairs, Che
     check_garbage(*variable, a_key, &random, checks);
 
     if (collation == &my_charset_bin) continue;  // BINARY is no StringCodec's
-    if (collation->mbminlen > 1) {  // how many characters odd bytes are, the server's functions do not agree on
+    if (collation->mbminlen > 1) {  // the server's functions disagree about the number of characters in malformed bytes
       a = well_formed.make(CHARACTERS);
       b = well_formed.change(a, CHARACTERS);
     }

@@ -69,7 +69,7 @@ bool is(const Read &read, uint16_t b, const char *name) {
   return read.decoded && read.b == b && read.name == name && read.note_null;
 }
 
-/* Reads the rows by a mutated description: it is refused, or each row is read into the record or refused. */
+/* Reads the rows with a mutated description. Either the description is rejected, or each row is read or rejected. */
 void read_by_any(const std::vector<uint8_t> &bytes, Checks *checks) {
   RowHistory history;
   std::string error;

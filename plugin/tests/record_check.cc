@@ -4,7 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* One row against the codecs and the server: order of keys, key images, round trips, refusal of garbage. */
+/* Checks one row with the codecs and the server: order of keys, key images, round trips, rejection of malformed
+   bytes. */
 
 #include "codec_engine.h"
 
@@ -15,7 +16,7 @@ using teak::KeyCodec;
 
 namespace {
 
-/* Puts a kept row into table->record[0], its BLOBs pointing to the copies. */
+/* Copies a stored row into table->record[0]; its BLOBs point to the copies. */
 void restore(TABLE *table, const OriginalRow &row) {
   memcpy(table->record[0], row.record.data(), table->s->reclength);
   for (uint i = 0; i < table->s->blob_fields; i++) {
@@ -222,7 +223,7 @@ class RowChecker {
                 same_column(table_, table_->field[i], table_->record[0], other.data());
     checks_->expect(decoded, [&] { return std::string(table_->s->table_name.str) + " row, some columns"; });
 
-    /* Copies of just these bytes, so that a sanitizer sees a read beyond them. */
+    /* Copies exactly these bytes, so that a sanitizer detects a read beyond them. */
     const std::vector<uint8_t> cut(value.data(), value.data() + random_.below(static_cast<uint32_t>(value.size())));
     checks_->expect(
         !codecs_.row->decode(cut.data(), cut.size(), key, primary_key_.size(), other.data(), nullptr, &arena),
@@ -243,7 +244,7 @@ class RowChecker {
   OriginalRow original_;
 };
 
-/* The fastest of several rounds: the cost of the work when nothing else runs. */
+/* The fastest of several rounds, which other processes hardly disturb. */
 template <typename Work> double nanoseconds_per(size_t times, Work work) {
   constexpr size_t ROUNDS = 20;
   ulonglong best = ULONGLONG_MAX;

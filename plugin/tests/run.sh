@@ -4,8 +4,9 @@
 #
 #   plugin/tests/run.sh [--seed=N] [--pairs=N] [--rows=N] [--asan] [--measure] [--keep]
 #
-# Prints the comparisons made, and 'N passed, M failed' of its tests; failures are described in build/codec-test/error.log and build/codec-test/*.diff.
-# --keep waits with the server up, to look into a difference; --measure prints what encoding and decoding cost.
+# Prints the number of comparisons and 'N passed, M failed'; failures are described in build/codec-test/error.log and
+# build/codec-test/*.diff. --keep leaves the server running, to examine a difference; --measure prints the cost of
+# encoding and decoding.
 set -euo pipefail
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$HERE/../../scripts/common.sh"
@@ -61,8 +62,8 @@ mariadb-install-db --no-defaults "${as_user[@]}" --datadir="$DATA" --auth-root-a
     >"$WORK/install.log" 2>&1 || { tail -5 "$WORK/install.log" >&2; fail "mariadb-install-db failed."; }
 PRELOAD=
 [ -z "$SANITIZE" ] || PRELOAD=$(g++ -print-file-name=libasan.so)
-# The server's inline functions, compiled with the sanitizer into our library, poison arenas that the server itself,
-# compiled without, never unpoisons: hence no user poisoning.
+# Turns user poisoning off: the server's inline functions in our library, compiled with the sanitizer, poison arenas
+# that the server, compiled without it, never unpoisons.
 LD_PRELOAD=$PRELOAD ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:allow_user_poisoning=0 \
     mariadbd --no-defaults "${as_user[@]}" --datadir="$DATA" --socket="$SOCKET" --skip-networking --plugin-dir="$OUT" \
     --plugin-maturity=experimental --plugin-load-add=ha_teakcodec --log-error="$WORK/error.log" --skip-log-bin \

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks of the repository that no compiler makes: `python3 -m scripts.tidy`. Prints one line per fault; the exit status says
-whether there is one.
+"""Checks of the repository that compilers do not make: `python3 -m scripts.tidy`. Prints one line per fault; the exit
+status is nonzero if there are any.
 
 - A product file has at most 600 lines, any other source file 800; a function has at most 100; the median product file has at
   most 180.
 - No cycle between the modules of a crate, between crates, between the plugin's folders or files (`module_cycles`).
-- A Rust file opens with a `//!` comment that says what it is, a plugin file with its licence.
+- A Rust file begins with a `//!` comment that describes it, a plugin file with its licence.
 - No file contains the name of something that exists only on this machine: the directory above the checkout, the home
   directory, the host name, or an archive, index or registry that apt, pip or cargo is configured to use.
 - Comments and documents do not use the words that `wording` lists.

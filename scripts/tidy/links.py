@@ -19,7 +19,7 @@ def anchors(text):
 
 
 def faults(root, names):
-    """A line for each link of the Markdown files that leads nowhere."""
+    """A line for each broken link of the Markdown files."""
     pages = {name: (root / name).read_text() for name in names if name.endswith(".md")}
     for name, text in pages.items():
         # Links in code are examples.

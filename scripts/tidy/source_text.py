@@ -71,7 +71,8 @@ def _literals(text, rust):
 
 
 def code(text, rust=True):
-    """`text` with every comment and literal replaced by spaces; line breaks stay, so positions and lines are the same."""
+    """`text` with every comment and literal replaced by spaces. Line breaks remain, so positions and line numbers do
+    not change."""
     parts, at = [], 0
     for start, end, _ in _literals(text, rust):
         parts += [text[at:start], re.sub(r"[^\n]", " ", text[start:end])]

@@ -1,7 +1,8 @@
-"""Words that comments and documents do not use, since a reader must guess what they mean. STYLE: plain technical English.
+"""Words that comments and documents must not use, because readers must guess their meaning.
 
-Checked are the comments of Rust, C++, C, Java, shell, JavaScript, TOML and SQL, the comments and docstrings of Python, the
-comments and the text of `echo` of the server's tests, and all text of text files and of Markdown files outside of code blocks.
+Checks the comments of Rust, C++, C, Java, shell, JavaScript, TOML and SQL, the comments and docstrings of Python,
+the comments and the text of `echo` of the server's tests, and all text of text files and of Markdown files outside
+of code blocks.
 """
 
 import ast
@@ -98,7 +99,7 @@ def markdown_text(text):
 
 
 def prose(name, text):
-    """Yields (line, text) of each line that people read."""
+    """Yields (line number, text) of each line of comments or documentation."""
     suffix = "." + name.rpartition(".")[2]
     if suffix in CODE:
         yield from source_text.comments(text, rust=suffix == ".rs")

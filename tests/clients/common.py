@@ -1,4 +1,4 @@
-"""What the Python client programs share: the server's address, checks, and checksums of tables."""
+"""Shared code of the Python client programs: the server's address, checks, and checksums of tables."""
 
 import os
 import sys
@@ -38,7 +38,7 @@ class Checks:
         self.check(name, left == right and left not in (None, [], {}, (), ""), difference(left, right))
 
     def raises(self, name, number, action):
-        """`action` fails with the server's error `number`."""
+        """Checks that `action` fails with the server's error `number`."""
         try:
             action()
         except Exception as error:
@@ -95,8 +95,8 @@ def tables_of(connection, database):
 
 
 def checksum(connection, database, table):
-    """CHECKSUM TABLE of a copy with every column: for a table with virtual columns the statement includes bits that
-    are undefined in every engine (the NULL bits of columns that it does not read)."""
+    """CHECKSUM TABLE of a copy with every column. For a table with virtual columns, the statement would include bits
+    that are undefined in every engine (the NULL bits of columns that it does not read)."""
     name = f"{quoted(database)}.{quoted(table)}"
     virtual = connection.value(
         f"SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = '{database}' "

@@ -76,7 +76,8 @@ def migrate(checks, engine, connection):
 
 
 def keys_of(constraints):
-    """Columns, whether unique, primary, or a CHECK. A FOREIGN KEY's index serves the columns that a unique key has."""
+    """Columns, whether unique, primary, or a CHECK. Ignores the index of a FOREIGN KEY on columns that have a unique
+    key."""
     found = {}
     for each in constraints:
         kinds = (each["unique"], each["primary_key"], each["check"])
@@ -222,14 +223,15 @@ def change_columns(checks, name, connection, model):
 
 
 def changes(checks, engine):
-    """What migrations do, by the schema editor."""
+    """The changes that migrations make, through the schema editor."""
     from django.db import connections, models
     from tests.clients.shelf.models import Item, Topic
 
     alias, name = ALIASES[engine], f"django: {engine}"
     change_columns(checks, name, connections[alias], Topic)
     if engine == "TEAK":
-        # InnoDB of 10.11.18 refuses it in a table with a stored generated column and a FOREIGN KEY that was added later (error 1832).
+        # InnoDB of 10.11.18 rejects the change in a table with a stored generated column and a FOREIGN KEY that was
+        # added later (error 1832).
         change_columns(checks, name, connections[alias], Item)
     index = models.Index(fields=["small", "positive"], name="shelf_small_positive")
     with connections[alias].schema_editor() as editor:
@@ -241,7 +243,8 @@ def changes(checks, engine):
 
 
 def refused(checks):
-    """Django's own backend creates a constraint for every relation, which Teak refuses, except with db_constraint=False."""
+    """Django's own backend creates a constraint for every relation, unless db_constraint=False is set. Teak rejects
+    these constraints."""
     from django.core.management import call_command
     from django.db import connections, models
     from tests.clients.shelf.models import Topic

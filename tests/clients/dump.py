@@ -57,13 +57,13 @@ def prepare(connection):
     writer.BANK.create_in(connection, DATABASE)
     programs = (HERE / "programs.sql").read_bytes()
     client(b"SET default_storage_engine = TEAK;\n" + programs, DATABASE)
-    # Text has six digits of a FLOAT and no negative zero, for any engine.
+    # In every engine, the text of a FLOAT has six digits and no negative zero.
     connection.run("UPDATE numbers SET single_f = CONCAT(single_f) + 0, double_f = double_f + 0")
     connection.run("CREATE TABLE packed COMPRESSION=lzma SELECT * FROM many LIMIT 1000")
 
 
 def while_written(checks, connection, what, take, read):
-    """Repeats `take` until the writer has committed during one; `read` gives the state that was taken."""
+    """Repeats `take` until the writer has committed during a call; `read` returns the dumped state."""
     writing = writer.Writer(DATABASE)
     writing.start()
     try:
@@ -165,7 +165,8 @@ def tab_dump(checks, connection):
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir()
         directory.chmod(0o777)
-        # As binary, since columns have several character sets. Views call functions, which --tab leaves out.
+        # Uses binary, because the columns have several character sets. Omits views, which call functions that --tab
+        # does not dump.
         dump(DATABASE, f"--tab={directory}", "--default-character-set=binary", f"--ignore-table={DATABASE}.rich")
         return directory
 
@@ -173,7 +174,7 @@ def tab_dump(checks, connection):
         import_tab(connection, taken, "clients_loaded", lambda text: text)
         return writer.state(connection, "clients_loaded")
 
-    # SELECT ... INTO OUTFILE does not escape UCS-2 for a file that is read as binary, for any engine.
+    # In every engine, SELECT ... INTO OUTFILE does not escape UCS-2 correctly for a file that is read as binary.
     connection.run(f"UPDATE {DATABASE}.texts SET varchar_ucs2 = 'я' WHERE id = 'mangled'")
     while_written(checks, connection, "mariadb-dump --tab", take, read)
     take()

@@ -8,7 +8,8 @@ from .dump import DATABASE, command, dump, for_innodb, prepare, while_written
 from .writer import state
 
 SAVED = WORK / "mydumper"
-# mydumper 0.10 names the columns in a table's first INSERT only, which generated columns need: one INSERT for each table.
+# mydumper 0.10 lists the columns only in a table's first INSERT, and generated columns require the list. So each table
+# gets only one INSERT.
 STATEMENT_BYTES = 14000000
 
 
@@ -49,7 +50,7 @@ def restore(connection, database, translate=None):
 
 
 def definitions(database):
-    """As mariadb-dump writes them; mydumper adds a space at some ends of lines within a trigger."""
+    """Removes the spaces that mydumper adds at line ends within triggers."""
     return re.sub(rb" +\n", b"\n", dump(database))
 
 

@@ -214,7 +214,7 @@ def transactions(checks, engine):
 
 
 def deadlock(checks, name, first, second):
-    """Two transactions wait for each other's row: one gets the error immediately, the other continues."""
+    """Two transactions wait for each other's row. One gets the deadlock error immediately, the other continues."""
     one(second, "SET innodb_lock_wait_timeout = 50, teak_lock_timeout = 50000")
     one(first, "SET innodb_lock_wait_timeout = 50, teak_lock_timeout = 50000")
     one(first, "UPDATE account SET amount = 1 WHERE owner = 'ann'")

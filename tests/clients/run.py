@@ -1,4 +1,5 @@
-"""Stock clients and tools on Teak and on InnoDB. Each program does the same on both and compares all that it reads.
+"""Stock clients and tools on Teak and on InnoDB. Each program runs the same operations on both and compares all
+results.
 
   python3 -m tests.clients.run [PROGRAM...]      dump mydumper jdbc pymysql mysql2 rust sqlalchemy django; all without arguments
 
@@ -20,7 +21,7 @@ ENGINES = ("TEAK", "InnoDB")
 
 
 class Failed(Exception):
-    """A program or an installation ended with an error."""
+    """A program or an installation that ended with an error."""
 
 
 def say(text):
@@ -49,7 +50,7 @@ def debian(command, *packages):
 
 
 def python_with(*names):
-    """The Python of the programs' own environment, with the packages in the versions of requirements.txt."""
+    """The Python interpreter of a virtual environment with the package versions of requirements.txt."""
     python = WORK / "venv" / "bin" / "python"
     if not python.exists():
         run(sys.executable, "-m", "venv", WORK / "venv")

@@ -1,5 +1,5 @@
-"""SQLAlchemy: create_all with mysql_engine='TEAK', reflection equal to what was made, ORM round trips, changes of the
-schema; and FOREIGN KEYs, which Teak refuses."""
+"""SQLAlchemy: create_all with mysql_engine='TEAK', reflection equal to the created schema, ORM round trips, changes of
+the schema; and FOREIGN KEYs, which Teak refuses."""
 
 import datetime
 import decimal
@@ -55,7 +55,7 @@ def classes(engine_name):
         id: Mapped[int] = mapped_column(primary_key=True)
         name: Mapped[str] = mapped_column(String(80))
         colour: Mapped[Colour | None]
-        # No FOREIGN KEY: Teak refuses it. Only the program knows the relation.
+        # There is no FOREIGN KEY, because Teak rejects it. Only the program knows the relation.
         books: Mapped[list["Book"]] = relationship(
             back_populates="author",
             cascade="all, delete-orphan",
@@ -142,7 +142,7 @@ def nullable(column):
 
 
 def kind(column, dialect):
-    """The type as SQL; reflection cannot tell an alias from what it stands for, nor see a character set by default."""
+    """The type as SQL. Reflection does not show aliases of types and default character sets."""
     words = column.type.compile(dialect).upper().split(" CHARACTER SET ")[0].split(" COLLATE ")[0]
     aliases = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "JSON": "LONGTEXT"}
     first = words.split("(")[0].split(" ")[0]
@@ -267,7 +267,7 @@ def foreign_keys(checks, engine):
     checks.raises("sqlalchemy: TEAK: ForeignKey is refused", REFUSED, lambda: metadata.create_all(engine))
     metadata.drop_all(engine)
 
-    # The setting: no constraint is created for a Teak table; the model keeps its ForeignKey.
+    # Prevents the constraint for Teak tables; the model retains its ForeignKey.
     for table in metadata.tables.values():
         for constraint in list(table.foreign_key_constraints):
             table.constraints.discard(constraint)

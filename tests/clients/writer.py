@@ -1,4 +1,4 @@
-"""A client that writes while a dump is taken: transfers of a bank, whose sums show a torn state of the database."""
+"""A client that writes while a dump is taken. It transfers money in a bank; wrong sums show an inconsistent dump."""
 
 import random
 import threading
@@ -8,13 +8,13 @@ from tests.harness.bank import Bank
 
 from .common import SOCKET
 
-# The tables have names at both ends of the alphabet, which is the order in which dumps read them.
+# Dumps read tables in alphabetical order, so these names are at both ends of the alphabet.
 BANK = Bank(names={"account": "a_account", "counter": "m_counter", "moved": "z_moved"})
 
 
 class Writer(threading.Thread):
-    """Transfers one after the other until stop(); `moves` is the number of the last that was committed. stop() raises the
-    error that ended it."""
+    """Runs transfers until stop(). `moves` is the number of the last committed one. stop() raises the error that ended
+    it."""
 
     def __init__(self, database):
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ def transfers(connection):
 
 
 def state(connection, database):
-    """(number of transfers, faults of the database as one consistent state)."""
+    """Returns (number of transfers, faults), where the database must be one consistent state."""
     connection.run(f"USE {database}")
     count, highest = transfers(connection)
     faults = BANK.verify(connection, database)[1]

@@ -1,7 +1,7 @@
 """Damage in Teak's files: reads return the right rows or an error, never wrong rows, and the server does not crash.
 
-1. A server fills two tables. Two images of its data directory are kept: one after a clean stop, one after a kill, with commits that only
-   the log contains.
+1. A server fills two tables. Two images of its data directory are saved: one after a clean stop, one after a kill,
+   with commits that only the log contains.
 2. Each round takes an image and damages one file (the row index, a secondary or unique key, the log, the catalogue) by
    flipped bits, random bytes or truncation, before the server starts or while it runs.
 3. Only for the catalogue and the log may the engine refuse to start, with a message that names the damaged file. Otherwise every read
@@ -96,7 +96,7 @@ class Test:
             return f"bits flipped at {places[:3]} of {path.name} ({size} bytes)", path.name
 
     def read(self, connection, table, rows, may_lose_end):
-        """Reads through every key; returns faults, and whether a read returned an error."""
+        """Reads through every key. Returns the faults, and whether any read returned an error."""
         faults, failed = [], False
         for key, condition in READS:
             try:
@@ -126,7 +126,7 @@ class Test:
                 faults.append(f"reads of t failed, CHECK TABLE says {checks}")
             found, failed = self.read(connection, "whole", rows, may_lose_end)
             faults += found
-            # Through a damaged log both tables may have lost rows; then both return errors.
+            # A damaged log may have lost rows of both tables; then both return errors.
             if failed and kind not in ("log", "catalogue"):
                 faults.append("the undamaged table returned an error")
             if not failed:

@@ -1,12 +1,14 @@
 """The bank of the crash test: transfers within the engine under test, between it and InnoDB, and by XA, with a journal outside the server.
 
-Tellers (processes) transfer money: by COMMIT, with a binary log also between the engines, or by XA. Some of the XA transactions that
-they prepare are left for another session to end. The journal records each step before it is sent and after it was acknowledged.
+Tellers (processes) transfer money: by COMMIT, with a binary log also between the engines, or by XA. They leave some
+of their prepared XA transactions to other sessions, which end them. The journal records each step before it is sent
+and after it was acknowledged.
 
-After the restart XA RECOVER must list the transactions that were prepared, acknowledged and not ended, and nothing else except those in
-flight. Until they are ended, the rows of these transactions are invisible and locked. Then the coordinator, which reads the
-journals, ends them: those that were being ended, as was decided; those that were being prepared, by ROLLBACK; some of the others
-remain until the next kill. Every committed transfer must be there exactly once, no other, and no money may be lost.
+After the restart XA RECOVER must list the transactions that were prepared, acknowledged and not ended, and nothing
+else except those in flight. Until they are ended, the rows of these transactions are invisible and locked. Then the
+coordinator reads the journals and ends them. If the end was in flight, it repeats the decision; if PREPARE was in
+flight, it rolls back; some of the others remain until the next kill. The tables must contain exactly the committed
+transfers, each once, and no money may be lost.
 """
 
 import json
@@ -19,7 +21,7 @@ from tests.harness.bank import DATABASE, Bank
 from .journal import Journal
 
 TELLERS = 2
-# Prepared transactions that a teller leaves to other sessions, and that remain over a kill.
+# Maximum number of prepared transactions that a teller leaves to other sessions, and that survive a kill.
 LEFT_MAX = 3
 LOCK_TIMEOUT, XAER_NOTA, XA_MARKED = 1205, 1397, (1402, 1613, 1614)
 
@@ -33,7 +35,7 @@ def name_of(teller, number):
 
 
 class Ledger:
-    """The contents of a teller's journals. A transfer is (payer, payee, amount); its number is used once."""
+    """The contents of a teller's journals. A transfer is (payer, payee, amount); its number is never reused."""
 
     def __init__(self):
         self.committed, self.prepared = {}, {}
@@ -84,10 +86,10 @@ class Teller:
         self.left = list(ledger.prepared)
         self.journal, self.random = Journal(journal), random.Random(seed)
         self.engine = engine
-        # The statement that rolls back after a conflict: none once the end was sent.
+        # The statements that roll back after a conflict; None after COMMIT was sent.
         self.begun = None
         self.connection = self.connect()
-        # Without it the server does not commit in several engines atomically (docs/design/transactions.md).
+        # Without a binary log, the server does not commit atomically in several engines (docs/design/transactions.md).
         self.has_binary_log = self.connection.value("SELECT @@log_bin") == "1"
 
     def connect(self):
@@ -160,7 +162,8 @@ class Teller:
 
 
 def end(connection, verdict, name):
-    """XA COMMIT or XA ROLLBACK of a transaction that another session prepared; that session may still be closing."""
+    """XA COMMIT or XA ROLLBACK of a transaction that another session prepared; that session may not have closed
+    completely."""
     deadline = time.monotonic() + 5
     while True:
         try:
@@ -218,8 +221,9 @@ class Coordinator:
             return faults + self.compare(connection)
 
     def end_again(self, connection, teller, ledger, found):
-        """Only InnoDB may list a transaction as prepared after its end was acknowledged: its rollback does not wait for the disk, and it
-        misses an end while the connection that prepared the transaction is being closed (docs/design/transactions.md). Teak must not."""
+        """InnoDB may list a transaction as prepared after its end was acknowledged, but Teak must not. InnoDB's
+        rollback does not wait for the disk, and InnoDB ignores an XA COMMIT or ROLLBACK while the connection that
+        prepared the transaction is being closed (docs/design/transactions.md)."""
         faults = []
         for number, verdict in ledger.ended.items():
             name = name_of(teller, number)
@@ -233,7 +237,7 @@ class Coordinator:
         return faults
 
     def unexpected(self, found):
-        """Faults of XA RECOVER: transactions that it must list and does not, and those that it must not list."""
+        """Faults of XA RECOVER: transactions that are missing from its list, and transactions that must not be in it."""
         must, may = set(), set()
         for teller, ledger in enumerate(self.ledgers):
             must |= {name_of(teller, number) for number in ledger.prepared}
@@ -248,7 +252,7 @@ class Coordinator:
         return faults
 
     def unseen(self, connection):
-        """The rows of prepared transactions must be invisible and locked."""
+        """Checks that the rows of prepared transactions are invisible and locked."""
         faults = []
         if self.engine.upper() == "TEAK":
             connection.run("SET SESSION teak_lock_timeout = 20")
@@ -268,7 +272,7 @@ class Coordinator:
         return faults
 
     def end_doubtful(self, connection, teller, ledger, found):
-        """Ends the transaction in flight: the server's answer is unknown, its state is known."""
+        """Records the end of the transaction in flight: the server's answer was lost, but its state is known now."""
         if ledger.doubtful is None:
             return
         step, number, transfer = ledger.doubtful

@@ -8,8 +8,8 @@ import json
 
 DATABASE = "kill_test"
 
-# The columns after `writer` and the key, in the order of a row in the model. `seq` of `loose` is not unique: several rows
-# may have it, and the model keeps them as one sorted list.
+# The columns after `writer` and the key, in the order of a row in the model. `seq` of `loose` is not unique: several
+# rows may have the same value, and the model stores them as one sorted list.
 TABLES = {
     "account": ("id", ("code", "owner", "balance", "note")),
     "entry": ("seq", ("id", "account", "amount", "memo")),
@@ -93,7 +93,7 @@ class Journal:
 
 
 def read_journal(path):
-    """The acknowledged transactions in order, the one in doubt (or None), and the writer's errors."""
+    """Returns the acknowledged transactions in order, the transaction in doubt (or None), and the writer's errors."""
     acknowledged, doubtful, notes = [], None, []
     try:
         lines = open(path, encoding="utf-8").read().splitlines()

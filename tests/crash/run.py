@@ -1,4 +1,5 @@
-"""Repeated kill -9 under concurrent writers: after each restart every acknowledged commit must be there, and nothing else.
+"""Repeated kill -9 under concurrent writers: after each restart the tables must contain exactly the acknowledged
+commits.
 
 1. A private server has small caches, so that flushes and checkpoints are frequent.
 2. Writers (processes) run transactions and keep a journal outside the server: the effects of a commit before it is sent, then that
@@ -28,7 +29,7 @@ from .writer import Writer
 
 INDEXES = {"account": ["PRIMARY", "code", "owner", "writer_balance", "note"],
            "entry": ["PRIMARY", "writer_seq", "account", "memo"], "loose": ["writer_seq"]}
-# Reads that an index can answer alone, and the same columns by a scan of the rows.
+# Reads for which an index is covering; the same columns are also read by a scan of the rows.
 COVERED = [("account", "writer_balance", ["id", "writer", "balance"]), ("account", "code", ["id", "code"]),
            ("account", "owner", ["id", "owner"]), ("entry", "memo", ["id", "memo", "amount"]),
            ("entry", "account", ["id", "account"]), ("entry", "writer_seq", ["id", "writer", "seq"])]
@@ -78,7 +79,7 @@ class Test:
     # ---- one round ---------------------------------------------------------------------------------------------------
 
     def write_and_kill(self, round_number):
-        """Lets the writers run, kills the server, waits for the writers; returns how long they ran, and faults."""
+        """Lets the writers run, kills the server and waits for the writers. Returns the duration and the faults."""
         tellers = [f"teller-{number}" for number in range(bank_load.TELLERS)]
         names = [*range(self.options.writers), "tables", *tellers]
         for name in names:
@@ -112,7 +113,7 @@ class Test:
 
     def restart(self):
         """Starts the server again, sometimes after killing it during recovery; returns the seconds of recovery and the number of kills."""
-        # The server drops an entry of its DDL log after three recoveries, and then leaves a DDL statement half done.
+        # After three recoveries the server drops an entry of its DDL log, and a DDL statement remains incomplete.
         again = self.server.kill_while_recovering(self.random, 2)
         began = time.monotonic()
         self.server.start(timeout=self.options.recovery_timeout)
@@ -121,7 +122,7 @@ class Test:
     # ---- what must hold ----------------------------------------------------------------------------------------------
 
     def verify(self):
-        """Compares the server with the journals, and takes over its state of the commits in flight; returns the faults."""
+        """Compares the server with the journals, and adopts its outcome of commits in flight. Returns the faults."""
         faults, doubtful_there, doubtful_all = [], 0, 0
         with self.server.connect(DATABASE) as connection:
             progress = {int(writer): int(number) for writer, number in
@@ -196,7 +197,7 @@ class Test:
             expected, found = expected_rows(rows, number, table), actual[table].get(number, [])
             if expected != found:
                 faults += self.differences(f"writer {number}, {table}", expected, found)
-        # A transaction number is never used twice, not even one of a transaction that was rolled back.
+        # Transaction numbers are never reused, not even those of rolled back transactions.
         self.transactions[number] = last + 100_000
         self.progress[number] = explicit_last
         return there, doubtful is not None, faults
@@ -216,7 +217,7 @@ class Test:
         for table, indexes in INDEXES.items():
             rows = sorted((row for found in actual[table].values() for row in found), key=repr)
             for index in indexes:
-                # A condition that holds for every row makes the server read the forced index.
+                # With a condition that is true for every row, the server reads the forced index.
                 condition = {"PRIMARY": "id >= 0", "code": "code >= ''", "owner": "(owner >= '' OR owner IS NULL)",
                              "writer_balance": "writer >= 0", "note": "(note >= '' OR note IS NULL)",
                              "writer_seq": "writer >= 0", "account": "account >= 0",

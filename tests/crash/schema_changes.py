@@ -14,7 +14,7 @@ from tests.harness import Connection, SqlError
 from .journal import Journal
 
 DATABASE = "kill_test_tables"
-# One name of each kind that is encoded differently in file names.
+# Names of all kinds that file names encode differently.
 NAMES = ["plain", "MixedCase", "with space", "dot.ted", "ümlaut", "100%", "a-b"]
 
 
@@ -98,7 +98,8 @@ def write_until_lost(socket, tables, engine, journal_path, seed):
 
 
 def read(journal_path, tables):
-    """The tables after the acknowledged operations, the number of these, the operation in doubt (or None), and errors."""
+    """Returns the tables after the acknowledged operations, the number of these operations, the operation in doubt (or
+    None), and errors."""
     doubtful, errors, done = None, [], 0
     try:
         lines = open(journal_path, encoding="utf-8").read().splitlines()
@@ -115,7 +116,7 @@ def read(journal_path, tables):
 
 
 def actual(connection):
-    """The tables as the server has them."""
+    """The tables on the server."""
     names = [row[0].decode() for row in connection.run(
         f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{DATABASE}'")]
     found = {}
@@ -133,7 +134,7 @@ def actual(connection):
 
 
 def verify(connection, journal_path, tables):
-    """Compares; returns the tables as they are now, the operations acknowledged, and the faults found."""
+    """Compares the server with the journal. Returns the current tables, the acknowledged operations, and the faults."""
     tables, done, doubtful, errors = read(journal_path, tables)
     try:
         found = actual(connection)

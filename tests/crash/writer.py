@@ -17,11 +17,11 @@ OWNERS = ["Ann", "Bob", "Çelik", "Dörte", "Eve", "Žofie", "李", "", "ann", "
 
 
 class Unexpected(Exception):
-    """The server answered in a way that it must not."""
+    """A wrong answer of the server."""
 
 
 class Writer:
-    """Writer `number` of `writers`; `rows` is what it has committed so far."""
+    """Writer `number` of `writers`. `rows` contains the rows that it has committed so far."""
 
     def __init__(self, socket, number, writers, rows, transactions, journal, seed):
         self.number, self.writers, self.rows = number, writers, rows
@@ -182,7 +182,7 @@ class Writer:
             self.set("account", key, (code, owner, balance + 1, note))
 
     def in_range(self):
-        """Some accounts next to each other in balance, with the condition that finds them by the secondary key."""
+        """Some accounts with neighbouring balances, and a condition that finds them by the secondary key."""
         balances = sorted((row[2], key) for key, row in self.rows.tables["account"].items())
         if not balances:
             return [], ""
@@ -332,7 +332,8 @@ class Writer:
                 if error.lost:
                     break
                 if error.conflict:
-                    # Conflicts are reported before a commit is sent, except in autocommit, where the intent is withdrawn.
+                    # Conflicts are reported before the commit is sent. In autocommit the journal already has the
+                    # intent, which is withdrawn here.
                     self.journal.write(withdrawn=self.transactions)
                     self.counts["conflicts"] += 1
                     self.forget()

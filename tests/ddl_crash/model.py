@@ -12,9 +12,9 @@ ROW_IDS = 20_000
 
 
 class Table:
-    """columns: (name, may be NULL, default), in order; id and v are among them, all others INT. keys: names of secondary keys,
-    each on the column of that name. parts: None, or list of (name, bound or None for MAXVALUE). rows: id to the other
-    columns' values by name."""
+    """columns: (name, may be NULL, default), in order; id and v are included; all others are INT. keys: names of
+    secondary keys, each on the column of that name. parts: None, or list of (name, bound or None for MAXVALUE).
+    rows: id to the other columns' values by name."""
 
     def __init__(self):
         self.columns, self.keys, self.parts, self.rows = [("id", False, None), ("v", True, None)], ["v"], None, {}
@@ -85,15 +85,16 @@ def name_of(place):
 
 
 class Change:
-    """One statement: its text and the state after it. `between`: other states that a crash may leave."""
+    """One statement: its text and the state after it. `between`: other states that are valid after a crash."""
 
     def __init__(self, text, before, work, between=None):
         self.text, self.before = text, before
         self.after = copy.deepcopy(before)
         work(self.after)
         self.between = between or (lambda: [])
-        # Partitions are created, renamed and dropped one by one, and the server's log of DDL (10.11) neither repeats nor
-        # reverts that when it was interrupted: a rename in either direction needs the .par file, which moves last.
+        # Partitions are created, renamed and dropped one by one. The server's DDL log (10.11) neither completes nor
+        # reverts an interrupted change, because renaming in either direction needs the .par file, which is renamed
+        # last.
         changed = [place for place in {**before.tables(), **self.after.tables()}
                    if before.tables().get(place) != self.after.tables().get(place)]
         self.fragile = not text.startswith(("INSERT", "UPDATE", "DELETE", "TRUNCATE")) and any(
@@ -158,7 +159,7 @@ def insert(draw, state, place, table, fresh, counter):
 
 
 def update(draw, state, place, table, fresh, counter):
-    """Rows that were written under an earlier definition are rewritten."""
+    """A statement that rewrites rows of earlier definitions."""
     if not table.numbers():
         return insert(draw, state, place, table, fresh, counter)
     name, bound = draw.choice(table.numbers()), draw.randrange(ROW_IDS)
@@ -186,7 +187,7 @@ def drop(draw, state, place, table, fresh, counter):
     def work(after):
         for database, name in places:
             del after.databases[database][name]
-    # The manual on atomic DDL: each table is dropped atomically, the list is not.
+    # According to the manual on atomic DDL, each table is dropped atomically, but the list is not.
     return Change("DROP TABLE " + ", ".join(map(name_of, places)), state, work,
                   lambda: [without(state, places[:count]) for count in range(1, len(places))])
 
@@ -215,7 +216,7 @@ def emptied(state, place, parts):
 
 def truncate(draw, state, place, table, fresh, counter):
     def between():
-        # Partitions are truncated one by one, each atomically: InnoDB's too.
+        # Partitions are truncated one by one, each atomically, in InnoDB too.
         names = [name for name, _ in table.parts or []]
         return [emptied(state, place, names[:count]) for count in range(1, len(names))]
     return Change(f"TRUNCATE TABLE {name_of(place)}", state, lambda after: after.databases[place[0]][place[1]].rows.clear(), between)
@@ -388,7 +389,8 @@ def partition(draw, state, place, table, fresh, counter):
 
 def replace(draw, state, place, table, fresh, counter):
     made = Table()
-    # The manual: CREATE OR REPLACE drops, then creates; after a crash in between there is no table.
+    # According to the manual, CREATE OR REPLACE first drops, then creates. After a crash between the two there is no
+    # table.
     return Change(f"CREATE OR REPLACE TABLE {name_of(place)} {made.definition()}", state, lambda after: put(after, place, made),
                   lambda: [without(state, [place])])
 

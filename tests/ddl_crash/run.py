@@ -2,9 +2,10 @@
 
 1. A private server has Teak tables in several databases; two writers run random DDL and some DML, each on its own
    databases, with a model of each table (model.py).
-2. At a random moment the server is killed and started again; sometimes it is killed again while it recovers.
-   The server's DDL log does not repair a partitioned table that a kill left half created, renamed, altered or dropped, with
-   any engine: such rounds are counted separately, and the test starts over with empty databases. --no-partitions avoids them.
+2. At a random moment the server is killed and started again; sometimes it is killed again while it recovers. The
+   server's DDL log does not repair a partitioned table that a kill left half created, renamed, altered or dropped,
+   with any engine: such rounds are counted separately, and the test starts over with empty databases.
+   --no-partitions excludes partitioned tables.
 3. Databases, tables, columns, keys, partitions and rows (through every key) must be those before or after the statement in
    flight; CHECK TABLE must be clean; every file in every directory must belong to an existing table.
 
@@ -142,7 +143,7 @@ class Test:
         self.beyond = 0
 
     def round(self):
-        """Lets the writers run, kills the server; returns how long they ran."""
+        """Lets the writers run and kills the server. Returns the duration."""
         threads = [threading.Thread(target=writer.run, args=(self.server.connect,)) for writer in self.writers]
         for thread in threads:
             thread.start()

@@ -3,12 +3,12 @@
 The data directory is on a small file system of its own (a tmpfs, or ext4 in a file with --filesystem=ext4), in a private mount
 namespace. A ballast file fills it. Then, for each kind of statement:
 
-1. the statement is refused with a clear error, or succeeds; acknowledged changes are there, refused ones are not;
-2. the server does not end, and reads continue;
+1. the statement is refused with a clear error, or succeeds; acknowledged changes are visible, refused ones are not;
+2. the server does not stop, and reads still work;
 3. when the ballast is removed, the same statement succeeds, without a restart.
 
-Finally kill -9 and a start on the full disk, DROP TABLE there, and writes into the space that it freed.
-Each kind of statement counts as one test.
+Finally: kill -9 and a restart on the full disk, DROP TABLE, and writes into the freed space. Each kind of statement
+counts as one test.
 """
 
 import argparse
@@ -23,14 +23,14 @@ from pathlib import Path
 from tests.harness import BUILD, Server, SqlError, finish
 
 DATABASE = "full"
-# ER_DISK_FULL; the server's errors for its own files (.frm): ER_CANT_CREATE_TABLE, ER_CANT_CREATE_FILE, EE_WRITE,
-# ER_ERROR_ON_WRITE, and those of ALTER and RENAME.
+# ER_DISK_FULL, and the server's errors for its own files (.frm): ER_CANT_CREATE_TABLE, ER_CANT_CREATE_FILE, EE_WRITE,
+# ER_ERROR_ON_WRITE, and the errors of ALTER and RENAME.
 DISK_FULL, SERVERS_OWN = 1021, (1004, 1005, 1025, 1026, 3, 28)
 PATIENCE_SECONDS = 60
 
 
 def in_own_mounts():
-    """Runs this program again in a mount namespace of its own, whose mounts end with it."""
+    """Runs this program again in its own mount namespace, so that its mounts end with it."""
     command = ["unshare", "--mount", "--propagation=private"]
     if os.geteuid() != 0:
         command += ["--user", "--map-root-user"]
@@ -57,7 +57,7 @@ class Test:
     # ---- the disk ----
 
     def prepare(self):
-        """Creates a data directory on the small file system, without the engines that the test does not need there."""
+        """Creates a data directory on the small file system, without files of engines that the test does not need."""
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         self.server.start()
@@ -76,7 +76,7 @@ class Test:
             mount = ["mount", "-o", "loop", str(image), str(self.data)]
         subprocess.run(mount, check=True)
         for path in seed.iterdir():
-            # Teak starts empty, so that all of its log is on the small file system.
+            # Teak starts with an empty log, so that its complete log is on the small file system.
             if path.name.startswith(("ib", "teak.")):
                 continue
             copy = shutil.copytree if path.is_dir() else shutil.copy2
@@ -115,7 +115,7 @@ class Test:
                 time.sleep(0.1)
 
     def refused(self, connection, statement, numbers=(DISK_FULL,)):
-        """The error of a statement that the full disk refuses; None when it was done."""
+        """The error of a statement on the full disk; None if it succeeded."""
         try:
             connection.run(statement)
         except SqlError as error:
@@ -124,7 +124,7 @@ class Test:
         return None
 
     def until_refused(self, connection, statement, most=20_000):
-        """Runs numbered statements until the disk is full; returns how many were acknowledged."""
+        """Runs numbered statements until the disk is full. Returns the number of acknowledged ones."""
         for number in range(most):
             if self.refused(connection, statement(number)):
                 return number
@@ -183,7 +183,7 @@ class Test:
         self.table(connection, "t", 1000)
         self.table(connection, "u")
         self.fill()
-        # Fills the log's remaining space; DELETE itself writes little.
+        # Fills the log's remaining space, because DELETE itself writes little.
         self.until_refused(connection, lambda n: f"INSERT INTO u VALUES ({n}, '{self.text(3000)}', 0)")
         error = self.refused(connection, "DELETE FROM t")
         left = self.count(connection, "t")

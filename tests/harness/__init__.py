@@ -3,7 +3,7 @@
 - `Server` starts, kills and stops a private MariaDB server (`server.py`; `scripts/server.sh` is its command line).
 - `Connection` is a session with one statement at a time (`connection.py`), on top of the protocol client (`wire.py`).
 - `Bank` is the load of the crash, replication and dump tests (`bank.py`).
-- `finish` prints what a test program ran (`report.py`).
+- `finish` prints a summary of a test program (`report.py`).
 """
 
 from .connection import Connection, SqlError, create_tables

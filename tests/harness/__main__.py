@@ -1,4 +1,4 @@
-"""The command line of `Server`, called by scripts/server.sh: a private MariaDB server in a directory of its own.
+"""The command line of `Server`, called by scripts/server.sh: a private MariaDB server in its own directory.
 
   scripts/server.sh start DIR [--cache=256M] [--no-teak] [--plugin=ha_rocksdb]... [any option of mariadbd]...
   scripts/server.sh stop DIR | kill DIR | status DIR | socket DIR | pid DIR

@@ -15,8 +15,8 @@ MOVED = "writer INT, number INT, payer INT, payee INT, amount INT, PRIMARY KEY (
 
 
 class Bank:
-    """The tables of a bank; `engines` has one engine for each part of the accounts and counters, `moved` is in the first.
-    `names` replaces names of tables."""
+    """The tables of a bank. `engines` has one engine for each part of the accounts and counters; the table `moved` uses
+    the first one. `names` replaces names of tables."""
 
     def __init__(self, engines=("TEAK",), accounts=40, counters=8, names=None):
         self.engines, self.accounts, self.counters = list(engines), accounts, counters
@@ -58,7 +58,8 @@ class Bank:
         return payer, payee, rng.randint(1, 50)
 
     def carry_out(self, connection, rng, writer, number, transfer):
-        """Runs its statements in random order, with some changes that are rolled back to a savepoint, in the caller's transaction."""
+        """Runs the statements of a transfer in random order in the caller's transaction, with some extra changes that
+        are rolled back to a savepoint."""
         payer, payee, amount = transfer
         counter = rng.randrange(self.counters)
         if self.part(payer) == self.part(payee):
@@ -93,7 +94,8 @@ class Bank:
         return faults
 
     def verify(self, connection, side):
-        """Checks without concurrent writers that balances are the sums of `moved`. Returns {(writer, number): transfer}, and faults."""
+        """Checks, without concurrent writers, that balances are the sums of the transfers in `moved`. Returns {(writer,
+        number): transfer}, and faults."""
         faults = self.sums(connection, side)
         moved = {}
         for writer, number, *transfer in (map(int, row) for row in connection.run(

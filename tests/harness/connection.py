@@ -9,7 +9,7 @@ LOST = (wire.CONNECTION_LOST, 2002, 2003, 2006, 2027, 2055, 1053, 1927)
 
 
 class SqlError(Exception):
-    """The server's error to a statement, or the loss of the connection (`lost`)."""
+    """An error of the server for a statement, or the loss of the connection (`lost`)."""
 
     def __init__(self, number, message, statement=""):
         super().__init__(f"error {number}: {message}" + (f" in: {statement[:200]}" if statement else ""))

@@ -1,4 +1,4 @@
-"""The root of the checkout, and the folder for everything that is built and run."""
+"""The root of the checkout, and the directory for all build output and test data."""
 
 from pathlib import Path
 

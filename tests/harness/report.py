@@ -1,4 +1,5 @@
-"""The last lines of every test program: what it ran, in its own unit, and its number of tests, which `make test` adds up."""
+"""The last lines of every test program: its amount of work, in its own unit, and its number of tests, which `make test`
+adds up."""
 
 
 def finish(passed, failed, *amounts):

@@ -1,9 +1,9 @@
-"""A private MariaDB server in a directory of its own: no network port, no system service, nothing outside of the directory
-(except the socket, in /tmp, where the directory's path is too long for one).
+"""A private MariaDB server in its own directory. It has no network port, is no system service, and has no files outside
+of the directory (except the socket, which is in /tmp if the directory's path is too long).
 
---cache among the options gives each engine's cache the same size; --no-teak and --plugin=NAME choose the plugins. The plugin is
-build/ha_teak.so, or the file named by TEAK_PLUGIN or by --teak-plugin=FILE. SERVER_TIMEOUT is the longest that a start or a stop may take, in seconds
-(120). SERVER_PRELOAD is preloaded into the server (sanitizers).
+--cache among the options gives each engine's cache the same size; --no-teak and --plugin=NAME select the plugins.
+The plugin is build/ha_teak.so, or the file named by TEAK_PLUGIN or by --teak-plugin=FILE. SERVER_TIMEOUT is the
+timeout of a start or stop, in seconds (default 120). SERVER_PRELOAD is preloaded into the server (sanitizers).
 """
 
 import os
@@ -54,7 +54,7 @@ def replace_link(link, target):
 
 
 def alive(pid):
-    """False once the process has ended, also where its parent has not collected it and it remains as a zombie."""
+    """Whether the process runs. A zombie process has ended."""
     try:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     except (FileNotFoundError, ProcessLookupError):
@@ -70,8 +70,8 @@ def free_port():
 
 
 class Server:
-    """A private server in `directory`; options are those of the command line. With a port it also listens on an address of
-    the loopback interface, for other servers and clients."""
+    """A private server in `directory`; options are command-line options of mariadbd. With a port it also listens on an
+    address of the loopback interface, for other servers and clients."""
 
     def __init__(self, directory, options=(), port=None, address="127.0.0.1"):
         self.directory = Path(directory).absolute()
@@ -149,7 +149,7 @@ class Server:
         if (data / "mysql").is_dir():
             return
         shutil.rmtree(new, ignore_errors=True)
-        # With a TMPDIR of its own: a server that starts removes the files that it finds in its directory of temporary files.
+        # Uses a separate TMPDIR, because a server removes the files in its temporary directory at start.
         done = subprocess.run(["mariadb-install-db", "--no-defaults", *user_option(), f"--datadir={new}", "--skip-test-db",
                                "--auth-root-authentication-method=normal", "--innodb-buffer-pool-size=16M"], text=True, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "TMPDIR": f"{self.directory}/tmp"})
@@ -192,7 +192,7 @@ class Server:
         self._wait_for_end(pid)
 
     def kill_while_recovering(self, draw, kills_max):
-        """At random starts a server that was killed and kills it again before it is ready; returns how often."""
+        """At random, starts a killed server and kills it again before it is ready. Returns the number of kills."""
         kills = 0
         while kills < kills_max and draw.random() < 0.2:
             kills += 1
@@ -234,7 +234,7 @@ class Server:
         return Connection(self.socket, database)
 
     def bytes_written(self):
-        """Bytes that the server's process has had written to disk so far (/proc/PID/io)."""
+        """Bytes that the server's process has written to disk so far (/proc/PID/io)."""
         for line in Path(f"/proc/{self.pid()}/io").read_text().splitlines():
             if line.startswith("write_bytes:"):
                 return int(line.split()[1])
@@ -274,11 +274,12 @@ def user_option():
 
 
 def wait_for_background_writes(connection, engine, timeout=600):
-    """Waits until the engine has written out its dirty pages: sizes on disk and counts of written bytes need it."""
+    """Waits until the engine has written out its dirty pages: required before sizes on disk and written bytes are
+    measured."""
     deadline = time.monotonic() + timeout
     engine = engine.upper()
     if engine == "INNODB":
-        # By default its background thread writes 200 pages a second.
+        # By default InnoDB's background thread writes only 200 pages per second.
         connection.run("SET GLOBAL innodb_io_capacity_max = 40000, GLOBAL innodb_io_capacity = 20000")
         connection.run("SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0, GLOBAL innodb_max_dirty_pages_pct = 0")
         while time.monotonic() < deadline:

@@ -21,7 +21,7 @@ Moment = namedtuple("Moment", "kind negative numbers micro")   # date, datetime 
 
 
 class Lost(Exception):
-    """The connection is lost, or was refused (`number` is the server's error then)."""
+    """The connection was lost, or was refused (then `number` is the server's error)."""
 
     def __init__(self, text, number=CONNECTION_LOST):
         super().__init__(text)
@@ -139,7 +139,7 @@ class Session:
         self.socket.sendall(struct.pack("<I", len(payload) | sequence << 24) + payload)
 
     def send(self, commands):
-        """Sends commands (bytes). Together they must fit into the socket's buffer, or answers must be read concurrently."""
+        """Sends commands (bytes). They must fit into the socket's buffer, unless answers are read concurrently."""
         try:
             self.socket.sendall(b"".join(packets(command) for command in commands))
         except OSError as error:
@@ -168,7 +168,8 @@ class Session:
 
     def read(self):
         """The next statement's answer: ("ok", affected, insert id, warnings, info), ("error", number, text), or
-        ("rows", column definitions, rows, warnings). Of a statement with several results, the last result that is no "ok"."""
+        ("rows", column definitions, rows, warnings). For a statement with several results, returns the last one that
+        is not "ok"."""
         kept = None
         while True:
             answer, more = self._answer()

@@ -1,9 +1,11 @@
-"""Which of Adya's anomalies a history contains.
+"""Finds Adya's anomalies in a history.
 
-Dependencies between committed transactions: ww (overwrote or appended after), wr (read what the other wrote), rw (read what
-the other replaced). A cycle of ww is G0 (dirty write); of ww and wr, G1c (circular information flow); with exactly one rw,
-G-single (lost update or read skew); with more, G2 (write skew, also by predicates: a read of a range also reads
-the absence of its other keys). G1a is a read of a version that was rolled back, G1b of one that was not its transaction's last.
+Dependencies from one committed transaction to another: ww (the second overwrites or appends after the first), wr
+(the second reads a version of the first), rw (the second replaces a version that the first read). A cycle of ww is
+G0 (dirty write); of ww and wr, G1c (circular information flow); with exactly one rw, G-single (lost update or read
+skew); with more, G2 (write skew, also by predicates: a read of a range also reads the absence of its other keys).
+G1a is a read of a version that was rolled back; G1b is a read of a version that was not the last one of its
+transaction.
 
 Also: "internal" (a transaction does not see its own writes), "order" (two reads are not consistent with any order of the
 writes) and "lost" (a committed write is missing).
@@ -177,7 +179,7 @@ class Checker:
                 if element not in present and self.transactions[number].status == COMMITTED:
                     self.found.add("lost", f"{element}, appended to {key} by {self._name(number)}")
         for number, key, elements in self.list_reads:
-            # A transaction's own appended elements are not reads of other transactions.
+            # Skips elements that the transaction itself appended: they are not dependencies.
             writer = self.lists[key].writers.get(elements[-1]) if elements else None
             if writer is None or writer[0] != number:
                 reads.append((number, key, elements[-1] if elements else 0))

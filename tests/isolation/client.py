@@ -8,12 +8,12 @@ from .history import ABORTED, COMMITTED, Append, ReadList, ReadRegister, Transac
 
 DATABASE = "isolation"
 TABLES = (
-    # `size` moves the list's entry in the key on groups at each append.
+    # Each append changes `size`, which moves the list's entry in the key on groups.
     "CREATE TABLE lists (k INT PRIMARY KEY, grp INT NOT NULL, size INT NOT NULL, v MEDIUMTEXT NOT NULL, KEY (grp, size)) ENGINE={}",
     "CREATE TABLE registers (k INT PRIMARY KEY, prior BIGINT NOT NULL, v BIGINT NOT NULL, KEY (v)) ENGINE={}",
 )
-# Deadlock, a row newer than the snapshot, a row that another transaction inserted between a read and an insertion. A lock wait that
-# times out is not a conflict: transactions are short, so it is a deadlock that was not detected.
+# Deadlock, a row newer than the snapshot, and a row that another transaction inserted between a read and an insertion.
+# A lock wait timeout is not a conflict: transactions are short, so a timeout means an undetected deadlock.
 CONFLICTS = {1213, 1020, 1062}
 LOCK_TIMEOUT = 1205
 KEYS = 12         # hot at a time
@@ -22,7 +22,7 @@ TRANSACTIONS = 60  # of each client until the next keys are hot
 
 
 class Unexpected(Exception):
-    """The server's answer is not allowed."""
+    """A wrong answer of the server."""
 
 
 def elements(text):
@@ -50,7 +50,8 @@ class Client:
         self.element += 1
         return self.element * 100 + self.number
 
-    # ---- steps: each returns the statements' answers as steps of the history, or None after a conflict ----------------
+    # ---- steps: each returns the answers of its statements as steps of the history, or None after a conflict
+    # -----------
 
     def run(self, statement):
         """The answer, or None after a conflict."""
@@ -85,7 +86,7 @@ class Client:
         if rows is None:
             return None
         seen = {int(key): elements(text) for key, text in rows}
-        # A dirty scan may read a row twice when it is moved concurrently.
+        # A scan under READ UNCOMMITTED may read a row twice if it is moved concurrently.
         is_twice = len(seen) < len(rows) and self.level != "READ UNCOMMITTED"
         if is_twice or not set(seen) <= set(keys):
             raise Unexpected(f"{rows} for {where}")
@@ -102,7 +103,7 @@ class Client:
         if shape == 3:
             done = self.run(f"UPDATE lists SET v = CONCAT(v, ',{element}'), size = size + 1 WHERE k = {key}")
             return done and [Append(key, element) if done[1] else ReadList(key, ())]
-        # Locking read, then a write of the list with one more element.
+        # A locking read, then a write of the list with one more element.
         rows = self.rows(f"SELECT v FROM lists WHERE k = {key} FOR UPDATE")
         if rows is None:
             return None

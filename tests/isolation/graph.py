@@ -15,7 +15,7 @@ class Graph:
         return self.edges.get(one, {}).get(other, set())
 
     def neighbours(self, members, kinds):
-        """Each node's neighbours by edges of these kinds, within `members` (None: all)."""
+        """The neighbours of each node over edges of these kinds, within `members` (None: all nodes)."""
         found = {}
         for one in self.edges if members is None else members:
             if one in self.edges:

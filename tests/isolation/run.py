@@ -3,11 +3,10 @@
 1. Clients (processes) run short transactions on a few hot lists and registers, and record what they read.
 2. After each round the final lists are read and the round is checked.
 
-  python3 -m tests.isolation.run --transactions=1000000              as many for each level
-  python3 -m tests.isolation.run --engine=InnoDB --report            the same on InnoDB; nothing counts as a failure
-Levels: READ UNCOMMITTED, READ COMMITTED, REPEATABLE READ, SNAPSHOT (REPEATABLE READ with teak_refuse_stale_writes=ON), SERIALIZABLE
-(half of the clients with it).
-Each level counts as one test.
+  python3 -m tests.isolation.run --transactions=1000000 as many for each level python3 -m tests.isolation.run
+  --engine=InnoDB --report the same on InnoDB; nothing counts as a failure Levels: READ UNCOMMITTED, READ COMMITTED,
+  REPEATABLE READ, SNAPSHOT (REPEATABLE READ with teak_refuse_stale_writes=ON), SERIALIZABLE (half of the clients
+  with this setting). Each level counts as one test.
 """
 
 import argparse
@@ -43,7 +42,7 @@ def work(arguments):
 
 
 def settings_of(engine, level, client):
-    # Half of the clients have the other setting: the level must hold between both.
+    # Half of the clients have the other setting: the isolation level must hold between clients of both kinds.
     is_on = "ON" if level == "SNAPSHOT" or level == "SERIALIZABLE" and client % 2 else "OFF"
     return [f"SET SESSION {setting.format(is_on)}" for setting in SETTINGS[engine]]
 

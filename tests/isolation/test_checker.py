@@ -1,4 +1,4 @@
-"""The checker finds planted anomalies, each under its name, and none in histories without."""
+"""Tests that the checker finds planted anomalies under their names, and none in correct histories."""
 
 import random
 import unittest
@@ -110,7 +110,7 @@ class Planted(unittest.TestCase):
 
 
 class Serial(unittest.TestCase):
-    """Serial transactions have no anomaly; transactions interleaved as snapshots allow have only G2."""
+    """Serial transactions have no anomaly. Transactions interleaved under snapshot isolation have only G2."""
 
     def serial(self, seed, damage=None):
         draw, lists, registers, transactions, element = random.Random(seed), {}, {}, [], 0

@@ -1,9 +1,9 @@
 """kill -9 of the primary or the replica at random moments, while money moves between accounts.
 
-1. Writers transfer money on the primary. Each transaction also adds a row (writer, number) that records it, and increments a
-   counter. Numbers are consecutive; the acknowledged ones are kept in this process.
-2. Watchers read both sides in consistent snapshots all the time: the sum of money must hold, the counters must equal the number of
-   rows, and the numbers of each writer must have no gap.
+1. Writers transfer money on the primary. Each transaction also adds a row (writer, number) that records it, and
+   increments a counter. Numbers are consecutive; this process stores the acknowledged ones.
+2. Watchers read both sides in consistent snapshots all the time: the sum of money must be constant, the counters
+   must equal the number of rows, and the numbers of each writer must have no gap.
 3. One of the servers, or both, are killed and started again; sometimes they are killed again while they recover.
 4. After the writers have stopped and the replica has caught up, every acknowledged transaction is on both sides,
    once; every balance is the sum of the rows; both sides are equal.
@@ -45,7 +45,7 @@ class Writer(threading.Thread):
 
     def run(self):
         connection = None
-        # A transaction that is in doubt at the end is looked up, too.
+        # Also looks up a transaction that is in doubt at the end.
         while not self.stop.is_set() or (connection is None and not self.faults):
             try:
                 if connection is None:
@@ -117,7 +117,7 @@ def look(connection, side):
 
 
 def verify(connection, side, acknowledged):
-    """Without concurrent writers: the rows must be the acknowledged ones, and the balances their sums."""
+    """Checks, without concurrent writers, that the rows are the acknowledged ones and the balances match their sums."""
     moved, faults = BANK.verify(connection, side)
     faults += look(connection, side)
     newest = dict.fromkeys(range(len(acknowledged)), 0) | dict(sorted(moved))

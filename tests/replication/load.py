@@ -1,5 +1,5 @@
-"""A seeded load of all kinds of statements for a primary: rows in many shapes of tables, transactions that end in every
-way, and DDL. Each writer is a thread with its own random numbers; writers share the tables.
+"""A seeded load of all kinds of statements for a primary: changes of many kinds of tables, transactions with every kind
+of end, and DDL. Each writer is a thread with its own random numbers; writers share the tables.
 
 A kind of statement is a function of (session, random); it may be refused because of a conflict with another writer, and must not fail otherwise.
 """
@@ -131,7 +131,7 @@ def delete(session, rng):
 
 
 def without_key(session, rng):
-    """Identical rows: the replica must find any one of them."""
+    """Changes one of several identical rows: the replica may change any of them."""
     value = rng.randint(0, 6)
     session.run(rng.choice([
         "INSERT INTO loose VALUES " + ", ".join(f"({rng.choice([value, 'NULL'])}, '{text(rng, 3)}', {value}.5)" for _ in range(3)),
@@ -189,7 +189,8 @@ def routines(session, rng):
 
 
 def as_text(session, rng):
-    """Statements that give the same rows wherever they are run in the same order, so that their text may be logged."""
+    """Deterministic statements: their text may be logged, because a replica that runs them in the same order gets the
+    same rows."""
     one, other = key(rng), key(rng)
     low, high = min(one, other), max(one, other)
     session.run(rng.choice([
@@ -317,8 +318,9 @@ def shared_ddl(session, rng):
 ROWS = [insert_account, upsert, replace, update, delete, without_key, blobs, generated, partitions, types, routines]
 KINDS = ROWS + [by_key, transaction, transaction, transaction, distributed, procedure, temporary]
 SELDOM = [own_table, shared_ddl]
-# `prepared`: statements of XA transactions. A prepared transaction keeps its locks on the replica too, and its end comes later in
-# the log. So a replica must not scan its rows: not for a table without a key, and not for a statement logged as text.
+# `prepared`: statements of XA transactions. A prepared transaction also has its locks on the replica, and its end is
+# later in the log. So other transactions on the replica must not scan its rows, as they would for a table without a key
+# or a statement logged as text.
 ROW_KINDS = {"rows": ROWS, "prepared": [kind for kind in ROWS + [by_key] if kind is not without_key], "kinds": KINDS,
              "seldom": SELDOM, "levels": ["REPEATABLE READ", "READ COMMITTED"], "without": []}
 BOTH = [as_text, as_text_without_key]

@@ -1,8 +1,9 @@
 """Conflicting transactions on few rows, for a replica with parallel workers.
 
-On the primary they run one after the other, so the replica does not know that they conflict: in the optimistic and aggressive
-modes its workers wait for each other's row locks. The engine reports each wait to the server, which rolls back and retries the worker
-that must commit later. The result must equal the primary's, whatever the order of attempts.
+On the primary they run one after the other. The replica cannot know that they conflict, so in the optimistic and
+aggressive modes its workers wait for each other's row locks. The engine reports each wait to the server, which rolls
+back and retries the worker that must commit later. The result must equal the primary's, whatever the order of
+attempts.
 """
 
 import random
@@ -88,7 +89,8 @@ def retried(pair):
 
 
 def one_mode(pair, mode, threads, seed, transactions):
-    """Loads while the replica is stopped, lets it apply that, then loads more while it runs. Returns (retries, faults)."""
+    """Runs load while the replica is stopped, lets the replica apply it, then runs more load while the replica runs.
+    Returns (retries, faults)."""
     set_mode(pair, mode, threads)
     before = retried(pair)
     write(pair.primary, f"{seed}-{mode}", transactions)

@@ -1,14 +1,11 @@
 """Replication between two servers with Teak tables; afterwards both must have the same rows.
 
-Scenarios, each with servers of its own:
-  row, mixed    a load of all kinds of statements, by binlog_format (load.py)
-  statement     a load of those whose text may be logged
-  snapshot      consistent snapshots and dumps under load, by their position in the binary log; semi-synchronous replication
-                (snapshot.py)
-  kill          kill -9 of primary and replica while money moves (kills.py); the replica logs what it applies
-  kill-plain    the same with a replica without a binary log and with four workers
-  row-parallel  the load of row, applied by eight workers in optimistic mode
-  parallel      conflicting transactions on few rows, in each slave_parallel_mode (parallel.py)
+Scenarios, each with its own servers: row, mixed a load of all kinds of statements, by binlog_format (load.py)
+statement a load of those whose text may be logged snapshot consistent snapshots and dumps under load, by their
+position in the binary log; semi-synchronous replication (snapshot.py) kill kill -9 of primary and replica while
+money moves (kills.py); the replica logs what it applies kill-plain the same with a replica without a binary log and
+with four workers row-parallel the load of row, applied by eight workers in optimistic mode parallel conflicting
+transactions on few rows, in each slave_parallel_mode (parallel.py)
 
 Each scenario counts as one test.
 """
@@ -25,7 +22,7 @@ from .load import Load
 from .servers import Pair, Stopped, compare, log_faults, position_faults
 
 FAULTS_SHOWN = 12
-# Words that no scenario may cause in an error log.
+# Words that must not be in any error log.
 BAD_WORDS = ("[ERROR]", "Lock wait timeout", "got signal", "assert")
 # Messages of a replica when its primary is killed.
 AWAY = ("Error reading packet from server", "Slave I/O: error reconnecting", "Slave I/O: error connecting")

@@ -1,7 +1,8 @@
 """A primary and a replica with Teak tables: two private servers, the replication between them, and the comparison.
 
-The replica's position is kept in a Teak table (`gtid_pos_auto_engines=TEAK`), so it is written in the transactions that
-it counts. `compare` compares databases of two servers: definitions, CHECKSUM TABLE, and every row, by every index.
+The replica's position is in a Teak table (`gtid_pos_auto_engines=TEAK`), so each transaction commits together with
+its position. `compare` compares databases of two servers: definitions, CHECKSUM TABLE, and every row, by every
+index.
 """
 
 import re
@@ -54,7 +55,7 @@ class Pair:
         self.primary.remove(self.directory)
 
     def status(self):
-        """SHOW SLAVE STATUS by column names (those that this module asks for)."""
+        """The columns of SHOW SLAVE STATUS that this module uses, by name."""
         with self.replica.connect() as connection:
             return slave_status(connection)
 
@@ -122,7 +123,7 @@ def compare_table(left, right, table):
     """Returns the faults and the number of rows."""
     faults = []
     for statement in (f"SHOW CREATE TABLE {table}", f"CHECKSUM TABLE {table} EXTENDED"):
-        # A statement that was rolled back has taken AUTO_INCREMENT values on the primary only.
+        # A statement that was rolled back has used AUTO_INCREMENT values only on the primary.
         answers = [re.sub(rb" AUTO_INCREMENT=\d+", b"", connection.run(statement)[0][1]) for connection in (left, right)]
         if answers[0] != answers[1]:
             faults.append(f"{statement.split()[0]} {statement.split()[1]}: {answers[0]} and {answers[1]}")

@@ -45,7 +45,7 @@ def sequence_number(connection, file, position):
 
 
 def snapshots(pair, seconds, seed, acknowledged):
-    """Consistent snapshots under load: each has exactly the transactions of the binary log up to its position."""
+    """Consistent snapshots under load: each contains exactly the transactions of the binary log up to its position."""
     faults, taken, places = [], 0, set()
     with pair.primary.connect(DATABASE) as connection:
         before = int(pair.position().rsplit("-", 1)[1]) - int(connection.value("SELECT COUNT(*) FROM moved"))

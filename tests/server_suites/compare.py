@@ -10,7 +10,7 @@ import re
 
 from . import hunks
 
-# Matched only from the beginning of a path: tried at each character of a long line, it takes minutes.
+# Matches only at the beginning of a path. A match at each character of a long line would take minutes.
 TREE = re.compile(r"(?<!\S)\S*/tree-\w+/")
 VARDIR = re.compile(r"(?<!\S)\S*/var-\w+/(\d/)?")
 ENGINE = re.compile(r"\b(innodb|teak)(?:\b|(?=_(?:trx|lock_waits)\b))", re.IGNORECASE)
@@ -28,7 +28,7 @@ STATUS_FIGURES = FIGURES | {"rows"}
 FIGURES |= {"max length"}
 NAMES = re.compile(r"^[\w()@.*]+(\t[\w()@.* ]+)*$")
 FIGURE = re.compile(r"^(NULL|[0-9.]+(\|[0-9.]+%?)?( \([0-9.]+%\))?)$")
-# The reason and the advice when both engines refuse an ALTER, and whether one that both accept copies rows.
+# The reason and the advice if both engines refuse an ALTER; if both accept it, whether it copies rows.
 REFUSED = re.compile(r"\b(ALGORITHM|LOCK)=(\w+) is not supported(?: for this operation\. |\. Reason: [^\n]*?)(?:Try |\. Try )[A-Z]+=\w+")
 WRONG_REFUSAL = re.compile(r"^mysqltest: (?:In included file [^\n]*\n(?:included from [^\n]*\n)*)?At line \d+: query '[^;]*?' failed with wrong "
                            r"errno ER_ALTER_OPERATION_NOT_SUPPORTED(?:_REASON)? [^\n]*\n", re.MULTILINE)
@@ -37,12 +37,12 @@ COPIED = re.compile(r"^((?:alter|create|drop)\s[^;]*;\n)affected rows: \d+\n(inf
 CLOCK = re.compile(r"\b(20\d\d-\d\d-\d\d) \d\d:\d\d:\d\d(\.\d{1,6})?")
 # Counters of the steps of a plan.
 STEPS = re.compile(r"^(Handler_|Feature_|Last_query_cost|Select_|Sort_|Created_tmp)", re.IGNORECASE)
-# Headings; parts of the optimiser's trace are asked for by JSON functions.
+# Headings. JSON functions extract parts of the optimiser's trace.
 PLAN_AS_JSON = re.compile(r"EXPLAIN$|ANALYZE$|JS$|QUERY\tTRACE|.*\bjson_(?:detailed|extract|value)\(.*\btrace\b", re.IGNORECASE)
 REWRITTEN = "Note\t1003\t"
 # An optimizer trace follows its query on the same line.
 TRACE, TRACE_ENDS = "QUERY\tTRACE\tMISSING", re.compile(r"\t\d+\t[01]$")
-# A background thread of the server writes these to the binary log.
+# A background thread of the server writes these events to the binary log.
 CHECKPOINT = re.compile(r"^[^\t]+\t#\tBinlog_checkpoint\t")
 # An engine that rebuilds the table itself does not print the server's note.
 REBUILT = re.compile(r"^[^\t]+\toptimize\tnote\tTable does not support optimize, doing recreate \+ analyze instead$")
@@ -77,14 +77,14 @@ def figures_of(heading: list[str]) -> list[int]:
 
 
 def without_ways(text: list[str]) -> list[str]:
-    """The same without methods of DDL and times."""
+    """The text without methods of DDL and times."""
     whole = WRONG_REFUSAL.sub("", "\n".join(text))
     text = CLOCK.sub(of_these_days, COPIED.sub(r"\1\2#", REFUSED.sub(r"\1=\2 is not supported", whole))).split("\n")
     return [line for line in text if not CHECKPOINT.match(line) and not REBUILT.match(line)]
 
 
 def without_estimates(text: list[str]) -> list[str]:
-    """The same without estimated rows and percentages, cardinalities, sizes."""
+    """The text without estimated rows and percentages, cardinalities and sizes."""
     result, columns, width = [], [], 0
     for line in text:
         fields = line.split("\t")
@@ -127,7 +127,7 @@ def without_plans(text: list[str]) -> list[str]:
 
 
 def without_files(text: list[str]) -> list[str]:
-    """The same with one data file for each table, under one name for all engines."""
+    """The text with one data file for each table, under the same name for all engines."""
     result: list[str] = []
     files: list[str] = []
     for line in text:

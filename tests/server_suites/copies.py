@@ -24,11 +24,13 @@ SUITES = ["storage_engine", "engines/iuds", "engines/funcs", "parts", "versionin
           "stress", "sys_vars", "type_inet", "type_uuid", "main"]
 # Tests of plugins that the server is built with.
 PLUGINS = ["type_inet", "type_uuid"]
-# Run only by name. Only the tests that require InnoDB are run; the others are about the binary log and not about an engine.
+# Suites that are run only by name. Only tests that require InnoDB are run; the others test the binary log and not an
+# engine.
 REPLICATION = ["rpl", "binlog"]
 NOT_HERE = re.compile(r"have_debug|debug_sync|big_test")
 
-# Tests of `main` that depend on the engine. The rest are about accounts, clients, logs, other engines and the like.
+# Tests of `main` that depend on the engine. The others test accounts, clients, logs, other engines and similar
+# features.
 MAIN = re.compile(
     r"^(alter_table|alter_|type_|ctype_|cast|case|join|subselect|subquery|group_by|group_min|group_concat|olap|order_by|"
     r"range|index_merge|index_intersect|partition|func_|insert|update|delete|replace|union|intersect|except|view|trigger|"
@@ -63,7 +65,7 @@ NAMED = re.compile(rb"(engine\w*(?:['\"]?\s*(?:[!=]=|:?=)\s*['\"`]*|\s+['\"`]?))
 # Conditions that tests wait for.
 SHOWN = re.compile(rb"(?<=information_schema\.)innodb_(trx|lock_waits)\b", re.IGNORECASE)
 STATE = re.compile(rb"\btrx_operation_state\s*=\s*'[^']*'\s+and\s+", re.IGNORECASE)
-# Columns of statistics are output and not settings.
+# Statements whose columns are output, not settings.
 ANSWER = re.compile(rb"show\s+engine\s", re.IGNORECASE)
 ANSWERS = re.compile(rb"(^[^\n]*show\s+engine\s[^\n]*\n)", re.IGNORECASE | re.MULTILINE)
 
@@ -79,8 +81,8 @@ def aim(text: bytes, engine: str) -> bytes:
 
 
 def one_engine(text: str) -> str:
-    """A file of combinations without those that only name another engine: the runner gets the engine as an option, so they would run
-    the same tests again."""
+    """A file of combinations without those that only select another engine. The runner gets the engine as an option, so
+    they would only repeat the tests."""
     head, *sections = re.split(r"^(?=\[)", text, flags=re.MULTILINE)
     kept = [section for section in sections if not OTHER_ENGINE.fullmatch(section)]
     return head + "".join(kept or sections)
@@ -117,7 +119,7 @@ def copy(source: Path, target: Path, engine: str) -> set[Path]:
 
 
 def runnable_again(overlay: Path):
-    """Tests that are disabled because of their recorded results; here only output is compared."""
+    """Enables tests that are disabled because of their recorded results: here only outputs are compared."""
     for path in overlay.rglob("disabled.def"):
         kept = [line for line in path.read_text().splitlines() if not re.search(r"MDEV-(9705|10252)|MySQL:65901", line)]
         path.write_text("\n".join(kept) + "\n")
@@ -186,8 +188,8 @@ def is_about_innodb(test: str) -> bool:
 
 @functools.cache
 def is_of_other_engines(test: str) -> bool:
-    """Whether a test, SUITE.NAME, creates no table of the engine under test (tables.py). Those of storage_engine are written for
-    any engine, and those of replication are chosen by what they require."""
+    """Whether a test, SUITE.NAME, creates no table of the engine under test (tables.py). Tests of storage_engine are
+    written for any engine, and tests of replication are selected by their requirements."""
     suite = test.partition(".")[0]
     if suite.startswith("storage_engine") or suite in REPLICATION or (place := place_of(test)) is None:
         return False

@@ -1,8 +1,9 @@
 """Removes what Teak refuses by name, and what is specific to InnoDB (own.py), from the copies of the server's tests for both
 engines, for tests/server_suites/run.py.
 
-So the rest of a test is still compared. Foreign keys, FULLTEXT and SPATIAL keys, DATA and INDEX DIRECTORY are removed with a
-comma of their list, MATCH ... AGAINST becomes a constant, and columns of transaction-precise versioning become timestamps."""
+So the remaining part of a test can be compared. Foreign keys, FULLTEXT and SPATIAL keys, DATA and INDEX DIRECTORY
+are removed with a comma of their list, MATCH ... AGAINST becomes a constant, and columns of transaction-precise
+versioning become timestamps."""
 
 import re
 from pathlib import Path
@@ -23,7 +24,7 @@ KEY = rf"\b(?:FULLTEXT|SPATIAL)\b(?:\s+(?:KEY|INDEX)\b)?(?:\s+IF\s+NOT\s+EXISTS\
 ITEM = rf"(?:{FOREIGN}|{KEY})"
 DIRECTORY = r"\b(?:DATA|INDEX)\s+DIRECTORY\s*=?\s*(?:'[^'\n]*'|\"[^\"\n]*\")"
 WORDS = re.compile(rb"fulltext|spatial|references|against|directory|row\s+start|row\s+end", re.IGNORECASE)
-# Comments and a test's own messages.
+# Comments and messages of a test.
 ASIDE = re.compile(r"(^[ \t]*(?:#|(?:--[ \t]*)?echo\b).*\n)", re.MULTILINE)
 SOURCE = re.compile(rb"^\s*(?:--\s*)?source\s+([^\s;]+)", re.MULTILINE | re.IGNORECASE)
 

@@ -1,15 +1,15 @@
 """Differences that do not count against an engine, for tests/server_suites/run.py. Each hunk is examined by itself.
 
-Unsteady: InnoDB prints other lines there in a second run too (ORDER BY RAND(), times of processes, sampled histograms).
-Recorded: the test's recorded result has Teak's lines there, and not InnoDB's. The two lines
-before and after must agree, too."""
+Unsteady: InnoDB also prints different lines in a second run (ORDER BY RAND(), times of processes, sampled
+histograms). Recorded: the test's recorded result has Teak's lines, and not InnoDB's. The two lines before and after
+must agree, too."""
 
 import difflib
 import re
 from pathlib import Path
 
 SYSTEM = Path("/usr/share/mysql/mysql-test")
-# Between lines that InnoDB does not repeat, this many lines may be equal by chance.
+# Maximum number of lines that may be equal by chance between lines that InnoDB does not repeat.
 CHANCE = 2
 AROUND = 2
 FAILED = re.compile(r"^(mysqltest: |ERROR |Error\t)")
@@ -47,7 +47,7 @@ def is_recorded(hunk: tuple[int, int, int, int], right: list[str], recorded: lis
 
 
 def explained(left: list[str], right: list[str], again: list[str] | None, recorded: list[str] | None) -> str | None:
-    """ "unsteady" or "recorded" if all differences are, else None."""
+    """ Returns "unsteady" or "recorded" if all differences are of this kind, otherwise None."""
     stretches = unsteady(left, again) if again else []
     named_right = [ENGINE.sub("ENGINE", line) for line in right]
     named = [ENGINE.sub("ENGINE", line) for line in recorded or []]

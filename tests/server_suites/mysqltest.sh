@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Replaces mariadb-test (mysqltest) under tests/server_suites/run.py: runs a test to its end also after failed statements, and
-# writes what it prints to $SUITES_OUTPUT/TEST[,COMBINATION], with no result file to compare with. The runner's own
+# Replaces mariadb-test (mysqltest) under tests/server_suites/run.py: runs a test to its end even after failed
+# statements, and writes its output to $SUITES_OUTPUT/TEST[,COMBINATION]. Compares with no result file. The runner's own
 # checks before and after a test pass through.
 set -u
 ARGUMENTS=()
@@ -18,7 +18,7 @@ LOGS=$(mktemp -d "$SUITES_OUTPUT/log.XXXXXX")
 STATUS=0
 rm -f "$OUTPUT"
 /usr/bin/mariadb-test "${ARGUMENTS[@]}" --continue-on-error --record --result-file="$OUTPUT" --logdir="$LOGS" || STATUS=$?
-# A test that ends early leaves its output so far.
+# If a test ends early, saves its output up to that point.
 [ -e "$OUTPUT" ] || cat "$LOGS"/*.log >"$OUTPUT" 2>/dev/null
 rm -rf "$LOGS"
 exit $STATUS

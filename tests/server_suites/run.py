@@ -38,7 +38,7 @@ QUICK = ["storage_engine.%", "engines/iuds.insert%", "main.insert%", "main.null%
          "main.auto_increment%", "main.partition_mgm", "main.alter_table", "period.%", "handler.%", "json.%"]
 KNOWN = copies.SUITES + copies.REPLICATION
 EQUAL = ("same", "estimates", "unsteady", "recorded")
-# A reason that begins with these words accepts other plans, and without ORDER BY another order of the lines, but nothing else.
+# A reason that begins with these words accepts only other plans and, without ORDER BY, another order of lines.
 PLANS, PLAN_KINDS = "other plans", ("plan", "order")
 VERDICT = re.compile(r"^(\S+)(?: '([^']*)')?\s+(?:w\d+ )?\[ (pass|fail|skipped|disabled|retry-\w+|exp-fail) \]\s*(.*)$")
 CRASH = re.compile(r"mariadbd got signal|mysqld got signal|Server .* failed during test run|Lost connection to")

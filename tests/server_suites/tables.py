@@ -1,7 +1,9 @@
-"""Which of the server's tests create a table of the engine under test, for tests/server_suites/run.py. The others do not test it.
+"""Determines which of the server's tests create a table of the engine under test, for tests/server_suites/run.py. The
+others do not test the engine.
 
-A test's text is read in order, with all files that it sources: it shows the default engine, and the engine that each
-CREATE TABLE, CREATE SEQUENCE and ALTER TABLE ... ENGINE names. An engine that is not in the text counts as the one under test."""
+Reads the text of a test in order, with all files that it sources, and finds the default engine and the engine of
+each CREATE TABLE, CREATE SEQUENCE and ALTER TABLE ... ENGINE. If the text names no engine, it is the engine under
+test."""
 
 import re
 from pathlib import Path

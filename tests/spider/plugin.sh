@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Unpacks Spider's plugin, in the release of the installed server, from Debian's package into build/spider, where the harness
-# finds it (--plugin=ha_spider). Nothing is installed. Does nothing when the plugin is there already.
+# Unpacks Spider's plugin, in the release of the installed server, from Debian's package into build/spider, where the
+# harness finds it (--plugin=ha_spider). Nothing is installed. Does nothing if the plugin is already there.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/common.sh"
 

@@ -2,10 +2,12 @@
 
 1. The same statements run on sharded tables (by key and by range) and on plain Teak tables on the first backend: reads,
    writes, joins, refused rows, rollbacks. The answers must be equal.
-2. Cross-shard transactions are committed by XA (`spider_internal_xa`) while a watcher adds up both shards.
+2. Cross-shard transactions are committed by XA (`spider_internal_xa`) while a watcher adds up the money of both
+   shards.
 3. A backend is killed between XA PREPARE and XA COMMIT, and must still have the prepared branch after its restart.
-4. A backend is killed at random moments while money moves between the shards. Its prepared branches are then ended
-   as the front server has decided (mysql.spider_xa); then no money may be lost and every acknowledged transfer must be there.
+4. A backend is killed at random moments while money moves between the shards. Its prepared branches are then
+   committed or rolled back as the front server has decided (mysql.spider_xa). Afterwards no money and no
+   acknowledged transfer may be lost.
 
 Each of these counts as one test.
 """
@@ -37,7 +39,7 @@ class Cluster:
     def __init__(self, directory):
         self.directory = Path(directory).absolute()
         common = ["--cache=32M", "--innodb-fast-shutdown=1"]
-        # Spider distinguishes the members of a transaction by host, not by port: each backend has its own address.
+        # Spider distinguishes the members of a transaction by host, not by port, so each backend has its own address.
         self.backends = [Server(self.directory / f"backend{number}", [*common, "--default-storage-engine=TEAK"], free_port(),
                                 f"127.0.0.{number}") for number in (1, 2)]
         self.front = Server(self.directory / "front", [*common, "--no-teak", "--plugin=ha_spider", "--spider-internal-xa=1",
@@ -190,7 +192,7 @@ class Mover(threading.Thread):
             connection.close()
 
 
-# Errors of Spider, the network layer and the client library when a backend cannot be reached or ends during a statement.
+# Errors of Spider, the network layer and the client library if a backend cannot be reached or stops during a statement.
 AWAY = (1429, 12701, 1158, 1159, 1160, 1161, 2002, 2003, 2006, 2013)
 
 
@@ -208,7 +210,8 @@ def totals(cluster):
 
 
 def whole(cluster, acknowledged, doubtful):
-    """Checks that every transfer is complete or absent, that the acknowledged ones are there and no others, and the sum of money."""
+    """Checks that every transfer is complete or absent, that exactly the acknowledged ones exist, and that the sum of
+    money is correct."""
     money, moved, numbers = totals(cluster)
     faults = []
     if money != ACCOUNTS * BALANCE or moved != 0:
@@ -222,7 +225,7 @@ def whole(cluster, acknowledged, doubtful):
 
 
 def decide(cluster):
-    """Ends the backends' prepared branches as the front server has logged: COMMIT where it decided so, else ROLLBACK."""
+    """Ends the backends' prepared branches: COMMIT if the front server has logged this decision, otherwise ROLLBACK."""
     ended = {"COMMIT": 0, "ROLLBACK": 0}
     with cluster.front.connect() as front:
         decisions = {(int(form), data[:int(gtrid) + int(bqual)]): status.decode() for form, gtrid, bqual, data, status in
@@ -238,7 +241,7 @@ def decide(cluster):
 
 
 def transfers(cluster, rng, seconds):
-    """Transfers between the shards by two threads; afterwards the sums must hold."""
+    """Two threads transfer money between the shards. Afterwards the sums must be correct."""
     stop = threading.Event()
     movers = [Mover(cluster, rng.random(), number * 1_000_000, stop) for number in (1, 2)]
     for mover in movers:
@@ -265,7 +268,7 @@ def prepared_and_killed(cluster, rng):
         name = f"branch{number}"
         with cluster.front.connect(DATABASE) as front:
             front.run(f"XA START '{name}'")
-            # Every account, so that both shards take part.
+            # Updates every account, so that the transaction includes both shards.
             front.run("UPDATE account SET balance = balance + 1")
             front.run("UPDATE account SET balance = balance - 1")
             front.run("INSERT INTO moved VALUES " + ", ".join(f"({number}, {key}, 0)" for key in range(ACCOUNTS)))

@@ -58,7 +58,7 @@ impl Checks {
         }
     }
 
-    /// An error is a failure of this part.
+    /// Runs one part of the checks. An error is a failure of this part.
     fn part(&mut self, name: &str, action: impl FnOnce(&mut Self) -> Outcome) {
         if let Err(error) = action(self) {
             self.check(name, false, &error.to_string());
@@ -79,7 +79,7 @@ fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// Every row as the protocol's values, sorted; then every column as the server describes it.
+/// Returns every row as the protocol's values, sorted; then the server's description of every column.
 fn read(
     connection: &mut Conn,
     statement: &str,
@@ -115,7 +115,7 @@ fn described(column: &mysql::Column) -> String {
     )
 }
 
-/// Debug of a Value shortens long byte strings; this does not.
+/// Prints values completely, because Debug of a Value truncates long byte strings.
 fn exact(row: Row) -> Vec<String> {
     row.unwrap()
         .iter()

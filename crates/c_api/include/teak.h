@@ -136,7 +136,7 @@ typedef enum teak_status {
   TEAK_UNSUPPORTED_FORMAT = 15,
   // Out of memory.
   TEAK_OUT_OF_MEMORY = 16,
-  // Internal error, or a call on a handle whose work has ended.
+  // Internal error, or a call on a handle whose transaction or alteration has ended.
   TEAK_INTERNAL = 17,
   // Another process, or another engine of this process, has the data directory open.
   TEAK_IN_USE = 18,
@@ -144,7 +144,7 @@ typedef enum teak_status {
   TEAK_TABLE_CHANGED = 19,
   // Locks have reached their memory limit.
   TEAK_TOO_MANY_LOCKS = 20,
-  // The table has no index of this number, or no longer has it.
+  // The table has no index with this number.
   TEAK_NO_SUCH_INDEX = 21,
 } teak_status;
 
@@ -177,8 +177,8 @@ typedef struct teak_transaction teak_transaction;
 // Bytes with a length. As an argument it is borrowed during the call; a returned slice is valid as
 // long as the documentation of the call states.
 typedef struct teak_slice {
-  // The first byte. NULL with a length of 0 is empty, or absent where a call assigns this a
-  // meaning.
+  // The first byte. NULL with a length of 0 means empty bytes, or no value if the call documents
+  // this.
   const uint8_t *data;
   // Number of bytes.
   size_t len;
@@ -221,20 +221,19 @@ typedef struct teak_engine_options {
   uint64_t lock_bytes_max;
   // Size in bytes at which the log continues in a new file. Default: 64 MiB.
   uint64_t log_segment_bytes;
-  // Size of the log in bytes beyond which checkpoints shorten it. Default: 512 MiB.
+  // Size of the log in bytes above which a checkpoint is written to trim it. Default: 512 MiB.
   uint64_t log_bytes_max;
   // Number of threads that flush and merge. Default: the number of cores.
   uint32_t background_threads;
-  // Limit of open file descriptors. Default: none, each open index keeps its file open.
+  // Limit of open file descriptors. Default: no limit; the file of each open index stays open.
   uint32_t open_files;
   // Seconds between checkpoints. Default: 60.
   uint32_t checkpoint_period_seconds;
   // Time in milliseconds within which commits that did not wait for the log are synced.
-  // TEAK_NEVER: only when the log continues in a new file, by other commits, and by checkpoints.
-  // Default: 1000.
+  // TEAK_NEVER: only new log files, durable commits and checkpoints sync the log. Default: 1000.
   uint32_t log_sync_period_milliseconds;
-  // How long a transaction waits for a lock, in milliseconds; TEAK_NO_WAIT: not at all;
-  // TEAK_NEVER: without limit. Default: 4000.
+  // Lock timeout in milliseconds; TEAK_NO_WAIT: do not wait; TEAK_NEVER: no limit. Default:
+  // 4000.
   uint32_t lock_timeout_milliseconds;
   // true: commits return before the log is synced, see log_sync_period_milliseconds. A crash of
   // the process or the machine may lose the newest of them, but never an older commit while
@@ -248,8 +247,8 @@ typedef struct teak_engine_options {
   void *log_context;
   // Called when a transaction starts to wait for another, if both have an owner
   // (teak_transaction_set_owner() of teak_server.h), in the thread of the waiting transaction.
-  // The blocking transaction does not end before the call returns: it must neither wait for that
-  // nor call the engine. Default: none.
+  // The blocking transaction does not end before the call returns, so the call must not wait for
+  // that transaction's end. It must not call the engine either. Default: none.
   void (*wait_begins)(void *waiter, void *holder);
 } teak_engine_options;
 
@@ -313,15 +312,15 @@ typedef enum teak_codec {
 
 // An index of a table to create. Zero means the default for every field except label.
 typedef struct teak_index_definition {
-  // Becomes part of the file's name: letters, digits, '_' and '-' are kept, other characters
-  // replaced. UTF-8.
+  // Becomes part of the file's name: characters other than letters, digits, '_' and '-' are
+  // replaced by '_'. UTF-8.
   teak_slice label;
   // Compression of its pages.
   teak_codec codec;
   // Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
   uint32_t page_bytes;
-  // true: the index is read by whole keys (rows, unique keys), so that filters justify their
-  // space. Default: false.
+  // true: lookups use complete keys (rows, unique keys). Only then filters are built. Default:
+  // false.
   bool exact_lookups;
   // Number of leading bytes of every value that hold columns of fixed width; pages store them
   // column by column, which compresses better. At most 64 KiB, and every value must have that
@@ -337,7 +336,7 @@ typedef struct teak_table_definition {
   size_t index_struct_size;
   // A path relative to the data directory, UTF-8, at most 1024 bytes: "orders" or "shop/orders".
   teak_slice name;
-  // Index 0 holds the rows; every other is a secondary index.
+  // Index 0 contains the rows; the others are secondary indexes.
   const teak_index_definition *indexes;
   // Number of indexes, 1 to 256.
   size_t index_count;
@@ -464,8 +463,8 @@ typedef enum teak_isolation {
   TEAK_READ_COMMITTED = 1,
   // Reads see the writes committed at the transaction's first read.
   TEAK_REPEATABLE_READ = 2,
-  // As TEAK_REPEATABLE_READ. For serializable results the caller opens every cursor with a lock
-  // mode.
+  // Like TEAK_REPEATABLE_READ. For serializable results, the caller must open every cursor with
+  // a lock mode.
   TEAK_SERIALIZABLE = 3,
 } teak_isolation;
 
@@ -719,15 +718,15 @@ typedef struct teak_engine_statistics {
   uint64_t log_syncs;
   // Commit records.
   uint64_t log_commits;
-  // Flushes and merges done in the background.
+  // Flush and merge jobs completed.
   uint64_t flushes;
-  // Bytes that they wrote, before compression.
+  // Bytes that these jobs wrote, before compression.
   uint64_t flush_bytes_in;
-  // Bytes that they wrote to files.
+  // Bytes that these jobs wrote to files.
   uint64_t flush_bytes_out;
   // Checkpoints.
   uint64_t checkpoints;
-  // Bytes, before compression, that wait to be flushed to a lower level.
+  // Compaction debt: uncompressed bytes that are due to be merged into a lower level.
   uint64_t pending_flush_bytes;
   // Filter checks.
   uint64_t filter_checks;
@@ -745,9 +744,9 @@ typedef struct teak_engine_statistics {
   uint64_t deadlocks;
   // Transactions that wait for a lock now.
   uint64_t transactions_waiting;
-  // Rows refused because they changed after the snapshot of the transaction.
+  // Writes and locks refused because the row had changed after the transaction's snapshot.
   uint64_t snapshot_conflicts;
-  // Rows locked now, one lock each.
+  // Explicit row locks that are held.
   uint64_t row_locks;
   // Memory of row and range locks, in bytes.
   uint64_t lock_bytes;

@@ -147,26 +147,26 @@ typedef struct teak_added_index {
   teak_index_definition definition;
   // true: two entries with equal keys are an error.
   bool unique;
-  // true: entries are added in ascending order of their keys, each key once. They then need
-  // neither sorting nor space for it.
+  // true: entries are added in strictly ascending order of their keys. Then they need no
+  // sorting, and no space for it.
   bool in_order;
 } teak_added_index;
 
 // An index of the altered table.
 typedef struct teak_planned_index {
-  // true: one of the added indexes; false: one that the table has.
+  // true: an added index; false: an existing index of the table.
   bool added;
   // Its number among these.
   uint32_t number;
-  // Of an index that the table has: its label, and the format of pages written from now on.
-  // Ignored for an added one.
+  // For an existing index: its new label, and the format of pages written later. Ignored for an
+  // added index.
   teak_index_definition definition;
 } teak_planned_index;
 
 // The table after the alteration.
 typedef struct teak_alteration_plan {
-  // The indexes in their new order. The first holds the rows and may be an added one; those left
-  // out are dropped.
+  // The indexes in their new order. The first one contains the rows and may be an added one.
+  // Indexes that are not listed are dropped.
   const teak_planned_index *indexes;
   // Number of indexes.
   size_t index_count;
@@ -230,7 +230,8 @@ typedef enum teak_lock_kind {
   TEAK_LOCK_KIND_WRITE_RANGE = 3,
   // The implicit locks of the rows that a transaction wrote.
   TEAK_LOCK_KIND_WRITTEN = 4,
-  // Of waits only: a range lock queued behind a writer that waits to write into the range.
+  // Only for waits: a request for a range lock, queued behind a writer that is blocked in the
+  // range.
   TEAK_LOCK_KIND_RANGE_REQUEST = 5,
 } teak_lock_kind;
 
@@ -246,11 +247,11 @@ typedef struct teak_wait_info {
   uint64_t blocker_thread;
   // The lock that blocks.
   teak_lock_kind kind;
-  // Requested mode for TEAK_LOCK_KIND_ROW; else TEAK_LOCK_NONE.
+  // Requested mode for TEAK_LOCK_KIND_ROW; otherwise TEAK_LOCK_NONE.
   teak_lock_mode mode;
-  // Name of the table; data NULL when it was dropped or has not been opened.
+  // Name of the table; data NULL if it was dropped or is not open.
   teak_slice table;
-  // Label of the index; NULL as the table.
+  // Label of the index; data NULL if that of the table is.
   teak_slice index;
   // The requested key.
   teak_slice key;
@@ -260,7 +261,7 @@ typedef struct teak_wait_info {
 
 // A running transaction.
 typedef struct teak_transaction_info {
-  // Its number; transactions are numbered as they begin.
+  // Number of the transaction; numbers ascend in the order in which transactions begin.
   uint64_t id;
   // Thread id assigned by the caller, see teak_transaction_set_thread(); 0: none.
   uint64_t thread;
@@ -270,7 +271,7 @@ typedef struct teak_transaction_info {
   uint64_t started_microseconds;
   // Commit sequence number of its snapshot; 0: no snapshot.
   uint64_t snapshot;
-  // Rows written, including those undone by a return to a savepoint.
+  // Rows written, including rows undone by a rollback to a savepoint.
   uint64_t rows_written;
   // Write ids that were not undone.
   uint64_t write_ids;
@@ -296,14 +297,15 @@ typedef struct teak_lock_info {
   teak_lock_kind kind;
   // Shared or exclusive.
   teak_lock_mode mode;
-  // Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and when the table was dropped or
-  // has not been opened.
+  // Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and if the table was dropped or is
+  // not open.
   teak_slice table;
-  // Label of the index; NULL as the table.
+  // Label of the index; data NULL if that of the table is.
   teak_slice index;
   // The row's key, or the first key of the range; data NULL: unknown.
   teak_slice low;
-  // The first key after the range; data NULL for a row, and at the end of the index.
+  // The first key after the range; data NULL for a row, and if the range extends to the end of
+  // the index.
   teak_slice high;
   // Rows written, for TEAK_LOCK_KIND_WRITTEN; else 0.
   uint64_t rows;

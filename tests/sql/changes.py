@@ -1,8 +1,9 @@
 """Random INSERT, REPLACE, UPDATE, DELETE and LOAD DATA.
 
-Undefined by the manual, and so avoided: which row ON DUPLICATE KEY UPDATE changes when several unique keys match (that of the first key, but
-InnoDB's order is another after an ALTER in place, so then there is at most one unique key); the order of changes without ORDER BY
-(so there is always one where it matters); the gaps of AUTO_INCREMENT (so the counter is set before values are generated).
+The manual leaves the following undefined, so it is avoided. (1) The row that ON DUPLICATE KEY UPDATE changes if
+several unique keys match. It is the row of the first key, but the order of InnoDB's keys changes with an ALTER in
+place. So there is at most one unique key then. (2) The order of changes without ORDER BY. So there is an ORDER BY if
+the order matters. (3) The gaps of AUTO_INCREMENT. So the counter is set before values are generated.
 """
 
 import re
@@ -17,7 +18,7 @@ def writable(table):
 
 
 def value(draw, column):
-    # Zero and NULL would generate a value, in transactions too, where the counter cannot be set.
+    # Zero and NULL would generate a value, even in transactions, in which the counter cannot be set.
     return draw.choice(column.pool) if column.auto_increment else column.literal(draw)
 
 
@@ -40,7 +41,8 @@ def insert(draw, table, tables, rows=None):
         text += " ON DUPLICATE KEY UPDATE " + ", ".join(upsert(draw, column) for column in draw.sample(columns, min(len(columns), draw.randint(1, 3))))
     if draw.random() < 0.1:
         text += " RETURNING " + ", ".join(column.name for column in queries.some_columns(draw, table))
-    # A row that ON DUPLICATE KEY UPDATE does not change counts 0 by the manual, and in Teak, Aria and MyISAM; 1 in InnoDB.
+    # A row that ON DUPLICATE KEY UPDATE does not change counts as 0 affected rows according to the manual and in Teak,
+    # Aria and MyISAM, but as 1 in InnoDB.
     return [Statement(text, ordered=True, counts=" ON DUP" not in text)]
 
 
@@ -51,7 +53,8 @@ def upsert(draw, column):
 
 def insert_generated(draw, table, tables):
     counter = table.auto_increment()
-    # With partitions InnoDB does not count values that UPDATE has set, not even in ALTER ... AUTO_INCREMENT; MyISAM, Aria and Teak do.
+    # In partitioned tables InnoDB ignores values that an UPDATE has set, even in ALTER ... AUTO_INCREMENT. MyISAM, Aria
+    # and Teak do not.
     if counter is None or table.partition_kind:
         return insert(draw, table, tables)
     columns = [column for column in writable(table) if column is not counter]
@@ -79,8 +82,9 @@ def insert_select(draw, table, tables):
         if sources[-1] == "DEFAULT":
             targets.pop()
             sources.pop()
-    # From a table into itself the rows pass through a temporary table, which some plans fill in another order than ORDER BY's; and where
-    # it refuses dates, the plan (the same in MyISAM by the same key) also determines how many rows are read before the statement ends.
+    # If source and target are the same table, the rows pass through a temporary table. Some plans fill it in another
+    # order than that of ORDER BY. If it rejects a date, the plan also determines the number of rows that are read
+    # before the statement fails.
     ordered = source is not table
     verb = draw.choice(["INSERT", "INSERT IGNORE", "INSERT IGNORE", "REPLACE"]) if ordered else "INSERT"
     return [Statement(f"{verb} INTO {table.name} ({', '.join(targets)}) SELECT {', '.join(sources)} FROM {source.name}"
@@ -88,10 +92,11 @@ def insert_select(draw, table, tables):
 
 
 def assignments(draw, table, order_free):
-    """SET list. `order_free`: rows may be changed in any order, so values are constants and unique keys are not changed."""
+    """SET list. `order_free`: rows may be changed in any order, so uses only constants and does not change unique keys."""
     unique = {column.name for key in table.unique_keys() for column in key.columns()}
     generated_keys = any(column.generated for key in table.unique_keys() for column in key.columns())
-    # InnoDB does not always detect that a row is unchanged, and sets ON UPDATE columns then, against the manual.
+    # InnoDB does not always detect that a row is unchanged. Then it sets ON UPDATE columns, which contradicts the
+    # manual.
     stamps = [column for column in table.columns if "ON UPDATE" in column.default]
     if order_free and generated_keys:
         return ""
@@ -111,7 +116,8 @@ def assignments(draw, table, order_free):
             terms.append(f"{column.name} = " + draw.choice([f"CONCAT({column.name}, ' ')", f"LEFT({column.name}, 2)", f"UPPER({column.name})",
                                                             f"CONCAT({column.name}, {column.probe(draw)})"]))
         else:
-            # In a NOT NULL column NULL becomes an empty geometry, which InnoDB refuses in an UPDATE; MyISAM, Aria and Teak accept it.
+            # In a NOT NULL column, NULL becomes an empty geometry. InnoDB rejects it in an UPDATE; MyISAM, Aria and
+            # Teak accept it.
             other = draw.choice([other for other in table.columns if other.family == column.family and other.plain == column.plain
                                  and (column.family != "geometry" or column.nullable or not other.nullable)])
             terms.append(f"{column.name} = {other.name}")
@@ -124,9 +130,11 @@ def update(draw, table, tables):
     if not terms:
         return insert(draw, table, tables)
     ignore = "IGNORE " if total and draw.random() < 0.3 else ""
-    # In a partitioned table InnoDB finds no rows by a key after a statement that needed no partition: a fault of the server.
+    # Because of a bug in the server, InnoDB finds no rows of a partitioned table by a key after a statement for which
+    # all partitions were pruned.
     limit = f" LIMIT {draw.randint(1, 5)}" if total and not table.partitions and draw.random() < 0.3 else ""
-    # Without a total order the constants refuse any row or none, yet how often they warn depends on the plan.
+    # Without a total order, the constants are valid for all rows or for none. But the number of warnings depends on the
+    # plan.
     return [*unpruned(table), Statement(f"UPDATE {ignore}{table.name} SET {terms}{queries.where(draw, table)}{order}{limit}", warnings=total)]
 
 
@@ -138,7 +146,7 @@ def update_joined(draw, table, tables):
         return update(draw, table, tables)
     qualified = ", ".join("x." + term for term in split_terms(terms))
     if other is not table and not other.partitions and not other.versioned and not any(column.generated for column in found) and not qualified.startswith(f"x.{found[0].name} =") and f", x.{found[0].name} =" not in qualified:
-        # The join's columns are not changed: whether a row is found again after its change depends on the plan.
+        # Does not change the join's columns: the plan determines whether the join finds a row again after its change.
         both = [term for term in split_terms(assignments(draw, other, True)) if term and not term.startswith(found[1].name + " =")]
         qualified += "".join(", y." + term for term in both if draw.random() < 0.5)
     return [Statement(f"UPDATE {table.name} x JOIN {other.name} y ON x.{found[0].name} = y.{found[1].name} SET {qualified}"
@@ -171,7 +179,8 @@ def delete(draw, table, tables):
         return delete_history(draw, table)
     order, total = queries.order_by(draw, table, True) if draw.random() < 0.4 else ("", False)
     limit = f" LIMIT {draw.randint(1, 5)}" if total and not table.partitions else ""
-    # Not all rows by chance: a condition that holds for most rows empties the table soon enough.
+    # Usually has a condition, so that it rarely deletes all rows; conditions that are true for most rows empty the
+    # table soon enough.
     text = f"DELETE FROM {table.name}{queries.where(draw, table, '', 0.97)}{order}{limit}"
     if draw.random() < 0.15:
         text += " RETURNING " + ", ".join(column.name for column in queries.some_columns(draw, table))
@@ -179,8 +188,8 @@ def delete(draw, table, tables):
 
 
 def unpruned(table):
-    """The server does not reset that the last statement needed no partition, and then changes no rows by a key, in MyISAM and
-    Aria as well as in InnoDB; a SELECT of all partitions resets it."""
+    """If all partitions were pruned for a statement, the server does not reset this state, and the next change by a key
+    finds no rows, in MyISAM, Aria and InnoDB. A SELECT of all partitions resets it."""
     return [Statement(f"SELECT COUNT(*) FROM {table.name}")] if table.partitions else []
 
 
@@ -229,7 +238,8 @@ def prepared(draw, table, tables):
     if kind < 0.6:
         return [bound(draw, table, tables)]
     if kind < 0.8:
-        # A parameter of another type is a string: whether such a comparison uses a key, and so how it converts, is undefined.
+        # A parameter of another type is a string. It is undefined whether such a comparison uses a key, and so which
+        # conversion it uses.
         column = draw.choice([column for column in table.columns if column.family in ("int", "decimal", "text")] or [None])
         if column is None:
             return insert(draw, table, tables)
@@ -248,7 +258,7 @@ def by_subquery(draw, table, tables):
     other = draw.choice(tables)
     found = queries.subquery_pair(draw, table, other)
     terms = assignments(draw, table, True)
-    # A plan with a temporary table refuses old zero dates that the mode does not allow.
+    # A plan with a temporary table rejects existing zero dates that the SQL mode does not allow.
     if not found or not terms or found[0].family == "temporal":
         return delete(draw, table, tables)
     left, right = (column.name for column in found)
@@ -309,7 +319,7 @@ def bulk(draw, table, tables, deep=False):
 
 def of_partition(draw, table, tables):
     """Changes that name the partitions they may touch."""
-    # To check a hashed key the server reads partitions that it did not lock, at which InnoDB crashes.
+    # To check a hashed key, the server reads partitions that it has not locked. InnoDB crashes in this case.
     if not table.partition_names or any(key.hashed for key in table.keys):
         return insert(draw, table, tables)
     *before, statement = draw.choice([insert, insert, update, delete])(draw, table, tables)
@@ -319,7 +329,7 @@ def of_partition(draw, table, tables):
 
 
 def change_of_text(draw, table, tables):
-    """Without parameters, for a block of statements."""
+    """Changes without parameters, for a block of statements."""
     return draw.choices([insert, update, delete, insert_select, by_subquery], [5, 4, 2, 1, 1])[0](draw, table, tables)
 
 

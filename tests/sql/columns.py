@@ -17,8 +17,8 @@ UUIDS = ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffff
 JSONS = ["{}", "[]", "null", '{"a": 1}', '{"a": "x", "b": [1, 2]}', '"text"', "1.5", '{"a":1}', '{"a": null}']
 SHAPES = {"POINT": ["POINT(0 0)", "POINT(1 2)", "POINT(-1.5 1e10)"], "LINESTRING": ["LINESTRING(0 0,1 1)", "LINESTRING(0 0,1 1,2 5)"],
           "POLYGON": ["POLYGON((0 0,1 0,1 1,0 0))"]}
-# A FLOAT and the DOUBLE constant that it is compared with are different numbers unless both are exact: then the use of a key
-# determines which values are equal.
+# Only exact numbers: otherwise a FLOAT and the DOUBLE constant that it is compared with are different, and the use of a
+# key determines which values are equal.
 FLOATS = ["0", "-0.0", "1", "-1", "0.5", "1.5", "-0.25", "1048576", "1e10"]
 TEMPORAL_NOW = {"DATETIME", "TIMESTAMP"}
 
@@ -43,7 +43,7 @@ class Column:
 
     @property
     def exact(self):
-        """Whether values that compare as equal are the same bytes: then DISTINCT and MIN return a determined value."""
+        """Whether equal values always have the same bytes, so that the results of DISTINCT and MIN are defined."""
         return self.family in ("int", "decimal", "bit", "temporal", "inet", "uuid") or (
             self.family == "bytes" and self.key_bytes != 0)
 
@@ -56,7 +56,8 @@ class Column:
         if self.generated:
             parts.append(f"AS ({self.generated}) {'PERSISTENT' if self.stored else 'VIRTUAL'}")
         else:
-            # A column without bytes or NULL bit has the same offset as the next one, and the server takes the one's key for the other's.
+            # A column without bytes and NULL bit has the same offset as the next column, and the server confuses their
+            # keys.
             parts.append("NULL" if self.nullable or self.type in ("CHAR(0)", "BINARY(0)") else "NOT NULL")
             if self.default:
                 parts.append(f"DEFAULT {self.default}")
@@ -71,7 +72,8 @@ class Column:
     def literal(self, draw, null=0.1):
         """A value to store; rarely one that the column refuses."""
         chance = draw.random()
-        # A geometry that may not be NULL becomes empty, which InnoDB accepts in a new row but not in a changed one.
+        # NULL in a NOT NULL geometry becomes an empty geometry, which InnoDB accepts in a new row but not in a changed
+        # one.
         if chance < null and (self.nullable or chance < 0.003 and self.family != "geometry"):
             return "NULL"
         if chance > 0.985 and self.family not in ("geometry", "json"):
@@ -193,7 +195,7 @@ def _temporal(draw, name, _):
         pool = list(TIMESTAMPS)
     else:
         pool = ["0", "1901", "2155", "2000", "1970", "70", "2023"]
-    # The comparison with a constant of higher precision than the column depends on whether a key is used.
+    # The result of a comparison with a constant of higher precision than the column depends on the use of a key.
     pool = [value.split(".")[0] + ("." + value.split(".")[1][:digits] if digits and "." in value else "") for value in pool]
     return Column(name, "temporal", kind + (f"({digits})" if digits else ""), [f"'{value}'" for value in pool], length=digits)
 
@@ -201,7 +203,8 @@ def _temporal(draw, name, _):
 def _enumerated(draw, name, collations):
     charset, collation = collations.choose(draw) if draw.random() < 0.5 else ("utf8mb4", "utf8mb4_general_ci")
     kind = draw.choice(["ENUM", "SET"])
-    # Not the empty string: a refused value is stored as another empty one, which is different in a key but not in a scan.
+    # No empty string: an invalid value is stored as another empty string, which is different in a key but not in a
+    # scan.
     names = ["a", "b", "zz", "10", "x y", "Q"] if kind == "ENUM" else ["a", "b", "c", "10", "x y"]
     if draw.random() < 0.2:
         names = [f"n{number}" for number in range(300 if kind == "ENUM" else 64)]

@@ -14,7 +14,8 @@ LOCKED = "error", 1205
 DIRECTORY_NOT_EMPTY = 1010
 LARGE_UNDO = "error", 1713  # InnoDB's limit: a row's old values must fit a page
 ENGINE_FAILED = "error", 1030  # by EXCHANGE PARTITION in both directions, after which InnoDB cannot open the partition
-# InnoDB refuses a table that is newer than the snapshot; Teak only refuses plain reads, because the others see the newest rows.
+# InnoDB rejects every read of a table that is newer than the snapshot. Teak rejects only plain reads, because locking
+# reads see the newest rows.
 DEFINITION_CHANGED = "error", 1412
 PLAIN_READ = re.compile(r"(?!.*(?: FOR UPDATE| LOCK IN SHARE MODE))[ (]*(?:SELECT|WITH|EXECUTE|HANDLER)\b", re.DOTALL)
 ALTERS = re.compile(r"ALTER|CREATE (OR REPLACE )?TABLE|BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR 1845")
@@ -41,9 +42,9 @@ def database_names(worker):
 
 
 class Open(Difference):
-    """A difference that is allowed, after which the world ends: Teak refused what its documentation lists as unsupported, or a key
-    whose encoding may exceed the maximum length; or only one engine found a lock, or refused a write
-    because of its snapshot's age or the size of its undo record."""
+    """An allowed difference, after which the world ends. Either Teak rejected a feature that its documentation lists as
+    unsupported or a key whose encoding may exceed the maximum length. Or only one engine found a lock conflict, or
+    rejected a write because of the age of the snapshot or the size of its undo record."""
 
 
 def flat(answer):
@@ -62,7 +63,7 @@ class Pair:
         self.replace = self.names[1].encode(), self.names[0].encode()
 
     def _roll_back(self):
-        """Ends the transactions of both sessions. Prepared ones would outlive their session, with their locks."""
+        """Ends the transactions of both sessions. Prepared transactions and their locks would survive the session."""
         for sessions in (self.sessions, self.others) if self.others else ():
             for session, name in zip(sessions, self.names):
                 for text in [f"XA {step} '{name}{turn}'" for turn in range(2) for step in ("END", "ROLLBACK")] + ["ROLLBACK"]:
@@ -90,7 +91,8 @@ class Pair:
     def _drop(self, session, name):
         text = f"DROP DATABASE IF EXISTS {name}"
         if session.run(text)[:2] == ("error", DIRECTORY_NOT_EMPTY):
-            # The server may leave its copy of a trigger's file behind, which keeps the database's directory.
+            # The server may leave a copy of a trigger's file, so that the directory of the database is not empty and
+            # remains.
             for path in Path(fields(session.run("SELECT @@datadir")[2][0])[0].decode(), name).glob("*.TRG-"):
                 path.unlink()
             self._must(session, text)
@@ -196,7 +198,8 @@ class Pair:
         elif first[0] != second[0] or first[0] == "many":
             return f"{ENGINES[0]}: {describe(first)}\n{ENGINES[1]}: {describe(second)}"
         elif first[0] == "error":
-            # In ALTER and CREATE ... SELECT InnoDB checks for duplicates after all rows are copied, and so after errors of later rows.
+            # In ALTER and CREATE ... SELECT, InnoDB checks for duplicates only after all rows were copied, so errors of
+            # later rows are reported first.
             if first[1] != second[1] and not (ALTERS.match(statement.text) and DUPLICATE in (first[1], second[1])):
                 return f"{ENGINES[0]}: {describe(first)}\n{ENGINES[1]}: {describe(second)}"
         elif not statement.rows:
@@ -238,7 +241,8 @@ class Pair:
 
 
 def definition(column):
-    """The parts of a result column's definition that do not depend on the plan: not its flags (such as NOT NULL), nor the length of MIN and MAX."""
+    """The parts of a result column's definition that do not depend on the plan: excludes its flags (such as NOT NULL)
+    and the length of MIN and MAX."""
     return column[:-10] + column[-6:-5] if b"MIN(" in column or b"MAX(" in column else column[:-5]
 
 

@@ -11,7 +11,7 @@ def _table(draw, collations, virtual_keys):
     table.virtual_keys = virtual_keys
     while len(table.columns) < draw.randint(3, 6):
         column = make_column(draw, table.new_name("c"), collations)
-        # For InnoDB REPLACE with an empty geometry changes a row, see changes.insert().
+        # In InnoDB, REPLACE with an empty geometry counts as a change of the row, see changes.insert().
         if column.family in ("geometry", "json") or "ON UPDATE" in column.default:
             continue
         column.pool, column.invisible, column.check = draw.sample(column.pool, min(len(column.pool), 3)), False, ""
@@ -30,7 +30,7 @@ def _table(draw, collations, virtual_keys):
 
 
 def _file(draw, table):
-    """Writes rows to a file, and loads them after others have taken their keys."""
+    """Writes rows to a file, and loads them after other rows with the same keys were inserted."""
     order = table.total_order()
     columns = changes.writable(table)
     if not order or any(column.compressed for column in columns):

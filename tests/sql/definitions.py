@@ -262,8 +262,9 @@ ACTIONS = [(change_column, 3), (ignore_key, 3), (check, 2), (options, 3), (sort_
 
 
 def differs_in_place(table, change):
-    """Whether the result in InnoDB is different in place: it replaces NULL by a column's default, does not check JSON, and leaves a key on the
-    prefix of a column in the order of the old collation (after which it may crash the server)."""
+    """Whether an ALTER in place has a different result in InnoDB. InnoDB then replaces NULL by the column's default,
+    does not check JSON, and does not reorder a key on the prefix of a column for the new collation (which may crash
+    the server later)."""
     if change.startswith("MODIFY"):
         column = next(column for column in table.columns if column.name == change.split()[2])
         return " NOT NULL" in change and column.nullable or column in _key_columns(table) and bool(column.collation) and f" COLLATE {column.collation} " not in change + " "
@@ -271,7 +272,7 @@ def differs_in_place(table, change):
 
 
 def alter(draw, table, collations, copies=False):
-    """One ALTER TABLE, rarely with two changes. `copies`: none in place."""
+    """One ALTER TABLE, rarely with two changes. `copies`: only changes that copy the table."""
     if table.partitions and draw.random() < 0.35:
         actions = [partition_change]
     else:
@@ -312,7 +313,7 @@ def other(draw, table, tables):
     kind = "exchange" if table.partition_names and draw.random() < 0.3 else draw.choice(["truncate", "rename", "select", "like", "handler", "handler", "handler", "temporary", "exchange", "triggers", "triggers"])
     columns = table.names()
     if kind == "triggers":
-        # Two changes of one row at the same instant are one to the history.
+        # The history cannot distinguish two changes of a row at the same instant.
         return [] if table.versioned else triggers.scene(draw, table, tables)
     if kind == "truncate":
         return [Statement(f"TRUNCATE TABLE {table.name}")] if draw.random() < 0.3 else []
@@ -341,7 +342,7 @@ def other(draw, table, tables):
         seen = [Statement(f"SELECT {columns} FROM made", warnings=False), Statement("CHECK TABLE made EXTENDED")]
         values = re.search(rf"PARTITION {name} (VALUES IN \([^()]*\))", table.partitions)
         if values and draw.random() < 0.5:
-            # After a change in between it may no longer match the partition; then it remains a table.
+            # If the table was changed since, it may no longer match the partition. Then it remains a table.
             return [Statement(f"ALTER TABLE {table.name} CONVERT PARTITION {name} TO TABLE made", counts=False), *between, *seen,
                     Statement(f"ALTER TABLE {table.name} CONVERT TABLE made TO PARTITION {name} {values.group(1)}", counts=False, warnings=False),
                     Statement("DROP TABLE IF EXISTS made", warnings=False)]
@@ -378,8 +379,8 @@ def handler(draw, table):
         return []
     key = draw.choice(keys)
     name = "`PRIMARY`" if key.kind == "PRIMARY" else key.name
-    # Equal keys are in the order of the primary key, or without one in insertion order. The cursor's position after
-    # a read without a result is undefined, so moves have one direction, from an end.
+    # Equal keys are in the order of the primary key, or in insertion order without one. After a read without a result
+    # the cursor's position is undefined, so all moves have the same direction, starting from an end.
     steps = [Statement(f"HANDLER {table.name} OPEN AS h")]
     for _ in range(draw.randint(1, 3)):
         parts = key.columns()[:draw.randint(1, len(key.parts))]
@@ -387,7 +388,8 @@ def handler(draw, table):
         steps.append(Statement(f"HANDLER h READ {name} {draw.choice(['=', '>=', '<=', '<', '>'])} ({values})"
                                + queries.where(draw, table, "", 0.2) + f" LIMIT {draw.randint(1, 4)}", warnings=False, ordered=True))
     for start, move in draw.choice([[("FIRST", "NEXT")], [("LAST", "PREV")], [("FIRST", "NEXT"), ("LAST", "PREV")]]):
-        # Rows are inserted and deleted between moves. InnoDB's cursor of a secondary key finds a row again after a change of its primary key.
+        # Inserts and deletes rows between moves, but does not update them: InnoDB's cursor of a secondary key finds a
+        # row again after a change of its primary key.
         between = [] if table.versioned or draw.random() < 0.6 else draw.choice([changes.insert, changes.delete])(draw, table, [table])
         between = [statement for statement in between if not re.search("REPLACE|KEY UPDATE", statement.text)]
         if between:

@@ -1,4 +1,5 @@
-"""Statements that fail half-way: triggers that refuse rows, functions that write before they fail, tables of two engines in one transaction."""
+"""Statements that fail after some changes: triggers that reject rows, functions that write before they fail, tables of
+two engines in one transaction."""
 
 from . import changes
 from .statement import Statement
@@ -12,7 +13,7 @@ def scene(draw, table, tables):
     tested = [column for column in table.columns if column.family in ("int", "temporal", "decimal", "uuid", "inet")]
     if not tested:
         return []
-    # The second engine of the transaction; in the session on Teak it is InnoDB.
+    # The second engine of the transaction. In the session on Teak it is InnoDB.
     engine = draw.choice(["", "{teak: ENGINE=InnoDB}", "{teak: ENGINE=InnoDB}"])
     steps = [Statement(f"CREATE TABLE noted (n INT AUTO_INCREMENT PRIMARY KEY, event CHAR(2), image BIGINT, KEY (image)){engine}")]
     chosen = draw.sample(sorted(EVENTS), draw.randint(1, 3))
@@ -29,7 +30,7 @@ def scene(draw, table, tables):
     for _ in range(draw.randint(3, 8)):
         if in_transaction and draw.random() < 0.25:
             steps.append(Statement(draw.choice(["SAVEPOINT a", "SAVEPOINT b", "ROLLBACK TO SAVEPOINT a", "ROLLBACK TO SAVEPOINT b", "RELEASE SAVEPOINT a"])))
-        # The first refused row, and so the error, is determined if the order of rows is.
+        # The first rejected row, and so the error, is defined only if the order of rows is defined.
         maker = draw.choices([changes.insert, changes.update, changes.delete], [6, 2, 1])[0]
         *before, statement = maker(draw, table, tables)
         if maker is changes.insert or " ORDER BY " in statement.text:

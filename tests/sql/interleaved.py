@@ -1,8 +1,8 @@
-"""A world of two sessions that take turns: what transactions see of each other, and conflicts with the other's locks.
+"""A world of two sessions that take turns. Tests visibility between transactions, and lock conflicts.
 
-No session waits: a lock conflict ends the statement immediately. What a statement locks beyond its rows (gaps, rows that do not match)
-depends on the engine; if only one engine finds a lock conflict, the world ends. So while both sessions have transactions, rows are
-written by their keys.
+No session waits: a lock conflict ends the statement immediately. The engine determines which additional locks a
+statement takes (gaps, rows that do not match). If only one engine finds a lock conflict, the world ends. So while
+both sessions have transactions, rows are written by their keys.
 """
 
 import random
@@ -33,15 +33,16 @@ class Interleaved(World):
 
     def _step(self):
         draw, kind = self.draw, self.draw.random()
-        # In a transaction that changed rows, InnoDB misses them by keys on virtual columns; below REPEATABLE READ it checks
-        # hashed keys in another way.
+        # After a transaction has changed rows, InnoDB does not find them by keys on virtual columns. Below REPEATABLE
+        # READ it checks hashed keys differently.
         tables = [table for table in self.tables if not any(key.hashed or any(not column.stored for column in key.columns()) for key in table.keys)]
         if not tables:
             return [queries.query(draw, draw.choice(self.tables), self.tables)]
         table = draw.choice(tables)
         if kind < 0.12:
             return self._boundary()
-        # A SERIALIZABLE reader of Teak locks and so reads rows that are newer than its snapshot, see DEFINITION_CHANGED.
+        # In Teak, a SERIALIZABLE reader takes locks and so reads rows that are newer than its snapshot, see
+        # DEFINITION_CHANGED.
         if kind < 0.14 and not self.open[self.turn] and not (self.open[1 - self.turn] and self.levels[1 - self.turn] == "SERIALIZABLE"):
             return self._definition(table)
         if kind < 0.5:

@@ -1,9 +1,10 @@
-"""The kinds of statements that ran, and how many of each both engines accepted: shows gaps of the generator."""
+"""Counts the executed statements by kind, and those that both engines accepted. Shows gaps of the generator."""
 
 import re
 from collections import Counter
 
-# A statement is of the first kind that its beginning matches, and has every feature that its text contains.
+# The kind of a statement is the first pattern that matches its beginning. It has every feature whose pattern matches
+# its text.
 BEGINNINGS = [r"CREATE (OR REPLACE )?(TEMPORARY )?\w+", r"DROP (TEMPORARY )?\w+", r"ALTER (ONLINE |IGNORE )*\w+", r"XA \w+", r"HANDLER \w+ (READ \S+ (\S+)|\w+)",
               r"SELECT .* INTO OUTFILE", r"WITH RECURSIVE", r"SET \w+", r"LOCK TABLES", r"(INSERT|REPLACE|UPDATE)( IGNORE)?", r"DELETE HISTORY",
               r"ROLLBACK TO", r"\(?\w+"]

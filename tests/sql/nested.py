@@ -62,7 +62,7 @@ def rollup(draw, table, tables):
     if not grouping:
         return queries.aggregate(draw, table, tables)
     groups = ", ".join(column.name for column in draw.sample(grouping, min(len(grouping), draw.randint(1, 2))))
-    # With keys forced for the join only, the server crashes on groups of which one is constant, in MyISAM as well.
+    # If keys are forced only for the join, the server crashes if one GROUP BY term is constant, in MyISAM too.
     keys = re.sub(r" FOR (JOIN|ORDER BY|GROUP BY) ", " ", hint(draw, table))
     return select(f"SELECT {groups}, COUNT(*) FROM {table.name}{keys}{where(draw, table)} GROUP BY {groups} WITH ROLLUP")
 
@@ -88,7 +88,7 @@ def triple(draw, table, tables):
 
 
 def functions(draw, table, tables):
-    """Values through functions of their bytes."""
+    """Selects functions of the bytes of values."""
     terms = []
     for column in some_columns(draw, table, 4):
         name = column.name

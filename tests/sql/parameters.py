@@ -1,4 +1,5 @@
-"""Statements with parameters through the binary protocol: prepared once, executed some times with values of their own types."""
+"""Statements with parameters through the binary protocol: prepared once and executed several times with values of the
+column's types."""
 
 import re
 
@@ -56,7 +57,7 @@ def _bind(draw, column, rows, literal):
 
 
 def _rows(draw, table):
-    # Two changes of one row at the same instant are one to the history of a versioned table.
+    # The history of a versioned table cannot distinguish two changes of a row at the same instant.
     return [[] for _ in range(1 if table.versioned else draw.randint(1, 3))]
 
 
@@ -96,7 +97,7 @@ def change_of_row(draw, table, column, literal):
     rows = _rows(draw, table)
     change = f"DELETE FROM {table.name}"
     if column and draw.random() < 0.7:
-        # ON UPDATE columns are given, see changes.assignments().
+        # Sets ON UPDATE columns explicitly, see changes.assignments().
         stamps = [f", {stamp.name} = {stamp.probe(draw)}" for stamp in table.columns if "ON UPDATE" in stamp.default and stamp is not column]
         change = f"UPDATE {table.name} SET {column.name} = " + _bind(draw, column, rows, lambda: literal(draw, column)) + "".join(stamps)
     test = " AND ".join(f"{part.name} = " + _bind(draw, part, rows, lambda part=part: part.probe(draw)) for part in key.columns())

@@ -45,7 +45,7 @@ def scene(draw, collations):
         elif chance < 0.75:
             steps.append(Statement(f"DELETE FROM per {_portion(draw, bounds)} WHERE who = {one} OR what = {draw.choice(what.pool)}"))
         elif chance < 0.8 and not overlapping:
-            # One row, so that no order of the changes matters.
+            # Changes only one row, so that the order of changes does not matter.
             steps.append(Statement(f"UPDATE per SET e = {draw.choice(bounds)}, who = {draw.choice(who.pool[:4])} WHERE who = {one} AND s = {draw.choice(bounds)}"))
         elif chance < 0.85:
             steps.append(Statement(f"UPDATE per {_portion(draw, bounds)} SET who = {draw.choice(who.pool[:4])} WHERE who = {one}"))

@@ -1,8 +1,8 @@
 """Random conditions and SELECTs whose results the standard and the manual define completely.
 
-Undefined, and so avoided: LIMIT without a total order; which of several equal but different values DISTINCT,
-GROUP BY, MIN and MAX return; sums of floats, which depend on the order of rows; warnings of a condition, which depend on how
-many rows the plan evaluates it for.
+The following is undefined, so it is avoided: LIMIT without a total order; the choice of DISTINCT, GROUP BY, MIN and
+MAX among values that are equal but not identical; sums of floats, which depend on the order of rows; warnings of a
+condition, which depend on the number of rows for which the plan evaluates it.
 """
 
 import re
@@ -13,7 +13,7 @@ COMPARABLE = ("int", "decimal", "float", "bit", "text", "bytes", "temporal", "en
 
 
 def loses_edge(table, column, used):
-    """The server loses rows at the bounds of a range over several key parts, of which some ascend and some descend."""
+    """Whether the server loses rows at the bounds of ranges: it does for keys with both ascending and descending parts."""
     return any(len({descending for _, __, descending in key.parts}) > 1 and column in key.columns()
                and any(other in key.columns() for other in used if other is not column) for key in table.keys)
 
@@ -40,7 +40,8 @@ def condition(draw, table, alias="", depth=0, used=None):
 
 
 def by_key(draw, table, alias, used):
-    """On the first columns of one key: equality and then a range, or rows of values. None if that is not possible."""
+    """A condition on the first columns of one key: equalities and then a range, or rows of values. None if that is not
+    possible."""
     columns = list(dict.fromkeys(draw.choice(table.keys).columns()))[:draw.randint(2, 3)]
     if len(columns) < 2 or any(column.family not in COMPARABLE for column in columns) \
             or any(loses_edge(table, column, used.union(columns)) for column in columns):
@@ -55,8 +56,8 @@ def by_key(draw, table, alias, used):
 
 
 def beyond_like(column):
-    """In these collations U+FFFD sorts after the end of the range that the server reads for any LIKE, and characters without weight
-    sort before its beginning: a scan finds them, a key does not, on InnoDB, MyISAM, Aria and Teak."""
+    """In these collations, U+FFFD sorts after the range that the server reads for LIKE, and characters without weight
+    sort before it. So a scan finds such values but a read by key does not, in InnoDB, MyISAM, Aria and Teak."""
     return column.charset in ("ucs2", "utf16", "utf16le", "utf32") and "_uca1400_" in column.collation and any(
         letter in value for value in column.pool for letter in "\ufffd\u200d\u00ad")
 
@@ -70,7 +71,7 @@ def atom(draw, column, name):
         return f"{name} {draw.choice(['=', '=', '<=>', '<>'])} {probe}"
     if kind < 0.6:
         return f"{name} {draw.choice(['<', '<=', '>', '>='])} {probe}"
-    # The server compares BIT(64) as signed by BETWEEN, and as unsigned by a key.
+    # BETWEEN compares BIT(64) as signed numbers, but a key compares them as unsigned.
     if kind < 0.75 and column.type != "BIT(64)":
         return f"{name} {draw.choice(['', '', 'NOT '])}BETWEEN {probe} AND {column.probe(draw)}"
     if kind < 0.9 or column.family != "text" or beyond_like(column):
@@ -95,7 +96,8 @@ def hint(draw, table):
 
 
 def merges_right(table, column):
-    """InnoDB merges partitions in the order of a key on a virtual column before it has computed the column."""
+    """False for keys on virtual columns in partitioned tables: InnoDB merges the partitions in key order before it has
+    computed the column."""
     return column.stored or not table.partitions or not any(column in key.columns() for key in table.keys)
 
 
@@ -143,7 +145,7 @@ def plain(draw, table, tables):
 
 
 def extreme(function, column):
-    """MIN or MAX. How a value of BIT or ZEROFILL is printed depends on the plan."""
+    """MIN or MAX. Adds 0 to BIT and ZEROFILL values, because their printed form depends on the plan."""
     return f"{function}({column.name})" + (" + 0" if column.family == "bit" or "ZEROFILL" in column.type else "")
 
 
@@ -163,7 +165,7 @@ def aggregate(draw, table, tables):
             listing.append(f"SUM({column.name})")
         return Statement(f"SELECT {', '.join(listing)} FROM {table.name}{hint(draw, table)}{where(draw, table)}", warnings=False)
     if kind < 0.7 and column.family in COMPARABLE:
-        # Which of several equal strings MIN returns is undefined; the number of rows equal to it is defined.
+        # It is undefined which of several equal strings MIN returns, but the number of rows equal to it is defined.
         function = draw.choice(["MIN", "MAX"])
         return Statement(f"SELECT COUNT(*) FROM {table.name} WHERE {column.name} = (SELECT {function}({column.name}) FROM "
                          f"{table.name}{hint(draw, table)}{where(draw, table)})", warnings=False)
@@ -173,8 +175,8 @@ def aggregate(draw, table, tables):
     groups = ", ".join(column.name for column in draw.sample(grouping, min(len(grouping), draw.randint(1, 2))))
     if kind < 0.8:
         test = where(draw, table)
-        # Over ranges of several columns of its key the server's loose index scan loses rows, in MyISAM and Aria as well: an expression
-        # in addition to the columns uses another plan.
+        # The server's loose index scan loses rows if there are ranges on several columns of its key, in MyISAM and Aria
+        # too. An additional expression in the select list causes another plan.
         more = ", 1" if len({word for word in re.findall(r"\w+", test)} & {column.name for column in table.columns}) > 1 else ""
         return Statement(f"SELECT DISTINCT {groups}{more} FROM {table.name}{hint(draw, table)}{test}", warnings=False)
     other = draw.choice(exact)
@@ -186,16 +188,16 @@ def aggregate(draw, table, tables):
 def pair(draw, left, right):
     """Two columns that can be compared without a conversion that would warn, or None."""
     pairs = [(a, b) for a in left.columns for b in right.columns
-             # A join on strings without length gives rows twice in some plans, on every engine.
+             # Some plans return rows of a join on strings of length 0 twice, in every engine.
              if a.family == b.family and (a.family != "text" or a.length and b.length) and a.family in COMPARABLE and a.collation == b.collation
-             # In some plans a look-up by a value of another scale or length rounds it.
+             # In some plans, a lookup by a value of another scale or length rounds the value.
              and (a.type == b.type or a.family in ("int", "text", "inet", "uuid") and a.type.split("(")[0] == b.type.split("(")[0])]
     return draw.choice(pairs) if pairs else None
 
 
 def subquery_pair(draw, left, right):
-    """Two columns for x IN (SELECT y ...). By a key on a prefix of y the server takes values with the same prefix for equal, on
-    every engine (index_subquery)."""
+    """Two columns for x IN (SELECT y ...). With a key on a prefix of y, the server treats values with the same prefix
+    as equal, in every engine (index_subquery)."""
     found = pair(draw, left, right)
     return found if found and not any(part is found[1] and prefix for key in right.keys for part, prefix, _ in key.parts) else None
 

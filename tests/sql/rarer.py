@@ -1,5 +1,5 @@
-"""Random SELECTs in rarer forms: ties, index merge, groups along a key, outer joins in parentheses, sets with duplicates, rows
-compared with rows, one query by every key."""
+"""Random SELECTs of rarer forms: ties, index merge, GROUP BY by a key, nested outer joins, UNION ALL and similar, row
+comparisons, one query by every key."""
 
 from . import queries
 from .queries import COMPARABLE, atom, condition, hint, merges_right, pair, some_columns, where
@@ -24,7 +24,7 @@ def ties(draw, table, tables):
 
 
 def two_keys(draw, table, tables):
-    """Conditions on the first columns of several keys, as the union or intersection of index ranges reads them."""
+    """Conditions on the first columns of several keys, for index merge (union and intersection)."""
     firsts = list(dict.fromkeys(key.columns()[0] for key in table.keys if not key.hashed and key.columns()[0].family in COMPARABLE))
     if len(firsts) < 2:
         return queries.plain(draw, table, tables)
@@ -48,7 +48,7 @@ def along_key(draw, table, tables):
     columns = list(dict.fromkeys(draw.choice(keys).columns()))
     size = draw.randint(1, len(columns) - 1)
     groups, following = columns[:size], columns[size]
-    # Ranges of at most one column, see queries.aggregate().
+    # At most one column has a range, see queries.aggregate().
     column = draw.choice(columns)
     test = f" WHERE {atom(draw, column, column.name)}" if draw.random() < 0.7 else ""
     listing = draw.choice([f"{_names(groups)}, MIN({following.name})", f"{_names(groups)}, MAX({following.name})", f"{_names(groups)}, MIN({following.name}), MAX({following.name})",
@@ -98,7 +98,7 @@ def rows(draw, table, tables):
 
 
 def counted(draw, table, tables):
-    """Several columns counted together, lists as JSON, groups with subqueries in HAVING."""
+    """COUNT(DISTINCT) of several columns, JSON aggregates, and groups with subqueries in HAVING."""
     exact = [column for column in table.columns if column.exact and merges_right(table, column) and column.family != "bit" and "ZEROFILL" not in column.type]
     if not exact:
         return queries.aggregate(draw, table, tables)
@@ -140,7 +140,7 @@ def query(draw, table, tables):
 
 
 def by_every_key(draw, table, tables):
-    """One query by every key that it may use and by none."""
+    """One query by every key that it can use, and without a key."""
     usable = [key.usable_name() for key in table.keys if not key.ignored]
     if not usable or not table.hints:
         return [queries.plain(draw, table, tables)]

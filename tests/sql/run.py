@@ -1,6 +1,6 @@
-"""Random schemas and statements on Teak and on InnoDB; every answer must agree.
+"""Runs random schemas and statements on Teak and on InnoDB. Every answer must agree.
 
-1. A private server has both engines, with caches small enough for flushes, in memory if there is /dev/shm.
+1. A private server has both engines, with small caches so that flushes happen, on /dev/shm if it exists.
 2. Workers (processes) run worlds. A world is a few tables and some hundred statements, generated from its seed.
 3. A difference is run again in empty databases. If InnoDB in a second run, or a third engine, returns Teak's answer (third.py),
    this is printed and counts as agreed. Otherwise the statements are shrunk and printed as a script, with the seed.
@@ -64,9 +64,9 @@ def run_world(pair, world, kinds):
 
 
 def took_back(options, socket, worker, difference, history, settings):
-    """Whether InnoDB returns Teak's answer when all statements run again. With keys on
-    virtual columns it misses rows that are read concurrently with other transactions or its purge, and after
-    the purge removed the wrong entries only rebuilt keys return the right answer."""
+    """Whether InnoDB returns Teak's answer when all statements run again. With keys on virtual columns, InnoDB can miss
+    rows while other transactions or its purge run. After its purge has removed wrong entries, only rebuilt keys
+    return the right answer."""
     if difference.second is None or not any(" VIRTUAL" in statement.text for statement in history):
         return False
     for attempt in range(15):
@@ -188,7 +188,7 @@ def go(options):
     Path(options.directory).mkdir(parents=True, exist_ok=True)
     server = Server(Path(options.directory) / "server", [f"--cache={options.cache}", "--innodb-flush-log-at-trx-commit=0", "--innodb-log-file-size=64M",
                                                          "--loose-teak-commit-sync=OFF", "--max-connections=200", "--local-infile=1",
-                                                         # Rows come from memtables and from pages.
+                                                         # Settings for reads from both memtables and pages.
                                                          "--loose-teak-checkpoint-period=1", "--loose-teak-open-files=200",
                                                          "--table-open-cache=400", *options.server_option])
     server.stop()

@@ -14,13 +14,13 @@ def view(draw, table, tables):
     algorithm = draw.choice(["", "ALGORITHM=MERGE ", "ALGORITHM=MERGE ", "ALGORITHM=TEMPTABLE "])
     check = draw.choice(["", "", " WITH CHECK OPTION"]) if "TEMPTABLE" not in algorithm else ""
     seen = copy.copy(table)
-    # A view has no keys for hints, and no partitions.
+    # Index hints and partitions cannot be used with a view.
     seen.name, seen.hints, seen.partition_names, seen.partition_kind = "seen", False, [], ""
     steps = [Statement(f"CREATE {algorithm}VIEW seen AS SELECT {table.names()} FROM {table.name}{queries.where(draw, table)}{check}")]
     for _ in range(draw.randint(2, 5)):
         maker = draw.choices([queries.plain, queries.aggregate, queries.joined, nested.query, changes.insert, changes.update, changes.delete], [3, 2, 2, 2, 1, 2, 1])[0]
         for statement in maker(draw, seen, tables) if maker.__module__.endswith("changes") else [maker(draw, seen, tables)]:
-            # The order in which rows of a sorted view are changed is undefined.
+            # A sorted view does not define the order of changes.
             steps.append(statement)
     return [*steps, Statement("DROP VIEW seen")]
 
@@ -50,7 +50,7 @@ def sequence(draw, table, tables):
     cache = draw.choice(["NOCACHE", "CACHE 3", "CACHE 1000", ""])
     steps = [Statement(f"CREATE SEQUENCE sq MINVALUE {least} MAXVALUE {most} INCREMENT BY {step} {cache} {draw.choice(['CYCLE', 'NOCYCLE'])}")]
     for _ in range(draw.randint(4, 12)):
-        # FORCE without a copy, which InnoDB alone has, does not check the value against the bounds.
+        # FORCE without a copy, which only InnoDB supports, does not check the value against the bounds.
         steps.append(Statement(draw.choice([
             "SELECT NEXT VALUE FOR sq", "SELECT NEXT VALUE FOR sq", "SELECT NEXTVAL(sq), NEXTVAL(sq)", "SELECT PREVIOUS VALUE FOR sq",
             f"SELECT SETVAL(sq, {draw.choice([least, most, 2, 5])})", f"SELECT SETVAL(sq, {draw.choice([least, most, 3])}, 0)",
@@ -63,12 +63,13 @@ def sequence(draw, table, tables):
 
 
 def block(draw, table, tables):
-    """Statements within a block: one that fails changes nothing, the others remain."""
+    """Statements within a block. A failing statement changes nothing; the changes of the others remain."""
     if table.versioned:
         return []
     inner = []
     for _ in range(draw.randint(2, 4)):
-        # When RETURNING fails under a handler, the server does not finish the result, and clients cannot parse what follows.
+        # If RETURNING fails under an error handler, the server does not complete the result, and clients cannot parse
+        # the following data.
         inner += [statement.text.split(" RETURNING ")[0] for statement in changes.change_of_text(draw, table, tables)]
     begin, end = draw.choice([("", ""), ("START TRANSACTION; ", "COMMIT; "), ("START TRANSACTION; SAVEPOINT s; ", "ROLLBACK TO SAVEPOINT s; COMMIT; "), ("START TRANSACTION; ", "ROLLBACK; ")])
     return [Statement(f"BEGIN NOT ATOMIC DECLARE failed INT DEFAULT 0; DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET failed = failed + 1; {begin}"
@@ -111,7 +112,7 @@ def temporary(draw, table, tables):
     mine = copy.copy(table)
     mine.name = "mine"
     steps = [Statement(mine.create("mine").replace("CREATE TABLE", "CREATE TEMPORARY TABLE", 1) + " ENGINE={engine}"), *changes.insert(draw, mine, [mine], rows=8)]
-    # InnoDB's temporary tables lose a row whose primary key a statement changed before it failed.
+    # If a statement changes the primary key of a row in an InnoDB temporary table and then fails, the row is lost.
     primary = "|".join(column.name for key in table.keys if key.kind == "PRIMARY" for column in key.columns())
     moves = re.compile(rf"( SET | KEY UPDATE ).*\b({primary}) = ", re.DOTALL)
     for _ in range(draw.randint(3, 8)):

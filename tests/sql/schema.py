@@ -45,7 +45,7 @@ class Collations:
 
 
 class Key:
-    """Parts are (column, prefix length or 0, descending). `hashed`: too long to be stored, so the server keeps a hash of it.
+    """Parts are (column, prefix length or 0, descending). `hashed`: a long key of which the server stores only a hash.
     `ignored`: no plan uses it."""
 
     def __init__(self, kind, name, parts, hashed=False):
@@ -111,7 +111,7 @@ class Table:
             if key.kind == "PRIMARY" and key.whole():
                 return key
         for key in self.keys:
-            # Of hashed texts, equal ones may have different hashes.
+            # Equal texts may have different hashes.
             if key.kind == "UNIQUE" and key.whole() and not key.hashed and not any(column.nullable or column.generated for column in key.columns()):
                 return key
         return None
@@ -127,7 +127,7 @@ class Table:
 
 def key_part(draw, column, space):
     """A part for the column within `space` bytes, as (column, prefix, descending), and its bytes; None if there is none."""
-    # InnoDB does not update an index entry of virtual text when the new text is equal by the collation.
+    # InnoDB does not update the index entry of a virtual text column if the new text is equal in the collation.
     if column.family == "text" and column.generated and not column.stored:
         return None
     prefixes = column.plain and not (column.family == "text" and sorts_by_levels(column.collation))
@@ -162,9 +162,9 @@ def storage(draw, chance):
 def make_key(draw, table, kind, columns=None, limit=None):
     candidates = list(columns or table.columns)
     draw.shuffle(candidates)
-    # By a key on a virtual column InnoDB computes the column from columns that it has not read, where rows are sorted by their
-    # positions: with a primary key on the beginning of a BLOB, or where one is in the key, or the virtual column depends on one; Teak
-    # and MyISAM return the row's values.
+    # If rows are sorted by their positions, InnoDB computes a virtual column in a key from columns that it has not
+    # read. This happens if the primary key has the prefix of a BLOB, or if the key contains a BLOB or the virtual
+    # column depends on one. Teak and MyISAM return the row's values.
     if kind == "PRIMARY" and any(not column.stored for key in table.keys for column in key.columns()):
         candidates = [column for column in candidates if not blob(column)]
     if any(key.kind == "PRIMARY" and any(map(blob, key.columns())) for key in table.keys):
@@ -272,7 +272,7 @@ def make_partitions(draw, table):
         kind = "RANGE COLUMNS"
     elif column.family == "int" and draw.random() < 0.3:
         kind = draw.choice(["RANGE COLUMNS", "LIST COLUMNS", "KEY"])
-    # InnoDB's purge opens tables with virtual columns, and the server crashes there if they are partitioned by COLUMNS.
+    # InnoDB's purge opens tables with virtual columns. If they are partitioned by COLUMNS, the server crashes.
     if kind.endswith("COLUMNS") and any(not other.stored for other in table.columns):
         return
     table.partition_kind, table.partition_columns = kind, [column]
@@ -286,7 +286,7 @@ def make_partitions(draw, table):
             bounds = [str(bound) for bound in sorted(draw.sample([1, 3, 10, 50, 100], len(names) - 1))]
         else:
             bounds = sorted(set(draw.sample(column.pool, min(len(column.pool), len(names) - 1))))
-            # Bounds must ascend in the column's order, which only the server knows: one bound is always in order.
+            # Bounds must be ascending in the column's order, which only the server knows. So there is only one bound.
             bounds = bounds[:1] if column.family != "temporal" else sorted(bounds)
             names = names[:len(bounds) + 1]
         items = [f"PARTITION {part} VALUES LESS THAN ({bound})" for part, bound in zip(names, bounds)]

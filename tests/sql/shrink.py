@@ -1,4 +1,4 @@
-"""Shrinks the statements that led to a difference to the fewest and shortest that still do."""
+"""Shrinks the statements that led to a difference to a minimal list of short statements that still shows it."""
 
 import re
 
@@ -6,7 +6,7 @@ from tests.harness.wire import Lost
 
 
 def kind(why):
-    """The kind of difference, which shrinking must not change: an error, rows, warnings, a crash."""
+    """The kind of a difference (error, rows, warnings, crash), which must not change during shrinking."""
     found = re.findall(r"error \d+", why)
     if found:
         return " ".join(found)
@@ -14,7 +14,7 @@ def kind(why):
 
 
 class Shrinker:
-    """`attempt(statements)` runs them in fresh databases and returns the `Difference`, or None."""
+    """`attempt(statements)` runs the statements in new databases and returns the `Difference`, or None."""
 
     def __init__(self, attempt, tries=1500):
         self.attempt, self.left = attempt, tries
@@ -56,7 +56,7 @@ class Shrinker:
         return statements
 
     def shorter(self, statements, wanted):
-        """Removes parts of statements; text that is no longer SQL fails on both engines and is not kept."""
+        """Removes parts of statements; invalid SQL fails on both engines, so such attempts are discarded."""
         at = len(statements) - 1
         while at >= 0:
             changed = True

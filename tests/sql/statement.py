@@ -1,17 +1,19 @@
 """A statement to run on both engines, and the parts of its answer that are compared."""
 
 
-# After these, SHOW WARNINGS still returns those of the statement before, whose warnings may not be compared.
+# After these statements, SHOW WARNINGS still returns the warnings of the previous statement, which may be excluded from
+# comparison.
 KEEPS_WARNINGS = ("SET ", "COMMIT", "ROLLBACK", "START ", "BEGIN", "SAVEPOINT ", "RELEASE ", "DEALLOCATE ", "XA ")
 
 
 class Statement:
     """`text` may contain {db}, the database's name, {engine}, and {teak:...}, which is sent to Teak only.
 
-    ordered: the order of rows is compared. warnings: they are compared. counts: affected rows, insert id and the line of
-    information are compared. rows: the result is compared; otherwise only whether the statement fails. parameters: rows of values
-    for its '?': it is prepared once and executed with each. then: called when both engines accepted it, to update the generator's
-    model. checks: it is part of the comparison of whole tables. session: 0 or 1. locks: it may wait for a lock of the other session.
+    ordered: the order of rows is compared. warnings: they are compared. counts: affected rows, insert id and the
+    line of information are compared. rows: the result is compared; otherwise only whether the statement fails.
+    parameters: rows of values for its '?'; the statement is prepared once and executed with each row. then: called
+    if both engines accepted the statement, to update the generator's model. checks: the statement is part of the
+    comparison of whole tables. session: 0 or 1. locks: it may wait for a lock of the other session.
     """
 
     __slots__ = ("text", "ordered", "warnings", "counts", "then", "checks", "parameters", "session", "locks", "rows")

@@ -2,7 +2,8 @@
 
 import unicodedata
 
-# Accents, expansions, contractions of the tailored alphabets, ignorables, widths, controls, ends of the planes.
+# Accents, expansions, contractions of tailored collations, ignorable characters, widths, control characters, ends of
+# the planes.
 PIECES = ["a", "A", "b", "B", "z", "Z", "1", "10", "_", "%", "\\", "'", "-", " ", "  ", "\t", "\0", "\n", "\x7f", "~",
           "á", "Á", "à", "ä", "Ä", "å", "æ", "Æ", "ae", "ß", "ss", "SS", "ẞ", "ö", "oe", "œ", "ü", "ue", "ñ", "ł", "đ", "ð", "þ",
           "ø", "ý", "č", "ç", "š", "ž", "ś", "ő", "ű", "ch", "Ch", "CH", "cz", "ll", "lj", "nj", "dz", "dž", "cs", "ccs", "dzs",
@@ -11,15 +12,15 @@ PIECES = ["a", "A", "b", "B", "z", "Z", "1", "10", "_", "%", "\\", "'", "-", " "
           "²", "2", "Ａ", "①", "\u0fb2\u0f71\u0f80", "\ufffd", "\uffff", "\ud7ff", "\ue000", "😀", "🏳", "𐐀", "𝐀", "\U0001f1e6", "\U0010ffff",
           "€", "™", "´", "ÿ", "×"]
 
-# Pieces that have one weight each, separately and in sequence. A prefix key has the prefix's weight: if the weight of
-# a prefix is not a prefix of the weight (contractions, expansions, ignorables), reads with and without it differ, on
-# InnoDB too; so only such columns get prefix keys.
+# Pieces that have one weight each, separately and in sequence. Only columns with such text get prefix keys. For other
+# text (contractions, expansions, ignorable characters), the weights of a prefix may not be a prefix of the weights, and
+# reads with and without a prefix key differ, in InnoDB too.
 PLAIN = ["b", "B", "f", "1", "2", "_", "%", "-", " ", "~", "é", "É", "ж", "Ж", "ё", "е", "日", "本", "中", "文", "か", "カ", "😀", "𐐀", "€", "×"]
 
 # Those of them that have one weight on each level of a collation.
 SINGLE = [piece for piece in PLAIN if not unicodedata.decomposition(piece)]
 
-# Python's codecs show which pieces a character set has; other character sets get ASCII only.
+# Python's codecs determine which pieces a character set contains. Character sets without a codec get only ASCII.
 CODECS = {"latin1": "cp1252", "latin2": "iso8859_2", "latin5": "iso8859_9", "latin7": "iso8859_13", "cp1250": "cp1250",
           "cp1251": "cp1251", "cp1256": "cp1256", "cp1257": "cp1257", "cp850": "cp850", "cp852": "cp852", "cp866": "cp866",
           "koi8r": "koi8_r", "koi8u": "koi8_u", "greek": "iso8859_7", "hebrew": "iso8859_8", "tis620": "tis_620", "gbk": "gbk",
@@ -29,7 +30,7 @@ CODECS = {"latin1": "cp1252", "latin2": "iso8859_2", "latin5": "iso8859_9", "lat
 BASIC_PLANE = {"utf8mb3", "ucs2"}
 EIGHT_BIT = {"latin1", "latin2", "latin5", "latin7", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866",
              "koi8r", "koi8u", "macroman", "macce", "dec8", "hp8", "keybcs2", "armscii8", "geostd8", "swe7"}
-# Bytes of a character at most: the keys' limit is in bytes.
+# Maximum bytes of a character, because the limit of keys is in bytes.
 WIDTHS = {"utf8mb4": 4, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "ucs2": 2, "gbk": 2, "gb2312": 2, "big5": 2, "euckr": 2,
           "sjis": 2, "cp932": 2, "ujis": 3, "eucjpms": 3}
 
@@ -37,20 +38,22 @@ _pieces = {}
 
 
 def pads_in_keys_alone(collation):
-    """Whether a CHAR is compared with its padding in keys, and without it elsewhere, with different outcomes where characters
-    have no weight or several: a look-up by a key may then miss rows that a scan finds, on every engine."""
+    """Whether a CHAR is compared with its padding in keys but without it elsewhere. The results differ for characters
+    with no weight or several weights. Then a lookup by a key may miss rows that a scan finds, in every engine."""
     return "_nopad_" in collation and ("_unicode_" in collation or "_uca1400_" in collation)
 
 
 def below_blank(collation):
-    """Whether a CHAR with characters below the space sorts before the empty one in keys, which pad it, and after it elsewhere: then
-    a range by a key misses rows that a scan finds, on InnoDB, MyISAM, Aria and Teak. The PLAIN pieces have none."""
+    """Whether a CHAR with characters below the space sorts before the empty string in keys, which are padded, but after
+    it elsewhere. Then a range by a key misses rows that a scan finds, in InnoDB, MyISAM, Aria and Teak. The PLAIN
+    pieces have no such characters."""
     return "_nopad_" in collation
 
 
 def sorts_by_levels(collation):
-    """Whether accents, case, or spaces and signs decide only between texts that are equal otherwise: then a prefix does not sort as the
-    whole does, and a range by a key on a prefix misses rows that a scan finds, on InnoDB, MyISAM, Aria and Teak."""
+    """Whether the collation has several levels: accents, case, spaces and signs matter only if the texts are otherwise
+    equal. Then prefixes do not sort like whole texts, and a range by a key on a prefix misses rows that a scan
+    finds, in InnoDB, MyISAM, Aria and Teak."""
     return "_czech_cs" in collation or collation.endswith("_w2") or "_uca1400_" in collation and "_ai_ci" not in collation
 
 
@@ -64,7 +67,7 @@ def pieces_of(charset, plain):
                 if charset in BASIC_PLANE:
                     if all(ord(letter) < 0x10000 for letter in piece):
                         found.append(piece)
-                # The server sorts and compares these by different weights.
+                # The server uses different weights to sort and to compare these characters.
                 elif charset == "big5" and b"\xc6" <= piece.encode(codec)[:1] <= b"\xc8":
                     continue
                 elif piece.encode(codec) and not (codec == "ascii" and ord(piece[0]) > 126):

@@ -1,8 +1,9 @@
 """A third opinion on a SELECT: the answers of MyISAM and Aria for InnoDB's rows.
 
-Some of the server's plans lose rows on every engine, and the choice of the plan depends on an engine's estimates. So Teak is right if it
-returns the answer of a table without keys, and has no fault if another engine with the same rows, keys and plan returns the same answer.
-The copies are temporary tables of InnoDB's session, which hide the tables and end no transaction; their rows come from scans of InnoDB.
+Some of the server's plans lose rows in every engine, and the choice of the plan depends on an engine's estimates. So
+Teak's answer is right if a table without keys gives the same answer. The difference is not a bug of Teak if another
+engine with the same rows, keys and plan gives the same answer. The copies are temporary tables in InnoDB's session,
+which hide the original tables and do not end the transaction. Their rows are read by scans from InnoDB.
 """
 
 import re
@@ -18,7 +19,7 @@ DEFAULTS = ["optimizer_switch", "join_cache_level", "tmp_memory_table_size"]
 
 
 class _Refused(Exception):
-    """A copy cannot be created, so there is no opinion."""
+    """A copy cannot be created, so there is no third opinion."""
 
 
 def _run(session, text):
@@ -53,8 +54,8 @@ def _keyed(definition, engine):
 
 
 def _forced(session, statement, tables, name):
-    """The statement as it is; if it names no keys, also with those of this session's plan, and with each key of its
-    only table: the first run may have used another plan."""
+    """Returns the statement unchanged. If it names no keys, also returns it with the keys of this session's plan, and
+    with each key of its only table, because the first run may have used another plan."""
     text = statement.text
     if statement.parameters is not None or HINT.search(text) or not text.startswith(("SELECT ", "WITH ")):
         return [text]

@@ -7,7 +7,7 @@ EVENTS = {"INSERT": ["NEW"], "UPDATE": ["OLD", "NEW"], "DELETE": ["OLD"]}
 
 
 def _body(draw, table, time, event):
-    """Logs a value, or sets one of the row that is about to be written."""
+    """The action of a trigger: logs a value, or sets a value of the row to write."""
     unique = {column for key in table.unique_keys() for column in key.columns()} | set(table.partition_columns)
     settable = [column for column in changes.writable(table) if column not in unique and not column.auto_increment]
     if time == "BEFORE" and event != "DELETE" and settable and draw.random() < 0.4:
@@ -23,10 +23,11 @@ def scene(draw, table, tables):
     steps = [Statement("CREATE TABLE noted (event CHAR(2), image BIGINT, KEY (event, image))")]
     steps += [Statement(f"CREATE TRIGGER tr{number} {time} {event} ON {table.name} FOR EACH ROW {_body(draw, table, time, event)}")
               for number, (time, event) in enumerate(chosen)]
-    # LOAD DATA computes stored generated columns before the triggers, and only InnoDB does not recompute them in the next UPDATE.
+    # LOAD DATA computes stored generated columns before the triggers run. InnoDB is the only engine that does not
+    # recompute them in the next UPDATE.
     stale = any(column.generated and column.stored for column in table.columns)
     for _ in range(draw.randint(2, 6)):
-        # Not joined changes: how often a row is found, and so how often its trigger runs, depends on the plan.
+        # Excludes joined changes: the plan determines how often a row is found and its trigger runs.
         maker = draw.choices([changes.insert, changes.update, changes.delete, changes.insert_select, changes.load], [5, 4, 2, 1, 0 if stale else 1])[0]
         steps += maker(draw, table, tables)
     steps += [Statement("SELECT event, image FROM noted"), Statement("CHECK TABLE noted EXTENDED")]

@@ -6,8 +6,9 @@ from . import changes, conflicts, definitions, failing, nested, periods, queries
 from .schema import make_table
 from .statement import Statement
 
-# Not PAD_CHAR_TO_FULL_LENGTH: whether CHAR is compared padded depends on whether a key is used, by NOPAD collations.
-# A world changes its mode within one list: in its temporary tables the server stores a date that the mode does not allow as zero.
+# Excludes PAD_CHAR_TO_FULL_LENGTH: in NOPAD collations, the use of a key determines whether CHAR values are compared
+# with padding. A world changes its mode only within one list, because in temporary tables the server stores dates that
+# the mode does not allow as zero.
 MODES = [["", "STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION",
           "TIME_ROUND_FRACTIONAL,STRICT_TRANS_TABLES"],
          ["STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE", "TRADITIONAL"],
@@ -21,15 +22,15 @@ VARIABLES = {"join_cache_level": [0, 1, 3, 4, 6, 8, 8], "mrr_buffer_size": [8192
              "max_length_for_sort_data": [4, 8192], "tmp_memory_table_size": [0], "optimizer_use_condition_selectivity": [1, 3, 5],
              "eq_range_index_dive_limit": [1, 2], "optimizer_search_depth": [0, 1], "read_rnd_buffer_size": [1024]}
 ISOLATION = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
-# With a sort key shorter than the value the order of long values is undefined; with more warnings than are kept, which ones are.
+# Long enough sort keys and warning lists: otherwise the order of long values and the choice of warnings are undefined.
 SETTINGS = ["SET NAMES utf8mb4", "SET timestamp = 1700000000", "SET max_sort_length = 32768", "SET sort_buffer_size = 16777216", "SET max_error_count = 5000",
             "SET time_zone = '+00:00'", "SET default_tmp_storage_engine = InnoDB", "SET system_versioning_alter_history = KEEP",
-            # InnoDB's limit on the length of a row is an error of the engine; in this mode it is a warning.
+            # Makes InnoDB's limit on the length of a row a warning instead of an error.
             "SET innodb_strict_mode = OFF"]
 
 
 def plans(draw):
-    """Settings of the optimizer, which must not change answers: in half of the worlds the defaults."""
+    """Optimizer settings, which must not change answers. Half of the worlds use the defaults."""
     if draw.random() < 0.5:
         return []
     switches = [f"{name}={draw.choice(['on', 'off'])}" for name in SWITCHES if draw.random() < 0.4]
@@ -48,17 +49,19 @@ class World:
         self.mode = self.draw.choice(self.modes)
         self.first_mode = self.mode
         self.plans = plans(random.Random(seed + " plans"))
-        # When InnoDB sorts positions (see make_key()) or reads rows in their order, it finds no rows by keys on virtual columns.
-        # The server crashes on COMPRESSED columns in its temporary tables on disk, for every engine.
+        # If InnoDB sorts positions (see make_key()) or reads rows in the order of positions, it finds no rows by keys
+        # on virtual columns. The server crashes on COMPRESSED columns in its temporary tables on disk, with every
+        # engine.
         self.compressible = not any("tmp_memory_table_size" in text for text in self.plans)
-        # Hash joins lose pairs of NULL, which are equal by <=>: MyISAM and Aria too.
+        # Hash joins lose pairs of NULL, which are equal by <=>, in MyISAM and Aria too.
         self.hash_joins = any("join_cache_level" in text for text in self.plans)
-        # In partitions InnoDB misses rows with it: ha_partition passes all of them one buffer for the rows' positions.
+        # With mrr=on, InnoDB misses rows in partitioned tables, because ha_partition passes the same buffer for row
+        # positions to all partitions.
         self.divisible = not any("mrr=on" in text for text in self.plans)
         self.virtual_keys = not any("mrr=on" in text or "max_length_for_sort_data" in text for text in self.plans)
         self.clock = 0
         self.bulky = self.draw.random() < 0.1
-        # Some worlds change their tables often.
+        # Some worlds alter their tables often.
         self.altering = alters and random.Random(seed + " alters").random() < 0.2
 
     def settings(self):
@@ -81,7 +84,8 @@ class World:
             for statement in batch if self.hash_joins else ():
                 statement.text = statement.text.replace(" <=> y.", " = y.").replace(" <=> d.", " = d.")
             for statement in batch:
-                # With keys excluded for the join only, the server crashes in sorts with a constant term, in MyISAM as well.
+                # If keys are excluded only for the join, the server crashes in sorts with a constant term, in MyISAM
+                # too.
                 if " INDEX FOR JOIN (" in statement.text and (" ORDER BY " in statement.text or " GROUP BY " in statement.text):
                     statement.text = statement.text.replace(" INDEX FOR JOIN (", " INDEX (")
             yield batch
@@ -105,7 +109,7 @@ class World:
         kind = draw.random()
         made = []
         if table.versioned:
-            # Two changes of one row at the same instant are one to the history.
+            # The history cannot distinguish two changes of a row at the same instant.
             self.clock += 1
             made.append(Statement(f"SET timestamp = {1700000000 + self.clock}.{draw.randrange(10**6):06}"))
         if self.altering and not self.transaction and draw.random() < 0.15:
@@ -144,21 +148,21 @@ class World:
         return [Statement("CHECK TABLE " + table.name)]
 
     def _alter(self, table):
-        # A copy refuses old zero dates that the mode does not allow, a change in place does not check them.
+        # A copy rejects existing zero dates that the mode does not allow; a change in place does not check them.
         copies = "NO_ZERO" in self.mode or self.mode == "TRADITIONAL"
         return definitions.alter(self.draw, table, self.collations, copies)
 
     def _transaction_step(self):
         draw = self.draw
         if not self.transaction:
-            # In a transaction that changed rows, InnoDB misses them when it sorts by a key on a virtual column.
+            # After a transaction has changed rows, InnoDB misses them if it sorts by a key on a virtual column.
             if any(not column.stored for table in self.tables for key in table.keys for column in key.columns()):
                 return []
             self.transaction = draw.choices(["START TRANSACTION", "BEGIN", "XA", "SET autocommit = 0", "START TRANSACTION READ ONLY",
                                              "START TRANSACTION WITH CONSISTENT SNAPSHOT"], [6, 6, 2, 2, 1, 1])[0]
             begin = "XA START '{db}'" if self.transaction == "XA" else self.transaction
-            # Below REPEATABLE READ the server checks InnoDB's hashed keys after the write, with a REPLACE that fails and an UPDATE
-            # IGNORE that it does not support.
+            # Below REPEATABLE READ the server checks InnoDB's hashed keys after the write. Then REPLACE fails and
+            # UPDATE IGNORE is not supported.
             hashed = any(key.hashed for table in self.tables for key in table.keys)
             return [Statement(f"SET TRANSACTION ISOLATION LEVEL {draw.choice(ISOLATION[2:] if hashed else ISOLATION)}"), Statement(begin)]
         if draw.random() < 0.5:
@@ -205,9 +209,9 @@ class World:
                 steps.append(Statement(f"SHOW FULL COLUMNS FROM {table.name}", checks=True))
                 steps.append(Statement("SELECT index_name, seq_in_index, column_name, collation, sub_part, non_unique, nullable, index_type, ignored FROM "
                                        f"information_schema.statistics WHERE table_schema = DATABASE() AND table_name = '{table.name}'", checks=True))
-            # The server's checksum includes the null bits of virtual columns, which it does not compute for it, and for BIT
-            # columns the bits among them, which InnoDB does not reset when the column is NULL. InnoDB leaves
-            # stored generated columns out; Aria and MyISAM do not, nor does Teak.
+            # The server's checksum includes the NULL bits of virtual columns, which it does not compute, and the odd
+            # bits of BIT columns in the NULL area, which InnoDB does not reset if the column is NULL. InnoDB excludes
+            # stored generated columns; Aria, MyISAM and Teak include them.
             if not any(column.generated or column.family == "bit" for column in table.columns):
                 steps.append(Statement(f"CHECKSUM TABLE {table.name} EXTENDED", checks=True))
         return steps

@@ -7,10 +7,11 @@
 #   RECORD=1 mtr/run.sh teak.types    writes the result file mtr/suite/teak/r/types.result
 #
 # The runner expects its tests, suites, the server and the plugins in one tree. build/mtr-root is such a tree of links,
-# with our suite and plugin added; the system's tree is not changed. mtr/suite/NAME one of our suites
-# mtr/overlay/teak/SUITE runs a suite of the server with Teak (--suite=SUITE-teak) RECORD=1 requires named tests.
-# WITHOUT_TEAK=1 runs without the plugin (to see another engine's results). TEAK_PLUGIN names another build of the
-# plugin, MTR_PARALLEL the number of workers (2), MTR_VAR the directory of results.
+# with our suite and plugin added; the system's tree is not changed.
+#   mtr/suite/NAME            one of our suites
+#   mtr/overlay/teak/SUITE    runs a suite of the server with Teak (--suite=SUITE-teak)
+# RECORD=1 requires named tests. WITHOUT_TEAK=1 runs without the plugin (to see another engine's results).
+# TEAK_PLUGIN names another build of the plugin, MTR_PARALLEL the number of workers (2), MTR_VAR the directory of results.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 

@@ -1,4 +1,4 @@
-# Sourced by the other scripts: paths and messages. Runs nothing by itself.
+# Paths and messages, sourced by the other scripts.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 BUILD=$ROOT/build

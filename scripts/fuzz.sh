@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs every fuzz target (or those named) for some seconds each, with libFuzzer, its coverage and AddressSanitizer. It
-# uses a nightly toolchain, or makes the installed one accept nightly's flags; it does not need cargo-fuzz. Failing
-# inputs are in fuzz/artifacts, the corpus in fuzz/corpus. scripts/fuzz.sh [SECONDS [TARGET...]]
+# Runs every fuzz target (or the named targets) for some seconds each, with libFuzzer, its coverage and AddressSanitizer.
+# It uses a nightly toolchain, or makes the installed one accept nightly's flags; it does not need cargo-fuzz. Failing
+# inputs are in fuzz/artifacts, the corpus in fuzz/corpus.
+#   scripts/fuzz.sh [SECONDS [TARGET...]]
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

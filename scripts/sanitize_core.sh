@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the core's tests under sanitizers, with a nightly toolchain or with nightly's flags on the installed one:
-# AddressSanitizer, then ThreadSanitizer if the standard library's source (rust-src) is installed, which must be
-# instrumented too. scripts/sanitize_core.sh [address|thread]... CRATES="-p teak-tree ..." limits what is tested
+# AddressSanitizer, then ThreadSanitizer if the standard library's source (rust-src), which it must instrument too, is
+# installed.
+#   scripts/sanitize_core.sh [address|thread]...      CRATES="-p teak-tree ..." limits the tested crates
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

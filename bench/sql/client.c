@@ -1,11 +1,11 @@
 /* The client of the benchmarks, with minimal overhead between the timer and the server.
  *
- * client statements SOCKET DATABASE FILE            runs the file's statements, one to a line
- * client point SOCKET DATABASE TABLE IDS SECONDS SEED
- * prepared SELECT * ... WHERE id = ?, uniform ids of 1..IDS, after a second of warm-up
+ *   client statements SOCKET DATABASE FILE            runs the file's statements, one to a line
+ *   client point SOCKET DATABASE TABLE IDS SECONDS SEED
+ *       prepared SELECT * ... WHERE id = ?, uniform ids of 1..IDS, after a second of warm-up
  *
  * Prints one line of JSON. Exits with 1 and the server's message on any error.
- * */
+ */
 #include <errno.h>
 #include <mysql.h>
 #include <stdint.h>

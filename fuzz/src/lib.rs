@@ -1,4 +1,4 @@
-//! All fuzz targets by name. Each crate has the list of its own.
+//! All fuzz targets by name. Each crate lists its own targets.
 
 use teak_base::fuzzing::Target;
 

@@ -17,7 +17,7 @@
 
 namespace teak {
 
-/* An error without an HA_ERR_ number of its own; handler::get_error_message() returns its text. */
+/* An error without a separate HA_ERR_ number; handler::get_error_message() returns its text. */
 constexpr int ERROR_OF_ENGINE = HA_ERR_LAST + 20;
 
 /* Returns the HA_ERR_ number of a status that is not TEAK_OK. `subject` names the object of the call (a table,

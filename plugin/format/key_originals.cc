@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* See key_originals.h. For each column: 0 when it is NULL, else a varint of the length plus one, and the bytes. The
-   padding of a CHAR of single-byte or UTF-8 characters is omitted. */
+/* See key_originals.h. For each column: 0 if it is NULL, otherwise a varint of the length plus one, and the bytes.
+   The padding of a CHAR of single-byte or UTF-8 characters is omitted. */
 
 #include "format/key_originals.h"
 

@@ -38,7 +38,7 @@ void take_raw(KeyPart *part, uint32_t width) {
   part->decodable = true;
 }
 
-/* Times with fractions are stored big-endian with an offset; those without as little-endian integers. */
+/* Times with fractions are stored big-endian with an offset; times without fractions as little-endian integers. */
 void take_time(KeyPart *part, const Field *field, uint32_t width, bool with_sign) {
   if (field->decimals() > 0)
     take_raw(part, field->pack_length());

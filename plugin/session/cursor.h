@@ -4,10 +4,11 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* Cursor: an engine cursor that survives its transaction. The server keeps scans open across COMMIT (HANDLER ... READ,
-   cursors over several statements), the engine does not. So at the end of a transaction, and before a statement that
-   may see a newer snapshot, the session detaches its cursors: each saves the last key that it returned and continues
-   from there in the next transaction. A Cursor belongs to one handler and is used by one thread at a time. */
+/* Cursor: an engine cursor that survives its transaction. The server keeps scans open across COMMIT (HANDLER ...
+   READ, cursors over several statements), but the engine does not. So at the end of a transaction, and before a
+   statement that may see a newer snapshot, the session detaches its cursors: each saves the last key that it
+   returned and continues from there in the next transaction. A Cursor belongs to one handler and is used by one
+   thread at a time. */
 
 #ifndef TEAK_SESSION_CURSOR_H
 #define TEAK_SESSION_CURSOR_H

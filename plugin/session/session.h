@@ -53,7 +53,7 @@ class Session {
   /* START TRANSACTION WITH CONSISTENT SNAPSHOT. */
   int take_snapshot();
 
-  /* Called after a write: commits it in a session without rollback, does nothing in others. */
+  /* Called after a write: commits it in a session without rollback; otherwise does nothing. */
   teak_status write_done();
 
   /* Called before each write. In a multi-statement transaction, sets the savepoint for the statement's rollback

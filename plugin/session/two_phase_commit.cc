@@ -26,7 +26,8 @@ struct Wanted {
   std::string *after;
 };
 
-/* The server repeats the call while the list is full, and ends its own transactions in between: names are returned in order. */
+/* The server repeats the call while the list is full, and ends its own transactions between the calls. So names are
+   returned in order. */
 void want(void *context, teak_slice bytes) {
   auto *wanted = static_cast<Wanted *>(context);
   std::string name(reinterpret_cast<const char *>(bytes.data), bytes.len);

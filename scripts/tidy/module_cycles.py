@@ -225,7 +225,7 @@ def is_test(attribute):
 
 
 class Crate:
-    """The modules below one crate root (`lib.rs`, `main.rs`) and what they depend on."""
+    """The modules below one crate root (`lib.rs`, `main.rs`) and their dependencies."""
 
     def __init__(self, root_file):
         self.files = {}

@@ -189,7 +189,8 @@ def listed(connection):
 
 
 class Coordinator:
-    """Ends the server's prepared transactions as the ledgers require, and compares. `seen` counts what was found."""
+    """Ends the server's prepared transactions as the ledgers require, and compares. `seen` counts the transactions
+    found."""
 
     def __init__(self, engine, draw):
         self.bank, self.draw = bank(engine), draw

@@ -1,7 +1,7 @@
 """Every kind of statement on a full file system.
 
-The data directory is on a small file system of its own (a tmpfs, or ext4 in a file with --filesystem=ext4), in a private mount
-namespace. A ballast file fills it. Then, for each kind of statement:
+The data directory is on a separate small file system (a tmpfs, or ext4 in a file with --filesystem=ext4), in a
+private mount namespace. A ballast file fills it. Then, for each kind of statement:
 
 1. the statement is refused with a clear error, or succeeds; acknowledged changes are visible, refused ones are not;
 2. the server does not stop, and reads still work;

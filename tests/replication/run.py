@@ -1,11 +1,14 @@
 """Replication between two servers with Teak tables; afterwards both must have the same rows.
 
-Scenarios, each with its own servers: row, mixed a load of all kinds of statements, by binlog_format (load.py)
-statement a load of those whose text may be logged snapshot consistent snapshots and dumps under load, by their
-position in the binary log; semi-synchronous replication (snapshot.py) kill kill -9 of primary and replica while
-money moves (kills.py); the replica logs what it applies kill-plain the same with a replica without a binary log and
-with four workers row-parallel the load of row, applied by eight workers in optimistic mode parallel conflicting
-transactions on few rows, in each slave_parallel_mode (parallel.py)
+Scenarios, each with its own servers:
+  row, mixed    a load of all kinds of statements, by binlog_format (load.py)
+  statement     a load of statements whose text may be logged
+  snapshot      consistent snapshots and dumps under load, by their position in the binary log; semi-synchronous replication
+                (snapshot.py)
+  kill          kill -9 of primary and replica while money moves (kills.py); the replica logs what it applies
+  kill-plain    the same with a replica without a binary log and with four workers
+  row-parallel  the load of row, applied by eight workers in optimistic mode
+  parallel      conflicting transactions on few rows, in each slave_parallel_mode (parallel.py)
 
 Each scenario counts as one test.
 """

@@ -1,5 +1,5 @@
-"""Removes what Teak refuses by name, and what is specific to InnoDB (own.py), from the copies of the server's tests for both
-engines, for tests/server_suites/run.py.
+"""Removes features that Teak rejects, and features specific to InnoDB (own.py), from the copies of the server's tests
+for both engines, for tests/server_suites/run.py.
 
 So the remaining part of a test can be compared. Foreign keys, FULLTEXT and SPATIAL keys, DATA and INDEX DIRECTORY
 are removed with a comma of their list, MATCH ... AGAINST becomes a constant, and columns of transaction-precise

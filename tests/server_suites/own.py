@@ -1,4 +1,5 @@
-"""Removes what is specific to InnoDB from the copies of the server's tests for both engines, for tests/server_suites/run.py.
+"""Removes features specific to InnoDB from the copies of the server's tests for both engines, for
+tests/server_suites/run.py.
 
 Row formats, options of page compression and encryption, tables of InnoDB's statistics and internals, FLUSH TABLES
 ... FOR EXPORT, DISCARD and IMPORT TABLESPACE, commands about .ibd files. A test in which a third of the statements

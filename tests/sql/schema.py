@@ -111,7 +111,7 @@ class Table:
             if key.kind == "PRIMARY" and key.whole():
                 return key
         for key in self.keys:
-            # Equal texts may have different hashes.
+            # Excludes hashed keys, because equal texts may have different hashes.
             if key.kind == "UNIQUE" and key.whole() and not key.hashed and not any(column.nullable or column.generated for column in key.columns()):
                 return key
         return None
@@ -203,7 +203,7 @@ def make_table(draw, name, collations, versioned=False, virtual_keys=True, divis
     table.versioned, table.virtual_keys, table.divisible = versioned, virtual_keys, divisible
     for _ in range(draw.choices([1, 2, 3, 4, 6, 8, 12], [1, 3, 5, 6, 5, 3, 1])[0]):
         column = make_column(draw, table.new_name("c"), collations)
-        # One column that is neither generated nor invisible must remain outside of the key.
+        # At least one column that is neither generated nor invisible must not be in the key.
         if not table.columns:
             column.invisible = False
         if compressible and column.family in ("text", "bytes") and draw.random() < 0.05 and not column.type.startswith(("CHAR", "BINARY")):

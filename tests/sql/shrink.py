@@ -110,7 +110,7 @@ def lists(text):
 
 def variants(text):
     for items in lists(text):
-        # A shorter list of groups or terms makes the result undefined.
+        # Does not shorten top-level lists: without a term of GROUP BY or ORDER BY the result may be undefined.
         if text.startswith(("SELECT", "HANDLER", "EXECUTE")) and re.search(r" (GROUP|ORDER) BY .*", text) and items[0][0] == 0:
             continue
         count = len(items)

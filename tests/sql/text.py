@@ -17,7 +17,7 @@ PIECES = ["a", "A", "b", "B", "z", "Z", "1", "10", "_", "%", "\\", "'", "-", " "
 # reads with and without a prefix key differ, in InnoDB too.
 PLAIN = ["b", "B", "f", "1", "2", "_", "%", "-", " ", "~", "é", "É", "ж", "Ж", "ё", "е", "日", "本", "中", "文", "か", "カ", "😀", "𐐀", "€", "×"]
 
-# Those of them that have one weight on each level of a collation.
+# The pieces of PLAIN that have one weight on each level of a collation.
 SINGLE = [piece for piece in PLAIN if not unicodedata.decomposition(piece)]
 
 # Python's codecs determine which pieces a character set contains. Character sets without a codec get only ASCII.

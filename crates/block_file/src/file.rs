@@ -202,7 +202,7 @@ impl BlockFile {
         }
     }
 
-    /// Prevents the reuse of all space that is freed from now on.
+    /// Prevents the reuse of all space that is freed after this call.
     #[must_use]
     pub fn pin(&self) -> Pin {
         Pin::new(Arc::clone(&self.shared))
@@ -221,8 +221,8 @@ impl BlockFile {
         PreparedCheckpoint::new(Arc::clone(&self.shared), payload)
     }
 
-    /// Truncates the file after the last block in use. This frees the space
-    /// that a failed writer left there.
+    /// Truncates the file after the last block in use. This frees unused space that failed writers
+    /// have left.
     pub fn truncate_free_tail(&self) {
         self.shared.truncate_free_tail(&self.shared.state(), 1);
     }

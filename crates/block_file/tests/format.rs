@@ -72,7 +72,7 @@ fn the_example_is_written_byte_by_byte() {
     let path = Path::new("example.teak");
     let file = BlockFile::create(&disk, path, FileId(7), b"").unwrap();
     let mut writer = file.writer(0);
-    // Compression gains nothing on four bytes, so codec none is recorded.
+    // Compression does not make four bytes smaller, so codec none is recorded.
     let codec = Codec::Lz4;
     let old = writer
         .write(BlockDescription { codec, ..BLOCK }, b"free")

@@ -78,7 +78,7 @@ extern "C" {
 // Major version of this header: increased when programs must be changed.
 #define TEAK_VERSION_MAJOR 0
 
-// Minor version of this header: raised when something is added.
+// Minor version of this header: increased by additions.
 #define TEAK_VERSION_MINOR 1
 
 // Patch version of this header.
@@ -102,7 +102,7 @@ typedef enum teak_status {
   TEAK_OK = 0,
   // No such key, row or prepared transaction; the cursor has no further row.
   TEAK_NOT_FOUND = 1,
-  // A live entry with the same unique key exists. Nothing of the row was written.
+  // A live entry with the same unique key exists. No entry of the row was written.
   TEAK_DUPLICATE_KEY = 2,
   // The lock timeout expired while another transaction held the row or range.
   TEAK_LOCK_TIMEOUT = 3,

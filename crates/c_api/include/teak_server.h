@@ -189,8 +189,8 @@ teak_status teak_alteration_begin(teak_engine *engine,
 // The number by which writers of rows refer to an added index until the alteration ends.
 teak_status teak_alteration_get_index(teak_alteration *alteration, uint32_t added, uint32_t *index);
 
-// Adds the entry of a row of the table, in any order unless the index is `in_order`. The rows are
-// those of one snapshot taken after teak_alteration_begin().
+// Adds the entry of a row of the table, in any order unless the index is `in_order`. The rows must
+// be read from one snapshot taken after teak_alteration_begin().
 teak_status teak_alteration_add_entry(teak_alteration *alteration,
                                       uint32_t added,
                                       teak_slice key,
@@ -251,7 +251,7 @@ typedef struct teak_wait_info {
   teak_lock_mode mode;
   // Name of the table; data NULL if it was dropped or is not open.
   teak_slice table;
-  // Label of the index; data NULL if that of the table is.
+  // Label of the index; data NULL if `table` is NULL.
   teak_slice index;
   // The requested key.
   teak_slice key;
@@ -300,7 +300,7 @@ typedef struct teak_lock_info {
   // Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and if the table was dropped or is
   // not open.
   teak_slice table;
-  // Label of the index; data NULL if that of the table is.
+  // Label of the index; data NULL if `table` is NULL.
   teak_slice index;
   // The row's key, or the first key of the range; data NULL: unknown.
   teak_slice low;

@@ -95,8 +95,8 @@ struct Reports(unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void));
 impl WaitListener for Reports {
     fn wait_begins(&self, waiter: Owner, holder: Owner) {
         let pointer = std::ptr::with_exposed_provenance_mut;
-        // SAFETY: the callback lives as long as the engine; owners are those
-        // of teak_transaction_set_owner, and neither transaction has ended.
+        // SAFETY: the callback lives as long as the engine; owners come from
+        // teak_transaction_set_owner, and neither transaction has ended.
         unsafe { (self.0)(pointer(waiter.0), pointer(holder.0)) };
     }
 }

@@ -9,7 +9,7 @@ pub enum teak_status {
     TEAK_OK = 0,
     /// No such key, row or prepared transaction; the cursor has no further row.
     TEAK_NOT_FOUND = 1,
-    /// A live entry with the same unique key exists. Nothing of the row was written.
+    /// A live entry with the same unique key exists. No entry of the row was written.
     TEAK_DUPLICATE_KEY = 2,
     /// The lock timeout expired while another transaction held the row or range.
     TEAK_LOCK_TIMEOUT = 3,

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 /// Major version of this header: increased when programs must be changed.
 pub const TEAK_VERSION_MAJOR: u32 = 0;
 
-/// Minor version of this header: raised when something is added.
+/// Minor version of this header: increased by additions.
 pub const TEAK_VERSION_MINOR: u32 = 1;
 
 /// Patch version of this header.

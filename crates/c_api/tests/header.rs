@@ -1,4 +1,4 @@
-//! The committed headers are those that the sources generate.
+//! Checks that the committed headers match the sources.
 //!
 //! Each section of a header is generated on its own by cbindgen, from the
 //! source files of that section.

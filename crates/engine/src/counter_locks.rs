@@ -7,8 +7,8 @@ use crate::transaction::EngineTransaction;
 use teak_transactions::{LockId, LockMode, RowName};
 
 impl EngineTransaction {
-    /// Locks a counter. The lock is counted: it is held until as many calls of `unlock_counter`, or
-    /// until the transaction ends.
+    /// Locks a counter. Lock calls are counted: the lock is held until the same number of
+    /// `unlock_counter` calls, or until the transaction ends.
     ///
     /// # Errors
     /// `Wait`.

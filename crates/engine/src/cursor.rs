@@ -1,8 +1,8 @@
 //! Reading rows: exact lookups and scans, with and without locks.
 //!
 //! There are two kinds of [`Cursor`]:
-//! - `SnapshotCursor` reads what the transaction's snapshot sees. It takes no locks and never waits
-//!   for one.
+//! - `SnapshotCursor` reads the versions that the transaction's snapshot sees. It takes no locks
+//!   and never waits for one.
 //! - `LockingCursor` reads the newest committed rows and locks them.
 
 mod bounds;

@@ -12,7 +12,7 @@ pub const METADATA_BYTES_MAX: usize = 64 * 1024;
 /// An index to create.
 #[derive(Clone, Debug)]
 pub struct IndexDefinition {
-    /// Part of the file's name; there, `_` replaces characters other than
+    /// Part of the file's name, in which `_` replaces characters other than
     /// letters, digits, `_` and `-`.
     pub label: String,
     /// Codec of the leaf data.

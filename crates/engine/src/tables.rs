@@ -159,8 +159,7 @@ impl Engine {
     /// read.
     ///
     /// # Errors
-    /// `NoSuchTable`; `InvalidArgument` while the table is being altered; those
-    /// of the log.
+    /// `NoSuchTable`; `InvalidArgument` while the table is being altered; errors of the log.
     pub fn drop_table(&self, name: &str) -> EngineResult<()> {
         let core = &self.core;
         let name = TableName::parse(name)?;
@@ -187,7 +186,7 @@ impl Engine {
     /// Renames a table and its files. Durable on return.
     ///
     /// # Errors
-    /// `NoSuchTable`, `TableExists`; `InvalidArgument` while the table is being altered; those of
+    /// `NoSuchTable`, `TableExists`; `InvalidArgument` while the table is being altered; errors of
     /// the log. If a file cannot be renamed, the table has its new name and the file keeps its old
     /// path.
     pub fn rename_table(&self, from: &str, to: &str) -> EngineResult<()> {

@@ -26,9 +26,9 @@ use teak_transactions::{
 pub enum Isolation {
     /// Uncommitted writes, too.
     ReadUncommitted,
-    /// Those committed before the statement's first read.
+    /// The writes committed before the statement's first read.
     ReadCommitted,
-    /// Those committed before the transaction's first read.
+    /// The writes committed before the transaction's first read.
     RepeatableRead,
     /// As [`Isolation::RepeatableRead`]; the caller reads with shared locks.
     Serializable,

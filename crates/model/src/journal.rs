@@ -24,7 +24,7 @@ impl Model {
         self.acknowledged
     }
 
-    /// From now on, all events so far must survive a crash.
+    /// Records that all events so far must survive a crash.
     pub fn acknowledge(&mut self) {
         self.acknowledged = self.journal.len();
     }

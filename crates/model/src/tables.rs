@@ -117,7 +117,7 @@ impl Model {
         self.require(table).indexes
     }
 
-    /// Whether an open transaction wrote or locked something in the table.
+    /// Whether an open transaction has written or locked rows of the table.
     #[must_use]
     pub fn is_in_use(&self, table: TableId) -> bool {
         self.transactions.values().any(|transaction| {

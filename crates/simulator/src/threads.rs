@@ -5,11 +5,11 @@
 //! Each worker owns rows that no other worker writes, and records their state
 //! after each of its commits. All workers share accounts and move amounts between
 //! them in the same transactions. At any time:
-//! - a worker reads its own rows as it left them;
+//! - a worker reads its own rows in the state of its last commit;
 //! - the accounts have the same sum in every snapshot.
 //!
-//! After a power loss the rows of each worker are those after its last
-//! acknowledged commit, or after a later commit that it had begun.
+//! After a power loss, the rows of each worker are in the state after its last acknowledged commit,
+//! or after a later commit that was in progress.
 
 mod rows;
 mod worker;

@@ -259,7 +259,7 @@ impl Simulation {
         else {
             return Ok(row);
         };
-        // The entries of a write must be those of the row itself.
+        // The entries of a write must match the row.
         for _ in 0..8 {
             let value = self.model.newest_value(id, table, &shape.key(row.primary));
             if let Some(value) = value {

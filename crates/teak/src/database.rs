@@ -229,7 +229,7 @@ impl Database {
     /// them is dropped.
     ///
     /// # Errors
-    /// Errors of the disk; what could not be flushed is in the log.
+    /// Errors of the disk; data that could not be flushed is in the log.
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.engine) {
             Ok(engine) => engine.close()?,

@@ -8,10 +8,10 @@ use teak_engine::{EngineError, WaitError};
 /// Result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call failed.
+/// The reason why a call failed.
 ///
-/// An error in a transaction undoes nothing by itself, except that a failed write leaves nothing of
-/// its row. After [`Error::Conflict`], [`Error::Deadlock`] or [`Error::LockTimeout`], roll the
+/// An error in a transaction does not undo earlier writes. A failed write changes no entry of its
+/// row. After [`Error::Conflict`], [`Error::Deadlock`] or [`Error::LockTimeout`], roll the
 /// transaction back and run it again; [`Database::transact`](crate::Database::transact) does that
 /// for the first two.
 ///

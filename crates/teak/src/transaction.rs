@@ -86,7 +86,7 @@ impl Transaction {
     }
 
     /// The newest value of the row with this primary key, locked until the transaction ends: other
-    /// transactions can read it but neither lock nor write it. A key without a row is locked too,
+    /// transactions can read it but neither lock nor write it. A key without a row is also locked,
     /// except under [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted): no other
     /// transaction can insert it.
     ///
@@ -179,7 +179,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Conflict`](crate::Error::Conflict) when the row changed after the snapshot;
-    /// otherwise those of [`Transaction::insert`].
+    /// otherwise the errors of [`Transaction::insert`].
     pub fn update(
         &self,
         table: &Table,
@@ -193,7 +193,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`Error::Conflict`](crate::Error::Conflict) when the row changed after the snapshot;
-    /// otherwise those of [`Transaction::insert`].
+    /// otherwise the errors of [`Transaction::insert`].
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
         writes::delete(&self.session, &table.state, key.as_ref())
     }

@@ -133,7 +133,7 @@ pub(crate) fn upsert(
         if update(session, table, key, value)? {
             return Ok(());
         }
-        // Another transaction deleted the row in between: insert it.
+        // Another transaction has deleted the row since: insert it.
     }
 }
 

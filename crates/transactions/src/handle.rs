@@ -192,7 +192,8 @@ impl TransactionHandle {
         *self.last_failure.lock() = Some(Box::new(failure));
     }
 
-    /// Asks the transaction to escalate its locks at its next lock request.
+    /// Requests that the transaction escalates its locks at its next lock
+    /// request.
     pub(crate) fn request_escalation(&self) {
         self.must_escalate.store(true, Ordering::Relaxed);
     }

@@ -9,7 +9,7 @@
 //! 4. A step moves all sources past the current key. When no source is left in
 //!    the leaf's range, the path to the next leaf is opened.
 //!
-//! A cursor does not copy keys or values: it returns those of the source.
+//! A cursor does not copy keys or values: it returns references into the source.
 
 mod open;
 mod step;

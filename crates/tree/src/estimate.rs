@@ -23,7 +23,7 @@ const WALKED_MAX: u64 = 64;
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     rows: i64,
-    /// Entries above the bottom. Some may be versions of rows counted there.
+    /// Entries above the bottom. Some may be newer versions of rows that `rows` already counts.
     above: u64,
 }
 

@@ -88,8 +88,7 @@ pub(crate) fn build(hashes: &[u64], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a key with this hash may be in the filter. An empty filter rules out
-/// nothing.
+/// Whether a key with this hash may be in the filter. An empty filter may contain every key.
 #[inline]
 pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
     let blocks = filter.len() / BLOCK_BYTES;

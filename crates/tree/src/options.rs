@@ -6,7 +6,7 @@ use teak_base::Codec;
 /// A changed option applies to blocks written afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeOptions {
-    /// Approximate raw bytes of a page. A larger entry gets a page of its own.
+    /// Approximate raw bytes of a page. A larger entry gets a separate page.
     pub page_bytes: u32,
     /// Codec of bottom runs.
     pub codec: Codec,

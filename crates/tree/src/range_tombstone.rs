@@ -21,8 +21,8 @@ impl RangeTombstone {
         self.start.as_slice() <= key && (self.end.is_empty() || key < self.end.as_slice())
     }
 
-    /// The part from `lower` (inclusive) to `upper` (exclusive); `None`: no
-    /// bound. Returns `None` when nothing is left.
+    /// The part from `lower` (inclusive) to `upper` (exclusive); `None`: no bound. Returns `None`
+    /// if the part is empty.
     #[must_use]
     pub fn clip(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Option<RangeTombstone> {
         let start = match lower {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, BlockFile, BlockKind};
 
-/// An open run. Opening reads nothing; the index block and the pages are read through the cache.
+/// An open run. Opening does no I/O; the index block and the pages are read through the cache.
 /// While the owner uses the run, it must hold a pin that prevents the reuse of the run's blocks.
 #[derive(Debug)]
 pub struct Run {

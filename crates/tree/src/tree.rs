@@ -193,8 +193,7 @@ impl Tree {
         memtables.sum::<u64>() + version.root.summary.entries
     }
 
-    /// Whether all flushed entries are in bottom runs, and nothing waits to be
-    /// flushed.
+    /// Whether all flushed entries are in bottom runs, and no memtable waits to be flushed.
     #[must_use]
     pub fn is_fully_merged(&self) -> bool {
         let version = self.load_version();

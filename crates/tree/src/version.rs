@@ -1,9 +1,8 @@
 //! One version of the tree: the memtables and the root, which together hold
 //! every entry exactly once.
 //!
-//! Versions are immutable, except that the active memtable grows. A version is
-//! replaced as a whole under the install lock. Holding a version keeps its
-//! blocks from being reused.
+//! Versions are immutable, except that the active memtable grows. A version is replaced as a whole
+//! under the install lock. A reference to a version prevents the reuse of its blocks.
 
 use crate::Memtable;
 use crate::node::Node;
@@ -51,7 +50,7 @@ pub(crate) struct TreeVersion {
     /// Newest first.
     pub(crate) frozen: Vec<Arc<MemtableSlot>>,
     pub(crate) root: Arc<Node>,
-    /// Keeps the blocks of the root from being reused.
+    /// Prevents the reuse of the root's blocks.
     pub(crate) pin: Arc<Pin>,
     /// Whether a bulk load will add older data below this version (see `bulk`). Until then, no data
     /// of this version may be treated as bottom data.

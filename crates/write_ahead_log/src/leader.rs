@@ -60,7 +60,7 @@ impl WriteAheadLog {
         leader.state.space.end_batch(reserved, retained);
         leader.state.batch_retained = !writer.raw.is_empty();
         let path = writer.path();
-        // Data written before a batch that found no space is synced, too.
+        // If there was no space for a batch, the data written before it is still synced.
         let synced = match group {
             Some(group) if !matches!(written, Err(WriteError::Broken(_))) => {
                 // A retained batch may be revoked before another thread leads.

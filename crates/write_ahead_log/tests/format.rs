@@ -1,4 +1,4 @@
-//! The example in `docs/design/format.md` is what this build reads and writes.
+//! Checks that this build reads and writes the example in `docs/design/format.md`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 mod common;

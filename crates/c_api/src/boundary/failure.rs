@@ -4,7 +4,7 @@ use crate::status::teak_status::{self, *};
 use ::teak_engine::{EngineError, StorageError, WaitError};
 use std::borrow::Cow;
 
-/// What the body of an exported function returns.
+/// The result of the body of an exported function.
 pub(crate) type Outcome = Result<teak_status, Failure>;
 
 /// A failed call: its status and a message.

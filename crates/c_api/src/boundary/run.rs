@@ -37,7 +37,7 @@ pub(crate) fn call<T: Into<teak_status>>(body: impl FnOnce() -> Result<T, Failur
     run(body).map_or_else(|status| status, Into::into)
 }
 
-/// Runs the body of a function that returns something else.
+/// Runs the body of a function that does not return a status.
 pub(crate) fn value_or<T>(otherwise: T, body: impl FnOnce() -> Result<T, Failure>) -> T {
     run(body).unwrap_or(otherwise)
 }

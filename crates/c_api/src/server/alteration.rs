@@ -118,8 +118,8 @@ pub unsafe extern "C" fn teak_alteration_get_index(
     })
 }
 
-/// Adds the entry of a row of the table, in any order unless the index is `in_order`. The rows are
-/// those of one snapshot taken after teak_alteration_begin().
+/// Adds the entry of a row of the table, in any order unless the index is `in_order`. The rows must
+/// be read from one snapshot taken after teak_alteration_begin().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_add_entry(
     alteration: *mut teak_alteration,

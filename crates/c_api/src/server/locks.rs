@@ -76,7 +76,7 @@ pub struct teak_lock_info {
     /// Name of the table; data NULL for TEAK_LOCK_KIND_WRITTEN, and if the table was dropped or is
     /// not open.
     pub table: teak_slice,
-    /// Label of the index; data NULL if that of the table is.
+    /// Label of the index; data NULL if `table` is NULL.
     pub index: teak_slice,
     /// The row's key, or the first key of the range; data NULL: unknown.
     pub low: teak_slice,
@@ -104,7 +104,7 @@ pub struct teak_wait_info {
     pub mode: teak_lock_mode,
     /// Name of the table; data NULL if it was dropped or is not open.
     pub table: teak_slice,
-    /// Label of the index; data NULL if that of the table is.
+    /// Label of the index; data NULL if `table` is NULL.
     pub index: teak_slice,
     /// The requested key.
     pub key: teak_slice,

@@ -111,7 +111,7 @@ fn oldest_of(tree: &Tree) -> WriteId {
     range.map_or(WriteId::SETTLED, |(oldest, _)| oldest)
 }
 
-/// Sets the tree's options to those of its catalogue entry. The file may contain older options.
+/// Sets the tree's options from its catalogue entry. The file may contain older options.
 pub(crate) fn adopt_options(tree: &Tree, entry: &IndexEntry) {
     let old = tree.options();
     let mut options = (*old).clone();

@@ -2,14 +2,13 @@
 //!
 //! 1. The tree's cursor reads through a view that records writes of other
 //!    active transactions.
-//! 2. If a move encountered such a write, the cursor waits until that
-//!    transaction has ended and repeats the move, so it skips no uncommitted
-//!    row.
+//! 2. If a move encountered such a write, the cursor waits until that transaction has ended and
+//!    repeats the move, so it does not miss rows that commit.
 //! 3. A move over keys whose gaps have not been locked is repeated after they
 //!    have been locked (see `gap_locks`).
-//! 4. On the rows' index the row found is locked under its latch and read
-//!    again, because it may have changed before it was locked. A row that has
-//!    been deleted by then is skipped and its lock released.
+//! 4. On the rows' index the row found is locked under its latch and read again, because it may
+//!    have changed before it was locked. If the row was deleted, it is skipped and its lock is
+//!    released.
 //!
 //! [`LockPolicy`] can replace the waits; [`RowRetention`] sets how long rows are protected.
 

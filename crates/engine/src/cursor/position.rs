@@ -77,7 +77,7 @@ impl IndexPosition {
         self.bounds.set(lower, upper);
     }
 
-    /// Whether the tree's cursor still reads what the transaction sees.
+    /// Whether the tree's cursor still has the transaction's current view.
     #[inline]
     pub(super) fn is_view_current(&self, transaction: &EngineTransaction) -> bool {
         self.view_serial == transaction.view_serial

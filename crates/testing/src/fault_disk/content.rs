@@ -138,7 +138,7 @@ impl Content {
                     tear(&mut bytes, *offset, new, random);
                 }
                 (CrashEffect::Lost, Change::Write { offset, bytes: new }) => {
-                    // The length may be kept although the bytes are lost.
+                    // The new length may survive even if the bytes are lost.
                     let end = offset + new.len();
                     if style != 0 && random.one_in(4) && bytes.len() < end {
                         bytes.resize(end, 0);

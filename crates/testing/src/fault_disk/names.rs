@@ -151,7 +151,7 @@ impl Names {
     /// A possible state after a power loss.
     pub fn after_power_loss(&self, random: &mut Random) -> Names {
         let mut table = self.durable.clone();
-        // Kept changes: 0 none, 1 all, 2 those before a point in time, 3 any.
+        // Which changes are kept: 0 none, 1 all, 2 all before a point in time, 3 a random subset.
         let style = random.below(4);
         let moment = random.below(self.unsynced.len() as u64 + 1);
         for (number, change) in (0u64..).zip(&self.unsynced) {

@@ -1,6 +1,6 @@
 //! Fuzz target of a whole tree: it is opened, verified, read, written, merged, checkpointed and
 //! opened again. On a damaged tree each operation may return an error but must not panic. If
-//! `verify` accepts the tree, all operations must succeed and keep the data.
+//! `verify` accepts the tree, all operations must succeed and lose no data.
 
 use super::tree_builder::build;
 use crate::{Horizon, PageCache, Tree, Visibility, WriteStatus};

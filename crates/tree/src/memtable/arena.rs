@@ -73,7 +73,7 @@ impl Arena {
             // chunk was created, and chunks live as long as the arena.
             if let Some(chunk) = unsafe { current.as_ref() } {
                 // Relaxed: the addition alone makes the range exclusive. It
-                // cannot wrap: each thread adds at most once more after a chunk
+                // cannot overflow: each thread adds at most once after a chunk
                 // is full.
                 let offset = chunk.used.fetch_add(bytes, Ordering::Relaxed);
                 if offset + bytes <= chunk.capacity {

@@ -249,8 +249,7 @@ proptest! {
         let mut after = before[..from].to_vec();
         after.push(merged);
         after.extend_from_slice(&before[to..]);
-        // Readers: the live snapshots, later snapshots, and one with a write of
-        // its own.
+        // The readers: the live snapshots, later snapshots, and a snapshot with its own write.
         let newest = *snapshots.last().unwrap();
         for snapshot in snapshots.iter().copied().chain(newest..45) {
             for own in [None, Some(own)] {

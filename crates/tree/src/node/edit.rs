@@ -81,7 +81,7 @@ impl<'a> Editor<'a> {
         self.own == Some(id) || self.claimed.contains(&id)
     }
 
-    /// Allows the job's own child to be split and dropped from now on.
+    /// Allows the job's own child to be split and dropped by later edits.
     pub(crate) fn release_own(&mut self) {
         self.own = None;
     }
@@ -261,7 +261,7 @@ impl<'a> Editor<'a> {
         replacement
     }
 
-    /// Adds the references of new children, then removes those of the old ones.
+    /// Counts the references of new children, then removes the references of the old one.
     fn count_references(&mut self, old: &Child, new: &Replacement) {
         for (_, child) in new {
             for run in &child.runs {

@@ -38,7 +38,7 @@ pub struct RunIndex {
 }
 
 impl RunIndex {
-    /// Appends a page. An empty filter excludes nothing.
+    /// Appends a page. An empty filter excludes no key.
     pub(crate) fn push(
         &mut self,
         address: BlockAddress,

@@ -14,7 +14,7 @@ use teak_block_file::{
 /// Options for writing runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunWriterOptions {
-    /// Approximate raw bytes of a page; a larger entry gets a page of its own.
+    /// Approximate raw bytes of a page; a larger entry gets a separate page.
     pub page_bytes: usize,
     /// Codec of the pages.
     pub codec: Codec,

@@ -1,9 +1,8 @@
 //! A model of one index with its transactions, and a tree that receives the
 //! same operations.
 //!
-//! The model keeps every version of every key in a list and drops none. Like the locks of the
-//! engine, it rejects a write of a key (or of a range that contains it) if another active write has
-//! written the key.
+//! The model retains every version of every key in a list. Like the locks of the engine, it rejects
+//! a write of a key (or of a range that contains it) if another active write has written the key.
 
 #![allow(dead_code)] // Each test uses a part.
 

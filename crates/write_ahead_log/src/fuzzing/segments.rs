@@ -69,7 +69,7 @@ fn open(disk: &Arc<dyn Disk>, from: Lsn) -> StorageResult<(WriteAheadLog, Listed
     Ok((log, found))
 }
 
-/// Builds as many segments as the input asks for.
+/// Builds the segments that the input describes.
 fn build(disk: &Arc<dyn Disk>, input: &mut Input<'_>) -> StorageResult<()> {
     disk.create_directories(directory())?;
     let mut number = 1;

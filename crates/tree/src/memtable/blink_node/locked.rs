@@ -22,7 +22,7 @@ impl<'a> BlinkNode<'a> {
     /// Locks the node if it has not changed since `begin`.
     #[inline]
     pub(in crate::memtable) fn lock_at(self, version: ReadVersion) -> Option<LockedNode<'a>> {
-        // Acquire: this thread reads and rewrites what the last writer wrote.
+        // Acquire: this thread must see all writes of the last writer.
         let locked = self.fields().version.compare_exchange(
             version.0,
             version.0 | LOCKED,

@@ -32,7 +32,7 @@ impl<'a> BlinkNode<'a> {
             .then_with(|| order_after_prefix(high.key(), key, skip))
     }
 
-    /// The order of the node's common bytes and those of a key.
+    /// Compares the node's common bytes with a key.
     #[inline]
     fn common_order(self, key: &[u8], skip: usize, high: Entry<'_>) -> KeyOrder {
         if skip == 0 {
@@ -67,7 +67,7 @@ impl<'a> BlinkNode<'a> {
         let (Some(first), true) = (self.entry(0), self.count() > 0) else {
             return false;
         };
-        // Without a high key nothing is skipped.
+        // Without a high key there is no common prefix.
         let common = match self.high() {
             Some(high) => self.common_order(key, skip, high),
             None => KeyOrder::Equal,

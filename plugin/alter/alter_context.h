@@ -41,7 +41,7 @@ struct AlterContext final : public inplace_alter_handler_ctx {
   /* Undoes what was not committed. */
   void end();
 
-  /* Computes the virtual columns of the added keys in the altered table's record. The server's strictness decides whether a
+  /* Computes the virtual columns of the added keys in the altered table's record. In strict mode, a
      bad value is an error. True: an error was raised. */
   bool compute_virtual_columns(TABLE *altered) const;
 

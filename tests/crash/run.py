@@ -112,7 +112,7 @@ class Test:
         return pause, faults
 
     def restart(self):
-        """Starts the server again, sometimes after killing it during recovery; returns the seconds of recovery and the number of kills."""
+        """Starts the server again, sometimes after killing it during recovery. Returns the recovery time and the number of kills."""
         # After three recoveries the server drops an entry of its DDL log, and a DDL statement remains incomplete.
         again = self.server.kill_while_recovering(self.random, 2)
         began = time.monotonic()

@@ -47,7 +47,7 @@ def is_recorded(hunk: tuple[int, int, int, int], right: list[str], recorded: lis
 
 
 def explained(left: list[str], right: list[str], again: list[str] | None, recorded: list[str] | None) -> str | None:
-    """ Returns "unsteady" or "recorded" if all differences are of this kind, otherwise None."""
+    """Returns "unsteady" or "recorded" if all differences are of this kind, otherwise None."""
     stretches = unsteady(left, again) if again else []
     named_right = [ENGINE.sub("ENGINE", line) for line in right]
     named = [ENGINE.sub("ENGINE", line) for line in recorded or []]

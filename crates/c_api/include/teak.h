@@ -253,8 +253,8 @@ typedef struct teak_engine_options {
 } teak_engine_options;
 
 // Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
-// everything committed and durable is recovered first. Only one engine can have a directory open:
-// TEAK_IN_USE. TEAK_CORRUPT: the catalogue or the log is damaged.
+// all durable commits are recovered first. Only one engine can have a directory open: TEAK_IN_USE.
+// TEAK_CORRUPT: the catalogue or the log is damaged.
 teak_status teak_engine_open(const teak_engine_options *options, teak_engine **engine);
 
 // Flushes, writes a checkpoint and closes the engine. Every table, transaction and cursor must be

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use teak_disk::RealDisk;
 
 /// Opens the engine of a data directory. An empty directory becomes a new database; after a crash,
-/// everything committed and durable is recovered first. Only one engine can have a directory open:
-/// TEAK_IN_USE. TEAK_CORRUPT: the catalogue or the log is damaged.
+/// all durable commits are recovered first. Only one engine can have a directory open: TEAK_IN_USE.
+/// TEAK_CORRUPT: the catalogue or the log is damaged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_engine_open(
     options: *const teak_engine_options,

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use teak_base::{StorageError, StorageResult};
 
-/// A disk that keeps at most about `limit` files of another open.
+/// A disk over another disk, which keeps at most about `limit` files open.
 #[derive(Debug)]
 pub struct LimitedDisk {
     files: Arc<Files>,

@@ -213,7 +213,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Prefetches an entry: as many lines as most entries have.
+    /// Prefetches the cache lines of an entry of typical size.
     #[inline]
     pub(super) fn prefetch(pointer: *mut Header) {
         for line in 0..PREFETCHED_LINES {

@@ -126,8 +126,7 @@ std::string describe(CHARSET_INFO *collation, const char *what, const std::vecto
          hex(a_key.data(), a_key.size()) + " " + hex(b_key.data(), b_key.size());
 }
 
-/* Every length except the right one is rejected, bytes after the key are ignored, and the decoded value is the encoded
-   one. */
+/* Checks that wrong lengths are rejected, bytes after the key are ignored, and decoding restores the string. */
 void check_round_trip(CHARSET_INFO *collation, const StringCodec &codec, const std::vector<uchar> &string, bool fixed,
                       const ByteBuffer &key, Random *random, Checks *checks) {
   for (uint8_t inverted : {uint8_t{0}, uint8_t{0xFF}}) {

@@ -20,7 +20,7 @@ def view(draw, table, tables):
     for _ in range(draw.randint(2, 5)):
         maker = draw.choices([queries.plain, queries.aggregate, queries.joined, nested.query, changes.insert, changes.update, changes.delete], [3, 2, 2, 2, 1, 2, 1])[0]
         for statement in maker(draw, seen, tables) if maker.__module__.endswith("changes") else [maker(draw, seen, tables)]:
-            # A sorted view does not define the order of changes.
+            # The view has no ORDER BY, because that would not define the order of changes.
             steps.append(statement)
     return [*steps, Statement("DROP VIEW seen")]
 

@@ -447,7 +447,7 @@ fn retained_rows_do_not_change_under_concurrent_writers() {
         let mut repeated = 0;
         while repeated < 300 || commits.load(Ordering::Relaxed) < 600 {
             let mut reader = begin(&engine);
-            // Writers hold a row lock briefly before they find the range lock.
+            // The reader may wait for writers, which briefly hold row locks before they check range locks.
             reader.set_lock_timeout(Duration::from_secs(60));
             let (low, high) = (random.below(60), random.below(60));
             let (low, high) = (format!("{low:02}"), format!("{high:02}"));

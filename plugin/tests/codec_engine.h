@@ -47,7 +47,7 @@ struct StoredTable {
 };
 
 struct TableCodecs {
-  std::vector<std::unique_ptr<teak::KeyCodec>> keys;  // by key number, the primary's place empty
+  std::vector<std::unique_ptr<teak::KeyCodec>> keys;  // by key number; nullptr for the primary key
   std::shared_ptr<const teak::KeyCodec> primary;
   std::unique_ptr<teak::RowCodec> row;
   uint primary_number;  // of the index that holds rows

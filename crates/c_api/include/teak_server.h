@@ -311,9 +311,9 @@ typedef struct teak_lock_info {
   uint64_t rows;
 } teak_lock_info;
 
-// Calls `sink` for each transaction that blocked the last call of this one that ended in
-// TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK; if all have ended, calls it once without a blocker.
-// TEAK_NOT_FOUND if that wait was already reported, or there was none. May be called from any
+// Reports the transaction's last failed wait (TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK): calls `sink`
+// for each transaction that blocked it; if all have ended, calls it once without a blocker.
+// TEAK_NOT_FOUND if the wait was already reported, or there was none. May be called from any
 // thread. In this and the following calls, the struct is valid until `sink` returns.
 teak_status teak_transaction_take_failed_wait(teak_engine *engine,
                                               teak_transaction *transaction,

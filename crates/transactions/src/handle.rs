@@ -35,7 +35,7 @@ pub struct TransactionHandle {
     must_escalate: AtomicBool,
     prepared_as: Mutex<Option<Box<[u8]>>>,
     last_failure: Mutex<Option<Box<FailedWait>>>,
-    /// The log's end before the commit record was appended; `u64::MAX` before.
+    /// The log's end before a record of this transaction is appended; `u64::MAX` when there is none.
     commit_floor: AtomicU64,
     /// The session that is passed to the wait listener. Cleared before the
     /// transaction ends.

@@ -248,9 +248,9 @@ fn list_locks(engine: &Engine, report: &mut dyn FnMut(&teak_lock_info)) {
     });
 }
 
-/// Calls `sink` for each transaction that blocked the last call of this one that ended in
-/// TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK; if all have ended, calls it once without a blocker.
-/// TEAK_NOT_FOUND if that wait was already reported, or there was none. May be called from any
+/// Reports the transaction's last failed wait (TEAK_LOCK_TIMEOUT or TEAK_DEADLOCK): calls `sink`
+/// for each transaction that blocked it; if all have ended, calls it once without a blocker.
+/// TEAK_NOT_FOUND if the wait was already reported, or there was none. May be called from any
 /// thread. In this and the following calls, the struct is valid until `sink` returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_take_failed_wait(

@@ -36,7 +36,7 @@ impl Horizon for All {
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The input is that of `tree_builder`.
+/// The input has the format of `tree_builder`.
 pub(super) fn tree_file(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());

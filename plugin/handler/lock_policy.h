@@ -51,8 +51,7 @@ class LockPolicy {
   Cursor::Options cursor_options() const { return {skip_locked_, retains_locks_}; }
 
   /* Semi-consistent read: if another transaction has written or locked a row, an UPDATE under READ COMMITTED first
-     reads the row's last committed version. Only if this version matches, it waits for the lock and reads the row
-     again. */
+     reads the row's last committed version. If this version matches, it waits for the lock and reads the row again. */
   void set_semi_consistent(bool wanted);
   bool semi_consistent() const { return semi_consistent_; }
 

@@ -319,8 +319,8 @@ typedef struct teak_index_definition {
   teak_codec codec;
   // Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
   uint32_t page_bytes;
-  // true: lookups use complete keys (rows, unique keys). Only then filters are built. Default:
-  // false.
+  // true: lookups use complete keys (rows, unique keys). Otherwise no filters are built.
+  // Default: false.
   bool exact_lookups;
   // Number of leading bytes of every value that hold columns of fixed width; pages store them
   // column by column, which compresses better. At most 64 KiB, and every value must have that

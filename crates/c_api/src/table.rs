@@ -19,8 +19,8 @@ pub struct teak_index_definition {
     pub codec: teak_codec_number,
     /// Size of a page in bytes before compression, 1 KiB to 8 MiB. Default: 64 KiB.
     pub page_bytes: u32,
-    /// true: lookups use complete keys (rows, unique keys). Only then filters are built. Default:
-    /// false.
+    /// true: lookups use complete keys (rows, unique keys). Otherwise no filters are built.
+    /// Default: false.
     pub exact_lookups: bool,
     /// Number of leading bytes of every value that hold columns of fixed width; pages store them
     /// column by column, which compresses better. At most 64 KiB, and every value must have that

@@ -19,7 +19,7 @@ pub struct IndexDefinition {
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
-    /// Whether lookups use complete keys. Only then filters are built.
+    /// Whether lookups use complete keys. Otherwise no filters are built.
     pub exact_lookups: bool,
     /// Number of leading bytes of each value that contain columns of fixed
     /// width, if all values have them; leaf pages store these column by column.

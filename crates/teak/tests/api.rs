@@ -27,7 +27,7 @@ fn entries(rows: impl Iterator<Item = Result<IndexRow>>) -> Vec<String> {
         .collect()
 }
 
-/// Values are words; the index has the letters of each.
+/// Values are words. The index has an entry for each letter of a word.
 fn schema() -> TableSchema {
     TableSchema::new("words")
         .index("letters", |_key, value| {

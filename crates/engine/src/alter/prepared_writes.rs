@@ -6,8 +6,8 @@
 //! alteration must be rejected. A replica often has such transactions, between
 //! XA PREPARE and XA COMMIT. An alteration of a table that they have not
 //! written must be accepted. So the range of the table's write ids is checked
-//! first. Only if it contains an id of such a transaction, the entries are
-//! read.
+//! first. The entries are read only if the range contains an id of such a
+//! transaction.
 
 use crate::core::index::Index;
 use crate::error::EngineResult;

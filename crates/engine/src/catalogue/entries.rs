@@ -32,7 +32,7 @@ pub(crate) struct IndexEntry {
     pub codec: Codec,
     /// Uncompressed bytes of a page; zero for the default.
     pub page_bytes: u32,
-    /// Whether lookups use complete keys. Only then filters are built.
+    /// Whether lookups use complete keys. Otherwise no filters are built.
     pub exact_lookups: bool,
     /// Leading bytes of values that hold columns of fixed width.
     pub value_fixed_bytes: u32,

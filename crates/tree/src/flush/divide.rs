@@ -28,7 +28,7 @@ pub(super) fn divide_at_gaps(
     divide_at(editor, &leaf, range, &cuts)
 }
 
-/// Keys between runs that start parts of about `part_bytes`.
+/// The keys at which to split: gaps between runs, about `part_bytes` apart.
 fn gaps(runs: &[RunRef], part_bytes: u64) -> Vec<Key> {
     let mut runs: Vec<&RunRef> = runs.iter().collect();
     runs.sort_by(|a, b| a.lower().cmp(b.lower()));

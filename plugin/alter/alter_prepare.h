@@ -9,10 +9,10 @@
      prepare  (no statement uses the table) the engine creates the files of new indexes; later writes include them
      inplace  (concurrent writes, unless the lock forbids them) the rows of one snapshot are read; their entries are sorted
               and written
-     commit   (no statement uses the table) one record of the engine's log holds the new indexes, the form of the rows, the
-              new version of the definition and, of a partitioned table, all partitions
+     commit   (no statement uses the table) one record of the engine's log contains the new indexes, the row format, the
+              new version of the definition and, for a partitioned table, all partitions
 
-   After a crash the server asks for the version, to know whether the old or the new .frm is the table's. */
+   After a crash the server queries this version to determine whether the old or the new .frm is valid. */
 
 #ifndef TEAK_ALTER_ALTER_PREPARE_H
 #define TEAK_ALTER_ALTER_PREPARE_H

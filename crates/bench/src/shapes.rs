@@ -89,7 +89,7 @@ fn star<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io:
     const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECI", "5-LOW"];
     const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
     let words = Vocabulary::new(1000);
-    // Dimension sizes as for a scale factor of six million rows, with a minimum.
+    // The benchmark's dimension sizes at six million facts, in proportion, with a minimum.
     let customers = (rows / 200).max(1000);
     let parts = (rows / 30).max(5000);
     let suppliers = (rows / 3000).max(200);

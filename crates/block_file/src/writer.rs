@@ -30,7 +30,7 @@ const EXTENT_BYTES: u64 = 1024 * 1024;
 pub struct BlockWriter {
     file: Arc<SharedFile>,
     expected_bytes: u64,
-    /// Space of the blocks so far, written or buffered.
+    /// The file space of all blocks so far, both written and buffered.
     filled: Vec<Extent>,
     /// Reserved space for the next blocks, directly after the buffered ones.
     reserved_extent: Extent,

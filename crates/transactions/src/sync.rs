@@ -90,11 +90,15 @@ mod explored {
             self.0.notify_all();
         }
 
-        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> Woken {
+        pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
             if let Some(held) = guard.0.take() {
                 let held = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);
                 guard.0 = Some(held);
             }
+        }
+
+        pub(crate) fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> Woken {
+            self.wait(guard);
             Woken
         }
     }

@@ -83,7 +83,8 @@ impl Waker {
         self.signals.lock().notified
     }
 
-    pub(crate) fn wait_until(&self, deadline: Instant) -> Wake {
+    /// Without a deadline, waits for as long as it takes.
+    pub(crate) fn wait_until(&self, deadline: Option<Instant>) -> Wake {
         let mut signals = self.signals.lock();
         let mut timed_out = false;
         loop {
@@ -99,7 +100,12 @@ impl Waker {
             if timed_out {
                 return Wake::TimedOut;
             }
-            timed_out = self.changed.wait_until(&mut signals, deadline).timed_out();
+            match deadline {
+                Some(deadline) => {
+                    timed_out = self.changed.wait_until(&mut signals, deadline).timed_out();
+                }
+                None => self.changed.wait(&mut signals),
+            }
         }
     }
 }

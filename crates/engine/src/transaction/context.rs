@@ -34,11 +34,15 @@ impl EngineTransaction {
 
 impl TransactionContext<'_> {
     /// The remaining lock timeout. The first wait for a row sets the deadline for all waits for
-    /// that row.
+    /// that row. A timeout that ends later than the clock can represent sets none.
     pub(crate) fn remaining_timeout(&self, deadline: &mut Option<Instant>) -> Duration {
         let now = Instant::now();
-        let deadline = *deadline.get_or_insert_with(|| now + self.lock_timeout);
-        deadline.saturating_duration_since(now)
+        if deadline.is_none() {
+            *deadline = now.checked_add(self.lock_timeout);
+        }
+        deadline.map_or(Duration::MAX, |deadline| {
+            deadline.saturating_duration_since(now)
+        })
     }
 
     /// Locks a row unless `is_locked`, waiting for the transactions that hold a

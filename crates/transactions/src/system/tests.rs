@@ -147,6 +147,35 @@ fn waits_end_by_timeout_and_by_interrupt() {
 }
 
 #[test]
+fn a_timeout_that_the_clock_cannot_represent_never_expires() {
+    let system = system();
+    let index = index();
+    let mut a = system.begin();
+    let id = system.write_id(&mut a);
+    let is_locked = try_lock(&system, &mut a, row(&index, "x"), LockMode::Exclusive);
+    assert!(is_locked);
+    std::thread::scope(|scope| {
+        let (system, index) = (&system, &index);
+        let writer = scope.spawn(move || {
+            let b = system.begin();
+            system.wait_for_write(&b, id, row(index, "w"), Duration::MAX)
+        });
+        until_waits(system, 1);
+        let locker = scope.spawn(move || {
+            let mut c = system.begin();
+            let row = row(index, "x");
+            let locked = system.lock(&mut c, row, LockMode::Exclusive, Duration::MAX);
+            system.abort(c);
+            locked
+        });
+        until_waits(system, 2);
+        system.publish(a);
+        assert_eq!(writer.join().unwrap(), Ok(()));
+        assert_eq!(locker.join().unwrap(), Ok(()));
+    });
+}
+
+#[test]
 fn locks_are_granted_first_come_first_served() {
     let system = system();
     let index = index();

@@ -115,13 +115,15 @@ impl TransactionSystem {
         (low, high): (&[u8], Option<&[u8]>),
         timeout: Duration,
     ) -> Result<(bool, Resized), WaitError> {
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now().checked_add(timeout);
         loop {
             if let Some(added) = ranges.add_in_turn(handle, kind, low, high) {
                 return Ok(added);
             }
             let wait = range_wait(handle, ranges, low, WaitKind::RangeRequest);
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.map_or(Duration::MAX, |deadline| {
+                deadline.saturating_duration_since(Instant::now())
+            });
             if let Err(error) = self.wait(wait, left) {
                 ranges.dequeue_request(handle.id());
                 return Err(self.count_failure(error));
@@ -130,14 +132,15 @@ impl TransactionSystem {
     }
 
     /// Sleeps until the transaction is woken. Fails if it is the victim of a
-    /// deadlock.
+    /// deadlock. A timeout that ends later than the clock can represent never
+    /// expires.
     fn wait(&self, wait: Wait, timeout: Duration) -> Result<(), WaitError> {
         self.counters.lock_waits.fetch_add(1, Ordering::Relaxed);
         let handle = Arc::clone(&wait.handle);
         let me = handle.id();
         if timeout.is_zero() {
             // A request that does not block cannot cause a deadlock.
-            let wake = handle.waker().wait_until(wait.since);
+            let wake = handle.waker().wait_until(Some(wait.since));
             return self.finish_wait(&wait, wake);
         }
         let known = wait.clone();
@@ -147,7 +150,7 @@ impl TransactionSystem {
             return Err(WaitError::Deadlock);
         }
         self.notify_listener(&known);
-        let wake = handle.waker().wait_until(known.since + timeout);
+        let wake = handle.waker().wait_until(known.since.checked_add(timeout));
         self.graph.end(me);
         self.finish_wait(&known, wake)
     }

@@ -114,6 +114,37 @@ fn later_range_requests_wait_for_a_blocked_write() {
 }
 
 #[test]
+fn range_waits_without_a_representable_deadline_never_expire() {
+    let system = system();
+    let index = index();
+    let mut first = system.begin();
+    lock_gap(&system, &mut first, &index, ("b", "f"), Duration::MAX).unwrap();
+    std::thread::scope(|scope| {
+        let (system, index) = (&system, &index);
+        let write = scope.spawn(move || {
+            let writer = system.begin();
+            let mut queue = RangeQueuePositions::default();
+            let waited =
+                system.wait_for_range_lock(&writer, &mut queue, index, b"d", true, Duration::MAX);
+            drop(queue);
+            system.publish(writer);
+            waited
+        });
+        wait_until_waiting(system, 1);
+        let request = scope.spawn(move || {
+            let mut later = system.begin();
+            let locked = lock_gap(system, &mut later, index, ("a", "e"), Duration::MAX);
+            system.publish(later);
+            locked
+        });
+        wait_until_waiting(system, 2);
+        system.publish(first);
+        assert_eq!(write.join().unwrap(), Ok(()));
+        assert_eq!(request.join().unwrap(), Ok(()));
+    });
+}
+
+#[test]
 fn a_cancelled_write_releases_the_requests_that_wait_for_it() {
     let system = system();
     let index = index();

@@ -87,7 +87,8 @@ impl EngineTransaction {
     ///
     /// # Errors
     /// `NotFound` when the row does not exist; `Conflict` when it changed after
-    /// the snapshot and is not locked; `Wait`, `Storage`, `InvalidArgument`.
+    /// the snapshot and is not locked, or was deleted after it under snapshot
+    /// isolation; `Wait`, `Storage`, `InvalidArgument`.
     pub fn delete(&mut self, table: &TableHandle, entries: &[RowEntry<'_>]) -> EngineResult<()> {
         let indexes = table.table.indexes.load();
         let mut row = RowPlan::new(&indexes);

@@ -181,12 +181,15 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 context.duplicate.key.extend_from_slice(check.key);
                 return Err(EngineError::DuplicateKey);
             }
-            NewestVersion::Absent(_) if is_row => return Err(EngineError::NotFound),
-            // The snapshot still sees the deleted entry.
-            NewestVersion::Absent(Some(id)) if context.is_newer_than_snapshot(id) => {
-                context.accept_newer_than_snapshot()?;
+            NewestVersion::Absent(deleted_by) => {
+                // The snapshot still sees the deleted entry.
+                if deleted_by.is_some_and(|id| context.is_newer_than_snapshot(id)) {
+                    context.accept_newer_than_snapshot()?;
+                }
+                if is_row {
+                    return Err(EngineError::NotFound);
+                }
             }
-            NewestVersion::Absent(_) => {}
         }
         Ok(Checked::Passed {
             is_row_owned: false,

@@ -5,8 +5,10 @@
 
 mod context;
 mod end;
+mod view_serial;
 
 pub(crate) use self::context::TransactionContext;
+pub(crate) use self::view_serial::ViewSerial;
 
 use crate::core::EngineCore;
 use crate::core::counts::RowCounts;
@@ -57,8 +59,7 @@ pub struct EngineTransaction {
     view: Option<Arc<ReadView>>,
     /// The last savepoint, and the number of rows written before it.
     last_savepoint: (u64, u64),
-    /// Incremented on every change of the transaction's view.
-    pub(crate) view_serial: u64,
+    pub(crate) serial: ViewSerial,
     duplicate: Duplicate,
     /// Bytes written since the last call of `admit`.
     pub(crate) unreported_bytes: u64,
@@ -105,7 +106,7 @@ impl Engine {
             snapshot_isolation: false,
             view: None,
             last_savepoint: (0, 0),
-            view_serial: 0,
+            serial: ViewSerial::default(),
             duplicate: Duplicate::default(),
             unreported_bytes: 0,
             rows: RowCounts::default(),
@@ -146,8 +147,9 @@ impl EngineTransaction {
         self.waits_for_disk = waits;
     }
 
-    /// Sets whether a locking read of a row that changed after the snapshot
-    /// returns `Conflict` instead of the newest version.
+    /// Sets whether a locking read or a write of a row that was changed or deleted
+    /// after the snapshot returns `Conflict`, instead of using the newest version
+    /// or finding none.
     pub fn set_snapshot_isolation(&mut self, on: bool) {
         self.snapshot_isolation = on;
     }
@@ -240,7 +242,7 @@ impl EngineTransaction {
     pub fn begin_statement(&mut self) -> EngineResult<()> {
         self.handle.clear_interrupt();
         if self.isolation <= Isolation::ReadCommitted && self.view.take().is_some() {
-            self.view_serial += 1;
+            self.serial.change_view();
             let transaction = self.transaction.as_mut().ok_or_else(ended)?;
             self.core.transactions.drop_snapshot(transaction);
         }

@@ -149,6 +149,7 @@ impl EngineTransaction {
         }
         self.unreported_bytes += bytes;
         row.sort();
+        self.serial.note_write();
         RowWriter::new(self.context()?, &row).write()
     }
 

@@ -10,24 +10,10 @@
 mod common;
 
 use common::*;
-use std::sync::Arc;
-use teak_disk::MemoryDisk;
 use teak_engine::{
-    Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, LockPolicy,
-    ReadMode, Seek, TableHandle, WaitError,
+    EngineError, EngineTransaction, IndexNumber, Isolation, LockPolicy, ReadMode, Seek,
+    TableHandle, WaitError,
 };
-
-fn fresh() -> (Engine, TableHandle) {
-    with_table(&Arc::new(MemoryDisk::new()))
-}
-
-fn is_timeout<T: std::fmt::Debug>(result: EngineResult<T>) -> bool {
-    matches!(result, Err(EngineError::Wait(WaitError::Timeout)))
-}
-
-fn see(transaction: &mut EngineTransaction, table: &TableHandle) -> Rows {
-    try_scan(transaction, table, 0, ReadMode::Snapshot).unwrap()
-}
 
 #[test]
 fn locking_reads_see_the_newest_rows_and_lock_them() {

@@ -14,21 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use teak_disk::MemoryDisk;
 use teak_engine::{
-    Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, ReadMode, Seek,
-    TableHandle, WaitError,
+    Engine, EngineError, EngineResult, EngineTransaction, IndexNumber, Isolation, ReadMode, Row,
+    Seek, WaitError,
 };
-
-fn fresh() -> (Engine, TableHandle) {
-    with_table(&Arc::new(MemoryDisk::new()))
-}
-
-fn is_timeout<T: std::fmt::Debug>(result: EngineResult<T>) -> bool {
-    matches!(result, Err(EngineError::Wait(WaitError::Timeout)))
-}
-
-fn see(transaction: &mut EngineTransaction, table: &TableHandle) -> Rows {
-    try_scan(transaction, table, 0, ReadMode::Snapshot).unwrap()
-}
 
 #[test]
 fn a_snapshot_is_fixed_at_the_first_read() {
@@ -225,6 +213,122 @@ fn an_unlocked_write_of_a_row_changed_since_the_snapshot_is_a_conflict() {
     assert_eq!(row.value, b"2");
     update(&mut writer, &table, "a", "2", "3").unwrap();
     writer.commit().unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "3")]));
+}
+
+#[test]
+fn a_write_of_a_row_deleted_since_the_snapshot_is_a_conflict_under_snapshot_isolation() {
+    let (engine, table) = fresh();
+    for refuses in [true, false] {
+        commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+        let mut writer = begin(&engine);
+        writer.set_snapshot_isolation(refuses);
+        writer.take_snapshot().unwrap();
+        commit(&engine, |t| delete(t, &table, "a", "1").unwrap());
+        let conflicts = engine.statistics().snapshot_conflicts;
+        for outcome in [
+            update(&mut writer, &table, "a", "1", "2"),
+            delete(&mut writer, &table, "a", "1"),
+        ] {
+            match outcome {
+                Err(EngineError::Conflict) => assert!(refuses),
+                Err(EngineError::NotFound) => assert!(!refuses),
+                other => panic!("{other:?}"),
+            }
+        }
+        let refused = engine.statistics().snapshot_conflicts - conflicts;
+        assert_eq!(refused, if refuses { 2 } else { 0 });
+        // A row that was never there, or that the transaction has deleted.
+        let absent = update(&mut writer, &table, "b", "1", "2");
+        assert!(matches!(absent, Err(EngineError::NotFound)), "{absent:?}");
+        insert(&mut writer, &table, "c", "1").unwrap();
+        delete(&mut writer, &table, "c", "1").unwrap();
+        let absent = delete(&mut writer, &table, "c", "1");
+        assert!(matches!(absent, Err(EngineError::NotFound)), "{absent:?}");
+    }
+}
+
+/// Continues a scan between own writes; the memtable that it began with may have
+/// been flushed.
+#[test]
+fn a_cursor_opened_before_the_first_write_sees_every_later_write() {
+    for flushes in [false, true] {
+        let (engine, table) = fresh();
+        let flush = || {
+            if flushes {
+                engine.checkpoint().unwrap();
+                engine.run_background_until_idle().unwrap();
+            }
+        };
+        commit(&engine, |t| {
+            for key in ["b", "d", "f", "h"] {
+                insert(t, &table, key, "1").unwrap();
+            }
+        });
+        let mut writer = begin(&engine);
+        let cursor = |writer: &mut EngineTransaction| {
+            writer
+                .cursor(&table, IndexNumber::ROWS, ReadMode::Snapshot)
+                .unwrap()
+        };
+        let key =
+            |row: Option<Row<'_>>| row.map(|row| String::from_utf8(row.key.to_vec()).unwrap());
+        let (mut up, mut down) = (cursor(&mut writer), cursor(&mut writer));
+        assert_eq!(key(up.first(&mut writer).unwrap()).as_deref(), Some("b"));
+        assert_eq!(key(down.last(&mut writer).unwrap()).as_deref(), Some("h"));
+        let savepoint = writer.savepoint().unwrap();
+        for round in 0..2 {
+            insert(&mut writer, &table, "c", "2").unwrap();
+            insert(&mut writer, &table, "g", "2").unwrap();
+            flush();
+            assert_eq!(key(up.next(&mut writer).unwrap()).as_deref(), Some("c"));
+            assert_eq!(
+                key(down.previous(&mut writer).unwrap()).as_deref(),
+                Some("g")
+            );
+            if round == 0 {
+                // Both cursors begin again, while there are no writes.
+                writer.rollback_to_savepoint(savepoint).unwrap();
+                up.first(&mut writer).unwrap();
+                down.last(&mut writer).unwrap();
+            }
+        }
+        update(&mut writer, &table, "d", "1", "3").unwrap();
+        delete(&mut writer, &table, "f", "1").unwrap();
+        insert(&mut writer, &table, "e", "2").unwrap();
+        flush();
+        let row = up.next(&mut writer).unwrap().unwrap();
+        assert_eq!((row.key, row.value), (&b"d"[..], &b"3"[..]));
+        assert_eq!(key(up.next(&mut writer).unwrap()).as_deref(), Some("e"));
+        assert_eq!(
+            key(down.previous(&mut writer).unwrap()).as_deref(),
+            Some("e")
+        );
+        insert(&mut writer, &table, "ee", "2").unwrap();
+        flush();
+        assert_eq!(key(up.next(&mut writer).unwrap()).as_deref(), Some("ee"));
+        assert_eq!(key(up.next(&mut writer).unwrap()).as_deref(), Some("g"));
+    }
+}
+
+#[test]
+fn a_lock_timeout_that_the_clock_cannot_represent_never_expires() {
+    let (engine, table) = fresh();
+    commit(&engine, |t| insert(t, &table, "a", "1").unwrap());
+    let mut first = begin(&engine);
+    update(&mut first, &table, "a", "1", "2").unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut second = begin(&engine);
+            second.set_lock_timeout(Duration::MAX);
+            update(&mut second, &table, "a", "2", "3").unwrap();
+            second.commit().unwrap();
+        });
+        while engine.statistics().lock_waits == 0 && !waiting.is_finished() {
+            std::thread::yield_now();
+        }
+        first.commit().unwrap();
+    });
     assert_eq!(rows(&engine, &table), pairs(&[("a", "3")]));
 }
 

@@ -102,7 +102,7 @@ impl LockingCursor {
         transaction: &mut EngineTransaction,
         key: &[u8],
     ) -> EngineResult<Option<Row<'_>>> {
-        self.position.refresh(transaction);
+        self.position.refresh(transaction.serial.without_writes());
         self.returned_lock = ReturnedLock::None;
         if !self.position.bounds.contain(key) {
             return Ok(None);
@@ -191,10 +191,11 @@ impl LockingCursor {
     }
 
     fn open(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
-        self.position.refresh(transaction);
+        self.position.refresh(transaction.serial.without_writes());
         let position = &mut self.position;
         if position.view.is_none() {
-            position.set_view(transaction.newest_view()?, transaction.view_serial);
+            let serial = transaction.serial.without_writes();
+            position.set_view(transaction.newest_view()?, serial);
         }
         if let (None, Some(view)) = (&position.tree, &position.view) {
             position.tree = Some(position.index.tree.cursor(Arc::clone(view)));

@@ -8,7 +8,7 @@ use crate::core::table::Table;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use crate::table_handle::TableHandle;
-use crate::transaction::EngineTransaction;
+use crate::transaction::ViewSerial;
 use std::sync::Arc;
 use teak_transactions::ReadView;
 use teak_tree::TreeCursor;
@@ -38,7 +38,7 @@ pub(super) struct IndexPosition {
     table: Arc<Table>,
     number: IndexNumber,
     pub(super) view: Option<Arc<ReadView>>,
-    view_serial: u64,
+    serial: ViewSerial,
     /// Created at the first move, and again after a change of the view or the index.
     pub(super) tree: Option<TreeCursor<Arc<ReadView>>>,
     pub(super) bounds: Bounds,
@@ -57,7 +57,7 @@ impl IndexPosition {
             table: Arc::clone(&table.table),
             number,
             view: None,
-            view_serial: 0,
+            serial: ViewSerial::default(),
             tree: None,
             bounds: Bounds::default(),
             found: Found::Nothing,
@@ -79,13 +79,13 @@ impl IndexPosition {
 
     /// Whether the tree's cursor still has the transaction's current view.
     #[inline]
-    pub(super) fn is_view_current(&self, transaction: &EngineTransaction) -> bool {
-        self.view_serial == transaction.view_serial
+    pub(super) fn is_current(&self, serial: ViewSerial) -> bool {
+        self.serial == serial
     }
 
     /// Drops the view and the tree's cursor if the transaction's view has changed or TRUNCATE has
     /// replaced the index.
-    pub(super) fn refresh(&mut self, transaction: &EngineTransaction) {
+    pub(super) fn refresh(&mut self, serial: ViewSerial) {
         if self.index.is_dropped() {
             let indexes = self.table.indexes.load();
             if let Some(index) = self.number.of(&indexes)
@@ -96,16 +96,16 @@ impl IndexPosition {
                 self.tree = None;
             }
         }
-        if self.view.is_some() && !self.is_view_current(transaction) {
+        if self.view.is_some() && !self.is_current(serial) {
             self.leave_tree();
             self.view = None;
             self.tree = None;
         }
     }
 
-    pub(super) fn set_view(&mut self, view: Arc<ReadView>, serial: u64) {
+    pub(super) fn set_view(&mut self, view: Arc<ReadView>, serial: ViewSerial) {
         self.view = Some(view);
-        self.view_serial = serial;
+        self.serial = serial;
     }
 
     /// The tree's cursor.

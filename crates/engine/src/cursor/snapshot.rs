@@ -29,7 +29,7 @@ impl SnapshotCursor {
         transaction: &mut EngineTransaction,
         key: &[u8],
     ) -> EngineResult<Option<Row<'_>>> {
-        self.position.refresh(transaction);
+        self.position.refresh(transaction.serial);
         if !self.position.bounds.contain(key) {
             return Ok(None);
         }
@@ -63,7 +63,7 @@ impl SnapshotCursor {
         transaction: &mut EngineTransaction,
         motion: Motion,
     ) -> EngineResult<Option<Row<'_>>> {
-        if self.position.found != Found::InTree || !self.position.is_view_current(transaction) {
+        if self.position.found != Found::InTree || !self.position.is_current(transaction.serial) {
             return self.step_from_saved_key(transaction, motion);
         }
         let position = &mut self.position;
@@ -104,7 +104,7 @@ impl SnapshotCursor {
     fn ensure_view(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
         let position = &mut self.position;
         if position.view.is_none() {
-            position.set_view(transaction.view()?, transaction.view_serial);
+            position.set_view(transaction.view()?, transaction.serial);
         }
         if let Some(view) = &position.view
             && let ViewKind::Snapshot(snapshot) = view.kind()
@@ -117,12 +117,13 @@ impl SnapshotCursor {
     }
 
     fn open(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
-        self.position.refresh(transaction);
+        self.position.refresh(transaction.serial);
         self.ensure_view(transaction)?;
         let position = &mut self.position;
         if let (None, Some(view)) = (&position.tree, &position.view) {
             let mut tree = position.index.tree.cursor(view.clone());
-            // Later inserts matter only if the transaction sees its own writes.
+            // Later inserts matter only if the transaction sees its own writes. Its first write
+            // changes the serial.
             tree.follow_inserts(transaction.has_writes());
             position.tree = Some(tree);
         }

@@ -41,7 +41,7 @@ impl EngineTransaction {
         let transactions = &self.core.transactions;
         let aborted = transactions.rollback_to(transaction, Savepoint(savepoint));
         if !aborted.is_empty() {
-            self.view_serial += 1;
+            self.serial.change_view();
             self.log_abort(&aborted);
             rollback::clean_up((&*self.core).into(), rows, &aborted);
         }

@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use teak_disk::Disk;
+use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
-    Codec, Engine, EngineOptions, EngineResult, EngineTransaction, IndexDefinition, IndexNumber,
-    Isolation, ReadMode, RowChange, RowEntry, TableDefinition, TableHandle,
+    Codec, Engine, EngineError, EngineOptions, EngineResult, EngineTransaction, IndexDefinition,
+    IndexNumber, Isolation, ReadMode, RowChange, RowEntry, TableDefinition, TableHandle, WaitError,
 };
 use teak_tree::TreeOptions;
 
@@ -67,6 +67,15 @@ pub fn with_table(disk: &Arc<impl Disk + 'static>) -> (Engine, TableHandle) {
     engine.create_table(&definition(TABLE)).unwrap();
     let table = engine.open_table(TABLE).unwrap();
     (engine, table)
+}
+
+/// The same on a memory disk.
+pub fn fresh() -> (Engine, TableHandle) {
+    with_table(&Arc::new(MemoryDisk::new()))
+}
+
+pub fn is_timeout<T: std::fmt::Debug>(result: EngineResult<T>) -> bool {
+    matches!(result, Err(EngineError::Wait(WaitError::Timeout)))
 }
 
 pub fn begin(engine: &Engine) -> EngineTransaction {
@@ -167,6 +176,11 @@ pub fn try_scan(
         row = cursor.next(transaction)?;
     }
     Ok(rows)
+}
+
+/// The rows that the transaction's snapshot sees.
+pub fn see(transaction: &mut EngineTransaction, table: &TableHandle) -> Rows {
+    try_scan(transaction, table, 0, ReadMode::Snapshot).unwrap()
 }
 
 /// All committed rows. Checks that forward and backward scans, lookups and the

@@ -9,7 +9,7 @@ use teak_base::{Codec, StorageError};
 use teak_transactions::{ReadView, TransactionId, ViewKind};
 
 /// Sizes of one index.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IndexStatistics {
     /// Estimated number of live entries.

@@ -4,13 +4,12 @@ use crate::error::{Error, Result};
 use crate::schema::TableSchema;
 use crate::session::Isolation;
 use crate::snapshot::Snapshot;
-use crate::statistics::Statistics;
 use crate::table::Table;
 use crate::table_state::TableState;
 use crate::transaction::Transaction;
 use std::fmt;
 use std::sync::Arc;
-use teak_engine::{Engine, EngineError};
+use teak_engine::{Engine, EngineError, EngineStatistics};
 
 /// Maximum number of times that [`Database::transact`] runs its closure.
 const ATTEMPTS_MAX: usize = 100;
@@ -212,9 +211,18 @@ impl Database {
     }
 
     /// Counts since the database was opened, and sizes now.
+    ///
+    /// ```
+    /// # fn main() -> teak::Result<()> {
+    /// # let db = teak::Database::in_memory()?;
+    /// db.table("t")?.insert("key", "value")?;
+    /// assert_eq!(db.statistics().rows_inserted, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn statistics(&self) -> Statistics {
-        self.engine.statistics().into()
+    pub fn statistics(&self) -> EngineStatistics {
+        self.engine.statistics()
     }
 
     /// A readable report: memory, log, flushes, locks, transactions.

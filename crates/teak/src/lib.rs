@@ -12,7 +12,6 @@ mod scan;
 mod schema;
 mod session;
 mod snapshot;
-mod statistics;
 mod table;
 mod table_state;
 mod transaction;
@@ -26,10 +25,9 @@ pub use self::rows::{Row, Rows};
 pub use self::schema::TableSchema;
 pub use self::session::Isolation;
 pub use self::snapshot::Snapshot;
-pub use self::statistics::{IndexStatistics, Statistics};
 pub use self::table::Table;
 pub use self::transaction::{Savepoint, Transaction};
-pub use teak_engine::Codec;
+pub use teak_engine::{Codec, EngineStatistics as Statistics, IndexStatistics};
 
 /// Disks: where a database stores its files.
 ///

@@ -2,12 +2,11 @@
 
 use crate::error::Result;
 use crate::scan::Bounds;
-use crate::statistics::IndexStatistics;
 use crate::table_state::TableState;
 use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
-use teak_engine::{EngineError, IndexNumber};
+use teak_engine::{EngineError, IndexNumber, IndexStatistics};
 
 /// An open table. Clones are cheap, and threads may share it.
 ///
@@ -50,11 +49,7 @@ impl Table {
     /// # Errors
     /// [`Error::Internal`](crate::Error::Internal) after the database was closed.
     pub fn statistics(&self) -> Result<IndexStatistics> {
-        Ok(self
-            .state
-            .handle
-            .index_statistics(IndexNumber::ROWS)?
-            .into())
+        Ok(self.state.handle.index_statistics(IndexNumber::ROWS)?)
     }
 
     /// Sizes of a secondary index.
@@ -63,7 +58,7 @@ impl Table {
     /// [`Error::NoSuchIndex`](crate::Error::NoSuchIndex).
     pub fn index_statistics(&self, index: &str) -> Result<IndexStatistics> {
         let (number, _) = self.state.index(index)?;
-        Ok(self.state.handle.index_statistics(number)?.into())
+        Ok(self.state.handle.index_statistics(number)?)
     }
 
     /// Estimated number of rows in a range of primary keys; exact if it is small.

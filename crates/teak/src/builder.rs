@@ -112,8 +112,8 @@ impl Builder {
         self
     }
 
-    /// Lock timeout of transactions; 4 seconds by default. The clock must be able to represent the
-    /// deadline, so the maximum is some years.
+    /// Lock timeout of transactions; 4 seconds by default. `Duration::ZERO`: no wait;
+    /// `Duration::MAX`: no limit.
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.options.lock_timeout = timeout;
         self

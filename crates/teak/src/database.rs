@@ -136,8 +136,9 @@ impl Database {
     }
 
     /// Runs a transaction and commits it. An error of the closure rolls it back; after a conflict
-    /// or a deadlock the closure runs again in a new transaction, up to 100 times in total. So all
-    /// its other effects must be repeatable.
+    /// or a deadlock ([`Error::is_retryable`]) the closure runs again in a new transaction, up to
+    /// 100 times in total. So all its other effects must be repeatable. After a lock timeout it
+    /// does not run again.
     ///
     /// ```
     /// use teak::{Database, Error};
@@ -172,10 +173,11 @@ impl Database {
                 transaction.commit()?;
                 Ok(result)
             });
-            match outcome {
-                Err(Error::Conflict | Error::Deadlock) if attempt < ATTEMPTS_MAX => attempt += 1,
-                outcome => return outcome,
+            let is_retryable = outcome.as_ref().err().is_some_and(Error::is_retryable);
+            if !is_retryable || attempt == ATTEMPTS_MAX {
+                return outcome;
             }
+            attempt += 1;
         }
     }
 

@@ -11,9 +11,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// The reason why a call failed.
 ///
 /// An error in a transaction does not undo earlier writes. A failed write changes no entry of its
-/// row. After [`Error::Conflict`], [`Error::Deadlock`] or [`Error::LockTimeout`], roll the
-/// transaction back and run it again; [`Database::transact`](crate::Database::transact) does that
-/// for the first two.
+/// row. After [`Error::Conflict`] or [`Error::Deadlock`], roll the transaction back and run it
+/// again; [`Database::transact`](crate::Database::transact) does that. After
+/// [`Error::LockTimeout`] the row is still locked: roll back, or repeat the call to wait longer.
 ///
 /// ```
 /// use teak::{Database, Error};
@@ -102,11 +102,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether running the whole transaction again may succeed: conflicts, deadlocks and lock
-    /// timeouts.
+    /// Whether the transaction must be rolled back and can be run again immediately: conflicts and
+    /// deadlocks. [`Database::transact`](crate::Database::transact) retries after these errors. Not
+    /// [`Error::LockTimeout`]: the transaction has waited for as long as it was allowed to.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Conflict | Self::Deadlock | Self::LockTimeout)
+        matches!(self, Self::Conflict | Self::Deadlock)
     }
 }
 

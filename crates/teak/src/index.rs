@@ -119,7 +119,11 @@ impl IndexRows<'_> {
         loop {
             match self.scan.step(end)?.and_then(|found| self.row(found)) {
                 Ok(None) => {}
-                found => return found.transpose(),
+                Ok(Some(row)) => return Some(Ok(row)),
+                Err(error) => {
+                    self.scan.end();
+                    return Some(Err(error));
+                }
             }
         }
     }

@@ -96,6 +96,11 @@ impl<'t> Scan<'t> {
         found
     }
 
+    /// No entry follows.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
     fn try_step(&mut self, end: End) -> Result<Option<Pair>> {
         let mode = self.mode.clone()?;
         let Bounds { lower, upper } = &mut self.bounds;

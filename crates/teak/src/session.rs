@@ -10,14 +10,13 @@ use teak_engine::{Engine, EngineTransaction, ReadMode};
 pub enum Isolation {
     /// Each call reads the rows that are committed when it begins. An iterator reads the rows that
     /// were committed when it was created, or at a later call on the transaction. Writes wait for
-    /// other transactions and apply to the newest row. Version 0.1 still returns
-    /// [`Error::Conflict`](crate::Error::Conflict) for a row changed after the last read if its
-    /// table has no secondary index.
+    /// other transactions and apply to the newest row. Rows are locked, but no gaps: other
+    /// transactions can insert a key that
+    /// [`get_for_update`](crate::Transaction::get_for_update) has not found, and into the ranges of
+    /// [`range_for_update`](crate::Transaction::range_for_update).
     ReadCommitted,
     /// All reads see the rows that were committed at the first one. Writing or locking a row that
     /// another transaction changed since then fails with [`Error::Conflict`](crate::Error::Conflict).
-    /// In version 0.1 an update or delete of a row that was deleted since then returns `false` instead
-    /// if the table has no secondary index.
     #[default]
     Snapshot,
     /// All reads lock the rows and ranges that they read, even ranges without rows, so that the
@@ -54,16 +53,27 @@ impl Session {
         step(&mut self.transaction.borrow_mut())
     }
 
-    /// Begins a call that reads without locks.
+    /// Begins a call that reads.
     pub(crate) fn begin_read(&self) -> Result<ReadMode> {
-        match self.isolation {
-            Isolation::ReadCommitted => {
-                self.with(EngineTransaction::begin_statement)?;
-                Ok(ReadMode::Snapshot)
-            }
-            Isolation::Snapshot => Ok(ReadMode::Snapshot),
-            Isolation::Serializable => Ok(ReadMode::Shared),
+        self.begin_statement()?;
+        Ok(match self.isolation {
+            Isolation::ReadCommitted | Isolation::Snapshot => ReadMode::Snapshot,
+            Isolation::Serializable => ReadMode::Shared,
+        })
+    }
+
+    /// Begins a call that writes rows or locks them to be written. Under read
+    /// committed it has no snapshot, so no row is newer than it.
+    pub(crate) fn begin_write(&self) -> Result<ReadMode> {
+        self.begin_statement()?;
+        Ok(ReadMode::Exclusive)
+    }
+
+    fn begin_statement(&self) -> Result<()> {
+        if self.isolation == Isolation::ReadCommitted {
+            self.with(EngineTransaction::begin_statement)?;
         }
+        Ok(())
     }
 
     pub(crate) fn into_engine_transaction(self) -> EngineTransaction {

@@ -15,8 +15,7 @@ use teak_engine::{Engine, IndexNumber, ReadMode};
 /// A transaction. Dropping it rolls it back.
 ///
 /// It sees its own writes. One thread uses it at a time; it can be sent to another thread while it
-/// has no iterator. Iterators and writes can alternate. In version 0.1 an iterator that was created
-/// before the transaction's first write may miss later writes of the transaction.
+/// has no iterator. Iterators and writes can alternate.
 ///
 /// ```
 /// use teak::{Database, Error};
@@ -67,7 +66,8 @@ impl Transaction {
     }
 
     /// Sets the transaction's lock timeout, which overrides the database's
-    /// [`lock_timeout`](crate::Builder::lock_timeout).
+    /// [`lock_timeout`](crate::Builder::lock_timeout). `Duration::ZERO`: no wait; `Duration::MAX`:
+    /// no limit.
     pub fn set_lock_timeout(&self, timeout: Duration) {
         self.session
             .with(|transaction| transaction.set_lock_timeout(timeout));
@@ -86,17 +86,18 @@ impl Transaction {
     }
 
     /// The newest value of the row with this primary key, locked until the transaction ends: other
-    /// transactions can read it but neither lock nor write it. A key without a row is also locked,
-    /// except under [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted): no other
-    /// transaction can insert it.
+    /// transactions can read it but neither lock nor write it. A key without a row is also locked:
+    /// no other transaction can insert it. Under
+    /// [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted) only rows are locked, so
+    /// another transaction can insert a key that was not found.
     ///
     /// # Errors
     /// [`Error::Conflict`](crate::Error::Conflict) when the row changed after the snapshot;
     /// [`Error::Deadlock`](crate::Error::Deadlock), [`Error::LockTimeout`](crate::Error::LockTimeout),
     /// [`Error::TooManyLocks`](crate::Error::TooManyLocks); errors of the disk.
     pub fn get_for_update(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
-        let key = key.as_ref();
-        writes::get(&self.session, &table.state, key, ReadMode::Exclusive)
+        let mode = self.session.begin_write()?;
+        writes::get(&self.session, &table.state, key.as_ref(), mode)
     }
 
     fn scan(&self, table: &Table, mode: Result<ReadMode>, bounds: Bounds) -> Rows<'_> {
@@ -120,14 +121,15 @@ impl Transaction {
     }
 
     /// The rows whose primary key is in the range, newest versions, each locked like
-    /// [`Transaction::get_for_update`]; no other transaction can insert into the part of the range
-    /// that was read, except under [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted).
+    /// [`Transaction::get_for_update`] when the iterator returns it. No other transaction can insert
+    /// into the part of the range that was read, except under
+    /// [`Isolation::ReadCommitted`](crate::Isolation::ReadCommitted), which locks rows only.
     pub fn range_for_update<K: AsRef<[u8]>>(
         &self,
         table: &Table,
         range: impl RangeBounds<K>,
     ) -> Rows<'_> {
-        self.scan(table, Ok(ReadMode::Exclusive), Bounds::of(&range))
+        self.scan(table, self.session.begin_write(), Bounds::of(&range))
     }
 
     /// The rows whose primary key begins with the prefix, in the order of the keys.
@@ -159,6 +161,7 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
+        self.session.begin_write()?;
         writes::insert(&self.session, &table.state, key.as_ref(), value.as_ref())
     }
 
@@ -172,6 +175,7 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
+        self.session.begin_write()?;
         writes::upsert(&self.session, &table.state, key.as_ref(), value.as_ref())
     }
 
@@ -186,6 +190,7 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<bool> {
+        self.session.begin_write()?;
         writes::update(&self.session, &table.state, key.as_ref(), value.as_ref())
     }
 
@@ -195,6 +200,7 @@ impl Transaction {
     /// [`Error::Conflict`](crate::Error::Conflict) when the row changed after the snapshot;
     /// otherwise the errors of [`Transaction::insert`].
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.session.begin_write()?;
         writes::delete(&self.session, &table.state, key.as_ref())
     }
 

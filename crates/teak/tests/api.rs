@@ -136,35 +136,6 @@ fn a_duplicate_names_its_index_and_changes_nothing() {
 }
 
 #[test]
-fn a_row_changed_after_the_snapshot_is_a_conflict() {
-    let (db, table) = words();
-    table.insert("1", "oak").unwrap();
-    for write in [
-        (|t, table| t.update(table, "1", "elm").map(drop)) as fn(&teak::Transaction, &Table) -> _,
-        |t, table| t.upsert(table, "1", "elm"),
-        |t, table| t.delete(table, "1").map(drop),
-        |t, table| t.get_for_update(table, "1").map(drop),
-    ] {
-        let transaction = db.begin();
-        assert!(transaction.get(&table, "1").unwrap().is_some());
-        table.update("1", "ash").unwrap();
-        let refused: Result<()> = write(&transaction, &table);
-        assert!(matches!(refused, Err(Error::Conflict)), "{refused:?}");
-        assert!(refused.unwrap_err().is_retryable());
-        transaction.rollback();
-        table.update("1", "oak").unwrap();
-    }
-    // Without a snapshot, and under read committed, the newest row is written.
-    let transaction = db.begin_with(Isolation::ReadCommitted);
-    transaction.get(&table, "1").unwrap();
-    table.update("1", "ash").unwrap();
-    assert_eq!(transaction.get(&table, "1").unwrap().unwrap(), b"ash");
-    assert!(transaction.update(&table, "1", "elm").unwrap());
-    transaction.commit().unwrap();
-    assert_eq!(table.get("1").unwrap().unwrap(), b"elm");
-}
-
-#[test]
 fn locks_time_out_and_deadlocks_are_found() {
     let db = Database::builder("/")
         .disk(Arc::new(MemoryDisk::new()))

@@ -7,7 +7,7 @@ mod estimate;
 mod insert;
 
 use super::arena::Arena;
-use super::blink_node::{BlinkNode, CAPACITY, NodeFields, ReadVersion};
+use super::blink_node::{BlinkNode, CAPACITY, NodeFields, ReadVersion, Slot};
 use super::entry::Entry;
 use super::sync::Mutex;
 use super::sync::atomic::{AtomicPtr, Ordering};
@@ -107,13 +107,8 @@ impl BlinkTree {
         mut path: Option<&mut Path<'a>>,
     ) -> BlinkNode<'a> {
         while node.level() > level {
-            let version = node.begin();
-            if let Some(next) = Self::right_of(node, key, side) {
-                if node.is_unchanged(version) {
-                    node = next;
-                }
-                continue;
-            }
+            let version;
+            (node, version) = Self::move_right(node, key, side);
             let slot = node.search(key, 1);
             let passes = slot.is_equal && side == Side::At;
             let number = slot.number - usize::from(!passes);
@@ -133,6 +128,24 @@ impl BlinkTree {
         node
     }
 
+    /// The node that covers the key, at or to the right of `node`, and its version. What is read
+    /// from the node afterwards is valid if the node is unchanged since that version.
+    #[inline]
+    fn move_right<'a>(
+        mut node: BlinkNode<'a>,
+        key: &[u8],
+        side: Side,
+    ) -> (BlinkNode<'a>, ReadVersion) {
+        loop {
+            let version = node.begin();
+            match Self::right_of(node, key, side) {
+                None => return (node, version),
+                Some(next) if node.is_unchanged(version) => node = next,
+                Some(_) => {}
+            }
+        }
+    }
+
     /// The next node, if a split has moved the key's range there.
     #[inline]
     fn right_of<'a>(node: BlinkNode<'a>, key: &[u8], side: Side) -> Option<BlinkNode<'a>> {
@@ -146,15 +159,9 @@ impl BlinkTree {
     /// The first key at or after `key` (after it, unless `or_equal`), starting
     /// at a leaf at or before its position.
     #[inline]
-    fn bound_from<'a>(mut leaf: BlinkNode<'a>, key: &[u8], or_equal: bool) -> Option<Position<'a>> {
+    fn bound_from<'a>(leaf: BlinkNode<'a>, key: &[u8], or_equal: bool) -> Option<Position<'a>> {
         loop {
-            let version = leaf.begin();
-            if let Some(next) = Self::right_of(leaf, key, Side::At) {
-                if leaf.is_unchanged(version) {
-                    leaf = next;
-                }
-                continue;
-            }
+            let (leaf, version) = Self::move_right(leaf, key, Side::At);
             let slot = leaf.search(key, 0);
             let number = slot.number + usize::from(slot.is_equal && !or_equal);
             if number < leaf.count() {
@@ -211,36 +218,31 @@ impl BlinkTree {
     /// The newest entry of a key.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<Entry<'_>> {
-        let mut leaf = Self::descend(self.root()?, key, Side::At, 0, None);
+        let leaf = Self::descend(self.root()?, key, Side::At, 0, None);
         loop {
-            let version = leaf.begin();
-            let next = Self::right_of(leaf, key, Side::At);
-            if next.is_none() {
-                let slot = leaf.search(key, 0);
-                let entry = match slot.is_equal {
-                    true => leaf.entry(slot.number),
-                    false => None,
-                };
-                if leaf.is_unchanged(version) {
-                    return entry;
-                }
-            } else if leaf.is_unchanged(version) {
-                leaf = next?;
+            let (leaf, version) = Self::move_right(leaf, key, Side::At);
+            let entry = Self::entry_at(leaf, leaf.search(key, 0));
+            if leaf.is_unchanged(version) {
+                return entry;
             }
+        }
+    }
+
+    /// The newest entry of the key that was searched, if the leaf has it.
+    #[inline]
+    fn entry_at(leaf: BlinkNode<'_>, slot: Slot) -> Option<Entry<'_>> {
+        if slot.is_equal {
+            leaf.entry(slot.number)
+        } else {
+            None
         }
     }
 
     /// The last key before `key`.
     pub(super) fn last_before(&self, key: &[u8]) -> Option<Position<'_>> {
-        let mut leaf = Self::descend(self.root()?, key, Side::Before, 0, None);
+        let leaf = Self::descend(self.root()?, key, Side::Before, 0, None);
         loop {
-            let version = leaf.begin();
-            if let Some(next) = Self::right_of(leaf, key, Side::Before) {
-                if leaf.is_unchanged(version) {
-                    leaf = next;
-                }
-                continue;
-            }
+            let (leaf, version) = Self::move_right(leaf, key, Side::Before);
             // Every leaf except the first begins with its low key, which is before `key`. So only
             // in the first leaf there may be no key before it.
             match leaf.search(key, 0).number.checked_sub(1) {

@@ -40,17 +40,17 @@ impl BlinkTree {
             None => {
                 let root = self.root().unwrap_or_else(|| self.first_root());
                 let leaf = Self::descend(root, key, Side::At, 0, Some(&mut path));
-                Self::place_in(leaf, key)
+                Self::place_in(leaf, key, 0)
             }
         };
-        let mut older = Self::older_at(leaf, slot);
+        let mut older = Self::entry_at(leaf, slot);
         let mut entry = Entry::create(&self.arena, key, version, older);
         let locked = loop {
             if let Some(locked) = leaf.lock_at(read) {
                 break locked;
             }
-            (leaf, read, slot) = Self::place_in(leaf, key);
-            let found = Self::older_at(leaf, slot);
+            (leaf, read, slot) = Self::place_in(leaf, key, 0);
+            let found = Self::entry_at(leaf, slot);
             if found.map(Entry::as_ptr) != older.map(Entry::as_ptr) {
                 // Another thread has inserted a version of the key since step 1. The callers' locks
                 // prevent this, but even so no version is lost.
@@ -69,15 +69,6 @@ impl BlinkTree {
             hint.store(leaf.as_ptr(), Ordering::Release);
         }
         older.map(Entry::operation)
-    }
-
-    #[inline]
-    fn older_at(leaf: BlinkNode<'_>, slot: Slot) -> Option<Entry<'_>> {
-        if slot.is_equal {
-            leaf.entry(slot.number)
-        } else {
-            None
-        }
     }
 
     #[inline]
@@ -109,20 +100,19 @@ impl BlinkTree {
         leaf.is_unchanged(version).then_some((leaf, version, slot))
     }
 
-    /// Steps 1 and 3: the slot of a key, in this leaf or to the right of it.
+    /// Steps 1, 3 and 5: the slot of a key from slot `first` on, in this node or
+    /// to the right of it.
     #[inline]
-    fn place_in<'a>(mut leaf: BlinkNode<'a>, key: &[u8]) -> (BlinkNode<'a>, ReadVersion, Slot) {
+    fn place_in<'a>(
+        node: BlinkNode<'a>,
+        key: &[u8],
+        first: usize,
+    ) -> (BlinkNode<'a>, ReadVersion, Slot) {
         loop {
-            let version = leaf.begin();
-            if let Some(next) = Self::right_of(leaf, key, Side::At) {
-                if leaf.is_unchanged(version) {
-                    leaf = next;
-                }
-                continue;
-            }
-            let slot = leaf.search(key, 0);
-            if leaf.is_unchanged(version) {
-                return (leaf, version, slot);
+            let (node, version) = Self::move_right(node, key, Side::At);
+            let slot = node.search(key, first);
+            if node.is_unchanged(version) {
+                return (node, version, slot);
             }
         }
     }
@@ -177,9 +167,9 @@ impl BlinkTree {
         let key = low.key();
         let mut node = Self::descend(start, key, Side::At, level, None);
         let (parent, slot) = loop {
-            let (place, version, slot) = Self::place_above(node, key);
+            let (place, version, slot) = Self::place_in(node, key, 1);
             if let Some(locked) = place.lock_at(version) {
-                break (locked, slot);
+                break (locked, slot.number);
             }
             node = place;
         };
@@ -203,23 +193,6 @@ impl BlinkTree {
         right.unlock();
         parent.unlock();
         self.add_child(level + 1, new, middle_low, path);
-    }
-
-    /// The slot of a low key in an inner node at or to the right of `node`.
-    fn place_above<'a>(mut node: BlinkNode<'a>, key: &[u8]) -> (BlinkNode<'a>, ReadVersion, usize) {
-        loop {
-            let version = node.begin();
-            if let Some(next) = Self::right_of(node, key, Side::At) {
-                if node.is_unchanged(version) {
-                    node = next;
-                }
-                continue;
-            }
-            let slot = node.search(key, 1).number;
-            if node.is_unchanged(version) {
-                return (node, version, slot);
-            }
-        }
     }
 
     /// Returns the root, if its level is at least `level`. Otherwise adds a

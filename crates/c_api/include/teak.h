@@ -195,7 +195,8 @@ static inline teak_slice teak_string(const char *string) {
 // A period that never ends.
 #define TEAK_NEVER UINT32_MAX
 
-// For teak_engine_options.lock_timeout_milliseconds: a call that would wait fails immediately.
+// A time to wait for a lock: a call that would wait fails immediately. The same as 0, except where
+// 0 means the default.
 #define TEAK_NO_WAIT (UINT32_MAX - 1)
 
 // Importance of a log message.
@@ -310,7 +311,8 @@ typedef enum teak_codec {
   TEAK_CODEC_LZMA = 6,
 } teak_codec;
 
-// An index of a table to create. Zero means the default for every field except label.
+// An index of a table to create. Zero means the default for every field except label. Fields are
+// added at the end in later versions.
 typedef struct teak_index_definition {
   // Becomes part of the file's name: characters other than letters, digits, '_' and '-' are
   // replaced by '_'. UTF-8.
@@ -328,7 +330,7 @@ typedef struct teak_index_definition {
   uint32_t value_fixed_bytes;
 } teak_index_definition;
 
-// A table to create.
+// A table to create. Fields are added at the end in later versions.
 typedef struct teak_table_definition {
   // sizeof(teak_table_definition).
   size_t struct_size;
@@ -344,7 +346,7 @@ typedef struct teak_table_definition {
   teak_slice metadata;
 } teak_table_definition;
 
-// Sizes of one index.
+// Sizes of one index. Fields are added at the end in later versions.
 typedef struct teak_index_statistics {
   // sizeof(teak_index_statistics), set by the caller.
   size_t struct_size;
@@ -473,16 +475,17 @@ teak_status teak_transaction_begin(teak_engine *engine,
                                    teak_isolation isolation,
                                    teak_transaction **transaction);
 
-// Sets the transaction's lock timeout in milliseconds; 0: do not wait; TEAK_NEVER: no limit.
-// Overrides teak_engine_options.lock_timeout_milliseconds.
+// Sets the transaction's lock timeout in milliseconds; 0 or TEAK_NO_WAIT: do not wait; TEAK_NEVER:
+// no limit. Overrides teak_engine_options.lock_timeout_milliseconds.
 teak_status teak_transaction_set_lock_timeout(teak_transaction *transaction, uint32_t milliseconds);
 
 // Sets whether the commit is durable when it returns. Has no effect if the engine's commits are
 // not synced. Default: true.
 teak_status teak_transaction_set_commit_sync(teak_transaction *transaction, bool sync);
 
-// Sets whether writing or locking a row that changed after the transaction's snapshot fails with
-// TEAK_CONFLICT. Default: false; a locking read returns the newest committed version.
+// Sets whether writing or locking a row that was changed or deleted after the transaction's
+// snapshot fails with TEAK_CONFLICT. Default: false; a locking read returns the newest committed
+// version, and a deleted row is TEAK_NOT_FOUND.
 teak_status teak_transaction_set_snapshot_isolation(teak_transaction *transaction, bool on);
 
 // Sets the weight of the transaction in the choice of deadlock victims. A deadlock aborts the

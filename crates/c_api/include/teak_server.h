@@ -123,8 +123,8 @@ teak_status teak_prepared_list(teak_engine *engine,
                                void *context);
 
 // Commits a prepared transaction by its XID. TEAK_NOT_FOUND when there is none. If a handle owns
-// it, the call waits up to `timeout_milliseconds` until the handle is detached: TEAK_LOCK_TIMEOUT.
-// After an error the transaction remains prepared.
+// it, the call waits up to `timeout_milliseconds`, or TEAK_NEVER, until the handle is detached:
+// TEAK_LOCK_TIMEOUT. After an error the transaction remains prepared.
 teak_status teak_prepared_commit(teak_engine *engine,
                                  teak_slice xid,
                                  uint32_t timeout_milliseconds);

@@ -21,7 +21,10 @@ pub(crate) use self::callback::Context;
 pub(crate) use self::failure::{Failure, Outcome};
 pub(crate) use self::pointers::{Out, OwnedHandle, array, exclusive, is_null, reference};
 pub(crate) use self::run::{LAST_ERROR, call, value_or};
-pub(crate) use self::versioned::{Versioned, read_versioned, write_versioned};
+pub(crate) use self::versioned::{
+    Extensible, Versioned, first_version_bytes, read_elements, read_versioned, size_of_field,
+    write_versioned,
+};
 
 /// Runs the body of an exported function. Checks and converts the listed arguments (each shadows
 /// the raw one), then runs the block. The value of the block is the status, or `()` for `TEAK_OK`.

@@ -1,13 +1,13 @@
 //! Sizes and estimates of one index of a table.
 
-use crate::boundary::{Versioned, boundary, write_versioned};
+use crate::boundary::{Extensible, Versioned, boundary, first_version_bytes, write_versioned};
 use crate::codec::{number_of, teak_codec_number};
 use crate::handles::teak_table;
 use crate::slice::teak_slice;
 use crate::status::teak_status;
 use ::teak_engine::IndexNumber;
 
-/// Sizes of one index.
+/// Sizes of one index. Fields are added at the end in later versions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct teak_index_statistics {
@@ -31,10 +31,13 @@ pub struct teak_index_statistics {
     pub tombstones: u64,
 }
 
-// SAFETY: `repr(C)`, the size first; numbers.
-unsafe impl Versioned for teak_index_statistics {
-    const FIRST_VERSION_BYTES: usize = size_of::<Self>();
+// SAFETY: `repr(C)`; numbers.
+unsafe impl Extensible for teak_index_statistics {
+    const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, tombstones, 64);
 }
+
+// SAFETY: the size first.
+unsafe impl Versioned for teak_index_statistics {}
 
 /// Sizes of one index. Reads no data, so it is cheap enough to call often.
 #[unsafe(no_mangle)]

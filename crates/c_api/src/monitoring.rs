@@ -1,6 +1,6 @@
 //! Statistics and the status report.
 
-use crate::boundary::{Versioned, boundary, write_versioned};
+use crate::boundary::{Extensible, Versioned, boundary, first_version_bytes, write_versioned};
 use crate::handles::teak_engine;
 use crate::status::teak_status;
 use std::ffi::{c_char, c_void};
@@ -100,10 +100,13 @@ pub struct teak_engine_statistics {
     pub aborted_ids: u64,
 }
 
-// SAFETY: `repr(C)`, the size first; numbers.
-unsafe impl Versioned for teak_engine_statistics {
-    const FIRST_VERSION_BYTES: usize = size_of::<Self>();
+// SAFETY: `repr(C)`; numbers.
+unsafe impl Extensible for teak_engine_statistics {
+    const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, aborted_ids, 352);
 }
+
+// SAFETY: the size first.
+unsafe impl Versioned for teak_engine_statistics {}
 
 /// Copies the named fields, which have the same names in Rust and C.
 macro_rules! translated {

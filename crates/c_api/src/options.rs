@@ -1,6 +1,6 @@
 //! How an engine is opened.
 
-use crate::boundary::{Context, Failure, Versioned};
+use crate::boundary::{Context, Extensible, Failure, Versioned, first_version_bytes};
 use crate::slice::teak_slice;
 use ::teak_engine::{EngineOptions, Level, Owner, WaitListener};
 use std::ffi::{c_char, c_void};
@@ -10,7 +10,8 @@ use std::time::Duration;
 /// A period that never ends.
 pub const TEAK_NEVER: u32 = u32::MAX;
 
-/// For teak_engine_options.lock_timeout_milliseconds: a call that would wait fails immediately.
+/// A time to wait for a lock: a call that would wait fails immediately. The same as 0, except where
+/// 0 means the default.
 pub const TEAK_NO_WAIT: u32 = u32::MAX - 1;
 
 /// Importance of a log message.
@@ -78,16 +79,15 @@ pub struct teak_engine_options {
     pub wait_begins: Option<unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void)>,
 }
 
-// SAFETY: `repr(C)`, the size first; numbers, nullable pointers and a bool.
-unsafe impl Versioned for teak_engine_options {
-    const FIRST_VERSION_BYTES: usize = size_of::<Self>();
+// SAFETY: `repr(C)`; numbers, nullable pointers and a bool.
+unsafe impl Extensible for teak_engine_options {
+    const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, wait_begins, 104);
 }
 
-const LOG_SYNC_PERIOD_DEFAULT: Duration = Duration::from_secs(1);
+// SAFETY: the size first.
+unsafe impl Versioned for teak_engine_options {}
 
-/// A timeout that never expires: a hundred years, so that deadlines can
-/// be computed.
-const NO_TIMEOUT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+const LOG_SYNC_PERIOD_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Passes reports of waits to C.
 struct Reports(unsafe extern "C" fn(waiter: *mut c_void, holder: *mut c_void));
@@ -120,16 +120,10 @@ fn choose<T, U: Default + PartialEq + Copy>(field: &mut T, given: U, convert: im
 /// Converts a lock timeout.
 pub(crate) fn wait_time(milliseconds: u32) -> Duration {
     match milliseconds {
-        TEAK_NEVER => NO_TIMEOUT,
+        TEAK_NEVER => Duration::MAX,
+        TEAK_NO_WAIT => Duration::ZERO,
         some => Duration::from_millis(some.into()),
     }
-}
-
-fn lock_timeout(milliseconds: u32) -> Duration {
-    wait_time(match milliseconds {
-        TEAK_NO_WAIT => 0,
-        some => some,
-    })
 }
 
 /// Converts the options for the engine.
@@ -169,7 +163,7 @@ pub(crate) unsafe fn options_of(options: &teak_engine_options) -> Result<EngineO
     choose(
         &mut chosen.lock_timeout,
         options.lock_timeout_milliseconds,
-        lock_timeout,
+        wait_time,
     );
     chosen.commit_sync = !options.commit_without_sync;
     if let Some(log_message) = options.log_message {
@@ -189,4 +183,17 @@ pub(crate) unsafe fn options_of(options: &teak_engine_options) -> Result<EngineO
         chosen.wait_listener = Some(Arc::new(Reports(wait_begins)));
     }
     Ok(chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_wait_have_two_special_values() {
+        assert_eq!(wait_time(TEAK_NEVER), Duration::MAX);
+        assert_eq!(wait_time(TEAK_NO_WAIT), Duration::ZERO);
+        assert_eq!(wait_time(0), Duration::ZERO);
+        assert_eq!(wait_time(1500), Duration::from_millis(1500));
+    }
 }

@@ -1,6 +1,9 @@
 //! Tables: creating, opening, dropping, checking.
 
-use crate::boundary::{Failure, Versioned, array, boundary, free, read_versioned};
+use crate::boundary::{
+    Extensible, Failure, Versioned, boundary, first_version_bytes, free, read_elements,
+    read_versioned,
+};
 use crate::codec::{codec_of, teak_codec_number};
 use crate::handles::{teak_engine, teak_table};
 use crate::slice::teak_slice;
@@ -8,7 +11,8 @@ use crate::status::teak_status;
 use ::teak_engine::{IndexDefinition, TableDefinition};
 use std::ffi::{c_char, c_void};
 
-/// An index of a table to create. Zero means the default for every field except label.
+/// An index of a table to create. Zero means the default for every field except label. Fields are
+/// added at the end in later versions.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct teak_index_definition {
@@ -28,7 +32,12 @@ pub struct teak_index_definition {
     pub value_fixed_bytes: u32,
 }
 
-/// A table to create.
+// SAFETY: `repr(C)`; numbers, a nullable pointer and a bool.
+unsafe impl Extensible for teak_index_definition {
+    const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, value_fixed_bytes, 32);
+}
+
+/// A table to create. Fields are added at the end in later versions.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct teak_table_definition {
@@ -46,10 +55,13 @@ pub struct teak_table_definition {
     pub metadata: teak_slice,
 }
 
-// SAFETY: `repr(C)`, the size first; numbers and nullable pointers.
-unsafe impl Versioned for teak_table_definition {
-    const FIRST_VERSION_BYTES: usize = size_of::<Self>();
+// SAFETY: `repr(C)`; numbers and nullable pointers.
+unsafe impl Extensible for teak_table_definition {
+    const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, metadata, 64);
 }
+
+// SAFETY: the size first.
+unsafe impl Versioned for teak_table_definition {}
 
 pub(crate) unsafe fn definition_of(
     index: &teak_index_definition,
@@ -73,13 +85,12 @@ pub unsafe extern "C" fn teak_table_create(
     boundary!([reference(engine)] {
         // SAFETY: the contract of `boundary`.
         let definition = unsafe { read_versioned(definition, "definition") }?;
-        if definition.index_struct_size != size_of::<teak_index_definition>() {
-            return Err(Failure::invalid("definition: index_struct_size is not set"));
-        }
+        let (given, count) = (definition.indexes, definition.index_count);
+        let element_bytes = definition.index_struct_size;
         // SAFETY: as above.
-        let given = unsafe { array(definition.indexes, definition.index_count, "indexes") }?;
+        let given = unsafe { read_elements(given, count, element_bytes, "indexes") }?;
         let mut indexes = Vec::with_capacity(given.len());
-        for index in given {
+        for index in &given {
             // SAFETY: as above.
             indexes.push(unsafe { definition_of(index) }?);
         }

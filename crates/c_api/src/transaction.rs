@@ -49,8 +49,8 @@ pub unsafe extern "C" fn teak_transaction_begin(
     })
 }
 
-/// Sets the transaction's lock timeout in milliseconds; 0: do not wait; TEAK_NEVER: no limit.
-/// Overrides teak_engine_options.lock_timeout_milliseconds.
+/// Sets the transaction's lock timeout in milliseconds; 0 or TEAK_NO_WAIT: do not wait; TEAK_NEVER:
+/// no limit. Overrides teak_engine_options.lock_timeout_milliseconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_lock_timeout(
     transaction: *mut teak_transaction,
@@ -75,8 +75,9 @@ pub unsafe extern "C" fn teak_transaction_set_commit_sync(
     })
 }
 
-/// Sets whether writing or locking a row that changed after the transaction's snapshot fails with
-/// TEAK_CONFLICT. Default: false; a locking read returns the newest committed version.
+/// Sets whether writing or locking a row that was changed or deleted after the transaction's
+/// snapshot fails with TEAK_CONFLICT. Default: false; a locking read returns the newest committed
+/// version, and a deleted row is TEAK_NOT_FOUND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_snapshot_isolation(
     transaction: *mut teak_transaction,

@@ -133,6 +133,113 @@ static void seeks(teak_engine *engine) {
   teak_table_close(table);
 }
 
+/* ---- structs of older and newer callers ---- */
+
+/* Sizes of the structs in the first version of the library. They never change. */
+enum {
+  FIRST_OPTIONS = 104,
+  FIRST_STATISTICS = 352,
+  FIRST_INDEX_STATISTICS = 64,
+  FIRST_TABLE_DEFINITION = 64,
+  FIRST_INDEX_DEFINITION = 32,
+  LATER = 24 /* bytes that a later version adds */
+};
+
+/* Copies the first bytes of a struct to memory of exactly `size` bytes, the rest zero. */
+static void *resized(const void *known, size_t known_size, size_t size) {
+  uint8_t *copy = calloc(size, 1);
+  CHECK(copy != NULL);
+  memcpy(copy, known, known_size < size ? known_size : size);
+  memcpy(copy, &size, sizeof size);
+  return copy;
+}
+
+static teak_status open_with(const teak_engine_options *options, size_t size, bool uses_later) {
+  uint8_t *given = resized(options, sizeof *options, size);
+  teak_engine *engine = NULL;
+  if (uses_later) given[size - 1] = 1;
+  teak_status status = teak_engine_open((const teak_engine_options *)(const void *)given, &engine);
+  free(given);
+  if (status == TEAK_OK) OK(teak_engine_close(engine));
+  return status;
+}
+
+static teak_status create_with(teak_engine *engine, size_t table_size, size_t index_size, bool uses_later) {
+  static int created;
+  char name[16];
+  snprintf(name, sizeof name, "./db/v%d", created++);
+  teak_index_definition index;
+  memset(&index, 0, sizeof index);
+  index.codec = TEAK_CODEC_LZ4;
+  /* Two elements, index_size bytes apart. */
+  uint8_t *indexes = calloc(2, index_size ? index_size : 1);
+  CHECK(indexes != NULL);
+  for (size_t n = 0; n < 2; n++) {
+    index.label = text(n == 0 ? "rows" : "second");
+    memcpy(indexes + n * index_size, &index, sizeof index < index_size ? sizeof index : index_size);
+  }
+  if (uses_later) indexes[2 * index_size - 1] = 1;
+  teak_table_definition definition = { 0, index_size, text(name), (const teak_index_definition *)(const void *)indexes, 2, NONE };
+  uint8_t *given = resized(&definition, sizeof definition, table_size);
+  teak_status status = teak_table_create(engine, (const teak_table_definition *)(const void *)given);
+  free(given);
+  free(indexes);
+  if (status != TEAK_OK) return status;
+  teak_table *table = NULL;
+  size_t count = 0;
+  OK(teak_table_open(engine, text(name), &table));
+  OK(teak_table_get_index_count(table, &count));
+  CHECK(count == 2);
+  /* Results: the caller's version is written, and nothing behind it. */
+  for (size_t size = FIRST_INDEX_STATISTICS; size <= sizeof(teak_index_statistics) + LATER; size += 8) {
+    teak_index_statistics found;
+    memset(&found, 0xff, sizeof found);
+    uint8_t *results = resized(&found, sizeof found, size);
+    results[size - 1] = 7;
+    OK(teak_index_get_statistics(table, 1, (teak_index_statistics *)(void *)results));
+    memcpy(&found, results, size < sizeof found ? size : sizeof found);
+    CHECK(found.struct_size == size && found.codec == TEAK_CODEC_LZ4 && found.tombstones == 0);
+    CHECK(results[size - 1] == 0);
+    free(results);
+  }
+  teak_table_close(table);
+  OK(teak_table_drop(engine, text(name)));
+  return TEAK_OK;
+}
+
+static void versions(teak_engine *engine, const char *directory) {
+  char other[1024];
+  snprintf(other, sizeof other, "%s-versions", directory);
+  teak_engine_options options;
+  memset(&options, 0, sizeof options);
+  options.directory = text(other);
+  options.background_threads = 1;
+  const size_t later_options = sizeof options + LATER;
+  OK(open_with(&options, FIRST_OPTIONS, false));
+  OK(open_with(&options, later_options, false));
+  REFUSED(open_with(&options, later_options, true));
+  REFUSED(open_with(&options, FIRST_OPTIONS - 8, false));
+
+  const size_t table = FIRST_TABLE_DEFINITION, later_table = sizeof(teak_table_definition) + LATER;
+  const size_t index = FIRST_INDEX_DEFINITION, later_index = sizeof(teak_index_definition) + LATER;
+  OK(create_with(engine, table, index, false));
+  OK(create_with(engine, later_table, later_index, false));
+  REFUSED(create_with(engine, table, later_index, true));
+  REFUSED(create_with(engine, table, index - 8, false));
+  REFUSED(create_with(engine, table, 0, false));
+  REFUSED(create_with(engine, table - 8, index, false));
+
+  teak_engine_statistics found;
+  memset(&found, 0xff, sizeof found);
+  for (size_t size = FIRST_STATISTICS - 8; size <= sizeof found + LATER; size += 8) {
+    uint8_t *results = resized(&found, sizeof found, size);
+    teak_status status = teak_engine_get_statistics(engine, (teak_engine_statistics *)(void *)results);
+    CHECK(status == (size < FIRST_STATISTICS ? TEAK_INVALID_ARGUMENT : TEAK_OK));
+    if (size > sizeof found) CHECK(results[size - 1] == 0);
+    free(results);
+  }
+}
+
 /* ---- rows with more entries than are converted on the stack ---- */
 
 enum { WIDE = 12 };
@@ -314,6 +421,24 @@ static void isolation(teak_engine *engine) {
   OK(teak_transaction_begin_statement(committed));
   CHECK(reads(committed, table, "k", "new"));
   OK(teak_transaction_commit(committed));
+  /* A row deleted since the snapshot is not found; with snapshot isolation that is a conflict. */
+  for (int refuses = 0; refuses < 2; refuses++) {
+    const teak_row_entry gone = { 0, true, text("d"), NONE };
+    writer = begin(engine, TEAK_REPEATABLE_READ);
+    OK(put(writer, table, "d", "old"));
+    OK(teak_transaction_commit(writer));
+    repeatable = begin(engine, TEAK_REPEATABLE_READ);
+    OK(teak_transaction_set_snapshot_isolation(repeatable, refuses));
+    OK(teak_transaction_take_snapshot(repeatable));
+    writer = begin(engine, TEAK_REPEATABLE_READ);
+    OK(teak_transaction_delete(writer, table, &gone, 1));
+    OK(teak_transaction_commit(writer));
+    const teak_status expected = refuses ? TEAK_CONFLICT : TEAK_NOT_FOUND;
+    CHECK(change(repeatable, table, "d", "mine") == expected);
+    CHECK(teak_transaction_delete(repeatable, table, &gone, 1) == expected);
+    CHECK(reads(repeatable, table, "d", "old"));
+    OK(teak_transaction_rollback(repeatable));
+  }
   teak_table_close(table);
 }
 
@@ -353,6 +478,20 @@ static void waits(teak_engine *engine) {
     CHECK(other.status == (commits ? TEAK_DUPLICATE_KEY : TEAK_OK));
     OK(teak_transaction_rollback(other.transaction));
   }
+
+  /* A wait without limit; and none at all. */
+  t = begin(engine, TEAK_READ_COMMITTED);
+  OK(change(t, table, "a", "ours"));
+  write_of_other patient = { begin(engine, TEAK_READ_COMMITTED), table, "a", false, TEAK_INTERNAL };
+  OK(teak_transaction_set_lock_timeout(patient.transaction, TEAK_NO_WAIT));
+  CHECK(change(patient.transaction, table, "a", "theirs") == TEAK_LOCK_TIMEOUT);
+  OK(teak_transaction_set_lock_timeout(patient.transaction, TEAK_NEVER));
+  CHECK(pthread_create(&thread, NULL, write_elsewhere, &patient) == 0);
+  usleep(20000);
+  OK(teak_transaction_commit(t));
+  CHECK(pthread_join(thread, NULL) == 0);
+  OK(patient.status);
+  OK(teak_transaction_rollback(patient.transaction));
 
   /* An interrupt from this thread ends a wait of the other. */
   t = begin(engine, TEAK_READ_COMMITTED);
@@ -519,6 +658,7 @@ int main(int argc, char **argv) {
   ids_after_crash(argv[1]);
   teak_engine *engine = open_engine(argv[1]);
   open_once(argv[1]);
+  versions(engine, argv[1]);
   seeks(engine);
   wide_rows(engine);
   wrong_slices(engine);

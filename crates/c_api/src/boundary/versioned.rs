@@ -1,18 +1,42 @@
-//! Structs that later versions extend. The first field of each is its size in the caller's version.
-//! So old programs run with a newer library, and new programs run with an older library unless they
-//! use fields that it lacks.
+//! Structs that later versions extend. The caller passes the size of each in its version. So old
+//! programs run with a newer library, and new programs run with an older library unless they use
+//! fields that it lacks.
 
 use crate::boundary::failure::Failure;
-use crate::boundary::pointers::is_null;
+use crate::boundary::pointers::{array, is_null};
 use std::mem::MaybeUninit;
 
-/// A struct with a `struct_size: usize` as its first field.
+/// A struct to which later versions add fields at its end.
 ///
 /// # Safety
-/// `repr(C)`, the first field is the size, and all zeros are a valid value.
-pub(crate) unsafe trait Versioned: Copy {
-    /// Size of the struct in the first version of the library.
+/// `repr(C)`, and all zeros are a valid value.
+pub(crate) unsafe trait Extensible: Copy {
+    /// Size of the struct in the first version of the library, by
+    /// [`first_version_bytes`].
     const FIRST_VERSION_BYTES: usize;
+}
+
+/// One that begins with its size.
+///
+/// # Safety
+/// The first field is `struct_size: usize`.
+pub(crate) unsafe trait Versioned: Extensible {}
+
+/// `first_version_bytes!(STRUCT, FIELD, BYTES)`: the size of the first version of
+/// a struct, which ended with the field. Does not compile when a field before its
+/// end was added, removed or changed.
+macro_rules! first_version_bytes {
+    ($struct:ty, $last:ident, $bytes:literal) => {{
+        let end = std::mem::offset_of!($struct, $last)
+            + $crate::boundary::size_of_field(|extended: &$struct| &extended.$last);
+        assert!(end == $bytes && size_of::<$struct>() >= $bytes);
+        $bytes
+    }};
+}
+pub(crate) use first_version_bytes;
+
+pub(crate) const fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {
+    size_of::<F>()
 }
 
 unsafe fn size_of_callers<T: Versioned>(pointer: *const T, name: &str) -> Result<usize, Failure> {
@@ -21,39 +45,66 @@ unsafe fn size_of_callers<T: Versioned>(pointer: *const T, name: &str) -> Result
     }
     // SAFETY: the first field, by the contracts of `boundary` and `Versioned`.
     let bytes = unsafe { pointer.cast::<usize>().read() };
-    if bytes < T::FIRST_VERSION_BYTES {
-        return Err(Failure::invalid(format!("{name}: struct_size is not set")));
-    }
+    check_size::<T>(bytes, name)?;
     Ok(bytes)
 }
 
-/// Reads a struct of options. Fields missing in the caller's version become zero. Fields missing in
-/// this library's version must be zero.
-pub(crate) unsafe fn read_versioned<T: Versioned>(
-    pointer: *const T,
-    name: &str,
-) -> Result<T, Failure> {
-    // SAFETY: passed on.
-    let given = unsafe { size_of_callers(pointer, name) }?;
-    let known = given.min(size_of::<T>());
-    // SAFETY: `struct_size` bytes are readable, by the contract of `boundary`.
-    let unknown = unsafe {
-        std::slice::from_raw_parts(pointer.cast::<u8>().add(known), given.saturating_sub(known))
-    };
+fn check_size<T: Extensible>(bytes: usize, name: &str) -> Result<(), Failure> {
+    if bytes < T::FIRST_VERSION_BYTES {
+        return Err(Failure::invalid(format!(
+            "{name}: the size of the struct is not set"
+        )));
+    }
+    Ok(())
+}
+
+/// Copies a struct of the caller's version. Fields missing there become zero. Fields missing in this
+/// library's version must be zero.
+unsafe fn copy_known<T: Extensible>(given: &[u8], name: &str) -> Result<T, Failure> {
+    let (known, unknown) = given.split_at(given.len().min(size_of::<T>()));
     if unknown.iter().any(|byte| *byte != 0) {
         return Err(Failure::invalid(format!(
             "{name}: a field is set that this version of the library does not know"
         )));
     }
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: both hold `known` bytes; all zeros, and so the remaining zeros, are valid by the
-    // contract of `Versioned`.
+    // SAFETY: both hold `known` bytes, which are a valid beginning by the contract of `boundary`;
+    // the remaining zeros are valid by that of `Extensible`.
     unsafe {
-        pointer
-            .cast::<u8>()
-            .copy_to_nonoverlapping(value.as_mut_ptr().cast(), known);
+        known
+            .as_ptr()
+            .copy_to_nonoverlapping(value.as_mut_ptr().cast(), known.len());
         Ok(value.assume_init())
     }
+}
+
+/// Reads a struct of options, as [`copy_known`].
+pub(crate) unsafe fn read_versioned<T: Versioned>(
+    pointer: *const T,
+    name: &str,
+) -> Result<T, Failure> {
+    // SAFETY: `struct_size` bytes are readable, by the contract of `boundary`.
+    unsafe {
+        let given = size_of_callers(pointer, name)?;
+        copy_known(array(pointer.cast::<u8>(), given, name)?, name)
+    }
+}
+
+/// Reads an array of structs of `element_bytes` each, as [`copy_known`].
+pub(crate) unsafe fn read_elements<T: Extensible>(
+    pointer: *const T,
+    count: usize,
+    element_bytes: usize,
+    name: &str,
+) -> Result<Vec<T>, Failure> {
+    check_size::<T>(element_bytes, name)?;
+    let bytes = count.saturating_mul(element_bytes);
+    // SAFETY: as many bytes are readable, by the contract of `boundary`.
+    let elements = unsafe { array(pointer.cast::<u8>(), bytes, name) }?.chunks_exact(element_bytes);
+    elements
+        // SAFETY: an element, by the same contract.
+        .map(|element| unsafe { copy_known(element, name) })
+        .collect()
 }
 
 /// Writes the fields of a struct of results that the caller's version has. Fields missing in this
@@ -94,10 +145,13 @@ mod tests {
         later: u64,
     }
 
-    // SAFETY: numbers, the size first.
-    unsafe impl Versioned for Options {
-        const FIRST_VERSION_BYTES: usize = 16;
+    // SAFETY: `repr(C)`, numbers.
+    unsafe impl Extensible for Options {
+        const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, first, 16);
     }
+
+    // SAFETY: the size first.
+    unsafe impl Versioned for Options {}
 
     #[repr(C)]
     struct Newer {
@@ -134,6 +188,30 @@ mod tests {
         assert!(found.is_ok_and(|found| found.later == 2));
         assert!(read(&newer(3)).is_err());
         assert!(read(&[8u64, 0]).is_err());
+    }
+
+    #[test]
+    fn elements_have_the_size_of_the_callers_version() {
+        let read = |words: &[u64], element_words: usize| {
+            let count = words.len() / element_words;
+            // SAFETY: as many elements of that size.
+            unsafe { read_elements(words.as_ptr().cast(), count, element_words * 8, "o") }
+        };
+        let found = |words, element_words| {
+            let Ok(found) = read(words, element_words) else {
+                panic!("refused")
+            };
+            let numbers = found
+                .iter()
+                .map(|found: &Options| (found.first, found.later));
+            numbers.collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[0, 1, 0, 2], 2), [(1, 0), (2, 0)]);
+        assert_eq!(found(&[0, 1, 2, 0, 3, 4], 3), [(1, 2), (3, 4)]);
+        assert_eq!(found(&[0, 1, 2, 0, 0, 3, 4, 0], 4), [(1, 2), (3, 4)]);
+        assert!(read(&[0, 1, 2, 0, 0, 3, 4, 9], 4).is_err());
+        assert!(read(&[0, 0], 1).is_err());
+        assert_eq!(found(&[], 2), []);
     }
 
     #[test]

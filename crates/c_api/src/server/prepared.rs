@@ -2,10 +2,10 @@
 
 use crate::boundary::{OwnedHandle, boundary};
 use crate::handles::{teak_engine, teak_transaction};
+use crate::options::wait_time;
 use crate::slice::teak_slice;
 use crate::status::teak_status;
 use std::ffi::c_void;
-use std::time::Duration;
 
 /// Prepares the transaction: it survives a crash until it is committed or rolled back, through its
 /// handle or by its XID (at most 1024 bytes). It accepts no more writes. A transaction without
@@ -72,8 +72,8 @@ pub unsafe extern "C" fn teak_prepared_list(
 }
 
 /// Commits a prepared transaction by its XID. TEAK_NOT_FOUND when there is none. If a handle owns
-/// it, the call waits up to `timeout_milliseconds` until the handle is detached: TEAK_LOCK_TIMEOUT.
-/// After an error the transaction remains prepared.
+/// it, the call waits up to `timeout_milliseconds`, or TEAK_NEVER, until the handle is detached:
+/// TEAK_LOCK_TIMEOUT. After an error the transaction remains prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_prepared_commit(
     engine: *mut teak_engine,
@@ -81,8 +81,7 @@ pub unsafe extern "C" fn teak_prepared_commit(
     timeout_milliseconds: u32,
 ) -> teak_status {
     boundary!([reference(engine), bytes(xid)] {
-        let timeout = Duration::from_millis(timeout_milliseconds.into());
-        engine.engine.commit_prepared(xid, timeout)?;
+        engine.engine.commit_prepared(xid, wait_time(timeout_milliseconds))?;
         Ok(())
     })
 }
@@ -95,8 +94,7 @@ pub unsafe extern "C" fn teak_prepared_rollback(
     timeout_milliseconds: u32,
 ) -> teak_status {
     boundary!([reference(engine), bytes(xid)] {
-        let timeout = Duration::from_millis(timeout_milliseconds.into());
-        engine.engine.rollback_prepared(xid, timeout)?;
+        engine.engine.rollback_prepared(xid, wait_time(timeout_milliseconds))?;
         Ok(())
     })
 }

@@ -42,6 +42,13 @@ impl BlockAddress {
         })
     }
 
+    /// One past the last byte of the space that the block owns.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.offset
+            .saturating_add(whole_units(u64::from(self.bytes)))
+    }
+
     /// The space that the block owns; `None` for an address that no block can
     /// have.
     pub(crate) fn extent(self) -> Option<Extent> {

@@ -110,17 +110,24 @@ pub(crate) fn encode_header(
     header
 }
 
-/// Verifies and decompresses the bytes read at `address`.
+/// A verified block that is not decompressed.
+pub(crate) struct StoredBlock<'a> {
+    pub description: BlockDescription,
+    pub raw_bytes: u32,
+    pub stored: &'a [u8],
+}
+
+/// Verifies the bytes read at `address`.
 ///
 /// # Errors
 /// `Corrupt` with the reason; `UnsupportedFormat`.
-pub(crate) fn decode(
+pub(crate) fn verify<'a>(
     path: &Path,
     file: FileId,
     address: BlockAddress,
     kind: BlockKind,
-    bytes: &[u8],
-) -> StorageResult<Block> {
+    bytes: &'a [u8],
+) -> StorageResult<StoredBlock<'a>> {
     let corrupt = |reason: String| StorageError::corrupt(path, address.offset, reason);
     let (header, stored) = bytes
         .split_at_checked(BLOCK_HEADER_BYTES)
@@ -165,21 +172,44 @@ pub(crate) fn decode(
     }
     let codec = Codec::from_number(fields.codec)
         .ok_or_else(|| corrupt(format!("codec {} is unknown", fields.codec)))?;
-    let raw_bytes = fields.raw_bytes as usize;
-    if raw_bytes > BLOCK_RAW_BYTES_MAX {
+    let raw_bytes = fields.raw_bytes;
+    if raw_bytes as usize > BLOCK_RAW_BYTES_MAX {
         return Err(corrupt(format!("{raw_bytes} raw bytes exceed the limit")));
     }
-    let raw = codec
-        .decompress(stored, raw_bytes)
-        .map_err(|_| corrupt(format!("the payload is not {raw_bytes} bytes of {codec:?}")))?;
-    Ok(Block {
+    Ok(StoredBlock {
         description: BlockDescription {
             kind,
             layout: fields.layout,
             codec,
         },
-        raw,
+        raw_bytes,
+        stored,
     })
+}
+
+/// Verifies and decompresses the bytes read at `address`.
+///
+/// # Errors
+/// `Corrupt` with the reason; `UnsupportedFormat`.
+pub(crate) fn decode(
+    path: &Path,
+    file: FileId,
+    address: BlockAddress,
+    kind: BlockKind,
+    bytes: &[u8],
+) -> StorageResult<Block> {
+    let block = verify(path, file, address, kind, bytes)?;
+    let StoredBlock {
+        description,
+        raw_bytes,
+        stored,
+    } = block;
+    let codec = description.codec;
+    let raw = codec.decompress(stored, raw_bytes as usize).map_err(|_| {
+        let reason = format!("the payload is not {raw_bytes} bytes of {codec:?}");
+        StorageError::corrupt(path, address.offset, reason)
+    })?;
+    Ok(Block { description, raw })
 }
 
 struct Fields {

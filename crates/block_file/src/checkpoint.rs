@@ -25,7 +25,9 @@ use std::sync::Arc;
 use teak_base::StorageResult;
 
 /// Minimum size of a free tail to truncate. For less, growing the file again would cost more.
-const TAIL_BYTES_MIN: u64 = 1024 * 1024;
+fn tail_bytes_min(end: u64) -> u64 {
+    (end / 32).clamp(4 * 1024, 64 * 1024)
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
@@ -114,7 +116,8 @@ impl PreparedCheckpoint {
         }
         let other = self.slot.other().offset();
         let _ = shared.file.write_all_at(&superblock, other);
-        shared.truncate_free_tail(&shared.state(), TAIL_BYTES_MIN);
+        let state = shared.state();
+        shared.truncate_free_tail(&state, tail_bytes_min(state.space.end()));
         Ok(())
     }
 }

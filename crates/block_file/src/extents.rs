@@ -128,23 +128,6 @@ impl ExtentSet {
         self.bytes -= extent.bytes;
         Some(holder)
     }
-
-    /// Removes the parts of the range that are in the set; returns the last one
-    /// first.
-    pub fn take_overlaps(&mut self, extent: Extent) -> Vec<Extent> {
-        let mut pieces = Vec::new();
-        while let Some(found) = self.last_before(extent.end()) {
-            let piece = Extent::between(
-                found.offset.max(extent.offset),
-                found.end().min(extent.end()),
-            );
-            if self.remove(piece).is_none() {
-                break;
-            }
-            pieces.push(piece);
-        }
-        pieces
-    }
 }
 
 /// Sorts extents and joins adjacent ones.
@@ -200,7 +183,7 @@ mod tests {
     proptest! {
         #[test]
         fn set_agrees_with_a_set_of_bytes(
-            steps in proptest::collection::vec((0u8..3, 0u64..60, 0u64..12), 0..120)
+            steps in proptest::collection::vec((0u8..2, 0u64..60, 0u64..12), 0..120)
         ) {
             let mut set = ExtentSet::default();
             let mut model = std::collections::BTreeSet::new();
@@ -216,20 +199,13 @@ mod tests {
                             model.extend(offset..range.end());
                         }
                     }
-                    1 => {
+                    _ => {
                         let done = set.remove(range).is_some();
                         prop_assert_eq!(done, inside.len() as u64 == bytes && bytes > 0);
                         if done {
                             for byte in inside {
                                 model.remove(&byte);
                             }
-                        }
-                    }
-                    _ => {
-                        let taken: u64 = set.take_overlaps(range).iter().map(|e| e.bytes).sum();
-                        prop_assert_eq!(taken, inside.len() as u64);
-                        for byte in inside {
-                            model.remove(&byte);
                         }
                     }
                 }

@@ -5,6 +5,7 @@ use crate::block::{Block, BlockKind};
 use crate::checkpoint::PreparedCheckpoint;
 use crate::extents::{ExtentSet, coalesce};
 use crate::layout::BLOCKS_START;
+use crate::mover::BlockMover;
 use crate::pin::Pin;
 use crate::reader::{read_block, read_space_map};
 use crate::shared::{FileState, SharedFile};
@@ -159,6 +160,13 @@ impl BlockFile {
         BlockWriter::new(Arc::clone(&self.shared), expected_bytes)
     }
 
+    /// Starts moving blocks to holes before `limit`. `expected_bytes`, the
+    /// stored bytes of the blocks, sizes the reservations.
+    #[must_use]
+    pub fn mover(&self, limit: u64, expected_bytes: u64) -> BlockMover {
+        BlockMover::new(Arc::clone(&self.shared), limit, expected_bytes)
+    }
+
     /// Records that the current root now refers to the `written` blocks and no longer to the
     /// `freed` ones. The caller installs the root before any thread can take a pin for it.
     ///
@@ -202,7 +210,7 @@ impl BlockFile {
         }
     }
 
-    /// Prevents the reuse of all space that is freed after this call.
+    /// Prevents the reuse of all space that the current root refers to.
     #[must_use]
     pub fn pin(&self) -> Pin {
         Pin::new(Arc::clone(&self.shared))
@@ -224,7 +232,9 @@ impl BlockFile {
     /// Truncates the file after the last block in use. This frees unused space that failed writers
     /// have left.
     pub fn truncate_free_tail(&self) {
-        self.shared.truncate_free_tail(&self.shared.state(), 1);
+        let mut state = self.shared.state();
+        state.space.reclaim();
+        self.shared.truncate_free_tail(&state, 1);
     }
 
     /// Length of the file.
@@ -238,14 +248,18 @@ impl BlockFile {
     pub fn statistics(&self) -> BlockFileStatistics {
         let counters = &self.shared.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let state = self.shared.state();
+        let mut state = self.shared.state();
+        state.space.reclaim();
         BlockFileStatistics {
             file_bytes: count(&self.shared.file_bytes),
             live_bytes: state.space.live_bytes(),
             free_bytes: state.space.free_bytes(),
             pending_free_bytes: state.space.pending_bytes(),
+            pinned_bytes: state.space.pinned_bytes(),
+            unavailable_bytes: state.space.unavailable_bytes(),
             blocks_written: count(&counters.blocks_written),
             bytes_written: count(&counters.bytes_written),
+            bytes_moved: count(&counters.bytes_moved),
             blocks_read: count(&counters.blocks_read),
             bytes_read: count(&counters.bytes_read),
             syncs: count(&counters.syncs),

@@ -1,15 +1,41 @@
 //! Free extents that can be allocated now, indexed by offset and by size.
 //!
+//! The lowest extent of at least some size is found through classes of sizes,
+//! one for each power of two: every extent of a higher class is large enough, so
+//! only the class of the size itself is searched, and only for a few steps.
+//!
 //! This module does not record why space is free, or where the file ends.
 
 use crate::extents::{Extent, ExtentSet, Joined, Overlap};
 use std::collections::BTreeSet;
 
-#[derive(Debug, Default)]
+const CLASSES: usize = u64::BITS as usize;
+
+/// Extents that a search looks at whose size may be too small.
+const PROBES_MAX: usize = 32;
+
+#[derive(Debug)]
 pub(crate) struct FreeSpace {
     extents: ExtentSet,
     /// The extents as (bytes, offset), for best fit; among equal sizes, the lowest offset first.
     by_size: BTreeSet<(u64, u64)>,
+    /// Offsets of the extents of each class: of `2^class` bytes up to twice
+    /// as many.
+    classes: [BTreeSet<u64>; CLASSES],
+}
+
+impl Default for FreeSpace {
+    fn default() -> Self {
+        Self {
+            extents: ExtentSet::default(),
+            by_size: BTreeSet::new(),
+            classes: std::array::from_fn(|_| BTreeSet::new()),
+        }
+    }
+}
+
+fn class_of(bytes: u64) -> usize {
+    bytes.checked_ilog2().unwrap_or(0) as usize
 }
 
 impl FreeSpace {
@@ -32,9 +58,9 @@ impl FreeSpace {
             whole,
         } = self.extents.insert(extent)?;
         for joined in [before, after].into_iter().flatten() {
-            self.by_size.remove(&(joined.bytes, joined.offset));
+            self.drop_sizes(joined);
         }
-        self.by_size.insert((whole.bytes, whole.offset));
+        self.add_sizes(whole);
         Ok(whole)
     }
 
@@ -43,26 +69,50 @@ impl FreeSpace {
         let Some(holder) = self.extents.remove(extent) else {
             return false;
         };
-        self.by_size.remove(&(holder.bytes, holder.offset));
+        self.drop_sizes(holder);
         let front = Extent::between(holder.offset, extent.offset);
         let back = Extent::between(extent.end(), holder.end());
         for rest in [front, back] {
             if rest.bytes > 0 {
-                self.by_size.insert((rest.bytes, rest.offset));
+                self.add_sizes(rest);
             }
         }
         true
     }
 
-    /// The smallest extent of at least `bytes`.
-    pub fn best_fit(&self, bytes: u64) -> Option<Extent> {
-        let &(bytes, offset) = self.by_size.range((bytes, 0)..).next()?;
-        Some(Extent { offset, bytes })
+    fn add_sizes(&mut self, extent: Extent) {
+        self.by_size.insert((extent.bytes, extent.offset));
+        if let Some(class) = self.classes.get_mut(class_of(extent.bytes)) {
+            class.insert(extent.offset);
+        }
     }
 
-    /// The largest extent.
-    pub fn largest(&self) -> Option<Extent> {
-        let &(bytes, offset) = self.by_size.last()?;
+    fn drop_sizes(&mut self, extent: Extent) {
+        self.by_size.remove(&(extent.bytes, extent.offset));
+        if let Some(class) = self.classes.get_mut(class_of(extent.bytes)) {
+            class.remove(&extent.offset);
+        }
+    }
+
+    /// An extent of at least `bytes`, if there is one: the lowest, unless many
+    /// extents of about this size are before it.
+    pub fn lowest(&self, bytes: u64) -> Option<Extent> {
+        let class = class_of(bytes);
+        let larger = self.classes.get(class + 1..).unwrap_or_default();
+        let larger = larger.iter().filter_map(|offsets| offsets.first());
+        let larger = larger.min().and_then(|offset| self.starting_at(*offset));
+        let before = larger.map_or(u64::MAX, |extent| extent.offset);
+        let same = self.classes.get(class)?.range(..before);
+        let same = same
+            .take(PROBES_MAX)
+            .filter_map(|offset| self.starting_at(*offset))
+            .find(|extent| extent.bytes >= bytes);
+        same.or(larger).or_else(|| self.best_fit(bytes))
+    }
+
+    /// The smallest extent of at least `bytes`.
+    fn best_fit(&self, bytes: u64) -> Option<Extent> {
+        let &(bytes, offset) = self.by_size.range((bytes, 0)..).next()?;
         Some(Extent { offset, bytes })
     }
 
@@ -79,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_indexes_hold_the_same_extents(
+        fn all_indexes_hold_the_same_extents(
             steps in proptest::collection::vec((any::<bool>(), 0u64..60, 1u64..12), 0..120)
         ) {
             let mut free = FreeSpace::default();
@@ -92,8 +142,18 @@ mod tests {
                 }
                 let by_offset: BTreeSet<_> = free.iter().map(|e| (e.bytes, e.offset)).collect();
                 prop_assert_eq!(&by_offset, &free.by_size);
-                let fit = free.iter().filter(|e| e.bytes >= bytes).min_by_key(|e| e.bytes);
-                prop_assert_eq!(free.best_fit(bytes).map(|e| e.bytes), fit.map(|e| e.bytes));
+                let by_class: BTreeSet<_> = free
+                    .classes
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(class, offsets)| offsets.iter().map(move |o| (*o, class)))
+                    .collect();
+                let classes: BTreeSet<_> =
+                    free.iter().map(|e| (e.offset, class_of(e.bytes))).collect();
+                prop_assert_eq!(by_class, classes);
+                // There are fewer extents than a search looks at.
+                let lowest = free.iter().find(|e| e.bytes >= bytes);
+                prop_assert_eq!(free.lowest(bytes), lowest);
             }
         }
     }

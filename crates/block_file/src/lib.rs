@@ -10,9 +10,14 @@
 //!    it yet.
 //! 2. [`BlockFile::publish`] makes it live: the current root refers to it.
 //! 3. A later `publish` frees it: newer roots do not refer to it.
-//! 4. Its space is reused when no [`Pin`] is older than step 3 and a checkpoint
-//!    captured after step 3 is durable. (A block that no checkpoint captured
-//!    waits only for the pins.)
+//! 4. Its space is reused when no [`Pin`] and no checkpoint that may be on disk
+//!    is of a version between steps 2 and 3. A block that is freed before any
+//!    checkpoint captures it is thus reused without one, and a pin never retains
+//!    blocks that were published after it was taken.
+//!
+//! A [`BlockMover`] copies live blocks to holes near the start of the file, so
+//! that the end can be truncated: the copies are published, and the old places
+//! are freed, like any others.
 //!
 //! Invariant: space is never overwritten while the last durable superblock, a
 //! pin, or the current root refers to it. So a crash between any two steps
@@ -27,6 +32,7 @@ mod extents;
 mod file;
 mod free_space;
 mod layout;
+mod mover;
 mod pin;
 mod reader;
 mod shared;
@@ -45,6 +51,7 @@ pub use block::{Block, BlockDescription, BlockKind};
 pub use checkpoint::PreparedCheckpoint;
 pub use file::BlockFile;
 pub use layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START};
+pub use mover::BlockMover;
 pub use pin::Pin;
 pub use statistics::BlockFileStatistics;
 pub use superblock::PAYLOAD_BYTES_MAX;

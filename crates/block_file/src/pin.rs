@@ -3,7 +3,8 @@
 use crate::shared::SharedFile;
 use std::sync::Arc;
 
-/// Prevents the reuse of all space that is freed after the pin was taken.
+/// Prevents the reuse of the space that was live when the pin was taken. Space
+/// that is published later is not affected.
 #[derive(Debug)]
 pub struct Pin {
     shared: Arc<SharedFile>,

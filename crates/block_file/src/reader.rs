@@ -1,7 +1,7 @@
 //! Reading blocks, and the space map of a checkpoint, from the file.
 
 use crate::address::BlockAddress;
-use crate::block::{self, Block, BlockKind};
+use crate::block::{self, Block, BlockDescription, BlockKind};
 use crate::space_map::{Decoder, SpaceMap};
 use crate::superblock::SuperblockInfo;
 use std::cell::Cell;
@@ -27,14 +27,7 @@ pub(crate) fn read_block(
     address: BlockAddress,
     kind: BlockKind,
 ) -> StorageResult<Block> {
-    let corrupt = |reason: &str| StorageError::corrupt(file.path(), address.offset, reason);
-    let Some(extent) = address.extent() else {
-        return Err(corrupt("no block can have this address"));
-    };
-    // Must be checked before memory is allocated for the block.
-    if extent.end() > file_bytes {
-        return Err(corrupt("the block's address is beyond the end of the file"));
-    }
+    check_address(file, file_bytes, address)?;
     let bytes = address.bytes as usize;
     let mut scratch = SCRATCH.take();
     if scratch.len() < bytes {
@@ -48,6 +41,41 @@ pub(crate) fn read_block(
         SCRATCH.set(scratch);
     }
     block
+}
+
+/// Reads and verifies one block, and appends its bytes, header included, to
+/// `out`. Returns what the header says and the length of the raw bytes.
+///
+/// # Errors
+/// `Corrupt` when the address has no valid block of that kind; `Io`. `out` may
+/// then have more bytes, too.
+pub(crate) fn read_stored(
+    file: &dyn DiskFile,
+    id: FileId,
+    file_bytes: u64,
+    address: BlockAddress,
+    kind: BlockKind,
+    out: &mut Vec<u8>,
+) -> StorageResult<(BlockDescription, u32)> {
+    check_address(file, file_bytes, address)?;
+    let start = out.len();
+    out.resize(start + address.bytes as usize, 0);
+    let (_, buffer) = out.split_at_mut(start);
+    file.read_exact_at(buffer, address.offset)?;
+    let stored = block::verify(file.path(), id, address, kind, buffer)?;
+    Ok((stored.description, stored.raw_bytes))
+}
+
+/// Checks, before memory is allocated for a block, that it can be there.
+fn check_address(file: &dyn DiskFile, file_bytes: u64, address: BlockAddress) -> StorageResult<()> {
+    let corrupt = |reason: &str| StorageError::corrupt(file.path(), address.offset, reason);
+    let Some(extent) = address.extent() else {
+        return Err(corrupt("no block can have this address"));
+    };
+    if extent.end() > file_bytes {
+        return Err(corrupt("the block's address is beyond the end of the file"));
+    }
+    Ok(())
 }
 
 /// Reads the space map that a superblock refers to.

@@ -74,16 +74,23 @@ impl SharedFile {
         self.checkpoint_ended.notify_one();
     }
 
-    /// Reserves space; see [`Space::allocate`].
-    pub fn allocate(&self, min: u64, wanted: u64) -> Extent {
-        let extent = self.state().space.allocate(min, wanted);
+    /// Reserves space; see [`Space::allocate`] and, with a limit,
+    /// [`Space::allocate_below`].
+    pub fn allocate(&self, min: u64, wanted: u64, limit: Option<u64>) -> Option<Extent> {
+        let mut state = self.state();
+        let extent = match limit {
+            Some(limit) => state.space.allocate_below(limit, min, wanted)?,
+            None => state.space.allocate(min, wanted),
+        };
         self.raise_file_bytes(extent.end());
-        extent
+        Some(extent)
     }
 
     /// Reserves space directly after `at`; see [`Space::extend`].
-    pub fn extend(&self, at: u64, min: u64, wanted: u64) -> Option<Extent> {
-        let extent = self.state().space.extend(at, min, wanted)?;
+    pub fn extend(&self, at: u64, min: u64, wanted: u64, limit: Option<u64>) -> Option<Extent> {
+        let mut state = self.state();
+        let limit = limit.unwrap_or(u64::MAX);
+        let extent = state.space.extend(at, min, wanted, limit)?;
         self.raise_file_bytes(extent.end());
         Some(extent)
     }

@@ -10,28 +10,31 @@
 //! All except the live bytes are `not_live`; a checkpoint records these as
 //! free, because a crash ends all reservations and pins.
 //!
-//! Every publication and every capture increments the version. Space freed at
-//! version `t` is needed by pins older than `t` and by checkpoints captured
-//! before `t`.
+//! Every publication and every capture increments the version. Space that was
+//! published at version `b` and freed at version `f` is needed by the pins and
+//! checkpoints of the versions from `b` until before `f`, and by no others.
+//!
+//! Allocation uses the lowest hole of a useful size, so that the end of the file
+//! becomes free and is truncated.
+
+mod births;
+mod holders;
 
 use crate::extents::{Extent, ExtentSet};
 use crate::free_space::FreeSpace;
 use crate::layout::BLOCKS_START;
-use std::collections::{BTreeMap, VecDeque};
+use births::Births;
+use holders::{FreedSpace, Holders};
 
-/// Minimum hole for a large request. Smaller holes would fragment sequential writes, so a large
-/// request uses them only if they waste too much space in total.
-const LARGE_HOLE_BYTES: u64 = 256 * 1024;
-/// Small holes may always waste this much space.
-const SMALL_HOLES_BYTES: u64 = 4 * 1024 * 1024;
+/// Sizes of holes, from large to small, that a long request accepts, so that it
+/// is stored in few pieces. A request for less accepts what it asks for.
+const PIECE_BYTES: [u64; 3] = [1024 * 1024, 512 * 1024, 128 * 1024];
+/// Smaller holes are accepted while they waste too much space together.
+const SMALL_PIECE_BYTES: [u64; 2] = [32 * 1024, 8 * 1024];
+/// Minimum of the space that small holes may waste.
+const SMALL_HOLES_BYTES: u64 = 2 * 1024 * 1024;
 /// Space that small holes may waste, as a fraction of the file.
-const SMALL_HOLES_FRACTION: u64 = 8;
-
-#[derive(Debug)]
-struct PendingFree {
-    version: u64,
-    extents: Vec<Extent>,
-}
+const SMALL_HOLES_FRACTION: u64 = 32;
 
 /// A freed range was not live: the tree refers to a block twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,17 +46,15 @@ pub(crate) struct NotLive {
 pub(crate) struct Space {
     free: FreeSpace,
     not_live: ExtentSet,
-    /// Space published since the last capture: no checkpoint refers to it.
-    fresh: ExtentSet,
+    /// When live space was published.
+    births: Births,
     /// One past the last byte in use.
     end: u64,
     version: u64,
-    /// Version at which the last durable checkpoint was captured.
-    durable_version: u64,
-    pins: BTreeMap<u64, usize>,
-    after_pins: VecDeque<PendingFree>,
-    after_checkpoint: VecDeque<PendingFree>,
-    pending_bytes: u64,
+    /// Pins and checkpoints, with the freed space that they need.
+    holders: Holders,
+    /// Space maps of checkpoints that may be on disk, without the durable one.
+    maps_in_doubt: Vec<Extent>,
 }
 
 /// The state that a checkpoint records.
@@ -83,6 +84,7 @@ impl Space {
         for extent in free.iter() {
             space.release(extent);
         }
+        space.holders.add_checkpoint(space.version);
         space
     }
 
@@ -95,8 +97,20 @@ impl Space {
         self.free.bytes()
     }
 
+    /// Freed bytes that a pin needs.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.holders.pinned_bytes()
+    }
+
+    /// Bytes that a pin or a checkpoint needs.
     pub fn pending_bytes(&self) -> u64 {
-        self.pending_bytes
+        let maps = self.maps_in_doubt.iter().map(|extent| extent.bytes);
+        self.holders.pinned_bytes() + self.holders.checkpoint_bytes() + maps.sum::<u64>()
+    }
+
+    /// Bytes that are not live and not free: reserved or pending.
+    pub fn unavailable_bytes(&self) -> u64 {
+        self.not_live.bytes() - self.free.bytes()
     }
 
     pub fn live_bytes(&self) -> u64 {
@@ -106,41 +120,67 @@ impl Space {
     /// Reserves at least `min` contiguous bytes, and up to `wanted` if a hole is large enough.
     /// Grows the file if no hole is suitable.
     pub fn allocate(&mut self, min: u64, wanted: u64) -> Extent {
+        self.reclaim();
         let wanted = wanted.max(min);
-        let holes_max = SMALL_HOLES_BYTES.max(self.end / SMALL_HOLES_FRACTION);
-        let hole = self.free.best_fit(wanted).or_else(|| {
-            self.free.largest().filter(|hole| {
-                hole.bytes >= min
-                    && (hole.bytes >= LARGE_HOLE_BYTES || self.free.bytes() > holes_max)
-            })
-        });
-        match hole {
-            Some(hole) => {
-                let taken = Extent {
-                    offset: hole.offset,
-                    bytes: hole.bytes.min(wanted),
-                };
-                let removed = self.free.remove(taken);
-                assert!(removed, "a hole that was found is free");
-                taken
-            }
+        match self.find_hole(min, wanted) {
+            Some(hole) => self.take(hole, wanted),
             None => self.grow(wanted),
         }
     }
 
-    /// Reserves up to `wanted` bytes directly after `at`, if at least `min` are
-    /// free there.
-    pub fn extend(&mut self, at: u64, min: u64, wanted: u64) -> Option<Extent> {
+    /// Like [`Space::allocate`], but only before `limit`, in holes of any size.
+    pub fn allocate_below(&mut self, limit: u64, min: u64, wanted: u64) -> Option<Extent> {
+        self.reclaim();
         let wanted = wanted.max(min);
+        let sizes = [wanted].into_iter().chain(PIECE_BYTES);
+        let sizes = sizes.chain(SMALL_PIECE_BYTES).chain([min]);
+        let hole = sizes
+            .filter(|bytes| (min..=wanted).contains(bytes))
+            .find_map(|bytes| {
+                let hole = self.free.lowest(bytes)?;
+                (hole.offset + bytes <= limit).then_some(hole)
+            })?;
+        let wanted = wanted.min(limit - hole.offset);
+        Some(self.take(hole, wanted))
+    }
+
+    /// Reserves up to `wanted` bytes directly after `at`, if at least `min` are
+    /// free there, before `limit`. Does not grow the file while there are holes.
+    pub fn extend(&mut self, at: u64, min: u64, wanted: u64, limit: u64) -> Option<Extent> {
+        self.reclaim();
+        let wanted = wanted.max(min).min(limit.saturating_sub(at));
+        if wanted < min {
+            return None;
+        }
         if at == self.end {
-            return Some(self.grow(wanted));
+            let grows = self.find_hole(min, wanted).is_none();
+            return grows.then(|| self.grow(wanted));
         }
         let hole = self.free.starting_at(at)?;
+        (hole.bytes >= min).then(|| self.take(hole, wanted))
+    }
+
+    /// The lowest hole for a request without a limit.
+    fn find_hole(&self, min: u64, wanted: u64) -> Option<Extent> {
+        let fitting = |sizes: &[u64]| {
+            let mut sizes = sizes.iter().map(|bytes| (*bytes).min(wanted).max(min));
+            sizes.find_map(|bytes| self.free.lowest(bytes))
+        };
+        fitting(&PIECE_BYTES).or_else(|| {
+            let holes_max = SMALL_HOLES_BYTES.max(self.end / SMALL_HOLES_FRACTION);
+            let wasted = self.free.bytes() > holes_max;
+            wasted.then(|| fitting(&SMALL_PIECE_BYTES))?
+        })
+    }
+
+    fn take(&mut self, hole: Extent, wanted: u64) -> Extent {
         let taken = Extent {
-            offset: at,
+            offset: hole.offset,
             bytes: hole.bytes.min(wanted),
         };
-        (taken.bytes >= min && self.free.remove(taken)).then_some(taken)
+        let removed = self.free.remove(taken);
+        assert!(removed, "a hole that was found is free");
+        taken
     }
 
     fn grow(&mut self, bytes: u64) -> Extent {
@@ -176,14 +216,14 @@ impl Space {
     /// The first freed range that was not live; the others are freed.
     pub fn publish(&mut self, written: &[Extent], freed: &[Extent]) -> Result<(), NotLive> {
         self.version += 1;
+        let oldest = self.holders.oldest();
         for &extent in written {
             let live = self.not_live.remove(extent).is_some();
-            let new = self.fresh.insert(extent).is_ok();
-            assert!(live && new, "written space was reserved");
+            assert!(live, "written space was reserved");
+            self.births.insert(extent, self.version, oldest);
         }
         let mut outcome = Ok(());
-        let mut fresh = Vec::new();
-        let mut captured = Vec::new();
+        let mut parts = Vec::new();
         for &extent in freed {
             if extent.end() > self.end || self.not_live.insert(extent).is_err() {
                 outcome = outcome.and(Err(NotLive {
@@ -191,47 +231,31 @@ impl Space {
                 }));
                 continue;
             }
-            self.pending_bytes += extent.bytes;
-            let mut rest = extent;
-            for piece in self.fresh.take_overlaps(extent) {
-                // The last piece is first, so the space after each piece was captured.
-                captured.push(Extent::between(piece.end(), rest.end()));
-                rest = Extent::between(rest.offset, piece.offset);
-                fresh.push(piece);
-            }
-            captured.push(rest);
+            self.births.take(extent, &mut parts);
         }
-        captured.retain(|extent| extent.bytes > 0);
-        let version = self.version;
-        for (queue, extents) in [
-            (&mut self.after_pins, fresh),
-            (&mut self.after_checkpoint, captured),
-        ] {
-            if !extents.is_empty() {
-                queue.push_back(PendingFree { version, extents });
+        for (extent, born) in parts {
+            let space = FreedSpace {
+                extent,
+                born,
+                freed: self.version,
+            };
+            if !self.holders.add(space) {
+                self.release(extent);
             }
         }
         self.reclaim();
         outcome
     }
 
-    /// Retains all space that is freed later. Returns the version of the pin.
+    /// Retains all space that is live now. Returns the version of the pin.
     pub fn pin(&mut self) -> u64 {
-        *self.pins.entry(self.version).or_insert(0) += 1;
+        self.holders.pin(self.version);
         self.version
     }
 
-    /// Ends a pin.
+    /// Ends a pin. Its space is free after the next operation of a writer.
     pub fn unpin(&mut self, version: u64) {
-        let count = self.pins.get_mut(&version);
-        assert!(count.is_some(), "a pin is released once");
-        if let Some(count) = count {
-            *count -= 1;
-            if *count == 0 {
-                self.pins.remove(&version);
-                self.reclaim();
-            }
-        }
+        self.holders.unpin(version);
     }
 
     /// The extents that are not live, to size the space map before
@@ -243,9 +267,11 @@ impl Space {
     /// Captures the state that a checkpoint records. `map` is the reserved space
     /// of the checkpoint's own space map.
     pub fn capture(&mut self, map: &[Extent]) -> Capture {
+        self.reclaim();
         self.version += 1;
-        // From here on, a checkpoint may refer to all published space.
-        self.fresh = ExtentSet::default();
+        // From here on, until a later checkpoint is durable, a superblock may
+        // refer to this version.
+        self.holders.add_checkpoint(self.version);
         let mut map: Vec<Extent> = map.to_vec();
         map.sort_unstable();
         let mut free = Vec::new();
@@ -273,43 +299,28 @@ impl Space {
     /// Records that the checkpoint captured at `version` is durable. `old_map` is the space of the
     /// previous space map.
     pub fn made_durable(&mut self, version: u64, old_map: Vec<Extent>) {
-        self.durable_version = self.durable_version.max(version);
-        for extent in old_map {
+        let unneeded = self.holders.end_checkpoints_before(version);
+        let maps = std::mem::take(&mut self.maps_in_doubt);
+        for extent in unneeded.into_iter().chain(maps).chain(old_map) {
             self.release(extent);
         }
         self.reclaim();
+        self.births.prune(self.holders.oldest());
     }
 
-    /// Retains the reserved `map` until the next durable checkpoint: a
-    /// superblock that refers to it may be on disk.
-    pub fn retain_in_doubt(&mut self, map: Vec<Extent>) {
-        // Captures increment the version, so it is later than any durable one.
-        self.pending_bytes += map.iter().map(|extent| extent.bytes).sum::<u64>();
-        self.after_checkpoint.push_back(PendingFree {
-            version: self.version,
-            extents: map,
-        });
+    /// Retains the reserved `map` of a checkpoint, and what it has captured,
+    /// until the next durable checkpoint: a superblock that refers to it may be
+    /// on disk.
+    pub fn retain_in_doubt(&mut self, mut map: Vec<Extent>) {
+        self.maps_in_doubt.append(&mut map);
     }
 
-    fn reclaim(&mut self) {
-        let pinned = self.pins.keys().next().copied().unwrap_or(u64::MAX);
-        let durable = pinned.min(self.durable_version);
-        let mut unneeded = pop_until(&mut self.after_pins, pinned);
-        unneeded.append(&mut pop_until(&mut self.after_checkpoint, durable));
-        for extent in unneeded {
-            self.pending_bytes -= extent.bytes;
+    /// Frees what ended pins have retained.
+    pub fn reclaim(&mut self) {
+        for extent in self.holders.take_unneeded() {
             self.release(extent);
         }
     }
-}
-
-/// Removes the batches up to `version` from the front of the queue.
-fn pop_until(queue: &mut VecDeque<PendingFree>, version: u64) -> Vec<Extent> {
-    let mut extents = Vec::new();
-    while queue.front().is_some_and(|batch| batch.version <= version) {
-        extents.extend(queue.pop_front().into_iter().flat_map(|b| b.extents));
-    }
-    extents
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Statistics of a file, and the counters behind them.
 
+use crate::layout::BLOCKS_START;
 use std::sync::atomic::AtomicU64;
 
 /// Sizes and counts of one file.
@@ -14,10 +15,19 @@ pub struct BlockFileStatistics {
     pub free_bytes: u64,
     /// Freed space that waits for a pin or a checkpoint, in bytes.
     pub pending_free_bytes: u64,
+    /// The part of it that waits for a pin, in bytes. A checkpoint makes the
+    /// rest free.
+    pub pinned_bytes: u64,
+    /// Space that is neither live nor free: reserved by writers, of the space
+    /// map, or freed and still needed, in bytes.
+    pub unavailable_bytes: u64,
     /// Blocks written since the file was opened.
     pub blocks_written: u64,
     /// Bytes of these blocks, headers and padding included.
     pub bytes_written: u64,
+    /// Bytes of blocks that were moved to other places since the file was
+    /// opened. They are also in `bytes_written`.
+    pub bytes_moved: u64,
     /// Blocks read since the file was opened.
     pub blocks_read: u64,
     /// Bytes of those, headers included.
@@ -26,11 +36,22 @@ pub struct BlockFileStatistics {
     pub syncs: u64,
 }
 
+impl BlockFileStatistics {
+    /// Bytes of the file that contain no live block: holes, space that is
+    /// needed a little longer, and a free tail. Without the superblocks.
+    #[must_use]
+    pub fn unused_bytes(&self) -> u64 {
+        let blocks = self.file_bytes.saturating_sub(BLOCKS_START);
+        blocks.saturating_sub(self.live_bytes)
+    }
+}
+
 /// Counters of one open file.
 #[derive(Debug, Default)]
 pub(crate) struct BlockFileCounters {
     pub blocks_written: AtomicU64,
     pub bytes_written: AtomicU64,
+    pub bytes_moved: AtomicU64,
     pub blocks_read: AtomicU64,
     pub bytes_read: AtomicU64,
     pub syncs: AtomicU64,

@@ -30,6 +30,8 @@ const EXTENT_BYTES: u64 = 1024 * 1024;
 pub struct BlockWriter {
     file: Arc<SharedFile>,
     expected_bytes: u64,
+    /// Only space before it is used.
+    limit: Option<u64>,
     /// The file space of all blocks so far, both written and buffered.
     filled: Vec<Extent>,
     /// Reserved space for the next blocks, directly after the buffered ones.
@@ -54,6 +56,7 @@ impl BlockWriter {
         Self {
             file,
             expected_bytes,
+            limit: None,
             filled: Vec::new(),
             reserved_extent: Extent::EMPTY,
             buffer: Vec::new(),
@@ -74,9 +77,21 @@ impl BlockWriter {
         description: BlockDescription,
         raw: &[u8],
     ) -> StorageResult<BlockAddress> {
-        if let Some(failure) = &self.failure {
-            return Err(failure.clone());
-        }
+        let placed = self.try_write(description, raw)?;
+        let Some(address) = placed else {
+            unreachable!("without a limit there is always space");
+        };
+        Ok(address)
+    }
+
+    /// Like [`BlockWriter::write`]; `None`, without the block, when there is no
+    /// space before the limit.
+    pub(crate) fn try_write(
+        &mut self,
+        description: BlockDescription,
+        raw: &[u8],
+    ) -> StorageResult<Option<BlockAddress>> {
+        self.check()?;
         let raw_bytes = match u32::try_from(raw.len()) {
             Ok(bytes) if raw.len() <= BLOCK_RAW_BYTES_MAX => bytes,
             _ => {
@@ -90,17 +105,33 @@ impl BlockWriter {
         let start = self.buffer.len();
         self.buffer.resize(start + BLOCK_HEADER_BYTES, 0);
         let codec = description.codec.compress(raw, &mut self.buffer);
-        let bytes = self.buffer.len() - start;
-        let padded = whole_units(bytes as u64);
-        self.reserve(start, padded)
-            .inspect_err(|error| self.failure = Some(error.clone()))?;
-        // `reserve` may have written the blocks before this one.
-        let start = self.buffer.len() - bytes;
-        let offset = self.reserved_extent.offset;
         let used = BlockDescription {
             codec,
             ..description
         };
+        self.place(start, used, raw_bytes)
+    }
+
+    /// Gives the block at `start` of the buffer its address and header. `None`,
+    /// without the block, when there is no space before the limit.
+    pub(crate) fn place(
+        &mut self,
+        start: usize,
+        used: BlockDescription,
+        raw_bytes: u32,
+    ) -> StorageResult<Option<BlockAddress>> {
+        let bytes = self.buffer.len() - start;
+        let padded = whole_units(bytes as u64);
+        let reserved = self
+            .reserve(start, padded)
+            .inspect_err(|error| self.failure = Some(error.clone()))?;
+        // This may have written the blocks before this one.
+        let start = self.buffer.len() - bytes;
+        if !reserved {
+            self.buffer.truncate(start);
+            return Ok(None);
+        }
+        let offset = self.reserved_extent.offset;
         let (header, stored) = self.buffer.split_at_mut(start + BLOCK_HEADER_BYTES);
         let (_, header) = header.split_at_mut(start);
         header.copy_from_slice(&encode_header(
@@ -117,11 +148,11 @@ impl BlockWriter {
             self.write_out(self.buffer.len())
                 .inspect_err(|error| self.failure = Some(error.clone()))?;
         }
-        Ok(BlockAddress {
+        Ok(Some(BlockAddress {
             offset,
             // At most the raw bytes and a header.
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-        })
+        }))
     }
 
     /// Bytes of the blocks so far, headers and padding included.
@@ -154,10 +185,11 @@ impl BlockWriter {
     }
 
     /// Makes sure that the reserved extent has `padded` bytes for the block at
-    /// `start` of the buffer, which has no address yet.
-    fn reserve(&mut self, start: usize, padded: u64) -> StorageResult<()> {
+    /// `start` of the buffer, which has no address yet. Returns false when there
+    /// is no space before the limit.
+    fn reserve(&mut self, start: usize, padded: u64) -> StorageResult<bool> {
         if self.reserved_extent.bytes >= padded {
-            return Ok(());
+            return Ok(true);
         }
         let expected = match self.expected_bytes.checked_sub(self.bytes_written) {
             Some(rest) if rest > 0 => rest,
@@ -167,17 +199,20 @@ impl BlockWriter {
         let wanted = whole_units(expected.min(EXTENT_BYTES)).max(padded);
         let missing = padded - self.reserved_extent.bytes;
         if self.reserved_extent.offset > 0
-            && let Some(more) = self
-                .file
-                .extend(self.reserved_extent.end(), missing, wanted)
+            && let Some(more) =
+                self.file
+                    .extend(self.reserved_extent.end(), missing, wanted, self.limit)
         {
             self.reserved_extent.bytes += more.bytes;
-            return Ok(());
+            return Ok(true);
         }
         self.write_out(start)?;
         self.free_reserved();
-        self.reserved_extent = self.file.allocate(padded, wanted);
-        Ok(())
+        match self.file.allocate(padded, wanted, self.limit) {
+            Some(extent) => self.reserved_extent = extent,
+            None => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Moves `padded` bytes from the reserved to the filled space.
@@ -206,6 +241,24 @@ impl BlockWriter {
         self.file.file.write_all_at(placed, offset)?;
         self.buffer.drain(..length);
         Ok(())
+    }
+
+    /// The failure of an earlier call, which makes the writer unusable.
+    pub(crate) fn check(&self) -> StorageResult<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn limit_to(&mut self, limit: u64) {
+        self.limit = Some(limit);
+    }
+
+    pub(crate) fn file(&self) -> &Arc<SharedFile> {
+        &self.file
+    }
+
+    /// The blocks that are not on disk, and the one that is being built.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.buffer
     }
 
     fn free_reserved(&mut self) {

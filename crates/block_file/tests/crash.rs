@@ -203,6 +203,30 @@ impl History {
         assert_eq!(self.file.statistics().live_bytes, space_of(&self.live));
     }
 
+    /// Moves blocks from after a limit to holes before it.
+    fn relocate(&mut self) -> StorageResult<()> {
+        let limit = BLOCKS_START + self.random.below(8_000_000) / 128 * 128;
+        let mut mover = self.file.mover(limit, self.random.below(400_000));
+        let mut moved = Root::new();
+        let mut freed = Vec::new();
+        for (&number, &address) in self.live.iter().rev() {
+            if address.end() <= limit {
+                continue;
+            }
+            let Some(copy) = mover.copy(address, description(number).kind)? else {
+                break;
+            };
+            assert!(copy.end() <= limit, "{copy:?} is not before {limit}");
+            self.check_unused(copy);
+            moved.insert(number, copy);
+            freed.push(address);
+        }
+        let written = mover.finish()?;
+        self.live.extend(moved);
+        self.file.publish(vec![written], &freed);
+        Ok(())
+    }
+
     fn prepare(&mut self) -> StorageResult<()> {
         let payload = self.next.to_le_bytes().to_vec();
         self.next += 1;
@@ -264,6 +288,7 @@ impl History {
                 self.plan_failure();
                 Ok(())
             }
+            19 => self.relocate(),
             _ => Ok(()),
         }
     }

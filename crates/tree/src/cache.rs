@@ -159,6 +159,14 @@ impl PageCache {
         self.blocks.remove(&(file, offset));
     }
 
+    /// A block was copied to the offset `to`, where no version has a block yet.
+    pub(crate) fn moved(&self, file: FileId, from: u64, to: u64) {
+        self.forget(file, to);
+        if let Some(block) = self.blocks.peek(&(file, from)) {
+            self.blocks.insert((file, to), block);
+        }
+    }
+
     #[inline]
     pub(crate) fn count_filter(&self, negative: bool) {
         let counts = self.filters.get(Stripe::own());

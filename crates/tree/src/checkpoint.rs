@@ -39,6 +39,7 @@ impl Tree {
         let _one_at_a_time = self.checkpoint.lock();
         let mut nodes = NodeWriter::default();
         let root = Arc::clone(&self.load_version().root);
+        self.forget_relocated_nodes(&root);
         nodes.write(self, &root)?;
         drop(root);
 
@@ -63,6 +64,10 @@ impl Tree {
             let freed: Vec<BlockAddress> = replaced.into_iter().collect();
             self.file.publish(blocks, &freed);
             install.written_nodes = reachable;
+            if !freed.is_empty() {
+                self.version
+                    .store(Arc::new(version.pinned_again(&self.file)));
+            }
             let prepared = self.file.prepare_checkpoint(payload.encode())?;
             install.changed = false;
             install.capture_undurable();

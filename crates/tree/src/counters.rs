@@ -26,7 +26,7 @@ impl TreeCounters {
             JobKind::Memtable => &self.memtable_flushes,
             JobKind::Child => &self.child_flushes,
             JobKind::Leaf => &self.leaf_merges,
-            JobKind::Consolidate | JobKind::Mark => &self.other_jobs,
+            JobKind::Consolidate | JobKind::Mark | JobKind::Relocate => &self.other_jobs,
         };
         add(jobs, 1);
         if kind == JobKind::Memtable {

@@ -28,6 +28,7 @@ mod memtable;
 mod output;
 mod partition;
 mod plan;
+mod relocate;
 mod report;
 
 pub use bulk::{BulkLoad, PausedLoad};

@@ -22,6 +22,7 @@ mod payload;
 mod range_tombstone;
 mod run;
 mod source;
+mod space;
 mod statistics;
 #[cfg(test)]
 mod test_support;
@@ -48,6 +49,7 @@ pub use range_tombstone::RangeTombstone;
 pub use run::{
     FinishedRun, ReadPattern, Run, RunCursor, RunDescription, RunWriter, RunWriterOptions,
 };
+pub use space::{SpaceAction, SpaceGoal};
 pub use statistics::TreeStatistics;
 pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};
 pub use tree::Tree;

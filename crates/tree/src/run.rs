@@ -5,6 +5,7 @@ mod description;
 mod estimate;
 mod index;
 mod read_pattern;
+mod relocate;
 #[cfg(test)]
 mod tests;
 mod verify;

@@ -39,6 +39,8 @@ pub struct Tree {
     pub(crate) install: Mutex<InstallState>,
     pub(crate) checkpoint: Mutex<()>,
     pub(crate) counters: TreeCounters,
+    /// The next checkpoint writes nodes that end after it again.
+    pub(crate) node_limit: AtomicU64,
 }
 
 impl fmt::Debug for Tree {
@@ -130,6 +132,7 @@ impl Tree {
             install: Mutex::new(install),
             checkpoint: Mutex::new(()),
             counters: TreeCounters::default(),
+            node_limit: AtomicU64::new(u64::MAX),
         }))
     }
 

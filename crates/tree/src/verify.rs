@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
-use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress, BlockKind};
+use teak_block_file::{BlockAddress, BlockKind};
 
 /// Counts of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Tree {
         }
         self.verify_space(&mut blocks)?;
         report.blocks = blocks.len() as u64;
-        let padded = blocks.iter().map(|block| padded_bytes(*block));
+        let padded = blocks.iter().map(|block| block.end() - block.offset);
         report.block_bytes = padded.sum();
         Ok(report)
     }
@@ -147,15 +147,11 @@ impl Tree {
         blocks.sort_by_key(|block| block.offset);
         for pair in blocks.windows(2) {
             if let [a, b] = pair
-                && a.offset + padded_bytes(*a) > b.offset
+                && a.end() > b.offset
             {
                 return Err(self.damage(b.offset, "two blocks share space"));
             }
         }
         Ok(())
     }
-}
-
-fn padded_bytes(block: BlockAddress) -> u64 {
-    u64::from(block.bytes).next_multiple_of(BLOCK_UNIT_BYTES)
 }

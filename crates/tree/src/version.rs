@@ -9,7 +9,7 @@ use crate::node::Node;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use teak_base::Lsn;
-use teak_block_file::Pin;
+use teak_block_file::{BlockFile, Pin};
 
 /// A memtable with its log positions.
 #[derive(Debug)]
@@ -58,6 +58,18 @@ pub(crate) struct TreeVersion {
 }
 
 impl TreeVersion {
+    /// The same version with a pin of the file's current state, which does not retain node blocks
+    /// that a checkpoint has replaced. The caller holds the install lock.
+    pub(crate) fn pinned_again(&self, file: &BlockFile) -> Self {
+        Self {
+            active: Arc::clone(&self.active),
+            frozen: self.frozen.clone(),
+            root: Arc::clone(&self.root),
+            pin: Arc::new(file.pin()),
+            awaits_base: self.awaits_base,
+        }
+    }
+
     /// All memtables, newest first.
     pub(crate) fn memtables(&self) -> impl DoubleEndedIterator<Item = &Arc<MemtableSlot>> {
         std::iter::once(&self.active).chain(&self.frozen)

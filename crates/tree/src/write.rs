@@ -120,15 +120,20 @@ impl Tree {
         self.version.load().active.memtable.entries()
     }
 
-    /// Whether the active memtable is so large compared with the tree that merging it makes reads
-    /// faster. The merge writes a few times the memtable's size.
+    /// Whether the active memtable is so large compared with the tree that
+    /// merging it makes reads faster, or deletes so many rows that it frees
+    /// space. A merge writes a few times its bytes.
     #[must_use]
     pub fn memtable_is_large_part(&self) -> bool {
         const BYTES_MIN: u64 = 1 << 20;
         const SHARE: u64 = 4;
+        const DELETED_SHARE: u64 = 50;
         let version = self.version.load();
-        let bytes = version.active.memtable.bytes();
-        bytes >= BYTES_MIN && bytes >= version.root.summary.raw_bytes / SHARE
+        let (memtable, flushed) = (&version.active.memtable, &version.root.summary);
+        let bytes = memtable.bytes();
+        let deletes = memtable.deletes();
+        bytes >= BYTES_MIN && bytes >= flushed.raw_bytes / SHARE
+            || deletes >= DELETES_MIN && deletes >= flushed.entries / DELETED_SHARE
     }
 
     /// Bytes of frozen memtables that have not been flushed.

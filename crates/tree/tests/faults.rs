@@ -68,6 +68,9 @@ impl Run {
                 self.failures += 1;
             }
         }
+        if self.random.one_in(3) {
+            self.relocate();
+        }
         if self.random.one_in(2) {
             let flushed = self.subject.tree.flushed_lsn();
             match self.subject.checkpoint() {
@@ -78,6 +81,24 @@ impl Run {
                 }
             }
         }
+    }
+
+    /// Moves everything after a random place, until a move fails.
+    fn relocate(&mut self) {
+        let horizon = self.model.horizon();
+        let tree = &self.subject.tree;
+        let limit = self.random.below(tree.file_bytes() as usize) as u64;
+        while let Some(job) = tree.next_relocation(limit) {
+            match job.run(&horizon) {
+                Ok(report) if report.runs_moved + report.runs_written > 0 => {}
+                Ok(_) => break,
+                Err(_) => {
+                    self.failures += 1;
+                    break;
+                }
+            }
+        }
+        tree.relocate_nodes(limit);
     }
 
     fn compare(&mut self) {

@@ -74,6 +74,7 @@ impl Run {
                 self.verify();
             }
             923..925 => self.walk_while_writing(),
+            925..930 => self.relocate_nodes(),
             _ => {
                 let view = self.model.view(&mut self.random);
                 let key = key(self.random.below(self.keys));
@@ -95,10 +96,14 @@ impl Run {
     /// Claims jobs, and runs them in any order.
     fn claim_or_run(&mut self) {
         if self.jobs.len() < 3 && self.random.one_in(2) {
-            let job = if self.random.one_in(3) {
-                self.subject.tree.next_idle_job(&self.model.horizon())
-            } else {
-                self.subject.tree.next_job()
+            let tree = &self.subject.tree;
+            let job = match self.random.below(9) {
+                0..3 => tree.next_idle_job(&self.model.horizon()),
+                3..6 => {
+                    let limit = self.random.below(tree.file_bytes() as usize);
+                    tree.next_relocation(limit as u64)
+                }
+                _ => tree.next_job(),
             };
             self.jobs.extend(job);
         } else if !self.jobs.is_empty() {
@@ -112,6 +117,12 @@ impl Run {
         }
         let height = self.subject.tree.statistics().height;
         self.height_max = self.height_max.max(height);
+    }
+
+    fn relocate_nodes(&mut self) {
+        let tree = &self.subject.tree;
+        let limit = self.random.below(tree.file_bytes() as usize);
+        tree.relocate_nodes(limit as u64);
     }
 
     fn reopen(&mut self) {

@@ -77,10 +77,16 @@ impl Model {
         let min = in_units(1 + random.below(20)).bytes;
         let wanted = in_units(random.below(60)).bytes;
         let at = self.reserved.last().map(|last| last.end());
+        let limit = match random.one_in(3) {
+            true => BLOCKS_START + in_units(random.below(200)).bytes,
+            false => u64::MAX,
+        };
         let taken = match at.filter(|_| random.one_in(2)) {
-            Some(at) => self.space.extend(at, min, wanted),
+            Some(at) => self.space.extend(at, min, wanted, limit),
+            None if limit < u64::MAX => self.space.allocate_below(limit, min, wanted),
             None => Some(self.space.allocate(min, wanted)),
         };
+        assert!(taken.is_none_or(|taken| taken.end() <= limit));
         if let Some(taken) = taken {
             assert!(taken.bytes >= min);
             assert!(taken.bytes <= wanted.max(min));
@@ -126,12 +132,12 @@ impl Model {
         }
         match random.below(4) {
             0 => {
+                // Cancelled: its map is free, its blocks are retained.
+                let last = self.doubtful.last_mut().unwrap();
+                *last = &*last - &units(&captured.map);
                 for extent in captured.map {
                     self.space.release(extent);
                 }
-                // A cancelled checkpoint: its map is free, its blocks may be retained.
-                let last = self.doubtful.last_mut().unwrap();
-                *last = Units::new();
             }
             1 => self.space.retain_in_doubt(captured.map),
             _ => {
@@ -154,25 +160,30 @@ impl Model {
         }
     }
 
-    fn check(&self) {
+    /// Free is exactly what nothing needs.
+    fn check(&mut self) {
+        self.space.reclaim();
         let space = &self.space;
+        let needed = self.needed();
         let free: Vec<Extent> = space.free.iter().collect();
         let end = space.end / UNIT;
-        assert!(
-            units(&free).is_disjoint(&self.needed()),
-            "needed space is free"
-        );
-        assert!(self.needed().iter().all(|&unit| unit < end));
+        assert!(needed.iter().all(|&unit| unit < end));
+        let all: Units = (BLOCKS_START / UNIT..end).collect();
+        assert_eq!(units(&free), &all - &needed, "free is what nothing needs");
         assert!(free.iter().all(|extent| extent.end() < space.end));
         assert_eq!(space.live_bytes(), units(&self.live).len() as u64 * UNIT);
-        let pending: u64 = space
-            .after_pins
-            .iter()
-            .chain(&space.after_checkpoint)
-            .flat_map(|batch| &batch.extents)
-            .map(|extent| extent.bytes)
-            .sum();
+
+        let mut in_use = units(&self.live);
+        in_use.extend(units(&self.reserved));
+        in_use.extend(units(&self.durable.map));
+        let pending = (&needed - &in_use).len() as u64 * UNIT;
         assert_eq!(space.pending_bytes(), pending);
+        let mut pinned = Units::new();
+        for (_, units) in &self.pins {
+            pinned.extend(units);
+        }
+        let pinned = (&pinned - &in_use).len() as u64 * UNIT;
+        assert_eq!(space.pinned_bytes(), pinned);
     }
 
     /// After a checkpoint without pins, reservations and doubts, all space that
@@ -188,6 +199,7 @@ impl Model {
         let capture = self.space.capture(&map);
         let old = std::mem::take(&mut self.durable.map);
         self.space.made_durable(capture.version, old);
+        self.space.reclaim();
         let space = &self.space;
         assert_eq!(space.pending_bytes(), 0);
         assert_eq!(
@@ -238,8 +250,43 @@ fn a_block_no_checkpoint_captured_returns_without_one() {
     space.publish(&[], &[one]).unwrap();
     assert_eq!(space.pending_bytes(), UNIT);
     space.unpin(pin);
+    space.reclaim();
     assert_eq!(space.pending_bytes(), 0);
     assert_eq!(space.end(), BLOCKS_START);
+}
+
+#[test]
+fn a_pin_retains_nothing_that_was_published_after_it() {
+    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+    let old = space.allocate(4 * UNIT, 0);
+    space.publish(&[old], &[]).unwrap();
+    let _pin = space.pin();
+    let mut previous = old;
+    for _ in 0..1000 {
+        let next = space.allocate(4 * UNIT, 0);
+        space.publish(&[next], &[previous]).unwrap();
+        previous = next;
+    }
+    assert_eq!(space.pinned_bytes(), 4 * UNIT);
+    assert!(space.end() <= BLOCKS_START + 16 * UNIT);
+}
+
+#[test]
+fn a_pin_after_checkpoints_retains_nothing_that_was_published_after_it() {
+    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+    let old = space.allocate(4 * UNIT, 0);
+    space.publish(&[old], &[]).unwrap();
+    let _pin = space.pin();
+    let mut previous = old;
+    for _ in 0..100 {
+        let next = space.allocate(4 * UNIT, 0);
+        space.publish(&[next], &[previous]).unwrap();
+        let capture = space.capture(&[]);
+        space.made_durable(capture.version, Vec::new());
+        previous = next;
+    }
+    assert_eq!(space.pending_bytes(), 4 * UNIT);
+    assert!(space.end() <= BLOCKS_START + 16 * UNIT);
 }
 
 #[test]
@@ -270,23 +317,9 @@ fn freeing_space_that_is_not_live_is_reported() {
     assert_eq!(space.live_bytes(), 3 * UNIT);
 }
 
-#[test]
-fn a_long_request_does_not_use_small_holes() {
+/// A file with a hole of `hole` bytes after each live range of as many.
+fn with_holes(count: u64, hole: u64) -> Space {
     let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
-    let all = space.allocate(64 * UNIT, 0);
-    space.publish(&[all], &[]).unwrap();
-    space.publish(&[], &[extent(8, 8)]).unwrap();
-    let long = space.allocate(4 * UNIT, 1024 * UNIT);
-    assert_eq!(long, extent(64, 1024));
-    let short = space.allocate(4 * UNIT, 0);
-    assert_eq!(short, extent(8, 4));
-}
-
-#[test]
-fn many_small_holes_are_used_by_long_requests() {
-    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
-    let hole = LARGE_HOLE_BYTES / 2;
-    let count = 2 * SMALL_HOLES_BYTES / hole + 2;
     let all = space.allocate(2 * count * hole, 0);
     space.publish(&[all], &[]).unwrap();
     let freed: Vec<Extent> = (0..count)
@@ -296,8 +329,57 @@ fn many_small_holes_are_used_by_long_requests() {
         })
         .collect();
     space.publish(&[], &freed).unwrap();
+    space
+}
+
+const SMALL_HOLE: u64 = 16 * 1024;
+
+#[test]
+fn a_long_request_does_not_use_small_holes() {
+    let mut space = with_holes(4, SMALL_HOLE);
     let end = space.end();
-    let taken = space.allocate(UNIT, LARGE_HOLE_BYTES * 4);
-    assert_eq!(taken.bytes, hole);
+    let long = space.allocate(4 * UNIT, 1024 * UNIT);
+    assert_eq!((long.offset, long.bytes), (end, 1024 * UNIT));
+    let short = space.allocate(4 * UNIT, 0);
+    assert_eq!(short, extent(0, 4));
+}
+
+#[test]
+fn many_small_holes_are_used_by_long_requests() {
+    let mut space = with_holes(SMALL_HOLES_BYTES / SMALL_HOLE + 2, SMALL_HOLE);
+    let end = space.end();
+    let taken = space.allocate(UNIT, 1024 * 1024);
+    assert_eq!((taken.offset, taken.bytes), (BLOCKS_START, SMALL_HOLE));
     assert_eq!(space.end(), end);
+}
+
+#[test]
+fn the_lowest_hole_that_is_large_enough_is_used() {
+    let mut space = with_holes(4, 256 * 1024);
+    let first = space.allocate(UNIT, 128 * 1024);
+    assert_eq!(first.offset, BLOCKS_START);
+    let next = space.allocate(UNIT, 200 * 1024);
+    assert_eq!(next.offset, BLOCKS_START + 512 * 1024);
+    let rest = space.allocate(UNIT, 100 * 1024);
+    assert_eq!(rest.offset, BLOCKS_START + 128 * 1024);
+}
+
+#[test]
+fn a_writer_at_the_end_returns_to_the_holes() {
+    let mut space = with_holes(4, 256 * 1024);
+    let end = space.end();
+    let grown = space.allocate(1 << 20, 0);
+    assert_eq!(grown.offset, end);
+    assert_eq!(space.extend(space.end(), UNIT, 1 << 20, u64::MAX), None);
+    assert_eq!(space.allocate(UNIT, 1 << 20).offset, BLOCKS_START);
+}
+
+#[test]
+fn nothing_is_allocated_after_a_limit() {
+    let mut space = with_holes(4, 256 * 1024);
+    let limit = BLOCKS_START + 100 * 1024;
+    let taken = space.allocate_below(limit, 64 * 1024, 1 << 20).unwrap();
+    assert_eq!((taken.offset, taken.end()), (BLOCKS_START, limit));
+    assert_eq!(space.allocate_below(limit, UNIT, UNIT), None);
+    assert_eq!(space.extend(limit, UNIT, UNIT, limit), None);
 }

@@ -12,6 +12,14 @@ use std::sync::Arc;
 use teak_base::StorageResult;
 use teak_block_file::BlockAddress;
 
+/// A run and its copy at another place of the file.
+pub(super) struct Relocated {
+    pub(super) old: RunRef,
+    pub(super) new: RunRef,
+    /// The blocks that the copy does not share.
+    pub(super) freed: Vec<BlockAddress>,
+}
+
 /// The result of a job, to be installed.
 #[derive(Default)]
 pub(super) struct JobOutcome {
@@ -28,6 +36,8 @@ pub(super) struct JobOutcome {
     pub(super) cuts: Vec<Key>,
     /// The memtable that was flushed.
     pub(super) flushed: Option<Arc<MemtableSlot>>,
+    /// The child and its runs that were moved to other places of the file.
+    pub(super) relocated: Option<(Target, Vec<Relocated>)>,
 }
 
 impl JobContext<'_> {
@@ -46,6 +56,7 @@ impl JobContext<'_> {
             replacements,
             cuts,
             flushed,
+            relocated,
         } = outcome;
         let tree = self.tree;
         let mut install = tree.install.lock();
@@ -61,6 +72,9 @@ impl JobContext<'_> {
         );
         if let Some(target) = &consumed {
             consume(&mut editor, target, &replacements, &cuts);
+        }
+        if let Some((target, runs)) = &relocated {
+            replace(&mut editor, target, runs);
         }
         // Each part is placed in front of the existing runs, so the oldest must be placed first.
         for part in parts.iter().rev() {
@@ -124,6 +138,23 @@ fn consume(editor: &mut Editor<'_>, target: &Target, replacements: &[RunRef], cu
     });
 }
 
+/// Replaces runs of a child by their copies, which are as old.
+fn replace(editor: &mut Editor<'_>, target: &Target, relocated: &[Relocated]) {
+    let depth = Depth::Child(target.id);
+    editor.change(&target.range.lower, depth, &mut |editor, child, range| {
+        let mut runs = child.runs.clone();
+        for moved in relocated {
+            let place = runs.iter_mut().find(|run| run.is_same_run(&moved.old));
+            let Some(place) = place else {
+                unreachable!("a claimed child keeps its runs");
+            };
+            *place = moved.new.clone();
+        }
+        let child = Child::new(child.id, runs, child.below.clone(), editor.options());
+        vec![(range.lower.clone(), child)]
+    });
+}
+
 fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) {
     match part.level {
         MergeLevel::Bottom => editor.add_run(&part.run, Depth::Leaf, &divide_at_gaps),
@@ -154,6 +185,9 @@ fn consumed_addresses(outcome: &JobOutcome) -> StorageResult<Addresses> {
         if !stays {
             addresses.insert(Arc::as_ptr(&run.handle), run.handle.run.addresses()?);
         }
+    }
+    for moved in outcome.relocated.iter().flat_map(|(_, runs)| runs) {
+        addresses.insert(Arc::as_ptr(&moved.old.handle), moved.freed.clone());
     }
     Ok(addresses)
 }

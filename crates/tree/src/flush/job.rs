@@ -5,7 +5,7 @@ use super::context::{JobContext, Target};
 use super::inputs::is_aborted;
 use super::install::JobOutcome;
 use super::report::{FlushReport, JobKind};
-use super::{child, leaf, memtable};
+use super::{child, leaf, memtable, relocate};
 use crate::node::{Node, RunRef};
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
@@ -21,6 +21,8 @@ pub(super) enum Work {
     Consolidate(Target),
     Leaf(Target),
     Mark(Target),
+    /// Runs to move before a limit.
+    Relocate(Target, u64),
 }
 
 impl Work {
@@ -28,7 +30,7 @@ impl Work {
     fn aborted_runs(&self, horizon: &dyn Horizon) -> Option<Target> {
         let target = match self {
             Work::Child(target, _) | Work::Consolidate(target) | Work::Leaf(target) => target,
-            Work::Memtable(_) | Work::Mark(_) => return None,
+            Work::Memtable(_) | Work::Mark(_) | Work::Relocate(..) => return None,
         };
         let runs = target.runs.iter();
         let runs = runs.filter(|run| is_aborted(horizon, run.handle.only_write_ids()));
@@ -66,6 +68,7 @@ impl FlushJob {
             Work::Consolidate(_) => JobKind::Consolidate,
             Work::Leaf(_) => JobKind::Leaf,
             Work::Mark(_) => JobKind::Mark,
+            Work::Relocate(..) => JobKind::Relocate,
         }
     }
 
@@ -90,6 +93,7 @@ impl FlushJob {
             (None, Work::Consolidate(target)) => child::consolidate(&run, target),
             (None, Work::Leaf(target)) => leaf::merge(&run, target),
             (None, Work::Mark(target)) => mark(&run, target),
+            (None, Work::Relocate(target, limit)) => relocate::run(&run, target, *limit),
         }?;
         tree.counters.count(self.kind(), &report);
         Ok(report)

@@ -29,7 +29,7 @@ impl Written {
             raw_bytes_written: self.raw_bytes,
             stored_bytes_written: self.stored_bytes,
             runs_written: self.runs,
-            runs_moved: 0,
+            ..FlushReport::default()
         }
     }
 }

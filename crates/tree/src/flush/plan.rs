@@ -66,6 +66,36 @@ impl Tree {
         found.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
+    /// Claims a job that moves the runs of one child from after `limit` to holes
+    /// before it: of the child whose runs reach furthest. Shared runs are merged
+    /// instead. Returns `None` when no unclaimed child has such runs.
+    pub fn next_relocation(self: &Arc<Self>, limit: u64) -> Option<FlushJob> {
+        let mut install = self.install.lock();
+        let version = self.version.load_full();
+        if version.awaits_base {
+            return None;
+        }
+        let all = KeyRange::all();
+        let mut found = None;
+        find_last_block(&version.root, &all, &install.claimed, limit, &mut found);
+        let (child, range, _) = found?;
+        let mut runs = child.runs.clone();
+        runs.retain(|run| run.handle.description().blocks_end > limit);
+        let is_shared = |run: &RunRef| run.clip.is_some() || run.handle.references() > 1;
+        if runs.iter().any(is_shared) {
+            let kind = match child.below {
+                Some(_) => JobKind::Child,
+                None => JobKind::Leaf,
+            };
+            let candidate = candidate(&child, range, kind);
+            return Some(self.claim_child(&mut install, &version, candidate));
+        }
+        let id = child.id;
+        let target = Target { id, range, runs };
+        let claim = Claim::take(self, &mut install, id);
+        Some(FlushJob::new(claim, version, Work::Relocate(target, limit)))
+    }
+
     /// Compaction debt: raw bytes in children where jobs are due, without frozen memtables. Zero if
     /// no job is due.
     #[must_use]
@@ -194,6 +224,35 @@ fn find_buffered(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> O
         .find_map(|(child, child_range)| {
             find_buffered(child.below.as_ref()?, &child_range, claimed)
         })
+}
+
+/// Finds the child whose runs reach furthest in the file, after `limit`.
+fn find_last_block(
+    node: &Node,
+    range: &KeyRange,
+    claimed: &HashSet<ChildId>,
+    limit: u64,
+    found: &mut Option<(Arc<Child>, KeyRange, u64)>,
+) {
+    for (child, child_range) in node.children_with_ranges(range) {
+        let reached = |found: &Option<(Arc<Child>, KeyRange, u64)>| {
+            found.as_ref().map_or(limit, |(_, _, end)| *end)
+        };
+        if child.summary.blocks_end <= reached(found) {
+            continue;
+        }
+        if let Some(below) = &child.below {
+            find_last_block(below, &child_range, claimed, limit, found);
+        }
+        let runs = child.runs.iter();
+        let own_end = runs.map(|run| run.handle.description().blocks_end).max();
+        if let Some(end) = own_end
+            && end > reached(found)
+            && !claimed.contains(&child.id)
+        {
+            *found = Some((Arc::clone(child), child_range, end));
+        }
+    }
 }
 
 /// A leaf with pending runs.

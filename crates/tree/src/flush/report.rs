@@ -15,6 +15,8 @@ pub enum JobKind {
     Leaf,
     /// Marks runs of a leaf as settled, without rewriting them.
     Mark,
+    /// Moves runs of a child to holes near the start of the file.
+    Relocate,
 }
 
 /// Counts of a finished job.
@@ -33,4 +35,6 @@ pub struct FlushReport {
     pub runs_written: u64,
     /// Runs moved down without being rewritten.
     pub runs_moved: u64,
+    /// Bytes of blocks copied to other places of the file without a change.
+    pub bytes_relocated: u64,
 }

@@ -144,6 +144,7 @@ pub(super) fn run_description_seeds() -> Vec<Vec<u8>> {
             offset: 8192,
             bytes: 77,
         }),
+        blocks_end: 8448,
         first_key: b"a".to_vec(),
         last_key: b"zz".to_vec(),
         puts: 10,

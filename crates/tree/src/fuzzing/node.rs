@@ -75,6 +75,7 @@ fn other_run() -> Vec<u8> {
             offset: 16384,
             bytes: 99,
         }),
+        blocks_end: 16640,
         first_key: b"c".to_vec(),
         last_key: b"d".to_vec(),
         puts: 5,

@@ -260,6 +260,7 @@ impl Builder<'_, '_> {
             change_rarely(self.input, &mut raw);
             let address = self.write(BlockKind::Page, PAGE_LAYOUT_ROW, &raw)?;
             index.push(address, entries, raw_bytes, last_key, &hashes);
+            description.blocks_end = description.blocks_end.max(address.end());
         }
         if let Some((key, _)) = last {
             description.last_key = key;
@@ -269,6 +270,7 @@ impl Builder<'_, '_> {
             change_rarely(self.input, &mut raw);
             let address = self.write(BlockKind::RunIndex, INDEX_LAYOUT, &raw)?;
             description.index = Some(address);
+            description.blocks_end = description.blocks_end.max(address.end());
             description.stored_bytes = self.writer.bytes_written() - start;
         }
         Ok(description)

@@ -9,7 +9,7 @@ use teak_base::{Codec, StorageError, StorageResult};
 use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind};
 
 /// The layout number of node blocks.
-const NODE_LAYOUT: u8 = 1;
+const NODE_LAYOUT: u8 = 2;
 
 const FLAG_SETTLED: u8 = 1;
 const FLAG_CLIPPED: u8 = 2;
@@ -322,6 +322,7 @@ mod tests {
         let description =
             |offset, first: &[u8], last: &[u8], tombstone: Option<RangeTombstone>| RunDescription {
                 index: Some(BlockAddress { offset, bytes: 200 }),
+                blocks_end: offset + 256,
                 first_key: first.to_vec(),
                 last_key: last.to_vec(),
                 puts: 2,

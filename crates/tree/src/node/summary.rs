@@ -19,6 +19,8 @@ pub(crate) struct Summary {
     pub(crate) rows: i64,
     pub(crate) raw_bytes: u64,
     pub(crate) stored_bytes: u64,
+    /// One past the last byte in the file of any run.
+    pub(crate) blocks_end: u64,
     /// Raw bytes of upper runs.
     pub(crate) upper_bytes: u64,
     /// Raw bytes in children where a job is due.
@@ -173,6 +175,7 @@ impl Summary {
         self.range_tombstones += description.range_tombstones.len() as u64;
         self.raw_bytes += run.raw_bytes();
         self.stored_bytes += run.share(description.stored_bytes);
+        self.blocks_end = self.blocks_end.max(description.blocks_end);
         let rows = if in_leaf && run.handle.form == RunForm::Bottom {
             count(description.keys)
         } else {
@@ -200,6 +203,7 @@ impl Summary {
             total.rows = total.rows.saturating_add(summary.rows);
             total.raw_bytes += summary.raw_bytes;
             total.stored_bytes += summary.stored_bytes;
+            total.blocks_end = total.blocks_end.max(summary.blocks_end);
             total.upper_bytes += summary.upper_bytes;
             total.due_bytes += summary.due_bytes;
             total.write_ids = join_ids(total.write_ids, summary.write_ids);

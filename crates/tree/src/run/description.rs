@@ -4,13 +4,16 @@ use crate::RangeTombstone;
 use teak_base::WriteId;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::KEY_BYTES_MAX;
-use teak_block_file::BlockAddress;
+use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress};
 
 /// The location and a summary of the contents of a run, so that planning does not read the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunDescription {
     /// The index block; `None` when the run has range tombstones only.
     pub index: Option<BlockAddress>,
+    /// One past the last byte of the run's blocks in the file, a multiple of the
+    /// allocation unit; 0 without blocks.
+    pub blocks_end: u64,
     /// The key of the first entry; empty without entries.
     pub first_key: Vec<u8>,
     /// The key of the last entry; empty without entries.
@@ -73,6 +76,7 @@ impl RunDescription {
         out.put_u8(flags);
         if let Some(index) = &self.index {
             index.encode(out);
+            out.put_varint(self.blocks_end / BLOCK_UNIT_BYTES);
         }
         out.put_bytes(&self.first_key);
         out.put_bytes(&self.last_key);
@@ -110,10 +114,13 @@ impl RunDescription {
         {
             return Err(Malformed);
         }
-        let index = if flags & HAS_INDEX != 0 {
-            Some(BlockAddress::decode(take)?)
+        let (index, blocks_end) = if flags & HAS_INDEX != 0 {
+            let index = BlockAddress::decode(take)?;
+            let end = take.varint()?.checked_mul(BLOCK_UNIT_BYTES);
+            let end = end.filter(|end| *end >= index.end());
+            (Some(index), end.ok_or(Malformed)?)
         } else {
-            None
+            (None, 0)
         };
         let first_key = key(take)?;
         let last_key = key(take)?;
@@ -152,6 +159,7 @@ impl RunDescription {
         }
         Ok(Self {
             index,
+            blocks_end,
             first_key,
             last_key,
             puts,
@@ -195,6 +203,7 @@ mod tests {
                 offset: 8192,
                 bytes: 77,
             }),
+            blocks_end: 8448,
             first_key: b"a".to_vec(),
             last_key: b"zz".to_vec(),
             puts: 10,
@@ -227,7 +236,7 @@ mod tests {
     fn counts_beyond_belief_are_malformed() {
         let with_puts = |puts: u64| {
             let mut bytes = vec![HAS_INDEX];
-            bytes.extend([0; BlockAddress::ENCODED_BYTES]);
+            bytes.extend([0; BlockAddress::ENCODED_BYTES + 1]);
             bytes.put_bytes(b"a");
             bytes.put_bytes(b"b");
             bytes.put_varint(puts);

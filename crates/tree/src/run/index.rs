@@ -121,6 +121,19 @@ impl RunIndex {
         Ok(index)
     }
 
+    /// The same index with other addresses of its pages, only to be encoded.
+    pub(crate) fn with_addresses(&self, addresses: &[BlockAddress]) -> Self {
+        let pages = self.pages.iter().zip(addresses);
+        Self {
+            pages: pages
+                .map(|(page, &address)| PageRecord { address, ..*page })
+                .collect(),
+            keys: self.keys.clone(),
+            filters: self.filters.clone(),
+            search: KeySearch::default(),
+        }
+    }
+
     pub(crate) fn pages(&self) -> &[PageRecord] {
         &self.pages
     }

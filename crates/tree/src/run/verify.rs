@@ -35,6 +35,7 @@ impl Run {
         let Some(address) = self.description.index else {
             return Ok(());
         };
+        let first = blocks.len();
         blocks.push(address);
         let block = self.file.read_block(address, BlockKind::RunIndex)?;
         let index = match block.description.layout {
@@ -61,6 +62,10 @@ impl Run {
             if !progress(page.entries() as u64) {
                 return Err(StorageError::Interrupted);
             }
+        }
+        let ends = blocks.iter().skip(first).map(BlockAddress::end);
+        if ends.max() != Some(self.description.blocks_end) {
+            return Err(self.corrupt(address, "the end of the run's blocks is wrong"));
         }
         match walk.end(&index, &self.description) {
             Some(reason) => Err(self.corrupt(address, reason)),

@@ -176,6 +176,7 @@ impl<'a> RunWriter<'a> {
         )?;
         self.cache.forget(self.file.file_id(), address.offset);
         description.index = Some(address);
+        description.blocks_end = description.blocks_end.max(address.end());
         description.last_key.extend_from_slice(&self.last_key);
         description.pages = u32::try_from(self.index.pages().len()).unwrap_or(u32::MAX);
         description.stored_bytes = blocks.bytes_written();
@@ -213,6 +214,7 @@ impl<'a> RunWriter<'a> {
             &self.raw,
         )?;
         self.cache.forget(self.file.file_id(), address.offset);
+        self.totals.blocks_end = self.totals.blocks_end.max(address.end());
         self.index.push(
             address,
             entries,

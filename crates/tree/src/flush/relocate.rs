@@ -1,0 +1,47 @@
+//! Moving the runs of a child to holes near the start of the file, so that the
+//! end of the file can be truncated.
+//!
+//! Only runs of a single reference are moved. A run that several children share
+//! since a split is merged instead (see `plan`), which ends the sharing.
+
+use super::context::{JobContext, Target};
+use super::install::{JobOutcome, Relocated};
+use super::output::Written;
+use super::report::FlushReport;
+use crate::Run;
+use crate::node::{RunHandle, RunRef};
+use std::sync::Arc;
+use teak_base::StorageResult;
+
+/// Moves runs until there is no hole for one.
+pub(super) fn run(job: &JobContext<'_>, target: &Target, limit: u64) -> StorageResult<FlushReport> {
+    let mut report = FlushReport::default();
+    let mut written = Written::default();
+    let mut relocated = Vec::new();
+    for old in &target.runs {
+        let handle = &old.handle;
+        let Some(copy) = handle.run.relocate(limit)? else {
+            break;
+        };
+        report.runs_moved += 1;
+        report.bytes_relocated += copy.written.bytes();
+        written.blocks.push(copy.written);
+        let tree = job.tree;
+        let run = Run::open(&tree.file, &tree.cache, copy.description);
+        let new = RunHandle::new(run, handle.form, handle.is_settled());
+        relocated.push(Relocated {
+            old: old.clone(),
+            new: RunRef::whole(Arc::new(new)),
+            freed: copy.freed,
+        });
+    }
+    if relocated.is_empty() {
+        return Ok(report);
+    }
+    job.install(JobOutcome {
+        written,
+        relocated: Some((target.clone(), relocated)),
+        ..JobOutcome::default()
+    })?;
+    Ok(report)
+}

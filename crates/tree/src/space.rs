@@ -1,0 +1,154 @@
+//! The size of the file compared with its live bytes, and what makes it smaller.
+//!
+//! A file is larger than its live bytes because of holes, and of freed blocks
+//! that the last checkpoint or a reader's version still needs. What helps:
+//! 1. A checkpoint frees what only the last one needs, and truncates a free tail.
+//! 2. Moving blocks from the end of the file to holes makes the tail free. The
+//!    limit is the size that the file should have: blocks that end after it are
+//!    moved before it. The next checkpoint frees their old places.
+//!
+//! Moving starts at one ratio and ends at a smaller one. Between two rounds the
+//! difference or more was written or freed, and a round moves at most what the
+//! file is too large by, so moving costs a bounded share of what is written. At
+//! its goal a file costs nothing.
+
+use crate::node::Node;
+use crate::tree::Tree;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_block_file::BLOCKS_START;
+
+/// How small a file should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceGoal {
+    /// While the tree is written: up to a quarter more than the live bytes.
+    Busy,
+    /// While it is not: up to a twentieth more.
+    Idle,
+}
+
+/// The next step towards a goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceAction {
+    /// The file is small enough, or cannot be made smaller now.
+    Nothing,
+    /// A checkpoint frees or truncates space.
+    Checkpoint,
+    /// Blocks are moved from after the limit to before it.
+    Move {
+        /// The offset after which no block should end.
+        limit: u64,
+    },
+}
+
+/// Space that is not worth a step.
+const SMALL_BYTES: u64 = 64 * 1024;
+
+impl SpaceGoal {
+    /// Bytes beyond the live ones at which steps begin.
+    fn tolerated(self, live: u64) -> u64 {
+        match self {
+            Self::Busy => live / 4 + 12 * 1024 * 1024,
+            Self::Idle => live / 24 + SMALL_BYTES,
+        }
+    }
+
+    /// Bytes beyond the live ones that remain after moving.
+    fn wanted(self, live: u64) -> u64 {
+        match self {
+            Self::Busy => live / 8 + 4 * 1024 * 1024,
+            Self::Idle => live / 48 + SMALL_BYTES / 2,
+        }
+    }
+
+    /// Freed bytes that may wait for a checkpoint.
+    fn pending(self, live: u64) -> u64 {
+        match self {
+            Self::Busy => live / 8 + 4 * 1024 * 1024,
+            Self::Idle => u64::MAX,
+        }
+    }
+}
+
+impl Tree {
+    /// The next step that brings the file to the goal.
+    #[must_use]
+    pub fn space_action(&self, goal: SpaceGoal) -> SpaceAction {
+        let file = self.file.statistics();
+        let live = file.live_bytes;
+        let beyond = file.unused_bytes();
+        // Freed by the next checkpoint.
+        let held = file.pending_free_bytes - file.pinned_bytes;
+        if held > goal.pending(live) {
+            return SpaceAction::Checkpoint;
+        }
+        if beyond <= goal.tolerated(live) || self.load_version().awaits_base {
+            return SpaceAction::Nothing;
+        }
+        // The tail is free already.
+        let tail = beyond.saturating_sub(file.free_bytes + file.unavailable_bytes);
+        if held.max(tail) >= SMALL_BYTES && held + tail >= beyond / 8 {
+            return SpaceAction::Checkpoint;
+        }
+        // What a checkpoint would free remains until it is made.
+        let limit = BLOCKS_START + live + goal.wanted(live) + file.unavailable_bytes;
+        if limit + SMALL_BYTES > file.file_bytes {
+            return SpaceAction::Nothing;
+        }
+        SpaceAction::Move { limit }
+    }
+
+    /// Lets the next checkpoint write the nodes again whose blocks end after
+    /// `limit`, at lower holes. Returns whether there are any.
+    pub fn relocate_nodes(&self, limit: u64) -> bool {
+        let mut install = self.install.lock();
+        let version = self.version.load_full();
+        if !reaches_beyond(&version.root, limit) {
+            return false;
+        }
+        self.node_limit.store(limit, Ordering::Relaxed);
+        install.changed = true;
+        true
+    }
+
+    /// Removes the addresses of nodes that [`Tree::relocate_nodes`] has chosen,
+    /// so that they are written again. Called by a checkpoint, before it writes
+    /// nodes.
+    pub(crate) fn forget_relocated_nodes(&self, root: &Arc<Node>) {
+        let limit = self.node_limit.swap(u64::MAX, Ordering::Relaxed);
+        if limit < u64::MAX {
+            forget_addresses(root, limit);
+        }
+    }
+}
+
+fn ends_after(node: &Node, limit: u64) -> bool {
+    let address = *node.address.lock();
+    address.is_some_and(|address| address.end() > limit)
+}
+
+fn reaches_beyond(node: &Node, limit: u64) -> bool {
+    let mut below = node
+        .children
+        .iter()
+        .filter_map(|child| child.below.as_ref());
+    ends_after(node, limit) || below.any(|node| reaches_beyond(node, limit))
+}
+
+/// Forgets the addresses of nodes after `limit`, and of the nodes above them,
+/// whose blocks contain these addresses. Returns whether it forgot that of
+/// `node`.
+fn forget_addresses(node: &Node, limit: u64) -> bool {
+    let mut forget = ends_after(node, limit);
+    for below in node
+        .children
+        .iter()
+        .filter_map(|child| child.below.as_ref())
+    {
+        forget |= forget_addresses(below, limit);
+    }
+    if forget {
+        *node.address.lock() = None;
+    }
+    forget
+}

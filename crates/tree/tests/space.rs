@@ -1,0 +1,249 @@
+//! The size of the file: holes are filled, the end is truncated, and readers
+//! keep only what they can reach.
+
+// Tests fail by panics, and their numbers are small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
+mod common;
+
+use common::Subject;
+use std::sync::Arc;
+use teak_base::{CommitSequence, Lsn, Operation, WriteId};
+use teak_disk::MemoryDisk;
+use teak_tree::{Horizon, SpaceAction, SpaceGoal, TreeOptions, Visibility, WriteStatus};
+
+struct AllSettled([CommitSequence; 1]);
+
+impl Horizon for AllSettled {
+    fn status(&self, _id: WriteId) -> WriteStatus {
+        WriteStatus::Committed(CommitSequence(1))
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.0
+    }
+}
+
+const SETTLED: AllSettled = AllSettled([CommitSequence(1)]);
+
+struct SeesAll;
+
+impl Visibility for SeesAll {
+    fn is_visible(&self, _id: WriteId) -> bool {
+        true
+    }
+}
+
+/// Trees of some MiB, with enough pages that single blocks do not matter.
+fn options() -> TreeOptions {
+    TreeOptions {
+        page_bytes: 2048,
+        leaf_bytes: 64 * 1024,
+        child_buffer_bytes: 128 * 1024,
+        run_bytes_max: 128 * 1024,
+        ..TreeOptions::tiny()
+    }
+}
+
+const ROWS: u64 = 60_000;
+
+fn key(number: u64) -> Vec<u8> {
+    // In no order, and not compressible.
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    [mixed.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+fn write(subject: &Subject, operation: Operation, number: u64) {
+    let value = match operation {
+        Operation::Put => key(number.wrapping_mul(31)).repeat(3),
+        Operation::Delete => Vec::new(),
+    };
+    let guard = subject.tree.write_guard();
+    guard.insert(WriteId(1), operation, &key(number), &value);
+}
+
+fn flush(subject: &Subject) {
+    subject.tree.freeze(|| Lsn(0));
+    while let Some(job) = subject.tree.next_job() {
+        job.run(&SETTLED).unwrap();
+    }
+}
+
+fn settle(subject: &Subject) {
+    subject.tree.freeze(|| Lsn(0));
+    subject.tree.settle(&SETTLED).unwrap();
+}
+
+/// Loads all rows, with checkpoints. Calls `after_flush` after each flush.
+fn load(subject: &mut Subject, mut after_flush: impl FnMut(&mut Subject)) {
+    for number in 0..ROWS {
+        write(subject, Operation::Put, number);
+        if number % 2000 == 1999 {
+            flush(subject);
+            after_flush(subject);
+        }
+    }
+}
+
+/// Takes all steps towards a goal, as the engine does. Returns the bytes moved.
+fn reclaim(subject: &mut Subject, goal: SpaceGoal) -> u64 {
+    let mut moved = 0;
+    loop {
+        let before = subject.tree.file_bytes();
+        let mut progress = false;
+        match subject.tree.space_action(goal) {
+            SpaceAction::Nothing => return moved,
+            SpaceAction::Checkpoint => {}
+            SpaceAction::Move { limit } => {
+                while let Some(job) = subject.tree.next_relocation(limit) {
+                    let report = job.run(&SETTLED).unwrap();
+                    if report.runs_moved + report.runs_written == 0 {
+                        break;
+                    }
+                    progress = true;
+                    moved += report.bytes_relocated;
+                }
+                progress |= subject.tree.relocate_nodes(limit);
+            }
+        }
+        subject.checkpoint().unwrap();
+        let after = subject.tree.file_bytes();
+        if !progress && after >= before {
+            return moved;
+        }
+    }
+}
+
+fn ratio_is(subject: &Subject, percent: u64) {
+    let file = subject.tree.file_statistics();
+    assert!(
+        file.file_bytes <= file.live_bytes * percent / 100 + 80 * 1024,
+        "{file:?}"
+    );
+}
+
+fn count(subject: &Subject) -> u64 {
+    let mut cursor = subject.tree.cursor(SeesAll);
+    let mut count = 0;
+    let mut more = cursor.seek_first().unwrap();
+    while more {
+        count += 1;
+        more = cursor.next().unwrap();
+    }
+    count
+}
+
+fn subject() -> Subject {
+    Subject::create(Arc::new(MemoryDisk::new()), options())
+}
+
+#[test]
+fn an_idle_file_is_hardly_larger_than_its_blocks() {
+    let mut subject = subject();
+    load(&mut subject, |_| {});
+    settle(&subject);
+    subject.checkpoint().unwrap();
+    reclaim(&mut subject, SpaceGoal::Idle);
+    ratio_is(&subject, 105);
+    subject.tree.verify(&mut |_| true).unwrap();
+    assert_eq!(count(&subject), ROWS);
+    subject.open_again();
+    assert_eq!(count(&subject), ROWS);
+    // At its goal a file costs nothing.
+    let goal = subject.tree.space_action(SpaceGoal::Idle);
+    assert_eq!(goal, SpaceAction::Nothing);
+}
+
+#[test]
+fn a_file_that_lost_most_rows_becomes_small() {
+    let mut subject = subject();
+    load(&mut subject, |_| {});
+    settle(&subject);
+    subject.checkpoint().unwrap();
+    let full = subject.tree.file_statistics().live_bytes;
+    for number in 0..ROWS {
+        if number % 10 != 0 {
+            write(&subject, Operation::Delete, number);
+        }
+    }
+    settle(&subject);
+    let live = subject.tree.file_statistics().live_bytes;
+    assert!(live < full / 5, "{live} of {full}");
+    let moved = reclaim(&mut subject, SpaceGoal::Idle);
+    ratio_is(&subject, 105);
+    assert!(
+        moved <= live * 5 / 4,
+        "{moved} bytes moved for {live} live ones"
+    );
+    assert_eq!(count(&subject), ROWS / 10);
+    subject.tree.verify(&mut |_| true).unwrap();
+    subject.open_again();
+    assert_eq!(count(&subject), ROWS / 10);
+}
+
+#[test]
+fn a_file_under_load_keeps_its_ratio() {
+    let mut subject = subject();
+    load(&mut subject, |subject| {
+        reclaim(subject, SpaceGoal::Busy);
+        let file = subject.tree.file_statistics();
+        let limit = file.live_bytes * 5 / 4 + (13 << 20);
+        assert!(file.file_bytes <= limit, "{file:?}");
+    });
+    assert_eq!(count(&subject), ROWS);
+}
+
+#[test]
+fn a_reader_keeps_only_what_it_can_reach() {
+    let mut subject = subject();
+    load(&mut subject, |_| {});
+    settle(&subject);
+    subject.checkpoint().unwrap();
+    reclaim(&mut subject, SpaceGoal::Idle);
+    let reachable = subject.tree.file_statistics().live_bytes;
+    let mut cursor = subject.tree.cursor(SeesAll);
+    assert!(cursor.seek_first().unwrap());
+    // Every round replaces all blocks.
+    for _ in 0..4 {
+        load(&mut subject, |_| {});
+        settle(&subject);
+        subject.checkpoint().unwrap();
+        reclaim(&mut subject, SpaceGoal::Idle);
+        let file = subject.tree.file_statistics();
+        // The nodes on disk may be newer than the cursor's version.
+        let pinned_max = reachable * 51 / 50;
+        assert!(file.pinned_bytes <= pinned_max, "{reachable}: {file:?}");
+        assert!(
+            file.file_bytes <= (file.live_bytes + reachable) * 5 / 4,
+            "{file:?}"
+        );
+    }
+    // The old version is readable to the end of its leaf at least.
+    assert!(cursor.next().unwrap());
+    drop(cursor);
+    reclaim(&mut subject, SpaceGoal::Idle);
+    assert_eq!(subject.tree.file_statistics().pinned_bytes, 0);
+    ratio_is(&subject, 105);
+}
+
+#[test]
+fn moved_pages_stay_in_the_cache() {
+    let mut subject = subject();
+    subject.cache.set_capacity(64 << 20);
+    load(&mut subject, |_| {});
+    settle(&subject);
+    subject.checkpoint().unwrap();
+    assert_eq!(count(&subject), ROWS);
+    let moved = reclaim(&mut subject, SpaceGoal::Idle);
+    assert!(moved > 0, "nothing was to be moved");
+    let misses = subject.cache.statistics().misses;
+    assert_eq!(count(&subject), ROWS);
+    let read = subject.cache.statistics().misses - misses;
+    let runs = subject.tree.statistics().runs;
+    // The index blocks of moved runs are new.
+    assert!(read <= runs, "{read} blocks read again, {runs} runs");
+}

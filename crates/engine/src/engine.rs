@@ -5,8 +5,8 @@ use crate::core::budget::BUDGET_BYTES_MIN;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::admission;
 use crate::maintenance::checkpoint::CheckpointContext;
-#[cfg(feature = "testing")]
 use crate::maintenance::flusher::FlushContext;
+use crate::maintenance::space::Pace;
 use crate::maintenance::threads::BackgroundThreads;
 use crate::options::EngineOptions;
 use crate::recovery;
@@ -59,7 +59,12 @@ impl Engine {
     /// # Errors
     /// Errors of flushing and syncing. The log still contains the changes that are not flushed.
     pub fn close(self) -> EngineResult<()> {
-        let outcome = CheckpointContext::from(&*self.core).checkpoint_all(true);
+        let checkpoints = CheckpointContext::from(&*self.core);
+        let outcome = checkpoints.checkpoint_all(false).and_then(|()| {
+            // A file that remains larger is valid, and its failure is reported.
+            let _ = FlushContext::from(&*self.core).reclaim_all(&mut Pace::closing());
+            checkpoints.checkpoint_all(true)
+        });
         self.stop();
         outcome
     }
@@ -160,6 +165,23 @@ impl Engine {
     /// Errors of the jobs.
     pub fn settle(&self) -> EngineResult<()> {
         FlushContext::from(&*self.core).settle()
+    }
+
+    /// Makes the files of all written indexes as small as after idle time.
+    ///
+    /// # Errors
+    /// Those of checkpoints and of moving blocks.
+    pub fn reclaim_space(&self) -> EngineResult<()> {
+        FlushContext::from(&*self.core).reclaim_all(&mut Pace::unlimited())
+    }
+
+    /// Moves blocks to holes in the first `thousandths` of their files, without
+    /// a checkpoint.
+    ///
+    /// # Errors
+    /// Those of moving blocks.
+    pub fn relocate(&self, thousandths: u64) -> EngineResult<()> {
+        FlushContext::from(&*self.core).relocate_all(thousandths)
     }
 
     /// Runs one maintenance pass with a checkpoint, which also closes idle

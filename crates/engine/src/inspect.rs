@@ -56,7 +56,8 @@ impl TableHandle {
     /// # Errors
     /// `NoSuchIndex`.
     pub fn free_bytes(&self, index: IndexNumber) -> EngineResult<u64> {
-        Ok(self.index(index)?.tree.file_statistics().free_bytes)
+        let file = self.index(index)?.tree.file_statistics();
+        Ok(file.unused_bytes())
     }
 
     /// The number of entries with `lower <= key < upper`: exact if it is small, otherwise an

@@ -4,7 +4,9 @@
 //! Threads of an engine, by their names in the operating system:
 //! - `teak-flush-N` run flush and compaction jobs (see `flusher`),
 //! - `teak-log` writes and syncs log records that no commit waits for,
-//! - `teak-maint` checkpoints and closes idle tables (see `checkpoint`).
+//! - `teak-maint` checkpoints and closes idle tables (see `checkpoint`),
+//! - `teak-space` keeps files close to the size of their live bytes (see
+//!   `space`).
 //!
 //! In an engine without threads, writers do this work when they need it. Tests
 //! call `Engine::step` and `Engine::run_maintenance`.
@@ -16,4 +18,5 @@ pub(crate) mod flusher;
 mod idle_compaction;
 mod idle_tables;
 pub(crate) mod rollback;
+pub(crate) mod space;
 pub(crate) mod threads;

@@ -40,6 +40,16 @@ pub struct EngineStatistics {
     pub bytes_written: u64,
     /// Syncs of index files. *Count.*
     pub data_syncs: u64,
+    /// Length of the index files of open tables, in bytes.
+    pub file_bytes: u64,
+    /// Bytes of their live blocks.
+    pub live_bytes: u64,
+    /// Bytes of their holes, which later writes use.
+    pub free_bytes: u64,
+    /// Bytes of freed blocks in them that readers still need.
+    pub pinned_bytes: u64,
+    /// Bytes of blocks moved to make files smaller. *Count.*
+    pub bytes_moved: u64,
     /// Bytes of log records, before compression. *Count.*
     pub log_bytes_appended: u64,
     /// Bytes written to log files. *Count.*
@@ -230,6 +240,7 @@ impl Engine {
         statistics.bytes_read = load(&closed.bytes_read);
         statistics.bytes_written = load(&closed.bytes_written);
         statistics.data_syncs = load(&closed.syncs);
+        statistics.bytes_moved = load(&closed.bytes_moved);
         let mut last_table: Option<Arc<str>> = None;
         for (table, index) in open_indexes(&self.core.tables) {
             statistics.indexes += 1;
@@ -243,6 +254,11 @@ impl Engine {
             statistics.bytes_read += file.bytes_read;
             statistics.bytes_written += file.bytes_written;
             statistics.data_syncs += file.syncs;
+            statistics.file_bytes += file.file_bytes;
+            statistics.live_bytes += file.live_bytes;
+            statistics.free_bytes += file.free_bytes;
+            statistics.pinned_bytes += file.pinned_bytes;
+            statistics.bytes_moved += file.bytes_moved;
             statistics.pending_flush_bytes += index.tree.pending_work_bytes();
         }
     }

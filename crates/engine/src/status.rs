@@ -96,6 +96,15 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
         "filter checks {}, reads saved {} %",
         s.filter_checks,
         percent(s.filter_negatives, s.filter_checks)
+    )?;
+    writeln!(
+        out,
+        "index files {}, live {}, free {}, needed by readers {}, moved to shrink files {}",
+        Bytes(s.file_bytes),
+        Bytes(s.live_bytes),
+        Bytes(s.free_bytes),
+        Bytes(s.pinned_bytes),
+        Bytes(s.bytes_moved)
     )
 }
 

@@ -52,6 +52,11 @@ impl Simulation {
                 engine.run_background_until_idle()
             }),
             StepKind::Maintain => self.work("maintenance", teak_engine::Engine::run_maintenance),
+            StepKind::Reclaim => self.work("reclaiming", teak_engine::Engine::reclaim_space),
+            StepKind::Relocate => {
+                let thousandths = self.random.below(1000);
+                self.work("relocation", |engine| engine.relocate(thousandths))
+            }
             StepKind::Checkpoint => {
                 let flow = self.work("checkpoint", teak_engine::Engine::checkpoint)?;
                 self.flush_after(flow)

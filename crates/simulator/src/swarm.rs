@@ -39,6 +39,8 @@ pub(crate) enum StepKind {
     Background,
     Idle,
     Maintain,
+    Reclaim,
+    Relocate,
     Checkpoint,
     FlushLog,
     CommitSync,
@@ -49,7 +51,7 @@ pub(crate) enum StepKind {
 }
 
 /// The default weights of the kinds.
-const WEIGHTS: [(StepKind, u64); 33] = [
+const WEIGHTS: [(StepKind, u64); 35] = [
     (StepKind::Begin, 10),
     (StepKind::Insert, 50),
     (StepKind::Update, 25),
@@ -76,6 +78,8 @@ const WEIGHTS: [(StepKind, u64); 33] = [
     (StepKind::Background, 5),
     (StepKind::Idle, 1),
     (StepKind::Maintain, 2),
+    (StepKind::Reclaim, 1),
+    (StepKind::Relocate, 3),
     (StepKind::Checkpoint, 2),
     (StepKind::FlushLog, 2),
     (StepKind::CommitSync, 1),

@@ -38,6 +38,7 @@ pub(crate) struct ClosedFiles {
     pub blocks_written: AtomicU64,
     pub bytes_read: AtomicU64,
     pub bytes_written: AtomicU64,
+    pub bytes_moved: AtomicU64,
     pub syncs: AtomicU64,
 }
 
@@ -70,6 +71,7 @@ impl EngineCounts {
             (&self.closed.blocks_written, file.blocks_written),
             (&self.closed.bytes_read, file.bytes_read),
             (&self.closed.bytes_written, file.bytes_written),
+            (&self.closed.bytes_moved, file.bytes_moved),
             (&self.closed.syncs, file.syncs),
         ] {
             count.fetch_add(new, Ordering::Relaxed);

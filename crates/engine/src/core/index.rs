@@ -3,6 +3,7 @@
 
 use super::retry::Retry;
 use crate::catalogue::IndexEntry;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -21,6 +22,11 @@ pub(crate) struct Index {
     pub dropped: AtomicBool,
     /// A large part of the index was rolled back. Compact it without waiting for idle time.
     pub compact_soon: AtomicBool,
+    /// The file is too large for its live bytes.
+    pub space_due: AtomicBool,
+    /// Held during a checkpoint of the file, so that who finds that it needs
+    /// none knows that the last one is durable.
+    pub checkpointing: Mutex<()>,
     /// Recovery skips log records before this position because the file contains their effects.
     pub replay_from: Lsn,
     /// The newest commit sequence when the index was created. An older snapshot must not read the
@@ -43,6 +49,8 @@ impl Index {
             registered: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
             compact_soon: AtomicBool::new(false),
+            space_due: AtomicBool::new(false),
+            checkpointing: Mutex::new(()),
             replay_from: tree.flushed_lsn(),
             created_at: AtomicU64::new(0),
             durable_oldest: AtomicU64::new(oldest_of(&tree).0),

@@ -42,6 +42,8 @@ pub(crate) struct Signals {
     stopping: AtomicBool,
     flushers: Wakeup,
     maintenance: Wakeup,
+    /// Wakes the thread that makes files smaller.
+    files: Wakeup,
     space_mutex: Mutex<()>,
     space_available: Condvar,
     /// Tables opened since idle tables were last closed.
@@ -57,6 +59,7 @@ impl Signals {
             stopping: AtomicBool::new(false),
             flushers: Wakeup::default(),
             maintenance: Wakeup::default(),
+            files: Wakeup::default(),
             space_mutex: Mutex::new(()),
             space_available: Condvar::new(),
             opened: AtomicUsize::new(0),
@@ -80,6 +83,7 @@ impl Signals {
         self.stopping.store(true, Ordering::Release);
         self.wake_flushers();
         self.wake_maintenance();
+        self.wake_space();
         self.space_available();
     }
 
@@ -90,6 +94,16 @@ impl Signals {
     /// Called by a flusher thread without work.
     pub(crate) fn wait_for_work(&self, timeout: Duration) {
         self.flushers.wait(timeout, || self.is_stopping());
+    }
+
+    /// A file has become too large.
+    pub(crate) fn wake_space(&self) {
+        self.files.wake();
+    }
+
+    /// Called by the space thread between two passes.
+    pub(crate) fn wait_for_space_work(&self, timeout: Duration) {
+        self.files.wait(timeout, || self.is_stopping());
     }
 
     pub(crate) fn wake_maintenance(&self) {

@@ -160,6 +160,7 @@ impl CheckpointContext<'_> {
 
 /// Makes the flushed content of one index durable.
 pub(crate) fn checkpoint_index(context: FlushContext<'_>, index: &Arc<Index>) -> EngineResult<()> {
+    let _durable = index.checkpointing.lock();
     if index.is_dropped() || !index.tree.needs_checkpoint() {
         return Ok(());
     }

@@ -122,6 +122,17 @@ impl FlushContext<'_> {
 
     /// Runs a job and records its failure in the index.
     pub(super) fn run_job(&self, index: &Index, job: FlushJob) -> StorageResult<()> {
+        self.run_reported_job(index, job)?;
+        self.check_space(index);
+        Ok(())
+    }
+
+    /// Runs a job, records its failure in the index, and returns its report.
+    pub(super) fn run_reported_job(
+        &self,
+        index: &Index,
+        job: FlushJob,
+    ) -> StorageResult<FlushReport> {
         let horizon = self.transactions.horizon();
         let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)))
             .unwrap_or_else(|_| {
@@ -131,7 +142,7 @@ impl FlushContext<'_> {
         let outcome = match outcome {
             Ok(report) => {
                 self.succeeded(index, &report);
-                Ok(())
+                Ok(report)
             }
             Err(error) => {
                 self.failed(index, &error);

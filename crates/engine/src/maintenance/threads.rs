@@ -4,6 +4,7 @@
 use super::checkpoint::CheckpointContext;
 use super::flusher::{FlushContext, Prefer};
 use super::idle_compaction::IdleCompaction;
+use super::space::SpaceKeeper;
 use crate::core::EngineCore;
 use crate::core::log_sync::LogSyncPolicy;
 use crate::core::messages::Messages;
@@ -18,6 +19,9 @@ use teak_write_ahead_log::WriteAheadLog;
 
 /// How often a flusher looks for work without being woken.
 const FLUSH_PERIOD: Duration = Duration::from_millis(500);
+
+/// How often the space thread checks whether the engine is idle.
+const SPACE_PERIOD: Duration = Duration::from_millis(500);
 
 /// How often the maintenance thread checks whether a checkpoint is due.
 const MAINTENANCE_PERIOD: Duration = Duration::from_millis(500);
@@ -47,6 +51,10 @@ impl BackgroundThreads {
         let log = Arc::clone(core);
         threads.push(spawn("teak-log".into(), move || {
             log_writer(&log.log, &log.log_sync, &log.signals, &log.messages);
+        })?);
+        let sized = Arc::clone(core);
+        threads.push(spawn("teak-space".into(), move || {
+            space(&(&*sized).into())
         })?);
         let maintained = Arc::clone(core);
         threads.push(spawn("teak-maint".into(), move || {
@@ -135,6 +143,17 @@ fn log_writer(log: &WriteAheadLog, policy: &LogSyncPolicy, signals: &Signals, me
                 std::thread::sleep(LOG_PERIOD);
             }
         }
+    }
+}
+
+fn space(context: &FlushContext<'_>) {
+    let mut keeper = SpaceKeeper::new();
+    while !context.signals.is_stopping() {
+        let work = AssertUnwindSafe(|| keeper.run(context));
+        if std::panic::catch_unwind(work).is_err() {
+            context.messages.error("making files smaller panicked");
+        }
+        context.signals.wait_for_space_work(SPACE_PERIOD);
     }
 }
 

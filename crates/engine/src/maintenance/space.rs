@@ -1,0 +1,334 @@
+//! Keeps index files close to the size of their live bytes.
+//!
+//! The thread `teak-space` works towards two goals (see `teak_tree::SpaceGoal`):
+//! - Busy: after a job that left the file of its index too large, this index is
+//!   checkpointed, and if that does not suffice, blocks at the end of its file
+//!   are moved to holes, at a limited rate.
+//! - Idle: after a time without writes, and when trees are merged, the files of
+//!   all written indexes are made smaller, one after the other. Closing the
+//!   engine does the same.
+//!
+//! A checkpoint of a single index needs neither a catalogue nor a trimmed log:
+//! recovery accepts files that are newer than the catalogue.
+//!
+//! A file that cannot be made smaller, because a reader needs its old blocks or
+//! because its holes are too small, is tried again after something was written
+//! to it, or after [`RECHECK_PERIOD`].
+
+use super::checkpoint::checkpoint_index;
+use super::flusher::FlushContext;
+use crate::core::index::Index;
+use crate::error::{EngineError, EngineResult};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use teak_base::{FileId, Lsn};
+use teak_tree::{SpaceAction, SpaceGoal};
+
+/// Time without writes after which the idle goal applies.
+const IDLE_AFTER: Duration = Duration::from_secs(2);
+
+/// Time after which idle files are checked again although nothing was written:
+/// a reader may have ended.
+const RECHECK_PERIOD: Duration = Duration::from_secs(10);
+
+/// Bytes per second that are moved at most while the engine is busy.
+const BUSY_BYTES_PER_SECOND: u64 = 64 << 20;
+
+/// Bytes per second that are moved at most while it is idle.
+const IDLE_BYTES_PER_SECOND: u64 = 256 << 20;
+
+/// Bytes that are moved at most while the engine closes.
+const CLOSE_BYTES_MAX: u64 = 4 << 30;
+
+/// Bytes moved after which a checkpoint truncates the file.
+const ROUND_BYTES_MAX: u64 = 256 << 20;
+
+/// Limits moving to a rate, or to a total.
+pub(crate) struct Pace {
+    /// `None`: no limit.
+    bytes_per_second: Option<u64>,
+    since: Instant,
+    bytes: u64,
+    bytes_max: u64,
+}
+
+impl Pace {
+    fn at_rate(bytes_per_second: u64) -> Self {
+        Self {
+            bytes_per_second: Some(bytes_per_second),
+            ..Self::up_to(u64::MAX)
+        }
+    }
+
+    fn up_to(bytes_max: u64) -> Self {
+        Self {
+            bytes_per_second: None,
+            since: Instant::now(),
+            bytes: 0,
+            bytes_max,
+        }
+    }
+
+    /// The limit while the engine closes.
+    pub(crate) fn closing() -> Self {
+        Self::up_to(CLOSE_BYTES_MAX)
+    }
+
+    #[cfg(feature = "testing")]
+    pub(crate) fn unlimited() -> Self {
+        Self::up_to(u64::MAX)
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.bytes >= self.bytes_max
+    }
+
+    /// Counts moved bytes, and sleeps when they exceed the rate.
+    fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let Some(rate) = self.bytes_per_second else {
+            return;
+        };
+        let due = Duration::from_millis(self.bytes.saturating_mul(1000) / rate);
+        let elapsed = self.since.elapsed();
+        if due > elapsed {
+            std::thread::sleep((due - elapsed).min(Duration::from_secs(1)));
+        } else {
+            // Time without work is not made up for.
+            self.since = Instant::now();
+            self.bytes = 0;
+        }
+    }
+}
+
+/// What a call has achieved.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The goal is reached.
+    Reached,
+    /// Nothing helps now.
+    Stuck,
+    /// The work was interrupted.
+    Interrupted,
+}
+
+impl FlushContext<'_> {
+    /// Makes the file of an index smaller until the goal is reached.
+    /// `may_continue` is asked between two steps.
+    ///
+    /// # Errors
+    /// Those of checkpoints and of moving; the tree is unchanged.
+    pub(super) fn reclaim_space(
+        &self,
+        index: &Arc<Index>,
+        goal: SpaceGoal,
+        pace: &mut Pace,
+        may_continue: &dyn Fn() -> bool,
+    ) -> EngineResult<Outcome> {
+        loop {
+            if index.is_dropped() || pace.is_used_up() || !may_continue() {
+                return Ok(Outcome::Interrupted);
+            }
+            let before = index.tree.file_statistics();
+            let moved = match index.tree.space_action(goal) {
+                SpaceAction::Nothing => return Ok(Outcome::Reached),
+                SpaceAction::Checkpoint => false,
+                SpaceAction::Move { limit } => {
+                    let moved = self.relocate(index, limit, pace, may_continue)?;
+                    if !index.tree.relocate_nodes(limit) && !moved {
+                        return Ok(Outcome::Stuck);
+                    }
+                    moved
+                }
+            };
+            checkpoint_index(*self, index)?;
+            let after = index.tree.file_statistics();
+            let helped = after.file_bytes < before.file_bytes
+                || after.pending_free_bytes < before.pending_free_bytes;
+            if !moved && !helped {
+                return Ok(Outcome::Stuck);
+            }
+        }
+    }
+
+    /// Moves runs from after `limit` to holes before it. Returns whether any was
+    /// moved.
+    fn relocate(
+        &self,
+        index: &Arc<Index>,
+        limit: u64,
+        pace: &mut Pace,
+        may_continue: &dyn Fn() -> bool,
+    ) -> EngineResult<bool> {
+        let mut round = 0;
+        let mut progress = false;
+        while round < ROUND_BYTES_MAX && may_continue() && !pace.is_used_up() {
+            let Some(job) = index.tree.next_relocation(limit) else {
+                break;
+            };
+            let report = self.run_reported_job(index, job)?;
+            if report.runs_moved + report.runs_written == 0 {
+                break;
+            }
+            progress = true;
+            round += report.bytes_relocated + report.stored_bytes_written;
+            pace.add(report.bytes_relocated + report.stored_bytes_written);
+        }
+        Ok(progress)
+    }
+
+    /// Makes the files of all written indexes as small as in idle time. Returns
+    /// the first error, after all were tried.
+    ///
+    /// # Errors
+    /// Those of [`FlushContext::reclaim_space`].
+    pub(crate) fn reclaim_all(&self, pace: &mut Pace) -> EngineResult<()> {
+        let mut outcome = Ok(());
+        for index in self.written.live() {
+            let reclaimed = self.reclaim_space(&index, SpaceGoal::Idle, pace, &|| true);
+            if let Err(error) = &reclaimed {
+                self.report_reclaim(&index, error);
+            }
+            outcome = outcome.and(reclaimed.map(|_| ()));
+        }
+        outcome
+    }
+
+    fn report_reclaim(&self, index: &Index, error: &EngineError) {
+        let path = index.entry.path.display();
+        let text = format!("making {path} smaller failed: {error}");
+        self.messages.warning(&text);
+    }
+
+    /// Notes after a job that the file of its index is too large.
+    pub(super) fn check_space(&self, index: &Index) {
+        if self.signals.has_threads()
+            && index.tree.space_action(SpaceGoal::Busy) != SpaceAction::Nothing
+            && !index.space_due.swap(true, Ordering::Relaxed)
+        {
+            self.signals.wake_space();
+        }
+    }
+}
+
+#[cfg(feature = "testing")]
+impl FlushContext<'_> {
+    /// Moves blocks of every index to holes in the first `thousandths` of its
+    /// file, without a checkpoint.
+    pub(crate) fn relocate_all(&self, thousandths: u64) -> EngineResult<()> {
+        for index in self.written.live() {
+            let limit = index.tree.file_bytes() * thousandths / 1000;
+            self.relocate(&index, limit, &mut Pace::unlimited(), &|| true)?;
+            index.tree.relocate_nodes(limit);
+        }
+        Ok(())
+    }
+}
+
+/// The state of the thread `teak-space`.
+pub(super) struct SpaceKeeper {
+    log_end: Lsn,
+    since: Instant,
+    /// When all files had reached the idle goal, or could not.
+    finished: Option<Instant>,
+    /// Files that could not be made smaller, with the number of blocks that were
+    /// written to them then, and the time.
+    stuck: HashMap<FileId, (u64, Instant)>,
+    busy: Pace,
+    idle: Pace,
+}
+
+impl SpaceKeeper {
+    pub(super) fn new() -> Self {
+        Self {
+            log_end: Lsn(0),
+            since: Instant::now(),
+            finished: None,
+            stuck: HashMap::new(),
+            busy: Pace::at_rate(BUSY_BYTES_PER_SECOND),
+            idle: Pace::at_rate(IDLE_BYTES_PER_SECOND),
+        }
+    }
+
+    /// Does the work that is due now.
+    pub(super) fn run(&mut self, context: &FlushContext<'_>) {
+        let is_due = |index: &&Arc<Index>| index.space_due.swap(false, Ordering::Relaxed);
+        let due: Vec<Arc<Index>> = {
+            let written = context.written.read();
+            written.iter().filter(is_due).cloned().collect()
+        };
+        for index in due {
+            let may_continue = || !context.signals.is_stopping();
+            self.reclaim(context, &index, SpaceGoal::Busy, &may_continue);
+        }
+        let end = context.log.end();
+        if end != self.log_end {
+            self.log_end = end;
+            self.since = Instant::now();
+            self.finished = None;
+        }
+        let rested = |at: Instant| at.elapsed() >= RECHECK_PERIOD;
+        if self.since.elapsed() >= IDLE_AFTER && self.finished.is_none_or(rested) {
+            self.run_idle(context);
+        }
+    }
+
+    fn run_idle(&mut self, context: &FlushContext<'_>) {
+        let mut finished = true;
+        let end = self.log_end;
+        for index in context.written.live() {
+            // Merges free most of the space; they come first.
+            finished &= index.tree.is_fully_merged();
+            if !index.tree.is_fully_merged() {
+                continue;
+            }
+            let may_continue = || !context.signals.is_stopping() && context.log.end() == end;
+            finished &= self.reclaim(context, &index, SpaceGoal::Idle, &may_continue);
+        }
+        self.stuck
+            .retain(|_, (_, at)| at.elapsed() < RECHECK_PERIOD);
+        if finished {
+            self.finished = Some(Instant::now());
+        }
+    }
+
+    /// Returns false when the work was interrupted or failed.
+    fn reclaim(
+        &mut self,
+        context: &FlushContext<'_>,
+        index: &Arc<Index>,
+        goal: SpaceGoal,
+        may_continue: &dyn Fn() -> bool,
+    ) -> bool {
+        let file = index.tree.file_id();
+        let written = || index.tree.file_statistics().blocks_written;
+        if let Some((blocks, at)) = self.stuck.get(&file)
+            && *blocks == written()
+            && at.elapsed() < RECHECK_PERIOD
+        {
+            return true;
+        }
+        if !index.may_try(Instant::now()) {
+            return false;
+        }
+        let pace = match goal {
+            SpaceGoal::Busy => &mut self.busy,
+            SpaceGoal::Idle => &mut self.idle,
+        };
+        match context.reclaim_space(index, goal, pace, may_continue) {
+            Ok(Outcome::Reached) => true,
+            Ok(Outcome::Stuck) => {
+                self.stuck.insert(file, (written(), Instant::now()));
+                true
+            }
+            Ok(Outcome::Interrupted) => false,
+            Err(error) => {
+                context.report_reclaim(index, &error);
+                self.stuck.insert(file, (written(), Instant::now()));
+                false
+            }
+        }
+    }
+}

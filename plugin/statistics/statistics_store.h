@@ -24,7 +24,8 @@ namespace statistics_store {
 /* False when there is no row for the table. */
 bool load(uint64_t table_id, std::string *bytes);
 
-/* `durable`: syncs the log, if commits do. */
+/* Stores the statistics of a table; replaces earlier ones. `durable`: the row is durable when save() returns, unless
+   the engine commits without syncing the log. */
 void save(uint64_t table_id, const std::string &bytes, bool durable);
 
 /* Removes the statistics of a table that was dropped or truncated. */

@@ -46,7 +46,7 @@ uint image_length(const KEY &key, uint parts) {
   return length;
 }
 
-/* key_copy() ends an image at `length`. If that is within a BLOB part, it does not count the part's length bytes. */
+/* The key image of the first `parts` parts of the key, from the values in record[0]; 8 spare bytes follow it. */
 std::vector<uchar> image_of(TABLE *table, const KEY &key, uint parts) {
   std::vector<uchar> image(image_length(key, parts) + 8);
   key_copy(image.data(), table->record[0], const_cast<KEY *>(&key), image_length(key, parts), true);

@@ -318,9 +318,9 @@ def shared_ddl(session, rng):
 ROWS = [insert_account, upsert, replace, update, delete, without_key, blobs, generated, partitions, types, routines]
 KINDS = ROWS + [by_key, transaction, transaction, transaction, distributed, procedure, temporary]
 SELDOM = [own_table, shared_ddl]
-# `prepared`: statements of XA transactions. A prepared transaction also has its locks on the replica, and its end is
-# later in the log. So other transactions on the replica must not scan its rows, as they would for a table without a key
-# or a statement logged as text.
+# `prepared`: statements of XA transactions. On the replica a prepared transaction holds its locks until its XA COMMIT
+# or XA ROLLBACK, a later event of the binary log. So no transaction between the two may scan the rows that it wrote.
+# The replica scans a table without a key, and for some statements that are logged as text.
 ROW_KINDS = {"rows": ROWS, "prepared": [kind for kind in ROWS + [by_key] if kind is not without_key], "kinds": KINDS,
              "seldom": SELDOM, "levels": ["REPEATABLE READ", "READ COMMITTED"], "without": []}
 BOTH = [as_text, as_text_without_key]

@@ -13,7 +13,7 @@ use teak_base::{CommitSequence, TransactionId, Visibility, WriteId, WriteStatus}
 
 const SLOTS: usize = 64;
 
-/// The writes of other transactions that a view sees.
+/// Which writes of other transactions a view sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewKind {
     /// Committed at or before the sequence.
@@ -61,7 +61,7 @@ impl ReadView {
         self
     }
 
-    /// The writes of other transactions that the view sees.
+    /// Which writes of other transactions the view sees.
     #[must_use]
     pub fn kind(&self) -> ViewKind {
         self.kind

@@ -5,8 +5,8 @@
 //!
 //! Each insertion has a sequence number, which orders the entries and range tombstones of one
 //! memtable. A reader sees a tombstone as a delete in front of each older entry that it covers.
-//! Relative to older containers, all tombstones of the memtable form its base layer
-//! ([`Memtable::range_tombstones`]).
+//! All tombstones of the memtable ([`Memtable::range_tombstones`]) also delete keys in older
+//! memtables and runs.
 
 mod arena;
 mod blink_node;
@@ -50,7 +50,8 @@ pub struct Memtable {
     /// Number of insertions whose key was already in the memtable.
     repeats: AtomicU32,
     /// The number of keys minus the number of rows. A key whose newest entry is a delete is not a
-    /// row. A key whose first entry is a delete removes a row of an older container.
+    /// row. A key whose first entry is a delete removes a row of an older memtable
+    /// or run.
     rows_lacking: AtomicI64,
     /// Minimum and maximum unsettled write id; initially `u64::MAX` and 0.
     write_id_min: AtomicU64,
@@ -222,8 +223,8 @@ impl Memtable {
         self.sequence.load(Ordering::Relaxed) == 0
     }
 
-    /// All range tombstones, newest first: the base layer below the entries
-    /// that a [`MemtableCursor`] returns.
+    /// All range tombstones, newest first. A [`MemtableCursor`] applies them to the entries of
+    /// this memtable; its caller applies them to older memtables and runs.
     #[must_use]
     pub fn range_tombstones(&self) -> Vec<RangeTombstone> {
         match self.covering() {

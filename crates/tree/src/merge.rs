@@ -1,4 +1,4 @@
-//! Merges combine several ordered containers, newest first, into one and drop
+//! Merges combine several sources (memtables or runs), newest first, and drop
 //! the versions that no snapshot can see.
 //!
 //! A merge reads and writes through traits and does not depend on files.
@@ -20,7 +20,7 @@ pub(crate) use sink::MergeSink;
 /// The level for which a merge writes its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergeLevel {
-    /// Older containers may hold older versions of its keys.
+    /// Older runs may hold older versions of its keys.
     Upper,
     /// Nothing older exists.
     Bottom,

@@ -9,7 +9,7 @@ use crate::{MemtableCursor, RangeTombstone, ReadPattern, RunCursor, VersionCurso
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
-/// A cursor over one container.
+/// A cursor over one memtable or run.
 #[derive(Debug)]
 pub(crate) enum Source {
     Memtable(MemtableCursor),

@@ -1,5 +1,4 @@
-//! The common cursor interface of ordered containers, such as memtables and
-//! runs.
+//! The common cursor interface of memtables and runs.
 
 use teak_base::{Operation, StorageResult, WriteId};
 

@@ -6,8 +6,8 @@ use crate::{RangeTombstone, ReadPattern};
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteRangeStatus, WriteStatus};
 
-/// Whether all writes of the id range are aborted. `None` means that the container also has entries
-/// of other writes.
+/// Whether all writes of the id range are aborted. `None` means that some entries may be
+/// settled.
 pub(super) fn is_aborted(horizon: &dyn Horizon, only: Option<(WriteId, WriteId)>) -> bool {
     only.is_some_and(|(min, max)| horizon.range_status(min, max) == WriteRangeStatus::Aborted)
 }

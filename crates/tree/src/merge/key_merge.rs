@@ -84,7 +84,7 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
     }
 
     /// Handles a settled range tombstone that covers the key. Writes no entry, because the merged
-    /// container retains the tombstone.
+    /// run retains the tombstone.
     #[inline]
     pub(super) fn settled_range_tombstone(&mut self) {
         self.is_closed = true;

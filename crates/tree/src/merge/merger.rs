@@ -2,8 +2,8 @@
 //!
 //! For each key, in order:
 //! 1. The heap returns the newest source that is on the key.
-//! 2. Range tombstones of the layers between the previous source of the key and
-//!    this one are applied first, as deletes of the key.
+//! 2. Range tombstones of newer sources that have not been applied to the key yet are applied
+//!    first, as deletes of the key.
 //! 3. The source's versions of the key go to [`KeyMerge`], which writes the versions to retain.
 //!    After a settled version, the rest is skipped.
 //! 4. The next source on the same key follows, then the next key.
@@ -91,8 +91,8 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
         self.entries_read
     }
 
-    /// The range tombstones that the merged container retains between the bounds. None at the
-    /// bottom, because the merge has applied them to all older entries.
+    /// The range tombstones between the bounds that the merged run retains. None at the bottom
+    /// level, because the merge has applied them to all older entries.
     pub(crate) fn carried_tombstones(
         &self,
         lower: Option<&[u8]>,
@@ -163,8 +163,8 @@ impl<'a, C: VersionCursor> Merger<'a, C> {
     }
 }
 
-/// Applies the layers above `source` that have not been applied to the key yet, starting with
-/// number `layer`.
+/// Applies the range tombstones of the sources newer than `source` to the key, starting with
+/// number `layer`, the first that has not been applied yet.
 #[cold]
 fn apply_layers<S: MergeSink>(
     layers: &mut [TombstoneLayer],

@@ -5,7 +5,7 @@ use teak_base::{Operation, StorageResult, WriteId};
 /// Receives entries in key order, newest first within a key.
 pub(crate) trait MergeSink {
     /// Takes one entry. `starts_key`: this is the first (newest) entry of its
-    /// key, so the sink may start a new container with it.
+    /// key, so the sink may start a new run with it.
     fn push(
         &mut self,
         key: &[u8],

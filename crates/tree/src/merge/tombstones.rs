@@ -1,8 +1,9 @@
 //! Range tombstones in a merge.
 //!
-//! The range tombstones of a container form a layer: they are older than its own entries and newer
-//! than all older containers. A layer is cut into disjoint fragments, so a merge finds the fragment
-//! that covers a key by advancing through a list.
+//! The range tombstones of a source (a memtable or a run) form a *layer*. A merge applies a layer
+//! only to the entries of older sources: in a run the tombstones are older than all entries, and
+//! the cursor of a memtable applies them to the memtable's own entries. A layer is cut into
+//! disjoint fragments, so a merge finds the fragment that covers a key by advancing through a list.
 
 use super::status_cache::{MergeStatus, StatusCache};
 use crate::RangeTombstone;
@@ -12,7 +13,7 @@ use teak_base::WriteId;
 /// Disjoint pieces of the range tombstones of one source, in key order.
 #[derive(Debug)]
 pub(crate) struct TombstoneLayer {
-    /// The source whose entries are directly above the layer.
+    /// The number of the source.
     pub(crate) source: usize,
     fragments: Vec<Fragment>,
     position: usize,
@@ -169,8 +170,8 @@ impl TombstoneLayer {
     }
 }
 
-/// The range tombstones of all layers between the bounds, for the merged container. Adjacent
-/// fragments of one write are joined.
+/// The range tombstones of all layers between the bounds, for the merged run. Adjacent fragments
+/// of one write are joined.
 pub(crate) fn carried_tombstones(
     layers: &[TombstoneLayer],
     lower: Option<&[u8]>,

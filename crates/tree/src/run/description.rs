@@ -35,7 +35,7 @@ pub struct RunDescription {
     /// Whether no entry was settled when the run was written, so that
     /// `write_ids` covers all its entries and tombstones.
     pub all_unsettled: bool,
-    /// The base layer: newest first.
+    /// The range tombstones, newest first. They are older than all entries of the run.
     pub range_tombstones: Vec<RangeTombstone>,
 }
 

@@ -36,7 +36,8 @@ struct Model {
     reserved: Vec<Extent>,
     pins: Vec<(u64, Units)>,
     durable: Captured,
-    /// Checkpoints captured since that one, cancelled or in doubt.
+    /// Units that each checkpoint captured after `durable` needs. These checkpoints were cancelled
+    /// or are in doubt.
     doubtful: Vec<Units>,
 }
 
@@ -132,7 +133,8 @@ impl Model {
         }
         match random.below(4) {
             0 => {
-                // Cancelled: its map is free, its blocks are retained.
+                // A cancelled checkpoint: its map is freed. Its other blocks are retained until a
+                // later checkpoint is durable.
                 let last = self.doubtful.last_mut().unwrap();
                 *last = &*last - &units(&captured.map);
                 for extent in captured.map {

@@ -10,7 +10,7 @@
      2. admit_readers() lowers the lock: other connections read the table, and wait to write it.
      3. exclude_readers() makes it exclusive again for the commit. Only one connection can hold a lock that it may raise, so
         this cannot cause a deadlock between two of them.
-     4. The destructor lowers it. The server releases it at the end of the statement.
+     4. The destructor lowers it if it is exclusive. The server releases it at the end of the statement.
 
    These are the steps of ALTER TABLE in place. Under LOCK TABLES the lock is lowered to that of LOCK TABLES ... WRITE. A
    temporary table has no lock. */
@@ -31,6 +31,7 @@ class OptimizeLock {
   OptimizeLock(const OptimizeLock &) = delete;
   OptimizeLock &operator=(const OptimizeLock &) = delete;
 
+  /* Does nothing unless the lock is exclusive. */
   void admit_readers();
   /* True: an error was raised. */
   bool exclude_readers();
@@ -39,6 +40,7 @@ class OptimizeLock {
   THD *const thd_;
   TABLE *const table_;  // nullptr: temporary
   const enum_mdl_type lowered_;
+  bool is_exclusive_;
 };
 
 }  // namespace teak

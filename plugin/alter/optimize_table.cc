@@ -18,19 +18,25 @@ namespace teak {
 
 namespace {
 
-/* Turns on strict mode, as ALTER TABLE does: a bad value of a virtual column is then an error. */
+/* As in ALTER TABLE: a bad value of a virtual column causes a warning, which strict mode turns into an error. */
 class StrictValues {
  public:
-  explicit StrictValues(THD *thd) : thd_(thd), before_(thd->abort_on_warning) {
+  explicit StrictValues(THD *thd)
+      : thd_(thd), abort_before_(thd->abort_on_warning), count_before_(thd->count_cuted_fields) {
     thd->abort_on_warning = thd->is_strict_mode();
+    thd->count_cuted_fields = CHECK_FIELD_WARN;
   }
-  ~StrictValues() { thd_->abort_on_warning = before_; }
+  ~StrictValues() {
+    thd_->abort_on_warning = abort_before_;
+    thd_->count_cuted_fields = count_before_;
+  }
   StrictValues(const StrictValues &) = delete;
   StrictValues &operator=(const StrictValues &) = delete;
 
  private:
   THD *const thd_;
-  const bool before_;
+  const bool abort_before_;
+  const enum_check_fields count_before_;
 };
 
 /* True: an error was raised. */

@@ -178,11 +178,6 @@ int init(void *plugin) {
     return 1;
   }
 
-  status = drop_leftover_temporary_tables();
-  if (status != TEAK_OK)
-    sql_print_warning("TEAK: temporary tables of an earlier server process could not be removed: %s",
-                      last_error_text().c_str());
-
   static const char *extensions[] = {".teak", NullS};
   engine_handlerton = hton;
   hton->db_type = DB_TYPE_AUTOASSIGN;

@@ -8,10 +8,9 @@
 
 #include "base/table_name.h"
 
-#include <string>
-#include <vector>
+#include "base/server_version.h"
 
-#include "base/engine.h"
+#include <string>
 
 namespace teak {
 
@@ -25,25 +24,17 @@ template <size_t bytes> bool begins(const char *text, size_t length, const char 
   return length >= bytes - 1 && memcmp(text, prefix, bytes - 1) == 0;
 }
 
+const char *last_part(const char *path) {
+  const char *slash = strrchr(path, FN_LIBCHAR);
+  return slash == nullptr ? path : slash + 1;
+}
+
 }  // namespace
 
 EngineTableName::EngineTableName(const char *path) : name_(path) {
-  size_t slash = name_.rfind(FN_LIBCHAR);
-  const char *last = path + (slash == std::string::npos ? 0 : slash + 1);
+  const char *last = last_part(path);
   is_temporary_ = begins(last, strlen(last), SERVERS_PREFIX);
   if (is_temporary_) name_ = std::string(PREFIX) + (last + sizeof(SERVERS_PREFIX) - 1);
-}
-
-teak_status drop_leftover_temporary_tables() {
-  std::vector<std::string> left;
-  auto keep = [](void *context, teak_slice name) {
-    const char *text = reinterpret_cast<const char *>(name.data);
-    if (begins(text, name.len, PREFIX)) static_cast<std::vector<std::string> *>(context)->emplace_back(text, name.len);
-  };
-  teak_status status = teak_table_list(engine, keep, &left);
-  for (size_t i = 0; status == TEAK_OK && i < left.size(); i++)
-    status = teak_table_drop(engine, {reinterpret_cast<const uint8_t *>(left[i].data()), left[i].size()});
-  return status;
 }
 
 }  // namespace teak

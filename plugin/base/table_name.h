@@ -30,9 +30,6 @@ class EngineTableName {
   bool is_temporary_;
 };
 
-/* Removes temporary tables left by a crash. */
-teak_status drop_leftover_temporary_tables();
-
 }  // namespace teak
 
 #endif

@@ -106,7 +106,8 @@ int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info)
   const teak_table_definition definition = {
       sizeof(teak_table_definition), sizeof(teak_index_definition), name, indexes.data(), indexes.size(),
       {bytes.data(), bytes.size()}};
-  teak_status status = teak_table_create(engine, &definition);
+  teak_status status =
+      name.is_temporary() ? teak_table_create_temporary(engine, &definition) : teak_table_create(engine, &definition);
   if (status != TEAK_OK) return open.failure(status);
   query_cache_use::table_changed(open.name().c_str());
 

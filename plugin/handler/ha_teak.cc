@@ -135,12 +135,6 @@ int ha_teak::open(const char *name, int, uint) {
   if (int error = open_share(name)) return error;
   const Share &share = *open_.share();
 
-  // A temporary table may be created, and filled, in a transaction that already has a snapshot.
-  if (EngineTableName(name).is_temporary()) {
-    const teak_status status = teak_table_serve_older_snapshots(share.table());
-    if (status != TEAK_OK) return open_.failure(status);
-  }
-
   writer_.open();
   ref_length = positions_.length();
   hide_lossy_keys();

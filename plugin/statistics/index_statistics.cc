@@ -179,7 +179,7 @@ teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows
   if (!has_statistics_ && !force) {
     std::lock_guard<std::mutex> guard(mutex_);
     std::string kept;
-    if (!asked_store_ && !has_statistics_ && statistics_store::load(table_id_, &kept) && decode(table, kept)) {
+    if (table_id_ != 0 && !asked_store_ && !has_statistics_ && statistics_store::load(table_id_, &kept) && decode(table, kept)) {
       has_statistics_ = true;
       write_into(table);
     }
@@ -205,7 +205,7 @@ teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows
   rows_ = rows;
   has_statistics_ = true;
   write_into(table);
-  if (force || rows >= ROWS_KEPT_MIN) statistics_store::save(table_id_, encode(table), force);
+  if (table_id_ != 0 && (force || rows >= ROWS_KEPT_MIN)) statistics_store::save(table_id_, encode(table), force);
   return TEAK_OK;
 }
 

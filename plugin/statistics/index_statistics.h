@@ -31,7 +31,8 @@ class IndexStatistics {
     bool unique, nullable;
   };
 
-  /* Called once. The table and the codecs must outlive this object. `table_id` is the key under which statistics are stored. */
+  /* Called once. The table and the codecs must outlive this object. `table_id` is the key under which statistics are stored; 0:
+     they are not stored. */
   void init(teak_table *table, uint64_t table_id, std::vector<Index> indexes);
 
   /* Loads the stored statistics. Samples if there are none, or if the table has changed much since; `force`: always, with

@@ -34,13 +34,14 @@ int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, 
   if (share == nullptr) return HA_ERR_OUT_OF_MEM;
   share->name_ = name;
   share->query_cache_slot_ = query_cache_use::slot_of(name);
-  teak_status status = teak_table_open(engine, EngineTableName(name), &share->table_);
+  const EngineTableName engine_name(name);
+  teak_status status = teak_table_open(engine, engine_name, &share->table_);
   if (status != TEAK_OK) {
     share->table_ = nullptr;
     return convert(thd, status, name, cause);
   }
   uint64_t id = 0;
-  status = teak_table_get_id(engine, EngineTableName(name), &id);
+  if (!engine_name.is_temporary()) status = teak_table_get_id(engine, engine_name, &id);
   if (status != TEAK_OK) return convert(thd, status, name, cause);
   if (int error = share->build_codecs(table, cause)) return error;
   share->auto_increment_.init(share->table_);

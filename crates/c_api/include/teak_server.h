@@ -28,9 +28,11 @@ teak_status teak_table_list_metadata(teak_engine *engine,
                                                   teak_slice metadata),
                                      void *context);
 
-// Lets snapshots that are older than the table read it, for a temporary table, which only one
-// session uses. In effect until the table is truncated or closed.
-teak_status teak_table_serve_older_snapshots(teak_table *table);
+// Creates a table for one session, which exists until it is dropped or the engine is closed. Its
+// name begins with "#temporary-". Its writes are transactional, but neither logged nor synced, and
+// snapshots older than the table can read it. teak_table_list() leaves it out. TEAK_TABLE_EXISTS.
+teak_status teak_table_create_temporary(teak_engine *engine,
+                                        const teak_table_definition *definition);
 
 // Reserves `count` row ids, for tables without a primary key. No id is reserved twice, even after
 // a crash.

@@ -63,6 +63,29 @@ unsafe impl Extensible for teak_table_definition {
 // SAFETY: the size first.
 unsafe impl Versioned for teak_table_definition {}
 
+pub(crate) unsafe fn table_definition_of(
+    definition: *const teak_table_definition,
+) -> Result<TableDefinition, Failure> {
+    // SAFETY: passed on.
+    let definition = unsafe { read_versioned(definition, "definition") }?;
+    let (given, count) = (definition.indexes, definition.index_count);
+    let element_bytes = definition.index_struct_size;
+    // SAFETY: passed on.
+    let given = unsafe { read_elements(given, count, element_bytes, "indexes") }?;
+    let mut indexes = Vec::with_capacity(given.len());
+    for index in &given {
+        // SAFETY: passed on.
+        indexes.push(unsafe { definition_of(index) }?);
+    }
+    Ok(TableDefinition {
+        // SAFETY: passed on.
+        name: unsafe { definition.name.text("name") }?.to_owned(),
+        indexes,
+        // SAFETY: passed on.
+        metadata: unsafe { definition.metadata.bytes() }?.to_vec(),
+    })
+}
+
 pub(crate) unsafe fn definition_of(
     index: &teak_index_definition,
 ) -> Result<IndexDefinition, Failure> {
@@ -84,23 +107,7 @@ pub unsafe extern "C" fn teak_table_create(
 ) -> teak_status {
     boundary!([reference(engine)] {
         // SAFETY: the contract of `boundary`.
-        let definition = unsafe { read_versioned(definition, "definition") }?;
-        let (given, count) = (definition.indexes, definition.index_count);
-        let element_bytes = definition.index_struct_size;
-        // SAFETY: as above.
-        let given = unsafe { read_elements(given, count, element_bytes, "indexes") }?;
-        let mut indexes = Vec::with_capacity(given.len());
-        for index in &given {
-            // SAFETY: as above.
-            indexes.push(unsafe { definition_of(index) }?);
-        }
-        engine.engine.create_table(&TableDefinition {
-            // SAFETY: as above.
-            name: unsafe { definition.name.text("name") }?.to_owned(),
-            indexes,
-            // SAFETY: as above.
-            metadata: unsafe { definition.metadata.bytes() }?.to_vec(),
-        })?;
+        engine.engine.create_table(&unsafe { table_definition_of(definition) }?)?;
         Ok(())
     })
 }

@@ -17,6 +17,15 @@ pub trait Disk: Send + Sync + Debug {
     /// `AlreadyExists` when the name is taken; `Io`, `NoSpace`.
     fn create(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>>;
 
+    /// Creates an empty file that is never synced: [`DiskFile::sync`] has no
+    /// effect on the handle.
+    ///
+    /// # Errors
+    /// As [`Disk::create`].
+    fn create_temporary(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
+        Ok(Arc::new(TemporaryFile(self.create(path)?)))
+    }
+
     /// Opens an existing file for reading and writing.
     ///
     /// # Errors
@@ -116,4 +125,38 @@ pub trait DiskFile: Send + Sync + Debug {
 
     /// The path that the file was opened with.
     fn path(&self) -> &Path;
+}
+
+/// A file whose sync does nothing.
+#[derive(Debug)]
+pub(crate) struct TemporaryFile(pub(crate) Arc<dyn DiskFile>);
+
+impl DiskFile for TemporaryFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> StorageResult<()> {
+        Ok(())
+    }
+
+    fn len(&self) -> StorageResult<u64> {
+        self.0.len()
+    }
+
+    fn set_len(&self, bytes: u64) -> StorageResult<()> {
+        self.0.set_len(bytes)
+    }
+
+    fn reserve(&self, bytes: u64) -> StorageResult<()> {
+        self.0.reserve(bytes)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
 }

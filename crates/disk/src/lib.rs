@@ -8,9 +8,11 @@ mod locks;
 mod memory;
 mod real;
 mod system;
+mod temporary;
 
 pub use disk::{Disk, DiskFile};
 pub use limited::LimitedDisk;
 pub use locks::{DiskLock, LockTable};
 pub use memory::MemoryDisk;
 pub use real::RealDisk;
+pub use temporary::TemporaryDisk;

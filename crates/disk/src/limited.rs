@@ -5,7 +5,7 @@
 //! 2. A file with unsynced writes is synced before it is closed, because an
 //!    operating system reports a later write error only to open files. If that
 //!    sync fails, the file remains open, and the next sync of each of its
-//!    handles fails.
+//!    handles fails. A temporary file is never synced.
 //! 3. The next use opens the file again by its current name: renames are
 //!    followed, and a file that is removed while in use remains open.
 //!
@@ -49,7 +49,9 @@ struct LimitedFile {
     me: Weak<LimitedFile>,
     opened_as: PathBuf,
     handle: RwLock<Handle>,
+    is_temporary: bool,
     used: AtomicBool,
+    /// Whether writes wait for a sync; never in a temporary file.
     unsynced: AtomicBool,
     failure: Mutex<Option<StorageError>>,
 }
@@ -141,7 +143,12 @@ impl Files {
         }
     }
 
-    fn add(self: &Arc<Self>, path: &Path, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+    fn add(
+        self: &Arc<Self>,
+        path: &Path,
+        file: Arc<dyn DiskFile>,
+        is_temporary: bool,
+    ) -> Arc<dyn DiskFile> {
         self.open.fetch_add(1, Ordering::AcqRel);
         let added = Arc::new_cyclic(|me| LimitedFile {
             files: Arc::clone(self),
@@ -152,9 +159,10 @@ impl Files {
                 file: Some(file),
                 unlinked: false,
             }),
+            is_temporary,
             used: AtomicBool::new(true),
             // True, because the creation of the file may not be durable.
-            unsynced: AtomicBool::new(true),
+            unsynced: AtomicBool::new(!is_temporary),
             failure: Mutex::default(),
         });
         let mut list = self.list.lock();
@@ -264,7 +272,9 @@ impl LimitedFile {
 
     fn file_to_write(&self) -> StorageResult<Arc<dyn DiskFile>> {
         let file = self.file()?;
-        self.unsynced.store(true, Ordering::Release);
+        if !self.is_temporary {
+            self.unsynced.store(true, Ordering::Release);
+        }
         Ok(file)
     }
 }
@@ -300,6 +310,9 @@ impl DiskFile for LimitedFile {
     }
 
     fn sync(&self) -> StorageResult<()> {
+        if self.is_temporary {
+            return Ok(());
+        }
         self.check()?;
         let file = self.file()?;
         self.unsynced.store(false, Ordering::Release);
@@ -333,12 +346,17 @@ impl DiskFile for LimitedFile {
 impl Disk for LimitedDisk {
     fn create(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
         let file = self.files.open_with(|| self.files.disk.create(path))?;
-        Ok(self.files.add(path, file))
+        Ok(self.files.add(path, file, false))
+    }
+
+    fn create_temporary(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
+        let file = self.files.open_with(|| self.files.disk.create(path))?;
+        Ok(self.files.add(path, file, true))
     }
 
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
         let file = self.files.open_with(|| self.files.disk.open(path))?;
-        Ok(self.files.add(path, file))
+        Ok(self.files.add(path, file, false))
     }
 
     fn remove(&self, path: &Path) -> StorageResult<()> {

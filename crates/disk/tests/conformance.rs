@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use teak_base::StorageError;
-use teak_disk::{Disk, LimitedDisk, MemoryDisk, RealDisk};
+use teak_disk::{Disk, LimitedDisk, MemoryDisk, RealDisk, TemporaryDisk};
 use teak_testing::FaultDisk;
 
 /// A directory that is removed when the value is dropped.
@@ -217,4 +217,25 @@ fn a_locked_file_is_refused_until_it_is_unlocked() {
         drop(lock);
         let _lock = disk.lock(&path).unwrap();
     });
+}
+
+#[test]
+fn a_temporary_disk_never_syncs() {
+    let faults = Arc::new(FaultDisk::new(1));
+    let directory = Path::new("/data");
+    faults.create_directories(directory).unwrap();
+    let disk = TemporaryDisk::new(Arc::clone(&faults) as Arc<dyn Disk>);
+    let path = directory.join("f");
+    let file = disk.create(&path).unwrap();
+    file.write_all_at(b"lost", 0).unwrap();
+    file.sync().unwrap();
+    disk.sync_directory(directory).unwrap();
+    let mut bytes = [0; 4];
+    disk.open(&path)
+        .unwrap()
+        .read_exact_at(&mut bytes, 0)
+        .unwrap();
+    assert_eq!(&bytes, b"lost");
+    assert_eq!(faults.syncs(), 0);
+    assert_eq!(faults.unsynced_bytes(), 4);
 }

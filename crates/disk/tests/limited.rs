@@ -111,3 +111,21 @@ fn a_sync_that_fails_when_a_file_is_closed_fails_all_its_handles() {
     assert!(syncs.sync().is_err());
     others.iter().for_each(|other| other.sync().unwrap());
 }
+
+#[test]
+fn a_temporary_file_is_closed_and_opened_without_a_sync() {
+    let (faults, disk) = failing_disk();
+    let before = faults.syncs();
+    let temporary = disk.create_temporary(&path(0)).unwrap();
+    temporary.write_all_at(&[7], 0).unwrap();
+    temporary.sync().unwrap();
+    let others: Vec<_> = (1..=2 * LIMIT)
+        .map(|n| disk.create_temporary(&path(n)).unwrap())
+        .collect();
+    for other in &others {
+        other.write_all_at(&[8], 0).unwrap();
+    }
+    assert!(disk.open_files() <= LIMIT);
+    assert_eq!(byte_of(&*temporary), 7);
+    assert_eq!(faults.syncs(), before);
+}

@@ -18,6 +18,7 @@ mod retry;
 pub(crate) mod signals;
 pub(crate) mod table;
 pub(crate) mod tables;
+pub(crate) mod unlogged_ids;
 pub(crate) mod written;
 
 use self::budget::Budget;
@@ -31,10 +32,11 @@ use self::messages::Messages;
 use self::prepared::PreparedList;
 use self::signals::Signals;
 use self::tables::Tables;
+use self::unlogged_ids::UnloggedIds;
 use self::written::WrittenIndexes;
 use crate::error::{EngineError, EngineResult};
 use crate::options::EngineOptions;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use teak_base::StorageResult;
@@ -58,6 +60,9 @@ pub(crate) struct EngineCore {
     pub tables: Mutex<Tables>,
     /// Serialises table changes and the capture of the catalogue.
     pub table_changes: Mutex<()>,
+    /// Serialises changes of temporary tables. No thread syncs holding it.
+    pub temporary_changes: Mutex<()>,
+    pub unlogged_ids: UnloggedIds,
     pub written: WrittenIndexes,
     pub budget: Budget,
     pub signals: Signals,
@@ -81,6 +86,15 @@ impl EngineCore {
                 self.messages.report_damage(index, &error);
                 Err(EngineError::Storage(error))
             }
+        }
+    }
+
+    /// Locks the mutex of changes of tables of this kind.
+    pub(crate) fn lock_changes(&self, is_temporary: bool) -> MutexGuard<'_, ()> {
+        if is_temporary {
+            self.temporary_changes.lock()
+        } else {
+            self.table_changes.lock()
         }
     }
 

@@ -6,8 +6,10 @@
 //!
 //! Files directly in the data directory: `teak.catalogue`, `teak.catalogue.new`
 //! while the catalogue is written, `teak.log.*` (log segments), `teak.lock`
-//! (locked while the engine is open), and `teak.sort.*` (spill files of sorts).
+//! (locked while the engine is open), `teak.sort.*` (spill files of sorts), and
+//! `teak.temporary.*` (indexes of temporary tables).
 
+use crate::catalogue::TEMPORARY_ID_MIN;
 use crate::error::{EngineError, EngineResult};
 use std::path::{Component, Path, PathBuf};
 use teak_base::FileId;
@@ -17,6 +19,12 @@ pub(crate) const EXTENSION: &str = "teak";
 
 /// Prefix of the names of spill files of sorts.
 pub(crate) const SPILL_PREFIX: &str = "teak.sort.";
+
+/// Prefix of the names of the files of temporary tables.
+const TEMPORARY_FILE_PREFIX: &str = "teak.temporary.";
+
+/// Prefix of the names of temporary tables. No other table's name has it.
+pub const TEMPORARY_NAME_PREFIX: &str = "#temporary-";
 
 /// Longest file name, in bytes, that common file systems allow.
 const FILE_NAME_BYTES_MAX: usize = 255;
@@ -69,8 +77,17 @@ impl TableName {
         &self.directory
     }
 
+    /// Whether it is the name of a temporary table.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.name.starts_with(TEMPORARY_NAME_PREFIX)
+    }
+
     /// The path of one index's file, relative to the data directory.
     pub(crate) fn index_path(&self, label: &str, file: FileId) -> PathBuf {
+        if self.is_temporary() {
+            let number = file.0.saturating_sub(TEMPORARY_ID_MIN);
+            return PathBuf::from(format!("{TEMPORARY_FILE_PREFIX}{number:08x}"));
+        }
         let label = cut(&sanitise(label), LABEL_BYTES_MAX).to_owned();
         let tail = format!(".{label}-{:08x}.{EXTENSION}", file.0);
         let room = FILE_NAME_BYTES_MAX.saturating_sub(tail.len());
@@ -114,10 +131,13 @@ pub(crate) fn file_id_of(path: &Path) -> Option<FileId> {
     u64::from_str_radix(id, 16).ok().map(FileId)
 }
 
-/// Whether a file of the data directory is a spill file of a sort.
-pub(crate) fn is_spill(path: &Path) -> bool {
+/// Whether a file of the data directory is of no use after the engine is closed:
+/// a spill file of a sort, or a file of a temporary table.
+pub(crate) fn is_leftover(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    name.is_some_and(|name| name.starts_with(SPILL_PREFIX))
+    name.is_some_and(|name| {
+        name.starts_with(SPILL_PREFIX) || name.starts_with(TEMPORARY_FILE_PREFIX)
+    })
 }
 
 #[cfg(test)]
@@ -133,6 +153,21 @@ mod tests {
         assert_eq!(file_id_of(&path), Some(FileId(0x1f)));
         assert_eq!(file_id_of(Path::new("shop/orders.frm")), None);
         assert_eq!(file_id_of(Path::new("shop/notes-x.teak")), None);
+    }
+
+    #[test]
+    fn files_of_temporary_tables_are_recognised() {
+        let name = TableName::parse("./#temporary-1-2").unwrap();
+        assert!(name.is_temporary());
+        assert!(
+            !TableName::parse("db/#temporary-1-2")
+                .unwrap()
+                .is_temporary()
+        );
+        let path = name.index_path("PRIMARY", FileId(TEMPORARY_ID_MIN + 0x1f));
+        assert_eq!(path, Path::new("teak.temporary.0000001f"));
+        assert!(is_leftover(&path));
+        assert_eq!(file_id_of(&path), None);
     }
 
     #[test]

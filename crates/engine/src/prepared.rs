@@ -49,7 +49,7 @@ fn abort_record(write_ids: &[WriteId]) -> Record<'_> {
 impl EngineTransaction {
     /// Prepares the transaction. It survives a crash until it is committed or rolled back, through
     /// this handle or by its XID, and accepts no more writes. Has no effect on a transaction
-    /// without writes.
+    /// without writes, or with writes of temporary tables only.
     ///
     /// # Errors
     /// `InvalidArgument` when the name is too long or in use; errors of the log,
@@ -61,10 +61,10 @@ impl EngineTransaction {
             ));
         }
         let core = Arc::clone(&self.core);
-        let transaction = self.transaction()?;
-        if !transaction.has_writes() {
+        if !self.must_be_logged() {
             return Ok(());
         }
+        let transaction = self.transaction()?;
         let write_ids = transaction.write_ids().to_vec();
         let id = transaction.id().0;
         core.log_counters()?;
@@ -97,7 +97,7 @@ impl EngineTransaction {
     /// # Errors
     /// Errors of the log; the transaction remains prepared.
     pub fn commit_ordered(&mut self) -> EngineResult<()> {
-        if self.prepared.is_none() && self.has_writes() {
+        if self.prepared.is_none() && self.must_be_logged() {
             return Err(EngineError::Internal(
                 "a transaction committed in order was not prepared".into(),
             ));

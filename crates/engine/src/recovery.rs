@@ -7,7 +7,7 @@
 //!    not contain go into its memtable, which is flushed when memory is short.
 //! 4. Abort the ids without a commit record, except those of prepared
 //!    transactions.
-//! 5. Remove index files that belong to no table.
+//! 5. Remove index files that belong to no table, and files of temporary tables.
 //! 6. Write a new catalogue, which makes the result durable.
 //!
 //! A table whose files are missing or damaged is not recovered: its log records
@@ -27,6 +27,7 @@ use crate::core::files::{IndexFiles, make_directory};
 use crate::core::log_sync::LogSyncPolicy;
 use crate::core::messages::Messages;
 use crate::core::signals::Signals;
+use crate::core::unlogged_ids::UnloggedIds;
 use crate::core::written::WrittenIndexes;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
@@ -85,13 +86,13 @@ fn read_or_create_catalogue(
 }
 
 fn index_files(disk: Arc<dyn Disk>, options: &EngineOptions, budget: &Budget) -> IndexFiles {
-    IndexFiles {
+    IndexFiles::new(
         disk,
-        directory: options.directory.clone(),
-        cache: Arc::new(PageCache::new(budget.page_cache_bytes())),
-        tree_options: options.tree.clone(),
-        messages: Messages::new(options.messages.clone()),
-    }
+        options.directory.clone(),
+        Arc::new(PageCache::new(budget.page_cache_bytes())),
+        options.tree.clone(),
+        Messages::new(options.messages.clone()),
+    )
 }
 
 /// Opens a data directory and recovers it after a crash.
@@ -151,6 +152,8 @@ fn into_core(
         prepared: Default::default(),
         tables: Mutex::new(replay.tables),
         table_changes: Mutex::new(()),
+        temporary_changes: Mutex::new(()),
+        unlogged_ids: UnloggedIds::default(),
         written: WrittenIndexes::new(replay.written),
         budget: replay.budget,
         signals: Signals::new(options.background_threads),
@@ -205,7 +208,9 @@ fn finish(core: &EngineCore) -> EngineResult<()> {
     let records = core.counts.recovered_records.load(Ordering::Relaxed);
     if records > 0 {
         let lost = lost.len();
-        let text = format!("recovered {records} log records; {lost} writes were not committed");
+        let text = format!(
+            "recovered {records} log records; {lost} statements were not committed, or wrote temporary tables only"
+        );
         core.messages.note(&text);
     }
     let _changes = core.table_changes.lock();

@@ -253,7 +253,7 @@ impl Engine {
             statistics.blocks_written += file.blocks_written;
             statistics.bytes_read += file.bytes_read;
             statistics.bytes_written += file.bytes_written;
-            statistics.data_syncs += file.syncs;
+            statistics.data_syncs += index.data_syncs(file.syncs);
             statistics.file_bytes += file.file_bytes;
             statistics.live_bytes += file.live_bytes;
             statistics.free_bytes += file.free_bytes;

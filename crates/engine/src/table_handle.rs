@@ -64,15 +64,6 @@ impl TableHandle {
         self.table.indexes.load().len().saturating_sub(building)
     }
 
-    /// Lets older snapshots read a table that was created after them. This is
-    /// correct for a table that a single session uses, such as a temporary
-    /// table: its own writes are visible to it. TRUNCATE ends this.
-    pub fn serve_older_snapshots(&self) {
-        for index in self.table.indexes.load().iter() {
-            index.created_at.store(0, Ordering::Release);
-        }
-    }
-
     /// Whether damage was found since the table was opened.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
@@ -81,6 +72,8 @@ impl TableHandle {
 }
 
 /// # Durable counters
+///
+/// Those of a temporary table are not logged.
 impl TableHandle {
     /// A durable counter's value.
     ///
@@ -100,7 +93,8 @@ impl TableHandle {
     /// `InvalidArgument` when there is no such counter.
     pub fn advance_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
         let changed = self.table.counters.advance(counter, value);
-        if changed.ok_or_else(|| no_such_counter(counter))? {
+        let changed = changed.ok_or_else(|| no_such_counter(counter))?;
+        if changed && !self.table.is_temporary() {
             self.core.counter_log.note_changed(&self.table);
         }
         Ok(())
@@ -113,6 +107,9 @@ impl TableHandle {
     pub fn set_counter(&self, counter: u8, value: u64) -> EngineResult<()> {
         let set = self.table.counters.set(counter, value);
         set.ok_or_else(|| no_such_counter(counter))?;
+        if self.table.is_temporary() {
+            return Ok(());
+        }
         self.core.counter_log.note_changed(&self.table);
         Ok(self.core.log_counters()?)
     }
@@ -124,6 +121,9 @@ impl TableHandle {
     /// Errors of the log.
     pub fn reserve_row_ids(&self, count: u64) -> EngineResult<u64> {
         let log = |value| {
+            if self.table.is_temporary() {
+                return Ok(());
+            }
             let record = Record::Counter {
                 table_id: self.table.id,
                 counter: ROW_ID_COUNTER,

@@ -7,6 +7,10 @@
 //! - truncate: the new files are durable, the record, then the old files are
 //!   removed.
 //! - rename: the record with the new paths, then the files are renamed.
+//!
+//! Changes of temporary tables are not logged and sync nothing: recovery removes
+//! all files of such tables. They have a mutex of their own, so that they never
+//! wait for the syncs of other changes.
 
 mod file_ids;
 
@@ -24,13 +28,13 @@ use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::checkpoint::CheckpointContext;
-use crate::name::TableName;
+use crate::name::{TEMPORARY_NAME_PREFIX, TableName};
 use crate::table_handle::TableHandle;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{StorageError, StorageResult};
+use teak_base::{CommitSequence, StorageError, StorageResult};
 use teak_write_ahead_log::Record;
 
 /// Returns an error if an alteration of the table is in progress, because the change would remove
@@ -46,6 +50,16 @@ fn require_unaltered(slot: &Slot) -> EngineResult<()> {
     Ok(())
 }
 
+/// Refuses the name of a temporary table.
+fn refuse_temporary(name: &TableName) -> EngineResult<()> {
+    if name.is_temporary() {
+        return Err(EngineError::InvalidArgument(format!(
+            "names of temporary tables only begin with {TEMPORARY_NAME_PREFIX}"
+        )));
+    }
+    Ok(())
+}
+
 /// # Tables
 impl Engine {
     /// Creates a table. Durable on return.
@@ -55,6 +69,7 @@ impl Engine {
     pub fn create_table(&self, definition: &TableDefinition) -> EngineResult<()> {
         let core = &self.core;
         let name = TableName::parse(&definition.name)?;
+        refuse_temporary(&name)?;
         check_table(definition)?;
         let _changes = core.table_changes.lock();
         if core.tables.lock().find(&name.name).is_some() {
@@ -85,6 +100,42 @@ impl Engine {
             tables.created_at.insert(index.file, created_at);
         }
         tables.insert(entry);
+        Ok(())
+    }
+
+    /// Creates a table that exists until it is dropped or the engine is closed. A
+    /// single session may use it. Its writes are transactional but not logged,
+    /// and none of its files is ever synced. Snapshots older than the table can
+    /// read it. The name begins with [`TEMPORARY_NAME_PREFIX`].
+    ///
+    /// # Errors
+    /// `TableExists`, `InvalidArgument`, `NoSpace`, `Io`.
+    pub fn create_temporary_table(&self, definition: &TableDefinition) -> EngineResult<()> {
+        let core = &self.core;
+        let name = TableName::parse(&definition.name)?;
+        if !name.is_temporary() {
+            return Err(EngineError::InvalidArgument(format!(
+                "the name of a temporary table begins with {TEMPORARY_NAME_PREFIX}"
+            )));
+        }
+        check_table(definition)?;
+        let _changes = core.lock_changes(true);
+        if core.tables.lock().find(&name.name).is_some() {
+            return Err(EngineError::TableExists { name: name.name });
+        }
+        let definitions = definition.indexes.clone().into_iter();
+        let indexes = new_index_entries(&core.tables, &core.log, &name, definitions)?;
+        let trees = core.files.create(&indexes)?;
+        let mut tables = core.tables.lock();
+        let entry = TableEntry {
+            id: tables.take_temporary_id(),
+            name: name.name,
+            metadata: definition.metadata.clone(),
+            indexes,
+            incomplete: false,
+            counters: BTreeMap::new(),
+        };
+        tables.insert_temporary(entry, trees);
         Ok(())
     }
 
@@ -147,16 +198,16 @@ impl Engine {
             .collect())
     }
 
-    /// The names of all tables, unordered.
+    /// The names of all tables except temporary ones, unordered.
     #[must_use]
     pub fn table_names(&self) -> Vec<String> {
         let tables = self.core.tables.lock();
-        let states = tables.by_id.values();
-        states.map(|state| state.entry.name.clone()).collect()
+        let states = tables.durable();
+        states.map(|(_, state)| state.entry.name.clone()).collect()
     }
 
-    /// Drops a table. Durable on return. Cursors that are open on it can still
-    /// read.
+    /// Drops a table. Durable on return, unless it is temporary. Cursors that
+    /// are open on it can still read.
     ///
     /// # Errors
     /// `NoSuchTable`; `InvalidArgument` while the table is being altered; errors of the log.
@@ -164,14 +215,16 @@ impl Engine {
         let core = &self.core;
         let name = TableName::parse(name)?;
         let state = {
-            let _changes = core.table_changes.lock();
+            let _changes = core.lock_changes(name.is_temporary());
             let (table_id, slot) = {
                 let tables = core.tables.lock();
                 let state = tables.require(&name)?;
                 (state.entry.id, Arc::clone(&state.slot))
             };
             require_unaltered(&slot)?;
-            append_durable(&core.log, &Record::TableDropped { table_id })?;
+            if !name.is_temporary() {
+                append_durable(&core.log, &Record::TableDropped { table_id })?;
+            }
             core.tables.lock().remove(table_id)
         };
         if let Some(state) = state {
@@ -186,12 +239,14 @@ impl Engine {
     /// Renames a table and its files. Durable on return.
     ///
     /// # Errors
-    /// `NoSuchTable`, `TableExists`; `InvalidArgument` while the table is being altered; errors of
-    /// the log. If a file cannot be renamed, the table has its new name and the file keeps its old
-    /// path.
+    /// `NoSuchTable`, `TableExists`; `InvalidArgument` for the name of a temporary table, and while
+    /// the table is being altered; errors of the log. If a file cannot be renamed, the table has its
+    /// new name and the file keeps its old path.
     pub fn rename_table(&self, from: &str, to: &str) -> EngineResult<()> {
         let core = &self.core;
         let (from, to) = (TableName::parse(from)?, TableName::parse(to)?);
+        refuse_temporary(&from)?;
+        refuse_temporary(&to)?;
         let _changes = core.table_changes.lock();
         let (entry, slot) = {
             let tables = core.tables.lock();
@@ -228,7 +283,8 @@ impl Engine {
     }
 
     /// Replaces every index of a table by an empty one; open handles use the new
-    /// ones. Counters and row ids return to zero. Durable on return.
+    /// ones. Counters and row ids return to zero. Durable on return, unless the
+    /// table is temporary.
     ///
     /// # Errors
     /// `NoSuchTable`; `InvalidArgument` while the table is being altered;
@@ -237,7 +293,7 @@ impl Engine {
         let core = &self.core;
         let name = TableName::parse(name)?;
         let old = {
-            let _changes = core.table_changes.lock();
+            let _changes = core.lock_changes(name.is_temporary());
             let (entry, slot) = {
                 let tables = core.tables.lock();
                 let state = tables.require(&name)?;
@@ -247,13 +303,18 @@ impl Engine {
             let definitions = entry.indexes.iter().map(IndexEntry::definition);
             let indexes = new_index_entries(&core.tables, &core.log, &name, definitions)?;
             let trees = core.files.create(&indexes)?;
-            let bytes = encode_indexes_changed(entry.id, &indexes);
-            let record = Record::IndexesChanged { bytes: &bytes };
-            if let Err(error) = append_durable(&core.log, &record) {
-                core.files.remove_unlogged(&indexes, &error);
-                return Err(error.into());
-            }
-            let created_at = core.transactions.advance_commit_sequence();
+            let created_at = if name.is_temporary() {
+                // Any snapshot can read it.
+                CommitSequence(0)
+            } else {
+                let bytes = encode_indexes_changed(entry.id, &indexes);
+                let record = Record::IndexesChanged { bytes: &bytes };
+                if let Err(error) = append_durable(&core.log, &record) {
+                    core.files.remove_unlogged(&indexes, &error);
+                    return Err(error.into());
+                }
+                core.transactions.advance_commit_sequence()
+            };
             let mut tables = core.tables.lock();
             tables.replace_indexes(entry.id, &indexes, created_at)?;
             drop(tables);

@@ -64,6 +64,8 @@ pub struct EngineTransaction {
     /// Bytes written since the last call of `admit`.
     pub(crate) unreported_bytes: u64,
     pub(crate) rows: RowCounts,
+    /// Whether it has written, or tried to write, a table that is not temporary.
+    pub(crate) has_logged_writes: bool,
     /// The commit failed, and its record may or may not be durable.
     is_in_doubt: bool,
     /// The XID, once the transaction is prepared.
@@ -110,6 +112,7 @@ impl Engine {
             duplicate: Duplicate::default(),
             unreported_bytes: 0,
             rows: RowCounts::default(),
+            has_logged_writes: false,
             is_in_doubt: false,
             prepared: None,
             waits_for_disk: true,
@@ -166,6 +169,11 @@ impl EngineTransaction {
         self.transaction
             .as_ref()
             .is_some_and(Transaction::has_writes)
+    }
+
+    /// Whether its end must be logged: it has written more than temporary tables.
+    pub(crate) fn must_be_logged(&self) -> bool {
+        self.has_logged_writes && self.has_writes()
     }
 
     /// Removes and returns the report of its last failed wait.

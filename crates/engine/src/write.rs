@@ -8,7 +8,7 @@
 //! 3. Take the write guards of all indexes, in ascending order of their numbers, and check for
 //!    range locks of other transactions: gap locks at the keys that are inserted, and locks against
 //!    writes of the row. If there is one: release the guards and latches, wait, and start again.
-//! 4. Append one log record for the row.
+//! 4. Append one log record for the row, unless its table is temporary.
 //! 5. Insert into the memtables.
 //!
 //! After step 3 only the append to the log can fail, and nothing has been inserted then.
@@ -150,6 +150,7 @@ impl EngineTransaction {
         self.unreported_bytes += bytes;
         row.sort();
         self.serial.note_write();
+        self.has_logged_writes |= row.is_logged();
         RowWriter::new(self.context()?, &row).write()
     }
 

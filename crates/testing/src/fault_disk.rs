@@ -134,6 +134,12 @@ impl FaultDisk {
         self.state.lock().plan.changes
     }
 
+    /// Syncs of files and of directories so far.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.state.lock().plan.sync_calls
+    }
+
     /// Limits the space of all files, reserved space included; `None` for no
     /// limit. A write that does not fit writes the part that fits and fails with
     /// `NoSpace`.
@@ -266,6 +272,7 @@ impl Disk for FaultDisk {
 
     fn sync_directory(&self, directory: &Path) -> StorageResult<()> {
         let Change { mut state, outcome } = self.change("sync", directory)?;
+        state.plan.sync_calls += 1;
         if outcome.is_ok() {
             for id in state.names.sync(directory) {
                 state.forget_unreachable(id);

@@ -4,6 +4,7 @@ use crate::boundary::boundary;
 use crate::handles::{teak_engine, teak_table};
 use crate::slice::teak_slice;
 use crate::status::teak_status;
+use crate::table::{table_definition_of, teak_table_definition};
 use std::ffi::c_void;
 
 /// The id of a table. It is never assigned to another table of the data directory, and survives
@@ -41,12 +42,18 @@ pub unsafe extern "C" fn teak_table_list_metadata(
     })
 }
 
-/// Lets snapshots that are older than the table read it, for a temporary table, which only one
-/// session uses. In effect until the table is truncated or closed.
+/// Creates a table for one session, which exists until it is dropped or the engine is closed. Its
+/// name begins with "#temporary-". Its writes are transactional, but neither logged nor synced, and
+/// snapshots older than the table can read it. teak_table_list() leaves it out. TEAK_TABLE_EXISTS.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn teak_table_serve_older_snapshots(table: *mut teak_table) -> teak_status {
-    boundary!([reference(table)] {
-        table.handle.serve_older_snapshots();
+pub unsafe extern "C" fn teak_table_create_temporary(
+    engine: *mut teak_engine,
+    definition: *const teak_table_definition,
+) -> teak_status {
+    boundary!([reference(engine)] {
+        // SAFETY: the contract of `boundary`.
+        let definition = unsafe { table_definition_of(definition) }?;
+        engine.engine.create_temporary_table(&definition)?;
         Ok(())
     })
 }

@@ -60,7 +60,7 @@ impl Engine {
         if !added.is_empty() {
             refuse_prepared_writes(core, &table, &*alteration.interrupted)?;
         }
-        let _changes = core.table_changes.lock();
+        let _changes = core.lock_changes(table.is_temporary());
         alteration.first_added = count_indexes(core, &table, added.len())?;
         alteration.added = create_indexes(core, &table, added)?;
         let mut indexes = (**table.indexes.load()).clone();
@@ -107,7 +107,8 @@ fn count_indexes(core: &EngineCore, table: &Table, added: usize) -> EngineResult
     Ok(IndexNumber(u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
-/// Creates the files of the new indexes and makes the files and their directory entries durable.
+/// Creates the files of the new indexes and makes the files and their directory entries durable,
+/// unless the table is temporary.
 fn create_indexes(
     core: &EngineCore,
     table: &Table,

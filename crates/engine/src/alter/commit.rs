@@ -27,17 +27,28 @@ struct TableOutcome {
 
 impl Alteration {
     /// Commits alterations of several tables atomically: recovery applies all of them or none. No
-    /// transaction may write the tables during the call. Durable on return.
+    /// transaction may write the tables during the call. Durable on return, unless the table is
+    /// temporary.
     ///
     /// # Errors
-    /// `InvalidArgument` when a plan does not fit its table. Errors of flushing and of the log.
-    /// After `NoSpace`, `InvalidArgument` and errors of flushing, the tables are unchanged. After
-    /// any other error of the log, the outcome is unknown until the engine is opened again.
+    /// `InvalidArgument` when a plan does not fit its table, or when several tables are altered and
+    /// one is temporary. Errors of flushing and of the log. After `NoSpace`, `InvalidArgument` and
+    /// errors of flushing, the tables are unchanged. After any other error of the log, the outcome
+    /// is unknown until the engine is opened again.
     pub fn commit(mut alterations: Vec<(Self, AlterationPlan)>) -> EngineResult<()> {
         let Some((first, _)) = alterations.first() else {
             return Ok(());
         };
         let core = Arc::clone(&first.handle.core);
+        if alterations.len() > 1
+            && alterations
+                .iter()
+                .any(|(alteration, _)| alteration.handle.table.is_temporary())
+        {
+            return Err(EngineError::InvalidArgument(
+                "a temporary table is altered alone".into(),
+            ));
+        }
         for (alteration, plan) in &alterations {
             alteration.check(plan)?;
             for added in &alteration.added {
@@ -203,7 +214,10 @@ fn log_and_install(
     core: &EngineCore,
     alterations: &mut [(Alteration, AlterationPlan)],
 ) -> EngineResult<Vec<PathBuf>> {
-    let _changes = core.table_changes.lock();
+    let is_temporary = alterations
+        .iter()
+        .any(|(alteration, _)| alteration.handle.table.is_temporary());
+    let _changes = core.lock_changes(is_temporary);
     let mut outcomes = Vec::with_capacity(alterations.len());
     for (alteration, plan) in &mut *alterations {
         outcomes.push(alteration.outcome(std::mem::take(&mut plan.metadata), plan)?);
@@ -223,7 +237,7 @@ fn log_and_install(
     let record = Record::TablesAltered {
         bytes: &encode_tables_altered(&tables),
     };
-    if let Err(error) = append_durable(&core.log, &record) {
+    if !is_temporary && let Err(error) = append_durable(&core.log, &record) {
         // On a full disk the log revokes the record, so the new files can be removed.
         for (alteration, _) in alterations {
             alteration.is_committed = !error.is_no_space();

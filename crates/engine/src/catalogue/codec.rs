@@ -1,6 +1,6 @@
 //! Encoding of catalogue entries, in the catalogue file and in log records.
 
-use super::entries::{Catalogue, IndexEntry, PreparedEntry, TableEntry};
+use super::entries::{Catalogue, IndexEntry, PreparedEntry, TEMPORARY_ID_MIN, TableEntry};
 use crate::definition::page_bytes_fit;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -11,6 +11,7 @@ use teak_base::{Codec, FileId, Lsn, WriteId};
 /// The largest valid id of a table, file or write. Ids are allocated in sequence, so a larger one
 /// is malformed.
 pub(crate) const ID_MAX: u64 = 1 << 60;
+const _: () = assert!(ID_MAX < TEMPORARY_ID_MIN);
 
 /// The largest number of consecutive write ids without a log record between two
 /// checkpoints. Such ids belong to statements that wrote nothing.

@@ -10,6 +10,10 @@ use teak_tree::TreeOptions;
 /// Maximum length of the part of a value that is stored column by column, in bytes.
 const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
 
+/// Ids of temporary tables and of their files begin here. Neither the catalogue
+/// nor the log contains them, so they are allocated again after a restart.
+pub(crate) const TEMPORARY_ID_MIN: u64 = 1 << 61;
+
 /// A prepared transaction in the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PreparedEntry {
@@ -54,6 +58,12 @@ impl IndexEntry {
             value_fixed_bytes: definition.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
             oldest_write_id: WriteId::SETTLED,
         }
+    }
+
+    /// Whether the file belongs to a temporary table.
+    #[inline]
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.file.0 >= TEMPORARY_ID_MIN
     }
 
     /// The entry of the same file with another definition.

@@ -72,7 +72,7 @@ impl EngineCounts {
             (&self.closed.bytes_read, file.bytes_read),
             (&self.closed.bytes_written, file.bytes_written),
             (&self.closed.bytes_moved, file.bytes_moved),
-            (&self.closed.syncs, file.syncs),
+            (&self.closed.syncs, index.data_syncs(file.syncs)),
         ] {
             count.fetch_add(new, Ordering::Relaxed);
         }

@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
-use teak_disk::Disk;
+use teak_disk::{Disk, TemporaryDisk};
 use teak_tree::{PageCache, Tree, TreeOptions};
 
 /// The data directory, and shared state for opening index files.
 pub(crate) struct IndexFiles {
     pub disk: Arc<dyn Disk>,
+    /// The same disk without syncs, for the files of temporary tables.
+    temporary: Arc<dyn Disk>,
     pub directory: PathBuf,
     pub cache: Arc<PageCache>,
     pub tree_options: TreeOptions,
@@ -43,11 +45,33 @@ pub(crate) fn paths_of(indexes: &[IndexEntry]) -> Vec<PathBuf> {
 }
 
 impl IndexFiles {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        directory: PathBuf,
+        cache: Arc<PageCache>,
+        tree_options: TreeOptions,
+        messages: Messages,
+    ) -> Self {
+        Self {
+            temporary: Arc::new(TemporaryDisk::new(Arc::clone(&disk))),
+            disk,
+            directory,
+            cache,
+            tree_options,
+            messages,
+        }
+    }
+
     fn new_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
         let mut options = self.tree_options.clone();
         entry.apply_to(&mut options);
+        let disk = if entry.is_temporary() {
+            &self.temporary
+        } else {
+            &self.disk
+        };
         Tree::create(
-            &self.disk,
+            disk,
             &self.directory.join(&entry.path),
             entry.file,
             options,
@@ -60,8 +84,8 @@ impl IndexFiles {
         Tree::open(&self.disk, &path, Some(entry.file), &self.cache)
     }
 
-    /// Creates empty index files and makes their names durable. On failure, removes the files
-    /// created so far.
+    /// Creates empty index files and makes their names durable, unless they are temporary. On
+    /// failure, removes the files created so far.
     pub(crate) fn create(&self, indexes: &[IndexEntry]) -> StorageResult<Vec<Arc<Tree>>> {
         let paths = paths_of(indexes);
         let mut trees = Vec::with_capacity(indexes.len());
@@ -79,7 +103,11 @@ impl IndexFiles {
         paths: &[PathBuf],
         trees: &mut Vec<Arc<Tree>>,
     ) -> StorageResult<()> {
-        let directories = parents(&self.directory, paths);
+        // Temporary files are in the data directory itself.
+        let durable = indexes.iter().zip(paths);
+        let durable = durable.filter(|(index, _)| !index.is_temporary());
+        let durable: Vec<PathBuf> = durable.map(|(_, path)| path.clone()).collect();
+        let directories = parents(&self.directory, &durable);
         for directory in &directories {
             make_directory(&self.disk, directory)?;
         }

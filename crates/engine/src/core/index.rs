@@ -60,6 +60,19 @@ impl Index {
         }
     }
 
+    /// Whether it belongs to a temporary table: its writes are not logged, and
+    /// its file is never synced.
+    #[inline]
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.entry.is_temporary()
+    }
+
+    /// The syncs of its file, of which `calls` were requested: those of a
+    /// temporary file did nothing.
+    pub(crate) fn data_syncs(&self, calls: u64) -> u64 {
+        if self.is_temporary() { 0 } else { calls }
+    }
+
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }

@@ -4,7 +4,7 @@
 use super::counters::TableCounters;
 use super::files::IndexFiles;
 use super::index::{Index, adopt_options};
-use crate::catalogue::TableEntry;
+use crate::catalogue::{TEMPORARY_ID_MIN, TableEntry};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
 use arc_swap::ArcSwap;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use teak_base::{FileId, StorageResult};
 use teak_transactions::RangeLocks;
+use teak_tree::Tree;
 
 /// The index of a number.
 ///
@@ -66,7 +67,29 @@ impl Table {
             adopt_options(&tree, index);
             indexes.push(Arc::new(Index::new(index.clone(), tree, &damaged)));
         }
-        Ok(Self {
+        Ok(Self::new(entry, counters, indexes, damaged))
+    }
+
+    /// A table that was created just now, with its empty trees.
+    pub(crate) fn created(
+        entry: &TableEntry,
+        counters: &Arc<TableCounters>,
+        trees: Vec<Arc<Tree>>,
+    ) -> Self {
+        let damaged = Arc::new(AtomicBool::new(false));
+        let indexes = entry.indexes.iter().zip(trees);
+        let indexes =
+            indexes.map(|(index, tree)| Arc::new(Index::new(index.clone(), tree, &damaged)));
+        Self::new(entry, counters, indexes.collect(), Arc::clone(&damaged))
+    }
+
+    fn new(
+        entry: &TableEntry,
+        counters: &Arc<TableCounters>,
+        indexes: Vec<Arc<Index>>,
+        damaged: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
             id: entry.id,
             name: RwLock::new(entry.name.as_str().into()),
             metadata: RwLock::new(entry.metadata.as_slice().into()),
@@ -77,7 +100,11 @@ impl Table {
             counter_locks: Arc::new(RangeLocks::new(FileId(!entry.id))),
             damaged,
             handles: AtomicUsize::new(0),
-        })
+        }
+    }
+
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.id >= TEMPORARY_ID_MIN
     }
 
     pub(crate) fn name(&self) -> Arc<str> {

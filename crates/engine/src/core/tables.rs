@@ -2,7 +2,7 @@
 
 use super::counters::TableCounters;
 use super::table::Table;
-use crate::catalogue::{Catalogue, IndexEntry, TableEntry};
+use crate::catalogue::{Catalogue, IndexEntry, TEMPORARY_ID_MIN, TableEntry};
 use crate::error::{EngineError, EngineResult};
 use crate::name::TableName;
 use parking_lot::Mutex;
@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use teak_base::{CommitSequence, FileId};
+use teak_tree::Tree;
 
 /// The table id under which the instance's own counters are logged.
 pub(crate) const NO_TABLE: u64 = 0;
@@ -31,6 +32,8 @@ pub(crate) struct TableState {
 pub(crate) struct Tables {
     pub next_table: u64,
     pub next_file: u64,
+    /// The next id of a temporary table or of one of its files.
+    next_temporary: u64,
     /// File ids below this one are never allocated again, even after a crash.
     pub reserved_files: u64,
     pub by_id: BTreeMap<u64, TableState>,
@@ -45,6 +48,7 @@ impl Tables {
         let mut tables = Self {
             next_table: catalogue.next_table,
             next_file: catalogue.next_file,
+            next_temporary: TEMPORARY_ID_MIN,
             reserved_files: catalogue.next_file,
             by_id: BTreeMap::new(),
             created_at: HashMap::new(),
@@ -61,11 +65,23 @@ impl Tables {
         for index in &entry.indexes {
             self.next_file = self.next_file.max(index.file.0 + 1);
         }
+        let counters = TableCounters::restore(&entry.counters);
+        self.add(entry, Arc::new(counters), Slot::default());
+    }
+
+    /// Adds a temporary table, which remains open until it is dropped.
+    pub(crate) fn insert_temporary(&mut self, entry: TableEntry, trees: Vec<Arc<Tree>>) {
+        let counters = Arc::new(TableCounters::default());
+        let table = Table::created(&entry, &counters, trees);
+        self.add(entry, counters, Arc::new(Mutex::new(Some(Arc::new(table)))));
+    }
+
+    fn add(&mut self, entry: TableEntry, counters: Arc<TableCounters>, slot: Slot) {
         self.by_name.insert(entry.name.clone(), entry.id);
         let state = TableState {
-            counters: Arc::new(TableCounters::restore(&entry.counters)),
             entry,
-            slot: Slot::default(),
+            counters,
+            slot,
         };
         self.by_id.insert(state.entry.id, state);
     }
@@ -99,6 +115,16 @@ impl Tables {
             .ok_or_else(|| EngineError::NoSuchTable {
                 name: name.name.clone(),
             })
+    }
+
+    /// The tables that are not temporary.
+    pub(crate) fn durable(&self) -> impl Iterator<Item = (&u64, &TableState)> {
+        self.by_id.range(..TEMPORARY_ID_MIN)
+    }
+
+    pub(crate) fn take_temporary_id(&mut self) -> u64 {
+        self.next_temporary += 1;
+        self.next_temporary - 1
     }
 
     pub(crate) fn take_file_ids(&mut self, count: usize) -> impl Iterator<Item = FileId> + use<> {

@@ -1,6 +1,6 @@
 //! Capturing and writing the catalogue.
 
-use crate::catalogue::{Catalogue, TableEntry, write_catalogue};
+use crate::catalogue::{Catalogue, TEMPORARY_ID_MIN, TableEntry, write_catalogue};
 use crate::core::EngineCore;
 use crate::core::counters::TableCounters;
 use crate::core::files::IndexFiles;
@@ -10,6 +10,7 @@ use crate::core::tables::{Slot, Tables};
 use crate::core::written::WrittenIndexes;
 use crate::error::EngineResult;
 use parking_lot::Mutex;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::{Lsn, WriteId};
@@ -95,7 +96,7 @@ impl CatalogueContext<'_> {
             let next_file = tables.next_file.max(tables.reserved_files);
             (tables.next_table, next_file)
         };
-        let entries = self.table_slots().into_iter();
+        let entries = self.table_slots(..TEMPORARY_ID_MIN).into_iter();
         let entries = entries.map(|(mut entry, counters, slot)| {
             entry.counters = counters.snapshot(closing);
             if let Some(table) = &*slot.lock() {
@@ -135,13 +136,16 @@ impl CatalogueContext<'_> {
         needed.max(Lsn(self.replay_from.load(Ordering::Acquire)))
     }
 
-    /// All tables. The caller locks their slots one at a time, after the mutex of the list was
-    /// released.
-    fn table_slots(&self) -> Vec<(TableEntry, Arc<TableCounters>, Slot)> {
+    /// The tables with these ids. The caller locks their slots one at a time, after the mutex of
+    /// the list was released.
+    fn table_slots(
+        &self,
+        ids: impl RangeBounds<u64>,
+    ) -> Vec<(TableEntry, Arc<TableCounters>, Slot)> {
         let tables = self.tables.lock();
-        let states = tables.by_id.values();
+        let states = tables.by_id.range(ids);
         states
-            .map(|state| {
+            .map(|(_, state)| {
                 let counters = Arc::clone(&state.counters);
                 (state.entry.clone(), counters, Arc::clone(&state.slot))
             })
@@ -152,7 +156,7 @@ impl CatalogueContext<'_> {
     /// be read before trees are checkpointed.
     pub(super) fn forgettable(&self) -> WriteId {
         let mut oldest = self.transactions.ids().settled_below();
-        for (entry, _, slot) in self.table_slots() {
+        for (entry, _, slot) in self.table_slots(..) {
             match &*slot.lock() {
                 Some(table) => {
                     for index in table.indexes.load().iter() {

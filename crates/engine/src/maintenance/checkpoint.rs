@@ -59,7 +59,9 @@ impl CheckpointContext<'_> {
         let mut state = self.state.lock();
         self.counter_log.append_to(self.flush.log)?;
         for index in self.flush.written.live() {
-            self.flush.freeze(&index);
+            if !index.is_temporary() {
+                self.flush.freeze(&index);
+            }
         }
         self.flush.flush_frozen()?;
         self.checkpoint(&mut state, closing)
@@ -76,10 +78,11 @@ impl CheckpointContext<'_> {
             self.flush.signals.reset_opened();
             unflushed = self.idle_tables.close();
         }
+        let temporary = self.checkpoint_temporary();
         let end = self.flush.log.end();
         let many_unflushed = unflushed > self.options.open_tables_kept / 4;
         if !(forced || many_unflushed || self.is_due(&state, end)) {
-            return Ok(());
+            return temporary;
         }
         if many_unflushed {
             self.idle_tables.freeze(unflushed);
@@ -95,7 +98,19 @@ impl CheckpointContext<'_> {
         self.flush.flush_frozen()?;
         self.checkpoint(&mut state, false)?;
         self.idle_tables.close();
-        Ok(())
+        temporary
+    }
+
+    /// Checkpoints the indexes of temporary tables, which syncs nothing. It frees
+    /// the space of blocks that their merges have replaced.
+    fn checkpoint_temporary(&self) -> EngineResult<()> {
+        let mut outcome = Ok(());
+        for index in self.flush.written.live() {
+            if index.is_temporary() {
+                outcome = outcome.and(checkpoint_index(self.flush, &index));
+            }
+        }
+        outcome
     }
 
     fn is_due(&self, state: &MaintenanceState, end: Lsn) -> bool {
@@ -108,7 +123,9 @@ impl CheckpointContext<'_> {
         }
         let has_changed = || {
             let written = self.flush.written.read();
-            end != state.last_end || written.iter().any(|index| index.tree.needs_checkpoint())
+            let is_changed =
+                |index: &Arc<Index>| !index.is_temporary() && index.tree.needs_checkpoint();
+            end != state.last_end || written.iter().any(is_changed)
         };
         state.last_checkpoint.elapsed() >= self.options.checkpoint_period && has_changed()
     }
@@ -120,6 +137,9 @@ impl CheckpointContext<'_> {
         let end = self.flush.log.end();
         let mut failed = None;
         for index in self.flush.written.snapshot() {
+            if index.is_temporary() {
+                continue;
+            }
             if let Err(error) = checkpoint_index(self.flush, &index) {
                 let path = index.entry.path.display();
                 let text = format!("checkpointing {path} failed: {error}");
@@ -173,9 +193,12 @@ pub(crate) fn checkpoint_index(context: FlushContext<'_>, index: &Arc<Index>) ->
         .map_or(settled, |(oldest, _)| oldest.min(settled));
     // Syncs the whole log, not only up to the position of the entries: merges settle committed
     // writes, whose commit records may be later.
-    let durable = index
-        .tree
-        .checkpoint(&|_| context.log.sync(context.log.end()));
+    let durable = index.tree.checkpoint(&|_| {
+        if index.is_temporary() {
+            return Ok(());
+        }
+        context.log.sync(context.log.end())
+    });
     if let Err(error) = durable {
         if error.is_no_space() {
             index.tree.give_back_tail();

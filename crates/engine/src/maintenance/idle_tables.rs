@@ -25,11 +25,12 @@ fn has_no_handle(slot: &Slot) -> bool {
 }
 
 impl IdleTables<'_> {
-    /// The tables that are open.
+    /// The open tables that may be closed. A temporary table remains open: its
+    /// file does not contain everything.
     fn open_slots(&self) -> Vec<(u64, Slot)> {
         let slots: Vec<(u64, Slot)> = {
             let tables = self.tables.lock();
-            let states = tables.by_id.iter();
+            let states = tables.durable();
             states
                 .map(|(id, state)| (*id, Arc::clone(&state.slot)))
                 .collect()

@@ -4,7 +4,7 @@ use crate::catalogue::TableEntry;
 use crate::core::files::IndexFiles;
 use crate::core::tables::Tables;
 use crate::error::EngineResult;
-use crate::name::{file_id_of, is_spill};
+use crate::name::{file_id_of, is_leftover};
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -37,8 +37,9 @@ pub(super) fn find_moved(files: &IndexFiles, tables: &mut Tables) -> EngineResul
     Ok(())
 }
 
-/// Removes index files that belong to no table, and spill files; a crash can leave both. Their ids
-/// are not allocated again: another crash may undo the removal, and file ids must be unique.
+/// Removes index files that belong to no table, spill files, and files of temporary tables; a crash
+/// can leave all of them. The ids of the first are not allocated again: another crash may undo the
+/// removal, and file ids must be unique.
 pub(super) fn remove_orphans(files: &IndexFiles, tables: &Mutex<Tables>) -> EngineResult<()> {
     let (disk, root) = (&files.disk, &files.directory);
     let (known, ids) = {
@@ -49,7 +50,7 @@ pub(super) fn remove_orphans(files: &IndexFiles, tables: &Mutex<Tables>) -> Engi
         (known, ids)
     };
     for path in disk.list(root)? {
-        if is_spill(&path) {
+        if is_leftover(&path) {
             disk.remove(&path)?;
         }
     }

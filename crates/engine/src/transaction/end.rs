@@ -42,7 +42,9 @@ impl EngineTransaction {
         let aborted = transactions.rollback_to(transaction, Savepoint(savepoint));
         if !aborted.is_empty() {
             self.serial.change_view();
-            self.log_abort(&aborted);
+            if self.has_logged_writes {
+                self.log_abort(&aborted);
+            }
             rollback::clean_up((&*self.core).into(), rows, &aborted);
         }
         Ok(())
@@ -63,7 +65,8 @@ impl EngineTransaction {
     }
 
     /// Commits. On success the transaction has ended; after an error it must be
-    /// rolled back.
+    /// rolled back. A transaction that wrote temporary tables only is not logged,
+    /// and does not wait for the disk.
     ///
     /// # Errors
     /// Errors of the log. After `NoSpace` nothing was committed. After a failed
@@ -81,11 +84,11 @@ impl EngineTransaction {
     /// Commits. `waits`: whether to sync the record now or later. `None`: the coordinator's binary
     /// log decides the outcome after a crash, so no sync is needed.
     pub(crate) fn commit_logged(&mut self, waits: Option<bool>) -> EngineResult<()> {
-        let transaction = self.transaction.as_ref().ok_or_else(ended)?;
+        self.transaction.as_ref().ok_or_else(ended)?;
         if self.is_in_doubt {
             return Err(EngineError::Internal("the commit is in doubt".into()));
         }
-        if transaction.has_writes() {
+        if self.must_be_logged() {
             self.log_commit(waits)?;
         }
         self.report_counts();
@@ -149,7 +152,7 @@ impl EngineTransaction {
             return;
         }
         let aborted = rollback::abort((&*self.core).into(), transaction);
-        if !aborted.is_empty() {
+        if !aborted.is_empty() && self.has_logged_writes {
             self.log_abort(&aborted);
         }
     }

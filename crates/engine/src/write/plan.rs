@@ -100,6 +100,12 @@ impl<'a> RowPlan<'a> {
         index_at(self.indexes, number)
     }
 
+    /// Whether its write is logged. Indexes of a table are all temporary or none.
+    #[inline]
+    pub(super) fn is_logged(&self) -> bool {
+        self.indexes.first().is_none_or(|rows| !rows.is_temporary())
+    }
+
     pub(super) fn file_of(&self, index: IndexNumber) -> EngineResult<FileId> {
         Ok(self.index(index)?.entry.file)
     }

@@ -226,12 +226,16 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             }
             writes.push(operation.write);
         }
-        let lsn = core.log.append(&Record::Write {
-            write_id,
-            operations: writes.as_slice().into(),
-        })?;
-        for (_, guard) in &guards {
-            guard.set_lsn(lsn);
+        if row.is_logged() {
+            let lsn = core.log.append(&Record::Write {
+                write_id,
+                operations: writes.as_slice().into(),
+            })?;
+            for (_, guard) in &guards {
+                guard.set_lsn(lsn);
+            }
+        } else {
+            core.unlogged_ids.note(&core.log, write_id)?;
         }
         let mut remaining = guards.iter();
         let mut current = remaining.next();

@@ -90,6 +90,7 @@ impl DiskFile for FaultFile {
     fn sync(&self) -> StorageResult<()> {
         let mut state = self.state.lock();
         state.plan.power("sync", &self.path)?;
+        state.plan.sync_calls += 1;
         let cut = state.plan.change();
         let failure = state.plan.syncs.next();
         let State {

@@ -70,6 +70,8 @@ pub(super) struct Plan {
     pub capacity_bytes: Option<u64>,
     /// Number of changes begun so far.
     pub changes: u64,
+    /// Number of syncs of files and directories begun so far.
+    pub sync_calls: u64,
     pub power_off_at: Option<u64>,
 }
 

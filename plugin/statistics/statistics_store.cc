@@ -21,7 +21,7 @@ namespace statistics_store {
 
 namespace {
 
-constexpr char TABLE_NAME[] = "./teak.statistics";
+constexpr char TABLE_NAME[] = "teak.statistics";
 constexpr uint32_t LOCK_TIMEOUT_MILLISECONDS = 1000;
 constexpr size_t ID_BYTES = 8;
 
@@ -108,6 +108,10 @@ class Row {
 void warn(const char *what) { sql_print_warning("TEAK: statistics were not %s: %s", what, last_error_text().c_str()); }
 
 }  // namespace
+
+bool is_name(teak_slice name) {
+  return name.len == sizeof(TABLE_NAME) - 1 && memcmp(name.data, TABLE_NAME, name.len) == 0;
+}
 
 bool load(uint64_t table_id, std::string *bytes) {
   Row row(table_id);

@@ -21,6 +21,9 @@ namespace teak {
 
 namespace statistics_store {
 
+/* Whether this is the engine's name of that table. */
+bool is_name(teak_slice name);
+
 /* False when there is no row for the table. */
 bool load(uint64_t table_id, std::string *bytes);
 

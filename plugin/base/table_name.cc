@@ -20,6 +20,10 @@ namespace {
 constexpr char SERVERS_PREFIX[] = "#sql-temptable-";
 constexpr char PREFIX[] = "#temporary-";
 
+/* How the server names tables and partitions while rows are copied into them. */
+constexpr char COPY_PREFIX[] = "#sql-alter-";
+constexpr char COPY_SUFFIX[] = "#TMP#";
+
 template <size_t bytes> bool begins(const char *text, size_t length, const char (&prefix)[bytes]) {
   return length >= bytes - 1 && memcmp(text, prefix, bytes - 1) == 0;
 }
@@ -35,6 +39,13 @@ EngineTableName::EngineTableName(const char *path) : name_(path) {
   const char *last = last_part(path);
   is_temporary_ = begins(last, strlen(last), SERVERS_PREFIX);
   if (is_temporary_) name_ = std::string(PREFIX) + (last + sizeof(SERVERS_PREFIX) - 1);
+}
+
+bool is_filled_copy(const char *path) {
+  const char *last = last_part(path);
+  const size_t length = strlen(last), suffix = sizeof(COPY_SUFFIX) - 1;
+  return begins(last, length, COPY_PREFIX) ||
+         (length > suffix && strncasecmp(last + length - suffix, COPY_SUFFIX, suffix) == 0);
 }
 
 }  // namespace teak

@@ -30,6 +30,9 @@ class EngineTableName {
   bool is_temporary_;
 };
 
+/* Whether a path of the server names the target of a copying ALTER TABLE, or a partition that is being reorganised. */
+bool is_filled_copy(const char *path);
+
 }  // namespace teak
 
 #endif

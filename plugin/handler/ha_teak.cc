@@ -278,7 +278,10 @@ int ha_teak::delete_table(const char *name) {
 
 int ha_teak::rename_table(const char *from, const char *to) {
   open_.set_name(from);
-  const teak_status status = teak_table_rename(engine, EngineTableName(from), EngineTableName(to));
+  teak_status status = TEAK_OK;
+  // A snapshot that was taken while the copy was filled would see only some of its rows. No other connection uses the table.
+  if (is_filled_copy(from)) status = teak_table_refuse_older_snapshots(engine, EngineTableName(from));
+  if (status == TEAK_OK) status = teak_table_rename(engine, EngineTableName(from), EngineTableName(to));
   query_cache_use::table_changed(from);
   query_cache_use::table_changed(to);
   if (status == TEAK_NO_SUCH_TABLE && is_renamed_before_crash(to)) return 0;

@@ -34,6 +34,11 @@ teak_status teak_table_list_metadata(teak_engine *engine,
 teak_status teak_table_create_temporary(teak_engine *engine,
                                         const teak_table_definition *definition);
 
+// Makes a table unreadable for the snapshots that exist now, as if it had been created after them:
+// for a table whose rows were committed in several steps. Ends when the engine is closed.
+// TEAK_NO_SUCH_TABLE.
+teak_status teak_table_refuse_older_snapshots(teak_engine *engine, teak_slice name);
+
 // Reserves `count` row ids, for tables without a primary key. No id is reserved twice, even after
 // a crash.
 teak_status teak_table_reserve_row_ids(teak_table *table, uint64_t count, uint64_t *first);

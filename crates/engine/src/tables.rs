@@ -34,7 +34,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{CommitSequence, StorageError, StorageResult};
+use teak_base::{CommitSequence, FileId, StorageError, StorageResult};
 use teak_write_ahead_log::Record;
 
 /// Returns an error if an alteration of the table is in progress, because the change would remove
@@ -204,6 +204,37 @@ impl Engine {
         let tables = self.core.tables.lock();
         let states = tables.durable();
         states.map(|(_, state)| state.entry.name.clone()).collect()
+    }
+
+    /// Makes a table unreadable for the snapshots that exist now, as if it had
+    /// been created after them. For a table whose rows were committed in several
+    /// steps: an older snapshot would see only some of them. Ends when the engine
+    /// is closed, because no snapshot outlives it.
+    ///
+    /// # Errors
+    /// `NoSuchTable`; `InvalidArgument` for the name of a temporary table.
+    pub fn refuse_older_snapshots(&self, name: &str) -> EngineResult<()> {
+        let core = &self.core;
+        let name = TableName::parse(name)?;
+        refuse_temporary(&name)?;
+        let _changes = core.table_changes.lock();
+        let slot = Arc::clone(&core.tables.lock().require(&name)?.slot);
+        // Locked, so that the table is not opened in between.
+        let open = slot.lock();
+        let created_at = core.transactions.advance_commit_sequence();
+        let mut tables = core.tables.lock();
+        let entry = &tables.require(&name)?.entry;
+        let files: Vec<FileId> = entry.indexes.iter().map(|index| index.file).collect();
+        for file in files {
+            tables.created_at.insert(file, created_at);
+        }
+        drop(tables);
+        if let Some(table) = &*open {
+            for index in table.indexes.load().iter() {
+                index.created_at.store(created_at.0, Ordering::Release);
+            }
+        }
+        Ok(())
     }
 
     /// Drops a table. Durable on return, unless it is temporary. Cursors that

@@ -68,3 +68,28 @@ fn a_closed_table_remembers_that_it_is_newer_than_a_snapshot() {
     let table = engine.open_table(TABLE).unwrap();
     assert!(first_row(&mut older, &table).is_err());
 }
+
+#[test]
+fn a_table_that_was_filled_in_steps_is_refused_to_snapshots_taken_between() {
+    let engine = open(&Arc::new(MemoryDisk::new()));
+    engine.create_table(&definition("./db/copy")).unwrap();
+    let table = engine.open_table("./db/copy").unwrap();
+    let mut between = begin(&engine);
+    between.take_snapshot().unwrap();
+    let mut writer = begin(&engine);
+    insert(&mut writer, &table, "a", "1").unwrap();
+    writer.commit().unwrap();
+    engine.refuse_older_snapshots("./db/copy").unwrap();
+    engine.rename_table("./db/copy", TABLE).unwrap();
+
+    let refused = first_row(&mut between, &table);
+    assert!(matches!(refused, Err(EngineError::TableChanged)));
+    assert!(first_row(&mut begin(&engine), &table).unwrap());
+    // Also when the table is opened only later.
+    drop(table);
+    engine.run_maintenance().unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    assert!(first_row(&mut between, &table).is_err());
+    let missing = engine.refuse_older_snapshots("./db/none");
+    assert!(matches!(missing, Err(EngineError::NoSuchTable { .. })));
+}

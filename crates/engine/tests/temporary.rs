@@ -359,6 +359,7 @@ fn names_of_temporary_tables_have_their_own_prefix() {
     assert!(refused(engine.rename_table(TABLE, TEMPORARY)));
     drop(create(&engine));
     assert!(refused(engine.rename_table(TEMPORARY, "./db/u")));
+    assert!(refused(engine.refuse_older_snapshots(TEMPORARY)));
     assert!(matches!(
         engine.create_temporary_table(&definition(TEMPORARY)),
         Err(EngineError::TableExists { .. })

@@ -58,6 +58,20 @@ pub unsafe extern "C" fn teak_table_create_temporary(
     })
 }
 
+/// Makes a table unreadable for the snapshots that exist now, as if it had been created after them:
+/// for a table whose rows were committed in several steps. Ends when the engine is closed.
+/// TEAK_NO_SUCH_TABLE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_refuse_older_snapshots(
+    engine: *mut teak_engine,
+    name: teak_slice,
+) -> teak_status {
+    boundary!([reference(engine), text(name)] {
+        engine.engine.refuse_older_snapshots(name)?;
+        Ok(())
+    })
+}
+
 /// Reserves `count` row ids, for tables without a primary key. No id is reserved twice, even after
 /// a crash.
 #[unsafe(no_mangle)]

@@ -100,8 +100,9 @@ static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDA
                          "Seconds between checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
 
 static MYSQL_SYSVAR_ULONGLONG(log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                              "Size of the log in bytes at which a checkpoint starts before its period has passed",
-                              nullptr, nullptr, 512ULL << 20, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
+                              "Bound of the log in bytes. A checkpoint starts at a quarter of it, writers are slowed from "
+                              "half of it on and wait for a checkpoint near it",
+                              nullptr, nullptr, 1ULL << 30, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
 
 static MYSQL_SYSVAR_UINT(
     open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
@@ -234,6 +235,11 @@ constexpr Counter counters[] = {
     {"indexes", &teak_engine_statistics::indexes},
     {"recovered_records", &teak_engine_statistics::recovered_records},
     {"aborted_ids", &teak_engine_statistics::aborted_ids},
+    {"log_bytes_used", &teak_engine_statistics::log_bytes_used},
+    {"log_bytes_limit", &teak_engine_statistics::log_bytes_limit},
+    {"log_slowdowns", &teak_engine_statistics::log_slowdowns},
+    {"log_stops", &teak_engine_statistics::log_stops},
+    {"log_stop_microseconds", &teak_engine_statistics::log_stop_microseconds},
 };
 
 // The server's array of variables, in a buffer that the server provides, so that concurrent statements do not share

@@ -10,6 +10,7 @@ pub mod error;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod ids;
+pub mod latency;
 pub mod limits;
 pub mod operation;
 pub mod stripes;

@@ -222,7 +222,8 @@ typedef struct teak_engine_options {
   uint64_t lock_bytes_max;
   // Size in bytes at which the log continues in a new file. Default: 64 MiB.
   uint64_t log_segment_bytes;
-  // Size of the log in bytes above which a checkpoint is written to trim it. Default: 512 MiB.
+  // Bound of the log's size in bytes. Checkpoints shorten it from a quarter of the bound on, writers
+  // wait for them near it. Default: 1 GiB.
   uint64_t log_bytes_max;
   // Number of threads that flush and merge. Default: the number of cores.
   uint32_t background_threads;
@@ -779,6 +780,16 @@ typedef struct teak_engine_statistics {
   uint64_t recovered_records;
   // Write ids of rolled back transactions whose entries are not yet removed.
   uint64_t aborted_ids;
+  // Size of the log as its bound counts it, in bytes.
+  uint64_t log_bytes_used;
+  // The bound, in bytes.
+  uint64_t log_bytes_limit;
+  // Times that writers were slowed because the log was long.
+  uint64_t log_slowdowns;
+  // Times that a writer was stopped because the log had reached its bound.
+  uint64_t log_stops;
+  // Time in which a writer was stopped for that, in microseconds.
+  uint64_t log_stop_microseconds;
 } teak_engine_statistics;
 
 // Reads the statistics.

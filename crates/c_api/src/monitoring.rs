@@ -98,6 +98,16 @@ pub struct teak_engine_statistics {
     pub recovered_records: u64,
     /// Write ids of rolled back transactions whose entries are not yet removed.
     pub aborted_ids: u64,
+    /// Size of the log as its bound counts it, in bytes.
+    pub log_bytes_used: u64,
+    /// The bound, in bytes.
+    pub log_bytes_limit: u64,
+    /// Times that writers were slowed because the log was long.
+    pub log_slowdowns: u64,
+    /// Times that a writer was stopped because the log had reached its bound.
+    pub log_stops: u64,
+    /// Time in which a writer was stopped for that, in microseconds.
+    pub log_stop_microseconds: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -170,6 +180,11 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             indexes,
             recovered_records,
             aborted_ids,
+            log_bytes_used,
+            log_bytes_limit,
+            log_slowdowns,
+            log_stops,
+            log_stop_microseconds,
         );
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

@@ -41,7 +41,8 @@ pub struct teak_engine_options {
     pub lock_bytes_max: u64,
     /// Size in bytes at which the log continues in a new file. Default: 64 MiB.
     pub log_segment_bytes: u64,
-    /// Size of the log in bytes above which a checkpoint is written to trim it. Default: 512 MiB.
+    /// Bound of the log's size in bytes. Checkpoints shorten it from a quarter of the bound on, writers
+    /// wait for them near it. Default: 1 GiB.
     pub log_bytes_max: u64,
     /// Number of threads that flush and merge. Default: the number of cores.
     pub background_threads: u32,

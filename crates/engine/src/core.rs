@@ -10,6 +10,7 @@ pub(crate) mod counters;
 pub(crate) mod counts;
 pub(crate) mod files;
 pub(crate) mod index;
+pub(crate) mod log_stalls;
 pub(crate) mod log_sync;
 pub(crate) mod maintenance_state;
 pub(crate) mod messages;
@@ -26,6 +27,7 @@ use self::counter_log::CounterLog;
 use self::counts::EngineCounts;
 use self::files::IndexFiles;
 use self::index::Index;
+use self::log_stalls::LogStalls;
 use self::log_sync::LogSyncPolicy;
 use self::maintenance_state::MaintenanceState;
 use self::messages::Messages;
@@ -52,6 +54,7 @@ pub(crate) struct EngineCore {
     pub files: IndexFiles,
     pub log: WriteAheadLog,
     pub log_sync: LogSyncPolicy,
+    pub log_stalls: LogStalls,
     pub counter_log: CounterLog,
     /// The position from which recovery would read the log now.
     pub replay_from: AtomicU64,

@@ -66,7 +66,7 @@ impl Engine {
             checkpoints.checkpoint_all(true)
         });
         self.stop();
-        outcome
+        outcome.and_then(|()| Ok(self.core.log.remove_spare_files()?))
     }
 
     /// Ends the engine's threads and waits for them, without flushing.

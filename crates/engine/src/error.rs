@@ -47,7 +47,12 @@ pub enum EngineError {
         /// Names the damaged file and the reason.
         cause: StorageError,
     },
-    /// The caller passed an invalid argument; the text describes it.
+    /// The log has reached its bound, and no checkpoint could trim it in time.
+    LogFull {
+        /// The bound, in bytes.
+        bytes_max: u64,
+    },
+    /// The caller passed an invalid argument; the text names it.
     InvalidArgument(String),
     /// The engine was closed, or has a bug; the text describes it.
     Internal(String),
@@ -92,6 +97,10 @@ impl fmt::Display for EngineError {
             Self::TableDamaged { name, cause } => {
                 write!(f, "table {name} cannot be opened: {cause}")
             }
+            Self::LogFull { bytes_max } => write!(
+                f,
+                "the log has reached its bound of {bytes_max} bytes, and no checkpoint could trim it in time"
+            ),
             Self::InvalidArgument(text) | Self::Internal(text) => f.write_str(text),
         }
     }

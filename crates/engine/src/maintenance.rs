@@ -4,6 +4,7 @@
 //! Threads of an engine, by their names in the operating system:
 //! - `teak-flush-N` run flush and compaction jobs (see `flusher`),
 //! - `teak-log` writes and syncs log records that no commit waits for,
+//! - `teak-segment` prepares, reuses and removes files of the log,
 //! - `teak-maint` checkpoints and closes idle tables (see `checkpoint`),
 //! - `teak-space` keeps files close to the size of their live bytes (see
 //!   `space`).
@@ -17,6 +18,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod flusher;
 mod idle_compaction;
 mod idle_tables;
+pub(crate) mod log_space;
 pub(crate) mod rollback;
 pub(crate) mod space;
 pub(crate) mod threads;

@@ -37,8 +37,9 @@ pub struct EngineOptions {
     pub open_files: usize,
     /// Size of a log segment, in bytes: a larger log continues in a new file.
     pub log_segment_bytes: u64,
-    /// Maximum size of the log from the oldest unflushed entry, in bytes. Checkpoints keep it below
-    /// this.
+    /// Bound of the log's size, in bytes. A checkpoint begins at a quarter of
+    /// it, writers are slowed from half of it on, and wait for a checkpoint at
+    /// fifteen sixteenths.
     pub log_bytes_max: u64,
     /// Number of flusher threads. Zero: the engine starts no threads at all,
     /// and writers do the work of flushers.
@@ -78,7 +79,7 @@ impl EngineOptions {
             lock_bytes_max: 0,
             open_files: 0,
             log_segment_bytes: 64 * MIB,
-            log_bytes_max: 512 * MIB,
+            log_bytes_max: 1024 * MIB,
             background_threads: std::thread::available_parallelism().map_or(2, usize::from),
             checkpoint_period: Duration::from_secs(60),
             commit_sync: true,

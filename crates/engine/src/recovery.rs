@@ -40,7 +40,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use teak_base::{Lsn, StorageError, WriteId};
 use teak_disk::{Disk, DiskLock};
 use teak_tree::PageCache;
-use teak_write_ahead_log::{LogOptions, WriteAheadLog};
+use teak_write_ahead_log::{LogOptions, SegmentCreation, WriteAheadLog};
 
 /// The file in the data directory that is locked while it is open.
 const LOCK_FILE: &str = "teak.lock";
@@ -121,7 +121,15 @@ fn read_log(
     catalogue: &Catalogue,
 ) -> EngineResult<WriteAheadLog> {
     let mut log_options = LogOptions::new(catalogue.instance);
-    log_options.segment_bytes = options.log_segment_bytes.max(1 << 16);
+    // Whole segments are trimmed.
+    let segment_bytes = options.log_segment_bytes.min(options.log_bytes_max / 8);
+    log_options.segment_bytes = segment_bytes.max(1 << 16);
+    log_options.bytes_max = options.log_bytes_max;
+    log_options.segment_creation = if options.background_threads > 0 {
+        SegmentCreation::Ahead
+    } else {
+        SegmentCreation::AheadOrOnDemand
+    };
     log_options.pending_bytes = Budget::log_pending_bytes(options.cache_bytes);
     WriteAheadLog::open::<EngineError>(
         &Arc::clone(&replay.files.disk),
@@ -146,6 +154,7 @@ fn into_core(
         instance: catalogue.instance,
         log,
         log_sync: LogSyncPolicy::new(&options),
+        log_stalls: Default::default(),
         counter_log: Default::default(),
         replay_from: AtomicU64::new(replay_from),
         transactions: replay.transactions,

@@ -56,6 +56,18 @@ pub struct EngineStatistics {
     pub log_bytes_written: u64,
     /// Size of the log files that are kept, in bytes.
     pub log_bytes_kept: u64,
+    /// Size of the log as its bound counts it, in bytes: of its files, or of the
+    /// uncompressed records that recovery would read, if that is more.
+    pub log_bytes_used: u64,
+    /// The bound of the log's size, in bytes.
+    pub log_bytes_limit: u64,
+    /// Times that writers were slowed because the log was long. *Count.*
+    pub log_slowdowns: u64,
+    /// Times that a writer was stopped because the log had reached its bound.
+    /// *Count.*
+    pub log_stops: u64,
+    /// Time in which a writer was stopped for that, in microseconds.
+    pub log_stop_microseconds: u64,
     /// Syncs of the log. *Count.*
     pub log_syncs: u64,
     /// Commit records appended. *Count.*
@@ -192,6 +204,14 @@ impl Engine {
         statistics.log_bytes_written = log.written_bytes;
         statistics.log_bytes_kept = log.segments_bytes;
         statistics.log_syncs = log.syncs;
+        let used = self.core.log.log_use();
+        statistics.log_bytes_used = used.bytes;
+        statistics.log_bytes_limit = used.bytes_max;
+        let stalls = &self.core.log_stalls;
+        statistics.log_slowdowns = stalls.slowdowns.read().count();
+        statistics.log_stops = stalls.stops.read().count();
+        let stopped = stalls.stopped().as_micros();
+        statistics.log_stop_microseconds = u64::try_from(stopped).unwrap_or(u64::MAX);
         statistics.log_commits = load(&counts.log_commits);
         statistics.checkpoints = load(&counts.checkpoints);
         statistics.recovered_records = load(&counts.recovered_records);

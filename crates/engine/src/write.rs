@@ -1,17 +1,20 @@
 //! Writing one row.
 //!
-//! 1. Latch the keys to check. Keys share latches by hash; latches are taken in ascending order.
-//! 2. Find the newest version of each. If another active transaction has written
+//! 1. Reserve space for the log record; wait while the log has reached its bound.
+//! 2. Latch the keys to check, by hash, in stripe order.
+//! 3. Find the newest version of each. If another active transaction has written
 //!    it, or has locked the key: release the latches, queue for the key's lock,
 //!    wait, and start again. A live entry of a unique key is a duplicate: nothing
 //!    has been written.
-//! 3. Take the write guards of all indexes, in ascending order of their numbers, and check for
-//!    range locks of other transactions: gap locks at the keys that are inserted, and locks against
-//!    writes of the row. If there is one: release the guards and latches, wait, and start again.
-//! 4. Append one log record for the row, unless its table is temporary.
-//! 5. Insert into the memtables.
+//! 4. Take the write guards of all indexes, in ascending order of their numbers,
+//!    and check for range locks of other transactions: gap locks at the keys that
+//!    are inserted, and locks against writes of the row. If there is one: release
+//!    everything, wait, and start again.
+//! 5. Append one log record for the row, in the reserved space, unless
+//!    its table is temporary.
+//! 6. Insert into the memtables.
 //!
-//! After step 3 only the append to the log can fail, and nothing has been inserted then.
+//! After step 4 only the log can fail, before anything is inserted.
 //!
 //! The keys of non-unique indexes contain the primary key, so the lock of the row protects them.
 //! They need neither a latch nor a check.
@@ -24,6 +27,7 @@ use self::writer::RowWriter;
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
 use crate::maintenance::admission::admit;
+use crate::maintenance::log_space;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
 use teak_base::Operation;
@@ -146,6 +150,10 @@ impl EngineTransaction {
         let bytes = row.check_sizes()?;
         if self.core.budget.must_report(self.unreported_bytes) {
             self.report_bytes()?;
+        }
+        // Before the first row of a transaction, and after each report.
+        if self.unreported_bytes == 0 && log_space::is_slow(&self.core) {
+            log_space::slow_down(&self.core, self.handle())?;
         }
         self.unreported_bytes += bytes;
         row.sort();

@@ -105,7 +105,8 @@ impl Builder {
         self
     }
 
-    /// Size of the log in bytes above which a checkpoint is written to trim it; 512 MiB by default.
+    /// Bound of the log's size in bytes; 1 GiB by default. Checkpoints shorten it from a quarter of the
+    /// bound on; near it, writers wait for them, for a minute at most.
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.options.log_bytes_max = bytes;
         self.options.log_segment_bytes = self.options.log_segment_bytes.min(bytes);

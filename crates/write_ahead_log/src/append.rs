@@ -1,29 +1,135 @@
 //! Appending records to the pending buffer, and writing the buffer to the file
 //! without a sync.
 //!
-//! Appending reserves disk space for the record (`space.rs`) and copies it into the pending buffer
-//! under one short mutex. If the buffer is full or no reserved space is left, the thread becomes
-//! the leader and writes the buffer to the file (`leader.rs`).
+//! 1. A record's space is taken: in the pending buffer, in the file
+//!    (`space.rs`), and for a row record below the log's bound (`bound.rs`).
+//!    Usually that is one atomic addition. A thread that finds the buffer or the
+//!    space used up becomes the leader and writes the buffer out (`leader.rs`).
+//! 2. The record is copied into the pending buffer under one short mutex.
+//!
+//! A caller that appends under locks does step 1 before it takes them
+//! ([`WriteAheadLog::reserve`]). Step 2 neither waits for a file nor writes one.
 
 use crate::log::WriteAheadLog;
 use crate::record::{RECORD_BYTES_MAX, Record};
 use crate::space::record_space;
 use crate::state::State;
 use parking_lot::MutexGuard;
-use std::time::Duration;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::{Duration, Instant};
 use teak_base::{Lsn, StorageError, StorageResult};
 
+/// Space for one record. Dropping it gives the space back.
+#[derive(Debug)]
+pub struct LogReservation<'l> {
+    log: &'l WriteAheadLog,
+    bytes: u64,
+}
+
+/// The result of [`WriteAheadLog::reserve`].
+#[derive(Debug)]
+pub enum LogSpace<'l> {
+    /// Space for the record.
+    Reserved(LogReservation<'l>),
+    /// The log has reached its bound. There is space again after it was trimmed.
+    BoundReached,
+}
+
+impl LogReservation<'_> {
+    /// The space belongs to an appended record now.
+    fn use_up(mut self) -> u64 {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for LogReservation<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.log.credit.release(self.bytes);
+            if self.log.credit.waiting.load(SeqCst) > 0 {
+                let _state = self.log.state.lock();
+                self.log.space_available.notify_all();
+            }
+        }
+    }
+}
+
+/// What a record must leave unused.
+#[derive(Clone, Copy)]
+struct Headroom {
+    bytes: u64,
+    /// Whether the log's bound applies.
+    is_bounded: bool,
+}
+
+/// Why a record's space could not be taken.
+enum Refusal {
+    Bound,
+    File,
+    Buffer,
+}
+
+fn checked_space(record: &Record<'_>) -> StorageResult<u64> {
+    let bytes = record.bytes_max();
+    if bytes > RECORD_BYTES_MAX {
+        return Err(StorageError::TooLarge {
+            what: "log record",
+            bytes: bytes as u64,
+            limit: RECORD_BYTES_MAX as u64,
+        });
+    }
+    Ok(record_space(bytes))
+}
+
 impl WriteAheadLog {
+    /// Reserves space for a row record, for
+    /// [`WriteAheadLog::append_reserved`]. May write to the file and wait.
+    ///
+    /// # Errors
+    /// Those of [`WriteAheadLog::append`].
+    pub fn reserve(&self, record: &Record<'_>) -> StorageResult<LogSpace<'_>> {
+        let bytes = checked_space(record)?;
+        let headroom = Headroom {
+            bytes: self.policy.headroom_of_rows(),
+            is_bounded: true,
+        };
+        if self.credit.take(bytes) || self.take_slowly(bytes, headroom)? {
+            return Ok(LogSpace::Reserved(LogReservation { log: self, bytes }));
+        }
+        Ok(LogSpace::BoundReached)
+    }
+
+    /// Appends the record that space was reserved for. Does not wait for a file.
+    ///
+    /// # Errors
+    /// `Poisoned` after a failure: the record is not in the log.
+    ///
+    /// # Panics
+    /// If the record is larger than the one that space was reserved for.
+    pub fn append_reserved(
+        &self,
+        reservation: LogReservation<'_>,
+        record: &Record<'_>,
+    ) -> StorageResult<Lsn> {
+        let mut state = self.state.lock();
+        if let Err(error) = state.check() {
+            // Dropping the reservation may lock the state.
+            drop(state);
+            return Err(error);
+        }
+        Ok(self.put(&mut state, record, reservation.use_up()))
+    }
+
     /// Appends a record to the pending buffer and returns its position. The
-    /// record is durable after [`WriteAheadLog::sync`] of that position.
+    /// record is durable after [`WriteAheadLog::sync`] of that position. The
+    /// log's bound does not apply.
     ///
     /// # Errors
     /// `TooLarge` beyond [`RECORD_BYTES_MAX`]; `NoSpace` when the disk has no space for the record;
     /// `Poisoned` after an earlier failure; the error itself if this call wrote the buffer and
     /// failed. After an error the record is not in the log.
     pub fn append(&self, record: &Record<'_>) -> StorageResult<Lsn> {
-        let headroom = self.policy.headroom_of(record);
-        self.append_to(&mut self.state.lock(), record, headroom)
+        self.append_leaving(record, self.policy.headroom_of(record))
     }
 
     /// Appends a record that may be lost. It uses no space of the headroom for important records.
@@ -31,43 +137,98 @@ impl WriteAheadLog {
     /// # Errors
     /// As [`WriteAheadLog::append`].
     pub fn append_best_effort(&self, record: &Record<'_>) -> StorageResult<Lsn> {
-        let headroom = self.policy.headroom_of_best_effort();
-        self.append_to(&mut self.state.lock(), record, headroom)
+        self.append_leaving(record, self.policy.headroom_of_best_effort())
     }
 
-    fn append_to(
-        &self,
-        state: &mut MutexGuard<'_, State>,
-        record: &Record<'_>,
-        headroom: u64,
-    ) -> StorageResult<Lsn> {
-        let bytes = record.bytes_max();
-        if bytes > RECORD_BYTES_MAX {
-            return Err(StorageError::TooLarge {
-                what: "log record",
-                bytes: bytes as u64,
-                limit: RECORD_BYTES_MAX as u64,
-            });
+    fn append_leaving(&self, record: &Record<'_>, headroom: u64) -> StorageResult<Lsn> {
+        let bytes = checked_space(record)?;
+        let headroom = Headroom {
+            bytes: headroom,
+            is_bounded: false,
+        };
+        if !self.credit.take(bytes) {
+            self.take_slowly(bytes, headroom)?;
         }
-        let space = record_space(bytes);
-        loop {
-            state.check()?;
-            if state.pending.len() < self.pending_bytes && state.space.reserve(space, headroom) {
-                break;
-            }
-            if state.leading {
-                self.space_available.wait(state);
-            } else {
-                self.lead(state, false, space + headroom)?;
-            }
-        }
+        self.append_reserved(LogReservation { log: self, bytes }, record)
+    }
+
+    fn put(&self, state: &mut MutexGuard<'_, State>, record: &Record<'_>, space: u64) -> Lsn {
         let lsn = state.end();
+        let before = state.pending.len();
         record.encode(&mut state.pending);
+        let bytes = record_space(state.pending.len() - before);
+        assert!(
+            bytes <= space,
+            "a log record is larger than its reservation"
+        );
+        state.space.pending_bytes += space;
         if state.awaits_pending && state.pending.len() >= self.pending_bytes / 8 {
             state.awaits_pending = false;
             self.pending_grew.notify_one();
         }
-        Ok(Lsn(lsn))
+        if self.credit.waiting.load(SeqCst) > 0 {
+            self.space_available.notify_all();
+        }
+        Lsn(lsn)
+    }
+
+    /// Takes space that is not immediately available: writes the pending buffer
+    /// out, or waits for the thread that does. `false` when the log has reached
+    /// its bound.
+    #[cold]
+    fn take_slowly(&self, bytes: u64, headroom: Headroom) -> StorageResult<bool> {
+        let since = Instant::now();
+        let mut state = self.state.lock();
+        loop {
+            state.check()?;
+            let refusal = match self.try_take(&state, bytes, headroom) {
+                Ok(()) => break,
+                Err(Refusal::Bound) => return Ok(false),
+                Err(refusal) => refusal,
+            };
+            if state.leading {
+                self.space_available.wait(&mut state);
+            } else if state.has_unwritten() || matches!(refusal, Refusal::File) {
+                let reserved = self.credit.taken() - state.space.pending_bytes;
+                self.lead(&mut state, false, bytes + headroom.bytes + reserved)?;
+            } else {
+                self.wait_for_reservations(&mut state);
+            }
+        }
+        drop(state);
+        self.counters.space_waits.record(since.elapsed());
+        Ok(true)
+    }
+
+    /// Takes space under the mutex of the state. The pending buffer accepts a
+    /// record of any size while it is not full.
+    fn try_take(&self, state: &State, bytes: u64, headroom: Headroom) -> Result<(), Refusal> {
+        let before = self.credit.take_unchecked(bytes);
+        let needed = before.saturating_add(bytes);
+        let position = state.pending_start.saturating_add(before);
+        let refusal = if headroom.is_bounded && !self.bound.accepts(state, position, bytes) {
+            Refusal::Bound
+        } else if needed.saturating_add(headroom.bytes) > state.space.file_bytes {
+            Refusal::File
+        } else if before >= self.pending_bytes as u64 {
+            Refusal::Buffer
+        } else {
+            return Ok(());
+        };
+        self.credit.release(bytes);
+        Err(refusal)
+    }
+
+    /// Waits until a thread that has reserved space appends or gives it back.
+    fn wait_for_reservations(&self, state: &mut MutexGuard<'_, State>) {
+        let credit = &self.credit;
+        credit.waiting.fetch_add(1, SeqCst);
+        // Read after the announcement: a release before it is seen here, and a
+        // later one notifies.
+        if credit.taken() >= self.pending_bytes as u64 {
+            self.space_available.wait(state);
+        }
+        credit.waiting.fetch_sub(1, SeqCst);
     }
 
     /// Writes the pending records to the file, without making them durable.
@@ -89,8 +250,15 @@ impl WriteAheadLog {
         Ok(true)
     }
 
-    /// Waits until an eighth of the pending buffer is filled, [`WriteAheadLog::wake`] is called or
-    /// the timeout has expired. Returns whether any record is pending.
+    /// Bytes of records that are not known to be durable.
+    #[must_use]
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.end().0.saturating_sub(self.durable.load(Relaxed))
+    }
+
+    /// Waits until an eighth of the pending buffer is filled,
+    /// [`WriteAheadLog::wake`] is called or the time is over. Returns whether
+    /// any record is pending.
     pub fn wait_for_pending(&self, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         if state.pending.len() < self.pending_bytes / 8 {
@@ -101,9 +269,13 @@ impl WriteAheadLog {
         state.has_unwritten()
     }
 
-    /// Ends a [`WriteAheadLog::wait_for_pending`] early.
+    /// Ends a [`WriteAheadLog::wait_for_pending`] or
+    /// [`WriteAheadLog::wait_for_preparation`] early.
     pub fn wake(&self) {
-        let _state = self.state.lock();
-        self.pending_grew.notify_all();
+        {
+            let _state = self.state.lock();
+            self.pending_grew.notify_all();
+        }
+        self.wake_preparation();
     }
 }

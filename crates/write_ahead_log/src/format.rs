@@ -7,7 +7,7 @@ use teak_base::codec::Codec;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
 
 /// The format version that this build writes and reads.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"teak.log";
 /// Length of a segment header, in bytes.
@@ -35,17 +35,48 @@ impl From<Malformed> for HeaderError {
     }
 }
 
-/// The first bytes of a segment file.
+/// How a segment came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentKind {
+    /// Its header was written when it became the current one.
+    Begun,
+    /// Its header was written before: its position is that of its first batch.
+    Prepared,
+}
+
+impl SegmentKind {
+    fn number(self) -> u32 {
+        match self {
+            Self::Begun => 0,
+            Self::Prepared => 1,
+        }
+    }
+
+    fn from_number(number: u32) -> Option<Self> {
+        match number {
+            0 => Some(Self::Begun),
+            1 => Some(Self::Prepared),
+            _ => None,
+        }
+    }
+}
+
+/// The first bytes of a segment file. Its checksum is part of the checksum of
+/// every batch, so a batch that the file held under an earlier number is never
+/// taken for one of this segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
+    /// How the segment came to be.
+    pub(crate) kind: SegmentKind,
     /// The instance that the log belongs to.
     pub(crate) instance: u64,
-    /// The number in the file name.
+    /// The number in the file name. No two segments of a log have the same.
     pub(crate) number: u64,
-    /// Log position of the first batch.
+    /// Log position of the first batch; for a prepared segment, the end of the
+    /// log when it was prepared.
     pub(crate) first_lsn: u64,
     /// Checksum of the last batch of the previous segment, or of that segment's
-    /// header if it has no batch; zero in the first segment.
+    /// header if it has no batch; zero in the first segment and in prepared ones.
     pub(crate) previous: u64,
 }
 
@@ -56,7 +87,7 @@ impl SegmentHeader {
         let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES);
         out.extend_from_slice(&SEGMENT_MAGIC);
         out.put_u32(FORMAT_VERSION);
-        out.put_u32(0);
+        out.put_u32(self.kind.number());
         out.put_u64(self.instance);
         out.put_u64(self.number);
         out.put_u64(self.first_lsn);
@@ -83,8 +114,9 @@ impl SegmentHeader {
         if version != FORMAT_VERSION {
             return Err(HeaderError::Version(version));
         }
-        summed.u32()?;
+        let kind = SegmentKind::from_number(summed.u32()?);
         let header = SegmentHeader {
+            kind: kind.ok_or(HeaderError::Invalid("the segment's kind"))?,
             instance: summed.u64()?,
             number: summed.u64()?,
             first_lsn: summed.u64()?,

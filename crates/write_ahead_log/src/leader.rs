@@ -14,6 +14,7 @@
 use crate::error::WriteError;
 use crate::groups::Group;
 use crate::log::WriteAheadLog;
+use crate::options::SegmentCreation;
 use crate::state::{LogFailure, State};
 use crate::writer::Writer;
 use parking_lot::MutexGuard;
@@ -40,6 +41,8 @@ impl WriteAheadLog {
             std::mem::swap(&mut state.pending, &mut writer.raw);
             state.pending_start += writer.raw.len() as u64;
             writer.batch_space = state.space.begin_batch();
+            self.publish_limit(state);
+            self.credit.release(writer.batch_space);
         }
         state.leading = true;
         let group = sync.then(|| state.groups.begin(writer.taken()));
@@ -58,6 +61,7 @@ impl WriteAheadLog {
         });
         let (reserved, retained) = (writer.reserved_bytes(), writer.batch_space);
         leader.state.space.end_batch(reserved, retained);
+        self.publish_limit(leader.state);
         leader.state.batch_retained = !writer.raw.is_empty();
         let path = writer.path();
         // If there was no space for a batch, the data written before it is still synced.
@@ -77,13 +81,23 @@ impl WriteAheadLog {
 
     /// The leader's writes: the batch, and the reservation of space after it.
     fn write_out(&self, writer: &mut Writer, min_bytes: u64) -> Result<(), WriteError> {
-        let written = writer.write(&self.counters);
-        {
+        let rolled = match writer.must_roll() {
+            true => self.roll(writer),
+            false => Ok(()),
+        };
+        let written = rolled.and_then(|()| writer.write(&self.counters));
+        let half_full = {
             let mut segments = self.segments.lock();
-            for (number, first_lsn) in writer.begun.drain(..) {
-                segments.push(number, first_lsn);
+            let before = self.is_half_full(segments.current_bytes());
+            for segment in writer.begun.drain(..) {
+                segments.push(segment);
             }
             segments.set_current_bytes(writer.offset());
+            self.file_bytes.store(segments.totals().bytes, Relaxed);
+            !before && self.is_half_full(writer.offset())
+        };
+        if half_full {
+            self.wake_preparation();
         }
         // Everything before a new segment is durable.
         self.durable.fetch_max(writer.durable(), Release);
@@ -94,6 +108,24 @@ impl WriteAheadLog {
                 _ => Ok(()),
             }
         })
+    }
+}
+
+impl WriteAheadLog {
+    /// Continues in the next segment. If that is to be prepared and is not yet,
+    /// the current one continues to grow.
+    fn roll(&self, writer: &mut Writer) -> Result<(), WriteError> {
+        let since = Instant::now();
+        if let Some(next) = self.take_prepared() {
+            let unused = writer.roll_into(next, &self.counters)?;
+            self.end_taking(unused);
+        } else if self.segment_creation != SegmentCreation::Ahead {
+            let created = self.create_on_demand(|| writer.roll(&self.counters));
+            created.unwrap_or(Ok(()))?;
+            self.note_created(writer.number());
+        }
+        self.counters.rolls.record(since.elapsed());
+        Ok(())
     }
 }
 
@@ -156,7 +188,8 @@ impl Leader<'_, '_, '_> {
         let log = self.log;
         self.leads = false;
         self.state.leading = false;
-        self.state.groups.begin_sync(group, Instant::now());
+        let since = Instant::now();
+        self.state.groups.begin_sync(group, since);
         log.space_available.notify_all();
         let next = self.state.take_next_leader();
         let synced = MutexGuard::unlocked(self.state, || {
@@ -169,6 +202,7 @@ impl Leader<'_, '_, '_> {
             .and_then(|()| self.state.check())
             .map_err(WriteError::Broken)?;
         log.counters.syncs.fetch_add(1, Relaxed);
+        log.counters.sync_times.record(since.elapsed());
         log.durable.fetch_max(end, Release);
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! `docs/design/format.md`.
 
 mod append;
+mod bound;
 mod error;
 mod field;
 mod format;
@@ -16,11 +17,14 @@ mod groups;
 mod leader;
 mod list;
 mod log;
+mod log_use;
 mod open;
 mod options;
+mod prepare;
 mod reader;
 mod record;
 mod segment;
+mod segment_pool;
 mod segments;
 mod space;
 mod state;
@@ -34,9 +38,11 @@ mod writer;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use append::{LogReservation, LogSpace};
+pub use bound::LogUse;
 pub use field::{Rest, WriteOperation};
 pub use list::{Operations, OperationsIter, WriteIds, WriteIdsIter};
 pub use log::WriteAheadLog;
-pub use options::LogOptions;
+pub use options::{LogOptions, SegmentCreation};
 pub use record::{RECORD_BYTES_MAX, Record};
 pub use statistics::LogStatistics;

@@ -1,9 +1,11 @@
 //! The open log and its shared state. Appending is in `append.rs`, group commit in
 //! `group_commit.rs`, writing in `leader.rs`.
 
-use crate::segment::segment_path;
+use crate::bound::LogBound;
+use crate::options::SegmentCreation;
+use crate::segment_pool::SegmentPool;
 use crate::segments::SegmentList;
-use crate::space::SpacePolicy;
+use crate::space::{SpaceCredit, SpacePolicy};
 use crate::state::State;
 use crate::statistics::{LogCounters, LogStatistics};
 use crate::writer::Writer;
@@ -11,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Acquire;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use teak_base::{Lsn, StorageResult};
 use teak_disk::Disk;
 
@@ -20,8 +22,13 @@ use teak_disk::Disk;
 pub struct WriteAheadLog {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
+    pub(crate) instance: u64,
     pub(crate) pending_bytes: usize,
+    pub(crate) segment_bytes: u64,
+    pub(crate) segment_creation: SegmentCreation,
     pub(crate) policy: SpacePolicy,
+    pub(crate) bound: LogBound,
+    pub(crate) credit: SpaceCredit,
     pub(crate) state: Mutex<State>,
     /// Only the leader locks it, so no thread ever waits for it.
     pub(crate) writer: Mutex<Writer>,
@@ -33,6 +40,15 @@ pub struct WriteAheadLog {
     /// The caller of `wait_for_pending` waits here.
     pub(crate) pending_grew: Condvar,
     pub(crate) segments: Mutex<SegmentList>,
+    /// Bytes of the listed segments.
+    pub(crate) file_bytes: AtomicU64,
+    /// The log's size, as its bound counts it.
+    pub(crate) used_bytes: AtomicU64,
+    pub(crate) pool: Mutex<SegmentPool>,
+    /// Held by the thread that prepares and removes segment files.
+    pub(crate) preparing: Mutex<()>,
+    /// The caller of `wait_for_preparation` waits here.
+    pub(crate) preparation_wanted: Condvar,
     pub(crate) counters: LogCounters,
 }
 
@@ -49,20 +65,38 @@ impl WriteAheadLog {
         Lsn(self.durable.load(Acquire))
     }
 
-    /// Removes the segments that contain no record at or after `before`. The newest segment is
-    /// always retained.
+    /// Takes the segments off the log that hold no record at or after `before`. The
+    /// newest segment is always retained. The files are removed here, or reused
+    /// and removed by [`WriteAheadLog::prepare_segments`] if the log prepares
+    /// its segments. No commit waits for that.
     ///
     /// # Errors
-    /// `Io`; the segments not yet removed remain listed and readable.
+    /// `Io`; the next call removes the files that remain.
     pub fn trim(&self, before: Lsn) -> StorageResult<()> {
-        let remove = |number| self.disk.remove(&segment_path(&self.directory, number));
-        self.segments.lock().trim(before.0, remove)
+        let (trimmed, totals) = {
+            let mut segments = self.segments.lock();
+            let trimmed = segments.take_before(before.0, self.durable().0);
+            let totals = segments.totals();
+            self.file_bytes.store(totals.bytes, Relaxed);
+            (trimmed, totals)
+        };
+        {
+            let mut state = self.state.lock();
+            state.needed_from = state.needed_from.max(before.0.min(state.end()));
+            self.publish_limit(&mut state);
+        }
+        self.add_trimmed(trimmed, totals.count);
+        match self.segment_creation {
+            SegmentCreation::OnDemand => self.remove_trimmed(),
+            SegmentCreation::Ahead | SegmentCreation::AheadOrOnDemand => Ok(()),
+        }
     }
 
     /// Activity since the log was opened, and its size now.
     #[must_use]
     pub fn statistics(&self) -> LogStatistics {
         let totals = self.segments.lock().totals();
-        self.counters.statistics(totals)
+        let spare_bytes = self.pool.lock().file_bytes();
+        self.counters.statistics(totals, spare_bytes)
     }
 }

@@ -1,13 +1,15 @@
 //! Opens a log: replays it, then begins a new segment.
 
-use crate::format::SegmentHeader;
+use crate::bound::LogBound;
+use crate::format::{SegmentHeader, SegmentKind};
 use crate::log::WriteAheadLog;
 use crate::options::LogOptions;
 use crate::reader::{Scanned, scan};
 use crate::record::Record;
 use crate::segment::{list_segments, segment_path};
-use crate::segments::SegmentList;
-use crate::space::{SpacePolicy, SpaceReservation};
+use crate::segment_pool::SegmentPool;
+use crate::segments::{SegmentEntry, SegmentList};
+use crate::space::{SpaceCredit, SpacePolicy, SpaceReservation};
 use crate::state::State;
 use crate::statistics::LogCounters;
 use crate::writer::Writer;
@@ -36,7 +38,7 @@ impl WriteAheadLog {
         visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
     ) -> Result<Self, E> {
         let scanned = scan(disk.as_ref(), directory, options.instance, from, visit)?;
-        Ok(Self::begin(disk, directory, options, scanned)?)
+        Ok(Self::begin(disk, directory, options, from, scanned)?)
     }
 
     /// Begins a new segment after the end of the scanned log: existing files are never appended to.
@@ -44,22 +46,21 @@ impl WriteAheadLog {
         disk: &Arc<dyn Disk>,
         directory: &Path,
         options: LogOptions,
+        from: Lsn,
         scanned: Option<Scanned>,
     ) -> StorageResult<Self> {
         let mut header = SegmentHeader {
+            kind: SegmentKind::Begun,
             instance: options.instance,
             number: 1,
             first_lsn: 0,
             previous: 0,
         };
-        let (unfinished, outdated) = match &scanned {
+        let (unused, outdated) = match &scanned {
             None => (list_segments(disk.as_ref(), directory)?, Vec::new()),
-            Some(scanned) => (
-                scanned.unfinished.into_iter().collect(),
-                scanned.outdated.clone(),
-            ),
+            Some(scanned) => (scanned.unused.clone(), scanned.outdated.clone()),
         };
-        for number in unfinished {
+        for number in unused {
             disk.remove(&segment_path(directory, number))?;
         }
         let mut older = Vec::new();
@@ -72,7 +73,13 @@ impl WriteAheadLog {
             older = scanned.segments;
         }
         let mut segments = SegmentList::new(older);
-        segments.push(header.number, header.first_lsn);
+        segments.push(SegmentEntry {
+            number: header.number,
+            first_lsn: header.first_lsn,
+            bytes: 0,
+            was_prepared: false,
+        });
+        let file_bytes = segments.totals().bytes;
         let pending_bytes = options.bounded_pending_bytes();
         let policy = SpacePolicy::new(pending_bytes);
         let writer = Writer::begin(
@@ -88,18 +95,31 @@ impl WriteAheadLog {
         for number in outdated {
             disk.remove(&segment_path(directory, number))?;
         }
-        Ok(Self {
+        let segment_bytes = options.segment_bytes;
+        let log = Self {
             disk: Arc::clone(disk),
             directory: directory.to_path_buf(),
+            instance: options.instance,
             pending_bytes,
+            segment_bytes,
+            segment_creation: options.segment_creation,
             policy,
-            state: Mutex::new(State::new(header.first_lsn, space)),
+            bound: LogBound::new(options.bytes_max, segment_bytes, pending_bytes),
+            credit: SpaceCredit::default(),
+            state: Mutex::new(State::new(header.first_lsn, from.0, space)),
             writer: Mutex::new(writer),
             durable: AtomicU64::new(header.first_lsn),
             space_available: Condvar::new(),
             pending_grew: Condvar::new(),
             segments: Mutex::new(segments),
+            file_bytes: AtomicU64::new(file_bytes),
+            used_bytes: AtomicU64::new(0),
+            pool: Mutex::new(SegmentPool::new(header.number + 1)),
+            preparing: Mutex::new(()),
+            preparation_wanted: Condvar::new(),
             counters: LogCounters::default(),
-        })
+        };
+        log.publish_limit(&mut log.state.lock());
+        Ok(log)
     }
 }

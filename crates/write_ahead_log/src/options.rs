@@ -14,6 +14,26 @@ pub struct LogOptions {
     pub pending_bytes: usize,
     /// Identifies the instance; segments of another instance cause an error.
     pub instance: u64,
+    /// Bound of the log's size, in bytes; zero for none. At least eight
+    /// segments and eight pending buffers.
+    pub bytes_max: u64,
+    /// Who creates segment files.
+    pub segment_creation: SegmentCreation,
+}
+
+/// Who creates segment files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentCreation {
+    /// The thread that fills a segment creates the next one, and a trim removes
+    /// files.
+    OnDemand,
+    /// [`WriteAheadLog::prepare_segments`](crate::WriteAheadLog::prepare_segments)
+    /// creates, reuses and removes files. A thread must call it: until then a
+    /// full segment grows.
+    Ahead,
+    /// As [`SegmentCreation::Ahead`], but the thread that fills a segment
+    /// creates the next one if none is prepared.
+    AheadOrOnDemand,
 }
 
 impl LogOptions {
@@ -24,6 +44,8 @@ impl LogOptions {
             segment_bytes: 64 << 20,
             pending_bytes: PENDING_BYTES_DEFAULT,
             instance,
+            bytes_max: 0,
+            segment_creation: SegmentCreation::OnDemand,
         }
     }
 

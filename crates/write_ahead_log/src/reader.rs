@@ -9,12 +9,17 @@
 //!    because a segment is synced before the next one begins.
 //! 5. In the last segment the first unexpected byte ends the log if it can be a
 //!    torn tail: a crash may lose unsynced writes in any order, so intact
-//!    batches may follow a hole. If one of them records that the hole was
-//!    durable when the batch was written, the log is corrupt.
+//!    batches may follow a hole, in this segment or in prepared ones after it.
+//!    If one of them records that the hole was durable when the batch was
+//!    written, the log is corrupt.
+//!
+//! A reused file contains batches of an earlier segment. Their checksums do not
+//! match: the checksum of the segment's header is part of them.
 
-use crate::format::{BatchHeader, SEGMENT_HEADER_BYTES};
+use crate::format::{BatchHeader, SEGMENT_HEADER_BYTES, SegmentKind};
 use crate::record::Record;
-use crate::segment::{Segment, list_segments, segment_path};
+use crate::segment::{Segment, SegmentStart, list_segments, segment_path};
+use crate::segments::SegmentEntry;
 use crate::window::{WINDOW_BYTES, Window};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -36,22 +41,32 @@ pub(crate) struct Scanned {
     pub(crate) last: Segment,
     /// Bytes of the last segment up to the end of its last valid batch.
     pub(crate) valid_bytes: u64,
-    /// Numbers, first positions and lengths of the segments read, ascending.
-    pub(crate) segments: Vec<(u64, u64, u64)>,
-    /// The number of a following segment whose creation was interrupted.
-    pub(crate) unfinished: Option<u64>,
+    /// The segments read, ascending.
+    pub(crate) segments: Vec<SegmentEntry>,
+    /// Numbers of segments after the last: prepared ones without a batch, and
+    /// one whose creation did not finish.
+    pub(crate) unused: Vec<u64>,
     /// Numbers of segments before the first one read.
     pub(crate) outdated: Vec<u64>,
 }
 
-/// Truncates the torn tail of the last segment and makes the rest and its directory entry durable,
-/// because the next segment must not be durable before this one. First writes data again that is
-/// not known to be durable: after a failed sync, an operating system may treat data as written that
-/// is only in its cache.
-fn settle(disk: &dyn Disk, directory: &Path, last: &Segment) -> StorageResult<()> {
+/// Cuts off the torn tail of the last segment and makes the rest and its name
+/// durable: the next segment must not outlive it. Data not known to be durable
+/// is written again first: after a failed sync an operating system may treat
+/// bytes as clean that exist only in its cache.
+fn settle(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<()> {
+    let Some(last) = chosen.segments.last() else {
+        return Ok(());
+    };
     let skip = &mut |_: Lsn, _: Record<'_>| Ok(());
     let read = read_segment::<StorageError>(last, None, u64::MAX, skip)?;
-    let file = &last.file;
+    for unused in &chosen.prepared {
+        let mut window = Window::new(unused.file.as_ref())?;
+        let reason = "the segment's first batch";
+        let begin = SEGMENT_HEADER_BYTES as u64;
+        refuse_damage(&mut window, unused.seed, begin, read.end, reason)?;
+    }
+    let file = &last.segment.file;
     let bytes = file.len()?;
     if bytes > read.valid_bytes {
         // Reserves space for the next segment, because the replay may use the free space.
@@ -80,59 +95,67 @@ pub(crate) fn scan<E: From<StorageError>>(
     from: Lsn,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<Option<Scanned>, E> {
-    let Some(Chosen {
-        segments,
-        unfinished,
-        outdated,
-    }) = choose(disk, directory, instance, from)?
-    else {
+    let Some(chosen) = choose(disk, directory, instance, from)? else {
         return Ok(None);
     };
-    if let Some(last) = segments.last() {
-        settle(disk, directory, last)?;
-    }
+    settle(disk, directory, &chosen)?;
     let from = from.0;
     let mut position: Option<(u64, u64)> = None;
-    let mut rest = segments.iter().peekable();
+    let mut rest = chosen.segments.iter().peekable();
     let mut scanned = None;
-    while let Some(segment) = rest.next() {
-        let header = &segment.header;
-        if position.is_some_and(|found| found != (header.first_lsn, header.previous)) {
+    while let Some(used) = rest.next() {
+        let start = &used.start;
+        if position.is_some_and(|found| found != (start.first_lsn, start.previous)) {
             let reason = "the segment does not continue the previous segment";
-            return Err(StorageError::corrupt(segment.file.path(), 0, reason).into());
+            return Err(StorageError::corrupt(used.segment.file.path(), 0, reason).into());
         }
-        let until = rest.peek().map(|next| next.header.first_lsn);
-        let read = read_segment(segment, until, from, visit)?;
+        let until = rest.peek().map(|next| next.start.first_lsn);
+        let read = read_segment(used, until, from, visit)?;
         position = Some((read.end, read.chain));
-        scanned = Some((segment, read));
+        scanned = Some((used, read));
     }
     let Some((last, read)) = scanned else {
         return Ok(None);
     };
     if read.end < from {
         let reason = format!("the log ends at {} but is needed from {from}", read.end);
-        return Err(StorageError::corrupt(last.file.path(), read.valid_bytes, reason).into());
+        let path = last.segment.file.path();
+        return Err(StorageError::corrupt(path, read.valid_bytes, reason).into());
     }
-    let mut sizes = Vec::with_capacity(segments.len());
-    for Segment { file, header, .. } in &segments {
-        sizes.push((header.number, header.first_lsn, file.len()?));
+    let mut entries = Vec::with_capacity(chosen.segments.len());
+    for UsedSegment { segment, start } in &chosen.segments {
+        entries.push(SegmentEntry {
+            number: segment.header.number,
+            first_lsn: start.first_lsn,
+            bytes: segment.file.len()?,
+            was_prepared: segment.header.kind == SegmentKind::Prepared,
+        });
     }
     Ok(Some(Scanned {
         end: read.end,
         chain: read.chain,
-        last: last.clone(),
+        last: last.segment.clone(),
         valid_bytes: read.valid_bytes,
-        segments: sizes,
-        unfinished,
-        outdated,
+        segments: entries,
+        unused: chosen.unused,
+        outdated: chosen.outdated,
     }))
+}
+
+/// A segment with batches, or with a header that contains its position.
+struct UsedSegment {
+    segment: Segment,
+    start: SegmentStart,
 }
 
 /// The segments that a scan reads.
 struct Chosen {
     /// The segments to read, ascending and without a gap.
-    segments: Vec<Segment>,
-    unfinished: Option<u64>,
+    segments: Vec<UsedSegment>,
+    /// Prepared segments after them without a valid first batch.
+    prepared: Vec<Segment>,
+    /// Numbers of the segments after those to read.
+    unused: Vec<u64>,
     outdated: Vec<u64>,
 }
 
@@ -144,29 +167,39 @@ fn choose(
     from: Lsn,
 ) -> StorageResult<Option<Chosen>> {
     let mut numbers = list_segments(disk, directory)?;
-    let mut unfinished = None;
-    let mut segments: Vec<Segment> = Vec::new();
+    let (mut prepared, mut unused) = (Vec::new(), Vec::new());
+    let mut segments: Vec<UsedSegment> = Vec::new();
     while let Some(number) = numbers.pop() {
-        let missing = |reason| {
+        let corrupt = |reason| {
             let path = segment_path(directory, number);
             Err(StorageError::corrupt(&path, 0, reason))
         };
         if segments
             .last()
-            .is_some_and(|next| next.header.number != number + 1)
+            .is_some_and(|next| next.segment.header.number != number + 1)
         {
-            return missing("the segment after this one is missing");
+            return corrupt("the segment after this one is missing");
         }
-        match Segment::open(disk, directory, number, instance)? {
-            None if segments.is_empty() && unfinished.is_none() => unfinished = Some(number),
-            None => return missing("the segment's header is cut short"),
-            Some(segment) => {
-                let first = segment.header.first_lsn;
-                segments.push(segment);
-                if first <= from.0 {
+        let is_after_last = segments.is_empty();
+        let Some(segment) = Segment::open(disk, directory, number, instance)? else {
+            if is_after_last {
+                unused.push(number);
+                continue;
+            }
+            return corrupt("the segment's header is cut short");
+        };
+        match segment.start()? {
+            Some(start) => {
+                segments.push(UsedSegment { segment, start });
+                if start.first_lsn <= from.0 {
                     break;
                 }
             }
+            None if is_after_last => {
+                unused.push(number);
+                prepared.push(segment);
+            }
+            None => return corrupt("the segment's first batch is damaged"),
         }
     }
     segments.reverse();
@@ -181,14 +214,15 @@ fn choose(
             format!("the log is missing but is needed from {from}"),
         ));
     };
-    let begins = first.header.first_lsn;
+    let begins = first.start.first_lsn;
     if begins > from.0 {
         let reason = format!("the log begins at {begins} but is needed from {from}");
-        return Err(StorageError::corrupt(first.file.path(), 0, reason));
+        return Err(StorageError::corrupt(first.segment.file.path(), 0, reason));
     }
     Ok(Some(Chosen {
         segments,
-        unfinished,
+        prepared,
+        unused,
         outdated: numbers,
     }))
 }
@@ -206,16 +240,17 @@ struct SegmentRead {
 }
 
 fn read_segment<E: From<StorageError>>(
-    segment: &Segment,
+    used: &UsedSegment,
     until: Option<u64>,
     from: u64,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<SegmentRead, E> {
+    let UsedSegment { segment, start } = used;
     let path = segment.file.path();
     let mut window = Window::new(segment.file.as_ref())?;
     let mut read = SegmentRead {
-        end: segment.header.first_lsn,
-        chain: segment.seed,
+        end: start.first_lsn,
+        chain: start.chain,
         valid_bytes: SEGMENT_HEADER_BYTES as u64,
         durable_bytes: 0,
     };
@@ -229,7 +264,13 @@ fn read_segment<E: From<StorageError>>(
                 if until.is_some() {
                     return Err(StorageError::corrupt(path, read.valid_bytes, reason).into());
                 }
-                refuse_damage(&mut window, segment.seed, &read, reason)?;
+                refuse_damage(
+                    &mut window,
+                    segment.seed,
+                    read.valid_bytes,
+                    read.end,
+                    reason,
+                )?;
                 break;
             }
         };
@@ -279,23 +320,25 @@ fn visit_records<E: From<StorageError>>(
     Ok(())
 }
 
-/// Searches, after the first unexpected byte, for a batch that records this byte as durable.
+/// Looks from `begin` on, the first unexpected byte, for a batch which says that
+/// records after position `end` are durable.
 ///
 /// # Errors
 /// `Corrupt` when there is one.
 fn refuse_damage(
     window: &mut Window<'_>,
     seed: u64,
-    read: &SegmentRead,
+    begin: u64,
+    end: u64,
     reason: &'static str,
 ) -> StorageResult<()> {
-    let mut offset = read.valid_bytes;
+    let mut offset = begin;
     while let Some(found) = window.find_magic(offset)? {
         offset = match window.batch(seed, found)? {
-            Ok((header, _)) if header.durable > read.end => {
+            Ok((header, _)) if header.durable > end => {
                 let path = window.file.path();
                 let reason = format!("{reason}, though a batch at byte {found} follows it");
-                return Err(StorageError::corrupt(path, read.valid_bytes, reason));
+                return Err(StorageError::corrupt(path, begin, reason));
             }
             Ok((header, _)) => found + header.file_bytes(),
             Err(_) => found + 1,

@@ -1,8 +1,9 @@
-//! Segment files: listing, creating and opening them.
+//! Segment files: listing, creating, preparing and opening them.
 
 use crate::error::WriteError;
-use crate::format::{HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{HeaderError, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind};
 use crate::groups::SYNCS_MAX;
+use crate::window::Window;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
@@ -46,27 +47,57 @@ pub(crate) struct Segment {
     pub(crate) seed: u64,
 }
 
-impl Segment {
-    /// Creates a segment with `reserved_bytes` reserved after its header, and makes header and name
-    /// durable. The header is written last, because a segment with a header continues the log. So a
-    /// creation that fails on a full disk leaves no valid segment.
+/// A segment that is ready for its first batch, with a durable header and name.
+#[derive(Debug)]
+pub(crate) struct NewSegment {
+    pub(crate) segment: Segment,
+    /// The end of the space reserved in its file.
+    pub(crate) reserved: u64,
+    /// The end of the bytes that were written to its file before.
+    pub(crate) written: u64,
+}
+
+/// Where the content of a segment begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentStart {
+    /// Log position of the first batch.
+    pub(crate) first_lsn: u64,
+    /// The checksum at the end of the previous segment.
+    pub(crate) previous: u64,
+    /// The checksum of a previous batch that the first batch contains.
+    pub(crate) chain: u64,
+}
+
+fn open_sync_handles(disk: &dyn Disk, path: &Path) -> Option<[Arc<dyn DiskFile>; SYNCS_MAX]> {
+    let one = disk.open(path).ok()?;
+    Some([one, disk.open(path).ok()?])
+}
+
+/// Creates the file of a segment, in place of an earlier attempt.
+fn create_file(disk: &dyn Disk, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
+    match disk.create(path) {
+        Err(StorageError::AlreadyExists { .. }) => {
+            disk.remove(path).and_then(|()| disk.create(path))
+        }
+        other => other,
+    }
+}
+
+impl NewSegment {
+    /// Creates a segment with `reserved_bytes` reserved after its header, and
+    /// makes header and name durable. The header is written last, because a
+    /// segment with a header continues the log: on a full disk none remains.
     pub(crate) fn create(
         disk: &dyn Disk,
         directory: &Path,
         header: SegmentHeader,
         reserved_bytes: u64,
-    ) -> Result<Segment, WriteError> {
+    ) -> Result<Self, WriteError> {
         let path = segment_path(directory, header.number);
         let (bytes, seed) = header.encode();
-        let created = match disk.create(&path) {
-            // An earlier creation on a full disk has left this file.
-            Err(StorageError::AlreadyExists { .. }) => {
-                disk.remove(&path).and_then(|()| disk.create(&path))
-            }
-            other => other,
-        };
-        let prepared = created.and_then(|file| {
-            file.reserve(SEGMENT_HEADER_BYTES as u64 + reserved_bytes)?;
+        let reserved = SEGMENT_HEADER_BYTES as u64 + reserved_bytes;
+        let prepared = create_file(disk, &path).and_then(|file| {
+            file.reserve(reserved)?;
             file.write_all_at(&bytes, 0)?;
             Ok(file)
         });
@@ -83,15 +114,73 @@ impl Segment {
         file.sync()
             .and_then(|()| disk.sync_directory(directory))
             .map_err(WriteError::Broken)?;
-        let sync_handles = disk
-            .open(&path)
-            .and_then(|one| Ok([one, disk.open(&path)?]));
-        Ok(Segment {
-            file,
-            sync_handles: sync_handles.ok(),
-            header,
-            seed,
+        Ok(Self {
+            segment: Segment {
+                file,
+                sync_handles: open_sync_handles(disk, &path),
+                header,
+                seed,
+            },
+            reserved,
+            written: SEGMENT_HEADER_BYTES as u64,
         })
+    }
+
+    /// Makes a segment from the file of a trimmed one. Its old name remains
+    /// until the new header is durable: a file with a segment's number has the
+    /// header of that segment, or is older than everything that is read.
+    pub(crate) fn recycle(
+        disk: &dyn Disk,
+        directory: &Path,
+        trimmed: u64,
+        header: SegmentHeader,
+        reserved_bytes: u64,
+    ) -> StorageResult<Self> {
+        let old_path = segment_path(directory, trimmed);
+        let path = segment_path(directory, header.number);
+        let (bytes, seed) = header.encode();
+        let reserved = SEGMENT_HEADER_BYTES as u64 + reserved_bytes;
+        let file = disk.open(&old_path)?;
+        file.reserve(reserved)?;
+        file.write_all_at(&bytes, 0)?;
+        file.sync()?;
+        let written = file.len()?;
+        drop(file);
+        disk.rename(&old_path, &path)?;
+        disk.sync_directory(directory)?;
+        Ok(Self {
+            segment: Segment {
+                file: disk.open(&path)?,
+                sync_handles: open_sync_handles(disk, &path),
+                header,
+                seed,
+            },
+            reserved: reserved.max(written),
+            written,
+        })
+    }
+}
+
+impl Segment {
+    /// Where the content begins; `None` for a prepared segment without a first
+    /// batch.
+    pub(crate) fn start(&self) -> StorageResult<Option<SegmentStart>> {
+        match self.header.kind {
+            SegmentKind::Begun => Ok(Some(SegmentStart {
+                first_lsn: self.header.first_lsn,
+                previous: self.header.previous,
+                chain: self.seed,
+            })),
+            SegmentKind::Prepared => {
+                let mut window = Window::new(self.file.as_ref())?;
+                let first = window.batch(self.seed, SEGMENT_HEADER_BYTES as u64)?;
+                Ok(first.ok().map(|(batch, _)| SegmentStart {
+                    first_lsn: batch.first_lsn,
+                    previous: batch.previous,
+                    chain: batch.previous,
+                }))
+            }
+        }
     }
 
     /// Opens a segment. `None` when the file is at most as long as a header and

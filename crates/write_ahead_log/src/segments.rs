@@ -1,20 +1,23 @@
 //! The list of the segment files of an open log.
 
 use std::collections::VecDeque;
-use teak_base::StorageResult;
 
 /// The segment files, oldest first. There is always at least one.
 #[derive(Debug)]
 pub(crate) struct SegmentList {
     segments: VecDeque<SegmentEntry>,
+    bytes: u64,
 }
 
+/// A segment file.
 #[derive(Clone, Copy, Debug)]
-struct SegmentEntry {
-    number: u64,
+pub(crate) struct SegmentEntry {
+    pub(crate) number: u64,
     /// Log position of the first batch.
-    first_lsn: u64,
-    bytes: u64,
+    pub(crate) first_lsn: u64,
+    pub(crate) bytes: u64,
+    /// Whether the header does not contain the position.
+    pub(crate) was_prepared: bool,
 }
 
 /// Number and total size of the segment files.
@@ -25,59 +28,55 @@ pub(crate) struct SegmentTotals {
 }
 
 impl SegmentList {
-    /// A list of older segments (number, first position, bytes).
-    pub(crate) fn new(older: impl IntoIterator<Item = (u64, u64, u64)>) -> Self {
-        let entries = older
-            .into_iter()
-            .map(|(number, first_lsn, bytes)| SegmentEntry {
-                number,
-                first_lsn,
-                bytes,
-            });
+    /// A list of older segments.
+    pub(crate) fn new(older: Vec<SegmentEntry>) -> Self {
         Self {
-            segments: entries.collect(),
+            bytes: older.iter().map(|segment| segment.bytes).sum(),
+            segments: older.into(),
         }
     }
 
     /// Adds a new segment; it becomes the current one.
-    pub(crate) fn push(&mut self, number: u64, first_lsn: u64) {
-        self.segments.push_back(SegmentEntry {
-            number,
-            first_lsn,
-            bytes: 0,
-        });
+    pub(crate) fn push(&mut self, segment: SegmentEntry) {
+        self.bytes += segment.bytes;
+        self.segments.push_back(segment);
     }
 
     /// Sets the length of the current segment.
     pub(crate) fn set_current_bytes(&mut self, bytes: u64) {
         if let Some(current) = self.segments.back_mut() {
+            self.bytes = self.bytes - current.bytes + bytes;
             current.bytes = bytes;
         }
     }
 
-    /// Removes the segments that contain no record at or after `before`, except the current one.
-    /// `remove` removes the file with a number.
-    pub(crate) fn trim(
-        &mut self,
-        before: u64,
-        mut remove: impl FnMut(u64) -> StorageResult<()>,
-    ) -> StorageResult<()> {
-        while let (Some(oldest), Some(next)) = (self.segments.front(), self.segments.get(1)) {
-            if next.first_lsn > before {
+    /// Takes the segments that hold no record at or after `before`, except the
+    /// current one. The predecessor of a prepared segment remains until a batch
+    /// of that segment is durable: without one, the position where the log
+    /// continues is only known from the predecessor.
+    pub(crate) fn take_before(&mut self, before: u64, durable: u64) -> Vec<SegmentEntry> {
+        let mut taken = Vec::new();
+        while let Some(next) = self.segments.get(1) {
+            if next.first_lsn > before || (next.was_prepared && durable <= next.first_lsn) {
                 break;
             }
-            remove(oldest.number)?;
-            self.segments.pop_front();
+            if let Some(oldest) = self.segments.pop_front() {
+                self.bytes -= oldest.bytes;
+                taken.push(oldest);
+            }
         }
-        Ok(())
+        taken
+    }
+
+    /// The length of the current segment.
+    pub(crate) fn current_bytes(&self) -> u64 {
+        self.segments.back().map_or(0, |current| current.bytes)
     }
 
     pub(crate) fn totals(&self) -> SegmentTotals {
-        let mut totals = SegmentTotals::default();
-        for segment in &self.segments {
-            totals.count += 1;
-            totals.bytes += segment.bytes;
+        SegmentTotals {
+            count: self.segments.len() as u64,
+            bytes: self.bytes,
         }
-        totals
     }
 }

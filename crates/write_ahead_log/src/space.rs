@@ -8,6 +8,8 @@
 
 use crate::format::BATCH_HEADER_BYTES;
 use crate::record::Record;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 /// The policy of reservations: the amount of space, and the records that may use it.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +33,11 @@ impl SpacePolicy {
 
     /// The minimum that a new log needs.
     pub(crate) fn min_bytes(self) -> u64 {
+        self.headroom_bytes
+    }
+
+    /// Bytes that row records must leave unused.
+    pub(crate) fn headroom_of_rows(self) -> u64 {
         self.headroom_bytes
     }
 
@@ -58,9 +65,9 @@ impl SpacePolicy {
 #[derive(Debug, Default)]
 pub(crate) struct SpaceReservation {
     /// Reserved bytes of the file that belong to no batch in progress.
-    file_bytes: u64,
-    /// The part of `file_bytes` that belongs to pending records.
-    pending_bytes: u64,
+    pub(crate) file_bytes: u64,
+    /// Bytes of these that belong to the pending records.
+    pub(crate) pending_bytes: u64,
 }
 
 /// The maximum space of a record in the file, which it needs if it is alone in a batch.
@@ -69,17 +76,7 @@ pub(crate) fn record_space(record_bytes: usize) -> u64 {
 }
 
 impl SpaceReservation {
-    /// Reserves `bytes` for a record; false when less than `headroom` would
-    /// remain.
-    pub(crate) fn reserve(&mut self, bytes: u64, headroom: u64) -> bool {
-        let fits = self.pending_bytes + bytes + headroom <= self.file_bytes;
-        if fits {
-            self.pending_bytes += bytes;
-        }
-        fits
-    }
-
-    /// Assigns the space of the pending records to a new batch, and returns it.
+    /// The pending records become a batch. Returns the space of the batch.
     pub(crate) fn begin_batch(&mut self) -> u64 {
         let batch_bytes = std::mem::take(&mut self.pending_bytes);
         self.file_bytes = self.file_bytes.saturating_sub(batch_bytes);
@@ -90,5 +87,51 @@ impl SpaceReservation {
     /// `file_bytes` are reserved after the end of the written data.
     pub(crate) fn end_batch(&mut self, file_bytes: u64, retained_bytes: u64) {
         self.file_bytes = file_bytes.saturating_sub(retained_bytes);
+    }
+}
+
+/// The space that records have taken, and its limit. Taken without a lock: a
+/// record whose space is taken is appended without waiting.
+///
+/// A taker adds to `taken` first and then compares with the limit. The leader
+/// lowers the limit by the space of a batch before it lowers `taken` by the same
+/// amount. So the space of the file is never exceeded.
+#[derive(Debug, Default)]
+pub(crate) struct SpaceCredit {
+    /// Space of the pending records, and of records to be appended.
+    taken: AtomicU64,
+    /// The limit of `taken` for row records.
+    limit: AtomicU64,
+    /// Threads that wait for others to give back space or to append.
+    pub(crate) waiting: AtomicUsize,
+}
+
+impl SpaceCredit {
+    /// Takes space for a row record, if there is enough below the limit.
+    #[inline]
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        let before = self.taken.fetch_add(bytes, SeqCst);
+        if before.saturating_add(bytes) <= self.limit.load(SeqCst) {
+            return true;
+        }
+        self.release(bytes);
+        false
+    }
+
+    /// Takes space without a check. Returns the space taken before.
+    pub(crate) fn take_unchecked(&self, bytes: u64) -> u64 {
+        self.taken.fetch_add(bytes, SeqCst)
+    }
+
+    pub(crate) fn release(&self, bytes: u64) {
+        self.taken.fetch_sub(bytes, SeqCst);
+    }
+
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(SeqCst)
+    }
+
+    pub(crate) fn set_limit(&self, bytes: u64) {
+        self.limit.store(bytes, SeqCst);
     }
 }

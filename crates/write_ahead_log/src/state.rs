@@ -16,6 +16,10 @@ pub(crate) struct State {
     /// Reserved space in the file, which includes space for every pending
     /// record.
     pub(crate) space: SpaceReservation,
+    /// The position from which recovery needs the log.
+    pub(crate) needed_from: u64,
+    /// Row records end before this position: the log's bound.
+    pub(crate) stop_position: u64,
     /// Whether the writer retains a batch that found no space.
     pub(crate) batch_retained: bool,
     /// Whether a thread leads: it writes to the file, or syncs exclusively.
@@ -35,11 +39,13 @@ pub(crate) struct LogFailure {
 }
 
 impl State {
-    pub(crate) fn new(first_lsn: u64, space: SpaceReservation) -> Self {
+    pub(crate) fn new(first_lsn: u64, needed_from: u64, space: SpaceReservation) -> Self {
         Self {
             pending: Vec::new(),
             pending_start: first_lsn,
             space,
+            needed_from,
+            stop_position: u64::MAX,
             batch_retained: false,
             leading: false,
             groups: Groups::default(),

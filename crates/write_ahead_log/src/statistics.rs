@@ -3,9 +3,10 @@
 use crate::segments::SegmentTotals;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use teak_base::latency::{Histogram, Latencies};
 
 /// Activity of a log since it was opened, and its size now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct LogStatistics {
     /// Bytes of records in the batches written, before compression.
@@ -19,10 +20,20 @@ pub struct LogStatistics {
     /// Calls of [`WriteAheadLog::sync`](crate::WriteAheadLog::sync) that waited
     /// or led a group.
     pub sync_calls: u64,
-    /// Bytes of all segment files.
+    /// Bytes of all segment files that hold records.
     pub segments_bytes: u64,
-    /// Number of segment files.
+    /// Number of segment files that hold records.
     pub segments: u64,
+    /// Bytes of segment files that are prepared, or trimmed and not yet reused
+    /// or removed.
+    pub spare_bytes: u64,
+    /// Times to continue in a new segment file.
+    pub rolls: Latencies,
+    /// Times of syncs.
+    pub sync_times: Latencies,
+    /// Times that appending threads waited for the pending buffer, or wrote it
+    /// out.
+    pub space_waits: Latencies,
 }
 
 /// Counters of one open log.
@@ -33,10 +44,13 @@ pub(crate) struct LogCounters {
     pub(crate) batches: AtomicU64,
     pub(crate) syncs: AtomicU64,
     pub(crate) sync_calls: AtomicU64,
+    pub(crate) rolls: Histogram,
+    pub(crate) sync_times: Histogram,
+    pub(crate) space_waits: Histogram,
 }
 
 impl LogCounters {
-    pub(crate) fn statistics(&self, segments: SegmentTotals) -> LogStatistics {
+    pub(crate) fn statistics(&self, segments: SegmentTotals, spare_bytes: u64) -> LogStatistics {
         LogStatistics {
             raw_bytes: self.raw_bytes.load(Relaxed),
             written_bytes: self.written_bytes.load(Relaxed),
@@ -45,6 +59,10 @@ impl LogCounters {
             sync_calls: self.sync_calls.load(Relaxed),
             segments_bytes: segments.bytes,
             segments: segments.count,
+            spare_bytes,
+            rolls: self.rolls.read(),
+            sync_times: self.sync_times.read(),
+            space_waits: self.space_waits.read(),
         }
     }
 }

@@ -1,16 +1,20 @@
 //! The writer: compresses a batch, writes it to the current segment file, and
-//! begins the next segment when one is full. One thread at a time uses it, the
-//! leader (`leader.rs`).
+//! continues in the next segment when one is full. One thread at a time uses it,
+//! the leader (`leader.rs`).
 
 use crate::error::WriteError;
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{
+    BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind,
+};
 use crate::record::make_void;
-use crate::segment::Segment;
+use crate::segment::{NewSegment, Segment};
+use crate::segments::SegmentEntry;
 use crate::space::SpacePolicy;
 use crate::statistics::LogCounters;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 use teak_base::{Codec, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
@@ -39,7 +43,8 @@ pub(crate) struct Writer {
     offset: u64,
     /// The end of the space reserved in the segment's file.
     reserved: u64,
-    /// The end of the zeros written to the segment's file.
+    /// The end of the bytes of the segment's file that were written before the
+    /// log reached them: zeros, or the content of a trimmed segment.
     zeroed: u64,
     /// Log position after the last batch written.
     end: u64,
@@ -52,8 +57,8 @@ pub(crate) struct Writer {
     pub(crate) raw: Vec<u8>,
     /// Reserved space of the batch, in bytes.
     pub(crate) batch_space: u64,
-    /// Numbers and first positions of new segments, until the leader takes this list.
-    pub(crate) begun: Vec<(u64, u64)>,
+    /// Segments begun since the leader last drained this list.
+    pub(crate) begun: Vec<SegmentEntry>,
     stored: Vec<u8>,
 }
 
@@ -67,14 +72,14 @@ impl Writer {
         header: SegmentHeader,
         policy: SpacePolicy,
     ) -> StorageResult<Self> {
-        let segment = Segment::create(disk.as_ref(), &directory, header, 0)
+        let new = NewSegment::create(disk.as_ref(), &directory, header, 0)
             .map_err(WriteError::into_inner)?;
         let mut writer = Self {
-            chain: segment.seed,
+            chain: new.segment.seed,
             disk,
             directory,
             segment_bytes,
-            segment,
+            segment: new.segment,
             offset: SEGMENT_HEADER_BYTES as u64,
             reserved: 0,
             zeroed: 0,
@@ -101,9 +106,6 @@ impl Writer {
     pub(crate) fn write(&mut self, counters: &LogCounters) -> Result<(), WriteError> {
         if self.raw.is_empty() {
             return Ok(());
-        }
-        if self.offset >= self.segment_bytes {
-            self.roll(counters)?;
         }
         self.stored.clear();
         self.stored.resize(BATCH_HEADER_BYTES, 0);
@@ -190,8 +192,10 @@ impl Writer {
         if self.durable == self.end {
             return Ok(());
         }
-        // Broken even if the disk is full, because the contents of the file are then unknown.
+        let since = Instant::now();
+        // Also when the disk is full: the contents of the file are unknown.
         self.segment.file.sync().map_err(WriteError::Broken)?;
+        counters.sync_times.record(since.elapsed());
         counters.syncs.fetch_add(1, Relaxed);
         self.durable = self.end;
         Ok(())
@@ -222,36 +226,70 @@ impl Writer {
         outcome
     }
 
-    /// Begins the next segment. The old segment is made durable before the new one is created, so a
-    /// reader can require all of it. On a full disk the old segment continues to grow: it has the
-    /// reserved space of the accepted records.
-    fn roll(&mut self, counters: &LogCounters) -> Result<(), WriteError> {
+    /// Whether the next batch should begin the next segment.
+    pub(crate) fn must_roll(&self) -> bool {
+        !self.raw.is_empty() && self.offset >= self.segment_bytes
+    }
+
+    /// Creates the next segment and continues in it. On a full disk the current
+    /// one continues to grow: the accepted records have their space there.
+    pub(crate) fn roll(&mut self, counters: &LogCounters) -> Result<(), WriteError> {
         self.sync(counters)?;
         let header = SegmentHeader {
+            kind: SegmentKind::Begun,
             instance: self.segment.header.instance,
             number: self.segment.header.number + 1,
             first_lsn: self.end,
             previous: self.chain,
         };
         let reserved = self.reserved_bytes();
-        let made = Segment::create(self.disk.as_ref(), &self.directory, header, reserved);
-        let segment = match made {
-            Ok(segment) => segment,
-            Err(WriteError::Full(_)) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        // Frees the remaining reserved space. If this fails, the removal of the segment frees it.
-        let _ = self.segment.file.set_len(self.offset);
-        self.segment = segment;
+        match NewSegment::create(self.disk.as_ref(), &self.directory, header, reserved) {
+            Ok(new) => {
+                // Frees the rest of its reserved space; else its removal does.
+                let _ = self.segment.file.set_len(self.offset);
+                self.chain = new.segment.seed;
+                self.enter(new);
+                Ok(())
+            }
+            Err(WriteError::Full(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Continues in a prepared segment. Returns it if it has not the space that
+    /// is reserved in the current one.
+    pub(crate) fn roll_into(
+        &mut self,
+        mut new: NewSegment,
+        counters: &LogCounters,
+    ) -> Result<Option<NewSegment>, WriteError> {
+        let needed = SEGMENT_HEADER_BYTES as u64 + self.reserved_bytes();
+        if new.reserved < needed {
+            match new.segment.file.reserve(needed) {
+                Ok(()) => new.reserved = needed,
+                Err(error) if error.is_no_space() => return Ok(Some(new)),
+                Err(error) => return Err(WriteError::Broken(error)),
+            }
+        }
+        self.sync(counters)?;
+        self.enter(new);
+        Ok(None)
+    }
+
+    /// Makes a segment the current one. The old one is durable, so a reader may
+    /// require all of it when there is a batch in the new one.
+    fn enter(&mut self, new: NewSegment) {
+        let SegmentHeader { kind, number, .. } = new.segment.header;
+        self.segment = new.segment;
         self.offset = SEGMENT_HEADER_BYTES as u64;
-        self.reserved = self.offset + reserved;
-        self.zeroed = 0;
-        self.chain = self.segment.seed;
-        counters
-            .written_bytes
-            .fetch_add(SEGMENT_HEADER_BYTES as u64, Relaxed);
-        self.begun.push((header.number, header.first_lsn));
-        Ok(())
+        self.reserved = new.reserved;
+        self.zeroed = new.written;
+        self.begun.push(SegmentEntry {
+            number,
+            first_lsn: self.end,
+            bytes: self.offset,
+            was_prepared: kind == SegmentKind::Prepared,
+        });
     }
 
     /// Makes the record at a log position void, if it is in the retained batch.
@@ -264,6 +302,11 @@ impl Writer {
     /// Log position after the retained batch, or after the last one written.
     pub(crate) fn taken(&self) -> u64 {
         self.end + self.raw.len() as u64
+    }
+
+    /// The number of the current segment.
+    pub(crate) fn number(&self) -> u64 {
+        self.segment.header.number
     }
 
     /// Length of the current segment, in bytes.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use teak_base::{Lsn, StorageResult};
 use teak_disk::Disk;
 use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
-use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog};
+use teak_write_ahead_log::{LogOptions, Record, SegmentCreation, WriteAheadLog};
 
 /// The expected contents of the log.
 #[derive(Default)]
@@ -104,7 +104,11 @@ fn work(
                     expected.durable = expected.rows.len();
                 }
             },
-            // Simulates other files that fill the disk or free space.
+            _ if random.one_in(2) => match log.prepare_segments() {
+                Err(error) if error.is_no_space() => {}
+                prepared => drop(prepared?),
+            },
+            // Other files fill the disk, or free space.
             _ if random.one_in(3) => {
                 let capacity = disk.used_bytes() + random.below(4000);
                 disk.set_capacity((!random.one_in(3)).then_some(capacity));
@@ -131,6 +135,11 @@ fn run(seed: u64) {
     let mut options = LogOptions::new(INSTANCE);
     options.segment_bytes = 200 + random.below(2000);
     options.pending_bytes = if random.one_in(2) { 500 } else { 1 << 20 };
+    options.segment_creation = match random.below(4) {
+        0 | 1 => SegmentCreation::OnDemand,
+        2 => SegmentCreation::Ahead,
+        _ => SegmentCreation::AheadOrOnDemand,
+    };
     let mut expected = Expected::default();
     for _ in 0..12 {
         while random.one_in(2) {

@@ -204,13 +204,13 @@ fn zeros_ahead_of_small_batches_are_not_part_of_the_log() {
 fn a_segment_of_a_later_format_is_reported_as_such() {
     let (disk, _) = sample(3, options());
     let mut bytes = contents(&disk, &segment(1));
-    bytes[8] = 2;
+    bytes[8] = 3;
     let sum = teak_base::checksum::checksum(&bytes[..56]);
     bytes[56..64].copy_from_slice(&sum.to_le_bytes());
     overwrite(&disk, &segment(1), &bytes);
     assert!(matches!(
         list(&disk),
-        Err(teak_base::StorageError::UnsupportedFormat { found: 2, .. })
+        Err(teak_base::StorageError::UnsupportedFormat { found: 3, .. })
     ));
 }
 

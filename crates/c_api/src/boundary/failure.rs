@@ -44,6 +44,7 @@ impl From<EngineError> for Failure {
             EngineError::Wait(WaitError::Deadlock) => TEAK_DEADLOCK,
             EngineError::Wait(WaitError::Interrupted) => TEAK_INTERRUPTED,
             EngineError::Wait(WaitError::TooManyLocks) => TEAK_TOO_MANY_LOCKS,
+            EngineError::LogFull { .. } => TEAK_NO_SPACE,
             EngineError::DuplicateKey => TEAK_DUPLICATE_KEY,
             EngineError::Conflict => TEAK_CONFLICT,
             EngineError::NotFound => TEAK_NOT_FOUND,

@@ -17,6 +17,7 @@ use super::idle_tables::IdleTables;
 use crate::core::EngineCore;
 use crate::core::counter_log::CounterLog;
 use crate::core::index::Index;
+use crate::core::log_stalls::LogStalls;
 use crate::core::maintenance_state::MaintenanceState;
 use crate::error::{EngineError, EngineResult};
 use crate::options::EngineOptions;
@@ -32,6 +33,7 @@ pub(crate) struct CheckpointContext<'a> {
     catalogue: CatalogueContext<'a>,
     idle_tables: IdleTables<'a>,
     counter_log: &'a CounterLog,
+    log_stalls: &'a LogStalls,
     state: &'a Mutex<MaintenanceState>,
     options: &'a EngineOptions,
 }
@@ -47,6 +49,7 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
                 kept: core.options.open_tables_kept,
             },
             counter_log: &core.counter_log,
+            log_stalls: &core.log_stalls,
             state: &core.maintenance,
             options: &core.options,
         }
@@ -87,8 +90,8 @@ impl CheckpointContext<'_> {
         if many_unflushed {
             self.idle_tables.freeze(unflushed);
         }
-        // Freezes memtables whose entries prevent old log records from being trimmed.
-        let keep = Lsn(end.0.saturating_sub(self.options.log_bytes_max / 4));
+        // Memtables that keep old log records from being trimmed.
+        let keep = Lsn(end.0.saturating_sub(self.options.log_bytes_max / 8));
         for index in self.flush.written.live() {
             let oldest = index.tree.oldest_unflushed_lsn();
             if oldest.is_some_and(|oldest| oldest < keep) {
@@ -117,8 +120,10 @@ impl CheckpointContext<'_> {
         let replay_from = self.catalogue.replay_from.load(Ordering::Acquire);
         let replayed = end.0.saturating_sub(replay_from);
         let grown = end.0.saturating_sub(state.last_end.0);
-        let log_bytes_max = self.options.log_bytes_max;
-        if replayed > log_bytes_max / 2 && grown > log_bytes_max / 16 {
+        let log = self.flush.log.log_use();
+        let bytes_max = self.options.log_bytes_max;
+        let is_long = replayed.max(log.bytes) > bytes_max / 4 && grown > bytes_max / 32;
+        if is_long || self.log_stalls.is_stopped() {
             return true;
         }
         let has_changed = || {
@@ -151,6 +156,9 @@ impl CheckpointContext<'_> {
             self.forget_aborted(state, forget);
         }
         self.catalogue.write_checkpoint(end, closing)?;
+        if !self.flush.signals.has_threads() {
+            self.flush.log.prepare_segments()?;
+        }
         state.last_checkpoint = Instant::now();
         state.last_end = self.flush.log.end();
         self.flush

@@ -32,6 +32,9 @@ const FAILED_CHECKPOINT_PAUSE: Duration = Duration::from_secs(1);
 /// Period after which buffered log bytes are written to the file, even without a commit.
 const LOG_PERIOD: Duration = Duration::from_millis(200);
 
+/// Bytes of the log that may be written without being synced.
+const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
+
 /// The running threads of one engine.
 #[derive(Default)]
 pub(crate) struct BackgroundThreads(Mutex<Vec<JoinHandle<()>>>);
@@ -55,6 +58,10 @@ impl BackgroundThreads {
         let sized = Arc::clone(core);
         threads.push(spawn("teak-space".into(), move || {
             space(&(&*sized).into())
+        })?);
+        let segments = Arc::clone(core);
+        threads.push(spawn("teak-segment".into(), move || {
+            segment_files(&segments.log, &segments.signals, &segments.messages);
         })?);
         let maintained = Arc::clone(core);
         threads.push(spawn("teak-maint".into(), move || {
@@ -121,7 +128,10 @@ fn log_writer(log: &WriteAheadLog, policy: &LogSyncPolicy, signals: &Signals, me
         };
         let pending = log.wait_for_pending(rest);
         let is_due = !period.is_zero() && synced.elapsed() >= period;
-        let outcome = if is_due && policy.take_deferred() {
+        let outcome = if log.unsynced_bytes() >= UNSYNCED_BYTES_MAX {
+            // No commit, and no change of segments, has more to sync.
+            log.sync(log.end())
+        } else if is_due && policy.take_deferred() {
             synced = Instant::now();
             log.sync(log.end()).inspect_err(|_| policy.defer())
         } else if pending {
@@ -154,6 +164,30 @@ fn space(context: &FlushContext<'_>) {
             context.messages.error("making files smaller panicked");
         }
         context.signals.wait_for_space_work(SPACE_PERIOD);
+    }
+}
+
+/// Prepares segments of the log, and removes those that are no longer needed.
+fn segment_files(log: &WriteAheadLog, signals: &Signals, messages: &Messages) {
+    let mut failed = false;
+    while !signals.is_stopping() {
+        match log.prepare_segments() {
+            Ok(_) if failed => {
+                failed = false;
+                messages.note("files of the log can be created again");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                if !failed {
+                    let text = format!("a file of the log was not prepared: {error}");
+                    messages.warning(&text);
+                }
+                failed = true;
+                signals.wait_for_space(LOG_PERIOD);
+                continue;
+            }
+        }
+        log.wait_for_preparation(FLUSH_PERIOD);
     }
 }
 

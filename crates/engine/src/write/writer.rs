@@ -4,6 +4,7 @@
 use super::plan::{IndexOperation, KeyCheck, KeyRequirement, RowPlan};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
+use crate::maintenance::log_space::reserve_row;
 use crate::newest_version::{NewestVersion, find_newest_version};
 use crate::transaction::TransactionContext;
 use smallvec::SmallVec;
@@ -11,7 +12,7 @@ use std::time::Instant;
 use teak_base::WriteId;
 use teak_transactions::{LatchGuard, LockId, LockMode, RangeQueuePositions};
 use teak_tree::WriteGuard;
-use teak_write_ahead_log::{Record, WriteOperation};
+use teak_write_ahead_log::{LogReservation, Record, WriteOperation};
 
 /// The reason why the write of a row must wait.
 enum WriteConflict<'a> {
@@ -82,7 +83,13 @@ impl<'a, 'p> RowWriter<'a, 'p> {
     fn write_when_unblocked(&mut self) -> EngineResult<()> {
         let transactions = &self.context.core.transactions;
         let write_id = transactions.write_id(self.context.transaction);
-        while let Some(conflict) = self.try_write(write_id)? {
+        let operations = self.row.operations.iter();
+        let writes: SmallVec<[WriteOperation<'_>; 8]> = operations.map(|o| o.write).collect();
+        let record = Record::Write {
+            write_id,
+            operations: writes.as_slice().into(),
+        };
+        while let Some(conflict) = self.try_write(&record, write_id)? {
             match conflict {
                 WriteConflict::ActiveWrite(id, check) => {
                     self.lock_key(check)?;
@@ -97,15 +104,34 @@ impl<'a, 'p> RowWriter<'a, 'p> {
 
     /// Runs the steps once. Returns the first conflict, after the latches and
     /// guards have been released.
-    fn try_write(&mut self, write_id: WriteId) -> EngineResult<Option<WriteConflict<'a>>> {
+    fn try_write(
+        &mut self,
+        record: &Record<'_>,
+        write_id: WriteId,
+    ) -> EngineResult<Option<WriteConflict<'a>>> {
+        let space = self.reserve(record, write_id)?;
         let _latches = self.latch_keys();
         match self.check_keys()? {
-            Checked::Passed { is_row_owned } => self.apply(write_id, is_row_owned),
+            Checked::Passed { is_row_owned } => self.apply(record, space, write_id, is_row_owned),
             Checked::Blocked(conflict) => Ok(Some(conflict)),
         }
     }
 
     /// Step 1.
+    fn reserve(
+        &self,
+        record: &Record<'_>,
+        write_id: WriteId,
+    ) -> EngineResult<Option<LogReservation<'a>>> {
+        let core = self.context.core;
+        if !self.row.is_logged() {
+            core.unlogged_ids.note(&core.log, write_id)?;
+            return Ok(None);
+        }
+        reserve_row(core, self.context.transaction.handle(), record).map(Some)
+    }
+
+    /// Step 2.
     fn latch_keys(&self) -> Option<LatchGuard<'a>> {
         let latches = self.context.core.transactions.latches();
         match self.row.checks.as_slice() {
@@ -115,7 +141,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         }
     }
 
-    /// Step 2, under the latches.
+    /// Step 3, under the latches.
     fn check_keys(&mut self) -> EngineResult<Checked<'a>> {
         let mut is_row_owned = false;
         let row = self.row;
@@ -196,10 +222,12 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         })
     }
 
-    /// Steps 3 to 5. Checks range locks under the write guards: a reader that locks a range waits
-    /// for the guards held at that time.
+    /// Steps 4 to 6. Range locks are checked under the guards: a reader that
+    /// locks a range waits for the guards held at that time.
     fn apply(
         &self,
+        record: &Record<'_>,
+        space: Option<LogReservation<'_>>,
         write_id: WriteId,
         is_row_owned: bool,
     ) -> EngineResult<Option<WriteConflict<'a>>> {
@@ -208,7 +236,6 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let row = self.row;
         // One guard for each index, which may have two operations.
         let mut guards: SmallVec<[(IndexNumber, WriteGuard<'_>); 8]> = SmallVec::new();
-        let mut writes: SmallVec<[WriteOperation<'_>; 8]> = SmallVec::new();
         for operation in &row.operations {
             let index = row.index(operation.index)?;
             if guards
@@ -224,18 +251,12 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             if must_check && index.ranges.blocks(operation.write.key, is_insert, me) {
                 return Ok(Some(WriteConflict::RangeLock(operation)));
             }
-            writes.push(operation.write);
         }
-        if row.is_logged() {
-            let lsn = core.log.append(&Record::Write {
-                write_id,
-                operations: writes.as_slice().into(),
-            })?;
+        if let Some(space) = space {
+            let lsn = core.log.append_reserved(space, record)?;
             for (_, guard) in &guards {
                 guard.set_lsn(lsn);
             }
-        } else {
-            core.unlogged_ids.note(&core.log, write_id)?;
         }
         let mut remaining = guards.iter();
         let mut current = remaining.next();

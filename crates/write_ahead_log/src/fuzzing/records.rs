@@ -1,7 +1,9 @@
 //! Single records and headers.
 
 use crate::WriteOperation;
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{
+    BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind,
+};
 use crate::record::Record;
 use teak_base::bytes::{Put, Take};
 use teak_base::checksum::checksum;
@@ -121,6 +123,7 @@ pub fn headers(bytes: &[u8]) {
 
 pub(super) fn header_seeds() -> Vec<Vec<u8>> {
     let segment = SegmentHeader {
+        kind: SegmentKind::Begun,
         instance: 7,
         number: 2,
         first_lsn: 1000,

@@ -1,7 +1,9 @@
 //! Fuzz target of whole segments: chains of batches with correct checksums, faults that the input
 //! selects, and arbitrary bytes after the batches.
 
-use crate::format::{BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{
+    BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind,
+};
 use crate::segment::segment_path;
 use crate::{LogOptions, Record, WriteAheadLog};
 use std::path::Path;
@@ -77,6 +79,7 @@ fn build(disk: &Arc<dyn Disk>, input: &mut Input<'_>) -> StorageResult<()> {
     let mut chain = 0;
     loop {
         let header = SegmentHeader {
+            kind: SegmentKind::Begun,
             instance: INSTANCE,
             number,
             first_lsn: first_lsn + u64::from(input.rarely()),

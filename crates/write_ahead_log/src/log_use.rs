@@ -1,0 +1,36 @@
+//! The size of an open log, and the space that its bound leaves.
+
+use crate::bound::LogUse;
+use crate::log::WriteAheadLog;
+use crate::state::State;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl WriteAheadLog {
+    /// Publishes how much space row records may take without a lock: in the pending buffer, in the file, and below the bound.
+    pub(crate) fn publish_limit(&self, state: &mut State) {
+        let file_bytes = self.file_bytes.load(Relaxed);
+        let records = state.pending_start.saturating_sub(state.needed_from);
+        self.used_bytes.store(records.max(file_bytes), Relaxed);
+        state.stop_position = self.bound.stop_position(state.needed_from, file_bytes);
+        let file = state.space.file_bytes;
+        let file = file.saturating_sub(self.policy.headroom_of_rows());
+        let bound = state.stop_position.saturating_sub(state.pending_start);
+        let limit = file.min(bound).min(self.pending_bytes as u64);
+        self.credit.set_limit(limit);
+    }
+
+    /// The size of the log, without the pending buffer, and its bound. Recovery
+    /// needs the log from the position of the last [`WriteAheadLog::trim`].
+    #[inline]
+    #[must_use]
+    pub fn log_use(&self) -> LogUse {
+        LogUse {
+            bytes: self.used_bytes.load(Relaxed),
+            bytes_max: match self.bound.bytes_max {
+                0 => u64::MAX,
+                bytes => bytes,
+            },
+            stop_bytes: self.bound.stop_bytes(),
+        }
+    }
+}

@@ -16,7 +16,8 @@
 
 namespace teak {
 
-/* If match() was not called, the copier copies nothing: the altered table is then the table itself. */
+/* Copies nothing if match() was not called. OPTIMIZE TABLE does not call it: there, the altered table is the table
+   itself, with the same record. */
 class RecordCopier {
  public:
   /* Both tables must outlive the copier. Returns nullptr, or the reason why the server must copy the rows. */

@@ -82,7 +82,8 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
     case TEAK_INTERNAL:
       break;
   }
-  // The server logs a full disk itself; the engine logs when it begins and ends.
+  // Does not log a full disk: the server logs each such error, and the engine logs when the disk becomes full and when
+  // it has space again.
   if (status != TEAK_TABLE_EXISTS && status != TEAK_TOO_LARGE && status != TEAK_INTERRUPTED &&
       status != TEAK_NO_SPACE && status != TEAK_TOO_MANY_LOCKS)
     sql_print_error("TEAK: %s", cause->c_str());

@@ -42,8 +42,8 @@ class KeyCodec {
   static constexpr size_t HIDDEN_ROW_ID_BYTES = 8;
 
   /* The codec of table->key_info[key_number]. For a secondary key `primary` is the codec of the table's primary key,
-     or the hidden one; for the primary key itself it is nullptr. It is used only during this call. Returns nullptr
-     with a message in *error when a part's type is not supported. */
+     or the hidden one; for the primary key itself it is nullptr. `primary` is used only during this call. Returns
+     nullptr with a message in *error when a part's type is not supported. */
   static std::unique_ptr<KeyCodec> create(const TABLE *table, uint key_number, const KeyCodec *primary,
                                           std::string *error);
 

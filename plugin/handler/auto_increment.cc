@@ -27,7 +27,7 @@ int AutoIncrement::note(const uchar *record) {
   });
 }
 
-/* Advances the counter. If another statement has locked it, locks it first. */
+/* Advances the counter. If other statements have locked the counter or wait for its lock, locks it for this change. */
 template <typename Move> int AutoIncrement::move_counter(Move move) {
   AutoIncrementCounter::Result result;
   teak_status status = move(&result);

@@ -28,8 +28,8 @@ bool is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != TH
 
 int admin_result(THD *thd) { return is_killed(thd) ? HA_ADMIN_FAILED : HA_ADMIN_INTERNAL_ERROR; }
 
-/* Checks that every row has its entry in every key, and that every key has as many entries as there are rows. Then
-   every entry has its row. */
+/* Checks that every row has its entry in every key, and that the number of entries of every key is the number of rows.
+   If both are true, every entry has its row. */
 class KeyCheck {
  public:
   KeyCheck(OpenTable &open, THD *thd) : open_(open), thd_(thd), cursors_(open.share()->indexes()) {

@@ -52,7 +52,7 @@ class RowKeys {
 
   // By index of the engine.
   std::vector<ByteBuffer> keys_;
-  std::vector<ByteBuffer> values_;  // for keys with originals; after the primary key if the entry must be unique
+  std::vector<ByteBuffer> values_;  // of keys with originals: the primary key (only of a unique entry), the originals
   std::vector<uint8_t> unique_;
 };
 

@@ -9,7 +9,8 @@
    1. The row's value, and its key in each index, are encoded once.
    2. Entries for indexes that a concurrent ALTER TABLE builds are added.
    3. One call passes all entries to the engine, which writes all or none.
-   4. If the ALTER TABLE has ended since step 2, the write is repeated from step 2 without its entries.
+   4. If the engine rejects the write because the ALTER TABLE was rolled back since step 2, the write is repeated from
+      step 2 without these entries.
    5. If a unique key causes a duplicate-key error and the statement needs the conflicting row, that row is locked.
       If it no longer conflicts, the write is repeated from step 2. */
 

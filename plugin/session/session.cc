@@ -178,8 +178,8 @@ int Session::commit(bool all) {
   int error = 0;
   if (status != TEAK_OK) {
     error = raise(thd_, status, "COMMIT");
-    // The outcome of the prepared transaction is decided. It remains prepared until its end can be logged, at the
-    // latest by recovery.
+    // The server has decided to commit a prepared transaction, so it must not be rolled back. It remains prepared until
+    // its commit can be logged, at the latest by recovery.
     if (was_prepared) writes_.leave_to(prepared_as_);
     was_prepared ? teak_transaction_detach(transaction) : teak_transaction_rollback(transaction);
   }
@@ -201,7 +201,7 @@ int Session::rollback(bool all) {
   detach_cursors();
   const bool was_prepared = is_prepared_;
   is_prepared_ = false;
-  // If its end cannot be logged, it remains prepared, and any connection can end it.
+  // If the rollback cannot be logged, the transaction remains prepared, and any connection can end it.
   if (was_prepared) writes_.leave_to(prepared_as_);
   teak_status status = teak_transaction_rollback(release());
   if (was_prepared && status == TEAK_OK) query_cache_use::ended_by_xid(prepared_as_);

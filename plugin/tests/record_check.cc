@@ -244,7 +244,7 @@ class RowChecker {
   OriginalRow original_;
 };
 
-/* The fastest of several rounds, which other processes hardly disturb. */
+/* Returns the time of the fastest of several rounds, because other processes disturb the fastest round least. */
 template <typename Work> double nanoseconds_per(size_t times, Work work) {
   constexpr size_t ROUNDS = 20;
   ulonglong best = ULONGLONG_MAX;

@@ -13,8 +13,8 @@ BANK = Bank(names={"account": "a_account", "counter": "m_counter", "moved": "z_m
 
 
 class Writer(threading.Thread):
-    """Runs transfers until stop(). `moves` is the number of the last committed one. stop() raises the error that ended
-    it."""
+    """Runs transfers until stop(). `moves` is the number of the last committed transfer; numbers are consecutive.
+    stop() raises the error that ended the transfers."""
 
     def __init__(self, database):
         super().__init__(daemon=True)
@@ -45,7 +45,7 @@ class Writer(threading.Thread):
 
 
 def transfers(connection):
-    """The number of transfers in the current database, and the highest number of one."""
+    """Returns how many transfers the current database has, and the highest transfer number."""
     return tuple(map(int, connection.run(f"SELECT COUNT(*), IFNULL(MAX(number), 0) FROM {BANK.moved}")[0]))
 
 

@@ -8,7 +8,7 @@
    through every key returns exactly the committed rows, or an error; CHECK TABLE reports a table that returned an
    error; the table whose files were not damaged is correct and accepts new rows; the process has not been restarted.
    Damage at the end of a killed server's log cannot be distinguished from a torn write in a crash: then the last commits may be
-   lost, but each table has the rows of all commits up to one.
+   lost, but each table has exactly the rows of all commits up to some commit.
 
 The run counts as one test.
 """

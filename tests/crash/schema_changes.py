@@ -156,7 +156,8 @@ def describe(rows):
 
 
 def stray_files(directory, tables):
-    """Files of tables that do not exist. In a file's name @ and four digits replace a table name's other characters than letters and digits."""
+    """Files of tables that do not exist. In file names, each character of a table name other than ASCII letters, digits
+    and _ is encoded as @ and two to four characters."""
     known = {"".join(letter if letter.isascii() and (letter.isalnum() or letter == "_") else "@" for letter in name)
              for name in tables}
     strays = []

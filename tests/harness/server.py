@@ -246,7 +246,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self):
-        """Its resident memory, in bytes."""
+        """Resident memory of the server's process, in bytes."""
         for line in Path(f"/proc/{self.pid()}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024

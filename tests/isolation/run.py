@@ -3,7 +3,7 @@
 1. Clients (processes) run short transactions on a few hot lists and registers, and record what they read.
 2. After each round the final lists are read and the round is checked.
 
-  python3 -m tests.isolation.run --transactions=1000000              as many for each level
+  python3 -m tests.isolation.run --transactions=1000000              1,000,000 transactions for each level
   python3 -m tests.isolation.run --engine=InnoDB --report            the same on InnoDB; nothing counts as a failure
 Levels: READ UNCOMMITTED, READ COMMITTED, REPEATABLE READ, SNAPSHOT (REPEATABLE READ with teak_refuse_stale_writes=ON),
 SERIALIZABLE (half of the clients with this setting).

@@ -45,7 +45,7 @@ class Writer(threading.Thread):
 
     def run(self):
         connection = None
-        # Also looks up a transaction that is in doubt at the end.
+        # If the connection is lost when the writer is stopped, continues until the transaction in doubt was looked up.
         while not self.stop.is_set() or (connection is None and not self.faults):
             try:
                 if connection is None:

@@ -320,7 +320,7 @@ KINDS = ROWS + [by_key, transaction, transaction, transaction, distributed, proc
 SELDOM = [own_table, shared_ddl]
 # `prepared`: statements of XA transactions. On the replica a prepared transaction holds its locks until its XA COMMIT
 # or XA ROLLBACK, a later event of the binary log. So no transaction between the two may scan the rows that it wrote.
-# The replica scans a table without a key, and for some statements that are logged as text.
+# The replica scans tables that have no key, and the tables of some statements that are logged as text.
 ROW_KINDS = {"rows": ROWS, "prepared": [kind for kind in ROWS + [by_key] if kind is not without_key], "kinds": KINDS,
              "seldom": SELDOM, "levels": ["REPEATABLE READ", "READ COMMITTED"], "without": []}
 BOTH = [as_text, as_text_without_key]

@@ -1,8 +1,13 @@
 """Compares the output of a test on two engines, for tests/server_suites/run.py.
 
-The result is the first that applies: equal; equal except for figures that an engine estimates or measures, the time of
-day, and the method of ALTER TABLE (whether it copies; the reason and the advice when both refuse an algorithm); also except for plans
-and counters of their steps; also except for the order of lines; different."""
+The result is the first that applies:
+same        equal except for the engine's name and directories
+estimates   equal if these are removed too: values that an engine estimates or measures, times, names of data files, and
+            the method of ALTER TABLE (whether it copies; the reason and the advice if both engines refuse an algorithm)
+unsteady, recorded    the remaining differences do not count against an engine (hunks.py)
+plan        equal if plans and the counters of their steps are removed too
+order       the remaining lines are the same, in another order
+different   anything else"""
 
 import datetime
 import difflib
@@ -33,7 +38,7 @@ REFUSED = re.compile(r"\b(ALGORITHM|LOCK)=(\w+) is not supported(?: for this ope
 WRONG_REFUSAL = re.compile(r"^mysqltest: (?:In included file [^\n]*\n(?:included from [^\n]*\n)*)?At line \d+: query '[^;]*?' failed with wrong "
                            r"errno ER_ALTER_OPERATION_NOT_SUPPORTED(?:_REASON)? [^\n]*\n", re.MULTILINE)
 COPIED = re.compile(r"^((?:alter|create|drop)\s[^;]*;\n)affected rows: \d+\n(info: Records: )\d+", re.MULTILINE | re.IGNORECASE)
-# Timestamps of the hours of the run.
+# Timestamps. Those of the last 90 days are times of the run and are not compared.
 CLOCK = re.compile(r"\b(20\d\d-\d\d-\d\d) \d\d:\d\d:\d\d(\.\d{1,6})?")
 # Counters of the steps of a plan.
 STEPS = re.compile(r"^(Handler_|Feature_|Last_query_cost|Select_|Sort_|Created_tmp)", re.IGNORECASE)
@@ -65,7 +70,7 @@ def of_these_days(match: re.Match[str]) -> str:
 
 
 def figures_of(heading: list[str]) -> list[int]:
-    """The columns with figures, if this line is the heading of a table with any."""
+    """The numbers of the columns that have estimated or measured values, given the names of all columns."""
     names = [name.lower() for name in heading]
     if names[:3] == ["id", "select_type", "table"]:
         wanted = PLAN_FIGURES
@@ -77,7 +82,7 @@ def figures_of(heading: list[str]) -> list[int]:
 
 
 def without_ways(text: list[str]) -> list[str]:
-    """The text without methods of DDL and times."""
+    """The text without times and the methods of DDL statements."""
     whole = WRONG_REFUSAL.sub("", "\n".join(text))
     text = CLOCK.sub(of_these_days, COPIED.sub(r"\1\2#", REFUSED.sub(r"\1=\2 is not supported", whole))).split("\n")
     return [line for line in text if not CHECKPOINT.match(line) and not REBUILT.match(line)]

@@ -111,7 +111,8 @@ def statements(rng):
 
 
 def both_ways(cluster, rng, seconds):
-    """Runs statements on both and compares the answers; returns (statements, rows read, faults)."""
+    """Runs statements on the sharded and on the plain tables, and compares the answers. Returns (statements, rows read,
+    faults)."""
     faults, ran, rows = [], 0, 0
     until = time.monotonic() + seconds
     with cluster.front.connect(DATABASE) as shards, cluster.backends[0].connect("plain") as plain:
@@ -197,7 +198,7 @@ AWAY = (1429, 12701, 1158, 1159, 1160, 1161, 2002, 2003, 2006, 2013)
 
 
 def totals(cluster):
-    """(sum of money, sum of moved amounts, {number: rows of it}) over both backends, read directly."""
+    """(sum of money, sum of moved amounts, {transfer number: number of its rows}) over both backends, read directly."""
     money = moved = 0
     numbers = {}
     for server in cluster.backends:
@@ -260,7 +261,8 @@ def transfers(cluster, rng, seconds):
 
 
 def prepared_and_killed(cluster, rng):
-    """kill -9 of a backend between XA PREPARE and the end, which is sent through the front server or directly."""
+    """kill -9 of a backend between XA PREPARE and XA COMMIT or XA ROLLBACK, which is sent through the front server or
+    directly to the backends."""
     faults = []
     number = 50_000_000
     for way in ("COMMIT through the front", "ROLLBACK through the front", "COMMIT by hand"):

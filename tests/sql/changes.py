@@ -133,8 +133,8 @@ def update(draw, table, tables):
     # Because of a bug in the server, InnoDB finds no rows of a partitioned table by a key after a statement for which
     # all partitions were pruned.
     limit = f" LIMIT {draw.randint(1, 5)}" if total and not table.partitions and draw.random() < 0.3 else ""
-    # Without a total order, the constants are valid for all rows or for none. But the number of warnings depends on the
-    # plan.
+    # Without a total order, only constants are assigned: the statement fails for every order of rows or for none. But
+    # the number of warnings depends on the plan.
     return [*unpruned(table), Statement(f"UPDATE {ignore}{table.name} SET {terms}{queries.where(draw, table)}{order}{limit}", warnings=total)]
 
 
@@ -146,7 +146,8 @@ def update_joined(draw, table, tables):
         return update(draw, table, tables)
     qualified = ", ".join("x." + term for term in split_terms(terms))
     if other is not table and not other.partitions and not other.versioned and not any(column.generated for column in found) and not qualified.startswith(f"x.{found[0].name} =") and f", x.{found[0].name} =" not in qualified:
-        # Does not change the join's columns: the plan determines whether the join finds a row again after its change.
+        # The UPDATE must not change the columns on which the tables are joined: otherwise the plan would determine
+        # whether the join finds a changed row again.
         both = [term for term in split_terms(assignments(draw, other, True)) if term and not term.startswith(found[1].name + " =")]
         qualified += "".join(", y." + term for term in both if draw.random() < 0.5)
     return [Statement(f"UPDATE {table.name} x JOIN {other.name} y ON x.{found[0].name} = y.{found[1].name} SET {qualified}"

@@ -1,4 +1,5 @@
-"""Columns of every type of MariaDB 10.11, with pools of values: its boundaries, and few enough that equal values are frequent."""
+"""Columns of every type of MariaDB 10.11, with pools of values: the boundaries of the type, and so few values that
+equal ones are frequent."""
 
 from .text import WIDTHS, below_blank, bytes_literal, pads_in_keys_alone, text_literal
 

@@ -130,7 +130,7 @@ class Pair:
             session.run(f"DROP DATABASE {name}")
 
     def rebuild_first(self):
-        """Rebuilds the keys of the first engine's tables in a separate session, except of tables in use."""
+        """Rebuilds the keys of the first engine's tables in a separate session, except those of tables in use."""
         session = Session(self.socket)
         self._must(session, f"USE {self.names[0]}")
         self._must(session, "SET lock_wait_timeout = 1")

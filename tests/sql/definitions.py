@@ -302,7 +302,8 @@ def alter(draw, table, collations, copies=False):
 
 
 def by_algorithm(draw, text):
-    """With an ALGORITHM and a LOCK; without them if the engine does not support these for the change."""
+    """Adds a random ALGORITHM and LOCK to the statement. If the engine does not support them for the change, the
+    statement runs without them."""
     clauses = draw.choice(["", ", ALGORITHM=INSTANT", ", ALGORITHM=NOCOPY", ", ALGORITHM=INPLACE", ", ALGORITHM=COPY"])
     clauses += draw.choice(["", ", LOCK=NONE", ", LOCK=SHARED", ", LOCK=EXCLUSIVE"])
     return f"BEGIN NOT ATOMIC DECLARE EXIT HANDLER FOR {NOT_BY_ALGORITHM} {text}; {text}{clauses}; END"

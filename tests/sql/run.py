@@ -5,8 +5,8 @@
 3. A difference is run again in empty databases. If InnoDB in a second run, or a third engine, returns Teak's answer (third.py),
    this is printed and counts as agreed. Otherwise the statements are shrunk and printed as a script, with the seed.
 
-  python3 -m tests.sql.run --statements=1000000 --seed=7     as many statements, compared one by one
-  python3 -m tests.sql.run --seconds=60                      for so long
+  python3 -m tests.sql.run --statements=1000000 --seed=7     1,000,000 statements, compared one by one
+  python3 -m tests.sql.run --seconds=60                      for 60 seconds
   python3 -m tests.sql.run --world=7-0-12                    one world again, by the seed that was printed
 The run counts as one test.
 """

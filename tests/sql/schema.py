@@ -127,7 +127,8 @@ class Table:
 
 def key_part(draw, column, space):
     """A part for the column within `space` bytes, as (column, prefix, descending), and its bytes; None if there is none."""
-    # InnoDB does not update the index entry of a virtual text column if the new text is equal in the collation.
+    # InnoDB does not update the index entry of a virtual text column if the collation treats the new text as
+    # equal to the old one.
     if column.family == "text" and column.generated and not column.stored:
         return None
     prefixes = column.plain and not (column.family == "text" and sorts_by_levels(column.collation))

@@ -84,7 +84,8 @@ class Shrinker:
 
 
 def lists(text):
-    """The parenthesised or open lists of a statement, as lists of (start, end) of their items."""
+    """The comma-separated lists of a statement, in parentheses and at the top level. Each is a list of the (start, end)
+    of its items."""
     found, quote, at = [], False, 0
     starts = [[0]]
     while at < len(text):

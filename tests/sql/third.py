@@ -45,7 +45,7 @@ def _same(statement, left, right):
 
 
 def _keyed(definition, engine):
-    """The definition of InnoDB's table as one of a temporary table of another engine."""
+    """Changes the definition of an InnoDB table to that of a temporary table of another engine."""
     if re.search(r"PERIOD FOR|SYSTEM VERSIONING", definition):
         raise _Refused("no temporary table has periods")
     body, options = definition.rsplit("\n)", 1)
@@ -71,7 +71,8 @@ def _forced(session, statement, tables, name):
 
 
 def opinion(pair, statement, second):
-    """The engine that returns Teak's answer `second`, as text, or None. The pair must be in the state before the statement."""
+    """The engine that returns Teak's answer `second`, as text, or None. The pair's data must be as
+    before the statement."""
     if not statement.text.startswith(READS) or OPEN.search(statement.text):
         return None
     session, of_teak = pair.sessions_of(statement)

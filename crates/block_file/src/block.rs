@@ -33,7 +33,7 @@ const HEADER_VERSION: u8 = 1;
 pub enum BlockKind {
     /// Entries of a run.
     Page = 1,
-    /// Fences, filters and addresses of the pages of a run.
+    /// The index of a run: addresses, counts, last keys and filters of its pages.
     RunIndex = 2,
     /// A node of the tree.
     Node = 3,

@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 
 const CLASSES: usize = u64::BITS as usize;
 
-/// Extents that a search looks at whose size may be too small.
+/// Maximum number of extents that a search examines in the class of the requested size. Any of them
+/// may be too small.
 const PROBES_MAX: usize = 32;
 
 #[derive(Debug)]
@@ -19,8 +20,8 @@ pub(crate) struct FreeSpace {
     extents: ExtentSet,
     /// The extents as (bytes, offset), for best fit; among equal sizes, the lowest offset first.
     by_size: BTreeSet<(u64, u64)>,
-    /// Offsets of the extents of each class: of `2^class` bytes up to twice
-    /// as many.
+    /// Offsets of the extents of each class. Class `n` has the sizes from `2^n` (inclusive) to
+    /// `2^(n + 1)` (exclusive).
     classes: [BTreeSet<u64>; CLASSES],
 }
 
@@ -94,8 +95,8 @@ impl FreeSpace {
         }
     }
 
-    /// An extent of at least `bytes`, if there is one: the lowest, unless many
-    /// extents of about this size are before it.
+    /// An extent of at least `bytes`, if there is one. It is the lowest one, unless `PROBES_MAX`
+    /// extents of the same class that are too small are before it.
     pub fn lowest(&self, bytes: u64) -> Option<Extent> {
         let class = class_of(bytes);
         let larger = self.classes.get(class + 1..).unwrap_or_default();

@@ -26,14 +26,14 @@ use crate::layout::BLOCKS_START;
 use births::Births;
 use holders::{FreedSpace, Holders};
 
-/// Sizes of holes, from large to small, that a long request accepts, so that it
-/// is stored in few pieces. A request for less accepts what it asks for.
+/// Sizes of holes that a request tries, in this order, so that a long sequence of blocks is stored
+/// in few pieces. Each is limited to the range from the request's minimum to its wanted bytes.
 const PIECE_BYTES: [u64; 3] = [1024 * 1024, 512 * 1024, 128 * 1024];
-/// Smaller holes are accepted while they waste too much space together.
+/// Sizes that are tried next, if the file has more free space than small holes may waste.
 const SMALL_PIECE_BYTES: [u64; 2] = [32 * 1024, 8 * 1024];
-/// Minimum of the space that small holes may waste.
+/// Bytes that small holes may waste in a file of any size.
 const SMALL_HOLES_BYTES: u64 = 2 * 1024 * 1024;
-/// Space that small holes may waste, as a fraction of the file.
+/// In a large file, small holes may waste the file's bytes divided by this number.
 const SMALL_HOLES_FRACTION: u64 = 32;
 
 /// A freed range was not live: the tree refers to a block twice.
@@ -53,7 +53,7 @@ pub(crate) struct Space {
     version: u64,
     /// Pins and checkpoints, with the freed space that they need.
     holders: Holders,
-    /// Space maps of checkpoints that may be on disk, without the durable one.
+    /// Space maps of checkpoints that may be on disk, except that of the last durable checkpoint.
     maps_in_doubt: Vec<Extent>,
 }
 
@@ -144,8 +144,8 @@ impl Space {
         Some(self.take(hole, wanted))
     }
 
-    /// Reserves up to `wanted` bytes directly after `at`, if at least `min` are
-    /// free there, before `limit`. Does not grow the file while there are holes.
+    /// Reserves up to `wanted` bytes directly after `at` and before `limit`, if at least `min` are
+    /// free there. At the end of the file, grows the file unless there is a suitable hole.
     pub fn extend(&mut self, at: u64, min: u64, wanted: u64, limit: u64) -> Option<Extent> {
         self.reclaim();
         let wanted = wanted.max(min).min(limit.saturating_sub(at));

@@ -15,11 +15,11 @@ pub struct BlockFileStatistics {
     pub free_bytes: u64,
     /// Freed space that waits for a pin or a checkpoint, in bytes.
     pub pending_free_bytes: u64,
-    /// The part of it that waits for a pin, in bytes. A checkpoint makes the
-    /// rest free.
+    /// The part of `pending_free_bytes` that waits for a pin, in bytes. The next
+    /// checkpoint frees the rest.
     pub pinned_bytes: u64,
-    /// Space that is neither live nor free: reserved by writers, of the space
-    /// map, or freed and still needed, in bytes.
+    /// Space that is neither live nor free, in bytes: reserved by writers, used by a space map, or
+    /// freed but needed by a pin or a checkpoint.
     pub unavailable_bytes: u64,
     /// Blocks written since the file was opened.
     pub blocks_written: u64,
@@ -30,15 +30,15 @@ pub struct BlockFileStatistics {
     pub bytes_moved: u64,
     /// Blocks read since the file was opened.
     pub blocks_read: u64,
-    /// Bytes of those, headers included.
+    /// Bytes of these blocks, headers included.
     pub bytes_read: u64,
     /// Syncs since the file was opened.
     pub syncs: u64,
 }
 
 impl BlockFileStatistics {
-    /// Bytes of the file that contain no live block: holes, space that is
-    /// needed a little longer, and a free tail. Without the superblocks.
+    /// Bytes of the file that contain no live block: free space, unavailable space, and a free tail
+    /// that is not truncated yet. The superblocks are not counted.
     #[must_use]
     pub fn unused_bytes(&self) -> u64 {
         let blocks = self.file_bytes.saturating_sub(BLOCKS_START);

@@ -148,7 +148,8 @@ impl SuperblockInfo {
         let reserved = take.u32()?;
         let end = take.u64()?;
         let aligned = end.is_multiple_of(BLOCK_UNIT_BYTES) && end >= BLOCKS_START;
-        // Generations increase by one, so a larger one is malformed and could overflow.
+        // Generations increase by one, so no file reaches this limit. A higher generation is
+        // malformed and could overflow.
         let countable = generation < u64::MAX / 2;
         if payload_bytes > PAYLOAD_BYTES_MAX || reserved != 0 || !aligned || !countable {
             return Err(Malformed);

@@ -30,7 +30,7 @@ const EXTENT_BYTES: u64 = 1024 * 1024;
 pub struct BlockWriter {
     file: Arc<SharedFile>,
     expected_bytes: u64,
-    /// Only space before it is used.
+    /// Blocks must end at or before this offset; `None`: no limit.
     limit: Option<u64>,
     /// The file space of all blocks so far, both written and buffered.
     filled: Vec<Extent>,

@@ -208,7 +208,8 @@ fn writers_do_not_wait_forever_for_flushes_without_space() {
     options.background_threads = 2;
     options.cache_bytes = 4 << 20;
     options.commit_sync = false;
-    // Only the log may grow, so memory runs out first.
+    // The log remains in one segment, in which space is reserved. So the memory budget is used up
+    // before the log is full.
     options.log_segment_bytes = 64 << 20;
     let engine = Engine::open(Arc::clone(&disk) as Arc<dyn Disk>, options).unwrap();
     engine.create_table(&definition(TABLE)).unwrap();

@@ -159,7 +159,8 @@ impl PageCache {
         self.blocks.remove(&(file, offset));
     }
 
-    /// A block was copied to the offset `to`, where no version has a block yet.
+    /// Called when the block at `from` was copied to `to`, before a version refers to the copy: if
+    /// the block is cached, caches it at `to` too.
     pub(crate) fn moved(&self, file: FileId, from: u64, to: u64) {
         self.forget(file, to);
         if let Some(block) = self.blocks.peek(&(file, from)) {

@@ -177,8 +177,8 @@ impl Run {
         };
         match found {
             Some(Cached::Page(page)) => Ok(page),
-            // The cache may have an index at this address, so the file is damaged. Reading the
-            // block returns the error.
+            // The page is not cached. Or the cache has an index at this address: then the file is
+            // damaged, and reading the block returns the error.
             _ => self.read_page(index, number, record),
         }
     }

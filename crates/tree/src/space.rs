@@ -1,16 +1,17 @@
-//! The size of the file compared with its live bytes, and what makes it smaller.
+//! The size of the file compared with its live bytes, and the steps that make the file smaller.
 //!
-//! A file is larger than its live bytes because of holes, and of freed blocks
-//! that the last checkpoint or a reader's version still needs. What helps:
-//! 1. A checkpoint frees what only the last one needs, and truncates a free tail.
-//! 2. Moving blocks from the end of the file to holes makes the tail free. The
-//!    limit is the size that the file should have: blocks that end after it are
-//!    moved before it. The next checkpoint frees their old places.
+//! A file is larger than its live bytes because of holes, and of freed blocks that the last
+//! checkpoint or a reader's version still needs. Two steps make it smaller:
+//! 1. A new checkpoint frees the blocks that only the previous checkpoint needs, and truncates a
+//!    free tail.
+//! 2. Moving blocks from the end of the file to holes makes the tail free. Blocks that end after a
+//!    limit, the size that the file should have, are moved before it. The next checkpoint frees
+//!    their old places.
 //!
-//! Moving starts at one ratio and ends at a smaller one. Between two rounds the
-//! difference or more was written or freed, and a round moves at most what the
-//! file is too large by, so moving costs a bounded share of what is written. At
-//! its goal a file costs nothing.
+//! Moving starts when the unused bytes exceed one share of the live bytes, and stops when they are
+//! below a smaller share. Between two rounds of moves, at least the difference of the shares is
+//! written or freed. A round moves at most the bytes after the limit. So the moved bytes are a
+//! bounded share of the written and freed bytes. A file that is small enough causes no I/O.
 
 use crate::node::Node;
 use crate::tree::Tree;
@@ -18,12 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_block_file::BLOCKS_START;
 
-/// How small a file should be.
+/// The maximum size of a file, relative to its live bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpaceGoal {
-    /// While the tree is written: up to a quarter more than the live bytes.
+    /// For a tree that is being written: a quarter of the live bytes, and some MiB, are added to
+    /// them.
     Busy,
-    /// While it is not: up to a twentieth more.
+    /// For a tree that is not being written: less than a twentieth of the live bytes, and some KiB,
+    /// are added to them.
     Idle,
 }
 
@@ -41,11 +44,11 @@ pub enum SpaceAction {
     },
 }
 
-/// Space that is not worth a step.
+/// Fewer bytes are not worth a step.
 const SMALL_BYTES: u64 = 64 * 1024;
 
 impl SpaceGoal {
-    /// Bytes beyond the live ones at which steps begin.
+    /// Bytes in addition to the live bytes above which steps begin.
     fn tolerated(self, live: u64) -> u64 {
         match self {
             Self::Busy => live / 4 + 12 * 1024 * 1024,
@@ -53,7 +56,7 @@ impl SpaceGoal {
         }
     }
 
-    /// Bytes beyond the live ones that remain after moving.
+    /// Bytes in addition to the live bytes that moving leaves.
     fn wanted(self, live: u64) -> u64 {
         match self {
             Self::Busy => live / 8 + 4 * 1024 * 1024,
@@ -90,7 +93,8 @@ impl Tree {
         if held.max(tail) >= SMALL_BYTES && held + tail >= beyond / 8 {
             return SpaceAction::Checkpoint;
         }
-        // What a checkpoint would free remains until it is made.
+        // Blocks cannot be moved to space that is still unavailable, so the limit includes it. The
+        // next checkpoint frees some of it.
         let limit = BLOCKS_START + live + goal.wanted(live) + file.unavailable_bytes;
         if limit + SMALL_BYTES > file.file_bytes {
             return SpaceAction::Nothing;
@@ -98,8 +102,8 @@ impl Tree {
         SpaceAction::Move { limit }
     }
 
-    /// Lets the next checkpoint write the nodes again whose blocks end after
-    /// `limit`, at lower holes. Returns whether there are any.
+    /// Makes the next checkpoint write again, in holes, all nodes whose blocks end after `limit`.
+    /// Returns whether there are any.
     pub fn relocate_nodes(&self, limit: u64) -> bool {
         let mut install = self.install.lock();
         let version = self.version.load_full();

@@ -39,7 +39,7 @@ pub struct Tree {
     pub(crate) install: Mutex<InstallState>,
     pub(crate) checkpoint: Mutex<()>,
     pub(crate) counters: TreeCounters,
-    /// The next checkpoint writes nodes that end after it again.
+    /// The next checkpoint writes again the nodes whose blocks end after this offset.
     pub(crate) node_limit: AtomicU64,
 }
 

@@ -30,7 +30,7 @@ type Handles = HashMap<*const RunHandle, (Arc<RunHandle>, u32)>;
 
 impl Tree {
     /// Reads every block of the current version from the disk and checks
-    /// checksums, order, fences, filters, counts and the tree's invariants:
+    /// checksums, order, last keys, filters, counts and the tree's invariants:
     /// runs are inside their children's ranges, bottom runs do not overlap, and
     /// no two blocks share space. `progress` is called for every page; when it
     /// returns false, the check ends with `Interrupted`. Other threads may use

@@ -120,9 +120,9 @@ impl Tree {
         self.version.load().active.memtable.entries()
     }
 
-    /// Whether the active memtable is so large compared with the tree that
-    /// merging it makes reads faster, or deletes so many rows that it frees
-    /// space. A merge writes a few times its bytes.
+    /// Whether merging the active memtable is worth its cost. Its bytes are so many, compared with
+    /// the tree's, that reads become faster; or its deletes are so many that space is freed.
+    /// Merging it writes a few times the memtable's bytes.
     #[must_use]
     pub fn memtable_is_large_part(&self) -> bool {
         const BYTES_MIN: u64 = 1 << 20;

@@ -83,7 +83,8 @@ impl Run {
         }
     }
 
-    /// Moves everything after a random place, until a move fails.
+    /// Moves runs from after a random offset to holes before it, until there is nothing to move or
+    /// a job fails.
     fn relocate(&mut self) {
         let horizon = self.model.horizon();
         let tree = &self.subject.tree;

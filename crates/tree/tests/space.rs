@@ -1,5 +1,5 @@
-//! The size of the file: holes are filled, the end is truncated, and readers
-//! keep only what they can reach.
+//! The size of the file: holes are filled, the end is truncated, and a cursor prevents only the
+//! reuse of space that its version refers to.
 
 // Tests fail by panics, and their numbers are small.
 #![allow(
@@ -52,7 +52,7 @@ fn options() -> TreeOptions {
 const ROWS: u64 = 60_000;
 
 fn key(number: u64) -> Vec<u8> {
-    // In no order, and not compressible.
+    // Keys of consecutive numbers are scattered, and their first half is not compressible.
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     [mixed.to_be_bytes(), number.to_be_bytes()].concat()
 }
@@ -153,7 +153,7 @@ fn an_idle_file_is_hardly_larger_than_its_blocks() {
     assert_eq!(count(&subject), ROWS);
     subject.open_again();
     assert_eq!(count(&subject), ROWS);
-    // At its goal a file costs nothing.
+    // A file that has reached its goal needs no further step.
     let goal = subject.tree.space_action(SpaceGoal::Idle);
     assert_eq!(goal, SpaceAction::Nothing);
 }
@@ -222,7 +222,7 @@ fn a_reader_keeps_only_what_it_can_reach() {
             "{file:?}"
         );
     }
-    // The old version is readable to the end of its leaf at least.
+    // The cursor reads the old version, at least to the end of its leaf.
     assert!(cursor.next().unwrap());
     drop(cursor);
     reclaim(&mut subject, SpaceGoal::Idle);

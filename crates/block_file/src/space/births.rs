@@ -1,9 +1,9 @@
 //! The versions at which live space was published.
 //!
-//! Only versions after the oldest holder matter: everything older is live in
-//! the state of every holder, as far as it was freed later. So the map holds
-//! only space that was published since then, and forgets the rest in passes
-//! whose cost is proportional to what was added.
+//! Only versions after that of the oldest holder matter. Space that was published earlier is needed
+//! by every holder whose version is before the freeing of the space, whatever the exact version of
+//! the publication. So the map forgets this space, in passes whose cost is proportional to the
+//! number of insertions since the previous pass.
 
 use crate::extents::Extent;
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ const RANGES_MIN: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Births {
-    /// By offset: bytes, and the version of their publication.
+    /// For each offset, the length in bytes and the version of the publication.
     ranges: BTreeMap<u64, (u64, u64)>,
     /// Number of ranges after the last pass.
     pruned: usize,
 }
 
 impl Births {
-    /// Records the publication of space. Versions ascend. `oldest` is the oldest
+    /// Records the publication of space. Versions ascend. `oldest` is the version of the oldest
     /// holder.
     pub fn insert(&mut self, extent: Extent, version: u64, oldest: u64) {
         if self.ranges.len() > 2 * self.pruned + RANGES_MIN {
@@ -29,7 +29,7 @@ impl Births {
         self.ranges.insert(extent.offset, (extent.bytes, version));
     }
 
-    /// Forgets what was published at or before `oldest`.
+    /// Forgets the space that was published at or before version `oldest`.
     pub fn prune(&mut self, oldest: u64) {
         self.ranges.retain(|_, (_, version)| *version > oldest);
         self.pruned = self.ranges.len();

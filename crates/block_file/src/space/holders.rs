@@ -6,10 +6,10 @@
 //! freed after it. Space that was published after a pin was taken is never
 //! retained for that pin, however old it is.
 //!
-//! Freed space is kept in the list of one holder that needs it. When that
-//! holder ends, another one that needs the space takes it over; if there is
-//! none, the space is free. Ending a pin only puts its list aside, because a
-//! reader does it; the list is distributed by the next operation of a writer.
+//! Freed space is in the list of one holder that needs it. When that holder ends, the space goes to
+//! the list of another holder that needs it; if there is none, the space is free. Readers end pins,
+//! so ending a pin must be cheap: its list is only set aside, and the next operation of a writer
+//! distributes the space.
 
 use crate::extents::Extent;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub(super) struct Holders {
     checkpoints: ByVersion,
     /// The lists of pins that have ended.
     ended: Vec<Vec<FreedSpace>>,
-    /// Bytes that a pin needs, or needed when they were last distributed.
+    /// Bytes in the lists of pins, including those in `ended`.
     pinned_bytes: u64,
     /// Bytes that only checkpoints need.
     checkpoint_bytes: u64,
@@ -99,7 +99,8 @@ impl Holders {
 
     /// Adds freed space. Returns whether a holder needs it.
     pub fn add(&mut self, space: FreedSpace) -> bool {
-        // A pin first: what only a checkpoint holds, the next one frees.
+        // Prefers a pin, so that the lists of checkpoints have only space that no pin needs. The
+        // next checkpoint frees this space.
         let pin = first_in(&mut self.pins, space);
         let (holder, bytes) = match pin {
             Some(pin) => (Some(pin), &mut self.pinned_bytes),
@@ -128,7 +129,8 @@ fn bytes_of(held: &[FreedSpace]) -> u64 {
     held.iter().map(|space| space.extent.bytes).sum()
 }
 
-/// The oldest holder that needs the space: it is likely to end last.
+/// The oldest holder that needs the space. Old pins are those of long reads, which often end after
+/// newer pins, so the space rarely goes to another list.
 fn first_in(holders: &mut ByVersion, space: FreedSpace) -> Option<&mut Holder> {
     if space.born >= space.freed {
         return None;

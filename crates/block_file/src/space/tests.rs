@@ -162,7 +162,7 @@ impl Model {
         }
     }
 
-    /// Free is exactly what nothing needs.
+    /// Checks that exactly the units that nothing needs are free.
     fn check(&mut self) {
         self.space.reclaim();
         let space = &self.space;
@@ -319,7 +319,7 @@ fn freeing_space_that_is_not_live_is_reported() {
     assert_eq!(space.live_bytes(), 3 * UNIT);
 }
 
-/// A file with a hole of `hole` bytes after each live range of as many.
+/// A file of `count` live ranges of `hole` bytes, each followed by a hole of the same length.
 fn with_holes(count: u64, hole: u64) -> Space {
     let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
     let all = space.allocate(2 * count * hole, 0);

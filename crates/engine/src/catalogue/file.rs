@@ -116,8 +116,8 @@ pub(crate) fn write_catalogue(
         file.sync()
     });
     if let Err(error) = written {
-        // Frees its space on a full disk. If this fails, the next write of the catalogue removes
-        // it.
+        // Removes the temporary file, to free its space on a full disk. If this fails, the next
+        // write of the catalogue removes the file.
         let _ = disk.remove(&temporary);
         return Err(error);
     }

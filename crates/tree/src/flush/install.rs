@@ -138,7 +138,7 @@ fn consume(editor: &mut Editor<'_>, target: &Target, replacements: &[RunRef], cu
     });
 }
 
-/// Replaces runs of a child by their copies, which are as old.
+/// Replaces runs of a child by their copies, at the same positions among its runs.
 fn replace(editor: &mut Editor<'_>, target: &Target, relocated: &[Relocated]) {
     let depth = Depth::Child(target.id);
     editor.change(&target.range.lower, depth, &mut |editor, child, range| {

@@ -66,9 +66,10 @@ impl Tree {
         found.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
-    /// Claims a job that moves the runs of one child from after `limit` to holes
-    /// before it: of the child whose runs reach furthest. Shared runs are merged
-    /// instead. Returns `None` when no unclaimed child has such runs.
+    /// Claims a job on the unclaimed child whose runs extend furthest into the file. The job moves
+    /// the child's blocks after `limit` to holes before it. If a run to move is shared or clipped,
+    /// the job instead merges the runs of a leaf, or flushes those of an inner child. Returns
+    /// `None` when no unclaimed child has blocks after `limit`.
     pub fn next_relocation(self: &Arc<Self>, limit: u64) -> Option<FlushJob> {
         let mut install = self.install.lock();
         let version = self.version.load_full();
@@ -226,7 +227,7 @@ fn find_buffered(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> O
         })
 }
 
-/// Finds the child whose runs reach furthest in the file, after `limit`.
+/// Finds the unclaimed child whose runs extend furthest into the file, beyond `limit`.
 fn find_last_block(
     node: &Node,
     range: &KeyRange,

@@ -1,8 +1,8 @@
 //! Moving the runs of a child to holes near the start of the file, so that the
 //! end of the file can be truncated.
 //!
-//! Only runs of a single reference are moved. A run that several children share
-//! since a split is merged instead (see `plan`), which ends the sharing.
+//! Only unclipped runs with a single reference are moved. A run that several children share since a
+//! split is merged or flushed instead (see `plan`), which removes the shared references.
 
 use super::context::{JobContext, Target};
 use super::install::{JobOutcome, Relocated};
@@ -13,7 +13,7 @@ use crate::node::{RunHandle, RunRef};
 use std::sync::Arc;
 use teak_base::StorageResult;
 
-/// Moves runs until there is no hole for one.
+/// Moves the runs one after the other. Stops when there is no hole for a run's blocks.
 pub(super) fn run(job: &JobContext<'_>, target: &Target, limit: u64) -> StorageResult<FlushReport> {
     let mut report = FlushReport::default();
     let mut written = Written::default();

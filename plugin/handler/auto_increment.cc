@@ -91,7 +91,7 @@ void AutoIncrement::reserve(ulonglong offset, ulonglong increment, ulonglong wan
   *first = ULONGLONG_MAX;  // failure, for the server
   *reserved = 0;
   if (open_.table_share()->next_number_keypart == 0) {
-    // A statement with a known number of rows requests again: it needs values for the remaining rows.
+    // If the server requests values again in the same statement, they are needed only for the remaining rows.
     if (rows_left_ == 0) rows_left_ = wanted;
     error_ = reserve_interval(offset, increment, first, reserved);
     if (error_ != 0) *first = ULONGLONG_MAX;

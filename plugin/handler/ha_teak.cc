@@ -456,9 +456,9 @@ bool ha_teak::rowid_filter_push(Rowid_filter *filter) {
   return false;
 }
 
-/* ha_partition passes the same buffer to all partitions if the key of its last request needs no buffer, even if it
-   then reads another key. The partitions would overwrite each other's positions, and rows would be missing. So
-   partitions read one range at a time. */
+/* ha_partition passes the same buffer to all partitions if the last key for which it requested a buffer size needs
+   none, even if the multi-range read uses another key. The partitions would overwrite each other's positions, and rows
+   would be missing. So partitions read one range at a time. */
 uint ha_teak::multi_range_mode() const { return table->part_info != nullptr ? HA_MRR_USE_DEFAULT_IMPL : 0; }
 
 int ha_teak::multi_range_read_init(RANGE_SEQ_IF *ranges, void *parameter, uint count, uint mode,

@@ -50,14 +50,14 @@ class LockPolicy {
   bool skip_locked() const { return skip_locked_; }
   Cursor::Options cursor_options() const { return {skip_locked_, retains_locks_}; }
 
-  /* Semi-consistent read: if another transaction has written or locked a row, an UPDATE under READ COMMITTED first
+  /* Semi-consistent read: if another transaction has written or locked a row, an UPDATE below REPEATABLE READ first
      reads the row's last committed version. If this version matches, it waits for the lock and reads the row again. */
   void set_semi_consistent(bool wanted);
   bool semi_consistent() const { return semi_consistent_; }
 
   /* Whether the statement may be replayed from its text and must then read the same rows. */
   bool is_replayed() const;
-  /* Whether a read must lock less than REPEATABLE READ does: rows that do not match may be unlocked. */
+  /* Whether a locking read unlocks rows that do not match, as it does below REPEATABLE READ. */
   bool may_unlock_rows() const { return locking() && thd_tx_isolation(open_.thd()) < ISO_REPEATABLE_READ; }
 
   /* Whether the binary log cannot store the statement, neither as text nor as rows. */

@@ -51,7 +51,8 @@ void RowFetcher::reset() {
   all_columns_ = positions_only_ = false;
 }
 
-/* Whether the scan's entries contain every column that the statement reads (covering index). */
+/* Whether the scan reads no rows, because its entries contain every column that the statement reads (covering index).
+   False if rows must be locked, or if entries may not match their rows. */
 bool RowFetcher::is_covering() {
   if (locks_.locking() || open_.session()->is_past_snapshot()) return false;
   if (open_.server().keyread == key_) return open_.share()->key(key_).decodable_columns.holds(open_.table()->read_set);

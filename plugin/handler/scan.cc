@@ -134,7 +134,8 @@ int Scan::read_exact(uchar *record, const uchar *image, key_part_map parts, Dire
 int Scan::read_unique(uchar *record) {
   exact_ = Exact::Found;
   // While the lookup waited for a row lock, one transaction may have changed the key of that row, and another one may
-  // have inserted the key. Then the lookup is repeated. Not needed in a snapshot, which does not change.
+  // have inserted the key. Then the lookup is repeated. A plain read of a transaction that is past its snapshot is not
+  // repeated: it would find the same entry, because the snapshot does not change.
   const int attempts = !locks_.locking() && open_.session()->is_past_snapshot() ? 1 : ATTEMPTS_MAX;
   int error = RowFetcher::SKIP;
   for (int attempt = 0; error == RowFetcher::SKIP && attempt < attempts; attempt++) {

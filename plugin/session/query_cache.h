@@ -16,8 +16,9 @@
       transaction without a connection leaves at XA COMMIT or XA ROLLBACK. DROP, RENAME, TRUNCATE and CREATE count a change.
    3. A result may be stored if no transaction is in the slot and the reader's snapshot, if it has one, is not older than the
       slot's newest commit. It is stored with the number of changes.
-   4. It may be used if no transaction is in the slot and the number of changes is the same. In a multi-statement transaction
-      the snapshot is taken first, and must not be older than the slot's newest commit.
+   4. It may be used, except under SERIALIZABLE, if no transaction is in the slot and the number of changes is the
+      same. In a multi-statement transaction the snapshot is taken first, and must not be older than the slot's newest
+      commit.
 
    So the table did not change between the read of the result and its use, and the result matches the reader's
    snapshot. Order of the atomic accesses: an ending transaction updates the newest commit, then the changes, then

@@ -5,9 +5,9 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* See index_statistics.h. Distinct prefixes are counted by skipping from one to the next, some from the start of the
-   index and some from its end. The engine estimates the number of skipped entries. A short index is counted
-   completely. Statistics of all but small tables are stored in the engine (statistics_store.h), so plans remain the
-   same after a restart and nothing is sampled again. */
+   index and some from its end. The engine estimates the number of skipped entries. An index with few prefixes is
+   counted completely. Statistics of all but small tables are stored in the engine (statistics_store.h), so plans
+   remain the same after a restart and nothing is sampled again. */
 
 #include "statistics/index_statistics.h"
 
@@ -25,7 +25,8 @@ namespace {
 
 constexpr uint SAMPLES = 16, SAMPLES_OF_ANALYZE = 512;
 constexpr uint64_t ROWS_CHANGED_MIN = 200;
-// Minimum number of rows for stored statistics. Smaller tables are sampled completely, always with the same result.
+// Minimum number of rows of a table whose samples are stored. The samples of a smaller table are stored only by ANALYZE
+// TABLE; otherwise it is sampled again after a restart, which is cheap.
 constexpr uint64_t ROWS_KEPT_MIN = 200;
 constexpr uint8_t STORED_FORMAT = 1;
 

@@ -170,9 +170,10 @@ impl BlockFile {
     /// Records that the current root now refers to the `written` blocks and no longer to the
     /// `freed` ones. The caller installs the root before any thread can take a pin for it.
     ///
-    /// If a freed address is not that of a live block, the tree is damaged: the
-    /// address is skipped, and later checkpoints fail with `Corrupt`, so that
-    /// the damage does not reach the durable state.
+    /// If a freed address is not that of a live block, or freed addresses overlap,
+    /// the tree is damaged. Such an address is not freed; if two overlap, none is.
+    /// Later checkpoints fail with `Corrupt`, so that the damage does not reach the
+    /// durable state.
     ///
     /// # Panics
     /// When `written` belongs to another file.

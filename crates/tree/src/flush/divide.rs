@@ -5,8 +5,8 @@
 use crate::node::{Child, Editor, Key, KeyRange, Replacement, RunRef, separator};
 use std::sync::Arc;
 
-/// Splits a leaf at gaps between its runs, so that no part is much larger than
-/// the target size. Does nothing if a job has claimed the leaf.
+/// Splits a leaf that is too large at gaps between its runs, into parts of about the target size. A
+/// part without gaps may be larger. Does nothing if a job has claimed the leaf.
 pub(super) fn divide_at_gaps(
     editor: &mut Editor<'_>,
     leaf: Arc<Child>,

@@ -109,7 +109,8 @@ fn drop_runs(job: &JobContext<'_>, aborted: Target) -> StorageResult<FlushReport
     Ok(FlushReport::default())
 }
 
-/// Marks runs as settled if all their writes are settled.
+/// Marks runs as settled if all their writes are settled and all their entries are puts of distinct
+/// keys.
 fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     for run in &target.runs {
         let description = run.handle.description();

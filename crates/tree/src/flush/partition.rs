@@ -2,9 +2,10 @@
 //!
 //! For each child, in key order:
 //! 1. The tail of the batch is the part after the end of the child's data,
-//!    where no older data exists. If it is long enough, it is written as bottom
-//!    runs, in the codec of the table, without later rewriting. So data that is
-//!    inserted in key order is written once.
+//!    where no older data exists. If it is long enough, or the child has no data,
+//!    it is written as bottom runs, in the codec of the table, without later
+//!    rewriting. So data that is inserted in key order is written once. While a
+//!    bulk load is expected to add older data, there is no tail.
 //! 2. The rest becomes one run for the child, in the fast codec.
 
 use super::inputs::Inputs;

@@ -83,8 +83,9 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
         }
     }
 
-    /// Handles a settled range tombstone that covers the key. Writes no entry, because the merged
-    /// run retains the tombstone.
+    /// Handles a settled range tombstone that covers the key: drops older versions. Writes no
+    /// entry, because a merged upper run retains the tombstone, and below a bottom run there are no
+    /// older versions.
     #[inline]
     pub(super) fn settled_range_tombstone(&mut self) {
         self.is_closed = true;

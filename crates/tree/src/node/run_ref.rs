@@ -186,7 +186,8 @@ impl RunRef {
         Arc::ptr_eq(&self.handle, &other.handle)
     }
 
-    /// Estimates this reference's share of a count of the whole run.
+    /// Estimates this reference's share of a count of the whole run: half, if the reference is
+    /// clipped.
     pub(crate) fn share(&self, count: u64) -> u64 {
         if self.clip.is_some() {
             count / 2

@@ -91,9 +91,10 @@ impl LeafShape {
     }
 }
 
-/// Minimum number of deletes that makes a flush due. Fewer deletes hardly slow readers.
+/// Fewer deletes hardly slow readers and do not make a job due. From this number on, a job is due
+/// if there are half as many deletes as entries that it would move or merge.
 const DELETES_MIN: u64 = 2000;
-/// Number of range tombstones of a child that makes a flush due, because they slow readers.
+/// Number of range tombstones of a child that makes a job due, because they slow readers.
 const RANGE_TOMBSTONES_MAX: u64 = 16;
 
 // Counts beyond 2^53 lose precision, which is acceptable for a priority.

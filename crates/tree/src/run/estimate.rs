@@ -1,7 +1,7 @@
 //! Estimates of the entries of a run in a key range. Complete pages are counted by the index. If
 //! the range spans few pages, the pages at its bounds are read, so that short ranges are exact. For
-//! a longer range, these pages are used only if they are cached; otherwise their keys are assumed
-//! to be evenly distributed between the page's first and last key.
+//! a longer range, these pages are used only if they are cached; otherwise the keys of a page are
+//! assumed to be evenly distributed between the last keys of the previous page and of this page.
 
 use super::{ReadPattern, Run, RunIndex};
 use crate::Page;
@@ -14,8 +14,9 @@ use teak_base::StorageResult;
 const PAGES_OF_SHORT_RANGE: usize = 8;
 
 impl Run {
-    /// Estimates the entries in a range from the index block, and from pages
-    /// that are in the cache. Exact when the range is short.
+    /// Estimates the entries in a range from the index block and from the pages at
+    /// the range's ends. Exact when the range is short, which may read these pages
+    /// from the file; otherwise only cached pages are used.
     ///
     /// # Errors
     /// Errors of reading blocks.

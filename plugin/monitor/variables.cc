@@ -240,6 +240,10 @@ constexpr Counter counters[] = {
     {"log_slowdowns", &teak_engine_statistics::log_slowdowns},
     {"log_stops", &teak_engine_statistics::log_stops},
     {"log_stop_microseconds", &teak_engine_statistics::log_stop_microseconds},
+    {"write_ids_unsettled", &teak_engine_statistics::write_ids_unsettled},
+    {"write_id_chunks", &teak_engine_statistics::write_id_chunks},
+    {"write_id_pieces", &teak_engine_statistics::write_id_pieces},
+    {"write_id_memory_bytes", &teak_engine_statistics::write_id_bytes},
 };
 
 // The server's array of variables, in a buffer that the server provides, so that concurrent statements do not share

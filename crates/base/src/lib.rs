@@ -15,9 +15,11 @@ pub mod limits;
 pub mod operation;
 pub mod stripes;
 pub mod visibility;
+pub mod write_id_ranges;
 
 pub use codec::Codec;
 pub use error::{StorageError, StorageResult};
 pub use ids::{CommitSequence, FileId, Lsn, TransactionId, WriteId};
 pub use operation::Operation;
 pub use visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};
+pub use write_id_ranges::{WriteIdRange, WriteIdRanges};

@@ -790,6 +790,14 @@ typedef struct teak_engine_statistics {
   uint64_t log_stops;
   // Time in which a writer was stopped for that, in microseconds.
   uint64_t log_stop_microseconds;
+  // Write ids from the oldest on that is active, or that some snapshot does not see.
+  uint64_t write_ids_unsettled;
+  // Chunks of write ids that are stored one by one.
+  uint64_t write_id_chunks;
+  // Pieces of the table of write ids that replace such chunks.
+  uint64_t write_id_pieces;
+  // Memory of the table of write ids, in bytes.
+  uint64_t write_id_bytes;
 } teak_engine_statistics;
 
 // Reads the statistics.

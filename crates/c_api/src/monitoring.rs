@@ -108,6 +108,14 @@ pub struct teak_engine_statistics {
     pub log_stops: u64,
     /// Time in which a writer was stopped for that, in microseconds.
     pub log_stop_microseconds: u64,
+    /// Write ids from the oldest on that is active, or that some snapshot does not see.
+    pub write_ids_unsettled: u64,
+    /// Chunks of write ids that are stored one by one.
+    pub write_id_chunks: u64,
+    /// Pieces of the table of write ids that replace such chunks.
+    pub write_id_pieces: u64,
+    /// Memory of the table of write ids, in bytes.
+    pub write_id_bytes: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -185,6 +193,10 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             log_slowdowns,
             log_stops,
             log_stop_microseconds,
+            write_ids_unsettled,
+            write_id_chunks,
+            write_id_pieces,
+            write_id_bytes,
         );
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

@@ -9,6 +9,7 @@ pub(crate) mod counter_log;
 pub(crate) mod counters;
 pub(crate) mod counts;
 pub(crate) mod files;
+pub(crate) mod id_records;
 pub(crate) mod index;
 pub(crate) mod log_stalls;
 pub(crate) mod log_sync;

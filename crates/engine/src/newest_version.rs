@@ -32,7 +32,7 @@ pub(crate) fn find_newest_version(
     let mut found = NewestVersion::Absent(None);
     let visited = index.tree.visit(key, &mut |id, operation, bytes| {
         if !id.is_settled() {
-            match ids.status(id) {
+            match ids.status_for(id, me) {
                 WriteStatus::Aborted => return Visit::Continue,
                 WriteStatus::Active(owner) if owner != me => {
                     found = NewestVersion::Uncommitted(id);

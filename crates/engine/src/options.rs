@@ -37,6 +37,8 @@ pub struct EngineOptions {
     pub open_files: usize,
     /// Size of a log segment, in bytes: a larger log continues in a new file.
     pub log_segment_bytes: u64,
+    /// Ranges of write ids in one log record. A longer list continues in other records.
+    pub log_id_ranges_max: usize,
     /// Bound of the log's size, in bytes. A checkpoint begins at a quarter of
     /// it, writers are slowed from half of it on, and wait for a checkpoint at
     /// fifteen sixteenths.
@@ -79,6 +81,7 @@ impl EngineOptions {
             lock_bytes_max: 0,
             open_files: 0,
             log_segment_bytes: 64 * MIB,
+            log_id_ranges_max: 1 << 16,
             log_bytes_max: 1024 * MIB,
             background_threads: std::thread::available_parallelism().map_or(2, usize::from),
             checkpoint_period: Duration::from_secs(60),

@@ -12,25 +12,35 @@
 //! crash.
 
 use crate::core::EngineCore;
+use crate::core::id_records::append_with_ids;
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::rollback;
 use crate::transaction::EngineTransaction;
 use std::sync::Arc;
 use std::time::Duration;
-use teak_base::WriteId;
-use teak_transactions::TransactionHandle;
-use teak_write_ahead_log::Record;
+use teak_transactions::Transaction;
+use teak_write_ahead_log::{IdParts, Record, WriteIds};
 
 /// Maximum length of the name of a prepared transaction, in bytes.
 pub const XID_BYTES_MAX: usize = 1024;
 
 /// Logs the end of a prepared transaction, durably if the engine's commits are. On a full disk the
 /// record was revoked, so the commit floor is released.
-fn log_end(core: &EngineCore, handle: &TransactionHandle, record: &Record<'_>) -> EngineResult<()> {
+fn log_end<'a>(
+    core: &EngineCore,
+    transaction: &'a Transaction,
+    record: impl FnOnce(IdParts, WriteIds<'a>) -> Record<'a>,
+) -> EngineResult<()> {
+    let handle = transaction.handle();
     handle.set_commit_floor(core.log.end());
     let waits = core.log_sync.commit_sync();
-    let appended = core.log.append(record);
+    let appended = append_with_ids(
+        transaction.write_ids(),
+        core.options.log_id_ranges_max,
+        |record| core.log.append(record),
+        record,
+    );
     let logged = appended.and_then(|lsn| core.log_sync.sync_or_defer(&core.log, lsn, waits));
     if let Err(error) = &logged
         && error.is_no_space()
@@ -40,10 +50,8 @@ fn log_end(core: &EngineCore, handle: &TransactionHandle, record: &Record<'_>) -
     Ok(logged?)
 }
 
-fn abort_record(write_ids: &[WriteId]) -> Record<'_> {
-    Record::Abort {
-        write_ids: write_ids.into(),
-    }
+fn abort_record<'a>(parts: IdParts, write_ids: WriteIds<'a>) -> Record<'a> {
+    Record::Abort { parts, write_ids }
 }
 
 impl EngineTransaction {
@@ -65,20 +73,24 @@ impl EngineTransaction {
             return Ok(());
         }
         let transaction = self.transaction()?;
-        let write_ids = transaction.write_ids().to_vec();
+        let write_ids = Arc::new(transaction.write_ids().clone());
         let id = transaction.id().0;
         core.log_counters()?;
         core.prepared.reserve(xid)?;
         let waits = self.waits_for_disk();
         self.handle().set_commit_floor(core.log.end());
-        let logged = core
-            .log
-            .append(&Record::Prepare {
+        let appended = append_with_ids(
+            &write_ids,
+            core.options.log_id_ranges_max,
+            |record| core.log.append(record),
+            |parts, write_ids| Record::Prepare {
                 transaction: id,
                 xid,
-                write_ids: write_ids.as_slice().into(),
-            })
-            .and_then(|lsn| core.log_sync.sync_or_defer(&core.log, lsn, waits));
+                parts,
+                write_ids,
+            },
+        );
+        let logged = appended.and_then(|lsn| core.log_sync.sync_or_defer(&core.log, lsn, waits));
         if let Err(error) = logged {
             core.prepared.remove(xid);
             return Err(error.into());
@@ -127,11 +139,7 @@ impl EngineTransaction {
     pub(crate) fn roll_back_prepared(&mut self) -> EngineResult<()> {
         let core = Arc::clone(&self.core);
         let transaction = self.transaction()?;
-        log_end(
-            &core,
-            transaction.handle(),
-            &abort_record(transaction.write_ids()),
-        )?;
+        log_end(&core, transaction, abort_record)?;
         self.report_counts();
         if let Some(transaction) = self.take_transaction() {
             rollback::abort((&*core).into(), transaction);
@@ -178,15 +186,18 @@ impl Engine {
     fn end_prepared(&self, xid: &[u8], timeout: Duration, commits: bool) -> EngineResult<()> {
         let core = &self.core;
         let transaction = core.prepared.take(xid, timeout)?;
-        let record = if commits {
-            Record::Commit {
-                transaction: transaction.id().0,
-                write_ids: transaction.write_ids().into(),
-            }
-        } else {
-            abort_record(transaction.write_ids())
+        let id = transaction.id().0;
+        let commit_record = |parts, write_ids| Record::Commit {
+            transaction: id,
+            parts,
+            write_ids,
         };
-        if let Err(error) = log_end(core, transaction.handle(), &record) {
+        let logged = if commits {
+            log_end(core, &transaction, commit_record)
+        } else {
+            log_end(core, &transaction, abort_record)
+        };
+        if let Err(error) = logged {
             core.prepared.detach(xid, transaction);
             return Err(error);
         }

@@ -15,6 +15,7 @@
 
 mod altered;
 mod files;
+mod id_parts;
 mod replay;
 mod table_changes;
 
@@ -33,11 +34,10 @@ use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::options::EngineOptions;
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use teak_base::{Lsn, StorageError, WriteId};
+use teak_base::{Lsn, StorageError};
 use teak_disk::{Disk, DiskLock};
 use teak_tree::PageCache;
 use teak_write_ahead_log::{LogOptions, SegmentCreation, WriteAheadLog};
@@ -206,11 +206,8 @@ fn into_core(
 /// catalogue.
 fn finish(core: &EngineCore) -> EngineResult<()> {
     let ids = core.transactions.ids();
-    let prepared = core.prepared.entries();
-    let prepared: BTreeSet<WriteId> = prepared.into_iter().flat_map(|e| e.write_ids).collect();
-    let mut lost = ids.active_below(ids.next());
-    lost.retain(|id| !prepared.contains(id));
-    ids.abort(&lost);
+    let lost = ids.unowned_below(ids.next());
+    ids.abort(lost.ranges());
     core.transactions.prune();
     find_moved(&core.files, &mut core.tables.lock())?;
     remove_orphans(&core.files, &core.tables)?;

@@ -113,7 +113,16 @@ pub struct EngineStatistics {
     /// Snapshots in use.
     pub snapshots: u64,
     /// Memory of the table of write ids, in bytes.
-    pub write_id_table_bytes: u64,
+    pub write_id_bytes: u64,
+    /// Write ids from the oldest that some snapshot does not see, or that is
+    /// active.
+    pub write_ids_unsettled: u64,
+    /// Chunks of write ids that are stored one by one.
+    pub write_id_chunks: u64,
+    /// Pieces of the table of write ids that replace such chunks.
+    pub write_id_pieces: u64,
+    /// The next write id.
+    pub next_write_id: u64,
     /// Open transactions.
     pub transactions_active: u64,
     /// Transactions that wait for a lock.
@@ -194,7 +203,6 @@ impl Engine {
         statistics.cache_misses = cache.misses;
         statistics.filter_checks = cache.filter_checks;
         statistics.filter_negatives = cache.filter_negatives;
-        statistics.write_id_table_bytes = core.transactions.ids().memory_bytes();
     }
 
     fn add_log(&self, statistics: &mut EngineStatistics) {
@@ -243,7 +251,13 @@ impl Engine {
         statistics.transactions_waiting = found.waiting;
         statistics.transactions_committed = found.committed;
         statistics.transactions_rolled_back = found.rolled_back;
-        statistics.aborted_ids = transactions.ids().aborted_settled() as u64;
+        let ids = transactions.ids().counts();
+        statistics.write_id_bytes = ids.bytes;
+        statistics.write_ids_unsettled = ids.unsettled;
+        statistics.write_id_chunks = ids.whole_chunks;
+        statistics.write_id_pieces = ids.pieces;
+        statistics.next_write_id = transactions.ids().next().0;
+        statistics.aborted_ids = ids.aborted;
         let counts = &self.core.counts;
         statistics.snapshot_conflicts = load(&counts.conflicts);
         statistics.rows_inserted = load(&counts.rows_inserted);

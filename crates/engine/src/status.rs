@@ -59,7 +59,7 @@ fn memory(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     writeln!(
         out,
         "write ids {}, locks {} of {}",
-        Bytes(s.write_id_table_bytes),
+        Bytes(s.write_id_bytes),
         Bytes(s.lock_bytes),
         Bytes(s.lock_bytes_limit)
     )
@@ -146,6 +146,11 @@ fn transactions(out: &mut String, s: &EngineStatistics) -> fmt::Result {
         out,
         "lock waits {}, timeouts {}, deadlocks {}, snapshot conflicts {}, aborted write ids {}",
         s.lock_waits, s.lock_timeouts, s.deadlocks, s.snapshot_conflicts, s.aborted_ids
+    )?;
+    writeln!(
+        out,
+        "write ids: next {}, unsettled {} in {} chunks and {} pieces",
+        s.next_write_id, s.write_ids_unsettled, s.write_id_chunks, s.write_id_pieces
     )?;
     writeln!(
         out,

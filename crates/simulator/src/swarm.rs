@@ -185,6 +185,7 @@ impl SwarmConfig {
         let mut options = EngineOptions::new(DIRECTORY);
         options.cache_bytes = 1 << (20 + random.below(4));
         options.log_segment_bytes = 1 << (16 + random.below(3));
+        options.log_id_ranges_max = 1 + usize::try_from(random.below(3)).unwrap_or(0);
         options.log_bytes_max = 1 << (12 + random.below(8));
         options.background_threads = 0;
         options.checkpoint_period = Duration::from_secs(3600);

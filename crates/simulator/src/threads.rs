@@ -36,6 +36,7 @@ fn options(random: &mut Random) -> EngineOptions {
     let mut options = EngineOptions::new(DIRECTORY);
     options.cache_bytes = 1 << (20 + random.below(2));
     options.log_segment_bytes = 1 << 17;
+    options.log_id_ranges_max = 2;
     options.log_bytes_max = 1 << 18;
     options.background_threads = 2;
     options.checkpoint_period = Duration::from_millis(5);

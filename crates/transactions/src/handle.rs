@@ -134,8 +134,8 @@ impl TransactionHandle {
         self.work.write_ids.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_write_ids(&self, count: usize) {
-        self.work.write_ids.store(count as u64, Ordering::Relaxed);
+    pub(crate) fn set_write_ids(&self, count: u64) {
+        self.work.write_ids.store(count, Ordering::Relaxed);
     }
 
     /// Rows locked explicitly.

@@ -50,4 +50,4 @@ pub use system::TransactionSystem;
 pub use teak_base::TransactionId;
 pub use transaction::{Savepoint, Transaction};
 pub use wait_listener::{Owner, WaitListener};
-pub use write_ids::WriteIdTable;
+pub use write_ids::{WriteIdCounts, WriteIdTable};

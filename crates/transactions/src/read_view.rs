@@ -86,7 +86,8 @@ impl ReadView {
 
     #[cold]
     fn compute(&self, id: WriteId, slot_index: usize) -> bool {
-        let (visible, is_final) = match (self.ids.status(id), self.kind) {
+        let status = self.ids.status_for(id, self.owner);
+        let (visible, is_final) = match (status, self.kind) {
             (WriteStatus::Active(owner), _) if owner == self.owner => (true, false),
             (WriteStatus::Active(_), ViewKind::Snapshot(_)) => (false, true),
             (WriteStatus::Active(_), ViewKind::Uncommitted) => (true, false),
@@ -150,41 +151,42 @@ impl Visibility for ReadView {
 #[cfg(not(feature = "schedules"))]
 mod tests {
     use super::*;
+    use teak_base::{WriteIdRange, WriteIdRanges};
 
     const ME: TransactionId = TransactionId(1);
     const OTHER: TransactionId = TransactionId(2);
 
     #[test]
     fn snapshot_never_sees_later_commits() {
-        let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
+        let ids = Arc::new(WriteIdTable::new(WriteId(1), &WriteIdRanges::default()));
         let mine = ids.allocate(ME);
         let early = ids.allocate(OTHER);
         let late = ids.allocate(OTHER);
-        ids.commit(&[early], CommitSequence(1));
+        ids.commit(&[WriteIdRange::one(early)], CommitSequence(1));
         let view = ReadView::new(Arc::clone(&ids), ME, ViewKind::Snapshot(CommitSequence(1)));
         let answers = || [mine, early, late].map(|id| view.sees(id));
         assert_eq!(answers(), [true, true, false]);
-        ids.commit(&[late], CommitSequence(2));
+        ids.commit(&[WriteIdRange::one(late)], CommitSequence(2));
         assert_eq!(answers(), [true, true, false]);
-        ids.abort(&[mine]);
+        ids.abort(&[WriteIdRange::one(mine)]);
         assert_eq!(answers(), [false, true, false]);
     }
 
     #[test]
     fn read_of_committed_versions_records_the_active_writer() {
-        let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
+        let ids = Arc::new(WriteIdTable::new(WriteId(1), &WriteIdRanges::default()));
         let other = ids.allocate(OTHER);
         let view = ReadView::new(Arc::clone(&ids), ME, ViewKind::Committed);
         assert!(!view.sees(other));
         assert_eq!(view.take_conflicting_write(), Some(other));
         assert_eq!(view.take_conflicting_write(), None);
-        ids.commit(&[other], CommitSequence(1));
+        ids.commit(&[WriteIdRange::one(other)], CommitSequence(1));
         assert!(view.sees(other));
     }
 
     #[test]
     fn an_interrupt_of_its_transaction_reaches_the_reader() {
-        let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
+        let ids = Arc::new(WriteIdTable::new(WriteId(1), &WriteIdRanges::default()));
         let transaction = Arc::new(TransactionHandle::new(ME));
         let view = ReadView::new(ids, ME, ViewKind::Committed).interrupted_by(&transaction);
         let interrupted = || Visibility::is_interrupted(&&view);
@@ -197,11 +199,11 @@ mod tests {
 
     #[test]
     fn read_of_uncommitted_versions_sees_active_writes() {
-        let ids = Arc::new(WriteIdTable::new(WriteId(1), WriteId(1), &[]));
+        let ids = Arc::new(WriteIdTable::new(WriteId(1), &WriteIdRanges::default()));
         let other = ids.allocate(OTHER);
         let view = ReadView::new(Arc::clone(&ids), ME, ViewKind::Uncommitted);
         assert!(view.sees(other));
-        ids.abort(&[other]);
+        ids.abort(&[WriteIdRange::one(other)]);
         assert!(!view.sees(other));
     }
 }

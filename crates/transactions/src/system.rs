@@ -4,7 +4,8 @@
 //! 1. The engine records the log's end as the transaction's commit floor, then
 //!    appends the commit record and syncs the log.
 //! 2. [`TransactionSystem::publish`] assigns the next commit sequence to the
-//!    transaction's write ids, under one short mutex.
+//!    transaction's write ids, under one short mutex. The status of many ids is
+//!    set after that mutex is released, see [`WriteIdTable`].
 //! 3. It wakes the transactions that wait for the writes and releases the locks.
 //!
 //! A catalogue written between steps 1 and 2 lists the ids as active and retains
@@ -32,7 +33,7 @@ use crate::wait_listener::WaitListener;
 use crate::write_ids::WriteIdTable;
 use crate::write_waits::WriteWaits;
 use std::sync::{Arc, OnceLock};
-use teak_base::{CommitSequence, Lsn, TransactionId, WriteId};
+use teak_base::{CommitSequence, Lsn, TransactionId, WriteId, WriteIdRange, WriteIdRanges};
 
 /// The transactions of one engine.
 pub struct TransactionSystem {
@@ -139,17 +140,30 @@ impl TransactionSystem {
             return id;
         }
         let id = self.ids.allocate(transaction.id());
-        transaction.push_write_id(id);
+        transaction.push_write_ids(WriteIdRange::one(id));
+        if WriteIdTable::begins_chunk(id) {
+            self.ids
+                .compact_step(&self.snapshots.list(|| self.newest()));
+        }
         id
     }
 
     /// Assigns to the transaction the writes of a prepared transaction that recovery found.
-    pub fn adopt(&self, transaction: &mut Transaction, ids: &[WriteId]) {
-        for id in ids {
-            self.ids.reactivate(*id, transaction.id());
-            transaction.push_write_id(*id);
+    pub fn adopt(&self, transaction: &mut Transaction, ids: &WriteIdRanges) {
+        self.ids.reactivate(ids.ranges(), transaction.id());
+        for range in ids.ranges() {
+            transaction.push_write_ids(*range);
         }
         transaction.savepoint();
+    }
+
+    /// Registers ids found in the log during recovery, see [`WriteIdTable::adopt`].
+    pub fn adopt_found(&self, ids: WriteIdRange, transaction: TransactionId) {
+        self.ids.adopt(ids, transaction);
+        if WriteIdTable::begins_chunk(ids.first) {
+            self.ids
+                .compact_step(&self.snapshots.list(|| self.newest()));
+        }
     }
 
     /// Takes a snapshot unless the transaction has one.
@@ -194,16 +208,21 @@ impl TransactionSystem {
         self.snapshots.oldest(|| self.newest())
     }
 
-    /// Advances the settled watermark of the id table, see [`WriteIdTable::prune`].
+    /// Compacts the id table and advances its settled watermark, see
+    /// [`WriteIdTable::prune`].
     pub fn prune(&self) -> WriteId {
-        self.ids.prune(self.oldest_snapshot())
+        self.ids.prune(&self.snapshots.list(|| self.newest()))
     }
 
     /// Aborts the writes after the savepoint and wakes the transactions that
     /// wait for them. Returns the aborted ids.
-    pub fn rollback_to(&self, transaction: &mut Transaction, savepoint: Savepoint) -> Vec<WriteId> {
+    pub fn rollback_to(
+        &self,
+        transaction: &mut Transaction,
+        savepoint: Savepoint,
+    ) -> WriteIdRanges {
         let aborted = transaction.split_off(savepoint);
-        self.ids.abort(&aborted);
+        self.ids.abort(aborted.ranges());
         self.write_waits.wake(&aborted);
         aborted
     }
@@ -214,28 +233,36 @@ impl TransactionSystem {
         transaction.handle().clear_owner();
         let ids = std::mem::take(&mut transaction.ids);
         if !ids.is_empty() {
-            let publishing = self.publishing.lock();
-            let sequence = CommitSequence(self.published.load(Ordering::Relaxed) + 1);
-            self.ids.commit(&ids, sequence);
-            self.published.store(sequence.0, Ordering::Release);
-            drop(publishing);
+            if self.ids.is_bulk(&ids) {
+                let id = transaction.id();
+                self.ids
+                    .commit_in_bulk(ids.ranges(), id, |begin| self.publish_next(begin));
+            } else {
+                self.publish_next(|sequence| self.ids.commit(ids.ranges(), sequence));
+            }
             self.counters.committed.fetch_add(1, Ordering::Relaxed);
             self.write_waits.wake(&ids);
         }
         self.end(transaction);
     }
 
-    /// Allocates and returns a commit sequence that belongs to no transaction. Every snapshot taken
-    /// before is older than it.
-    pub fn advance_commit_sequence(&self) -> CommitSequence {
+    /// Publishes the next commit sequence, after `commit` has used it.
+    fn publish_next(&self, commit: impl FnOnce(CommitSequence)) -> CommitSequence {
         let _publishing = self.publishing.lock();
         let sequence = CommitSequence(self.published.load(Ordering::Relaxed) + 1);
+        commit(sequence);
         self.published.store(sequence.0, Ordering::Release);
         sequence
     }
 
+    /// Allocates a commit sequence number that no transaction has, and returns
+    /// it. Every snapshot taken before is older than it.
+    pub fn advance_commit_sequence(&self) -> CommitSequence {
+        self.publish_next(|_| {})
+    }
+
     /// Rolls back all writes and ends the transaction. Returns the aborted ids.
-    pub fn abort(&self, mut transaction: Transaction) -> Vec<WriteId> {
+    pub fn abort(&self, mut transaction: Transaction) -> WriteIdRanges {
         transaction.handle().clear_owner();
         let aborted = self.rollback_to(&mut transaction, Savepoint(0));
         if !aborted.is_empty() {
@@ -250,7 +277,7 @@ impl TransactionSystem {
     /// and invisible until the engine is opened again.
     pub fn abandon(&self, mut transaction: Transaction) {
         transaction.handle().clear_owner();
-        transaction.ids.clear();
+        transaction.ids = WriteIdRanges::default();
         // The transaction remains in `running`, so that its commit floor retains the log.
         self.release_all(&mut transaction);
     }

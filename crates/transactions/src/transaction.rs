@@ -10,7 +10,7 @@ use crate::snapshots::HeldSnapshot;
 use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::stripes::Stripe;
-use teak_base::{CommitSequence, TransactionId, WriteId};
+use teak_base::{CommitSequence, TransactionId, WriteId, WriteIdRange, WriteIdRanges};
 
 /// A point in a transaction's writes to which it can roll back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +21,7 @@ pub struct Savepoint(pub u64);
 pub struct Transaction {
     handle: Arc<TransactionHandle>,
     /// Ids of writes that were not rolled back, oldest first.
-    pub(crate) ids: Vec<WriteId>,
+    pub(crate) ids: WriteIdRanges,
     /// Whether further writes may use the newest id.
     open: bool,
     /// Savepoints set so far. A lock stores the count at its acquisition.
@@ -44,7 +44,7 @@ impl Transaction {
     pub(crate) fn new(handle: Arc<TransactionHandle>, stripe: Stripe) -> Self {
         Self {
             handle,
-            ids: Vec::new(),
+            ids: WriteIdRanges::default(),
             open: false,
             savepoints: 0,
             held: HashMap::default(),
@@ -77,22 +77,18 @@ impl Transaction {
 
     /// The ids of its writes that were not rolled back, oldest first.
     #[must_use]
-    pub fn write_ids(&self) -> &[WriteId] {
+    pub fn write_ids(&self) -> &WriteIdRanges {
         &self.ids
     }
 
     /// The id that takes the next write, if one is open.
     #[must_use]
     pub fn open_write_id(&self) -> Option<WriteId> {
-        if self.open {
-            self.ids.last().copied()
-        } else {
-            None
-        }
+        if self.open { self.ids.last() } else { None }
     }
 
-    pub(crate) fn push_write_id(&mut self, id: WriteId) {
-        self.ids.push(id);
+    pub(crate) fn push_write_ids(&mut self, ids: WriteIdRange) {
+        self.ids.push_range(ids);
         self.open = true;
         self.handle.set_write_ids(self.ids.len());
     }
@@ -101,17 +97,13 @@ impl Transaction {
     pub fn savepoint(&mut self) -> Savepoint {
         self.open = false;
         self.savepoints += 1;
-        Savepoint(self.ids.len() as u64)
+        Savepoint(self.ids.len())
     }
 
     /// Removes and returns the ids of the writes after `savepoint`.
-    pub(crate) fn split_off(&mut self, savepoint: Savepoint) -> Vec<WriteId> {
+    pub(crate) fn split_off(&mut self, savepoint: Savepoint) -> WriteIdRanges {
         self.open = false;
-        let keep = usize::try_from(savepoint.0).unwrap_or(usize::MAX);
-        if keep >= self.ids.len() {
-            return Vec::new();
-        }
-        let removed = self.ids.split_off(keep);
+        let removed = self.ids.split_off(savepoint.0);
         self.handle.set_write_ids(self.ids.len());
         removed
     }

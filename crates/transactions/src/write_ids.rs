@@ -1,156 +1,322 @@
 //! The table of write ids: from each id to its status, see [`WriteStatus`].
 //!
-//! Ids are allocated once, in ascending order. Readers take no lock: an atomic pointer names an
-//! immutable directory of segments of atomic slots. The directory also contains the settled
-//! watermark and the aborted ids below it, so a lookup sees a consistent pair.
+//! Ids are allocated once, in ascending order. Readers take no lock: an atomic
+//! pointer names an immutable directory. The newest ids have one atomic slot each,
+//! in chunks. Older ids are in pieces: one status with exceptions, for any number
+//! of ids (`compaction`).
 //!
-//! Pruning bounds the table:
-//! 1. Start at the settled watermark. Advance over each id that is aborted, or
-//!    committed at or before the oldest live snapshot. Collect the aborted ids.
-//! 2. Publish a directory with the new watermark and the aborted ids, without the segments below
-//!    the watermark.
-//! 3. `forget_aborted` removes the aborted ids that no run contains any more.
+//! The status of ids is set without a lock while they have slots:
+//! 1. Read the epoch, then the directory; store into the slots.
+//! 2. Read the epoch again. If it changed, or is odd, a chunk may have been
+//!    replaced by a piece that does not contain the new status: lock the table and
+//!    set it again.
+//!
+//! A thread that replaces chunks locks the table, makes the epoch odd, reads the
+//! slots, publishes a directory, and makes the epoch even. All of these are
+//! sequentially consistent, so either it reads the new status, or step 2 sees it.
 
+mod builder;
+mod bulk_commit;
+mod compaction;
+mod counts;
 mod directory;
+mod piece;
+mod ranges;
+mod status_word;
 
-use self::directory::{Directory, SEGMENT_IDS, encode, new_segment};
+pub use self::counts::WriteIdCounts;
+
+use self::builder::PieceBuilder;
+use self::bulk_commit::BulkCommit;
+use self::directory::Directory;
+use self::piece::{CHUNK_IDS, Run, new_chunk};
+use self::ranges::RangeCursor;
+use self::status_word::{ABORTED, SETTLED, UNKNOWN, decode, encode, is_active};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use arc_swap::ArcSwap;
 use std::sync::Arc;
-use teak_base::{CommitSequence, TransactionId, WriteId, WriteRangeStatus, WriteStatus};
+use teak_base::{
+    CommitSequence, TransactionId, WriteId, WriteIdRange, WriteIdRanges, WriteRangeStatus,
+    WriteStatus,
+};
+
+/// Ids set between two checks of the epoch.
+const SET_MAX: u64 = 4096;
+
+/// Pieces replaced at a time.
+const PIECES_SET_MAX: usize = 16;
+
+/// Ids with slots, and pieces, of which one check of a range reads the status.
+const CHECKED_MAX: u64 = 1 << 15;
 
 /// The table of write ids.
 pub struct WriteIdTable {
     directory: ArcSwap<Directory>,
     next: AtomicU64,
-    /// Serialises growth and pruning of the directory.
-    change: Mutex<()>,
+    /// Every id below is aborted, or committed and visible to every snapshot.
+    settled: AtomicU64,
+    /// Odd while chunks are being replaced by pieces.
+    epoch: AtomicU64,
+    /// Serialises changes of the directory. Contains the id at which the next
+    /// compaction of pieces begins.
+    change: Mutex<u64>,
+    bulk: BulkCommit,
 }
 
 impl WriteIdTable {
-    /// Creates a table. The first id to allocate is `next` (at least 1). Ids below `below` are
-    /// settled, except the `aborted` ones; ids from `below` to `next` start as committed at
-    /// sequence 0 unless set otherwise.
+    /// A table that allocates `next` first (at least 1). Earlier ids are aborted
+    /// if they are in `aborted`, and otherwise settled.
     #[must_use]
-    pub fn new(below: WriteId, next: WriteId, aborted: &[WriteId]) -> Self {
+    pub fn new(next: WriteId, aborted: &WriteIdRanges) -> Self {
         let next = next.0.max(1);
-        let below = below.0.clamp(1, next);
-        let mut settled: Vec<u64> = aborted.iter().map(|id| id.0).collect();
-        settled.sort_unstable();
-        settled.dedup();
-        let above = settled.split_off(settled.partition_point(|id| *id < below));
-        let first = below / SEGMENT_IDS;
-        let segments = (first..=next / SEGMENT_IDS)
-            .map(|_| new_segment())
-            .collect();
-        let directory = Directory {
-            below,
-            aborted: settled.into(),
-            first,
-            segments,
-        };
-        for id in below..next {
-            if let Some(slot) = directory.slot(id) {
-                let committed = WriteStatus::Committed(CommitSequence(0));
-                slot.store(encode(committed), Ordering::Relaxed);
+        let first_chunk = next / CHUNK_IDS;
+        let chunks_from = first_chunk * CHUNK_IDS;
+        let mut builder = PieceBuilder::default();
+        let mut at = 0;
+        let mut push = |at: &mut u64, end: u64, word| {
+            let end = end.min(chunks_from);
+            if *at < end {
+                builder.push(Run {
+                    first: *at,
+                    end,
+                    word,
+                });
+                *at = end;
             }
+        };
+        for range in aborted.ranges() {
+            push(&mut at, range.first.0, SETTLED);
+            push(&mut at, range.end().0, ABORTED);
         }
-        for id in above {
+        push(&mut at, chunks_from, SETTLED);
+        let directory = Directory {
+            pieces: builder.finish().into(),
+            first_chunk,
+            chunks: vec![new_chunk()],
+        };
+        for id in chunks_from..next {
+            let is_aborted = aborted.contains(WriteId(id));
+            let word = if is_aborted { ABORTED } else { SETTLED };
             if let Some(slot) = directory.slot(id) {
-                slot.store(encode(WriteStatus::Aborted), Ordering::Relaxed);
+                slot.store(word, Ordering::Relaxed);
             }
         }
         Self {
             directory: ArcSwap::from_pointee(directory),
             next: AtomicU64::new(next),
-            change: Mutex::new(()),
+            settled: AtomicU64::new(next),
+            epoch: AtomicU64::new(0),
+            change: Mutex::new(0),
+            bulk: BulkCommit::default(),
         }
     }
 
     /// Allocates the next id, active for `transaction`.
     pub fn allocate(&self, transaction: TransactionId) -> WriteId {
-        let id = self.next.fetch_add(1, Ordering::AcqRel);
-        self.set(id, WriteStatus::Active(transaction));
-        WriteId(id)
+        let id = WriteId(self.next.fetch_add(1, Ordering::AcqRel));
+        self.set(&[WriteIdRange::one(id)], WriteStatus::Active(transaction));
+        id
     }
 
-    /// Registers an id found in the log during recovery: it becomes active for
-    /// `transaction` unless its status is known, and is never allocated again.
-    pub fn adopt(&self, id: WriteId, transaction: TransactionId) {
+    /// Whether a chunk of slots begins with `id`.
+    pub(crate) fn begins_chunk(id: WriteId) -> bool {
+        id.0.is_multiple_of(CHUNK_IDS)
+    }
+
+    /// Registers ids found in the log during recovery: they become active for
+    /// `transaction` unless their status is known, and are never allocated again.
+    pub fn adopt(&self, range: WriteIdRange, transaction: TransactionId) {
+        self.next.fetch_max(range.end().0, Ordering::AcqRel);
+        if range.count == 1 {
+            if self.directory.load().word(range.first.0) == UNKNOWN {
+                self.set(&[range], WriteStatus::Active(transaction));
+            }
+            return;
+        }
+        let mut unknown = WriteIdRanges::default();
         let directory = self.directory.load();
-        if id.0 < directory.below {
-            return;
-        }
-        self.next.fetch_max(id.0 + 1, Ordering::AcqRel);
-        let known = directory.is_known(id.0);
-        drop(directory);
-        if !known {
-            self.set(id.0, WriteStatus::Active(transaction));
-        }
-    }
-
-    /// Makes an id active again, regardless of its status. Recovery needs it
-    /// for ids that were active when the catalogue was written.
-    pub fn reactivate(&self, id: WriteId, transaction: TransactionId) {
-        self.set(id.0, WriteStatus::Active(transaction));
-    }
-
-    fn set(&self, id: u64, status: WriteStatus) {
-        let value = encode(status);
-        if let Some(slot) = self.directory.load().slot(id) {
-            // Sequentially consistent, because it is ordered with the count in `write_waits`.
-            slot.store(value, Ordering::SeqCst);
-            return;
-        }
-        let _change = self.change.lock();
-        let old = self.directory.load_full();
-        if id < old.below {
-            return;
-        }
-        if let Some(slot) = old.slot(id) {
-            slot.store(value, Ordering::SeqCst);
-            return;
-        }
-        let mut segments = old.segments.clone();
-        while old.first + segments.len() as u64 <= id / SEGMENT_IDS {
-            segments.push(new_segment());
-        }
-        let grown = Directory {
-            below: old.below,
-            aborted: Arc::clone(&old.aborted),
-            first: old.first,
-            segments,
+        let note = &mut |run: Run| {
+            if run.word == UNKNOWN {
+                unknown.push_range(run.range());
+            }
+            true
         };
-        if let Some(slot) = grown.slot(id) {
-            slot.store(value, Ordering::SeqCst);
+        directory.runs(range.first.0, range.end().0, note);
+        drop(directory);
+        self.set(unknown.ranges(), WriteStatus::Active(transaction));
+    }
+
+    /// Makes ids active, regardless of their status. Recovery needs it for ids
+    /// that were active when the catalogue was written.
+    pub fn reactivate(&self, ids: &[WriteIdRange], transaction: TransactionId) {
+        if let Some(first) = ids.first() {
+            self.settled.fetch_min(first.first.0, Ordering::AcqRel);
         }
-        self.directory.store(Arc::new(grown));
+        self.set(ids, WriteStatus::Active(transaction));
+    }
+
+    fn set(&self, ids: &[WriteIdRange], status: WriteStatus) {
+        let word = encode(status);
+        let mut rest = RangeCursor::new(ids);
+        while let Some(first) = rest.first() {
+            if !self.set_slots(&mut rest, word) {
+                self.set_locked(&mut rest, first, word);
+            }
+        }
+    }
+
+    /// Sets ids that have slots. False when there are none next, or the chunks are
+    /// being replaced.
+    fn set_slots(&self, rest: &mut RangeCursor<'_>, word: u64) -> bool {
+        let epoch = self.epoch.load(Ordering::SeqCst);
+        let directory = self.directory.load();
+        let mut done = rest.clone();
+        let mut count = 0;
+        while count < SET_MAX
+            && let Some(id) = done.first()
+            && let Some(slot) = directory.slot(id)
+        {
+            // Sequentially consistent: pairs with the count in `write_waits` too.
+            slot.store(word, Ordering::SeqCst);
+            done.advance(1);
+            count += 1;
+        }
+        if count == 0 || epoch % 2 == 1 || self.epoch.load(Ordering::SeqCst) != epoch {
+            return false;
+        }
+        *rest = done;
+        true
+    }
+
+    /// Sets ids next to `first` under the lock: those of some pieces, or of a
+    /// chunk, which is added if it is missing.
+    fn set_locked(&self, rest: &mut RangeCursor<'_>, first: u64, word: u64) {
+        let _change = self.change.lock();
+        let directory = self.directory.load_full();
+        if first >= directory.chunks_to() {
+            let mut grown = Directory::clone(&directory);
+            while grown.chunks_to() <= first {
+                grown.chunks.push(new_chunk());
+            }
+            self.directory.store(Arc::new(grown));
+        } else if directory.slot(first).is_some() {
+            let chunk_end = (first / CHUNK_IDS + 1) * CHUNK_IDS;
+            while let Some(id) = rest.first()
+                && id < chunk_end
+                && let Some(slot) = directory.slot(id)
+            {
+                slot.store(word, Ordering::SeqCst);
+                rest.advance(1);
+            }
+        } else {
+            self.set_in_pieces(&directory, rest, first, word);
+        }
+        // The status is visible before the caller reads who waits for it.
+        fence(Ordering::SeqCst);
+    }
+
+    fn set_in_pieces(
+        &self,
+        directory: &Directory,
+        rest: &mut RangeCursor<'_>,
+        first: u64,
+        word: u64,
+    ) {
+        let from = directory.piece_of(first);
+        let mut builder = PieceBuilder::default();
+        let mut to = from;
+        let mut cost = 0;
+        while to - from < PIECES_SET_MAX
+            && cost < CHECKED_MAX
+            && let Some(entry) = directory.pieces.get(to)
+            && entry.piece.slot(0).is_none()
+        {
+            let end = directory.piece_end(to);
+            if rest.first().is_none_or(|id| id >= end) {
+                break;
+            }
+            cost += entry.piece.cost();
+            let mut runs = Vec::new();
+            entry
+                .piece
+                .runs(entry.first, end, &mut |run| runs.push(run));
+            builder.push_piece(&ranges::overlay(&runs, rest, word));
+            to += 1;
+        }
+        self.replace_pieces(directory, from..to, builder.finish());
     }
 
     /// Marks ids committed at `sequence`. The caller makes the sequence
     /// visible to readers afterwards.
-    pub fn commit(&self, ids: &[WriteId], sequence: CommitSequence) {
-        for id in ids {
-            self.set(id.0, WriteStatus::Committed(sequence));
-        }
+    pub fn commit(&self, ids: &[WriteIdRange], sequence: CommitSequence) {
+        self.set(ids, WriteStatus::Committed(sequence));
+    }
+
+    /// Whether a commit of these ids should be [`WriteIdTable::commit_in_bulk`]:
+    /// setting their status takes long.
+    pub(crate) fn is_bulk(&self, ids: &WriteIdRanges) -> bool {
+        const IDS_MAX: u64 = if cfg!(feature = "schedules") { 2 } else { 256 };
+        let from = self.directory.load().chunks_from();
+        ids.len() > IDS_MAX || ids.first().is_some_and(|first| first.0 < from)
+    }
+
+    /// Commits all ids of a transaction at the same moment. `publish` calls its
+    /// argument with the commit sequence, and then makes the sequence visible to
+    /// readers; no status is set while it runs.
+    pub(crate) fn commit_in_bulk(
+        &self,
+        ids: &[WriteIdRange],
+        transaction: TransactionId,
+        publish: impl FnOnce(&dyn Fn(CommitSequence)) -> CommitSequence,
+    ) {
+        let _turn = self.bulk.lock();
+        let sequence = publish(&|sequence| self.bulk.begin(transaction, sequence));
+        self.commit(ids, sequence);
+        self.bulk.end();
     }
 
     /// Marks ids aborted.
-    pub fn abort(&self, ids: &[WriteId]) {
-        for id in ids {
-            self.set(id.0, WriteStatus::Aborted);
-        }
+    pub fn abort(&self, ids: &[WriteIdRange]) {
+        self.set(ids, WriteStatus::Aborted);
     }
 
     /// The status of `id`. The settled id (zero) is committed.
     #[must_use]
     pub fn status(&self, id: WriteId) -> WriteStatus {
-        self.directory.load().status(id.0)
+        let word = self.directory.load().word(id.0);
+        if is_active(word) {
+            return self.status_of_active(id, word);
+        }
+        decode(word)
     }
 
-    /// The status of all ids from `min` to `max`, both included, for readers at or after `oldest`.
-    /// Returns `Unsettled` if too many of them are above the settled watermark.
+    /// The status of `id` for its possible owner. Faster than
+    /// [`WriteIdTable::status`] if the id is active for `me`, which must not be
+    /// committing.
+    #[must_use]
+    pub fn status_for(&self, id: WriteId, me: TransactionId) -> WriteStatus {
+        let word = self.directory.load().word(id.0);
+        if is_active(word) && decode(word) != WriteStatus::Active(me) {
+            return self.status_of_active(id, word);
+        }
+        decode(word)
+    }
+
+    /// The status of an id that was found active.
+    #[cold]
+    fn status_of_active(&self, id: WriteId, word: u64) -> WriteStatus {
+        if let WriteStatus::Active(transaction) = decode(word)
+            && let Some(sequence) = self.bulk.sequence_of(transaction)
+        {
+            return WriteStatus::Committed(sequence);
+        }
+        decode(self.directory.load().word(id.0))
+    }
+
+    /// The status of all ids from `min` to `max`, both included, for readers at
+    /// or after `oldest`. `Unsettled` when too many of them have a status of their
+    /// own.
     #[must_use]
     pub fn range_status(
         &self,
@@ -158,23 +324,25 @@ impl WriteIdTable {
         max: WriteId,
         oldest: CommitSequence,
     ) -> WriteRangeStatus {
-        const CHECKED_IDS_MAX: u64 = 4096;
-        let directory = self.directory.load();
-        let aborted_before = |end: u64| directory.aborted.partition_point(|id| *id < end);
-        let registered = aborted_before(max.0.saturating_add(1)) - aborted_before(min.0);
-        let mut aborted = registered as u64;
-        let first = min.0.max(directory.below);
-        if max.0.saturating_sub(first) >= CHECKED_IDS_MAX && first <= max.0 {
-            return WriteRangeStatus::Unsettled;
-        }
-        for id in first..=max.0 {
-            match directory.status(id) {
-                WriteStatus::Committed(at) if at <= oldest => {}
-                WriteStatus::Aborted => aborted += 1,
-                _ => return WriteRangeStatus::Unsettled,
+        let mut aborted = 0;
+        let mut checked = 0;
+        let mut is_settled = true;
+        let end = max.0.saturating_add(1);
+        self.directory.load().runs(min.0, end, &mut |run| {
+            checked += 1;
+            match decode(run.word) {
+                WriteStatus::Committed(at) => is_settled = at <= oldest,
+                WriteStatus::Aborted => aborted += run.end - run.first,
+                WriteStatus::Active(_) => is_settled = false,
             }
+            is_settled &= checked < CHECKED_MAX;
+            is_settled
+        });
+        if is_settled {
+            WriteRangeStatus::of(aborted, min, max)
+        } else {
+            WriteRangeStatus::Unsettled
         }
-        WriteRangeStatus::of(aborted, min, max)
     }
 
     /// The transaction that writes under `id`, if it is active.
@@ -196,99 +364,39 @@ impl WriteIdTable {
     /// every snapshot.
     #[must_use]
     pub fn settled_below(&self) -> WriteId {
-        WriteId(self.directory.load().below)
+        WriteId(self.settled.load(Ordering::Acquire))
     }
 
-    /// Active ids below `next`, ascending. The caller must have read `next`
-    /// before the call.
-    #[must_use]
-    pub fn active_below(&self, next: WriteId) -> Vec<WriteId> {
-        let directory = self.directory.load();
-        (directory.below..next.0)
-            .filter(|id| matches!(directory.status(*id), WriteStatus::Active(_)))
-            .map(WriteId)
-            .collect()
-    }
-
-    /// All registered aborted ids below `next`, ascending.
-    #[must_use]
-    pub fn aborted_below(&self, next: WriteId) -> Vec<WriteId> {
-        let directory = self.directory.load();
-        let above =
-            (directory.below..next.0).filter(|id| directory.status(*id) == WriteStatus::Aborted);
-        directory
-            .aborted
-            .iter()
-            .copied()
-            .chain(above)
-            .map(WriteId)
-            .collect()
-    }
-
-    /// Registered aborted ids below the settled watermark.
-    #[must_use]
-    pub fn aborted_settled(&self) -> usize {
-        self.directory.load().aborted.len()
-    }
-
-    /// Advances the settled watermark over all ids that are aborted, or visible to every snapshot
-    /// at or after `oldest`. Returns the new watermark.
-    pub fn prune(&self, oldest: CommitSequence) -> WriteId {
-        let _change = self.change.lock();
-        let old = self.directory.load_full();
-        let next = self.next.load(Ordering::Acquire);
-        let mut below = old.below;
-        let mut newly_aborted = Vec::new();
-        while below < next {
-            match old.status(below) {
-                WriteStatus::Committed(sequence) if sequence <= oldest => {}
-                WriteStatus::Aborted => newly_aborted.push(below),
-                _ => break,
+    fn ids_below(&self, first: u64, next: WriteId, which: impl Fn(u64) -> bool) -> WriteIdRanges {
+        let mut found = WriteIdRanges::default();
+        self.directory.load().runs(first, next.0, &mut |run| {
+            if which(run.word) {
+                found.push_range(run.range());
             }
-            below += 1;
-        }
-        if below == old.below {
-            return WriteId(below);
-        }
-        let aborted = if newly_aborted.is_empty() {
-            Arc::clone(&old.aborted)
-        } else {
-            old.aborted.iter().copied().chain(newly_aborted).collect()
-        };
-        let first = below / SEGMENT_IDS;
-        let dropped = usize::try_from(first - old.first).unwrap_or(0);
-        self.directory.store(Arc::new(Directory {
-            below,
-            aborted,
-            first,
-            segments: old.segments.get(dropped..).unwrap_or_default().to_vec(),
-        }));
-        WriteId(below)
+            true
+        });
+        found
     }
 
-    /// Removes aborted ids below `oldest_kept`. The caller ensures that no run or memtable contains
-    /// them and no reader can find them.
-    pub fn forget_aborted(&self, oldest_kept: WriteId) {
-        let _change = self.change.lock();
-        let old = self.directory.load_full();
-        let limit = oldest_kept.0.min(old.below);
-        let keep = old.aborted.partition_point(|id| *id < limit);
-        if keep == 0 {
-            return;
-        }
-        self.directory.store(Arc::new(Directory {
-            below: old.below,
-            aborted: old.aborted.get(keep..).unwrap_or_default().into(),
-            first: old.first,
-            segments: old.segments.clone(),
-        }));
-    }
-
-    /// Memory of the table, in bytes.
+    /// Active ids below `next`. The caller must have read `next` before the call.
     #[must_use]
-    pub fn memory_bytes(&self) -> u64 {
-        let directory = self.directory.load();
-        directory.segments.len() as u64 * SEGMENT_IDS * 8 + directory.aborted.len() as u64 * 8
+    pub fn active_below(&self, next: WriteId) -> WriteIdRanges {
+        self.ids_below(self.settled_below().0, next, is_active)
+    }
+
+    /// Ids below `next` that are active for no transaction: those whose outcome
+    /// recovery has not found.
+    #[must_use]
+    pub fn unowned_below(&self, next: WriteId) -> WriteIdRanges {
+        let none = encode(WriteStatus::Active(TransactionId(0)));
+        let is_unowned = |word| word == none || word == UNKNOWN;
+        self.ids_below(self.settled_below().0, next, is_unowned)
+    }
+
+    /// All registered aborted ids below `next`.
+    #[must_use]
+    pub fn aborted_below(&self, next: WriteId) -> WriteIdRanges {
+        self.ids_below(0, next, |word| word == ABORTED)
     }
 }
 

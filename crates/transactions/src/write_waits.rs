@@ -13,11 +13,11 @@
 use crate::handle::TransactionHandle;
 use crate::lock_id::IdentityBuild;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::write_ids::WriteIdTable;
 use std::collections::HashMap;
 use std::sync::Arc;
-use teak_base::{TransactionId, WriteId};
+use teak_base::{TransactionId, WriteId, WriteIdRanges};
 
 const SHARDS: usize = 16;
 
@@ -49,6 +49,7 @@ impl WriteWaits {
         };
         transaction.waker().prepare_wait();
         self.waiting.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         let mut waiters = shard.lock();
         if ids.active_owner(id).is_none() {
             self.waiting.fetch_sub(1, Ordering::SeqCst);
@@ -78,18 +79,30 @@ impl WriteWaits {
     }
 
     /// Wakes the transactions that wait for one of the ended writes.
-    pub(crate) fn wake(&self, ids: &[WriteId]) {
+    pub(crate) fn wake(&self, ids: &WriteIdRanges) {
         if self.waiting.load(Ordering::SeqCst) == 0 {
             return;
         }
-        for id in ids {
-            if let Some(shard) = self.shard(*id)
+        if ids.len() > SHARDS as u64 {
+            for shard in &self.shards {
+                let shard = shard.lock();
+                let ended = shard.iter().filter(|(id, _)| ids.contains(WriteId(**id)));
+                ended.for_each(|(_, list)| wake_all(list));
+            }
+            return;
+        }
+        for id in ids.iter() {
+            if let Some(shard) = self.shard(id)
                 && let Some(list) = shard.lock().get(&id.0)
             {
-                for transaction in list {
-                    transaction.waker().wake();
-                }
+                wake_all(list);
             }
         }
+    }
+}
+
+fn wake_all(waiters: &[Arc<TransactionHandle>]) {
+    for transaction in waiters {
+        transaction.waker().wake();
     }
 }

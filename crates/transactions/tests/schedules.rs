@@ -20,7 +20,7 @@ use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::thread;
 use std::sync::Arc;
 use std::time::Duration;
-use teak_base::{FileId, WriteId};
+use teak_base::{FileId, WriteId, WriteIdRanges, WriteStatus};
 use teak_transactions::ViewKind;
 use teak_transactions::{
     LockMode, RangeLockKind, RangeLocks, RangeQueuePositions, RowName, Savepoint, Transaction,
@@ -51,7 +51,7 @@ struct World {
 }
 
 fn world() -> Arc<World> {
-    let ids = WriteIdTable::new(WriteId(1), WriteId(1), &[]);
+    let ids = WriteIdTable::new(WriteId(1), &WriteIdRanges::default());
     Arc::new(World {
         system: TransactionSystem::new(ids, 1),
         index: Arc::new(RangeLocks::new(FileId(1))),
@@ -233,7 +233,8 @@ fn a_transaction_that_waits_for_a_write_is_woken_when_it_ends() {
                 world.system.publish(mine);
             })
         });
-        assert_eq!(world.system.rollback_to(&mut writer, savepoint), [undone]);
+        let aborted = world.system.rollback_to(&mut writer, savepoint);
+        assert_eq!(aborted.iter().collect::<Vec<_>>(), [undone]);
         assert_ne!(savepoint, Savepoint(0));
         world.system.publish(writer);
         for waiter in waiters {
@@ -418,6 +419,77 @@ fn snapshots_see_whole_transactions_in_the_order_of_their_commits() {
             reader.join().unwrap();
         }
         assert_eq!(world.system.newest().0, 4);
+        world.assert_clean();
+    });
+}
+
+/// The ids of a transaction, and whether it commits.
+type Written = (Vec<WriteId>, bool);
+
+/// Checks what a new snapshot sees of each transaction: all or nothing, never an
+/// aborted one, and always the same.
+fn check_snapshot(world: &World, written: &Mutex<Vec<Written>>) {
+    let mut reader = world.system.begin();
+    let snapshot = world.system.take_snapshot(&mut reader);
+    let mut before: Vec<bool> = Vec::new();
+    for _ in 0..2 {
+        let written = written.lock().unwrap().clone();
+        let view = world.system.view(&reader, ViewKind::Snapshot(snapshot));
+        let mut seen = Vec::new();
+        for (ids, commits) in &written {
+            let first = view.sees(ids[0]);
+            assert!(ids.iter().all(|id| view.sees(*id) == first));
+            assert!(*commits || !first);
+            seen.push(first);
+        }
+        assert_eq!(before, seen[..before.len()]);
+        before = seen;
+    }
+    world.system.publish(reader);
+}
+
+#[test]
+fn snapshots_see_transactions_whole_while_their_ids_are_compacted() {
+    explore(|| {
+        let world = world();
+        let written: Arc<Mutex<Vec<Written>>> = Arc::default();
+        let writers = [(2, true), (4, true), (3, false)].map(|(count, commits)| {
+            let (world, written) = (Arc::clone(&world), Arc::clone(&written));
+            thread::spawn(move || {
+                let mut mine = world.system.begin();
+                let ids: Vec<WriteId> = (0..count)
+                    .map(|_| {
+                        mine.savepoint();
+                        world.system.write_id(&mut mine)
+                    })
+                    .collect();
+                written.lock().unwrap().push((ids, commits));
+                if commits {
+                    world.system.publish(mine);
+                } else {
+                    world.system.abort(mine);
+                }
+            })
+        });
+        let reader = {
+            let (world, written) = (Arc::clone(&world), Arc::clone(&written));
+            thread::spawn(move || check_snapshot(&world, &written))
+        };
+        world.system.prune();
+        check_snapshot(&world, &written);
+        world.system.prune();
+        for thread in writers.into_iter().chain([reader]) {
+            thread.join().unwrap();
+        }
+        world.system.prune();
+        let next = world.system.ids().next();
+        assert_eq!(world.system.ids().settled_below(), next);
+        for (ids, commits) in written.lock().unwrap().iter() {
+            for id in ids {
+                let is_aborted = world.system.ids().status(*id) == WriteStatus::Aborted;
+                assert_eq!(is_aborted, !commits);
+            }
+        }
         world.assert_clean();
     });
 }

@@ -1,10 +1,9 @@
-//! Lists in log records. A list to write is a slice of the caller. A list that
+//! Lists of operations in log records. A list to write is a slice of the caller. A list that
 //! was read refers to its encoded bytes, which were validated. So neither
 //! direction allocates memory.
 
 use crate::field::{Field, VARINT_BYTES_MAX, WriteOperation};
 use std::fmt;
-use teak_base::WriteId;
 use teak_base::bytes::{Malformed, Put, Take};
 
 macro_rules! list_field {
@@ -121,10 +120,6 @@ macro_rules! list_field {
 list_field! {
     /// The operations of one write, one for each index that it changes.
     Operations, OperationsIter, WriteOperation<'a>
-}
-list_field! {
-    /// A list of write ids.
-    WriteIds, WriteIdsIter, WriteId
 }
 
 /// The elements of a list.

@@ -6,7 +6,8 @@
 //! (u8) and its fields in the declared order.
 
 use crate::field::{Field, Rest};
-use crate::list::{Operations, WriteIds};
+use crate::id_list::{IdParts, WriteIds};
+use crate::list::Operations;
 use std::fmt;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::{FileId, WriteId};
@@ -109,11 +110,15 @@ log_records! {
     Commit = 3 {
         /// The transaction id; zero if the transaction was not prepared.
         transaction: u64,
+        /// Where more of its write ids are.
+        parts: IdParts,
         /// Its write ids that were not rolled back.
         write_ids: WriteIds<'a>,
     }
     /// Writes rolled back: a transaction, a statement or a savepoint.
     Abort = 4 {
+        /// Where more of the write ids are.
+        parts: IdParts,
         /// The write ids that are aborted.
         write_ids: WriteIds<'a>,
     }
@@ -123,6 +128,8 @@ log_records! {
         transaction: u64,
         /// The XID.
         xid: &'a [u8],
+        /// Where more of its write ids are.
+        parts: IdParts,
         /// Its write ids that were not rolled back.
         write_ids: WriteIds<'a>,
     }
@@ -163,6 +170,13 @@ log_records! {
     Void = 11 {
         /// The fields of the revoked record.
         bytes: Rest<'a>,
+    }
+    /// Write ids of a later record, which alone decides: they have no effect without it.
+    MoreWriteIds = 13 {
+        /// The first write id of that record.
+        owner: WriteId,
+        /// More of its write ids.
+        write_ids: WriteIds<'a>,
     }
     /// The indexes and metadata of several tables were changed atomically.
     TablesAltered = 12 {

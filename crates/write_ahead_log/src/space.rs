@@ -52,9 +52,10 @@ impl SpacePolicy {
             Record::TableDropped { .. } => 0,
             // A commit also logs changed counters. A prepared transaction must be able to commit or
             // roll back.
-            Record::Commit { .. } | Record::Abort { .. } | Record::Counter { .. } => {
-                self.headroom_bytes / 2
-            }
+            Record::Commit { .. }
+            | Record::Abort { .. }
+            | Record::MoreWriteIds { .. }
+            | Record::Counter { .. } => self.headroom_bytes / 2,
             _ => self.headroom_bytes,
         }
     }

@@ -7,8 +7,8 @@ mod common;
 use common::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use teak_base::{FileId, Lsn, Operation, WriteId};
-use teak_write_ahead_log::{LogOptions, LogSpace, Record, WriteAheadLog, WriteOperation};
+use teak_base::{FileId, Lsn, Operation, WriteId, WriteIdRange};
+use teak_write_ahead_log::{IdParts, LogOptions, LogSpace, Record, WriteAheadLog, WriteOperation};
 
 fn bounded() -> LogOptions {
     let mut options = options();
@@ -39,10 +39,11 @@ fn try_write(log: &WriteAheadLog, n: u64, value_bytes: usize) -> Option<Lsn> {
 }
 
 fn commit(log: &WriteAheadLog, id: u64) -> Lsn {
-    let ids = [WriteId(id)];
+    let ids = [WriteIdRange::one(WriteId(id))];
     let record = Record::Commit {
         transaction: 0,
-        write_ids: (&ids).into(),
+        parts: IdParts::default(),
+        write_ids: ids.as_slice().into(),
     };
     append_durably(log, &record).unwrap()
 }

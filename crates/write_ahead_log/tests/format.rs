@@ -4,8 +4,8 @@
 mod common;
 
 use common::*;
-use teak_base::{FileId, Operation, WriteId};
-use teak_write_ahead_log::{Record, WriteOperation};
+use teak_base::{FileId, Operation, WriteId, WriteIdRange};
+use teak_write_ahead_log::{IdParts, Record, WriteOperation};
 
 /// The bytes of the first code block after the log's heading.
 fn example() -> Vec<u8> {
@@ -23,7 +23,7 @@ fn example() -> Vec<u8> {
 
 const PRINTED: [&str; 2] = [
     "0 Write write_id=5 operations=[Put file=2 key=\"k1\" value=\"red\", Delete file=3 key=\"blue\" value=\"\"]",
-    "24 Commit transaction=0 write_ids=[5]",
+    "24 Commit transaction=0 parts=0 write_ids=[5]",
 ];
 
 #[test]
@@ -59,7 +59,8 @@ fn the_documented_segment_is_what_is_written() {
     .unwrap();
     log.append(&Record::Commit {
         transaction: 0,
-        write_ids: (&[WriteId(5)]).into(),
+        parts: IdParts::default(),
+        write_ids: [WriteIdRange::one(WriteId(5))].as_slice().into(),
     })
     .unwrap();
     log.sync(log.end()).unwrap();

@@ -6,10 +6,10 @@ mod common;
 
 use common::*;
 use std::sync::Arc;
-use teak_base::{StorageError, StorageResult, WriteId};
+use teak_base::{StorageError, StorageResult, WriteId, WriteIdRange};
 use teak_disk::Disk;
 use teak_testing::{FaultDisk, WriteFailure};
-use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog};
+use teak_write_ahead_log::{IdParts, LogOptions, Record, WriteAheadLog};
 
 fn disk() -> (FaultDisk, Arc<dyn Disk>) {
     let disk = FaultDisk::new(1);
@@ -72,12 +72,13 @@ fn commits_and_drops_find_space_on_a_full_disk() {
     fill(&disk);
     append_until_full(&log);
     for id in 0..20 {
-        let ids = [WriteId(id)];
+        let ids = [WriteIdRange::one(WriteId(id + 1))];
         append_durably(
             &log,
             &Record::Commit {
                 transaction: 0,
-                write_ids: (&ids).into(),
+                parts: IdParts::default(),
+                write_ids: ids.as_slice().into(),
             },
         )
         .unwrap();

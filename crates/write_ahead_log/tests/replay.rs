@@ -6,11 +6,12 @@ mod common;
 
 use common::*;
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use teak_base::bytes::Take;
-use teak_base::{FileId, Lsn, Operation, StorageError, WriteId};
+use teak_base::{FileId, Lsn, Operation, StorageError, WriteId, WriteIdRanges};
 use teak_disk::Disk;
-use teak_write_ahead_log::{RECORD_BYTES_MAX, Record, WriteAheadLog, WriteOperation};
+use teak_write_ahead_log::{IdParts, RECORD_BYTES_MAX, Record, WriteAheadLog, WriteOperation};
 
 #[test]
 fn a_new_log_is_empty_and_begins_at_zero() {
@@ -224,7 +225,12 @@ fn appending_beyond_the_pending_limit_writes_out() {
 fn with_record(kind: u8, numbers: &[u64], strings: &[Vec<u8>], check: impl Fn(Record<'_>)) {
     let number = |i: usize| numbers.get(i).copied().unwrap_or(9);
     let string = |i: usize| strings.get(i).map_or(&[][..], Vec::as_slice);
-    let ids: Vec<WriteId> = numbers.iter().copied().map(WriteId).collect();
+    let ids: BTreeSet<u64> = numbers.iter().map(|n| n % u64::MAX).collect();
+    let ids = ids.into_iter().filter(|id| *id > 0).map(WriteId);
+    let ids: WriteIdRanges = ids.collect();
+    let count = number(3);
+    let first = Lsn(if count > 0 { number(4) } else { 0 });
+    let parts = IdParts { count, first };
     let operations: Vec<_> = numbers
         .iter()
         .enumerate()
@@ -248,14 +254,17 @@ fn with_record(kind: u8, numbers: &[u64], strings: &[Vec<u8>], check: impl Fn(Re
         },
         3 => Record::Commit {
             transaction: number(0),
+            parts,
             write_ids: (&ids).into(),
         },
         4 => Record::Abort {
+            parts,
             write_ids: (&ids).into(),
         },
         5 => Record::Prepare {
             transaction: number(0),
             xid: string(0),
+            parts,
             write_ids: (&ids).into(),
         },
         6 => Record::TableCreated { table: string(0) },
@@ -272,14 +281,18 @@ fn with_record(kind: u8, numbers: &[u64], strings: &[Vec<u8>], check: impl Fn(Re
             counter: u8::try_from(number(1) % 256).unwrap(),
             value: number(2),
         },
-        _ => Record::IndexesChanged { bytes: string(0) },
+        10 => Record::IndexesChanged { bytes: string(0) },
+        _ => Record::MoreWriteIds {
+            owner: WriteId(number(0)),
+            write_ids: (&ids).into(),
+        },
     });
 }
 
 proptest! {
     #[test]
     fn every_record_round_trips(
-        kind in 1u8..=10,
+        kind in prop_oneof![1u8..=10, Just(13u8)],
         numbers in proptest::collection::vec(any::<u64>(), 0..6),
         strings: Vec<Vec<u8>>,
     ) {

@@ -11,20 +11,20 @@
 
 use crate::core::index::Index;
 use crate::error::EngineResult;
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use teak_base::{Visibility, WriteId};
+use teak_base::{Visibility, WriteId, WriteIdRanges};
 
 /// Sees only these writes, and records whether it encountered one.
 struct Search<'a> {
-    writes: BTreeSet<WriteId>,
+    writes: Vec<Arc<WriteIdRanges>>,
     found: AtomicBool,
     interrupted: &'a (dyn Fn() -> bool + Send),
 }
 
 impl Visibility for Search<'_> {
     fn is_visible(&self, id: WriteId) -> bool {
-        let found = self.writes.contains(&id);
+        let found = self.writes.iter().any(|writes| writes.contains(id));
         if found {
             self.found.store(true, Ordering::Relaxed);
         }
@@ -40,14 +40,14 @@ impl Visibility for Search<'_> {
 /// the first such entry.
 pub(super) fn contains(
     index: &Index,
-    writes: Vec<WriteId>,
+    writes: Vec<Arc<WriteIdRanges>>,
     interrupted: &(dyn Fn() -> bool + Send),
 ) -> EngineResult<bool> {
     if writes.is_empty() {
         return Ok(false);
     }
     let search = Search {
-        writes: writes.into_iter().collect(),
+        writes,
         found: AtomicBool::new(false),
         interrupted,
     };

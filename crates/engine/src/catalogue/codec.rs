@@ -5,8 +5,10 @@ use crate::definition::page_bytes_fit;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use teak_base::bytes::{Malformed, Put, Take};
-use teak_base::{Codec, FileId, Lsn, WriteId};
+use teak_base::write_id_ranges::{EncodedRanges, put_write_id_ranges};
+use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
 
 /// The largest valid id of a table, file or write. Ids are allocated in sequence, so a larger one
 /// is malformed.
@@ -232,22 +234,14 @@ pub(crate) fn decode_paths(bytes: &[u8]) -> Decoded<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Encodes ascending ids as differences.
-fn put_ids(out: &mut Vec<u8>, ids: &[WriteId]) {
-    out.put_varint(ids.len() as u64);
-    let mut before = 0;
-    for id in ids {
-        out.put_varint(id.0.wrapping_sub(before));
-        before = id.0;
-    }
+fn put_ids(out: &mut Vec<u8>, ids: &WriteIdRanges) {
+    put_write_id_ranges(out, ids.ranges());
 }
 
-fn take_ids(take: &mut Take<'_>) -> Decoded<Vec<WriteId>> {
-    let mut before = 0u64;
-    take_list(take, |take| {
-        before = before.checked_add(take.varint()?).ok_or(Malformed)?;
-        Ok(WriteId(within(before)?))
-    })
+fn take_ids(take: &mut Take<'_>) -> Decoded<WriteIdRanges> {
+    let ids: WriteIdRanges = EncodedRanges::take(take)?.collect();
+    within(ids.last().unwrap_or_default().0)?;
+    Ok(ids)
 }
 
 impl Catalogue {
@@ -288,7 +282,7 @@ impl Catalogue {
             prepared: take_list(take, |take| {
                 Ok(PreparedEntry {
                     xid: take.bytes()?.to_vec(),
-                    write_ids: take_ids(take)?,
+                    write_ids: Arc::new(take_ids(take)?),
                 })
             })?,
         };
@@ -298,7 +292,7 @@ impl Catalogue {
         let prepared = catalogue.prepared.iter();
         let last_prepared = prepared.filter_map(|entry| entry.write_ids.last()).max();
         let next = catalogue.next_write_id;
-        if last.is_some_and(|last| *last >= next)
+        if last.is_some_and(|last| last >= next)
             || last_prepared.is_some_and(|last| last.0 > next.0 + UNNAMED_IDS_MAX)
         {
             return Err(Malformed);

@@ -4,7 +4,8 @@
 use crate::definition::IndexDefinition;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use teak_base::{Codec, FileId, Lsn, WriteId};
+use std::sync::Arc;
+use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
 use teak_tree::TreeOptions;
 
 /// Maximum length of the part of a value that is stored column by column, in bytes.
@@ -20,7 +21,7 @@ pub(crate) struct PreparedEntry {
     /// The transaction's XID.
     pub xid: Vec<u8>,
     /// Its writes.
-    pub write_ids: Vec<WriteId>,
+    pub write_ids: Arc<WriteIdRanges>,
 }
 
 /// One index of a table.
@@ -130,9 +131,9 @@ pub(crate) struct Catalogue {
     pub next_write_id: WriteId,
     /// Ids below `next_write_id` that were active: committed if the log contains
     /// their commit record, otherwise aborted.
-    pub active: Vec<WriteId>,
+    pub active: WriteIdRanges,
     /// Aborted ids whose entries may still be in an index.
-    pub aborted: Vec<WriteId>,
+    pub aborted: WriteIdRanges,
     /// Transactions prepared for two-phase commit.
     pub prepared: Vec<PreparedEntry>,
     /// The tables by id.
@@ -150,8 +151,8 @@ impl Catalogue {
             next_table: 1,
             next_file: 1,
             next_write_id: WriteId(1),
-            active: Vec::new(),
-            aborted: Vec::new(),
+            active: WriteIdRanges::default(),
+            aborted: WriteIdRanges::default(),
             prepared: Vec::new(),
             tables: BTreeMap::new(),
         }

@@ -15,7 +15,7 @@ const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
 /// The format version of the data directory. It covers this file, the log and the index files;
 /// recovery reads this file first.
-pub(crate) const CATALOGUE_VERSION: u32 = 3;
+pub(crate) const CATALOGUE_VERSION: u32 = 4;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
@@ -131,19 +131,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
-    use teak_base::{Codec, FileId, Lsn, WriteId};
+    use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
     use teak_disk::MemoryDisk;
+
+    fn ids(ids: &[u64]) -> WriteIdRanges {
+        ids.iter().copied().map(WriteId).collect()
+    }
 
     fn example() -> Catalogue {
         let mut catalogue = Catalogue::new(42);
         catalogue.replay_from = Lsn(1000);
         catalogue.tables_lsn = Lsn(2000);
         catalogue.next_write_id = WriteId(90);
-        catalogue.active = vec![WriteId(70), WriteId(88)];
-        catalogue.aborted = vec![WriteId(3), WriteId(4), WriteId(80)];
+        catalogue.active = ids(&[70, 88]);
+        catalogue.aborted = ids(&[3, 4, 80]);
         catalogue.prepared = vec![PreparedEntry {
             xid: b"x".to_vec(),
-            write_ids: vec![WriteId(70), WriteId(88)],
+            write_ids: Arc::new(ids(&[70, 88])),
         }];
         let table = TableEntry {
             id: 7,
@@ -179,7 +183,7 @@ mod tests {
 
     #[test]
     fn other_versions_are_rejected_with_their_number() {
-        for version in [1, 2, 4, 99] {
+        for version in [1, 2, 3, 5, 99] {
             let mut bytes = encode_catalogue(&example());
             bytes[8] = version;
             let error = decode_catalogue(Path::new("c"), &bytes).unwrap_err();
@@ -198,10 +202,8 @@ mod tests {
             decode_catalogue(Path::new("c"), &encode_catalogue(&catalogue)).is_err()
         };
         assert!(!refused(|_| {}));
-        assert!(refused(|catalogue| catalogue.active = vec![WriteId(90)]));
-        assert!(refused(
-            |catalogue| catalogue.aborted = vec![WriteId(1 << 40)]
-        ));
+        assert!(refused(|catalogue| catalogue.active = ids(&[90])));
+        assert!(refused(|catalogue| catalogue.aborted = ids(&[1 << 40])));
         assert!(refused(|catalogue| catalogue.next_file = u64::MAX));
         assert!(refused(
             |catalogue| catalogue.next_write_id = WriteId(u64::MAX)

@@ -4,12 +4,13 @@ use crate::catalogue::PreparedEntry;
 use crate::error::{EngineError, EngineResult};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
-use teak_base::{WriteId, WriteStatus};
+use teak_base::{WriteId, WriteIdRanges, WriteStatus};
 use teak_transactions::{Transaction, TransactionSystem, WaitError};
 
 struct Registered {
-    write_ids: Vec<WriteId>,
+    write_ids: Arc<WriteIdRanges>,
     /// The transaction, if no handle owns it and the coordinator has not begun to end it.
     detached: Option<Transaction>,
     /// Only the coordinator can end the transaction: no handle owns it.
@@ -32,7 +33,7 @@ impl PreparedList {
             .filter(|(_, registered)| !registered.write_ids.is_empty())
             .map(|(xid, registered)| PreparedEntry {
                 xid: xid.clone(),
-                write_ids: registered.write_ids.clone(),
+                write_ids: Arc::clone(&registered.write_ids),
             })
             .collect()
     }
@@ -46,14 +47,14 @@ impl PreparedList {
             .collect()
     }
 
-    /// The writes from `min` to `max` of transactions that only their
-    /// coordinator can end.
-    pub(crate) fn orphaned_writes(&self, min: WriteId, max: WriteId) -> Vec<WriteId> {
+    /// The writes of transactions that only their coordinator can end, of those
+    /// that have a write from `min` to `max`.
+    pub(crate) fn orphaned_writes(&self, min: WriteId, max: WriteId) -> Vec<Arc<WriteIdRanges>> {
         let list = self.by_xid.lock();
         list.values()
             .filter(|registered| registered.is_orphan)
-            .flat_map(|registered| registered.write_ids.iter().copied())
-            .filter(|id| (min..=max).contains(id))
+            .filter(|registered| registered.write_ids.intersects(min, max))
+            .map(|registered| Arc::clone(&registered.write_ids))
             .collect()
     }
 
@@ -70,7 +71,7 @@ impl PreparedList {
             ));
         }
         let registered = Registered {
-            write_ids: Vec::new(),
+            write_ids: Arc::default(),
             detached: None,
             is_orphan: false,
         };
@@ -79,7 +80,7 @@ impl PreparedList {
     }
 
     /// Records the writes of a transaction whose prepare record is logged.
-    pub(crate) fn set_writes(&self, xid: &[u8], write_ids: Vec<WriteId>) {
+    pub(crate) fn set_writes(&self, xid: &[u8], write_ids: Arc<WriteIdRanges>) {
         if let Some(registered) = self.by_xid.lock().get_mut(xid) {
             registered.write_ids = write_ids;
         }
@@ -127,7 +128,7 @@ impl PreparedList {
         let ids = transactions.ids();
         let mut list = self.by_xid.lock();
         for entry in found {
-            let is_active = |id: &WriteId| matches!(ids.status(*id), WriteStatus::Active(_));
+            let is_active = |id| matches!(ids.status(id), WriteStatus::Active(_));
             if !entry.write_ids.iter().any(is_active) {
                 continue;
             }

@@ -6,9 +6,10 @@ use crate::catalogue::{
 };
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
+use std::sync::Arc;
 use teak_base::bytes::{Put, Take};
 use teak_base::checksum::checksum_parts;
-use teak_base::{Codec, FileId, Lsn, WriteId};
+use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
 
 /// Offset of the payload's length and the checksum in the header.
 const BEFORE_LENGTH: usize = 16;
@@ -74,12 +75,13 @@ pub(super) fn catalogue_seeds() -> Vec<Vec<u8>> {
     full.next_table = 8;
     full.next_file = 11;
     full.next_write_id = WriteId(90);
-    full.active = vec![WriteId(70), WriteId(88)];
-    full.aborted = vec![WriteId(3), WriteId(4), WriteId(80)];
+    let ids = |ids: &[u64]| -> WriteIdRanges { ids.iter().copied().map(WriteId).collect() };
+    full.active = ids(&[70, 88]);
+    full.aborted = ids(&[3, 4, 80]);
     full.tables.insert(7, table());
     full.prepared = vec![PreparedEntry {
         xid: b"xid".to_vec(),
-        write_ids: vec![WriteId(70), WriteId(88)],
+        write_ids: Arc::new(ids(&[70, 88])),
     }];
     vec![
         encode_catalogue(&full),

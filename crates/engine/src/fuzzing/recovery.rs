@@ -6,15 +6,16 @@ use crate::{
     Codec, Engine, EngineOptions, EngineResult, IndexDefinition, IndexNumber, Isolation, ReadMode,
     RowEntry, TableDefinition,
 };
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_base::bytes::{Put, Take};
 use teak_base::fuzzing::Input;
-use teak_base::{FileId, Lsn, Operation, WriteId};
+use teak_base::{FileId, Lsn, Operation, WriteId, WriteIdRange, WriteIdRanges};
 use teak_disk::{Disk, MemoryDisk};
 use teak_tree::TreeOptions;
-use teak_write_ahead_log::{LogOptions, Record, WriteAheadLog, WriteOperation};
+use teak_write_ahead_log::{IdParts, LogOptions, Record, WriteAheadLog, WriteOperation};
 
 const INSTANCE: u64 = 7;
 const TABLE: &str = "./db/t";
@@ -94,12 +95,12 @@ fn change_catalogue(disk: &Arc<dyn Disk>, input: &mut Input<'_>) {
     let Ok(Some(mut catalogue)) = read_catalogue(disk, directory) else {
         return;
     };
-    // The ids differ by less than 65536: a wide range of active ids needs much memory.
     let next = input.u64() >> (input.u8() % 64);
-    let ids = |input: &mut Input<'_>| -> Vec<WriteId> {
-        (0..input.below(4))
-            .map(|_| WriteId(next.wrapping_sub(u64::from(input.u16()))))
-            .collect()
+    let ids = |input: &mut Input<'_>| -> WriteIdRanges {
+        let ids: BTreeSet<u64> = (0..input.below(4))
+            .map(|_| next.wrapping_sub(u64::from(input.u16())).max(1))
+            .collect();
+        ids.into_iter().map(WriteId).collect()
     };
     catalogue.next_write_id = WriteId(next);
     catalogue.active = ids(input);
@@ -112,8 +113,6 @@ fn change_catalogue(disk: &Arc<dyn Disk>, input: &mut Input<'_>) {
         catalogue.replay_from = Lsn(u64::from(input.u8()));
         catalogue.tables_lsn = Lsn(u64::from(input.u16()));
     }
-    catalogue.active.sort_unstable();
-    catalogue.aborted.sort_unstable();
     write_catalogue(disk, directory, &catalogue).expect("the memory disk takes everything");
 }
 
@@ -178,7 +177,8 @@ pub(super) fn recovery_seeds() -> Vec<Vec<u8>> {
     });
     add(&Record::Commit {
         transaction: 0,
-        write_ids: (&[WriteId(9)]).into(),
+        parts: IdParts::default(),
+        write_ids: [WriteIdRange::one(WriteId(9))].as_slice().into(),
     });
     add(&Record::DeleteRange {
         file: FileId(1),

@@ -180,7 +180,7 @@ impl CheckpointContext<'_> {
             transactions.ids().forget_aborted(below);
             state.forget = None;
         }
-        if transactions.ids().aborted_settled() > 0 {
+        if transactions.ids().has_aborted() {
             state.forget = Some((oldest, transactions.next_transaction()));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::flusher::FlushContext;
 use std::sync::atomic::Ordering;
-use teak_base::WriteId;
+use teak_base::WriteIdRanges;
 use teak_transactions::Transaction;
 
 /// Minimum number of rows of a rollback that needs a clean-up.
@@ -13,7 +13,7 @@ const LARGE_ROLLBACK_ROWS: u64 = 10_000;
 const LARGE_SHARE: u64 = 8;
 
 /// Rolls a transaction back and ends it. Returns its writes.
-pub(crate) fn abort(context: FlushContext<'_>, transaction: Transaction) -> Vec<WriteId> {
+pub(crate) fn abort(context: FlushContext<'_>, transaction: Transaction) -> WriteIdRanges {
     let rows = transaction.handle().rows_written();
     let aborted = context.transactions.abort(transaction);
     clean_up(context, rows, &aborted);
@@ -23,7 +23,7 @@ pub(crate) fn abort(context: FlushContext<'_>, transaction: Transaction) -> Vec<
 /// Cleans up after the rollback of about `rows` rows: freezes memtables with
 /// many aborted entries and marks their indexes for compaction, which removes
 /// the entries.
-pub(crate) fn clean_up(context: FlushContext<'_>, rows: u64, aborted: &[WriteId]) {
+pub(crate) fn clean_up(context: FlushContext<'_>, rows: u64, aborted: &WriteIdRanges) {
     let (Some(first), Some(last)) = (aborted.first(), aborted.last()) else {
         return;
     };
@@ -32,7 +32,7 @@ pub(crate) fn clean_up(context: FlushContext<'_>, rows: u64, aborted: &[WriteId]
     }
     for index in context.written.live() {
         let tree = &index.tree;
-        if !tree.may_hold(*first, *last) {
+        if !tree.may_hold(first, last) {
             continue;
         }
         if tree.memtable_entries() / LARGE_SHARE <= rows {

@@ -1,5 +1,6 @@
 //! Replay of the log's records.
 
+use super::id_parts::FoundParts;
 use crate::catalogue::{Catalogue, PreparedEntry, UNNAMED_IDS_MAX};
 use crate::core::budget::Budget;
 use crate::core::files::IndexFiles;
@@ -12,9 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::bytes::Malformed;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use teak_base::{CommitSequence, FileId, Lsn, StorageError, StorageResult, WriteId};
+use teak_base::{
+    CommitSequence, FileId, Lsn, StorageError, StorageResult, WriteId, WriteIdRange, WriteIdRanges,
+};
 use teak_transactions::{TransactionId, TransactionSystem, WriteIdTable};
-use teak_write_ahead_log::{Operations, Record, WriteIds};
+use teak_write_ahead_log::{IdParts, Operations, Record, WriteIds};
 
 /// Replayed bytes after which the memory use is checked.
 const CHECK_BYTES: u64 = 256 * 1024;
@@ -39,7 +42,9 @@ pub(super) struct Replay {
     /// The paths of all index files, if a search was necessary.
     pub(super) paths: Option<HashMap<FileId, PathBuf>>,
     /// Writes of prepared transactions by XID, including those that have ended since.
-    prepared: BTreeMap<Vec<u8>, Vec<WriteId>>,
+    prepared: BTreeMap<Vec<u8>, Arc<WriteIdRanges>>,
+    /// Write ids of records that were not read yet.
+    parts: FoundParts,
     /// Tables with a missing file, and its path.
     pub(super) missing: BTreeMap<u64, PathBuf>,
     pub records: u64,
@@ -61,13 +66,8 @@ pub(super) fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
 impl Replay {
     /// Restores the state of the catalogue.
     pub(super) fn new(files: IndexFiles, budget: Budget, catalogue: &mut Catalogue) -> Self {
-        let next = catalogue.next_write_id;
-        let active = &catalogue.active;
-        let below = active.first().map_or(next, |id| next.min(*id));
-        let ids = WriteIdTable::new(below, next, &catalogue.aborted);
-        for id in active {
-            ids.reactivate(*id, NO_TRANSACTION);
-        }
+        let ids = WriteIdTable::new(catalogue.next_write_id, &catalogue.aborted);
+        ids.reactivate(catalogue.active.ranges(), NO_TRANSACTION);
         Self {
             files,
             budget,
@@ -81,6 +81,7 @@ impl Replay {
                 .into_iter()
                 .map(|entry| (entry.xid, entry.write_ids))
                 .collect(),
+            parts: FoundParts::new(catalogue.replay_from),
             missing: BTreeMap::new(),
             records: 0,
             unchecked_bytes: 0,
@@ -102,22 +103,35 @@ impl Replay {
                 start,
                 end,
             } => self.delete_range(lsn, file, write_id, start, end),
-            Record::Commit { write_ids, .. } => {
-                let list = self.adopt_all(lsn, &write_ids)?;
-                // There are no snapshots yet: every commit is visible to all.
-                self.transactions.ids().commit(&list, CommitSequence(0));
+            Record::Commit {
+                parts, write_ids, ..
+            } => {
+                if let Some(list) = self.take_ids(lsn, parts, &write_ids)? {
+                    // There are no snapshots yet: every commit is visible to all.
+                    let ids = self.transactions.ids();
+                    ids.commit(list.ranges(), CommitSequence(0));
+                }
                 Ok(())
             }
-            Record::Abort { write_ids } => {
-                let list = self.adopt_all(lsn, &write_ids)?;
-                self.transactions.ids().abort(&list);
+            Record::Abort { parts, write_ids } => {
+                if let Some(list) = self.take_ids(lsn, parts, &write_ids)? {
+                    self.transactions.ids().abort(list.ranges());
+                }
                 Ok(())
             }
-            Record::Prepare { xid, write_ids, .. } => {
-                let mut list = self.adopt_all(lsn, &write_ids)?;
-                // The encoding of the catalogue requires ascending ids.
-                list.sort_unstable();
-                self.prepared.insert(xid.to_vec(), list);
+            Record::Prepare {
+                xid,
+                parts,
+                write_ids,
+                ..
+            } => {
+                if let Some(list) = self.take_ids(lsn, parts, &write_ids)? {
+                    self.prepared.insert(xid.to_vec(), Arc::new(list));
+                }
+                Ok(())
+            }
+            Record::MoreWriteIds { owner, write_ids } => {
+                self.parts.add(lsn, owner, &write_ids);
                 Ok(())
             }
             Record::Void { .. } => Ok(()),
@@ -143,23 +157,30 @@ impl Replay {
             .collect()
     }
 
-    /// Records that a write id was allocated. Ids are allocated in order, and few are missing from
+    /// Records that write ids were allocated. Ids are allocated in order, and few are missing from
     /// the log. So an id far above all others is corrupt; accepting it would waste memory.
-    fn adopt(&self, lsn: Lsn, id: WriteId) -> EngineResult<()> {
-        let ids = self.transactions.ids();
-        if id.0.saturating_sub(ids.next().0) > UNNAMED_IDS_MAX {
+    fn adopt(&self, lsn: Lsn, range: WriteIdRange) -> EngineResult<()> {
+        let next = self.transactions.ids().next();
+        if range.last().0.saturating_sub(next.0) > UNNAMED_IDS_MAX {
             return Err(malformed(lsn)(Malformed));
         }
-        ids.adopt(id, NO_TRANSACTION);
+        self.transactions.adopt_found(range, NO_TRANSACTION);
         Ok(())
     }
 
-    fn adopt_all(&self, lsn: Lsn, ids: &WriteIds<'_>) -> EngineResult<Vec<WriteId>> {
-        let list: Vec<WriteId> = ids.iter().collect();
-        for id in &list {
-            self.adopt(lsn, *id)?;
+    /// All ids of a record, with those of its parts. `None` if the replay began
+    /// after the first part: then the catalogue contains what the record decided.
+    fn take_ids(
+        &mut self,
+        lsn: Lsn,
+        parts: IdParts,
+        own: &WriteIds<'_>,
+    ) -> EngineResult<Option<WriteIdRanges>> {
+        let found = self.parts.take(parts, own).map_err(malformed(lsn))?;
+        for range in found.iter().flat_map(WriteIdRanges::ranges) {
+            self.adopt(lsn, *range)?;
         }
-        Ok(list)
+        Ok(found)
     }
 
     fn write(
@@ -168,7 +189,7 @@ impl Replay {
         write_id: WriteId,
         operations: &Operations<'_>,
     ) -> EngineResult<()> {
-        self.adopt(lsn, write_id)?;
+        self.adopt(lsn, WriteIdRange::one(write_id))?;
         for operation in operations {
             if operation.key.len() > KEY_BYTES_MAX || operation.value.len() > VALUE_BYTES_MAX {
                 return Err(malformed(lsn)(Malformed));
@@ -205,7 +226,7 @@ impl Replay {
         if start.len() > KEY_BYTES_MAX || end.len() > KEY_BYTES_MAX {
             return Err(malformed(lsn)(Malformed));
         }
-        self.adopt(lsn, write_id)?;
+        self.adopt(lsn, WriteIdRange::one(write_id))?;
         if let Some(index) = self.index_after(file, lsn)? {
             let guard = index.tree.write_guard();
             guard.set_lsn(lsn);

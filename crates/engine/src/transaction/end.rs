@@ -1,10 +1,11 @@
 //! Savepoints, commit and rollback.
 
 use super::{EngineTransaction, ended};
+use crate::core::id_records::append_with_ids;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::rollback;
 use std::sync::atomic::Ordering;
-use teak_base::WriteId;
+use teak_base::WriteIdRanges;
 use teak_transactions::{Savepoint, Transaction};
 use teak_write_ahead_log::Record;
 
@@ -52,11 +53,15 @@ impl EngineTransaction {
 
     /// Logs aborted writes. Recovery aborts every write without a commit record, so a failure here
     /// is harmless.
-    fn log_abort(&self, aborted: &[WriteId]) {
-        let record = Record::Abort {
-            write_ids: aborted.into(),
-        };
-        if let Err(error) = self.core.log.append_best_effort(&record)
+    fn log_abort(&self, aborted: &WriteIdRanges) {
+        let log = &self.core.log;
+        let logged = append_with_ids(
+            aborted,
+            self.core.options.log_id_ranges_max,
+            |record| log.append_best_effort(record),
+            |parts, write_ids| Record::Abort { parts, write_ids },
+        );
+        if let Err(error) = logged
             && !error.is_no_space()
         {
             let text = format!("could not log a rollback: {error}");
@@ -105,10 +110,16 @@ impl EngineTransaction {
         core.log_counters()?;
         self.handle.set_commit_floor(core.log.end());
         let is_prepared = self.prepared.is_some();
-        let lsn = core.log.append(&Record::Commit {
-            transaction: if is_prepared { transaction.id().0 } else { 0 },
-            write_ids: transaction.write_ids().into(),
-        })?;
+        let lsn = append_with_ids(
+            transaction.write_ids(),
+            core.options.log_id_ranges_max,
+            |record| core.log.append(record),
+            |parts, write_ids| Record::Commit {
+                transaction: if is_prepared { transaction.id().0 } else { 0 },
+                parts,
+                write_ids,
+            },
+        )?;
         core.counts.log_commits.fetch_add(1, Ordering::Relaxed);
         if let Some(waits) = waits
             && let Err(error) = core.log_sync.sync_or_defer(&core.log, lsn, waits)

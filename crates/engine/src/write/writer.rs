@@ -35,6 +35,13 @@ enum Checked<'a> {
     Blocked(WriteConflict<'a>),
 }
 
+fn write_record<'a>(write_id: WriteId, writes: &'a [WriteOperation<'a>]) -> Record<'a> {
+    Record::Write {
+        write_id,
+        operations: writes.into(),
+    }
+}
+
 pub(super) struct RowWriter<'a, 'p> {
     context: TransactionContext<'a>,
     row: &'a RowPlan<'p>,
@@ -81,15 +88,9 @@ impl<'a, 'p> RowWriter<'a, 'p> {
     }
 
     fn write_when_unblocked(&mut self) -> EngineResult<()> {
-        let transactions = &self.context.core.transactions;
-        let write_id = transactions.write_id(self.context.transaction);
         let operations = self.row.operations.iter();
         let writes: SmallVec<[WriteOperation<'_>; 8]> = operations.map(|o| o.write).collect();
-        let record = Record::Write {
-            write_id,
-            operations: writes.as_slice().into(),
-        };
-        while let Some(conflict) = self.try_write(&record, write_id)? {
+        while let Some(conflict) = self.try_write(&writes)? {
             match conflict {
                 WriteConflict::ActiveWrite(id, check) => {
                     self.lock_key(check)?;
@@ -106,29 +107,28 @@ impl<'a, 'p> RowWriter<'a, 'p> {
     /// guards have been released.
     fn try_write(
         &mut self,
-        record: &Record<'_>,
-        write_id: WriteId,
+        writes: &[WriteOperation<'_>],
     ) -> EngineResult<Option<WriteConflict<'a>>> {
-        let space = self.reserve(record, write_id)?;
+        let space = self.reserve(writes)?;
         let _latches = self.latch_keys();
         match self.check_keys()? {
-            Checked::Passed { is_row_owned } => self.apply(record, space, write_id, is_row_owned),
+            Checked::Passed { is_row_owned } => self.apply(writes, space, is_row_owned),
             Checked::Blocked(conflict) => Ok(Some(conflict)),
         }
     }
 
     /// Step 1.
-    fn reserve(
-        &self,
-        record: &Record<'_>,
-        write_id: WriteId,
-    ) -> EngineResult<Option<LogReservation<'a>>> {
+    fn reserve(&self, writes: &[WriteOperation<'_>]) -> EngineResult<Option<LogReservation<'a>>> {
         let core = self.context.core;
         if !self.row.is_logged() {
-            core.unlogged_ids.note(&core.log, write_id)?;
+            let next = core.transactions.ids().next();
+            let last = WriteId(next.0.saturating_sub(1));
+            core.unlogged_ids.note(&core.log, last)?;
             return Ok(None);
         }
-        reserve_row(core, self.context.transaction.handle(), record).map(Some)
+        // The space does not depend on the id.
+        let record = write_record(WriteId::SETTLED, writes);
+        reserve_row(core, self.context.transaction.handle(), &record).map(Some)
     }
 
     /// Step 2.
@@ -225,10 +225,9 @@ impl<'a, 'p> RowWriter<'a, 'p> {
     /// Steps 4 to 6. Range locks are checked under the guards: a reader that
     /// locks a range waits for the guards held at that time.
     fn apply(
-        &self,
-        record: &Record<'_>,
+        &mut self,
+        writes: &[WriteOperation<'_>],
         space: Option<LogReservation<'_>>,
-        write_id: WriteId,
         is_row_owned: bool,
     ) -> EngineResult<Option<WriteConflict<'a>>> {
         let core = self.context.core;
@@ -252,8 +251,11 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 return Ok(Some(WriteConflict::RangeLock(operation)));
             }
         }
+        // Only now: a write that fails or waits before takes no id.
+        let write_id = core.transactions.write_id(self.context.transaction);
         if let Some(space) = space {
-            let lsn = core.log.append_reserved(space, record)?;
+            let record = write_record(write_id, writes);
+            let lsn = core.log.append_reserved(space, &record)?;
             for (_, guard) in &guards {
                 guard.set_lsn(lsn);
             }

@@ -1,77 +1,119 @@
-//! An immutable directory of the table: segments of atomic slots, and the ids
-//! below which all writes are settled or aborted.
+//! An immutable directory of the table: pieces of the older ids, and chunks of
+//! atomic slots for the newest.
 
+use super::builder::Entry;
+use super::piece::{CHUNK_IDS, Chunk, Run};
+use super::status_word::{SETTLED, UNKNOWN};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use teak_base::{CommitSequence, TransactionId, WriteStatus};
 
-pub(super) const SEGMENT_IDS: u64 = 4096;
-
-const TAG_BITS: u32 = 2;
-const UNKNOWN: u64 = 0;
-const ACTIVE: u64 = 1;
-const COMMITTED: u64 = 2;
-const ABORTED: u64 = 3;
-
-pub(super) type Segment = Arc<[AtomicU64]>;
-
-pub(super) fn new_segment() -> Segment {
-    (0..SEGMENT_IDS).map(|_| AtomicU64::new(UNKNOWN)).collect()
-}
-
-/// The slot value of a status: a tag in the low bits, and the transaction or the
-/// commit sequence.
-pub(super) fn encode(status: WriteStatus) -> u64 {
-    match status {
-        WriteStatus::Active(transaction) => (transaction.0 << TAG_BITS) | ACTIVE,
-        WriteStatus::Committed(sequence) => (sequence.0 << TAG_BITS) | COMMITTED,
-        WriteStatus::Aborted => ABORTED,
-    }
-}
-
-fn decode(slot: u64) -> WriteStatus {
-    match slot & ((1 << TAG_BITS) - 1) {
-        COMMITTED => WriteStatus::Committed(CommitSequence(slot >> TAG_BITS)),
-        ABORTED => WriteStatus::Aborted,
-        // The id was allocated, but its slot has not been stored yet.
-        _ => WriteStatus::Active(TransactionId(slot >> TAG_BITS)),
-    }
-}
-
+#[derive(Clone)]
 pub(super) struct Directory {
-    /// Every id below is committed for all snapshots, or is in `aborted`.
-    pub(super) below: u64,
-    /// Aborted ids below `below`, ascending.
-    pub(super) aborted: Arc<[u64]>,
-    /// Number of the first segment held.
-    pub(super) first: u64,
-    pub(super) segments: Vec<Segment>,
+    /// The ids before the chunks, in order. The first piece begins at id 0.
+    pub(super) pieces: Arc<[Entry]>,
+    /// Number of the first chunk.
+    pub(super) first_chunk: u64,
+    pub(super) chunks: Vec<Chunk>,
 }
 
 impl Directory {
+    /// The first id of the chunks.
+    pub(super) fn chunks_from(&self) -> u64 {
+        self.first_chunk * CHUNK_IDS
+    }
+
+    /// The first id without a slot.
+    pub(super) fn chunks_to(&self) -> u64 {
+        (self.first_chunk + self.chunks.len() as u64) * CHUNK_IDS
+    }
+
+    /// The number of the piece that contains `id`, which is before the chunks.
+    pub(super) fn piece_of(&self, id: u64) -> usize {
+        let after = self.pieces.partition_point(|entry| entry.first <= id);
+        after.saturating_sub(1)
+    }
+
+    /// The end of a piece.
+    pub(super) fn piece_end(&self, number: usize) -> u64 {
+        let next = self.pieces.get(number + 1);
+        next.map_or(self.chunks_from(), |next| next.first)
+    }
+
+    #[inline]
+    fn chunk_slot(&self, id: u64) -> Option<&AtomicU64> {
+        let chunk = (id / CHUNK_IDS).checked_sub(self.first_chunk)?;
+        let chunk = self.chunks.get(usize::try_from(chunk).ok()?)?;
+        chunk.get(usize::try_from(id % CHUNK_IDS).ok()?)
+    }
+
+    /// The slot of `id`, if its status is stored by id.
+    #[inline]
     pub(super) fn slot(&self, id: u64) -> Option<&AtomicU64> {
-        let segment = (id / SEGMENT_IDS).checked_sub(self.first)?;
-        let segment = self.segments.get(usize::try_from(segment).ok()?)?;
-        segment.get(usize::try_from(id % SEGMENT_IDS).ok()?)
-    }
-
-    /// Whether the slot of `id` was set.
-    pub(super) fn is_known(&self, id: u64) -> bool {
-        self.slot(id)
-            .is_some_and(|slot| slot.load(Ordering::Acquire) != UNKNOWN)
-    }
-
-    pub(super) fn status(&self, id: u64) -> WriteStatus {
-        if id < self.below {
-            return if self.aborted.binary_search(&id).is_ok() {
-                WriteStatus::Aborted
-            } else {
-                WriteStatus::Committed(CommitSequence(0))
-            };
+        if id >= self.chunks_from() {
+            return self.chunk_slot(id);
         }
-        let slot = self
-            .slot(id)
-            .map_or(UNKNOWN, |slot| slot.load(Ordering::Acquire));
-        decode(slot)
+        let entry = self.pieces.get(self.piece_of(id))?;
+        entry.piece.slot(id - entry.first)
+    }
+
+    #[inline]
+    pub(super) fn word(&self, id: u64) -> u64 {
+        if id >= self.chunks_from() {
+            let slot = self.chunk_slot(id);
+            return slot.map_or(UNKNOWN, |slot| slot.load(Ordering::Acquire));
+        }
+        self.piece_word(id)
+    }
+
+    fn piece_word(&self, id: u64) -> u64 {
+        let entry = self.pieces.get(self.piece_of(id));
+        entry.map_or(SETTLED, |entry| entry.piece.word(id - entry.first))
+    }
+
+    /// Calls `each` for the runs of the ids from `first` to before `end`, in
+    /// order, until it returns false.
+    pub(super) fn runs(&self, first: u64, end: u64, each: &mut dyn FnMut(Run) -> bool) {
+        let mut at = first;
+        let from = self.chunks_from();
+        let mut number = self.piece_of(first);
+        while at < end.min(from) {
+            let Some(entry) = self.pieces.get(number) else {
+                break;
+            };
+            let piece_end = self.piece_end(number);
+            let mut goes_on = true;
+            entry.piece.runs(entry.first, piece_end, &mut |run| {
+                let clipped = Run {
+                    first: run.first.max(first),
+                    end: run.end.min(end),
+                    ..run
+                };
+                if goes_on && clipped.first < clipped.end {
+                    goes_on = each(clipped);
+                }
+            });
+            if !goes_on {
+                return;
+            }
+            at = piece_end;
+            number += 1;
+        }
+        let mut at = first.max(from);
+        while at < end {
+            let word = self.word(at);
+            let mut run_end = at + 1;
+            while run_end < end && self.word(run_end) == word {
+                run_end += 1;
+            }
+            let run = Run {
+                first: at,
+                end: run_end,
+                word,
+            };
+            if !each(run) {
+                return;
+            }
+            at = run_end;
+        }
     }
 }

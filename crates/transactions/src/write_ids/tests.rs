@@ -1,33 +1,52 @@
 //! Tests of the table of write ids.
 
+mod model;
+
 use super::*;
-use proptest::prelude::*;
 
 const OWNER: TransactionId = TransactionId(5);
 
 fn fresh() -> WriteIdTable {
-    WriteIdTable::new(WriteId(1), WriteId(1), &[])
+    WriteIdTable::new(WriteId(1), &WriteIdRanges::default())
+}
+
+fn list(ids: &[u64]) -> WriteIdRanges {
+    ids.iter().copied().map(WriteId).collect()
+}
+
+fn commit(table: &WriteIdTable, id: WriteId, sequence: u64) {
+    table.commit(&[WriteIdRange::one(id)], CommitSequence(sequence));
+}
+
+fn abort(table: &WriteIdTable, id: WriteId) {
+    table.abort(&[WriteIdRange::one(id)]);
+}
+
+fn prune(table: &WriteIdTable, snapshots: &[u64]) -> WriteId {
+    let snapshots: Vec<_> = snapshots.iter().copied().map(CommitSequence).collect();
+    table.prune(&snapshots)
 }
 
 #[test]
 fn statuses_survive_pruning() {
     let table = fresh();
-    let ids: Vec<WriteId> = (0..10_000).map(|_| table.allocate(OWNER)).collect();
+    let ids: Vec<WriteId> = (0..100_000).map(|_| table.allocate(OWNER)).collect();
     for (n, id) in ids.iter().enumerate() {
         match n % 3 {
-            0 => table.abort(&[*id]),
-            _ => table.commit(&[*id], CommitSequence(n as u64 + 1)),
+            0 => abort(&table, *id),
+            _ => commit(&table, *id, n as u64 + 1),
         }
     }
-    assert_eq!(table.prune(CommitSequence(9000)), WriteId(9002));
+    assert_eq!(prune(&table, &[9000, 200_000]), WriteId(9002));
     for (n, id) in ids.iter().enumerate() {
         match (n % 3, table.status(*id)) {
             (0, status) => assert_eq!(status, WriteStatus::Aborted),
-            (_, WriteStatus::Committed(CommitSequence(0))) => assert!(id.0 < 9002),
-            (_, status) => assert_eq!(status, WriteStatus::Committed(CommitSequence(n as u64 + 1))),
+            (_, WriteStatus::Committed(at)) => assert_eq!(at.0 <= 9000, n < 9000),
+            (_, WriteStatus::Active(_) | WriteStatus::Aborted) => panic!("id {id}"),
         }
     }
-    assert_eq!(table.aborted_below(table.next()).len(), 3334);
+    assert_eq!(table.aborted_below(table.next()).len(), 33_334);
+    assert_eq!(table.counts().aborted, 33_334);
 }
 
 #[test]
@@ -35,12 +54,12 @@ fn an_active_id_stops_the_settled_watermark() {
     let table = fresh();
     let first = table.allocate(OWNER);
     let second = table.allocate(OWNER);
-    table.commit(&[second], CommitSequence(1));
-    assert_eq!(table.prune(CommitSequence(1)), first);
-    assert_eq!(table.active_below(table.next()), [first]);
+    commit(&table, second, 1);
+    assert_eq!(prune(&table, &[1]), first);
+    assert_eq!(table.active_below(table.next()), list(&[first.0]));
     assert_eq!(table.active_owner(first), Some(OWNER));
-    table.abort(&[first]);
-    assert_eq!(table.prune(CommitSequence(1)), WriteId(3));
+    abort(&table, first);
+    assert_eq!(prune(&table, &[1]), WriteId(3));
 }
 
 #[test]
@@ -48,8 +67,8 @@ fn forgotten_ids_count_as_settled() {
     let table = fresh();
     let id = table.allocate(OWNER);
     let kept = table.allocate(OWNER);
-    table.abort(&[id, kept]);
-    table.prune(CommitSequence(0));
+    table.abort(list(&[id.0, kept.0]).ranges());
+    prune(&table, &[0]);
     table.forget_aborted(kept);
     assert_eq!(table.status(id), WriteStatus::Committed(CommitSequence(0)));
     assert_eq!(table.status(kept), WriteStatus::Aborted);
@@ -57,10 +76,10 @@ fn forgotten_ids_count_as_settled() {
 
 #[test]
 fn recovery_restores_active_ids() {
-    let table = WriteIdTable::new(WriteId(5), WriteId(9), &[WriteId(2), WriteId(6)]);
-    table.reactivate(WriteId(7), OWNER);
-    table.adopt(WriteId(6), OWNER);
-    table.adopt(WriteId(50_000), OWNER);
+    let table = WriteIdTable::new(WriteId(9), &list(&[2, 6]));
+    table.reactivate(list(&[7]).ranges(), OWNER);
+    table.adopt(WriteIdRange::one(WriteId(6)), OWNER);
+    table.adopt(WriteIdRange::one(WriteId(50_000)), OWNER);
     assert_eq!(table.status(WriteId(2)), WriteStatus::Aborted);
     assert_eq!(table.status(WriteId(6)), WriteStatus::Aborted);
     assert_eq!(table.status(WriteId(7)), WriteStatus::Active(OWNER));
@@ -70,6 +89,120 @@ fn recovery_restores_active_ids() {
     );
     assert_eq!(table.status(WriteId(50_000)), WriteStatus::Active(OWNER));
     assert_eq!(table.next(), WriteId(50_001));
+    assert_eq!(table.unowned_below(table.next()).len(), 50_000 - 9);
+}
+
+#[test]
+fn an_old_active_id_of_a_recovered_table_takes_no_memory_for_the_others() {
+    let next = 5_000_000_000;
+    let table = WriteIdTable::new(WriteId(next), &list(&[2, 6, 4_900_000_000]));
+    let prepared = list(&[3, 4, 4_500_000_000]);
+    table.reactivate(prepared.ranges(), OWNER);
+    assert!(table.memory_bytes() < 256 << 10);
+    assert_eq!(prune(&table, &[1]), WriteId(3));
+    assert_eq!(table.active_below(WriteId(next)), prepared);
+    table.commit(prepared.ranges(), CommitSequence(2));
+    assert_eq!(
+        table.status(WriteId(4)),
+        WriteStatus::Committed(CommitSequence(2))
+    );
+    assert_eq!(table.status(WriteId(4_900_000_000)), WriteStatus::Aborted);
+    assert_eq!(prune(&table, &[2]), WriteId(next));
+    assert_eq!(table.counts().aborted, 3);
+}
+
+/// Each statement commits by itself; one in `aborted_every` fails.
+fn run_statements(table: &WriteIdTable, count: u64, sequence: &mut u64, snapshots: &mut [u64; 2]) {
+    for n in 0..count {
+        let id = table.allocate(OWNER);
+        if n % 1000 == 999 {
+            abort(table, id);
+        } else {
+            *sequence += 1;
+            commit(table, id, *sequence);
+        }
+        if WriteIdTable::begins_chunk(id) {
+            snapshots[1] = *sequence;
+            table.compact_step(&snapshots.map(CommitSequence));
+        }
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_statements_after_an_idle_snapshot() {
+    let statements = if cfg!(debug_assertions) {
+        2_000_000
+    } else {
+        50_000_000
+    };
+    let table = fresh();
+    let mut sequence = 0;
+    run_statements(&table, 10, &mut sequence, &mut [0, 0]);
+    let held = sequence;
+    let before = table.next();
+    run_statements(&table, statements, &mut sequence, &mut [held, 0]);
+    let counts = table.counts();
+    assert_eq!(prune(&table, &[held, sequence]), before);
+    assert_eq!(counts.aborted, statements / 1000);
+    assert!(counts.whole_chunks < 16, "{counts:?}");
+    assert!(counts.bytes < (1 << 20) + statements / 50, "{counts:?}");
+    assert!(counts.bytes < 16 << 20, "{counts:?}");
+    // The snapshot ends.
+    table.forget_aborted(table.next());
+    assert_eq!(prune(&table, &[sequence]), table.next());
+    table.forget_aborted(table.next());
+    prune(&table, &[sequence]);
+    let counts = table.counts();
+    assert_eq!((counts.aborted, counts.unsettled), (0, 0));
+    assert!(counts.pieces < 8, "{counts:?}");
+}
+
+#[test]
+fn a_long_transaction_between_others_takes_a_bit_for_each_of_their_ids() {
+    let table = fresh();
+    let mut long = WriteIdRanges::default();
+    for n in 1..=200_000 {
+        long.push(table.allocate(TransactionId(1)));
+        let id = table.allocate(OWNER);
+        commit(&table, id, n);
+        if n % 1000 == 0 {
+            prune(&table, &[n]);
+        }
+    }
+    let bytes = table.memory_bytes();
+    assert!(bytes < 400_000, "{bytes} bytes");
+    assert_eq!(table.settled_below(), WriteId(1));
+    assert_eq!(table.active_below(table.next()), long);
+    table.commit(long.ranges(), CommitSequence(300_000));
+    let at = WriteStatus::Committed(CommitSequence(300_000));
+    assert!(long.iter().all(|id| table.status(id) == at));
+    assert_eq!(prune(&table, &[300_000]), table.next());
+    assert!(table.counts().pieces < 4);
+}
+
+#[test]
+fn commits_in_bulk_are_visible_as_a_whole() {
+    let table = fresh();
+    let ids: WriteIdRanges = (0..300_000).map(|_| table.allocate(OWNER)).collect();
+    prune(&table, &[1]);
+    assert!(table.is_bulk(&ids));
+    let committed = WriteStatus::Committed(CommitSequence(2));
+    let all = || {
+        ids.iter()
+            .step_by(7)
+            .all(|id| table.status(id) == committed)
+    };
+    table.commit_in_bulk(ids.ranges(), OWNER, |begin| {
+        assert_eq!(table.status(WriteId(300_000)), WriteStatus::Active(OWNER));
+        begin(CommitSequence(2));
+        assert!(all());
+        assert_eq!(
+            table.status_for(WriteId(1), OWNER),
+            WriteStatus::Active(OWNER)
+        );
+        CommitSequence(2)
+    });
+    assert!(all());
 }
 
 #[test]
@@ -77,21 +210,21 @@ fn readers_never_see_a_wrong_status_while_the_table_is_pruned() {
     let table = fresh();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            for n in 1..60_000u64 {
+            for n in 1..120_000u64 {
                 let id = table.allocate(OWNER);
                 if n % 7 == 0 {
-                    table.abort(&[id]);
+                    abort(&table, id);
                 } else {
-                    table.commit(&[id], CommitSequence(n));
+                    commit(&table, id, n);
                 }
                 if n % 1000 == 0 {
-                    table.prune(CommitSequence(n));
+                    prune(&table, &[n / 2, n]);
                 }
             }
         });
         while !writer.is_finished() {
             let next = table.next().0;
-            for id in next.saturating_sub(9000).max(1)..next {
+            for id in next.saturating_sub(40_000).max(1)..next {
                 let aborted = table.status(WriteId(id)) == WriteStatus::Aborted;
                 if aborted {
                     assert_eq!(id % 7, 0);
@@ -103,36 +236,39 @@ fn readers_never_see_a_wrong_status_while_the_table_is_pruned() {
     });
 }
 
-proptest! {
-    #[test]
-    fn table_agrees_with_a_plain_map(steps in proptest::collection::vec(0u8..4, 1..300)) {
-        let table = fresh();
-        let mut model: Vec<(WriteId, WriteStatus)> = Vec::new();
-        let mut sequence = 0;
-        for step in steps {
-            match step {
-                0 | 1 => model.push((table.allocate(OWNER), WriteStatus::Active(OWNER))),
-                2 => {
-                    if let Some(open) = model.iter_mut().find(|(_, status)| matches!(status, WriteStatus::Active(_))) {
-                        sequence += 1;
-                        table.commit(&[open.0], CommitSequence(sequence));
-                        open.1 = WriteStatus::Committed(CommitSequence(sequence));
-                    }
-                }
-                _ => {
-                    if let Some(open) = model.iter_mut().rev().find(|(_, status)| matches!(status, WriteStatus::Active(_))) {
-                        table.abort(&[open.0]);
-                        open.1 = WriteStatus::Aborted;
-                    }
-                    table.prune(CommitSequence(sequence / 2));
-                }
+#[test]
+fn no_status_is_lost_while_chunks_are_replaced() {
+    let table = fresh();
+    std::thread::scope(|scope| {
+        let pruner = scope.spawn(|| {
+            while table.next().0 < 400_000 {
+                prune(&table, &[0]);
             }
-            for (id, status) in &model {
-                let found = table.status(*id);
-                let settled = found == WriteStatus::Committed(CommitSequence(0))
-                    && matches!(status, WriteStatus::Committed(s) if s.0 <= sequence / 2);
-                prop_assert!(found == *status || settled);
-            }
+        });
+        let writers: Vec<_> = (1..=2)
+            .map(|writer| {
+                let table = &table;
+                scope.spawn(move || {
+                    let mut active = std::collections::VecDeque::new();
+                    while table.next().0 < 400_000 {
+                        active.push_back(table.allocate(TransactionId(writer)));
+                        // Ids whose chunks are replaced at this moment.
+                        if active.len() > 10_000
+                            && let Some(id) = active.pop_front()
+                        {
+                            commit(table, id, 1);
+                        }
+                    }
+                    active
+                })
+            })
+            .collect();
+        let mut active: Vec<u64> = Vec::new();
+        for writer in writers {
+            active.extend(writer.join().unwrap().iter().map(|id| id.0));
         }
-    }
+        pruner.join().unwrap();
+        active.sort_unstable();
+        assert_eq!(table.active_below(table.next()), list(&active));
+    });
 }

@@ -4,11 +4,12 @@ use crate::WriteOperation;
 use crate::format::{
     BATCH_HEADER_BYTES, BatchHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind,
 };
+use crate::id_list::IdParts;
 use crate::record::Record;
 use teak_base::bytes::{Put, Take};
 use teak_base::checksum::checksum;
 use teak_base::limits::BLOCK_RAW_BYTES_MAX;
-use teak_base::{Codec, FileId, Operation, WriteId};
+use teak_base::{Codec, FileId, Lsn, Operation, WriteId, WriteIdRanges};
 
 /// Decodes a sequence of records. Encoding and decoding a record again must give the same record.
 pub fn records(bytes: &[u8]) {
@@ -36,7 +37,11 @@ pub fn example_records(visit: &mut dyn FnMut(&Record<'_>)) {
         operation(2, Operation::Delete, b"old", b""),
         operation(2, Operation::Put, b"new", b"value"),
     ];
-    let ids = [WriteId(5), WriteId(7)];
+    let ids: WriteIdRanges = [5, 7, 8].into_iter().map(WriteId).collect();
+    let parts = IdParts {
+        count: 1,
+        first: Lsn(700),
+    };
     let records = [
         Record::Write {
             write_id: WriteId(5),
@@ -50,14 +55,17 @@ pub fn example_records(visit: &mut dyn FnMut(&Record<'_>)) {
         },
         Record::Commit {
             transaction: 9,
+            parts,
             write_ids: (&ids).into(),
         },
         Record::Abort {
+            parts: IdParts::default(),
             write_ids: (&ids).into(),
         },
         Record::Prepare {
             transaction: 9,
             xid: b"xid",
+            parts,
             write_ids: (&ids).into(),
         },
         Record::TableCreated { table: b"table" },
@@ -73,6 +81,10 @@ pub fn example_records(visit: &mut dyn FnMut(&Record<'_>)) {
             value: 300,
         },
         Record::IndexesChanged { bytes: b"indexes" },
+        Record::MoreWriteIds {
+            owner: WriteId(5),
+            write_ids: (&ids).into(),
+        },
     ];
     for record in &records {
         visit(record);

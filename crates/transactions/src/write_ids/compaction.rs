@@ -1,0 +1,274 @@
+//! Keeping the table small. Its memory depends on the number of live snapshots,
+//! and of aborted and active ids, not on the number of ids.
+//!
+//! 1. All chunks except the newest few become pieces. All commits of one gap
+//!    between live snapshots get the same sequence, see [`SnapshotGaps`], so few
+//!    runs of equal status are left. This changes no answer: a live snapshot, or
+//!    a later one, sees either all commits of the gap or none.
+//! 2. Pieces are read again in turns, since gaps join when a snapshot ends.
+//!    Adjacent pieces that can be one are joined.
+//! 3. The settled watermark advances over ids that are aborted, or visible to
+//!    every snapshot.
+//! 4. `forget_aborted` removes the aborted ids that no run contains any more.
+//!
+//! Each step is short, and locks the table only against other changes of the
+//! directory. Who allocates the first id of a chunk runs one step, so that chunks
+//! do not accumulate; the maintenance thread runs more of them.
+
+use super::WriteIdTable;
+use super::builder::{Entry, PieceBuilder};
+use super::directory::Directory;
+use super::piece::{CHUNK_IDS, Piece, Run};
+use super::status_word::{ABORTED, SETTLED, SnapshotGaps};
+use crate::sync::atomic::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+use teak_base::{CommitSequence, WriteId};
+
+/// Full chunks that keep their slots: most transactions end while their ids have
+/// slots.
+const CHUNKS_KEPT: usize = if cfg!(feature = "schedules") { 1 } else { 4 };
+
+/// Chunks that one step replaces.
+const STEP_CHUNKS: usize = 4;
+
+/// Statuses that one step reads, and pieces.
+const STEP_COST: u64 = 1 << 14;
+
+/// Steps of one call of `prune`.
+const PRUNE_STEPS: usize = 256;
+
+impl WriteIdTable {
+    /// Compacts the table, and advances the settled watermark. `snapshots` are the
+    /// live snapshots, ascending, and the newest published sequence last; each
+    /// snapshot taken since is at least as new as that. Returns the new watermark.
+    pub fn prune(&self, snapshots: &[CommitSequence]) -> WriteId {
+        for _ in 0..PRUNE_STEPS {
+            if !self.compact_step(snapshots) {
+                break;
+            }
+        }
+        self.advance_settled(snapshots)
+    }
+
+    /// One step. Returns false when it ended a turn over all pieces. `snapshots`
+    /// as for [`WriteIdTable::prune`].
+    pub fn compact_step(&self, snapshots: &[CommitSequence]) -> bool {
+        let gaps = SnapshotGaps(snapshots);
+        let mut turn = self.change.lock();
+        let directory = self.directory.load_full();
+        let full = usize::try_from(self.next().0 / CHUNK_IDS - directory.first_chunk);
+        let full = full.unwrap_or(usize::MAX).min(directory.chunks.len());
+        let excess = full.saturating_sub(CHUNKS_KEPT).min(STEP_CHUNKS);
+        if excess > 0 {
+            self.replace_chunks(&directory, excess, &gaps);
+            return true;
+        }
+        *turn = self.compact_pieces(&directory, *turn, &gaps);
+        *turn != 0
+    }
+
+    /// Makes pieces of the first `count` chunks.
+    fn replace_chunks(&self, old: &Directory, count: usize, gaps: &SnapshotGaps<'_>) {
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+        let mut builder = PieceBuilder::default();
+        let last = old.pieces.len().saturating_sub(1);
+        let mut kept = old.pieces.len();
+        // The last piece may be extended.
+        if let Some(entry) = old.pieces.get(last)
+            && matches!(entry.piece, Piece::Uniform(_))
+        {
+            push_simplified(&mut builder, entry, old.piece_end(last), gaps);
+            kept = last;
+        }
+        for (number, chunk) in (old.first_chunk..).zip(old.chunks.iter().take(count)) {
+            let first = number * CHUNK_IDS;
+            let entry = Entry {
+                first,
+                piece: Piece::Whole(Arc::clone(chunk)),
+            };
+            push_simplified(&mut builder, &entry, first + CHUNK_IDS, gaps);
+        }
+        let kept = old.pieces.iter().take(kept).cloned();
+        self.directory.store(Arc::new(Directory {
+            pieces: kept.chain(builder.finish()).collect(),
+            first_chunk: old.first_chunk + count as u64,
+            chunks: old.chunks.get(count..).unwrap_or_default().to_vec(),
+        }));
+        self.epoch.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Compacts some pieces from id `first` on. Returns where to continue, or zero
+    /// at the end.
+    fn compact_pieces(&self, old: &Directory, first: u64, gaps: &SnapshotGaps<'_>) -> u64 {
+        let from = old.piece_of(first);
+        let mut to = from;
+        let mut cost = 0;
+        while cost < STEP_COST
+            && let Some(entry) = old.pieces.get(to)
+        {
+            cost += entry.piece.cost();
+            to += 1;
+        }
+        let window = old.pieces.get(from..to).unwrap_or_default();
+        if can_shrink(window, gaps) {
+            self.epoch.fetch_add(1, Ordering::SeqCst);
+            let mut builder = PieceBuilder::default();
+            for (number, entry) in (from..).zip(window) {
+                push_simplified(&mut builder, entry, old.piece_end(number), gaps);
+            }
+            self.replace_pieces(old, from..to, builder.finish());
+            self.epoch.fetch_add(1, Ordering::SeqCst);
+        }
+        match old.pieces.get(to) {
+            // The last piece of this window may be joined with the next.
+            Some(next) if to > from + 1 => old.pieces.get(to - 1).map_or(next.first, |e| e.first),
+            Some(next) => next.first,
+            None => 0,
+        }
+    }
+
+    /// Publishes a directory with other pieces in place of those of `range`. The
+    /// caller holds the lock.
+    pub(super) fn replace_pieces(
+        &self,
+        old: &Directory,
+        range: Range<usize>,
+        replacements: Vec<Entry>,
+    ) {
+        let before = old.pieces.iter().take(range.start).cloned();
+        let after = old.pieces.iter().skip(range.end).cloned();
+        self.directory.store(Arc::new(Directory {
+            pieces: before.chain(replacements).chain(after).collect(),
+            first_chunk: old.first_chunk,
+            chunks: old.chunks.clone(),
+        }));
+    }
+
+    fn advance_settled(&self, snapshots: &[CommitSequence]) -> WriteId {
+        let gaps = SnapshotGaps(snapshots);
+        let next = self.next().0;
+        let before = self.settled.load(Ordering::Acquire);
+        let mut settled = before;
+        self.directory.load().runs(before, next, &mut |run| {
+            let is_settled = matches!(gaps.simplify(run.word), SETTLED | ABORTED);
+            if is_settled {
+                settled = run.end;
+            }
+            is_settled
+        });
+        self.settled.fetch_max(settled, Ordering::AcqRel);
+        WriteId(settled)
+    }
+
+    /// Removes aborted ids below `oldest_kept`. No run or memtable contains
+    /// them any more, and no live reader can find them.
+    pub fn forget_aborted(&self, oldest_kept: WriteId) {
+        let limit = oldest_kept.0.min(self.settled_below().0);
+        let mut from = 0;
+        while from < limit {
+            from = self.forget_step(from, limit);
+        }
+    }
+
+    /// Removes the aborted ids of some pieces from id `first` on. Returns where to
+    /// continue.
+    fn forget_step(&self, first: u64, limit: u64) -> u64 {
+        let _change = self.change.lock();
+        let old = self.directory.load_full();
+        let chunks_from = old.chunks_from();
+        if first >= chunks_from {
+            for id in first..limit {
+                if let Some(slot) = old.slot(id)
+                    && slot.load(Ordering::SeqCst) == ABORTED
+                {
+                    slot.store(SETTLED, Ordering::SeqCst);
+                }
+            }
+            return limit;
+        }
+        let from = old.piece_of(first);
+        let mut to = from;
+        let mut cost = 0;
+        let mut has_aborted = false;
+        while cost < STEP_COST
+            && let Some(entry) = old.pieces.get(to)
+            && entry.first < limit
+        {
+            cost += entry.piece.cost();
+            has_aborted |= entry.piece.has_aborted();
+            to += 1;
+        }
+        let end = old.pieces.get(to).map_or(chunks_from, |next| next.first);
+        if has_aborted {
+            self.epoch.fetch_add(1, Ordering::SeqCst);
+            let mut builder = PieceBuilder::default();
+            for (number, entry) in (from..to).zip(old.pieces.iter().skip(from)) {
+                let mut runs = Vec::new();
+                let piece_end = old.piece_end(number);
+                entry.piece.runs(entry.first, piece_end, &mut |run| {
+                    split_at(run, limit, &mut |run| {
+                        let is_forgotten = run.word == ABORTED && run.end <= limit;
+                        let word = if is_forgotten { SETTLED } else { run.word };
+                        runs.push(Run { word, ..run });
+                    });
+                });
+                builder.push_piece(&joined(runs));
+            }
+            self.replace_pieces(&old, from..to, builder.finish());
+            self.epoch.fetch_add(1, Ordering::SeqCst);
+        }
+        end
+    }
+}
+
+fn split_at(run: Run, limit: u64, each: &mut dyn FnMut(Run)) {
+    if run.first < limit && limit < run.end {
+        each(Run { end: limit, ..run });
+        each(Run {
+            first: limit,
+            ..run
+        });
+    } else {
+        each(run);
+    }
+}
+
+/// Adjacent runs of one status as one.
+fn joined(runs: Vec<Run>) -> Vec<Run> {
+    let mut out: Vec<Run> = Vec::with_capacity(runs.len());
+    for run in runs {
+        match out.last_mut() {
+            Some(last) if last.word == run.word => last.end = run.end,
+            _ => out.push(run),
+        }
+    }
+    out
+}
+
+/// Adds the runs of a piece, with one sequence for each gap.
+fn push_simplified(builder: &mut PieceBuilder, entry: &Entry, end: u64, gaps: &SnapshotGaps<'_>) {
+    let mut runs = Vec::new();
+    entry.piece.runs(entry.first, end, &mut |run| {
+        runs.push(Run {
+            word: gaps.simplify(run.word),
+            ..run
+        });
+    });
+    let runs = joined(runs);
+    match &entry.piece {
+        Piece::Whole(chunk) => builder.push_chunk(&runs, || Arc::clone(chunk)),
+        Piece::Uniform(_) | Piece::Packed(_) => builder.push_piece(&runs),
+    }
+}
+
+/// Whether some commits of the pieces can get another sequence, or two of the
+/// pieces can be one.
+fn can_shrink(window: &[Entry], gaps: &SnapshotGaps<'_>) -> bool {
+    let changes = |word| gaps.simplify(word) != word;
+    window.iter().any(|entry| entry.piece.any_word(changes))
+        || window.windows(2).any(|pair| match pair {
+            [a, b] => a.piece.joins(&b.piece),
+            _ => false,
+        })
+}

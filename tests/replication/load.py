@@ -353,7 +353,8 @@ def _parted(columns):
 
 
 class Load:
-    """Writers that run kinds of statements until `seconds` have passed. `counts` by kind, `refused`, `errors`."""
+    """Writers that run kinds of statements until `seconds` have passed. `counts`: number of runs of each kind.
+    `refused`: number of refused runs. `errors`: unexpected failures."""
 
     def __init__(self, server, seed, writers, seconds, kinds):
         self.server, self.seed, self.writers, self.seconds, self.kinds = server, seed, writers, seconds, kinds
@@ -368,7 +369,7 @@ class Load:
             self.errors.append(str(error))
             return
         until = time.monotonic() + self.seconds
-        # Every kind once, then at random.
+        # Each kind is run once, in random order; then kinds are chosen at random.
         kinds, seldom = self.kinds["kinds"], self.kinds["seldom"]
         todo = [*kinds, *seldom]
         rng.shuffle(todo)

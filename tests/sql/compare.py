@@ -121,7 +121,7 @@ class Pair:
         return self._sessions(statement.session)
 
     def end(self):
-        # Their open tables and locks would prevent DROP DATABASE.
+        # Open transactions and the second sessions would prevent DROP DATABASE.
         self._roll_back()
         for session in self.others:
             session.close()

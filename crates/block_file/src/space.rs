@@ -253,7 +253,7 @@ impl Space {
         self.version
     }
 
-    /// Ends a pin. Its space is free after the next operation of a writer.
+    /// Ends a pin. The next operation of a writer frees the space that only this pin needed.
     pub fn unpin(&mut self, version: u64) {
         self.holders.unpin(version);
     }
@@ -308,14 +308,13 @@ impl Space {
         self.births.prune(self.holders.oldest());
     }
 
-    /// Retains the reserved `map` of a checkpoint, and what it has captured,
-    /// until the next durable checkpoint: a superblock that refers to it may be
-    /// on disk.
+    /// Retains the `map` of a checkpoint whose superblock may be on disk, until a later checkpoint
+    /// is durable. The captured blocks are retained too, because the checkpoint remains a holder.
     pub fn retain_in_doubt(&mut self, mut map: Vec<Extent>) {
         self.maps_in_doubt.append(&mut map);
     }
 
-    /// Frees what ended pins have retained.
+    /// Frees the space that only ended pins needed.
     pub fn reclaim(&mut self) {
         for extent in self.holders.take_unneeded() {
             self.release(extent);

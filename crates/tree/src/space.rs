@@ -22,11 +22,11 @@ use teak_block_file::BLOCKS_START;
 /// The maximum size of a file, relative to its live bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpaceGoal {
-    /// For a tree that is being written: a quarter of the live bytes, and some MiB, are added to
-    /// them.
+    /// For a tree that is being written. The file may be larger than the live bytes by a quarter
+    /// and some MiB.
     Busy,
-    /// For a tree that is not being written: less than a twentieth of the live bytes, and some KiB,
-    /// are added to them.
+    /// For a tree that is not being written. The file may be larger than the live bytes by less
+    /// than a twentieth and some KiB.
     Idle,
 }
 

@@ -257,8 +257,8 @@ impl WriteAheadLog {
     }
 
     /// Waits until an eighth of the pending buffer is filled,
-    /// [`WriteAheadLog::wake`] is called or the time is over. Returns whether
-    /// any record is pending.
+    /// [`WriteAheadLog::wake`] is called or the timeout has expired. Returns
+    /// whether any record is pending.
     pub fn wait_for_pending(&self, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         if state.pending.len() < self.pending_bytes / 8 {

@@ -31,7 +31,7 @@ pub(crate) struct LogBound {
 pub struct LogUse {
     /// The size of the log, in bytes.
     pub bytes: u64,
-    /// Its bound, in bytes; `u64::MAX` for none.
+    /// The bound of the log's size, in bytes; `u64::MAX` for none.
     pub bytes_max: u64,
     /// The size at which row records are refused.
     pub stop_bytes: u64,
@@ -78,8 +78,8 @@ impl LogBound {
         needed_from.saturating_add(self.stop_bytes())
     }
 
-    /// Whether a row record of `bytes` may be appended at `position`. A record
-    /// of any size may while the log is less than half full.
+    /// Whether a row record of `bytes` may be appended at `position`. While the log is less than
+    /// half full, it may have any size.
     pub(crate) fn accepts(self, state: &State, position: u64, bytes: u64) -> bool {
         let half = state.needed_from.saturating_add(self.stop_bytes() / 2);
         position.saturating_add(bytes) <= state.stop_position

@@ -35,12 +35,12 @@ impl From<Malformed> for HeaderError {
     }
 }
 
-/// How a segment came to be.
+/// When the header of a segment was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentKind {
-    /// Its header was written when it became the current one.
+    /// When the segment became the current one. The header has the position of the first batch.
     Begun,
-    /// Its header was written before: its position is that of its first batch.
+    /// Earlier, when that position was not known: only the first batch has it.
     Prepared,
 }
 
@@ -66,7 +66,7 @@ impl SegmentKind {
 /// taken for one of this segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
-    /// How the segment came to be.
+    /// When this header was written.
     pub(crate) kind: SegmentKind,
     /// The instance that the log belongs to.
     pub(crate) instance: u64,

@@ -112,8 +112,8 @@ impl WriteAheadLog {
 }
 
 impl WriteAheadLog {
-    /// Continues in the next segment. If that is to be prepared and is not yet,
-    /// the current one continues to grow.
+    /// Continues in the next segment. If another thread must prepare that segment and has not
+    /// finished, the current segment grows beyond its size.
     fn roll(&self, writer: &mut Writer) -> Result<(), WriteError> {
         let since = Instant::now();
         if let Some(next) = self.take_prepared() {

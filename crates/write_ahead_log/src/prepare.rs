@@ -25,7 +25,8 @@ impl WriteAheadLog {
         pool.ready.take()
     }
 
-    /// The log continues in the segment that was taken, or did not use it.
+    /// Called after [`WriteAheadLog::take_prepared`] by the leader: the log continues in the
+    /// segment, or did not use it and gives it back.
     pub(crate) fn end_taking(&self, unused: Option<NewSegment>) {
         let mut pool = self.pool.lock();
         pool.is_taken = false;
@@ -38,23 +39,24 @@ impl WriteAheadLog {
         self.preparation_wanted.notify_one();
     }
 
-    /// Lets the leader create the next segment, unless another thread prepares
-    /// it: both would create the same file.
+    /// Lets the leader create the next segment. Returns `None`, without a call of `create`, if
+    /// another thread prepares the segment or has prepared it: both would create the same file.
     pub(crate) fn create_on_demand<T>(&self, create: impl FnOnce() -> T) -> Option<T> {
         let _one_at_a_time = self.preparing.try_lock()?;
         if self.pool.lock().ready.is_some() {
-            // It was prepared a moment ago.
+            // Another thread has prepared it since the leader looked for it.
             return None;
         }
         Some(create())
     }
 
-    /// The leader has created the segment of a number.
+    /// Records that the leader has created the segment `number`.
     pub(crate) fn note_created(&self, number: u64) {
         self.pool.lock().next_number = number + 1;
     }
 
-    /// Hands over the files of trimmed segments.
+    /// Adds files of trimmed segments, to be reused or removed. `segments` is the number of
+    /// segments that remain in the log.
     pub(crate) fn add_trimmed(&self, trimmed: Vec<SegmentEntry>, segments: u64) {
         let files_max = match self.bound.bytes_max {
             0 => u64::MAX,
@@ -107,11 +109,12 @@ impl WriteAheadLog {
             previous: 0,
         };
         let (disk, directory) = (self.disk.as_ref(), &self.directory);
-        // The leader reserves more at half of the target: not in this segment.
+        // The leader reserves more space when less than half of the target is left. With half of it
+        // beyond the segment's end, this does not happen in the segment.
         let bytes = self.segment_bytes + self.policy.target_bytes / 2;
         let made = match recycled {
             Some(file) => NewSegment::recycle(disk, directory, file.number, header, bytes)
-                // The next attempt creates a file.
+                // Removes the file, so that the next attempt creates one.
                 .inspect_err(|_| drop(self.remove_or_keep(file))),
             None => {
                 NewSegment::create(disk, directory, header, bytes).map_err(WriteError::into_inner)
@@ -128,7 +131,7 @@ impl WriteAheadLog {
             .disk
             .remove(&segment_path(&self.directory, file.number));
         match removed {
-            // It was renamed before the preparation of a segment failed.
+            // A preparation that failed later has renamed the file.
             Err(teak_base::StorageError::NotFound { .. }) => Ok(()),
             Err(error) => {
                 self.pool.lock().trimmed.push_front(file);
@@ -166,7 +169,7 @@ impl WriteAheadLog {
     }
 
     /// Waits until there is work for [`WriteAheadLog::prepare_segments`],
-    /// [`WriteAheadLog::wake`] is called or the time is over.
+    /// [`WriteAheadLog::wake`] is called or the timeout has expired.
     pub fn wait_for_preparation(&self, timeout: Duration) {
         let mut pool = self.pool.lock();
         if !pool.is_woken {

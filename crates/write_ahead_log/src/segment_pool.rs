@@ -9,16 +9,16 @@ use std::collections::VecDeque;
 pub(crate) struct SegmentPool {
     /// The next segment, once it is prepared.
     pub(crate) ready: Option<NewSegment>,
-    /// The leader has taken the next segment and may give it back.
+    /// Whether the leader has taken the next segment, which it may give back.
     pub(crate) is_taken: bool,
     /// The number of the segment after the current one.
     pub(crate) next_number: u64,
     /// Files of trimmed segments, oldest first.
     pub(crate) trimmed: VecDeque<SegmentEntry>,
-    /// Segments begun since the last trim that took any.
+    /// Segments begun since the last call of `add_trimmed` with a file.
     pub(crate) begun: u64,
-    /// Number of trimmed files to keep for reuse: as many as were begun between
-    /// two trims. Decays when fewer are used.
+    /// Number of trimmed files to keep for reuse: the number of segments begun between two trims.
+    /// When fewer segments are begun, it decreases by an eighth with each trim.
     spares: u64,
     /// Set to end a wait for work.
     pub(crate) is_woken: bool,
@@ -46,7 +46,7 @@ impl SegmentPool {
         }
     }
 
-    /// Adds the files of trimmed segments. At most `files_max` are kept.
+    /// Adds the files of trimmed segments. At most `files_max` are kept for reuse.
     pub(crate) fn add_trimmed(&mut self, trimmed: Vec<SegmentEntry>, files_max: u64) {
         if trimmed.is_empty() {
             return;
@@ -57,7 +57,8 @@ impl SegmentPool {
         self.trimmed.extend(trimmed);
     }
 
-    /// `is_wanted`: whether the next segment is needed soon.
+    /// The next task of `prepare_segments`; `None` if there is none. `is_wanted`: whether the next
+    /// segment is needed soon.
     pub(crate) fn next_task(&mut self, is_wanted: bool, recycled_bytes_max: u64) -> Option<Task> {
         if is_wanted && self.ready.is_none() && !self.is_taken {
             let fits = |file: &SegmentEntry| file.bytes <= recycled_bytes_max;

@@ -50,10 +50,9 @@ impl SegmentList {
         }
     }
 
-    /// Takes the segments that hold no record at or after `before`, except the
-    /// current one. The predecessor of a prepared segment remains until a batch
-    /// of that segment is durable: without one, the position where the log
-    /// continues is only known from the predecessor.
+    /// Takes the segments that hold no record at or after `before`, except the current one. The
+    /// predecessor of a prepared segment remains until a batch of that segment is durable: until
+    /// then, only the predecessor shows at which position the log continues.
     pub(crate) fn take_before(&mut self, before: u64, durable: u64) -> Vec<SegmentEntry> {
         let mut taken = Vec::new();
         while let Some(next) = self.segments.get(1) {

@@ -30,16 +30,16 @@ use teak_tree::{SpaceAction, SpaceGoal};
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 
 /// Time after which idle files are checked again although nothing was written:
-/// a reader may have ended.
+/// a reader that needed old blocks may have ended.
 const RECHECK_PERIOD: Duration = Duration::from_secs(10);
 
-/// Bytes per second that are moved at most while the engine is busy.
+/// Maximum bytes per second that are moved while the engine is busy.
 const BUSY_BYTES_PER_SECOND: u64 = 64 << 20;
 
-/// Bytes per second that are moved at most while it is idle.
+/// Maximum bytes per second that are moved while the engine is idle.
 const IDLE_BYTES_PER_SECOND: u64 = 256 << 20;
 
-/// Bytes that are moved at most while the engine closes.
+/// Maximum bytes that are moved while the engine closes.
 const CLOSE_BYTES_MAX: u64 = 4 << 30;
 
 /// Bytes moved after which a checkpoint truncates the file.
@@ -96,27 +96,27 @@ impl Pace {
         if due > elapsed {
             std::thread::sleep((due - elapsed).min(Duration::from_secs(1)));
         } else {
-            // Time without work is not made up for.
+            // Unused time does not allow a higher rate later.
             self.since = Instant::now();
             self.bytes = 0;
         }
     }
 }
 
-/// What a call has achieved.
+/// The outcome of [`FlushContext::reclaim_space`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The goal is reached.
     Reached,
-    /// Nothing helps now.
+    /// No step makes the file smaller now.
     Stuck,
-    /// The work was interrupted.
+    /// The work was interrupted, or has moved the maximum number of bytes.
     Interrupted,
 }
 
 impl FlushContext<'_> {
-    /// Makes the file of an index smaller until the goal is reached.
-    /// `may_continue` is asked between two steps.
+    /// Makes the file of an index smaller until the goal is reached or no step helps.
+    /// `may_continue` is called between two steps; if it returns false, the work ends.
     ///
     /// # Errors
     /// Those of checkpoints and of moving; the tree is unchanged.
@@ -202,7 +202,8 @@ impl FlushContext<'_> {
         self.messages.warning(&text);
     }
 
-    /// Notes after a job that the file of its index is too large.
+    /// Called after a job. If the file of its index is too large, marks the index and wakes the
+    /// thread `teak-space`.
     pub(super) fn check_space(&self, index: &Index) {
         if self.signals.has_threads()
             && index.tree.space_action(SpaceGoal::Busy) != SpaceAction::Nothing
@@ -215,8 +216,8 @@ impl FlushContext<'_> {
 
 #[cfg(feature = "testing")]
 impl FlushContext<'_> {
-    /// Moves blocks of every index to holes in the first `thousandths` of its
-    /// file, without a checkpoint.
+    /// Moves blocks of every index to holes in the first part of its file, without
+    /// a checkpoint. `thousandths` is the size of this part.
     pub(crate) fn relocate_all(&self, thousandths: u64) -> EngineResult<()> {
         for index in self.written.live() {
             let limit = index.tree.file_bytes() * thousandths / 1000;
@@ -231,10 +232,11 @@ impl FlushContext<'_> {
 pub(super) struct SpaceKeeper {
     log_end: Lsn,
     since: Instant,
-    /// When all files had reached the idle goal, or could not.
+    /// The time at which every file had reached the idle goal or could not be made
+    /// smaller; `None` if that has not been so since the last write.
     finished: Option<Instant>,
-    /// Files that could not be made smaller, with the number of blocks that were
-    /// written to them then, and the time.
+    /// Files that could not be made smaller. For each, its count of written blocks
+    /// and the time at the last attempt.
     stuck: HashMap<FileId, (u64, Instant)>,
     busy: Pace,
     idle: Pace,
@@ -279,7 +281,7 @@ impl SpaceKeeper {
         let mut finished = true;
         let end = self.log_end;
         for index in context.written.live() {
-            // Merges free most of the space; they come first.
+            // Merges free most of the space, so an index is skipped until it is fully merged.
             finished &= index.tree.is_fully_merged();
             if !index.tree.is_fully_merged() {
                 continue;
@@ -294,7 +296,7 @@ impl SpaceKeeper {
         }
     }
 
-    /// Returns false when the work was interrupted or failed.
+    /// Returns false when the work was interrupted, failed, or may not be tried now.
     fn reclaim(
         &mut self,
         context: &FlushContext<'_>,

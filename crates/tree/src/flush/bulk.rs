@@ -58,7 +58,7 @@ impl Tree {
         }));
     }
 
-    /// Starts to write the base, or continues.
+    /// Starts to write the base, or continues the paused load `begun`.
     ///
     /// # Panics
     /// When the tree does not wait for a base.

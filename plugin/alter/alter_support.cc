@@ -88,8 +88,9 @@ bool in_a_key(const Field &field) {
   return false;
 }
 
-/* Whether a column can get another character set or collation without rewriting the rows: its bytes do not change,
-   and no index order, partition, generated value or constraint depends on the comparison of its values. */
+/* Whether a column can get another character set or collation without rewriting the rows: its bytes do not change, and
+   nothing depends on the comparison of its values. So it is in no key and no partitioning function, and the table has
+   no virtual columns and no CHECK constraints. */
 bool may_be_read_in(const Field &field, const Column_definition &wanted) {
   return wanted.type_handler() == field.type_handler() &&
          Charset(field.charset()).encoding_allows_reinterpret_as(wanted.charset) && !in_a_key(field) &&
@@ -134,7 +135,7 @@ const char *AlterSupport::copy_reason_of_clauses() const {
   const HA_CREATE_INFO &info = *alter_->create_info;
   if (info.sequence || (info.used_fields & HA_CREATE_USED_SEQUENCE)) return "SEQUENCE";
   if (altered_->versioned() && !table_->versioned()) return "system versioning";
-  // CREATE TABLE rejects it, or warns.
+  // CREATE TABLE rejects such a ROW_FORMAT in strict mode, and otherwise warns.
   if ((info.used_fields & HA_CREATE_USED_ROW_FORMAT) && unsupported_row_format(&info) != nullptr)
     return "Teak does not support this ROW_FORMAT";
   if (info.data_file_name != nullptr || info.index_file_name != nullptr) return "DATA DIRECTORY and INDEX DIRECTORY";
@@ -197,7 +198,7 @@ const char *AlterSupport::copy_reason_of_rebuild() {
   if (alter_->ignore) return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_IGNORE);
   if (operations_ & ALTER_DROP_PK_INDEX && altered_->s->primary_key == MAX_KEY)
     return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_NOPK);
-  // In this case a copy replaces NULL by another value and warns.
+  // Without strict mode, a copy replaces NULL by another value and warns.
   if (operations_ & ALTER_COLUMN_NOT_NULLABLE && !open_.thd()->is_strict_mode())
     return my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_NOT_NULL);
   if (const char *reason = AlteredRows().plan_rebuild(altered_)) return reason;
@@ -223,7 +224,6 @@ enum_alter_inplace_result AlterSupport::result_of_keys() {
 }
 
 bool keeps_stored_bytes(const Field &field, const Column_definition &wanted) {
-  // A longer VARCHAR is stored like a shorter one: a length and its bytes.
   if (field.type_handler()->type_handler_for_implicit_upgrade() != field.type_handler()) return false;
   if (!wanted.compression_method() != !field.compression_method() || field.compression_method()) return false;
   const bool other_charset = wanted.charset != field.charset();
@@ -231,6 +231,7 @@ bool keeps_stored_bytes(const Field &field, const Column_definition &wanted) {
   if (field.flags & BLOB_FLAG) return other_charset && wanted.pack_length == field.pack_length();
   if (wanted.real_field_type() != field.real_type() || wanted.length < field.field_length) return false;
   if (field.real_type() == MYSQL_TYPE_STRING) return other_charset && wanted.char_length == field.char_length();
+  // A longer VARCHAR is stored like a shorter one: a length and its bytes.
   return field.real_type() == MYSQL_TYPE_VARCHAR && wanted.char_length >= field.char_length();
 }
 

@@ -10,7 +10,7 @@
               values of an ENUM, virtual columns, the codec of new pages. Or rows are read in another way: columns are added,
               dropped or moved, or may be NULL, see altered_rows.h
      NOCOPY   secondary keys are added or dropped. Concurrent writes are allowed, unless a new key must be unique or is on a
-              virtual column
+              virtual column, or keys are added and columns changed in one statement
      INPLACE  rows and keys are rewritten, sorted and without the log. No concurrent writes
 
    Everything else is copied by the server, and the reason is reported. Whether rows can be read under the new definition is

@@ -28,7 +28,8 @@ class ConditionCatcher final : public Internal_error_handler {
   }
 };
 
-/* Whether the column's constraint reads only this column and is true for the value in the record. */
+/* Whether the column's constraint reads only this column, and accepts the value in the record (is true or NULL) without
+   a warning. */
 bool keeps_its_constraint(THD *thd, const TABLE *altered, const Field &field) {
   Item *constraint = field.check_constraint->expr;
   MY_BITMAP columns;

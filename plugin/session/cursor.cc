@@ -32,7 +32,7 @@ teak_status Cursor::set_bounds(teak_slice lower, teak_slice upper) {
   if (has_lower_) lower_.append(lower.data, lower.len);
   if (has_upper_) upper_.append(upper.data, upper.len);
   bounded_ = has_lower_ || has_upper_;
-  // Saves the last key, because the next call sets the bounds of the engine's cursor.
+  // The next call passes the bounds to the engine's cursor, see open().
   bounds_unset_ = true;
   return lower_.failed() || upper_.failed() ? TEAK_OUT_OF_MEMORY : TEAK_OK;
 }
@@ -55,7 +55,7 @@ teak_status Cursor::open() {
     bounds_unset_ = bounded_;
   }
   if (bounds_unset_) {
-    // Changing the bounds may move the engine's cursor.
+    // Saves the last key, because changing the bounds may move the engine's cursor.
     last_key();
     positioned_ = false;
     teak_status status =

@@ -203,7 +203,7 @@ class Server:
         return kills
 
     def remove(self, around=None):
-        """Stops it and removes its directory, or the directory `around` it that contains a test's other files too."""
+        """Stops the server and removes its directory, or the directory `around` it with other files of the test."""
         self.stop()
         shutil.rmtree(around or self.directory, ignore_errors=True)
 

@@ -22,8 +22,8 @@ teak_status drop_engine_table(const char *name) {
   statistics_store::forget(name);
   teak_status status = teak_table_drop(engine, EngineTableName(name));
   query_cache_use::table_changed(name);
-  // A path in the server's temporary directory is not a valid name. The server passes such paths at start, when it drops
-  // temporary tables whose definitions remain there.
+  // A path in the server's temporary directory is not a valid name. The server passes such paths at start, when it
+  // drops temporary tables whose definitions remain there.
   return status == TEAK_INVALID_ARGUMENT ? TEAK_NO_SUCH_TABLE : status;
 }
 

@@ -150,8 +150,8 @@ fn append_parts<'a>(log: &WriteAheadLog, ids: &'a WriteIdRanges) -> (IdParts, &'
 
 #[test]
 fn a_crash_before_the_deciding_record_commits_nothing() {
-    // How much of the log is left: the parts of `a`, then those of `b`, then the
-    // commit of `b`, then that of `a`.
+    // The number of steps that remain in the log: the parts of `a`, those of `b`, the
+    // commit of `b`, the commit of `a`.
     for left in 0..=4 {
         let disk = Arc::new(FaultDisk::new(1));
         let (engine, table) = with_table(&disk);

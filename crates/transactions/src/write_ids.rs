@@ -47,7 +47,8 @@ const SET_MAX: u64 = 4096;
 /// Pieces replaced at a time.
 const PIECES_SET_MAX: usize = 16;
 
-/// Ids with slots, and pieces, of which one check of a range reads the status.
+/// Maximum number of runs that one check of a range reads, and limit of the cost of the pieces that
+/// are changed at a time.
 const CHECKED_MAX: u64 = 1 << 15;
 
 /// The table of write ids.
@@ -166,8 +167,8 @@ impl WriteIdTable {
         }
     }
 
-    /// Sets ids that have slots. False when there are none next, or the chunks are
-    /// being replaced.
+    /// Sets the status of the first ids of `rest` that have slots, and removes them from `rest`.
+    /// Returns false if the first id has no slot, or if chunks are being replaced.
     fn set_slots(&self, rest: &mut RangeCursor<'_>, word: u64) -> bool {
         let epoch = self.epoch.load(Ordering::SeqCst);
         let directory = self.directory.load();
@@ -189,8 +190,8 @@ impl WriteIdTable {
         true
     }
 
-    /// Sets ids next to `first` under the lock: those of some pieces, or of a
-    /// chunk, which is added if it is missing.
+    /// Sets the status of ids from `first` on under the lock: those in the chunk of `first`, or in
+    /// some pieces. If that chunk does not exist yet, only adds it.
     fn set_locked(&self, rest: &mut RangeCursor<'_>, first: u64, word: u64) {
         let _change = self.change.lock();
         let directory = self.directory.load_full();

@@ -171,7 +171,7 @@ log_records! {
         /// The fields of the revoked record.
         bytes: Rest<'a>,
     }
-    /// Write ids of a later record, which alone decides: they have no effect without it.
+    /// Write ids that belong to a later record. They have no effect without that record.
     MoreWriteIds = 13 {
         /// The first write id of that record.
         owner: WriteId,

@@ -5,8 +5,8 @@ use teak_base::{Lsn, StorageResult, WriteIdRanges};
 use teak_write_ahead_log::{IdParts, Record, WriteIds};
 
 /// Appends a record that contains `ids`. `append` appends one record and returns
-/// its position; `record` makes the last one, which decides. At most `ranges_max`
-/// ranges of ids are in each record.
+/// its position. `record` makes the last record, without which the others have no
+/// effect. At most `ranges_max` ranges of ids are in each record.
 pub(crate) fn append_with_ids<'a>(
     ids: &'a WriteIdRanges,
     ranges_max: usize,

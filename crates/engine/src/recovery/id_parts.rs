@@ -8,7 +8,7 @@ use teak_write_ahead_log::{IdParts, WriteIds};
 /// The `MoreWriteIds` records read so far that belong to a record not yet read.
 pub(super) struct FoundParts {
     replay_from: Lsn,
-    /// By owner: the position and the ids of each.
+    /// For each owner, the log positions and the ids of its parts.
     by_owner: HashMap<WriteId, Vec<(Lsn, Vec<WriteIdRange>)>>,
 }
 
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn parts_count_only_with_their_record() {
         let mut found = FoundParts::new(Lsn(100));
-        // Of a record that was not appended.
+        // A part of a record that was not appended.
         found.add(Lsn(100), WriteId(3), &(&list(&[9])).into());
         found.add(Lsn(200), WriteId(3), &(&list(&[7])).into());
         found.add(Lsn(210), WriteId(4), &(&list(&[6])).into());

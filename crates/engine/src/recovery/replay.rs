@@ -169,7 +169,7 @@ impl Replay {
     }
 
     /// All ids of a record, with those of its parts. `None` if the replay began
-    /// after the first part: then the catalogue contains what the record decided.
+    /// after the first part: then the catalogue contains the effect of the record.
     fn take_ids(
         &mut self,
         lsn: Lsn,

@@ -251,7 +251,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 return Ok(Some(WriteConflict::RangeLock(operation)));
             }
         }
-        // Only now: a write that fails or waits before takes no id.
+        // Takes the write id only after all checks: a write that fails or waits takes none.
         let write_id = core.transactions.write_id(self.context.transaction);
         if let Some(space) = space {
             let record = write_record(write_id, writes);

@@ -11,9 +11,9 @@ use std::sync::Arc;
 const ABORTED_MAX: usize = 512;
 /// Other exceptions of a piece.
 const OTHERS_MAX: usize = 128;
-/// A chunk of more runs is stored by id.
+/// Maximum runs of a chunk that is stored as runs. A chunk with more is stored by id.
 const CHUNK_RUNS_MAX: usize = (CHUNK_IDS / 16) as usize + 1;
-/// Different statuses of a packed chunk.
+/// Maximum number of different statuses in a packed chunk.
 const PALETTE_MAX: usize = 64;
 
 /// A piece and its first id. It ends where the next begins.

@@ -38,7 +38,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -161,6 +161,9 @@ spider: build ## Spider over two servers with Teak: shards, XA, kills (SEED=)
 
 compare: build ## compare STATEMENTS=100000 random statements with InnoDB (SEED=, WORLD=)
 	@python3 -m tests.sql.run --statements=$(STATEMENTS) $(if $(SEED),--seed=$(SEED)) $(if $(WORLD),--world=$(WORLD))
+
+soak: build ## mixed load for MINUTES=120 with kills: no bound may be crossed (STALL=200 ms, SEED=)
+	@python3 -m tests.soak.run --minutes=$(or $(MINUTES),120) $(if $(STALL),--stall=$(STALL)) $(if $(SEED),--seed=$(SEED))
 
 simulate: ## run the crash simulator on SEEDS=1000 seeds (FIRST=)
 	@cargo run --quiet --release -p teak-simulator -- --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST))

@@ -3,12 +3,12 @@
 # tests and its amount of work in its own unit (statements, kills, seeds, ...). The last line counts the tests of all
 # stages.
 #   scripts/test.sh [stage...]     all stages without arguments: setup lint cargo schedules build codecs mtr compare clients suites
-#                                  isolation kill ddl_kill flip replication spider full-disk simulate
-#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 SEEDS=300 SCHEDULES=200    sizes of some of them
+#                                  isolation kill ddl_kill flip replication spider full-disk soak simulate
+#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some of them
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-[ $# -gt 0 ] || set -- setup lint cargo schedules build codecs mtr compare clients suites isolation kill ddl_kill flip replication spider full-disk simulate
+[ $# -gt 0 ] || set -- setup lint cargo schedules build codecs mtr compare clients suites isolation kill ddl_kill flip replication spider full-disk soak simulate
 RESULTS=$BUILD/test
 SEEDS=${SEEDS:-300} SCHEDULES=${SCHEDULES:-200}
 REPORTED_LINES_MAX=12
@@ -106,6 +106,7 @@ for name; do
         flip) stage flip python3 -m tests.corruption.run --rounds="${ROUNDS:-15}" --seed=1 ;;
         replication) stage replication python3 -m tests.replication.run --seconds=3 --kills="${REPLICATION_KILLS:-5}" ;;
         spider) stage spider python3 -m tests.spider.run --seconds=2 ;;
+        soak) stage soak python3 -m tests.soak.run --minutes="${MINUTES:-1}" --kill-minutes=0.4 --tables=200 ;;
         simulate) stage simulate make --no-print-directory simulate SEEDS="$SEEDS" ;;
         *) fail "There is no stage $name." ;;
     esac

@@ -12,9 +12,9 @@ PANELS = [
     ("statements per second", "", 1, {"statements": "all sessions"}),
     ("latency without lock waits", "ms", 1, {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9", "longest_ms": "longest"}),
     ("log files", "MiB", MIB, {"log_bytes": "log", "Teak_log_bytes_limit": "bound"}),
-    ("index files", "MiB", MIB, {"index_bytes": "files", "Teak_live_bytes": "live", "Teak_pending_flush_bytes": "to merge"}),
+    ("index files", "MiB", MIB, {"Teak_file_bytes": "files", "Teak_file_live_bytes": "live", "Teak_pending_flush_bytes": "to merge"}),
     ("memory", "MiB", MIB, {"resident_bytes": "resident", "Teak_cache_bytes_used": "used of the budget"}),
-    ("write ids", "KiB", 1024, {"Teak_write_id_bytes": "table of write ids"}),
+    ("write ids", "KiB", 1024, {"Teak_write_id_memory_bytes": "table of write ids"}),
 ]
 
 

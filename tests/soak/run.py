@@ -25,10 +25,12 @@ from .bounds import Watch, bounds
 from .latency import Histogram
 
 # Columns of samples.csv from the server's status variables.
-VARIABLES = ["Teak_log_bytes_limit", "Teak_cache_bytes_limit", "Teak_cache_bytes_used", "Teak_memtable_bytes", "Teak_pending_flush_bytes",
-             "Teak_write_id_bytes", "Teak_aborted_ids", "Teak_runs_per_child_max", "Teak_runs_per_child_limit", "Teak_live_bytes",
-             "Teak_writer_stalls", "Teak_writer_stall_microseconds", "Teak_checkpoints", "Teak_bytes_written", "Teak_log_bytes_written"]
-MEASURES = ["second", "statements", "p50_ms", "p99_ms", "p999_ms", "longest_ms", "log_bytes", "index_bytes", "index_files", "resident_bytes"]
+VARIABLES = ["Teak_log_bytes_used", "Teak_log_bytes_limit", "Teak_log_stops", "Teak_cache_bytes_limit", "Teak_cache_bytes_used",
+             "Teak_memtable_bytes", "Teak_memtable_retired_bytes", "Teak_pending_flush_bytes", "Teak_child_runs_max",
+             "Teak_write_id_memory_bytes", "Teak_aborted_ids", "Teak_file_bytes", "Teak_file_live_bytes", "Teak_file_pinned_bytes",
+             "Teak_moved_bytes", "Teak_writer_stalls", "Teak_writer_stall_microseconds", "Teak_writer_stops", "Teak_checkpoints",
+             "Teak_bytes_written", "Teak_log_bytes_written"]
+MEASURES = ["second", "statements", "p50_ms", "p99_ms", "p999_ms", "longest_ms", "log_bytes", "resident_bytes"]
 FAULTS_SHOWN = 12
 
 
@@ -116,13 +118,12 @@ class Soak:
         missing = set(VARIABLES) - set(status)
         if missing:
             raise RuntimeError(f"The server has no status variable {', '.join(sorted(missing))}.")
-        index = [size(path) for path in (self.directory / "server/data").glob("*/*.teak")]
         self.samples += 1
         return {"second": second, "statements": statements, "status": status,
                 "p50_ms": histogram.quantile(0.5) * 1000, "p99_ms": histogram.quantile(0.99) * 1000,
                 "p999_ms": histogram.quantile(0.999) * 1000, "longest_ms": histogram.longest * 1000,
                 "log_bytes": sum(size(path) for path in (self.directory / "server/data").glob("teak.log.*")),
-                "index_bytes": sum(index), "index_files": len(index), "resident_bytes": self.server.memory()}
+                "resident_bytes": self.server.memory()}
 
     # ---- the run -------------------------------------------------------------------------------------------------------
 
@@ -192,10 +193,10 @@ class Soak:
     def show(self, found):
         status = found["status"]
         print(f"-- minute {found['second'] // 60}: {found['statements']} statements/s, p99 {found['p99_ms']:.1f} ms, longest "
-              f"{found['longest_ms']:.0f} ms, log {found['log_bytes'] >> 20} MiB, index files {found['index_bytes'] >> 20} MiB "
-              f"({status['Teak_live_bytes'] >> 20} live), resident {found['resident_bytes'] >> 20} MiB, "
-              f"pending {status['Teak_pending_flush_bytes'] >> 20} MiB, runs {status['Teak_runs_per_child_max']}, "
-              f"ids {status['Teak_write_id_bytes'] >> 10} KiB", flush=True)
+              f"{found['longest_ms']:.0f} ms, log {found['log_bytes'] >> 20} MiB, index files "
+              f"{status['Teak_file_bytes'] >> 20} MiB ({status['Teak_file_live_bytes'] >> 20} live), resident {found['resident_bytes'] >> 20} MiB, "
+              f"pending {status['Teak_pending_flush_bytes'] >> 20} MiB, runs {status['Teak_child_runs_max']}, "
+              f"ids {status['Teak_write_id_memory_bytes'] >> 10} KiB", flush=True)
 
 
 def size(path):
@@ -223,7 +224,6 @@ def main():
     parser.add_argument("--tables", type=int, default=2000, help="tables with few writes")
     parser.add_argument("--cache", default="64M")
     parser.add_argument("--baseline", type=float, default=5, help="seconds of load on BLACKHOLE before the memory of the server alone is read")
-    parser.add_argument("--slack-per-file", type=int, default=1 << 20, help="bytes by which a file may be larger than 1.25 of what is live")
     parser.add_argument("--stall", type=float, help="fail if a statement takes longer than this, in ms")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--directory", default=str(BUILD / "soak"))

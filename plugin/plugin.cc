@@ -131,9 +131,7 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type
 void prepare_for_backup() {
   bool has_tables = false;
   // The plugin's own table is only a cache, and temporary tables are not listed.
-  auto note = [](void *context, teak_slice name) {
-    *static_cast<bool *>(context) |= !statistics_store::is_name(name);
-  };
+  auto note = [](void *context, teak_slice name) { *static_cast<bool *>(context) |= !statistics_store::is_name(name); };
   if (teak_table_list(engine, note, &has_tables) == TEAK_OK && !has_tables) return;
   static const char text[] =
       "mariadb-backup does not copy Teak tables: this backup will not contain their rows. Use "

@@ -308,7 +308,8 @@ template <StringCodec::Ending E> uint8_t *StringCodec::write(const uchar *from, 
 bool StringCodec::transform(const uchar *string, size_t length, uint flags, size_t weights_max, ByteBuffer *out,
                             const uint8_t **weights, size_t *weights_length) const {
   static const uchar nothing[1] = {0};
-  const size_t unit_bytes_max = 64;  // maximum for a character: output that ends this close to the limit may be truncated
+  const size_t unit_bytes_max =
+      64;  // maximum for a character: output that ends this close to the limit may be truncated
   for (size_t room = weights_max + unit_bytes_max;; room *= 4) {
     size_t encoded_max = room * 2 + 16;
     uint8_t *to = out->reserve(encoded_max + room);

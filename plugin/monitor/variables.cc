@@ -99,10 +99,11 @@ static MYSQL_SYSVAR_UINT(background_threads, background_threads, PLUGIN_VAR_RQCM
 static MYSQL_SYSVAR_UINT(checkpoint_period, checkpoint_period, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
                          "Seconds between checkpoints", nullptr, nullptr, 60, 1, 86400, 0);
 
-static MYSQL_SYSVAR_ULONGLONG(log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-                              "Bound of the log in bytes. A checkpoint starts at a quarter of it, writers are slowed from "
-                              "half of it on and wait for a checkpoint near it",
-                              nullptr, nullptr, 1ULL << 30, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
+static MYSQL_SYSVAR_ULONGLONG(
+    log_size_max, log_size_max, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+    "Bound of the log in bytes. A checkpoint starts at a quarter of it, writers are slowed from "
+    "half of it on and wait for a checkpoint near it",
+    nullptr, nullptr, 1ULL << 30, 32ULL << 20, ULONGLONG_MAX, 1 << 20);
 
 static MYSQL_SYSVAR_UINT(
     open_files, open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,

@@ -180,7 +180,8 @@ teak_status IndexStatistics::refresh(THD *thd, const TABLE *table, uint64_t rows
   if (!has_statistics_ && !force) {
     std::lock_guard<std::mutex> guard(mutex_);
     std::string kept;
-    if (table_id_ != 0 && !asked_store_ && !has_statistics_ && statistics_store::load(table_id_, &kept) && decode(table, kept)) {
+    if (table_id_ != 0 && !asked_store_ && !has_statistics_ && statistics_store::load(table_id_, &kept) &&
+        decode(table, kept)) {
       has_statistics_ = true;
       write_into(table);
     }

@@ -70,7 +70,8 @@ class Share final : public Handler_share {
      the engine are consecutive. */
   struct Building {
     std::vector<std::shared_ptr<const KeyCodec>> codecs;
-    std::vector<std::shared_ptr<const KeyOriginals>> originals;  // parallel to the codecs; nullptr for a key without originals
+    std::vector<std::shared_ptr<const KeyOriginals>>
+        originals;  // parallel to the codecs; nullptr for a key without originals
     uint32_t first_index = 0;
   };
   const Building *building() const { return building_.load(std::memory_order_acquire); }

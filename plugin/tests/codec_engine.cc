@@ -21,8 +21,7 @@ namespace {
 std::mutex engine_mutex;
 std::map<std::string, StoredTable> tables;
 Checks checks;
-std::string
-    last_row;  // the last inserted row, in hexadecimal: primary key, entries of the other indexes, value
+std::string last_row;  // the last inserted row, in hexadecimal: primary key, entries of the other indexes, value
 handlerton *codec_hton;
 
 std::string bytes_of(const teak::ByteBuffer &buffer) {

@@ -106,10 +106,13 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<
         options.memtable_bytes_min,
     );
     let files = index_files(disk, &options, &budget);
-    let mut replay = Replay::new(files, budget, &mut catalogue);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.background_threads.min(processors);
+    let mut replay = Replay::new(files, budget, &mut catalogue, threads);
     let log = read_log(&mut replay, &options, &catalogue)?;
+    replay.finish()?;
     replay.leave_out_missing()?;
-    let core = into_core(replay, options, &catalogue, log, lock);
+    let core = into_core(replay, options, &catalogue, log, lock)?;
     finish(&core)?;
     Ok(core)
 }
@@ -125,6 +128,7 @@ fn read_log(
     let segment_bytes = options.log_segment_bytes.min(options.log_bytes_max / 8);
     log_options.segment_bytes = segment_bytes.max(1 << 16);
     log_options.bytes_max = options.log_bytes_max;
+    log_options.reads_ahead = options.background_threads > 0;
     log_options.segment_creation = if options.background_threads > 0 {
         SegmentCreation::Ahead
     } else {
@@ -147,9 +151,12 @@ fn into_core(
     catalogue: &Catalogue,
     log: WriteAheadLog,
     lock: DiskLock,
-) -> EngineCore {
+) -> EngineResult<EngineCore> {
     let Lsn(replay_from) = catalogue.replay_from;
     let prepared = replay.take_prepared();
+    // The threads of the replay have ended.
+    let transactions = Arc::into_inner(replay.transactions)
+        .ok_or_else(|| EngineError::Internal("a thread of the recovery has not ended".into()))?;
     let core = EngineCore {
         instance: catalogue.instance,
         log,
@@ -157,7 +164,7 @@ fn into_core(
         log_stalls: Default::default(),
         counter_log: Default::default(),
         replay_from: AtomicU64::new(replay_from),
-        transactions: replay.transactions,
+        transactions,
         prepared: Default::default(),
         tables: Mutex::new(replay.tables),
         table_changes: Mutex::new(()),
@@ -199,7 +206,7 @@ fn into_core(
         }
     }
     drop(tables);
-    core
+    Ok(core)
 }
 
 /// Aborts the transactions without a commit or prepare record, removes unused files, and writes the

@@ -37,7 +37,7 @@ impl WriteAheadLog {
         from: Lsn,
         visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let scanned = scan(disk.as_ref(), directory, options.instance, from, visit)?;
+        let scanned = scan(disk.as_ref(), directory, options, from, visit)?;
         Ok(Self::begin(disk, directory, options, from, scanned)?)
     }
 

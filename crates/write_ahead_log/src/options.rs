@@ -19,6 +19,8 @@ pub struct LogOptions {
     pub bytes_max: u64,
     /// Who creates segment files.
     pub segment_creation: SegmentCreation,
+    /// Whether another thread reads and decompresses while a log is opened.
+    pub reads_ahead: bool,
 }
 
 /// Who creates segment files.
@@ -46,6 +48,7 @@ impl LogOptions {
             instance,
             bytes_max: 0,
             segment_creation: SegmentCreation::OnDemand,
+            reads_ahead: false,
         }
     }
 

@@ -16,19 +16,26 @@
 //! A reused file contains batches of an earlier segment. Their checksums do not
 //! match: the checksum of the segment's header is part of them.
 
-use crate::format::{BatchHeader, SEGMENT_HEADER_BYTES, SegmentKind};
+use crate::format::{SEGMENT_HEADER_BYTES, SegmentKind};
+use crate::options::LogOptions;
 use crate::record::Record;
 use crate::segment::{Segment, SegmentStart, list_segments, segment_path};
 use crate::segments::SegmentEntry;
 use crate::window::{WINDOW_BYTES, Window};
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::sync_channel;
 use teak_base::bytes::Take;
 use teak_base::{Lsn, StorageError, StorageResult};
 use teak_disk::Disk;
 
 /// Space reserved for the next segment when a torn tail is cut off.
 const RESERVED_BYTES: u64 = 1 << 20;
+
+/// Decompressed bytes that a thread reads ahead before it passes them on, and
+/// how many such groups wait.
+const GROUP_BYTES: usize = 1 << 20;
+const GROUPS_AHEAD: usize = 4;
 
 /// The result of a scan.
 #[derive(Debug)]
@@ -58,8 +65,7 @@ fn settle(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<(
     let Some(last) = chosen.segments.last() else {
         return Ok(());
     };
-    let skip = &mut |_: Lsn, _: Record<'_>| Ok(());
-    let read = read_segment::<StorageError>(last, None, u64::MAX, skip)?;
+    let read = read_segment::<StorageError>(last, None, u64::MAX, &mut |_| Ok(()))?;
     for unused in &chosen.prepared {
         let mut window = Window::new(unused.file.as_ref())?;
         let reason = "the segment's first batch";
@@ -87,34 +93,28 @@ fn settle(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<(
 }
 
 /// Settles the log of a directory and visits every record at or after `from`.
-/// `None` when the directory has no log.
+/// With `reads_ahead`, another thread reads and decompresses. `None` when the
+/// directory has no log.
 pub(crate) fn scan<E: From<StorageError>>(
     disk: &dyn Disk,
     directory: &Path,
-    instance: u64,
+    options: LogOptions,
     from: Lsn,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<Option<Scanned>, E> {
-    let Some(chosen) = choose(disk, directory, instance, from)? else {
+    let Some(chosen) = choose(disk, directory, options.instance, from)? else {
         return Ok(None);
     };
     settle(disk, directory, &chosen)?;
     let from = from.0;
-    let mut position: Option<(u64, u64)> = None;
-    let mut rest = chosen.segments.iter().peekable();
-    let mut scanned = None;
-    while let Some(used) = rest.next() {
-        let start = &used.start;
-        if position.is_some_and(|found| found != (start.first_lsn, start.previous)) {
-            let reason = "the segment does not continue the previous segment";
-            return Err(StorageError::corrupt(used.segment.file.path(), 0, reason).into());
-        }
-        let until = rest.peek().map(|next| next.start.first_lsn);
-        let read = read_segment(used, until, from, visit)?;
-        position = Some((read.end, read.chain));
-        scanned = Some((used, read));
-    }
-    let Some((last, read)) = scanned else {
+    let used = chosen.segments.as_slice();
+    let mut visit = |batch: Batch| visit_records(&batch, from, visit);
+    let read = if options.reads_ahead {
+        read_ahead(used, from, &mut visit)?
+    } else {
+        read_all(used, from, &mut visit)?
+    };
+    let (Some(last), Some(read)) = (used.last(), read) else {
         return Ok(None);
     };
     if read.end < from {
@@ -122,8 +122,9 @@ pub(crate) fn scan<E: From<StorageError>>(
         let path = last.segment.file.path();
         return Err(StorageError::corrupt(path, read.valid_bytes, reason).into());
     }
-    let mut entries = Vec::with_capacity(chosen.segments.len());
-    for UsedSegment { segment, start } in &chosen.segments {
+    let last = last.segment.clone();
+    let mut entries = Vec::with_capacity(used.len());
+    for UsedSegment { segment, start } in used {
         entries.push(SegmentEntry {
             number: segment.header.number,
             first_lsn: start.first_lsn,
@@ -134,12 +135,87 @@ pub(crate) fn scan<E: From<StorageError>>(
     Ok(Some(Scanned {
         end: read.end,
         chain: read.chain,
-        last: last.segment.clone(),
+        last,
         valid_bytes: read.valid_bytes,
         segments: entries,
         unused: chosen.unused,
         outdated: chosen.outdated,
     }))
+}
+
+/// Passes the batches of all segments to `visit`. Returns where the last one
+/// ends.
+fn read_all<E: From<StorageError>>(
+    segments: &[UsedSegment],
+    from: u64,
+    visit: &mut dyn FnMut(Batch) -> Result<(), E>,
+) -> Result<Option<SegmentRead>, E> {
+    let mut last: Option<SegmentRead> = None;
+    let mut rest = segments.iter().peekable();
+    while let Some(used) = rest.next() {
+        let start = &used.start;
+        if last
+            .as_ref()
+            .is_some_and(|last| (last.end, last.chain) != (start.first_lsn, start.previous))
+        {
+            let reason = "the segment does not continue the previous segment";
+            return Err(StorageError::corrupt(used.segment.file.path(), 0, reason).into());
+        }
+        let until = rest.peek().map(|next| next.start.first_lsn);
+        last = Some(read_segment(used, until, from, visit)?);
+    }
+    Ok(last)
+}
+
+/// Why a thread that reads ahead ends early.
+enum ReadEnd {
+    Failed(StorageError),
+    /// The visitor has failed.
+    NotWanted,
+}
+
+impl From<StorageError> for ReadEnd {
+    fn from(error: StorageError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// As [`read_all`], but another thread reads.
+fn read_ahead<E: From<StorageError>>(
+    segments: &[UsedSegment],
+    from: u64,
+    visit: &mut dyn FnMut(Batch) -> Result<(), E>,
+) -> Result<Option<SegmentRead>, E> {
+    std::thread::scope(|scope| {
+        let (sender, receiver) = sync_channel::<Vec<Batch>>(GROUPS_AHEAD);
+        let reader = scope.spawn(move || {
+            let (mut group, mut bytes) = (Vec::new(), 0);
+            let read = read_all::<ReadEnd>(segments, from, &mut |batch| {
+                bytes += batch.raw.len();
+                group.push(batch);
+                if bytes >= GROUP_BYTES {
+                    bytes = 0;
+                    let group = std::mem::take(&mut group);
+                    return sender.send(group).map_err(|_| ReadEnd::NotWanted);
+                }
+                Ok(())
+            });
+            // Also the batches before an error.
+            let sent = sender.send(group).map_err(|_| ReadEnd::NotWanted);
+            read.and_then(|read| sent.map(|()| read))
+        });
+        for group in receiver {
+            for batch in group {
+                visit(batch)?;
+            }
+        }
+        match reader.join() {
+            Ok(Ok(read)) => Ok(read),
+            Ok(Err(ReadEnd::Failed(error))) => Err(error.into()),
+            Ok(Err(ReadEnd::NotWanted)) => Ok(None),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
 /// A segment with batches, or with a header that contains its position.
@@ -227,6 +303,14 @@ fn choose(
     }))
 }
 
+/// A decompressed batch.
+struct Batch {
+    path: PathBuf,
+    offset: u64,
+    end_lsn: u64,
+    raw: Vec<u8>,
+}
+
 /// The result of reading one segment.
 struct SegmentRead {
     /// Log position after the last record.
@@ -243,7 +327,7 @@ fn read_segment<E: From<StorageError>>(
     used: &UsedSegment,
     until: Option<u64>,
     from: u64,
-    visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
+    visit: &mut dyn FnMut(Batch) -> Result<(), E>,
 ) -> Result<SegmentRead, E> {
     let UsedSegment { segment, start } = used;
     let path = segment.file.path();
@@ -279,7 +363,12 @@ fn read_segment<E: From<StorageError>>(
             let raw = raw.map_err(|_| {
                 StorageError::corrupt(path, read.valid_bytes, "a batch does not decompress")
             })?;
-            visit_records(path, read.valid_bytes, &header, &raw, from, visit)?;
+            visit(Batch {
+                path: path.to_path_buf(),
+                offset: read.valid_bytes,
+                end_lsn: header.end_lsn(),
+                raw,
+            })?;
         }
         unsynced.push_back((read.end, read.valid_bytes));
         read.end = header.end_lsn();
@@ -299,19 +388,16 @@ fn read_segment<E: From<StorageError>>(
 
 /// Passes the records of a batch to the visitor.
 fn visit_records<E: From<StorageError>>(
-    path: &Path,
-    offset: u64,
-    header: &BatchHeader,
-    raw: &[u8],
+    batch: &Batch,
     from: u64,
     visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut take = Take::new(raw);
+    let mut take = Take::new(&batch.raw);
     while !take.is_empty() {
-        let lsn = header.end_lsn() - take.rest().len() as u64;
+        let lsn = batch.end_lsn - take.rest().len() as u64;
         let record = Record::decode(&mut take).map_err(|_| {
             let reason = format!("the record at position {lsn} does not decode");
-            StorageError::corrupt(path, offset, reason)
+            StorageError::corrupt(&batch.path, batch.offset, reason)
         })?;
         if lsn >= from {
             visit(Lsn(lsn), record)?;

@@ -135,6 +135,7 @@ fn run(seed: u64) {
     let mut options = LogOptions::new(INSTANCE);
     options.segment_bytes = 200 + random.below(2000);
     options.pending_bytes = if random.one_in(2) { 500 } else { 1 << 20 };
+    options.reads_ahead = random.one_in(4);
     options.segment_creation = match random.below(4) {
         0 | 1 => SegmentCreation::OnDemand,
         2 => SegmentCreation::Ahead,

@@ -1,11 +1,21 @@
 //! Replay of the log's records.
+//!
+//! One thread reads them in order. It handles write ids, commits and table
+//! changes. Entries are applied by threads, see `workers`; in an engine without
+//! threads by the reader.
 
+mod flushing;
+mod workers;
+
+use self::flushing::Flushing;
+use self::workers::{Action, ReplayEntry, Workers};
 use super::id_parts::FoundParts;
 use crate::catalogue::{Catalogue, PreparedEntry, UNNAMED_IDS_MAX};
 use crate::core::budget::Budget;
 use crate::core::files::IndexFiles;
 use crate::core::index::Index;
 use crate::core::tables::Tables;
+use crate::core::written::MemtableUse;
 use crate::error::{EngineError, EngineResult};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -32,7 +42,7 @@ const NO_TRANSACTION: TransactionId = TransactionId(0);
 pub(super) struct Replay {
     pub files: IndexFiles,
     pub budget: Budget,
-    pub transactions: TransactionSystem,
+    pub transactions: Arc<TransactionSystem>,
     pub tables: Tables,
     /// Table changes before this position are in the catalogue.
     tables_lsn: Lsn,
@@ -49,6 +59,10 @@ pub(super) struct Replay {
     pub(super) missing: BTreeMap<u64, PathBuf>,
     pub records: u64,
     unchecked_bytes: u64,
+    /// Number of threads that apply entries, and of those that flush; zero: this
+    /// thread does both.
+    threads: usize,
+    workers: Option<Workers>,
     /// Tables that could not be opened, with a message.
     pub not_recovered: BTreeMap<u64, String>,
 }
@@ -65,13 +79,18 @@ pub(super) fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
 
 impl Replay {
     /// Restores the state of the catalogue.
-    pub(super) fn new(files: IndexFiles, budget: Budget, catalogue: &mut Catalogue) -> Self {
+    pub(super) fn new(
+        files: IndexFiles,
+        budget: Budget,
+        catalogue: &mut Catalogue,
+        threads: usize,
+    ) -> Self {
         let ids = WriteIdTable::new(catalogue.next_write_id, &catalogue.aborted);
         ids.reactivate(catalogue.active.ranges(), NO_TRANSACTION);
         Self {
             files,
             budget,
-            transactions: TransactionSystem::new(ids, 1),
+            transactions: Arc::new(TransactionSystem::new(ids, 1)),
             tables: Tables::restore(catalogue),
             tables_lsn: catalogue.tables_lsn,
             indexes: HashMap::new(),
@@ -85,6 +104,8 @@ impl Replay {
             missing: BTreeMap::new(),
             records: 0,
             unchecked_bytes: 0,
+            threads,
+            workers: None,
             not_recovered: BTreeMap::new(),
         }
     }
@@ -139,8 +160,13 @@ impl Replay {
             | Record::TableDropped { .. }
             | Record::TableRenamed { .. }
             | Record::IndexesChanged { .. }
-            | Record::TablesAltered { .. }
-            | Record::Counter { .. } => {
+            | Record::TablesAltered { .. } => {
+                if lsn < self.tables_lsn {
+                    return Ok(());
+                }
+                self.change_tables_alone(lsn, record)
+            }
+            Record::Counter { .. } => {
                 if lsn < self.tables_lsn {
                     return Ok(());
                 }
@@ -194,19 +220,14 @@ impl Replay {
             if operation.key.len() > KEY_BYTES_MAX || operation.value.len() > VALUE_BYTES_MAX {
                 return Err(malformed(lsn)(Malformed));
             }
-            let Some(index) = self.index_after(operation.file, lsn)? else {
-                continue;
-            };
-            let guard = index.tree.write_guard();
-            guard.set_lsn(lsn);
-            guard.insert(
+            let entry = ReplayEntry {
+                lsn,
                 write_id,
-                operation.operation,
-                operation.key,
-                operation.value,
-            );
-            let bytes = operation.key.len() + operation.value.len();
-            self.unchecked_bytes += bytes as u64 + ENTRY_BYTES;
+                action: Action::Write(operation.operation),
+                key: operation.key,
+                value: operation.value,
+            };
+            self.put(operation.file, &entry)?;
         }
         if self.unchecked_bytes >= CHECK_BYTES {
             self.unchecked_bytes = 0;
@@ -227,68 +248,142 @@ impl Replay {
             return Err(malformed(lsn)(Malformed));
         }
         self.adopt(lsn, WriteIdRange::one(write_id))?;
-        if let Some(index) = self.index_after(file, lsn)? {
-            let guard = index.tree.write_guard();
-            guard.set_lsn(lsn);
-            guard.delete_range(write_id, start, end);
+        let entry = ReplayEntry {
+            lsn,
+            write_id,
+            action: Action::DeleteRange,
+            key: start,
+            value: end,
+        };
+        self.put(file, &entry)
+    }
+
+    /// Puts an entry into the memtable of its index, if the index's file does not
+    /// contain it.
+    fn put(&mut self, file: FileId, entry: &ReplayEntry<'_>) -> EngineResult<()> {
+        if !self.indexes.contains_key(&file) {
+            self.open_table_of(file)?;
+        }
+        let Some(Some(index)) = self.indexes.get(&file) else {
+            return Ok(());
+        };
+        if entry.lsn < index.replay_from {
+            return Ok(());
+        }
+        if self.workers.is_none() && self.threads > 0 {
+            let debt_bytes = self.budget.debt_bytes();
+            let flushing = Flushing::start(self.threads, &self.transactions, debt_bytes)?;
+            self.workers = Some(Workers::start(self.threads, flushing)?);
+        }
+        if !index.registered.load(Ordering::Relaxed) {
+            index.registered.store(true, Ordering::Release);
+            self.written.push(Arc::clone(index));
+            if let Some(workers) = &self.workers {
+                workers.flushing.set_indexes(&self.written);
+            }
+        }
+        match &mut self.workers {
+            Some(workers) => workers.apply(index, entry)?,
+            None => entry.apply(index),
+        }
+        self.unchecked_bytes += (entry.key.len() + entry.value.len()) as u64 + ENTRY_BYTES;
+        Ok(())
+    }
+
+    /// Waits until everything read so far is applied, and no flush runs, and
+    /// changes the tables.
+    fn change_tables_alone(&mut self, lsn: Lsn, record: &Record<'_>) -> EngineResult<()> {
+        if let Some(workers) = &mut self.workers {
+            workers.wait()?;
+            workers.flushing.pause();
+        }
+        let changed = self.change_tables(lsn, record);
+        if let Some(workers) = &self.workers {
+            workers.flushing.set_indexes(&self.written);
+            workers.flushing.resume();
+        }
+        changed
+    }
+
+    /// Applies the rest, and ends the threads.
+    pub(super) fn finish(&mut self) -> EngineResult<()> {
+        if let Some(mut workers) = self.workers.take() {
+            workers.stop()?;
         }
         Ok(())
     }
 
-    /// The index of a file, or `None` if the file already contains the record at `lsn`.
-    fn index_after(&mut self, file: FileId, lsn: Lsn) -> EngineResult<Option<Arc<Index>>> {
-        if !self.indexes.contains_key(&file) {
-            self.open_table_of(file)?;
-        }
-        let index = self.indexes.get(&file).cloned().flatten();
-        let index = index.filter(|index| lsn >= index.replay_from);
-        if let Some(index) = &index
-            && !index.registered.swap(true, Ordering::AcqRel)
-        {
-            self.written.push(Arc::clone(index));
-        }
-        Ok(index)
+    fn fits_in_memory(&self) -> bool {
+        self.memtable_use().bytes() <= self.budget.total()
     }
 
-    fn fits_in_memory(&self) -> bool {
-        let trees = self.written.iter().map(|index| &index.tree);
-        let held: u64 = trees
-            .map(|tree| tree.memtable_bytes() + tree.frozen_bytes())
-            .sum();
-        held <= self.budget.total()
+    fn memtable_use(&self) -> MemtableUse {
+        let mut used = MemtableUse::default();
+        for index in &self.written {
+            used.active += index.tree.memtable_bytes();
+            used.frozen += index.tree.frozen_bytes();
+        }
+        used
     }
 
     /// Flushes the largest memtables while they take more than half the quota.
     fn limit_memory(&mut self, lsn: Lsn) -> StorageResult<()> {
-        // Any position after this record and not after the next one.
+        // After this record and before the next.
         let boundary = Lsn(lsn.0 + 1);
-        loop {
-            let sizes = self.written.iter().map(|index| index.tree.memtable_bytes());
-            let total: u64 = sizes.sum();
-            if total <= self.budget.memtable_quota() / 2 {
-                return Ok(());
-            }
+        while self.memtable_use().active > self.budget.memtable_quota() / 2 {
             let indexes = self.written.iter();
             let largest = indexes.max_by_key(|index| index.tree.memtable_bytes());
             let Some(index) = largest.cloned() else {
                 return Ok(());
             };
-            index.tree.freeze(|| boundary);
-            let horizon = self.transactions.horizon();
-            while index.tree.frozen_memtables() > 0 {
-                let Some(job) = index.tree.next_job() else {
-                    break;
-                };
-                match job.run(&horizon) {
-                    // The engine must open on a full disk, so that tables can be dropped. Continue
-                    // while there is enough memory.
-                    Err(error) if error.is_no_space() && self.fits_in_memory() => {
-                        index.tree.give_back_tail();
-                        return Ok(());
-                    }
-                    run => drop(run?),
+            if let Some(workers) = &mut self.workers {
+                workers.freeze(&index, boundary)?;
+                workers.wait()?;
+                workers.flushing.wake();
+            } else {
+                index.tree.freeze(|| boundary);
+                if !self.flush(&index)? {
+                    return Ok(());
                 }
             }
         }
+        self.wait_for_memory()
+    }
+
+    /// Flushes the frozen memtables of an index on this thread. False when the
+    /// disk is full.
+    fn flush(&self, index: &Arc<Index>) -> StorageResult<bool> {
+        let horizon = self.transactions.horizon();
+        while index.tree.frozen_memtables() > 0 {
+            let Some(job) = index.tree.next_job() else {
+                break;
+            };
+            match job.run(&horizon) {
+                // The engine must be able to open on a full disk, so that
+                // tables can be dropped: continue while memory suffices.
+                Err(error) if error.is_no_space() && self.fits_in_memory() => {
+                    index.tree.give_back_tail();
+                    return Ok(false);
+                }
+                run => drop(run?),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits for the flushing threads while the memtables exceed the quota.
+    fn wait_for_memory(&self) -> StorageResult<()> {
+        let Some(workers) = &self.workers else {
+            return Ok(());
+        };
+        while self.memtable_use().bytes() > self.budget.memtable_quota() {
+            match workers.flushing.wait_for_job() {
+                // As without threads.
+                Some(error) if error.is_no_space() && self.fits_in_memory() => return Ok(()),
+                Some(error) => return Err(error),
+                None => {}
+            }
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,180 @@
+//! Threads that flush and merge during a replay.
+
+use crate::core::index::Index;
+use parking_lot::{Condvar, Mutex};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use teak_base::{StorageError, StorageResult};
+use teak_transactions::TransactionSystem;
+use teak_tree::FlushJob;
+
+/// How often a thread looks for work, and repeats work that failed because the
+/// disk was full.
+const POLL_PERIOD: Duration = Duration::from_millis(20);
+
+#[derive(Default)]
+struct State {
+    indexes: Vec<Arc<Index>>,
+    /// Jobs in progress.
+    running: usize,
+    /// No job may begin.
+    paused: bool,
+    stopping: bool,
+    /// The disk was full when a memtable was last flushed.
+    full: Option<StorageError>,
+    /// Any other failure.
+    failed: Option<StorageError>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Threads wait here for work, the reader of the log for the end of jobs.
+    changed: Condvar,
+    transactions: Arc<TransactionSystem>,
+    /// The limit of bytes that are due to be moved down.
+    debt_bytes: u64,
+}
+
+/// The flushing threads of a replay.
+pub(super) struct Flushing {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Shared {
+    /// A job: of a frozen memtable, or of runs to move down while their bytes
+    /// exceed the limit. Merges below it are left to the opened engine.
+    fn claim(&self, state: &State) -> Option<(Arc<Index>, FlushJob)> {
+        let claim = |index: &Arc<Index>| Some((Arc::clone(index), index.tree.next_job()?));
+        let has_frozen = |index: &&Arc<Index>| index.tree.frozen_memtables() > 0;
+        let mut frozen = state.indexes.iter().filter(has_frozen);
+        if let Some(job) = frozen.find_map(claim) {
+            return Some(job);
+        }
+        let pending = state.indexes.iter().map(|it| it.tree.pending_work_bytes());
+        if pending.sum::<u64>() <= self.debt_bytes {
+            return None;
+        }
+        state.indexes.iter().find_map(claim)
+    }
+
+    fn run(&self) {
+        let mut state = self.state.lock();
+        while !state.stopping {
+            let may_begin = !state.paused && state.failed.is_none() && state.full.is_none();
+            let Some((index, job)) = may_begin.then(|| self.claim(&state)).flatten() else {
+                if self.changed.wait_for(&mut state, POLL_PERIOD).timed_out() {
+                    state.full = None;
+                }
+                continue;
+            };
+            state.running += 1;
+            drop(state);
+            let horizon = self.transactions.horizon();
+            let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)));
+            if matches!(&outcome, Ok(Err(error)) if error.is_no_space()) {
+                index.tree.give_back_tail();
+            }
+            state = self.state.lock();
+            state.running -= 1;
+            match outcome {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) if error.is_no_space() => state.full = Some(error),
+                Ok(Err(error)) => state.failed = Some(error),
+                Err(_) => {
+                    let path = &index.entry.path;
+                    let error = StorageError::corrupt(path, 0, "merging it panicked");
+                    state.failed = Some(error);
+                }
+            }
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Flushing {
+    pub(super) fn start(
+        threads: usize,
+        transactions: &Arc<TransactionSystem>,
+        debt_bytes: u64,
+    ) -> StorageResult<Self> {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            transactions: Arc::clone(transactions),
+            debt_bytes,
+        });
+        let mut flushing = Self {
+            shared,
+            threads: Vec::with_capacity(threads),
+        };
+        for number in 0..threads {
+            let shared = Arc::clone(&flushing.shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("teak-flush-{number}"))
+                .spawn(move || shared.run())
+                .map_err(|error| StorageError::from_io("start", "a thread".as_ref(), error))?;
+            flushing.threads.push(thread);
+        }
+        Ok(flushing)
+    }
+
+    /// The indexes to flush.
+    pub(super) fn set_indexes(&self, indexes: &[Arc<Index>]) {
+        self.shared.state.lock().indexes = indexes.to_vec();
+    }
+
+    pub(super) fn wake(&self) {
+        let _state = self.shared.state.lock();
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits for the end of a job, for a short time at most. Returns the error
+    /// that keeps memtables from being flushed.
+    pub(super) fn wait_for_job(&self) -> Option<StorageError> {
+        let mut state = self.shared.state.lock();
+        self.shared.changed.wait_for(&mut state, POLL_PERIOD);
+        state.failed.clone().or_else(|| state.full.clone())
+    }
+
+    /// Waits for the jobs in progress, and lets none begin.
+    pub(super) fn pause(&self) {
+        let mut state = self.shared.state.lock();
+        state.paused = true;
+        while state.running > 0 {
+            self.shared.changed.wait(&mut state);
+        }
+    }
+
+    /// Lets jobs begin again.
+    pub(super) fn resume(&self) {
+        self.shared.state.lock().paused = false;
+        self.shared.changed.notify_all();
+    }
+
+    /// Ends the threads after their jobs.
+    pub(super) fn stop(&mut self) -> StorageResult<()> {
+        self.shared.state.lock().stopping = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                return Err(StorageError::corrupt(
+                    "teak.log".as_ref(),
+                    0,
+                    "a flush panicked",
+                ));
+            }
+        }
+        let failed = self.shared.state.lock().failed.take();
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+impl Drop for Flushing {
+    fn drop(&mut self) {
+        // After a failure of the replay, which is returned.
+        let _ = self.stop();
+    }
+}

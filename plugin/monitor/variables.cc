@@ -245,6 +245,10 @@ constexpr Counter counters[] = {
     {"write_id_chunks", &teak_engine_statistics::write_id_chunks},
     {"write_id_pieces", &teak_engine_statistics::write_id_pieces},
     {"write_id_memory_bytes", &teak_engine_statistics::write_id_bytes},
+    {"commit_microseconds_p50", &teak_engine_statistics::commit_microseconds_p50},
+    {"commit_microseconds_p99", &teak_engine_statistics::commit_microseconds_p99},
+    {"commit_microseconds_p999", &teak_engine_statistics::commit_microseconds_p999},
+    {"commit_microseconds_max", &teak_engine_statistics::commit_microseconds_max},
 };
 
 // The server's array of variables, in a buffer that the server provides, so that concurrent statements do not share

@@ -798,6 +798,14 @@ typedef struct teak_engine_statistics {
   uint64_t write_id_pieces;
   // Memory of the table of write ids, in bytes.
   uint64_t write_id_bytes;
+  // An upper limit of the time of half of all commits with writes, in microseconds.
+  uint64_t commit_microseconds_p50;
+  // The same for 99 % of them.
+  uint64_t commit_microseconds_p99;
+  // The same for 99.9 % of them.
+  uint64_t commit_microseconds_p999;
+  // The longest of these commits, in microseconds.
+  uint64_t commit_microseconds_max;
 } teak_engine_statistics;
 
 // Reads the statistics.

@@ -116,6 +116,14 @@ pub struct teak_engine_statistics {
     pub write_id_pieces: u64,
     /// Memory of the table of write ids, in bytes.
     pub write_id_bytes: u64,
+    /// An upper limit of the time of half of all commits with writes, in microseconds.
+    pub commit_microseconds_p50: u64,
+    /// The same for 99 % of them.
+    pub commit_microseconds_p99: u64,
+    /// The same for 99.9 % of them.
+    pub commit_microseconds_p999: u64,
+    /// The longest of these commits, in microseconds.
+    pub commit_microseconds_max: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -197,6 +205,10 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             write_id_chunks,
             write_id_pieces,
             write_id_bytes,
+            commit_microseconds_p50,
+            commit_microseconds_p99,
+            commit_microseconds_p999,
+            commit_microseconds_max,
         );
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

@@ -68,6 +68,15 @@ pub struct EngineStatistics {
     pub log_stops: u64,
     /// Time in which a writer was stopped for that, in microseconds.
     pub log_stop_microseconds: u64,
+    /// An upper limit of the time of half of all commits with writes, in
+    /// microseconds, at most twice that time.
+    pub commit_microseconds_p50: u64,
+    /// The same for 99 % of them.
+    pub commit_microseconds_p99: u64,
+    /// The same for 99.9 % of them.
+    pub commit_microseconds_p999: u64,
+    /// The longest of these commits, in microseconds.
+    pub commit_microseconds_max: u64,
     /// Syncs of the log. *Count.*
     pub log_syncs: u64,
     /// Commit records appended. *Count.*
@@ -212,6 +221,11 @@ impl Engine {
         statistics.log_bytes_written = log.written_bytes;
         statistics.log_bytes_kept = log.segments_bytes;
         statistics.log_syncs = log.syncs;
+        let commits = counts.commit_times.read();
+        statistics.commit_microseconds_p50 = commits.quantile_microseconds(500);
+        statistics.commit_microseconds_p99 = commits.quantile_microseconds(990);
+        statistics.commit_microseconds_p999 = commits.quantile_microseconds(999);
+        statistics.commit_microseconds_max = commits.longest_microseconds;
         let used = self.core.log.log_use();
         statistics.log_bytes_used = used.bytes;
         statistics.log_bytes_limit = used.bytes_max;

@@ -1,11 +1,13 @@
 //! The text report of SHOW ENGINE TEAK STATUS.
 
+use crate::core::EngineCore;
 use crate::engine::Engine;
 use crate::locks::IndexNames;
 use crate::statistics::{EngineStatistics, open_indexes};
 use std::cmp::Reverse;
 use std::fmt::{self, Write};
 use std::sync::atomic::Ordering;
+use teak_base::latency::Latencies;
 use teak_transactions::LockMode;
 use teak_transactions::report::{DeadlockReport, LockRequest, WaitKind};
 
@@ -112,9 +114,10 @@ fn log(out: &mut String, s: &EngineStatistics, end: u64, replay_from: u64) -> fm
     writeln!(out, "\nLOG")?;
     writeln!(
         out,
-        "end {end}, recovery would read {}, files {}",
+        "end {end}, recovery would read {}, files {}, bound {}",
         Bytes(end.saturating_sub(replay_from)),
-        Bytes(s.log_bytes_kept)
+        Bytes(s.log_bytes_kept),
+        Bytes(s.log_bytes_limit)
     )?;
     writeln!(
         out,
@@ -129,6 +132,40 @@ fn log(out: &mut String, s: &EngineStatistics, end: u64, replay_from: u64) -> fm
         "checkpoints {}, records recovered at start {}",
         s.checkpoints, s.recovered_records
     )
+}
+
+/// The histogram of commits, and the longest wait of each kind.
+fn latency(out: &mut String, core: &EngineCore) -> fmt::Result {
+    let commits = core.counts.commit_times.read();
+    writeln!(out, "\nLATENCY")?;
+    write!(out, "histogram of commits")?;
+    for (bucket, count) in commits.buckets.iter().enumerate() {
+        match Latencies::bucket_limit(bucket) {
+            _ if *count == 0 => {}
+            Some(limit) => write!(out, ", below {limit} us: {count}")?,
+            None => write!(out, ", longer: {count}")?,
+        }
+    }
+    writeln!(out)?;
+    let log = core.log.statistics();
+    let stalls = &core.log_stalls;
+    for (kind, times) in [
+        ("commits", commits),
+        ("log segment changes", log.rolls),
+        ("log syncs", log.sync_times),
+        ("waits for log buffer", log.space_waits),
+        ("slowdowns by log size", stalls.slowdowns.read()),
+        ("stops by log size", stalls.stops.read()),
+    ] {
+        let count = times.count();
+        let (total, longest) = (times.total_microseconds, times.longest_microseconds);
+        writeln!(
+            out,
+            "{kind}: {count}, average {} us, longest {longest} us",
+            total.checked_div(count).unwrap_or(0)
+        )?;
+    }
+    Ok(())
 }
 
 fn transactions(out: &mut String, s: &EngineStatistics) -> fmt::Result {
@@ -235,6 +272,7 @@ impl Engine {
         let end = self.core.log.end().0;
         let replay_from = self.core.replay_from.load(Ordering::Relaxed);
         log(out, &statistics, end, replay_from)?;
+        latency(out, &self.core)?;
         transactions(out, &statistics)?;
         if let Some(found) = self.last_deadlock() {
             deadlock(out, &found, &self.index_names())?;

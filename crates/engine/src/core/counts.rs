@@ -2,6 +2,7 @@
 
 use super::index::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::latency::Histogram;
 use teak_tree::FlushReport;
 
 /// Rows written by one transaction since they were last added to the counts.
@@ -20,6 +21,8 @@ pub(crate) struct EngineCounts {
     pub rows_updated: AtomicU64,
     pub rows_deleted: AtomicU64,
     pub log_commits: AtomicU64,
+    /// Times of logging and syncing commits.
+    pub commit_times: Histogram,
     pub flushes: AtomicU64,
     pub flush_bytes_in: AtomicU64,
     pub flush_bytes_out: AtomicU64,

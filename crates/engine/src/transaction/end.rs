@@ -5,6 +5,7 @@ use crate::core::id_records::append_with_ids;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::rollback;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use teak_base::WriteIdRanges;
 use teak_transactions::{Savepoint, Transaction};
 use teak_write_ahead_log::Record;
@@ -105,6 +106,7 @@ impl EngineTransaction {
     }
 
     fn log_commit(&mut self, waits: Option<bool>) -> EngineResult<()> {
+        let since = Instant::now();
         let core = &self.core;
         let transaction = self.transaction.as_ref().ok_or_else(ended)?;
         core.log_counters()?;
@@ -128,6 +130,7 @@ impl EngineTransaction {
             self.is_in_doubt = !error.is_no_space();
             return Err(error.into());
         }
+        core.counts.commit_times.record(since.elapsed());
         Ok(())
     }
 

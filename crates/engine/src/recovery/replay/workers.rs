@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use teak_base::{Lsn, Operation, StorageError, StorageResult, WriteId};
 
-/// Bytes of entries that a worker gets at once.
+/// Bytes of entries that a worker gets in one chunk.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Chunks that wait for a worker.

@@ -20,5 +20,6 @@ mod idle_compaction;
 mod idle_tables;
 pub(crate) mod log_space;
 pub(crate) mod rollback;
+mod settling;
 pub(crate) mod space;
 pub(crate) mod threads;

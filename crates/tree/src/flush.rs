@@ -16,6 +16,7 @@
 //!    the space are released.
 
 mod bulk;
+mod candidate;
 mod child;
 mod claim;
 mod context;
@@ -30,6 +31,7 @@ mod partition;
 mod plan;
 mod relocate;
 mod report;
+mod settling;
 
 pub use bulk::{BulkLoad, PausedLoad};
 pub use job::FlushJob;

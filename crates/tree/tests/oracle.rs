@@ -98,7 +98,8 @@ impl Run {
         if self.jobs.len() < 3 && self.random.one_in(2) {
             let tree = &self.subject.tree;
             let job = match self.random.below(9) {
-                0..3 => tree.next_idle_job(&self.model.horizon()),
+                0..2 => tree.next_idle_job(&self.model.horizon()),
+                2 => tree.next_settling_job(&self.model.horizon(), self.model.settled_below()),
                 3..6 => {
                     let limit = self.random.below(tree.file_bytes() as usize);
                     tree.next_relocation(limit as u64)

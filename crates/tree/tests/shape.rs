@@ -518,3 +518,60 @@ fn options_are_durable() {
     subject.open_again();
     assert_eq!(*subject.tree.options(), options);
 }
+
+/// A horizon in which writes below an id are settled, except aborted ones, and others are active.
+struct Below(WriteId, Vec<WriteId>, [CommitSequence; 1]);
+
+impl Horizon for Below {
+    fn status(&self, id: WriteId) -> WriteStatus {
+        if self.1.contains(&id) {
+            WriteStatus::Aborted
+        } else if id < self.0 {
+            WriteStatus::Committed(CommitSequence(1))
+        } else {
+            WriteStatus::Active(TransactionId(1))
+        }
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.2
+    }
+}
+
+#[test]
+fn old_write_ids_are_settled_one_child_at_a_time() {
+    let subject = subject();
+    let below = |id, aborted: &[u64]| {
+        let aborted = aborted.iter().copied().map(WriteId).collect();
+        Below(WriteId(id), aborted, [CommitSequence(1)])
+    };
+    // Flushed while all writes are active. Many runs, also above the leaves.
+    for id in 1..=40 {
+        let guard = subject.tree.write_guard();
+        guard.set_lsn(Lsn(id));
+        for number in 0..40 {
+            let key = key(usize::try_from(number * 40 + id).unwrap());
+            guard.insert(WriteId(id), Operation::Put, &key, b"a value of some bytes");
+        }
+        drop(guard);
+        subject.tree.freeze(|| Lsn(id + 1));
+        while let Some(job) = subject.tree.next_job() {
+            job.run(&below(0, &[])).unwrap();
+        }
+    }
+    let oldest = || subject.tree.write_id_range().map(|(oldest, _)| oldest);
+    assert_eq!(oldest(), Some(WriteId(1)));
+    let horizon = below(31, &[5, 6]);
+    let mut jobs = 0;
+    for limit in [WriteId(3), WriteId(31)] {
+        while let Some(job) = subject.tree.next_settling_job(&horizon, limit) {
+            job.run(&horizon).unwrap();
+            jobs += 1;
+            assert!(jobs < 10_000, "each job brings the end nearer");
+        }
+        assert!(oldest() >= Some(limit), "{:?}", oldest());
+    }
+    assert!(jobs > 2);
+    let all = below(41, &[5, 6]);
+    subject.tree.settle(&all).unwrap();
+    assert_eq!(count(&subject), 38 * 40);
+}

@@ -1,5 +1,7 @@
 //! The state that maintenance keeps between two passes.
 
+use super::index::Index;
+use std::sync::Arc;
 use std::time::Instant;
 use teak_base::{Lsn, WriteId};
 use teak_transactions::TransactionId;
@@ -13,6 +15,18 @@ pub(crate) struct MaintenanceState {
     /// `(id, transaction)`: aborted ids below `id` may be removed once no
     /// transaction older than `transaction` is running.
     pub forget: Option<(WriteId, TransactionId)>,
+    pub settling: SettlingState,
+}
+
+/// The progress of settling old write ids.
+#[derive(Debug, Default)]
+pub(crate) struct SettlingState {
+    /// Ids below are being settled.
+    pub goal: WriteId,
+    /// The indexes that may contain unsettled ids below the goal.
+    pub indexes: Vec<Arc<Index>>,
+    /// Passes to wait.
+    pub paused: u32,
 }
 
 impl Default for MaintenanceState {
@@ -21,6 +35,7 @@ impl Default for MaintenanceState {
             last_checkpoint: Instant::now(),
             last_end: Lsn(0),
             forget: None,
+            settling: SettlingState::default(),
         }
     }
 }

@@ -14,6 +14,7 @@
 use super::catalogue_writer::CatalogueContext;
 use super::flusher::FlushContext;
 use super::idle_tables::IdleTables;
+use super::settling::Settling;
 use crate::core::EngineCore;
 use crate::core::counter_log::CounterLog;
 use crate::core::index::Index;
@@ -32,6 +33,7 @@ pub(crate) struct CheckpointContext<'a> {
     flush: FlushContext<'a>,
     catalogue: CatalogueContext<'a>,
     idle_tables: IdleTables<'a>,
+    settling: Settling<'a>,
     counter_log: &'a CounterLog,
     log_stalls: &'a LogStalls,
     state: &'a Mutex<MaintenanceState>,
@@ -47,6 +49,11 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
                 tables: &core.tables,
                 flush: core.into(),
                 kept: core.options.open_tables_kept,
+            },
+            settling: Settling {
+                flush: core.into(),
+                tables: &core.tables,
+                files: &core.files,
             },
             counter_log: &core.counter_log,
             log_stalls: &core.log_stalls,
@@ -76,6 +83,7 @@ impl CheckpointContext<'_> {
     pub(crate) fn run_maintenance(&self, forced: bool) -> EngineResult<()> {
         let mut state = self.state.lock();
         self.flush.transactions.prune();
+        self.settling.run_pass(&mut state.settling);
         let mut unflushed = 0;
         if self.flush.signals.has_opened_many() {
             self.flush.signals.reset_opened();

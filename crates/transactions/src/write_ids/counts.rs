@@ -65,20 +65,20 @@ impl WriteIdTable {
     /// Whether aborted ids below the settled watermark are registered.
     #[must_use]
     pub fn has_aborted(&self) -> bool {
-        self.oldest_aborted().is_some()
+        self.newest_aborted().is_some()
     }
 
-    /// The oldest aborted id, if it is below the settled watermark.
+    /// The newest aborted id below the settled watermark.
     #[must_use]
-    pub fn oldest_aborted(&self) -> Option<WriteId> {
-        let mut oldest = None;
+    pub fn newest_aborted(&self) -> Option<WriteId> {
+        let mut newest = None;
         let settled = self.settled_below().0;
         self.directory.load().runs(0, settled, &mut |run| {
             if run.word == ABORTED {
-                oldest = Some(WriteId(run.first));
+                newest = Some(run.range().last());
             }
-            oldest.is_none()
+            true
         });
-        oldest
+        newest
     }
 }

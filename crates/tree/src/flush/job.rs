@@ -115,14 +115,13 @@ fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     for run in &target.runs {
         let description = run.handle.description();
         if let Some((min, max)) = description.write_ids
-            && description.puts == description.keys
-            && description.entries() == description.keys
+            && run.handle.can_be_marked()
             && job.horizon.range_status(min, max) == WriteRangeStatus::Settled
         {
             run.handle.mark_settled();
         }
     }
-    // Installs an unchanged leaf, so that its summary and its node block are updated.
+    // Installs an unchanged child, so that its summary and its node block are updated.
     job.install(JobOutcome {
         consumed: Some(target.clone()),
         replacements: target.runs.clone(),

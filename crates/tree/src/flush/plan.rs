@@ -1,9 +1,11 @@
 //! Planning: the choice of the next job.
 
+use super::candidate::{Candidate, candidate};
 use super::claim::Claim;
 use super::context::Target;
 use super::job::{FlushJob, Work};
 use super::report::JobKind;
+use super::settling::{find_older, find_unsettled};
 use crate::TreeOptions;
 use crate::install_state::InstallState;
 use crate::node::{Child, ChildId, KeyRange, LeafShape, Node, RunForm, RunRef};
@@ -11,15 +13,8 @@ use crate::tree::Tree;
 use crate::version::TreeVersion;
 use std::collections::HashSet;
 use std::sync::Arc;
-use teak_base::visibility::{Horizon, WriteRangeStatus};
-
-/// An unclaimed child that a job could work on.
-struct Candidate {
-    child: Arc<Child>,
-    range: KeyRange,
-    kind: JobKind,
-    due: f64,
-}
+use teak_base::WriteId;
+use teak_base::visibility::Horizon;
 
 impl Tree {
     /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child that
@@ -95,6 +90,24 @@ impl Tree {
         let target = Target { id, range, runs };
         let claim = Claim::take(self, &mut install, id);
         Some(FlushJob::new(claim, version, Work::Relocate(target, limit)))
+    }
+
+    /// Claims a job after which fewer runs contain write ids below `below`, all of which are
+    /// settled or aborted. Returns `None` if no run contains such ids, except runs of jobs that are
+    /// running and memtables.
+    pub fn next_settling_job(
+        self: &Arc<Self>,
+        horizon: &dyn Horizon,
+        below: WriteId,
+    ) -> Option<FlushJob> {
+        let mut install = self.install.lock();
+        let version = self.version.load_full();
+        if version.awaits_base {
+            return None;
+        }
+        let all = KeyRange::all();
+        let found = find_older(&version.root, &all, &install.claimed, horizon, below);
+        found.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
     /// Compaction debt: raw bytes in children where jobs are due, without frozen memtables. Zero if
@@ -203,15 +216,6 @@ fn find_due(
     }
 }
 
-fn candidate(child: &Arc<Child>, range: KeyRange, kind: JobKind) -> Candidate {
-    Candidate {
-        child: Arc::clone(child),
-        range,
-        kind,
-        due: child.own_due.min(0.99),
-    }
-}
-
 /// Finds an inner child with runs. Starts at the root, so that runs are merged together with the
 /// runs of the level below.
 fn find_buffered(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
@@ -265,50 +269,4 @@ fn find_pending(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Op
             None if claimed.contains(&child.id) => None,
             None => Some(candidate(child, child_range, JobKind::Leaf)),
         })
-}
-
-/// Finds a leaf with write ids that are now settled or aborted. If all entries of its runs are live
-/// rows, the job marks the runs as settled. Otherwise it merges them, which drops the garbage.
-fn find_unsettled(
-    node: &Node,
-    range: &KeyRange,
-    claimed: &HashSet<ChildId>,
-    horizon: &dyn Horizon,
-) -> Option<Candidate> {
-    node.children_with_ranges(range)
-        .filter(|(child, _)| child.summary.write_ids.is_some())
-        .find_map(|(child, child_range)| match &child.below {
-            Some(below) => find_unsettled(below, &child_range, claimed, horizon),
-            None if claimed.contains(&child.id) => None,
-            None => {
-                let kind = unsettled_kind(child, horizon)?;
-                Some(candidate(child, child_range, kind))
-            }
-        })
-}
-
-fn unsettled_kind(leaf: &Child, horizon: &dyn Horizon) -> Option<JobKind> {
-    let mut kind = None;
-    for run in &leaf.runs {
-        let description = run.handle.description();
-        let Some((min, max)) = description.write_ids else {
-            continue;
-        };
-        if run.handle.is_settled() {
-            continue;
-        }
-        let rows_alone = description.puts == description.keys
-            && description.entries() == description.keys
-            && description.range_tombstones.is_empty();
-        match horizon.range_status(min, max) {
-            WriteRangeStatus::Settled if rows_alone => kind = kind.or(Some(JobKind::Mark)),
-            WriteRangeStatus::Settled
-            | WriteRangeStatus::SettledOrAborted
-            | WriteRangeStatus::Aborted => {
-                return Some(JobKind::Leaf);
-            }
-            WriteRangeStatus::Unsettled => {}
-        }
-    }
-    kind
 }

@@ -76,6 +76,15 @@ impl RunHandle {
         only.filter(|_| !self.is_settled())
     }
 
+    /// Whether the run can be marked as settled once its writes are: it has one version of each
+    /// key, and no range tombstone. Leaf data must not contain deletes.
+    pub(crate) fn can_be_marked(&self) -> bool {
+        let description = self.description();
+        description.entries() == description.keys
+            && (self.form == RunForm::Upper || description.puts == description.keys)
+            && description.range_tombstones.is_empty()
+    }
+
     /// Marks the run as settled: every current and later snapshot sees all its
     /// writes. This never becomes false again.
     pub(crate) fn mark_settled(&self) {

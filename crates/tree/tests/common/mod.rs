@@ -43,6 +43,9 @@ impl Statuses {
     pub fn get(&self, id: WriteId) -> WriteStatus {
         self.by_id.lock().unwrap()[id.0 as usize - 1]
     }
+    pub fn is_known(&self, id: WriteId) -> bool {
+        id.0 <= self.by_id.lock().unwrap().len() as u64
+    }
     pub fn begin(&self) -> WriteId {
         let mut statuses = self.by_id.lock().unwrap();
         statuses.push(WriteStatus::Active(TransactionId(1)));
@@ -140,6 +143,23 @@ impl Model {
             locked: BTreeMap::new(),
             log: Vec::new(),
         }
+    }
+
+    /// The first id that is active, or that some snapshot does not see.
+    pub fn settled_below(&self) -> WriteId {
+        let horizon = self.horizon();
+        let oldest = horizon.snapshots()[0];
+        let mut id = WriteId(1);
+        while self.statuses.is_known(id)
+            && match horizon.status(id) {
+                WriteStatus::Active(_) => false,
+                WriteStatus::Committed(at) => at <= oldest,
+                WriteStatus::Aborted => true,
+            }
+        {
+            id.0 += 1;
+        }
+        id
     }
 
     pub fn horizon(&self) -> HorizonNow {

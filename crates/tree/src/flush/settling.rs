@@ -1,0 +1,96 @@
+//! Choosing children whose runs contain write ids that are now settled or aborted, so that the ids
+//! can be forgotten.
+//!
+//! A run of rows alone is marked as settled, without being rewritten. Other runs are merged, which
+//! replaces settled ids by zero and drops aborted entries.
+
+use super::candidate::{Candidate, candidate};
+use super::report::JobKind;
+use crate::node::{Child, ChildId, KeyRange, Node, RunHandle};
+use std::collections::HashSet;
+use teak_base::WriteId;
+use teak_base::visibility::{Horizon, WriteRangeStatus};
+
+/// Finds a leaf all of whose writes are settled or aborted, and not yet marked.
+pub(super) fn find_unsettled(
+    node: &Node,
+    range: &KeyRange,
+    claimed: &HashSet<ChildId>,
+    horizon: &dyn Horizon,
+) -> Option<Candidate> {
+    node.children_with_ranges(range)
+        .filter(|(child, _)| child.summary.write_ids.is_some())
+        .find_map(|(child, child_range)| match &child.below {
+            Some(below) => find_unsettled(below, &child_range, claimed, horizon),
+            None if claimed.contains(&child.id) => None,
+            None => {
+                let kind = unsettled_kind(child, horizon)?;
+                Some(candidate(child, child_range, kind))
+            }
+        })
+}
+
+fn unsettled_kind(leaf: &Child, horizon: &dyn Horizon) -> Option<JobKind> {
+    let mut kind = None;
+    for run in &leaf.runs {
+        let Some((min, max)) = unsettled_ids(&run.handle) else {
+            continue;
+        };
+        match horizon.range_status(min, max) {
+            WriteRangeStatus::Settled if run.handle.can_be_marked() => {
+                kind = kind.or(Some(JobKind::Mark));
+            }
+            WriteRangeStatus::Settled
+            | WriteRangeStatus::SettledOrAborted
+            | WriteRangeStatus::Aborted => {
+                return Some(JobKind::Leaf);
+            }
+            WriteRangeStatus::Unsettled => {}
+        }
+    }
+    kind
+}
+
+/// The range of the ids of a run that is not marked.
+fn unsettled_ids(run: &RunHandle) -> Option<(WriteId, WriteId)> {
+    let ids = run.description().write_ids;
+    ids.filter(|_| !run.is_settled())
+}
+
+/// Finds a child with a run that contains ids below `below`, all of which are settled or aborted.
+pub(super) fn find_older(
+    node: &Node,
+    range: &KeyRange,
+    claimed: &HashSet<ChildId>,
+    horizon: &dyn Horizon,
+    below: WriteId,
+) -> Option<Candidate> {
+    let is_older = |ids: Option<(WriteId, WriteId)>| ids.is_some_and(|(min, _)| min < below);
+    node.children_with_ranges(range)
+        .filter(|(child, _)| is_older(child.summary.write_ids))
+        .find_map(|(child, child_range)| {
+            let mut runs = child.runs.iter();
+            if !claimed.contains(&child.id) && runs.any(|run| is_older(unsettled_ids(&run.handle)))
+            {
+                let kind = older_kind(child, horizon);
+                return Some(candidate(child, child_range, kind));
+            }
+            let node = child.below.as_ref()?;
+            find_older(node, &child_range, claimed, horizon, below)
+        })
+}
+
+/// Marks if that is possible for one of the runs. The other runs are merged by a later job.
+fn older_kind(child: &Child, horizon: &dyn Horizon) -> JobKind {
+    let can_be_marked = child.runs.iter().any(|run| {
+        run.handle.can_be_marked()
+            && unsettled_ids(&run.handle).is_some_and(|(min, max)| {
+                horizon.range_status(min, max) == WriteRangeStatus::Settled
+            })
+    });
+    match (can_be_marked, child.is_leaf()) {
+        (true, _) => JobKind::Mark,
+        (false, true) => JobKind::Leaf,
+        (false, false) => JobKind::Child,
+    }
+}

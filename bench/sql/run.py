@@ -10,9 +10,10 @@ default settings, so every engine is durable at commit. Workloads:
 - insert: INSERT statements of 1000 rows, an AUTO_INCREMENT primary key and three random secondary keys.
 - point: prepared SELECTs by primary key, and full scans, on a table that fits the cache.
 
-Times end when the statement returns. Processor time is the server's, background work included. Bytes written are the
-server process's (/proc/PID/io), counted until the engine has written out its dirty pages; bytes on disk are the
-table's files as allocated, after that and a clean stop. BLACKHOLE, which stores nothing, shows the cost of the SQL
+Times end when the statement returns. Processor time is the server's, background work included. Bytes on disk are the
+table's files as allocated: when the load returns, after ten more seconds without statements, and after a clean stop.
+Bytes written are the server process's (/proc/PID/io), counted until the engine has written out its dirty pages; an engine
+is asked to do so only after the sizes of the idle server were read. BLACKHOLE, which stores nothing, shows the cost of the SQL
 layer. Results go to build/bench/*.json.
 """
 
@@ -44,6 +45,8 @@ ENGINES = {
 }
 WORKLOADS = ["load", "load_keys", "add_keys", "insert", "point"]
 POINT_ROWS_MAX = 500_000
+# Seconds without statements before the sizes of an idle server are read.
+IDLE_SECONDS = 10
 SCAN = {"lineorder": "SELECT COUNT(*), SUM(lo_revenue), SUM(lo_supplycost), SUM(lo_quantity) FROM lineorder",
         "purchases": "SELECT COUNT(*), SUM(price), SUM(register) FROM purchases"}
 
@@ -116,9 +119,17 @@ class Run:
         rows, seconds = work()
         self.result.update(rows=rows, seconds=seconds, rows_per_second=rows / seconds,
                            bytes_written_at_end=self.server.bytes_written() - before)
+        self.measure_size("disk_bytes_at_end")
+        time.sleep(IDLE_SECONDS)
+        self.measure_size("disk_bytes_idle")
         wait_for_background_writes(connection, self.sql_engine)
         self.result.update(bytes_written=self.server.bytes_written() - before, memory_bytes=self.memory(),
                            cpu_per_row=(self.server.cpu_seconds() - spent) / rows)
+
+    def measure_size(self, name):
+        """The size of the table's files, of engines that have any."""
+        if self.table_files:
+            self.result[name] = self.server.files(*self.table_files)
 
     def measure_files(self):
         """Sizes after a clean stop. The server is stopped afterwards."""

@@ -249,6 +249,11 @@ constexpr Counter counters[] = {
     {"commit_microseconds_p99", &teak_engine_statistics::commit_microseconds_p99},
     {"commit_microseconds_p999", &teak_engine_statistics::commit_microseconds_p999},
     {"commit_microseconds_max", &teak_engine_statistics::commit_microseconds_max},
+    {"file_bytes", &teak_engine_statistics::file_bytes},
+    {"file_live_bytes", &teak_engine_statistics::live_bytes},
+    {"file_free_bytes", &teak_engine_statistics::free_bytes},
+    {"file_pinned_bytes", &teak_engine_statistics::pinned_bytes},
+    {"moved_bytes", &teak_engine_statistics::bytes_moved},
 };
 
 // The server's array of variables, in a buffer that the server provides, so that concurrent statements do not share

@@ -29,6 +29,15 @@ impl BlockMover {
         Self { writer }
     }
 
+    /// Reserves contiguous space for a block of at most `bytes` that is written next. Returns false
+    /// when there is no such hole.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`.
+    pub fn reserve(&mut self, bytes: u64) -> StorageResult<bool> {
+        self.writer.reserve_next(bytes)
+    }
+
     /// Copies a block. Returns its new address; `None` when there is no hole for
     /// it. The caller makes sure that the block is not freed during the call.
     ///

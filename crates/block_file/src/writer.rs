@@ -243,6 +243,12 @@ impl BlockWriter {
         Ok(())
     }
 
+    /// Reserves space for a block of at most `bytes`. Returns false when there is none before the
+    /// limit.
+    pub(crate) fn reserve_next(&mut self, bytes: u64) -> StorageResult<bool> {
+        self.reserve(self.buffer.len(), whole_units(bytes))
+    }
+
     /// The failure of an earlier call, which makes the writer unusable.
     pub(crate) fn check(&self) -> StorageResult<()> {
         self.failure.clone().map_or(Ok(()), Err)

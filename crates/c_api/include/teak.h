@@ -806,6 +806,16 @@ typedef struct teak_engine_statistics {
   uint64_t commit_microseconds_p999;
   // The longest of these commits, in microseconds.
   uint64_t commit_microseconds_max;
+  // Length of the index files of open tables, in bytes.
+  uint64_t file_bytes;
+  // Bytes of live blocks in these files.
+  uint64_t live_bytes;
+  // Bytes of holes in these files.
+  uint64_t free_bytes;
+  // Bytes of replaced blocks in these files that readers still need.
+  uint64_t pinned_bytes;
+  // Bytes of blocks that were moved within files to make these smaller.
+  uint64_t bytes_moved;
 } teak_engine_statistics;
 
 // Reads the statistics.

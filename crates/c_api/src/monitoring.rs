@@ -124,6 +124,16 @@ pub struct teak_engine_statistics {
     pub commit_microseconds_p999: u64,
     /// The longest of these commits, in microseconds.
     pub commit_microseconds_max: u64,
+    /// Length of the index files of open tables, in bytes.
+    pub file_bytes: u64,
+    /// Bytes of live blocks in these files.
+    pub live_bytes: u64,
+    /// Bytes of holes in these files.
+    pub free_bytes: u64,
+    /// Bytes of replaced blocks in these files that readers still need.
+    pub pinned_bytes: u64,
+    /// Bytes of blocks that were moved within files to make these smaller.
+    pub bytes_moved: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -209,6 +219,11 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             commit_microseconds_p99,
             commit_microseconds_p999,
             commit_microseconds_max,
+            file_bytes,
+            live_bytes,
+            free_bytes,
+            pinned_bytes,
+            bytes_moved,
         );
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

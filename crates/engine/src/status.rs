@@ -294,11 +294,16 @@ impl Engine {
         indexes.sort_by_key(|(bytes, ..)| Reverse(*bytes));
         for (bytes, table, index) in indexes.iter().take(INDEXES_LISTED) {
             let tree = index.tree.statistics();
+            let file = index.tree.file_statistics();
             write!(
                 out,
-                "{table} {}: {} on disk, {} uncompressed, {} in memory, {} entries, height {}, {} runs, {} above leaves",
+                "{table} {}: {} on disk, {} live, {} free, {} pinned, {} moved, {} uncompressed, {} in memory, {} entries, height {}, {} runs, {} above leaves",
                 index.entry.label,
                 Bytes(*bytes),
+                Bytes(file.live_bytes),
+                Bytes(file.free_bytes),
+                Bytes(file.pinned_bytes),
+                Bytes(file.bytes_moved),
                 Bytes(tree.raw_bytes),
                 Bytes(tree.memtable_bytes + tree.frozen_bytes),
                 tree.rows,

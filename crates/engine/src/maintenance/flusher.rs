@@ -122,27 +122,11 @@ impl FlushContext<'_> {
 
     /// Runs a job and records its failure in the index.
     pub(super) fn run_job(&self, index: &Index, job: FlushJob) -> StorageResult<()> {
-        self.run_reported_job(index, job)?;
-        self.check_space(index);
-        Ok(())
-    }
-
-    /// Runs a job, records its failure in the index, and returns its report.
-    pub(super) fn run_reported_job(
-        &self,
-        index: &Index,
-        job: FlushJob,
-    ) -> StorageResult<FlushReport> {
-        let horizon = self.transactions.horizon();
-        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)))
-            .unwrap_or_else(|_| {
-                let path = &index.entry.path;
-                Err(StorageError::corrupt(path, 0, "merging it panicked"))
-            });
-        let outcome = match outcome {
+        let outcome = match self.run_unrecorded_job(index, job) {
             Ok(report) => {
                 self.succeeded(index, &report);
-                Ok(report)
+                self.check_space(index);
+                Ok(())
             }
             Err(error) => {
                 self.failed(index, &error);
@@ -151,6 +135,19 @@ impl FlushContext<'_> {
         };
         self.signals.space_available();
         outcome
+    }
+
+    /// Runs a job.
+    pub(super) fn run_unrecorded_job(
+        &self,
+        index: &Index,
+        job: FlushJob,
+    ) -> StorageResult<FlushReport> {
+        let horizon = self.transactions.horizon();
+        std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon))).unwrap_or_else(|_| {
+            let path = &index.entry.path;
+            Err(StorageError::corrupt(path, 0, "merging it panicked"))
+        })
     }
 
     fn succeeded(&self, index: &Index, report: &FlushReport) {

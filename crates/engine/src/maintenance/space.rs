@@ -12,8 +12,8 @@
 //! recovery accepts files that are newer than the catalogue.
 //!
 //! A file that cannot be made smaller, because a reader needs its old blocks or
-//! because its holes are too small, is tried again after something was written
-//! to it, or after [`RECHECK_PERIOD`].
+//! because its holes are too small, is tried again after [`RECHECK_PERIOD`], or
+//! when the next idle time begins.
 
 use super::checkpoint::checkpoint_index;
 use super::flusher::FlushContext;
@@ -41,6 +41,9 @@ const IDLE_BYTES_PER_SECOND: u64 = 256 << 20;
 
 /// Maximum bytes that are moved while the engine closes.
 const CLOSE_BYTES_MAX: u64 = 4 << 30;
+
+/// A move that makes a file smaller by less is not tried.
+const GAIN_BYTES_MIN: u64 = 64 << 10;
 
 /// Bytes moved after which a checkpoint truncates the file.
 const ROUND_BYTES_MAX: u64 = 256 << 20;
@@ -114,6 +117,15 @@ pub(super) enum Outcome {
     Interrupted,
 }
 
+/// What a step has moved.
+enum Moved {
+    /// Runs, and perhaps nodes.
+    Runs,
+    /// Nodes, with the next checkpoint.
+    Nodes,
+    Nothing,
+}
+
 impl FlushContext<'_> {
     /// Makes the file of an index smaller until the goal is reached or no step helps.
     /// `may_continue` is called between two steps; if it returns false, the work ends.
@@ -136,11 +148,11 @@ impl FlushContext<'_> {
                 SpaceAction::Nothing => return Ok(Outcome::Reached),
                 SpaceAction::Checkpoint => false,
                 SpaceAction::Move { limit } => {
-                    let moved = self.relocate(index, limit, pace, may_continue)?;
-                    if !index.tree.relocate_nodes(limit) && !moved {
-                        return Ok(Outcome::Stuck);
+                    match self.relocate_to(index, limit, pace, may_continue)? {
+                        Moved::Runs => true,
+                        Moved::Nodes => false,
+                        Moved::Nothing => return Ok(Outcome::Stuck),
                     }
-                    moved
                 }
             };
             checkpoint_index(*self, index)?;
@@ -151,6 +163,28 @@ impl FlushContext<'_> {
                 return Ok(Outcome::Stuck);
             }
         }
+    }
+
+    /// Moves runs and nodes from after `limit`. If nothing can be moved before it,
+    /// because the holes are too small, tries limits that are closer to the end
+    /// of the file.
+    fn relocate_to(
+        &self,
+        index: &Arc<Index>,
+        mut limit: u64,
+        pace: &mut Pace,
+        may_continue: &dyn Fn() -> bool,
+    ) -> EngineResult<Moved> {
+        let end = index.tree.file_bytes();
+        while end.saturating_sub(limit) >= GAIN_BYTES_MIN {
+            let runs = self.relocate(index, limit, pace, may_continue)?;
+            match (runs, index.tree.relocate_nodes(limit)) {
+                (true, _) => return Ok(Moved::Runs),
+                (false, true) => return Ok(Moved::Nodes),
+                (false, false) => limit += (end - limit) / 2,
+            }
+        }
+        Ok(Moved::Nothing)
     }
 
     /// Moves runs from after `limit` to holes before it. Returns whether any was
@@ -168,7 +202,17 @@ impl FlushContext<'_> {
             let Some(job) = index.tree.next_relocation(limit) else {
                 break;
             };
-            let report = self.run_reported_job(index, job)?;
+            // A failure is not one of flushing: writers do not depend on it.
+            let report = match self.run_unrecorded_job(index, job) {
+                Ok(report) => report,
+                Err(error) => {
+                    if error.is_no_space() {
+                        index.tree.give_back_tail();
+                    }
+                    self.messages.report_damage(index, &error);
+                    return Err(error.into());
+                }
+            };
             if report.runs_moved + report.runs_written == 0 {
                 break;
             }
@@ -235,9 +279,10 @@ pub(super) struct SpaceKeeper {
     /// The time at which every file had reached the idle goal or could not be made
     /// smaller; `None` if that has not been so since the last write.
     finished: Option<Instant>,
-    /// Files that could not be made smaller. For each, its count of written blocks
-    /// and the time at the last attempt.
-    stuck: HashMap<FileId, (u64, Instant)>,
+    /// The log's end at the beginning of the last idle time.
+    idle_at: Lsn,
+    /// When moving blocks of these files did not help.
+    stuck: HashMap<FileId, Instant>,
     busy: Pace,
     idle: Pace,
 }
@@ -248,6 +293,7 @@ impl SpaceKeeper {
             log_end: Lsn(0),
             since: Instant::now(),
             finished: None,
+            idle_at: Lsn(0),
             stuck: HashMap::new(),
             busy: Pace::at_rate(BUSY_BYTES_PER_SECOND),
             idle: Pace::at_rate(IDLE_BYTES_PER_SECOND),
@@ -280,6 +326,11 @@ impl SpaceKeeper {
     fn run_idle(&mut self, context: &FlushContext<'_>) {
         let mut finished = true;
         let end = self.log_end;
+        if self.idle_at != end {
+            self.idle_at = end;
+            self.stuck.clear();
+        }
+        self.stuck.retain(|_, at| at.elapsed() < RECHECK_PERIOD);
         for index in context.written.live() {
             // Merges free most of the space, so an index is skipped until it is fully merged.
             finished &= index.tree.is_fully_merged();
@@ -289,8 +340,6 @@ impl SpaceKeeper {
             let may_continue = || !context.signals.is_stopping() && context.log.end() == end;
             finished &= self.reclaim(context, &index, SpaceGoal::Idle, &may_continue);
         }
-        self.stuck
-            .retain(|_, (_, at)| at.elapsed() < RECHECK_PERIOD);
         if finished {
             self.finished = Some(Instant::now());
         }
@@ -305,10 +354,9 @@ impl SpaceKeeper {
         may_continue: &dyn Fn() -> bool,
     ) -> bool {
         let file = index.tree.file_id();
-        let written = || index.tree.file_statistics().blocks_written;
-        if let Some((blocks, at)) = self.stuck.get(&file)
-            && *blocks == written()
-            && at.elapsed() < RECHECK_PERIOD
+        let is_stuck = |at: &Instant| at.elapsed() < RECHECK_PERIOD;
+        if self.stuck.get(&file).is_some_and(is_stuck)
+            && index.tree.space_action(goal) != SpaceAction::Checkpoint
         {
             return true;
         }
@@ -322,13 +370,13 @@ impl SpaceKeeper {
         match context.reclaim_space(index, goal, pace, may_continue) {
             Ok(Outcome::Reached) => true,
             Ok(Outcome::Stuck) => {
-                self.stuck.insert(file, (written(), Instant::now()));
+                self.stuck.insert(file, Instant::now());
                 true
             }
             Ok(Outcome::Interrupted) => false,
             Err(error) => {
                 context.report_reclaim(index, &error);
-                self.stuck.insert(file, (written(), Instant::now()));
+                self.stuck.insert(file, Instant::now());
                 false
             }
         }

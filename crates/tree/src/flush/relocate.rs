@@ -12,6 +12,7 @@ use crate::Run;
 use crate::node::{RunHandle, RunRef};
 use std::sync::Arc;
 use teak_base::StorageResult;
+use teak_block_file::WrittenBlocks;
 
 /// Moves the runs one after the other. Stops when there is no hole for a run's blocks.
 pub(super) fn run(job: &JobContext<'_>, target: &Target, limit: u64) -> StorageResult<FlushReport> {
@@ -24,8 +25,9 @@ pub(super) fn run(job: &JobContext<'_>, target: &Target, limit: u64) -> StorageR
             break;
         };
         report.runs_moved += 1;
-        report.bytes_relocated += copy.written.bytes();
-        written.blocks.push(copy.written);
+        let bytes = copy.written.iter().map(WrittenBlocks::bytes);
+        report.bytes_relocated += bytes.sum::<u64>();
+        written.blocks.extend(copy.written);
         let tree = job.tree;
         let run = Run::open(&tree.file, &tree.cache, copy.description);
         let new = RunHandle::new(run, handle.form, handle.is_settled());

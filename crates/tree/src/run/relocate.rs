@@ -1,10 +1,11 @@
 //! Moving the blocks of a run to holes near the start of the file.
 //!
-//! 1. The pages that end after the limit are copied to holes before it; pages
+//! 1. A hole is reserved for the index block, which is the largest block.
+//! 2. The pages that end after the limit are copied to holes before it; pages
 //!    for which there is no hole remain where they are.
-//! 2. The index block, which contains the addresses of the pages, is written
+//! 3. The index block, which contains the addresses of the pages, is written
 //!    again.
-//! 3. The caller replaces the run by its copy. Both share the pages that were
+//! 4. The caller replaces the run by its copy. Both share the pages that were
 //!    not moved.
 
 use super::Run;
@@ -17,7 +18,7 @@ use teak_block_file::{BlockAddress, BlockDescription, BlockKind, WrittenBlocks};
 #[derive(Debug)]
 pub(crate) struct RelocatedRun {
     pub(crate) description: RunDescription,
-    pub(crate) written: WrittenBlocks,
+    pub(crate) written: Vec<WrittenBlocks>,
     /// The blocks that the copy does not need.
     pub(crate) freed: Vec<BlockAddress>,
 }
@@ -43,6 +44,12 @@ impl Run {
             return Ok(None);
         }
         let file = self.file.file_id();
+        // Other addresses may be compressed less well.
+        let index_bytes = u64::from(own.bytes) + 16 * index.pages().len() as u64 + 256;
+        let mut index_mover = self.file.mover(limit, index_bytes);
+        if !index_mover.reserve(index_bytes)? {
+            return Ok(None);
+        }
         let mut mover = self.file.mover(limit, bytes);
         let mut freed = Vec::new();
         for address in addresses.iter_mut().filter(|address| after(address)) {
@@ -59,13 +66,13 @@ impl Run {
             layout: RUN_INDEX_LAYOUT,
             codec: Codec::Lz4,
         };
-        let Some(new) = mover.write(description, &raw)? else {
-            return Ok(None);
-        };
-        self.cache.forget(file, new.offset);
         if freed.is_empty() && !after(&own) {
             return Ok(None);
         }
+        let Some(new) = index_mover.write(description, &raw)? else {
+            return Ok(None);
+        };
+        self.cache.forget(file, new.offset);
         freed.push(own);
         let ends = addresses.iter().chain([&new]).map(BlockAddress::end);
         let description = RunDescription {
@@ -75,7 +82,7 @@ impl Run {
         };
         Ok(Some(RelocatedRun {
             description,
-            written: mover.finish()?,
+            written: vec![mover.finish()?, index_mover.finish()?],
             freed,
         }))
     }

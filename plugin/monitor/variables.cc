@@ -196,6 +196,7 @@ constexpr Counter counters[] = {
     {"cache_bytes_limit", &teak_engine_statistics::cache_bytes_limit},
     {"cache_bytes_used", &teak_engine_statistics::cache_bytes_used},
     {"memtable_bytes", &teak_engine_statistics::memtable_bytes},
+    {"memtable_retired_bytes", &teak_engine_statistics::memtable_retired_bytes},
     {"cache_hits", &teak_engine_statistics::cache_hits},
     {"cache_misses", &teak_engine_statistics::cache_misses},
     {"blocks_read", &teak_engine_statistics::blocks_read},
@@ -216,6 +217,10 @@ constexpr Counter counters[] = {
     {"filter_negatives", &teak_engine_statistics::filter_negatives},
     {"writer_stalls", &teak_engine_statistics::writer_stalls},
     {"writer_stall_microseconds", &teak_engine_statistics::writer_stall_microseconds},
+    {"writer_stall_longest_microseconds", &teak_engine_statistics::writer_stall_longest_microseconds},
+    {"writer_stops", &teak_engine_statistics::writer_stops},
+    {"writers_stopped", &teak_engine_statistics::writers_stopped},
+    {"child_runs_max", &teak_engine_statistics::child_runs_max},
     {"lock_waits", &teak_engine_statistics::lock_waits},
     {"lock_timeouts", &teak_engine_statistics::lock_timeouts},
     {"deadlocks", &teak_engine_statistics::deadlocks},
@@ -256,10 +261,11 @@ constexpr Counter counters[] = {
     {"moved_bytes", &teak_engine_statistics::bytes_moved},
 };
 
-// The server's array of variables, in a buffer that the server provides, so that concurrent statements do not share
-// values.
+// The server's array of variables, in a buffer that the server provides. The buffer is too small for the values, too:
+// they are the thread's, which returns them before it runs another statement.
+thread_local teak_engine_statistics status_values;
+
 struct StatusBuffer {
-  teak_engine_statistics values;
   st_mysql_show_var variables[array_elements(counters) + 1];
 };
 static_assert(sizeof(StatusBuffer) <= SHOW_VAR_FUNC_BUFF_SIZE, "the server's buffer is too small for the counters");
@@ -267,11 +273,12 @@ static_assert(sizeof(StatusBuffer) <= SHOW_VAR_FUNC_BUFF_SIZE, "the server's buf
 int show_counters(THD *, st_mysql_show_var *variable, void *buffer, system_status_var *, enum_var_type) {
   auto *status = static_cast<StatusBuffer *>(buffer);
   bzero(status, sizeof(*status));
-  status->values.struct_size = sizeof(status->values);
-  if (engine != nullptr && teak_engine_get_statistics(engine, &status->values) != TEAK_OK)
-    bzero(&status->values, sizeof(status->values));
+  bzero(&status_values, sizeof(status_values));
+  status_values.struct_size = sizeof(status_values);
+  if (engine != nullptr && teak_engine_get_statistics(engine, &status_values) != TEAK_OK)
+    bzero(&status_values, sizeof(status_values));
   for (size_t i = 0; i < array_elements(counters); i++)
-    status->variables[i] = {counters[i].name, &(status->values.*counters[i].value), SHOW_ULONGLONG};
+    status->variables[i] = {counters[i].name, &(status_values.*counters[i].value), SHOW_ULONGLONG};
   variable->type = SHOW_ARRAY;
   variable->value = status->variables;
   return 0;

@@ -816,6 +816,16 @@ typedef struct teak_engine_statistics {
   uint64_t pinned_bytes;
   // Bytes of blocks that were moved within files to make these smaller.
   uint64_t bytes_moved;
+  // Bytes of memtables that are flushed and that readers still use.
+  uint64_t memtable_retired_bytes;
+  // Maximum number of runs above the data of one part of an index.
+  uint64_t child_runs_max;
+  // The longest delay of a write, in microseconds.
+  uint64_t writer_stall_longest_microseconds;
+  // Times that a writer stopped because a bound was reached.
+  uint64_t writer_stops;
+  // Writers that are stopped now.
+  uint64_t writers_stopped;
 } teak_engine_statistics;
 
 // Reads the statistics.

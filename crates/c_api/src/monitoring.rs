@@ -134,6 +134,16 @@ pub struct teak_engine_statistics {
     pub pinned_bytes: u64,
     /// Bytes of blocks that were moved within files to make these smaller.
     pub bytes_moved: u64,
+    /// Bytes of memtables that are flushed and that readers still use.
+    pub memtable_retired_bytes: u64,
+    /// Maximum number of runs above the data of one part of an index.
+    pub child_runs_max: u64,
+    /// The longest delay of a write, in microseconds.
+    pub writer_stall_longest_microseconds: u64,
+    /// Times that a writer stopped because a bound was reached.
+    pub writer_stops: u64,
+    /// Writers that are stopped now.
+    pub writers_stopped: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -224,6 +234,11 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             free_bytes,
             pinned_bytes,
             bytes_moved,
+            memtable_retired_bytes,
+            child_runs_max,
+            writer_stall_longest_microseconds,
+            writer_stops,
+            writers_stopped,
         );
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

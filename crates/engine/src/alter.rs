@@ -37,7 +37,7 @@ use crate::definition::IndexDefinition;
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
 use crate::maintenance::checkpoint::checkpoint_index;
-use crate::maintenance::flusher::FlushContext;
+use crate::maintenance::flusher::{FlushContext, abandon_index};
 use crate::table_handle::TableHandle;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
@@ -144,7 +144,7 @@ impl Alteration {
             table.indexes.store(Arc::new(indexes));
             table.building.store(0, Ordering::Release);
             for added in &self.added {
-                added.index.dropped.store(true, Ordering::Release);
+                abandon_index(core, &added.index);
             }
             core.written.remove_dropped();
             core.signals.space_available();

@@ -8,24 +8,30 @@ pub(crate) mod budget;
 pub(crate) mod counter_log;
 pub(crate) mod counters;
 pub(crate) mod counts;
+pub(crate) mod delays;
 pub(crate) mod files;
 pub(crate) mod id_records;
 pub(crate) mod index;
+pub(crate) mod index_load;
 pub(crate) mod log_stalls;
 pub(crate) mod log_sync;
 pub(crate) mod maintenance_state;
 pub(crate) mod messages;
+pub(crate) mod pacer;
 pub(crate) mod prepared;
 mod retry;
 pub(crate) mod signals;
 pub(crate) mod table;
 pub(crate) mod tables;
 pub(crate) mod unlogged_ids;
+pub(crate) mod work;
+pub(crate) mod work_kind;
 pub(crate) mod written;
 
 use self::budget::Budget;
 use self::counter_log::CounterLog;
 use self::counts::EngineCounts;
+use self::delays::Delays;
 use self::files::IndexFiles;
 use self::index::Index;
 use self::log_stalls::LogStalls;
@@ -36,6 +42,7 @@ use self::prepared::PreparedList;
 use self::signals::Signals;
 use self::tables::Tables;
 use self::unlogged_ids::UnloggedIds;
+use self::work::WorkQueue;
 use self::written::WrittenIndexes;
 use crate::error::{EngineError, EngineResult};
 use crate::options::EngineOptions;
@@ -68,6 +75,9 @@ pub(crate) struct EngineCore {
     pub temporary_changes: Mutex<()>,
     pub unlogged_ids: UnloggedIds,
     pub written: WrittenIndexes,
+    /// The indexes with background work.
+    pub work: WorkQueue,
+    pub delays: Delays,
     pub budget: Budget,
     pub signals: Signals,
     /// Allows one checkpoint at a time.

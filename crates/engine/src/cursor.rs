@@ -53,7 +53,8 @@ impl EngineTransaction {
     /// first use, unless the transaction has one already.
     ///
     /// # Errors
-    /// `InvalidArgument` when there is no such index.
+    /// `InvalidArgument` when there is no such index. Those of a write when the
+    /// mode is `Exclusive`, except those of keys and rows.
     pub fn cursor(
         &mut self,
         table: &TableHandle,
@@ -61,6 +62,10 @@ impl EngineTransaction {
         mode: ReadMode,
     ) -> EngineResult<Cursor> {
         let position = IndexPosition::new(table, index)?;
+        if mode == ReadMode::Exclusive {
+            // The rows are about to be written: wait before they are locked.
+            self.admit_to(table)?;
+        }
         let locking = |position, lock_mode| {
             Kind::Locking(LockingCursor::new(position, lock_mode, self.isolation))
         };

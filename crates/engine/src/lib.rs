@@ -69,6 +69,7 @@ pub mod fuzzing;
 
 pub use alter::{AddedIndex, Alteration, AlterationPlan, EntryOrder, PlannedIndex};
 pub use core::counters::COUNTERS;
+pub use core::delays::{DelayCause, DelayCounts};
 pub use cursor::{Cursor, LockPolicy, ReadMode, Row, RowRetention, Seek};
 pub use definition::{INDEXES_MAX, IndexDefinition, METADATA_BYTES_MAX, TableDefinition};
 pub use engine::Engine;

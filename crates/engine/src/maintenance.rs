@@ -15,6 +15,7 @@
 pub(crate) mod admission;
 pub(crate) mod catalogue_writer;
 pub(crate) mod checkpoint;
+pub(crate) mod delay;
 pub(crate) mod flusher;
 mod idle_compaction;
 mod idle_tables;

@@ -32,6 +32,7 @@ use crate::core::unlogged_ids::UnloggedIds;
 use crate::core::written::WrittenIndexes;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
+use crate::maintenance::flusher::FlushContext;
 use crate::options::EngineOptions;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -171,6 +172,8 @@ fn into_core(
         temporary_changes: Mutex::new(()),
         unlogged_ids: UnloggedIds::default(),
         written: WrittenIndexes::new(replay.written),
+        work: Default::default(),
+        delays: Default::default(),
         budget: replay.budget,
         signals: Signals::new(options.background_threads),
         maintenance: Default::default(),
@@ -216,6 +219,9 @@ fn finish(core: &EngineCore) -> EngineResult<()> {
     let lost = ids.unowned_below(ids.next());
     ids.abort(lost.ranges());
     core.transactions.prune();
+    for index in core.written.live() {
+        FlushContext::from(core).note_change(&index);
+    }
     find_moved(&core.files, &mut core.tables.lock())?;
     remove_orphans(&core.files, &core.tables)?;
     let records = core.counts.recovered_records.load(Ordering::Relaxed);

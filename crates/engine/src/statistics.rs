@@ -1,5 +1,6 @@
 //! Statistics of an engine: counts since it was opened, and sizes at one moment.
 
+use crate::core::delays::{DelayCause, DelayCounts};
 use crate::core::index::Index;
 use crate::core::tables::Tables;
 use crate::engine::Engine;
@@ -20,10 +21,12 @@ pub struct EngineStatistics {
     pub page_cache_bytes: u64,
     /// The page cache's share of the budget, in bytes.
     pub page_cache_bytes_limit: u64,
-    /// Memory of active and frozen memtables, in bytes.
+    /// Memory of all memtables, in bytes.
     pub memtable_bytes: u64,
     /// Memory of frozen memtables, which wait to be flushed, in bytes.
     pub memtable_frozen_bytes: u64,
+    /// Memory of flushed memtables that readers keep, in bytes.
+    pub memtable_retired_bytes: u64,
     /// The memtables' share of the budget, in bytes.
     pub memtable_bytes_limit: u64,
     /// Pages found in the page cache. *Count.*
@@ -101,6 +104,22 @@ pub struct EngineStatistics {
     pub writer_stalls: u64,
     /// Total time that writers were slowed, in microseconds.
     pub writer_stall_microseconds: u64,
+    /// The longest of them, in microseconds.
+    pub writer_stall_longest_microseconds: u64,
+    /// Times that a writer stopped because a bound was reached. *Count.*
+    pub writer_stops: u64,
+    /// Writers that are stopped now.
+    pub writers_stopped: u64,
+    /// Delays of writers because of memory.
+    pub delays_memory: DelayCounts,
+    /// Delays of writers because an index has much to merge.
+    pub delays_debt: DelayCounts,
+    /// Delays of writers because a child of an index has many runs.
+    pub delays_runs: DelayCounts,
+    /// Delays of writers because of the length of the log.
+    pub delays_log: DelayCounts,
+    /// Maximum number of runs above the data of one part of an index.
+    pub child_runs_max: u64,
     /// Lock requests that had to wait. *Count.*
     pub lock_waits: u64,
     /// Lock waits that timed out. *Count.*
@@ -158,6 +177,19 @@ pub struct EngineStatistics {
     pub aborted_ids: u64,
 }
 
+impl EngineStatistics {
+    /// Delays of writers by cause.
+    #[must_use]
+    pub fn delays(&self, cause: DelayCause) -> DelayCounts {
+        match cause {
+            DelayCause::Memory => self.delays_memory,
+            DelayCause::Debt => self.delays_debt,
+            DelayCause::Runs => self.delays_runs,
+            DelayCause::Log => self.delays_log,
+        }
+    }
+}
+
 /// The indexes of all open tables, with the names of the tables.
 pub(crate) fn open_indexes(tables: &Mutex<Tables>) -> Vec<(Arc<str>, Arc<Index>)> {
     let slots: Vec<_> = {
@@ -200,13 +232,14 @@ impl Engine {
     fn add_memory(&self, statistics: &mut EngineStatistics) {
         let core = &self.core;
         let cache = core.files.cache.statistics();
-        let memtables = core.written.memtable_use();
+        let memtables = core.files.cache.memtables().used();
         statistics.cache_bytes_limit = core.budget.total();
-        statistics.cache_bytes_used = cache.bytes + memtables.bytes();
+        statistics.cache_bytes_used = cache.bytes + memtables.total();
         statistics.page_cache_bytes = cache.bytes;
         statistics.page_cache_bytes_limit = core.budget.page_cache_bytes();
-        statistics.memtable_bytes = memtables.bytes();
+        statistics.memtable_bytes = memtables.total();
         statistics.memtable_frozen_bytes = memtables.frozen;
+        statistics.memtable_retired_bytes = memtables.retired;
         statistics.memtable_bytes_limit = core.budget.memtable_quota();
         statistics.cache_hits = cache.hits;
         statistics.cache_misses = cache.misses;
@@ -240,13 +273,25 @@ impl Engine {
     }
 
     fn add_flushing(&self, statistics: &mut EngineStatistics) {
-        let (budget, counts) = (&self.core.budget, &self.core.counts);
+        let counts = &self.core.counts;
         statistics.flushes = load(&counts.flushes);
         statistics.flush_bytes_in = load(&counts.flush_bytes_in);
         statistics.flush_bytes_out = load(&counts.flush_bytes_out);
         statistics.flush_failures = load(&counts.flush_failures);
-        statistics.writer_stalls = load(&budget.stalls);
-        statistics.writer_stall_microseconds = load(&budget.stall_microseconds);
+        let delays = &self.core.delays;
+        statistics.delays_memory = delays.counts(DelayCause::Memory);
+        statistics.delays_debt = delays.counts(DelayCause::Debt);
+        statistics.delays_runs = delays.counts(DelayCause::Runs);
+        statistics.delays_log = delays.counts(DelayCause::Log);
+        for cause in DelayCause::ALL {
+            let counts = statistics.delays(cause);
+            statistics.writer_stalls += counts.delays;
+            statistics.writer_stall_microseconds += counts.microseconds;
+            statistics.writer_stops += counts.stops;
+            statistics.writers_stopped += counts.stopped_now;
+            let longest = &mut statistics.writer_stall_longest_microseconds;
+            *longest = (*longest).max(counts.longest_microseconds);
+        }
     }
 
     fn add_transactions(&self, statistics: &mut EngineStatistics) {
@@ -307,7 +352,9 @@ impl Engine {
             statistics.free_bytes += file.free_bytes;
             statistics.pinned_bytes += file.pinned_bytes;
             statistics.bytes_moved += file.bytes_moved;
-            statistics.pending_flush_bytes += index.tree.pending_work_bytes();
+            let backlog = index.tree.backlog();
+            statistics.pending_flush_bytes += backlog.due_bytes;
+            statistics.child_runs_max = statistics.child_runs_max.max(backlog.child_runs);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The text report of SHOW ENGINE TEAK STATUS.
 
 use crate::core::EngineCore;
+use crate::core::delays::DelayCause;
 use crate::engine::Engine;
 use crate::locks::IndexNames;
 use crate::statistics::{EngineStatistics, open_indexes};
@@ -45,10 +46,11 @@ fn memory(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "memtables {} of {}, of which frozen {}",
+        "memtables {} of {}, of which frozen {}, flushed but in use by readers {}",
         Bytes(s.memtable_bytes),
         Bytes(s.memtable_bytes_limit),
-        Bytes(s.memtable_frozen_bytes)
+        Bytes(s.memtable_frozen_bytes),
+        Bytes(s.memtable_retired_bytes)
     )?;
     writeln!(
         out,
@@ -78,12 +80,20 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
         Bytes(s.flush_bytes_in),
         Bytes(s.pending_flush_bytes)
     )?;
-    writeln!(
-        out,
-        "writer stalls {}, {} ms in total",
-        s.writer_stalls,
-        s.writer_stall_microseconds / 1000
-    )?;
+    for cause in DelayCause::ALL {
+        let delays = s.delays(cause);
+        writeln!(
+            out,
+            "delays by {} {}, {} ms in total, longest {} ms, stops {}, stopped now {}",
+            cause.name(),
+            delays.delays,
+            delays.microseconds / 1000,
+            delays.longest_microseconds / 1000,
+            delays.stops,
+            delays.stopped_now
+        )?;
+    }
+    writeln!(out, "most runs of one child {}", s.child_runs_max)?;
     writeln!(
         out,
         "blocks read {} ({}), written {} ({}), syncs {}",
@@ -295,9 +305,10 @@ impl Engine {
         for (bytes, table, index) in indexes.iter().take(INDEXES_LISTED) {
             let tree = index.tree.statistics();
             let file = index.tree.file_statistics();
+            let backlog = index.tree.backlog();
             write!(
                 out,
-                "{table} {}: {} on disk, {} live, {} free, {} pinned, {} moved, {} uncompressed, {} in memory, {} entries, height {}, {} runs, {} above leaves",
+                "{table} {}: {} on disk, {} live, {} free, {} pinned, {} moved, {} uncompressed, {} in memory, {} entries, height {}, {} runs, {} above leaves, {} due, at most {} runs of one child",
                 index.entry.label,
                 Bytes(*bytes),
                 Bytes(file.live_bytes),
@@ -309,8 +320,14 @@ impl Engine {
                 tree.rows,
                 tree.height,
                 tree.runs,
-                Bytes(tree.upper_bytes)
+                Bytes(tree.upper_bytes),
+                Bytes(backlog.due_bytes),
+                backlog.child_runs
             )?;
+            let pressure = index.load.pressure();
+            if pressure > 0.0 {
+                write!(out, ", writers slowed by {}", index.load.cause().name())?;
+            }
             match index.failure() {
                 Some(error) => writeln!(out, ", NOT FLUSHED: {error}")?,
                 None => writeln!(out)?,

@@ -28,6 +28,7 @@ use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::checkpoint::CheckpointContext;
+use crate::maintenance::flusher::{FlushContext, abandon_index};
 use crate::name::{TEMPORARY_NAME_PREFIX, TableName};
 use crate::table_handle::TableHandle;
 use std::collections::BTreeMap;
@@ -398,6 +399,7 @@ fn open_closed(core: &EngineCore, name: TableName, slot: &Slot) -> EngineResult<
     for index in table.indexes.load().iter() {
         if index.tree.pending_work_bytes() > 0 {
             core.written.register(index);
+            FlushContext::from(core).note_change(index);
         }
     }
     Ok(Arc::new(table))
@@ -421,8 +423,7 @@ fn open_files(
 /// Ends background work on the indexes of a dropped table.
 fn abandon(core: &EngineCore, table: &Table) {
     for index in table.indexes.load().iter() {
-        index.dropped.store(true, Ordering::Release);
-        core.counts.add_closed(index);
+        abandon_index(core, index);
     }
     core.written.remove_dropped();
     core.signals.space_available();
@@ -431,9 +432,7 @@ fn abandon(core: &EngineCore, table: &Table) {
 /// Removes the files of dropped indexes. Then retries jobs that failed because of a full disk.
 fn remove_files(core: &EngineCore, indexes: &[IndexEntry]) {
     core.files.remove(&paths_of(indexes));
-    for index in core.written.snapshot() {
-        index.space_freed();
-    }
+    core.work.space_freed();
     core.signals.wake_flushers();
     core.log.wake();
 }

@@ -15,6 +15,7 @@ use crate::core::counts::RowCounts;
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 use teak_base::CommitSequence;
@@ -61,8 +62,12 @@ pub struct EngineTransaction {
     last_savepoint: (u64, u64),
     pub(crate) serial: ViewSerial,
     duplicate: Duplicate,
-    /// Bytes written since the last call of `admit`.
+    /// Bytes written since the transaction was last admitted to a table.
     pub(crate) unreported_bytes: u64,
+    /// Bytes after which it must be admitted again.
+    pub(crate) report_bytes: u64,
+    /// The tables to which it was admitted since then.
+    pub(crate) admitted_to: SmallVec<[u64; 4]>,
     pub(crate) rows: RowCounts,
     /// Whether it has written, or tried to write, a table that is not temporary.
     pub(crate) has_logged_writes: bool,
@@ -111,6 +116,8 @@ impl Engine {
             serial: ViewSerial::default(),
             duplicate: Duplicate::default(),
             unreported_bytes: 0,
+            report_bytes: 0,
+            admitted_to: SmallVec::new(),
             rows: RowCounts::default(),
             has_logged_writes: false,
             is_in_doubt: false,

@@ -26,7 +26,7 @@ use self::plan::{IndexOperation, KeyRequirement, RowPlan};
 use self::writer::RowWriter;
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
-use crate::maintenance::admission::admit;
+use crate::maintenance::admission::{admit, must_admit};
 use crate::maintenance::log_space;
 use crate::table_handle::TableHandle;
 use crate::transaction::EngineTransaction;
@@ -82,7 +82,7 @@ impl EngineTransaction {
                 entry.value,
             ));
         }
-        self.write_row(row)?;
+        self.write_row(table, row)?;
         self.rows.inserted += 1;
         Ok(())
     }
@@ -105,7 +105,7 @@ impl EngineTransaction {
                 IndexOperation::new(entry.index, file, Operation::Delete, entry.key, &[]);
             row.operations.push(operation);
         }
-        self.write_row(row)?;
+        self.write_row(table, row)?;
         self.rows.deleted += 1;
         Ok(())
     }
@@ -139,33 +139,55 @@ impl EngineTransaction {
                 row.operations.push(put);
             }
         }
-        self.write_row(row)?;
+        self.write_row(table, row)?;
         self.rows.updated += 1;
         Ok(())
     }
 
-    fn write_row(&mut self, mut row: RowPlan<'_>) -> EngineResult<()> {
+    fn write_row(&mut self, table: &TableHandle, mut row: RowPlan<'_>) -> EngineResult<()> {
         self.check_interrupt()?;
         self.check_open()?;
         let bytes = row.check_sizes()?;
-        if self.core.budget.must_report(self.unreported_bytes) {
-            self.report_bytes()?;
-        }
-        // Before the first row of a transaction, and after each report.
-        if self.unreported_bytes == 0 && log_space::is_slow(&self.core) {
-            log_space::slow_down(&self.core, self.handle())?;
-        }
         self.unreported_bytes += bytes;
+        self.admit_to(table)?;
         row.sort();
         self.serial.note_write();
         self.has_logged_writes |= row.is_logged();
         RowWriter::new(self.context()?, &row).write()
     }
 
+    /// Called before the transaction locks or writes a row: lets background work
+    /// keep up with the writers of the table. A transaction is delayed before
+    /// its first row in a table, and then only after it has written much.
+    ///
+    /// # Errors
+    /// Those of [`admit`].
+    #[inline]
+    pub(crate) fn admit_to(&mut self, table: &TableHandle) -> EngineResult<()> {
+        if self.unreported_bytes < self.report_bytes && self.admitted_to.contains(&table.table.id) {
+            return Ok(());
+        }
+        self.admit_again(table)
+    }
+
     #[cold]
-    fn report_bytes(&mut self) -> EngineResult<()> {
-        self.unreported_bytes = 0;
-        self.flush_rows();
-        admit((&*self.core).into(), self.handle())
+    fn admit_again(&mut self, table: &TableHandle) -> EngineResult<()> {
+        if self.unreported_bytes >= self.report_bytes {
+            self.unreported_bytes = 0;
+            self.admitted_to.clear();
+            self.flush_rows();
+        }
+        let context = (&*self.core).into();
+        let indexes = table.table.indexes.load();
+        let must_admit = must_admit(context, &indexes);
+        if must_admit {
+            admit(context, self.handle(), &indexes, self.lock_timeout)?;
+        }
+        if log_space::is_slow(&self.core) {
+            log_space::slow_down(&self.core, self.handle())?;
+        }
+        self.report_bytes = self.core.budget.report_bytes(must_admit);
+        self.admitted_to.push(table.table.id);
+        Ok(())
     }
 }

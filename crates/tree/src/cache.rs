@@ -7,6 +7,7 @@
 //! reaches the old block is dropped.
 
 use crate::Page;
+use crate::memory::MemtableMemory;
 use crate::page_counts::count_access;
 use crate::run::RunIndex;
 use quick_cache::sync::Cache;
@@ -68,6 +69,7 @@ pub struct PageCache {
     misses: AtomicU64,
     /// Striped, because every lookup changes these counts.
     filters: Striped<FilterCounts>,
+    memtables: Arc<MemtableMemory>,
 }
 
 /// Counts of filter results for some of the threads.
@@ -89,7 +91,14 @@ impl PageCache {
             blocks: Cache::with_weighter(items.max(16), capacity_bytes, Weigher),
             misses: AtomicU64::new(0),
             filters: Striped::default(),
+            memtables: Arc::default(),
         }
+    }
+
+    /// The memory of the memtables of all trees that use this cache.
+    #[must_use]
+    pub fn memtables(&self) -> &Arc<MemtableMemory> {
+        &self.memtables
     }
 
     /// Changes the capacity, evicting as needed.

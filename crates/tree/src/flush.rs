@@ -29,10 +29,13 @@ mod memtable;
 mod output;
 mod partition;
 mod plan;
+mod readers;
 mod relocate;
 mod report;
 mod settling;
+mod tier;
 
 pub use bulk::{BulkLoad, PausedLoad};
 pub use job::FlushJob;
+pub use plan::TreeBacklog;
 pub use report::{FlushReport, JobKind};

@@ -17,6 +17,7 @@ mod sync;
 
 pub use cursor::MemtableCursor;
 
+use crate::memory::{Charge, Phase};
 use crate::{RangeTombstone, Visit};
 use blink_tree::BlinkTree;
 use entry::Version;
@@ -69,8 +70,13 @@ impl Memtable {
     /// Creates an empty memtable. Memory is allocated with the first entry.
     #[must_use]
     pub fn new() -> Self {
+        Self::charged(Charge::detached())
+    }
+
+    /// Creates an empty memtable whose memory is charged to a tree.
+    pub(crate) fn charged(charge: Charge) -> Self {
         Self {
-            tree: BlinkTree::new(),
+            tree: BlinkTree::new(charge),
             sequence: AtomicU32::new(0),
             deletes: AtomicU32::new(0),
             repeats: AtomicU32::new(0),
@@ -169,6 +175,11 @@ impl Memtable {
         if write_id.0 > self.write_id_max.load(Ordering::Relaxed) {
             self.write_id_max.fetch_max(write_id.0, Ordering::Relaxed);
         }
+    }
+
+    /// Reports the state of the memtable, for the sums of memory.
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.tree.charge().enter(phase);
     }
 
     /// Memory used, in bytes.

@@ -26,6 +26,10 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use teak_block_file::BlockAddress;
 
+/// Upper runs of a child, relative to the number at which a job is due, at which
+/// it gets no more.
+pub(crate) const RUN_LOAD_MAX: f64 = 2.0;
+
 /// Maximum levels of nodes; bounds the recursion on damaged files.
 pub(crate) const HEIGHT_MAX: u8 = 16;
 
@@ -72,8 +76,9 @@ impl Child {
         below: Option<Arc<Node>>,
         options: &TreeOptions,
     ) -> Arc<Self> {
-        let own_due = summary::own_due(&runs, below.is_none(), options);
-        let summary = Summary::of_child(&runs, below.as_deref().map(|node| &node.summary), own_due);
+        let summary_below = below.as_deref().map(|node| &node.summary);
+        let own_due = summary::own_due(&runs, summary_below, options);
+        let summary = Summary::of_child(&runs, summary_below, own_due, options);
         Arc::new(Self {
             id,
             runs,
@@ -85,6 +90,13 @@ impl Child {
 
     pub(crate) fn is_leaf(&self) -> bool {
         self.below.is_none()
+    }
+
+    /// Whether the child has twice as many upper runs as make it due. Then no
+    /// job of a higher level adds more.
+    pub(crate) fn is_full(&self, options: &TreeOptions) -> bool {
+        let upper_runs = summary::upper_runs(&self.runs);
+        summary::run_load(upper_runs, self.is_leaf(), options) >= RUN_LOAD_MAX
     }
 
     /// The first key above all data of the child and the nodes below.

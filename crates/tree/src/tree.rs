@@ -9,7 +9,8 @@
 
 use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
-use crate::node::{Node, NodeLoader};
+use crate::memory::TreeAccount;
+use crate::node::{Key, Node, NodeLoader};
 use crate::payload::Payload;
 use crate::version::{MemtableSlot, TreeVersion};
 use crate::{PageCache, TreeOptions};
@@ -34,8 +35,12 @@ pub struct Tree {
     pub(crate) version: ArcSwap<TreeVersion>,
     /// Number of freezes. Cursors compare it to detect a freeze.
     pub(crate) generation: AtomicU64,
-    /// Keys without a visible value that cursors passed since the last freeze.
+    /// Keys without a visible value that cursors passed since the last request
+    /// of readers.
     pub(crate) passed_keys: AtomicU64,
+    /// A key near which readers passed many of them.
+    pub(crate) slow_read: Mutex<Option<Key>>,
+    pub(crate) account: Arc<TreeAccount>,
     pub(crate) install: Mutex<InstallState>,
     pub(crate) checkpoint: Mutex<()>,
     pub(crate) counters: TreeCounters,
@@ -113,7 +118,8 @@ impl Tree {
             }
             None => Node::empty(install.take_child_id(), &options),
         };
-        let active = MemtableSlot::new();
+        let account = TreeAccount::new(cache.memtables(), file.file_id());
+        let active = MemtableSlot::new(&account);
         let version = TreeVersion {
             active: Arc::clone(&active),
             frozen: Vec::new(),
@@ -129,6 +135,8 @@ impl Tree {
             version: ArcSwap::from_pointee(version),
             generation: AtomicU64::new(0),
             passed_keys: AtomicU64::new(0),
+            slow_read: Mutex::new(None),
+            account,
             install: Mutex::new(install),
             checkpoint: Mutex::new(()),
             counters: TreeCounters::default(),

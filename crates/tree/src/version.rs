@@ -5,6 +5,7 @@
 //! under the install lock. A reference to a version prevents the reuse of its blocks.
 
 use crate::Memtable;
+use crate::memory::{Charge, TreeAccount};
 use crate::node::Node;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,9 +23,9 @@ pub(crate) struct MemtableSlot {
 }
 
 impl MemtableSlot {
-    pub(crate) fn new() -> Arc<Self> {
+    pub(crate) fn new(account: &Arc<TreeAccount>) -> Arc<Self> {
         Arc::new(Self {
-            memtable: Arc::new(Memtable::new()),
+            memtable: Arc::new(Memtable::charged(Charge::new(account))),
             first_lsn: AtomicU64::new(u64::MAX),
             boundary: OnceLock::new(),
         })

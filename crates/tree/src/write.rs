@@ -1,18 +1,12 @@
 //! Writes: guards of the active memtable, and freezing it.
 
+use crate::memory::Phase;
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::{Lsn, Operation, WriteId};
-
-/// Number of invisible keys that readers may pass before the memtable should be flushed. Passing
-/// them takes about as long as merging a leaf.
-const PASSED_KEYS_MAX: u64 = 200_000;
-
-/// Minimum number of deletes in a memtable that is flushed because of them.
-const DELETES_MIN: u64 = 1000;
 
 /// A shared lock of the active memtable. While a guard exists, the memtable is not frozen, so the
 /// flush boundary does not separate the log position of a record from its entries.
@@ -83,7 +77,8 @@ impl Tree {
         }
         // The slot was frozen just now, so its boundary has not been set.
         let _ = active.boundary.set(boundary);
-        let frozen = std::mem::replace(&mut *active, MemtableSlot::new());
+        let frozen = std::mem::replace(&mut *active, MemtableSlot::new(&self.account));
+        frozen.memtable.enter(Phase::Frozen);
         let version = self.version.load_full();
         let mut all = Vec::with_capacity(version.frozen.len() + 1);
         all.push(frozen);
@@ -96,16 +91,22 @@ impl Tree {
             awaits_base: version.awaits_base,
         }));
         self.generation.fetch_add(1, Ordering::Release);
-        self.passed_keys.store(0, Ordering::Relaxed);
         true
     }
 
-    /// Whether the active memtable should be flushed because its deletes have cost readers about as
-    /// much as a merge. In a queue, for example, all deletes are in front of the first row.
+    /// The bytes by which the memtables of the tree have grown since it was
+    /// opened. Never decreases.
     #[must_use]
-    pub fn slows_readers(&self) -> bool {
-        self.passed_keys.load(Ordering::Relaxed) >= PASSED_KEYS_MAX
-            && self.version.load().active.memtable.deletes() >= DELETES_MIN
+    pub fn written_bytes(&self) -> u64 {
+        self.account.written()
+    }
+
+    /// Takes the memtables out of the sums of live memory: the tree was
+    /// dropped, and they will not be flushed.
+    pub fn abandon(&self) {
+        for slot in self.load_version().memtables() {
+            slot.memtable.enter(Phase::Retired);
+        }
     }
 
     /// Bytes of the active memtable.
@@ -127,6 +128,7 @@ impl Tree {
     pub fn memtable_is_large_part(&self) -> bool {
         const BYTES_MIN: u64 = 1 << 20;
         const SHARE: u64 = 4;
+        const DELETES_MIN: u64 = 1000;
         const DELETED_SHARE: u64 = 50;
         let version = self.version.load();
         let (memtable, flushed) = (&version.active.memtable, &version.root.summary);

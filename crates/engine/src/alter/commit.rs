@@ -8,6 +8,7 @@ use crate::core::log_sync::append_durable;
 use crate::definition::{METADATA_BYTES_MAX, check_index};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
+use crate::maintenance::flusher::{FlushContext, abandon_index};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -193,14 +194,14 @@ impl Alteration {
             adopt_options(&index.tree, entry);
             if index.tree.pending_work_bytes() > 0 {
                 core.written.register(index);
+                FlushContext::from(core).note_change(index);
             }
         }
         *table.metadata.write() = outcome.metadata.into();
         table.indexes.store(Arc::new(outcome.indexes));
         table.building.store(0, Ordering::Release);
         for index in &outcome.dropped {
-            index.dropped.store(true, Ordering::Release);
-            core.counts.add_closed(index);
+            abandon_index(core, index);
         }
         // The table owns the files now, so dropping the alteration must not remove them.
         self.added.clear();

@@ -4,18 +4,20 @@
 //! buffers, and the page cache gets the rest. Locks are limited to an eighth of the budget, or to a
 //! configured size.
 
+use super::pacer::Pacer;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use teak_tree::MemtableUse;
 
 const MIB: u64 = 1 << 20;
 
 /// The smallest memory budget, in bytes.
 pub(crate) const BUDGET_BYTES_MIN: u64 = MIB;
 
-/// Compaction debt, in bytes, below which writers are never slowed.
+/// Bytes in children of one index where merges are due, below which its writers
+/// are never slowed.
 const DEBT_BYTES_MIN: u64 = 256 * MIB;
 
-/// The split of the memory budget, and counts of writer stalls.
+/// The split of the memory budget.
 pub(crate) struct Budget {
     total: AtomicU64,
     memtable_quota: AtomicU64,
@@ -25,11 +27,8 @@ pub(crate) struct Budget {
     pub memtable_bytes_min: u64,
     /// Configured limit for locks; zero: a share of the total.
     lock_bytes: AtomicU64,
-    /// Bytes written by transactions that ended before their next report to `admit`.
-    unreported: AtomicU64,
-    /// How often writers were slowed, and for how long in total.
-    pub stalls: AtomicU64,
-    pub stall_microseconds: AtomicU64,
+    /// The pace of writers when memtables use much of their quota.
+    pub memtable_pacer: Pacer,
 }
 
 impl Budget {
@@ -41,9 +40,7 @@ impl Budget {
             threads: threads.max(1) as u64,
             memtable_bytes_min,
             lock_bytes: AtomicU64::new(0),
-            unreported: AtomicU64::new(0),
-            stalls: AtomicU64::new(0),
-            stall_microseconds: AtomicU64::new(0),
+            memtable_pacer: Pacer::default(),
         };
         budget.resize(total);
         budget
@@ -73,7 +70,39 @@ impl Budget {
         self.memtable_quota.load(Ordering::Acquire)
     }
 
-    /// Compaction debt, in bytes, above which writers are slowed.
+    /// The quota of the memtables that flushes can release, when readers keep
+    /// `retired` bytes of flushed ones.
+    pub(crate) fn live_quota(&self, retired: u64) -> u64 {
+        let quota = self.memtable_quota();
+        quota.saturating_sub(retired).max(quota / 4)
+    }
+
+    /// Bytes of all memtables, also of those that readers keep, at which writers
+    /// stop.
+    pub(crate) fn memtable_bytes_max(&self) -> u64 {
+        self.memtable_quota() + self.page_cache.load(Ordering::Acquire) / 2
+    }
+
+    /// The share of the page cache, less what readers keep beyond the quota of
+    /// memtables.
+    pub(crate) fn page_cache_bytes_beside(&self, retired: u64) -> u64 {
+        let quota = self.memtable_quota();
+        let excess = retired.saturating_sub(quota - quota / 4);
+        self.page_cache_bytes().saturating_sub(excess)
+    }
+
+    /// Whether memtables use so much memory that writers must freeze some or be
+    /// delayed.
+    #[inline]
+    pub(crate) fn is_pressed(&self, used: MemtableUse) -> bool {
+        let quota = self.live_quota(used.retired);
+        used.active > quota / 2
+            || used.live() > quota / 16 * 11
+            || used.total() > self.memtable_bytes_max()
+    }
+
+    /// Bytes in children of one index where merges are due, below which its
+    /// writers are not slowed.
     pub(crate) fn debt_bytes(&self) -> u64 {
         (self.memtable_quota() * 4).max(DEBT_BYTES_MIN)
     }
@@ -95,35 +124,13 @@ impl Budget {
         self.page_cache.load(Ordering::Acquire)
     }
 
-    /// Bytes that a transaction may write between two calls of `admit`.
-    pub(crate) fn report_bytes(&self) -> u64 {
-        (self.memtable_quota() / 512).clamp(4 * 1024, 128 * 1024)
-    }
-
-    /// Whether a transaction that has written `bytes` since its last report must
-    /// report now. Short transactions share one report.
-    #[inline]
-    pub(crate) fn must_report(&self, bytes: u64) -> bool {
-        let limit = self.report_bytes();
-        bytes >= limit || bytes == 0 && self.unreported.load(Ordering::Relaxed) >= limit
-    }
-
-    /// Adds the bytes that a transaction wrote and did not report before its end.
-    pub(crate) fn add_unreported(&self, bytes: u64) {
-        if bytes > 0 {
-            self.unreported.fetch_add(bytes, Ordering::Relaxed);
+    /// Bytes that a transaction may write until it must be admitted again; fewer
+    /// when it was delayed.
+    pub(crate) fn report_bytes(&self, is_delayed: bool) -> u64 {
+        let bytes = (self.memtable_quota() / 512).clamp(4 * 1024, 128 * 1024);
+        match is_delayed {
+            true => (bytes / 8).max(4 * 1024),
+            false => bytes,
         }
-    }
-
-    /// Called when a transaction reports: the report includes the bytes of the transactions that
-    /// ended.
-    pub(crate) fn clear_unreported(&self) {
-        self.unreported.store(0, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_stall(&self, since: Instant) {
-        self.stalls.fetch_add(1, Ordering::Relaxed);
-        let spent = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.stall_microseconds.fetch_add(spent, Ordering::Relaxed);
     }
 }

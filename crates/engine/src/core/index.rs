@@ -1,7 +1,9 @@
 //! One open index: its tree, its range locks, and the state of background work
 //! on it.
 
+use super::index_load::IndexLoad;
 use super::retry::Retry;
+use super::work_kind::WorkKind;
 use crate::catalogue::IndexEntry;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -20,8 +22,6 @@ pub(crate) struct Index {
     pub registered: AtomicBool,
     /// Dropped or replaced: no more background work.
     pub dropped: AtomicBool,
-    /// A large part of the index was rolled back. Compact it without waiting for idle time.
-    pub compact_soon: AtomicBool,
     /// The file is too large for its live bytes.
     pub space_due: AtomicBool,
     /// Held during a checkpoint of the file, so that who finds that it needs
@@ -36,7 +36,10 @@ pub(crate) struct Index {
     pub durable_oldest: AtomicU64,
     /// Range locks of transactions on this index.
     pub ranges: Arc<RangeLocks>,
-    retry: Retry,
+    /// How far background work is behind the writers.
+    pub load: IndexLoad,
+    flushes: Retry,
+    merges: Retry,
     /// Shared with the table.
     pub damaged: Arc<AtomicBool>,
 }
@@ -48,13 +51,14 @@ impl Index {
             entry,
             registered: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
-            compact_soon: AtomicBool::new(false),
             space_due: AtomicBool::new(false),
             checkpointing: Mutex::new(()),
             replay_from: tree.flushed_lsn(),
             created_at: AtomicU64::new(0),
             durable_oldest: AtomicU64::new(oldest_of(&tree).0),
-            retry: Retry::default(),
+            load: IndexLoad::default(),
+            flushes: Retry::default(),
+            merges: Retry::default(),
             damaged: Arc::clone(damaged),
             tree,
         }
@@ -77,29 +81,30 @@ impl Index {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// Records that background work failed; it is tried again later.
-    pub(crate) fn fail(&self, error: StorageError) {
-        self.retry.fail(error);
+    /// The attempts at one kind of work. A leaf that cannot be merged does not
+    /// prevent memtables from being flushed.
+    pub(crate) fn attempts(&self, kind: WorkKind) -> &Retry {
+        match kind {
+            WorkKind::Memtables => &self.flushes,
+            WorkKind::Runs => &self.merges,
+        }
     }
 
     /// Allows immediate retries of work that failed because the disk was full.
     pub(crate) fn space_freed(&self) {
-        self.retry.space_freed();
+        self.flushes.space_freed();
+        self.merges.space_freed();
     }
 
-    /// Records that background work succeeded. Returns whether it failed before.
-    pub(crate) fn recover(&self) -> bool {
-        self.retry.recover()
-    }
-
-    /// The last failure, unless background work has succeeded since.
+    /// The last failure of background work, unless such work has succeeded
+    /// since.
     pub(crate) fn failure(&self) -> Option<StorageError> {
-        self.retry.failure()
+        self.flushes.failure().or_else(|| self.merges.failure())
     }
 
-    /// Whether background work may be tried now.
+    /// Whether all background work may be tried now.
     pub(crate) fn may_try(&self, now: Instant) -> bool {
-        !self.is_dropped() && self.retry.may_try(now)
+        !self.is_dropped() && self.flushes.may_try(now) && self.merges.may_try(now)
     }
 
     /// The position from which recovery would need this index's log records; `None` if its file

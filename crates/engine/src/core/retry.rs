@@ -71,6 +71,14 @@ impl Retry {
         failure.as_ref().map(|failure| failure.error.clone())
     }
 
+    /// When work that failed may be tried again; `None` when nothing failed.
+    pub(crate) fn retry_at(&self) -> Option<Instant> {
+        if !self.failing.load(Ordering::Acquire) {
+            return None;
+        }
+        self.failure.lock().as_ref().map(|failure| failure.retry_at)
+    }
+
     pub(crate) fn may_try(&self, now: Instant) -> bool {
         if !self.failing.load(Ordering::Acquire) {
             return true;

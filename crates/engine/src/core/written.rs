@@ -4,36 +4,28 @@
 //! and need no checkpoint.
 
 use super::index::Index;
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::sync::Arc;
+use super::work::WorkQueue;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use teak_base::FileId;
 
 /// The list of written indexes.
 #[derive(Default)]
-pub(crate) struct WrittenIndexes(RwLock<Vec<Arc<Index>>>);
-
-/// Memory in memtables, and compaction debt.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct MemtableUse {
-    /// Bytes in active memtables.
-    pub active: u64,
-    /// Bytes in frozen memtables.
-    pub frozen: u64,
-    /// Compaction debt: bytes on disk that are due to be merged into lower
-    /// levels.
-    pub debt: u64,
-}
-
-impl MemtableUse {
-    /// Bytes in all memtables.
-    pub(crate) fn bytes(self) -> u64 {
-        self.active + self.frozen
-    }
+pub(crate) struct WrittenIndexes {
+    list: RwLock<Vec<Arc<Index>>>,
+    by_file: Mutex<HashMap<FileId, Weak<Index>>>,
 }
 
 impl WrittenIndexes {
     pub(crate) fn new(indexes: Vec<Arc<Index>>) -> Self {
-        Self(RwLock::new(indexes))
+        let by_file = indexes.iter();
+        let by_file = by_file.map(|index| (index.entry.file, Arc::downgrade(index)));
+        Self {
+            by_file: Mutex::new(by_file.collect()),
+            list: RwLock::new(indexes),
+        }
     }
 
     /// Adds an index with changes that its file does not contain.
@@ -46,15 +38,31 @@ impl WrittenIndexes {
 
     #[cold]
     fn add(&self, index: &Arc<Index>) {
-        let mut written = self.0.write();
+        let mut written = self.list.write();
         if !index.registered.swap(true, Ordering::AcqRel) {
             written.push(Arc::clone(index));
+            let mut by_file = self.by_file.lock();
+            by_file.insert(index.entry.file, Arc::downgrade(index));
         }
+    }
+
+    /// The written index of a file.
+    pub(crate) fn by_file(&self, file: FileId) -> Option<Arc<Index>> {
+        self.by_file.lock().get(&file)?.upgrade()
+    }
+
+    /// The files of the written indexes.
+    pub(crate) fn files(&self) -> Vec<FileId> {
+        self.list
+            .read()
+            .iter()
+            .map(|index| index.entry.file)
+            .collect()
     }
 
     /// The written indexes at this moment.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Index>> {
-        self.0.read().clone()
+        self.list.read().clone()
     }
 
     /// The written indexes that are not dropped.
@@ -64,28 +72,33 @@ impl WrittenIndexes {
     }
 
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Vec<Arc<Index>>> {
-        self.0.read()
-    }
-
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Vec<Arc<Index>>> {
-        self.0.write()
+        self.list.read()
     }
 
     /// Removes dropped indexes from the list.
     pub(crate) fn remove_dropped(&self) {
-        self.0.write().retain(|index| !index.is_dropped());
+        self.list.write().retain(|index| !index.is_dropped());
+        self.by_file.lock().retain(|_, index| {
+            let index = index.upgrade();
+            index.is_some_and(|index| !index.is_dropped())
+        });
     }
 
-    /// The memory in memtables at this moment.
-    pub(crate) fn memtable_use(&self) -> MemtableUse {
-        let mut used = MemtableUse::default();
-        for index in self.0.read().iter() {
-            if !index.is_dropped() {
-                used.active += index.tree.memtable_bytes();
-                used.frozen += index.tree.frozen_bytes();
-                used.debt += index.tree.pending_work_bytes();
-            }
+    /// Removes the indexes of a table to be closed from all lists, unless a job
+    /// or a cursor still refers to one of them: it would use a second tree on
+    /// the same file. No thread can get a reference from a list during the call.
+    pub(crate) fn remove_unused(&self, work: &WorkQueue, closed: &[Arc<Index>]) -> bool {
+        let mut list = self.list.write();
+        let mut by_file = self.by_file.lock();
+        let in_list = |index: &Arc<Index>| usize::from(index.registered.load(Ordering::Acquire));
+        let is_used = |index: &Arc<Index>| Arc::strong_count(index) > 1 + in_list(index);
+        if !work.remove_if(closed, || !closed.iter().any(is_used)) {
+            return false;
         }
-        used
+        for index in closed {
+            by_file.remove(&index.entry.file);
+        }
+        list.retain(|index| !closed.iter().any(|closed| Arc::ptr_eq(index, closed)));
+        true
     }
 }

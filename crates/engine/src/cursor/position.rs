@@ -159,7 +159,7 @@ impl IndexPosition {
             },
         };
         let moved = core.checked(&self.index, moved)?;
-        if self.index.tree.slows_readers() {
+        if core.files.cache.memtables().has_slow_reads() {
             core.signals.wake_flushers();
         }
         Ok(moved)

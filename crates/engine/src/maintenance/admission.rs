@@ -1,19 +1,23 @@
-//! Admission of writers: when memtables are frozen, and how writers are slowed.
+//! Admission of writers: when memtables are frozen, and which bounds a writer
+//! respects.
 //!
-//! A transaction calls [`admit`] whenever it has written a certain number of
-//! bytes:
-//! 1. When the active memtables together exceed half their quota, or one of
-//!    them exceeds its own limit, the largest are frozen for flushing.
-//! 2. When the compaction debt exceeds its limit, the writer sleeps, longer as
-//!    the debt grows.
-//! 3. Above three quarters of the memtable quota the writer sleeps, longer as
-//!    the use approaches the quota, so that it slows down to the flushers' speed.
-//! 4. At the quota it waits until memory is available, or fails with the error
-//!    that prevents flushing.
+//! A transaction is admitted to a table before its first row there, if possible
+//! before it locks a row, and again whenever it has written a certain number of
+//! bytes. Then:
+//! 1. When the active memtables together exceed half their quota, or one of them
+//!    exceeds its own limit, the largest are frozen for flushing.
+//! 2. While memtables use too much memory, the writer is delayed. Tables with
+//!    much of it are slowed and stopped before the others, so that a load does
+//!    not use up the memory that others need.
+//! 3. While an index of the table is behind with its merges, the writer is
+//!    delayed. Other tables are not concerned.
 
+use super::delay::{Bounded, delay_for};
 use super::flusher::FlushContext;
+use crate::core::delays::DelayCause;
 use crate::core::index::Index;
-use crate::core::written::MemtableUse;
+use crate::core::pacer::Pacer;
+use crate::core::work_kind::WorkKind;
 use crate::error::{EngineError, EngineResult};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,154 +27,234 @@ use teak_transactions::{TransactionHandle, WaitError};
 /// Largest memtable, in bytes.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
-/// Longest single sleep of a writer below the quota.
-const DELAY_MAX: Duration = Duration::from_millis(4);
-
-/// Longest single sleep of a writer because of compaction debt.
-const DEBT_DELAY_MAX: Duration = Duration::from_millis(50);
-
-/// Minimum delay, in microseconds; shorter ones are skipped.
-const DELAY_MIN_MICROSECONDS: u64 = 20;
-
-/// How often a writer at the quota checks for an interrupt.
-const POLL_PERIOD: Duration = Duration::from_millis(50);
-
-fn microseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(0)
-}
-
-/// Freezes memtables that are too large. Returns the memory use before this.
-pub(crate) fn freeze_large(context: FlushContext<'_>) -> MemtableUse {
-    let used = context.written.memtable_use();
-    let quota = context.budget.memtable_quota();
-    let half = quota / 2;
-    let limit = MEMTABLE_BYTES_MAX.min(half);
-    let mut largest: Option<(u64, Arc<Index>)> = None;
-    let mut frozen = 0;
-    for index in context.written.live() {
-        let bytes = index.tree.memtable_bytes();
-        if bytes > limit && context.freeze(&index) {
-            frozen += bytes;
-        } else if largest.as_ref().is_none_or(|(most, _)| bytes > *most) {
-            largest = Some((bytes, index));
+/// Freezes memtables that are too large, and wakes the flushers.
+pub(crate) fn freeze_large(context: FlushContext<'_>) {
+    loop {
+        let used = context.memtables().used();
+        let quota = context.budget.live_quota(used.retired);
+        let half = quota / 2;
+        let Some((bytes, file)) = context.memtables().largest() else {
+            break;
+        };
+        let bytes_min = context.budget.memtable_bytes_min.min(half / 4);
+        let frees_memory =
+            used.active > half && (bytes >= bytes_min || used.active > quota / 4 * 3);
+        if bytes <= MEMTABLE_BYTES_MAX.min(half) && !frees_memory {
+            break;
+        }
+        let index = context.written.by_file(file);
+        if !index.is_some_and(|index| context.freeze(&index)) {
+            break;
         }
     }
-    let bytes_min = context.budget.memtable_bytes_min.min(half / 4);
-    if used.active.saturating_sub(frozen) > half
-        && let Some((bytes, index)) = largest
-        && (bytes >= bytes_min || used.active > quota / 4 * 3)
-        && context.freeze(&index)
-    {
-        frozen += bytes;
-    }
-    if frozen > 0 || used.frozen > 0 {
+    if context.memtables().used().frozen > 0 {
         context.signals.wake_flushers();
     }
-    used
 }
 
-/// Called by a writer after it has written some bytes. Freezes memtables and
-/// delays the writer if necessary.
+/// Whether a writer of these indexes must call [`admit`] now.
+#[inline]
+pub(crate) fn must_admit(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> bool {
+    let memtables = context.memtables();
+    context.budget.is_pressed(memtables.used())
+        || memtables.largest_bytes() > MEMTABLE_BYTES_MAX
+        || indexes.iter().any(|index| index.load.pressure() > 0.0)
+}
+
+/// Admits a writer to the table of `indexes`. `timeout` limits the wait for
+/// readers that keep the memory of flushed memtables.
 ///
 /// # Errors
-/// `Wait(Interrupted)`; the error that prevents flushing; `Internal` when the
-/// engine is closing.
+/// `Wait(Interrupted)`; `Wait(Timeout)` when readers keep the memory;
+/// the error that keeps the table from being flushed or merged; `Internal` when
+/// the engine is closing.
 pub(crate) fn admit(
     context: FlushContext<'_>,
     transaction: &TransactionHandle,
+    indexes: &[Arc<Index>],
+    timeout: Duration,
 ) -> EngineResult<()> {
-    context.budget.clear_unreported();
-    let used = freeze_large(context);
-    let quota = context.budget.memtable_quota();
-    let threshold = quota / 4 * 3;
+    freeze_large(context);
     if !context.signals.has_threads() {
-        return flush_here(context, threshold);
+        return flush_here(context, indexes);
     }
-    slow_for_debt(context, used.debt);
-    let bytes = used.bytes();
-    if bytes <= threshold {
-        return Ok(());
+    if context.budget.is_pressed(context.memtables().used()) {
+        delay_for(
+            context,
+            transaction,
+            &MemtableBound {
+                context,
+                indexes,
+                give_up: Instant::now() + timeout,
+            },
+        )?;
     }
-    let since = Instant::now();
-    if bytes < quota {
-        // Quadratic: a short delay at first, the full delay near the quota.
-        let excess = bytes - threshold;
-        let span = (quota - threshold).max(1);
-        let delay = microseconds(DELAY_MAX) * excess / span * excess / span;
-        if delay >= DELAY_MIN_MICROSECONDS {
-            let signals = context.signals;
-            signals.wait_for_space(Duration::from_micros(delay));
-            context.budget.count_stall(since);
+    for index in indexes {
+        if index.load.pressure() > 0.0 {
+            delay_for(context, transaction, &MergeBound { context, index })?;
         }
-        return Ok(());
     }
-    let outcome = wait_for_memory(context, transaction, quota);
-    context.budget.count_stall(since);
-    outcome
+    Ok(())
 }
 
-/// Sleeps in proportion to the excess of the compaction debt over its limit.
-fn slow_for_debt(context: FlushContext<'_>, debt: u64) {
-    let allowed = context.budget.debt_bytes();
-    let Some(excess) = debt.checked_sub(allowed) else {
-        return;
-    };
-    let per_excess = microseconds(DELAY_MAX);
-    let delay = per_excess * (excess >> 10) / (allowed >> 10).max(1);
-    let delay = delay.min(microseconds(DEBT_DELAY_MAX));
-    if delay >= DELAY_MIN_MICROSECONDS {
-        let since = Instant::now();
-        std::thread::sleep(Duration::from_micros(delay));
-        context.budget.count_stall(since);
+/// The memory of memtables, as the writers of one table see it.
+struct MemtableBound<'a> {
+    context: FlushContext<'a>,
+    indexes: &'a [Arc<Index>],
+    give_up: Instant,
+}
+
+impl MemtableBound<'_> {
+    fn own_bytes(&self) -> u64 {
+        let trees = self.indexes.iter().map(|index| &index.tree);
+        trees
+            .map(|tree| tree.memtable_bytes() + tree.frozen_bytes())
+            .sum()
+    }
+
+    /// The failure of a flush of this table.
+    fn own_failure(&self) -> Option<EngineError> {
+        let mut indexes = self.indexes.iter();
+        let failure = indexes.find_map(|index| {
+            let has_frozen = index.tree.frozen_memtables() > 0;
+            let failure = index.attempts(WorkKind::Memtables).failure();
+            failure.filter(|_| has_frozen)
+        });
+        failure.map(EngineError::Storage)
+    }
+
+    fn is_held_by_readers(&self) -> bool {
+        let used = self.context.memtables().used();
+        used.total() >= self.context.budget.memtable_bytes_max()
     }
 }
 
-fn wait_for_memory(
-    context: FlushContext<'_>,
-    transaction: &TransactionHandle,
-    quota: u64,
-) -> EngineResult<()> {
+impl Bounded for MemtableBound<'_> {
+    fn pressure(&self) -> f64 {
+        let used = self.context.memtables().used();
+        let quota = self.context.budget.live_quota(used.retired);
+        if used.live() >= quota || used.total() >= self.context.budget.memtable_bytes_max() {
+            return 1.0;
+        }
+        let own = self.own_bytes();
+        if self.own_failure().is_some() && (own > quota / 8 || used.live() > quota / 2) {
+            return 1.0;
+        }
+        // In sixteenths of the quota: the trigger and the bound.
+        let (trigger, bound) = match own > quota / 4 {
+            true => (11, 15),
+            false => (15, 16),
+        };
+        pressure_between(used.live(), quota / 16 * trigger, quota / 16 * bound)
+    }
+
+    fn cause(&self) -> DelayCause {
+        DelayCause::Memory
+    }
+
+    fn written(&self) -> u64 {
+        self.context.memtables().written()
+    }
+
+    fn pacer(&self) -> &Pacer {
+        &self.context.budget.memtable_pacer
+    }
+
+    fn start_work(&self) {
+        freeze_large(self.context);
+        self.context.signals.wake_flushers();
+    }
+
+    fn failure(&self) -> Option<EngineError> {
+        self.own_failure().or_else(|| {
+            if self.is_held_by_readers() {
+                let is_over = Instant::now() >= self.give_up;
+                return is_over.then(|| WaitError::Timeout.into());
+            }
+            // The disk is full for all. Another error concerns other tables.
+            let error = self.context.work.flush_error();
+            error
+                .filter(StorageError::is_no_space)
+                .map(EngineError::Storage)
+        })
+    }
+}
+
+// Byte counts of memory are below 2^53.
+#[allow(clippy::cast_precision_loss)]
+fn pressure_between(value: u64, trigger: u64, bound: u64) -> f64 {
+    let excess = value.saturating_sub(trigger) as f64;
+    excess / bound.saturating_sub(trigger).max(1) as f64
+}
+
+/// The merges of one index.
+struct MergeBound<'a> {
+    context: FlushContext<'a>,
+    index: &'a Index,
+}
+
+impl Bounded for MergeBound<'_> {
+    fn pressure(&self) -> f64 {
+        if self.index.is_dropped() {
+            return 0.0;
+        }
+        self.index.load.pressure()
+    }
+
+    fn cause(&self) -> DelayCause {
+        self.index.load.cause()
+    }
+
+    fn written(&self) -> u64 {
+        self.index.tree.written_bytes()
+    }
+
+    fn pacer(&self) -> &Pacer {
+        &self.index.load.pacer
+    }
+
+    fn start_work(&self) {
+        self.context.signals.wake_flushers();
+    }
+
+    fn failure(&self) -> Option<EngineError> {
+        let failure = self.index.attempts(WorkKind::Runs).failure();
+        failure.map(EngineError::Storage)
+    }
+}
+
+/// Flushes on the writer's thread: the engine has no flusher threads.
+fn flush_here(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> EngineResult<()> {
+    let mut has_retried = false;
     loop {
-        context.signals.wake_flushers();
-        context.signals.wait_for_space(POLL_PERIOD);
-        if freeze_large(context).bytes() < quota {
+        freeze_large(context);
+        let used = context.memtables().used();
+        let quota = context.budget.live_quota(used.retired);
+        let behind = indexes.iter().find(|index| index.load.pressure() > 0.0);
+        if used.live() <= quota / 4 * 3 && behind.is_none() {
             return Ok(());
         }
-        if transaction.is_interrupted() {
-            return Err(WaitError::Interrupted.into());
+        if context.step_flush() {
+            continue;
         }
-        if let Some(error) = flush_error(context) {
+        if used.live() >= quota
+            && let Some(error) = context.work.flush_error()
+        {
+            if error.is_no_space() && !has_retried {
+                has_retried = true;
+                context.work.space_freed();
+                continue;
+            }
             return Err(EngineError::Storage(error));
         }
-        if context.signals.is_stopping() {
-            return Err(EngineError::Internal("the engine is closing".into()));
+        // Without space flushes add no runs either, and memory is the bound.
+        if let Some(index) = behind
+            && index.load.pressure() >= 1.0
+            && let Some(error) = index.attempts(WorkKind::Runs).failure()
+            && !error.is_no_space()
+        {
+            return Err(EngineError::Storage(error));
         }
-    }
-}
-
-/// The error that prevents frozen memtables from being flushed, if any.
-fn flush_error(context: FlushContext<'_>) -> Option<StorageError> {
-    let written = context.written.read();
-    written
-        .iter()
-        .filter(|index| !index.is_dropped() && index.tree.frozen_memtables() > 0)
-        .find_map(|index| index.failure())
-}
-
-/// Flushes on the writer's thread, in an engine without flusher threads.
-fn flush_here(context: FlushContext<'_>, threshold: u64) -> EngineResult<()> {
-    loop {
-        let used = freeze_large(context);
-        if used.bytes() <= threshold && used.debt <= context.budget.debt_bytes() {
-            return Ok(());
-        }
-        if !context.step_flush() {
-            return match flush_error(context) {
-                Some(error) if used.bytes() >= context.budget.memtable_quota() => {
-                    Err(EngineError::Storage(error))
-                }
-                _ => Ok(()),
-            };
-        }
+        return Ok(());
     }
 }

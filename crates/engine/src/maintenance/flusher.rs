@@ -7,19 +7,21 @@
 use crate::core::EngineCore;
 use crate::core::budget::Budget;
 use crate::core::counts::EngineCounts;
+use crate::core::delays::Delays;
 use crate::core::index::Index;
 use crate::core::messages::Messages;
 use crate::core::signals::Signals;
+use crate::core::work::WorkQueue;
+use crate::core::work_kind::WorkKind;
 use crate::core::written::WrittenIndexes;
 use crate::error::{EngineError, EngineResult};
-use std::cmp::Reverse;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use teak_base::{StorageError, StorageResult};
 use teak_transactions::TransactionSystem;
-use teak_tree::{FlushJob, FlushReport, JobKind};
+use teak_tree::{FlushJob, FlushReport, JobKind, MemtableMemory, PageCache};
 use teak_write_ahead_log::WriteAheadLog;
 
 /// Maximum wait for another thread's job before the next look for work.
@@ -31,6 +33,9 @@ pub(crate) struct FlushContext<'a> {
     pub log: &'a WriteAheadLog,
     pub transactions: &'a TransactionSystem,
     pub written: &'a WrittenIndexes,
+    pub work: &'a WorkQueue,
+    pub cache: &'a PageCache,
+    pub delays: &'a Delays,
     pub budget: &'a Budget,
     pub signals: &'a Signals,
     pub counts: &'a EngineCounts,
@@ -43,6 +48,9 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
             log: &core.log,
             transactions: &core.transactions,
             written: &core.written,
+            work: &core.work,
+            cache: &core.files.cache,
+            delays: &core.delays,
             budget: &core.budget,
             signals: &core.signals,
             counts: &core.counts,
@@ -61,78 +69,142 @@ pub(super) enum Prefer {
     Runs,
 }
 
-type Candidates = Vec<(u64, Arc<Index>)>;
-
-fn claim_any(candidates: &Candidates) -> Option<(Arc<Index>, FlushJob)> {
-    let mut candidates = candidates.iter();
-    candidates.find_map(|(_, index)| Some((Arc::clone(index), index.tree.next_job()?)))
+/// Claims a job of an index that has frozen memtables. If its runs cannot be
+/// merged, only the memtables count.
+fn claim_any(index: &Index, now: Instant) -> Option<FlushJob> {
+    match index.attempts(WorkKind::Runs).may_try(now) {
+        true => index.tree.next_job(),
+        false => index.tree.next_memtable_job(),
+    }
 }
 
-fn claim_runs(candidates: &Candidates) -> Option<(Arc<Index>, FlushJob)> {
-    candidates.iter().find_map(|(_, index)| {
-        let mut job = index.tree.next_job()?;
-        if job.kind() == JobKind::Memtable {
-            // While this job claims the memtable, the tree offers a job on its runs.
-            let memtable = job;
-            job = index.tree.next_job()?;
-            drop(memtable);
-        }
-        Some((Arc::clone(index), job))
-    })
+/// Claims a job of an index that moves runs down.
+fn claim_runs(index: &Index) -> Option<FlushJob> {
+    let job = index.tree.next_job()?;
+    if job.kind() != JobKind::Memtable {
+        return Some(job);
+    }
+    // While its memtable is claimed, the tree offers its runs.
+    let memtable = job;
+    let job = index.tree.next_job();
+    drop(memtable);
+    job
 }
 
 impl FlushContext<'_> {
+    /// The memory of all memtables.
+    pub(crate) fn memtables(&self) -> &MemtableMemory {
+        self.cache.memtables()
+    }
+
     /// Freezes the active memtable of an index, so that it can be flushed.
-    pub(crate) fn freeze(&self, index: &Index) -> bool {
-        index.tree.freeze(|| self.log.end())
+    pub(crate) fn freeze(&self, index: &Arc<Index>) -> bool {
+        let has_frozen = index.tree.freeze(|| self.log.end());
+        if has_frozen {
+            self.note_change(index);
+        }
+        has_frozen
+    }
+
+    /// Called after the frozen memtables or the runs of an index have changed:
+    /// updates its place among the indexes with work, and the pressure on its
+    /// writers.
+    pub(crate) fn note_change(&self, index: &Arc<Index>) {
+        let debt_bytes = self.budget.debt_bytes();
+        index.load.refresh(Instant::now(), &index.tree, debt_bytes);
+        self.work.update(index);
     }
 
     /// The most urgent job of all trees.
     pub(super) fn next_job(&self, prefer: Prefer) -> Option<(Arc<Index>, FlushJob)> {
-        let now = Instant::now();
-        let (mut frozen, mut due) = (Candidates::new(), Candidates::new());
-        for index in self.written.snapshot() {
-            if !index.may_try(now) {
-                continue;
-            }
-            if index.tree.slows_readers() {
-                self.freeze(&index);
-            }
-            if index.tree.frozen_memtables() > 0 {
-                frozen.push((index.tree.frozen_bytes(), Arc::clone(&index)));
-            }
-            let bytes = index.tree.pending_work_bytes();
-            if bytes > 0 {
-                due.push((bytes, index));
-            }
+        if let Some(job) = self.reader_job() {
+            return Some(job);
         }
-        for candidates in [&mut frozen, &mut due] {
-            candidates.sort_by_key(|(bytes, _)| Reverse(*bytes));
-        }
-        match prefer {
-            Prefer::Memtables => claim_any(&frozen).or_else(|| claim_any(&due)),
-            Prefer::Runs => claim_runs(&due).or_else(|| claim_any(&frozen)),
-        }
+        let kinds = match prefer {
+            Prefer::Memtables => [WorkKind::Memtables, WorkKind::Runs],
+            Prefer::Runs => [WorkKind::Runs, WorkKind::Memtables],
+        };
+        kinds.into_iter().find_map(|kind| self.claim(kind))
     }
 
-    /// Whether the compaction debt is so large that half of the flushers should only reduce it.
+    /// Claims a job of the most urgent index that has one.
+    fn claim(&self, kind: WorkKind) -> Option<(Arc<Index>, FlushJob)> {
+        let now = Instant::now();
+        let mut below = None;
+        // Jobs of an index may all be claimed: then the next one is tried.
+        while let Some((place, index)) = self.work.next(kind, below, now) {
+            let is_possible = !index.is_dropped() && index.attempts(kind).may_try(now);
+            let job = match kind {
+                _ if !is_possible => None,
+                WorkKind::Memtables => claim_any(&index, now),
+                WorkKind::Runs => claim_runs(&index),
+            };
+            if let Some(job) = job {
+                return Some((index, job));
+            }
+            below = Some(place);
+        }
+        None
+    }
+
+    /// The job of a tree whose readers pass many deletes.
+    fn reader_job(&self) -> Option<(Arc<Index>, FlushJob)> {
+        let mut found = None;
+        for file in self.memtables().take_slow_reads() {
+            let Some(index) = self.written.by_file(file) else {
+                continue;
+            };
+            if !index.may_try(Instant::now()) {
+                continue;
+            }
+            if index.tree.memtable_slows_readers() {
+                self.freeze(&index);
+            }
+            if found.is_some() {
+                // The next call takes it.
+                index.tree.repeat_reader_request();
+                continue;
+            }
+            let job = index.tree.next_reader_job(&self.transactions.horizon());
+            found = job.map(|job| (index, job));
+        }
+        found
+    }
+
+    /// Whether so many bytes are due to be moved down that half of the flushers
+    /// should do nothing else.
     pub(super) fn is_behind(&self) -> bool {
-        self.written.memtable_use().debt > self.budget.debt_bytes() / 2
+        self.work.due_bytes() > self.budget.debt_bytes() / 2 || self.work.delays_writers()
+    }
+
+    /// Reports the memory of memtables after a flush may have released some.
+    fn note_memory(&self) {
+        let used = self.memtables().used();
+        let written = self.memtables().written();
+        let pacer = &self.budget.memtable_pacer;
+        pacer.report(Instant::now(), written, used.live());
+        let capacity = self.budget.page_cache_bytes_beside(used.retired);
+        if capacity != self.cache.statistics().capacity_bytes {
+            self.cache.set_capacity(capacity);
+        }
     }
 
     /// Runs a job and records its failure in the index.
-    pub(super) fn run_job(&self, index: &Index, job: FlushJob) -> StorageResult<()> {
+    pub(super) fn run_job(&self, index: &Arc<Index>, job: FlushJob) -> StorageResult<()> {
+        let kind = WorkKind::of(job.kind());
         let outcome = match self.run_unrecorded_job(index, job) {
             Ok(report) => {
-                self.succeeded(index, &report);
+                self.succeeded(index, kind, &report);
                 self.check_space(index);
                 Ok(())
             }
             Err(error) => {
-                self.failed(index, &error);
+                self.failed(index, kind, &error);
                 Err(error)
             }
         };
+        self.note_change(index);
+        self.note_memory();
         self.signals.space_available();
         outcome
     }
@@ -140,25 +212,27 @@ impl FlushContext<'_> {
     /// Runs a job.
     pub(super) fn run_unrecorded_job(
         &self,
-        index: &Index,
+        index: &Arc<Index>,
         job: FlushJob,
     ) -> StorageResult<FlushReport> {
         let horizon = self.transactions.horizon();
-        std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon))).unwrap_or_else(|_| {
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| job.run(&horizon)));
+        self.note_change(index);
+        outcome.unwrap_or_else(|_| {
             let path = &index.entry.path;
             Err(StorageError::corrupt(path, 0, "merging it panicked"))
         })
     }
 
-    fn succeeded(&self, index: &Index, report: &FlushReport) {
+    fn succeeded(&self, index: &Index, kind: WorkKind, report: &FlushReport) {
         self.counts.add_flush(report);
-        if index.recover() {
+        if index.attempts(kind).recover() && index.failure().is_none() {
             let path = index.entry.path.display();
             self.messages.note(&format!("flushing {path} works again"));
         }
     }
 
-    fn failed(&self, index: &Index, error: &StorageError) {
+    fn failed(&self, index: &Index, kind: WorkKind, error: &StorageError) {
         self.counts.flush_failures.fetch_add(1, Ordering::Relaxed);
         if index.failure().is_none() {
             let path = index.entry.path.display();
@@ -170,7 +244,7 @@ impl FlushContext<'_> {
             // Frees the space of the failed job's output.
             index.tree.give_back_tail();
         }
-        index.fail(error.clone());
+        index.attempts(kind).fail(error.clone());
     }
 
     /// Runs one flush job on this thread. `false` when there is none now.
@@ -195,7 +269,7 @@ impl FlushContext<'_> {
             }
             let claimed = waiting
                 .iter()
-                .find_map(|index| index.tree.next_job().map(|job| (index, job)));
+                .find_map(|index| Some((index, index.tree.next_memtable_job()?)));
             match claimed {
                 Some((index, job)) => self.run_job(index, job)?,
                 None => self.wait_for_flushers(&waiting)?,
@@ -207,7 +281,7 @@ impl FlushContext<'_> {
     /// threads.
     pub(crate) fn flush_index(&self, index: &Arc<Index>) -> EngineResult<()> {
         while index.tree.frozen_memtables() > 0 {
-            match index.tree.next_job() {
+            match index.tree.next_memtable_job() {
                 Some(job) => self.run_job(index, job)?,
                 None => self.wait_for_flushers(std::slice::from_ref(index))?,
             }
@@ -217,7 +291,8 @@ impl FlushContext<'_> {
 
     /// Waits while other threads flush `indexes`.
     fn wait_for_flushers(&self, indexes: &[Arc<Index>]) -> EngineResult<()> {
-        if let Some(error) = indexes.iter().find_map(|index| index.failure()) {
+        let failure = |index: &Arc<Index>| index.attempts(WorkKind::Memtables).failure();
+        if let Some(error) = indexes.iter().find_map(failure) {
             return Err(error.into());
         }
         if !self.signals.has_threads() {
@@ -226,6 +301,14 @@ impl FlushContext<'_> {
         self.signals.wait_for_space(POLL_PERIOD);
         Ok(())
     }
+}
+
+/// Ends background work on an index that is no longer the table's.
+pub(crate) fn abandon_index(core: &EngineCore, index: &Arc<Index>) {
+    index.dropped.store(true, Ordering::Release);
+    index.tree.abandon();
+    core.counts.add_closed(index);
+    core.work.update(index);
 }
 
 #[cfg(feature = "testing")]

@@ -3,9 +3,8 @@
 use super::flusher::FlushContext;
 use crate::core::index::Index;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use teak_base::{CommitSequence, Lsn};
+use teak_base::{CommitSequence, FileId, Lsn};
 use teak_tree::FlushJob;
 
 /// Time without writes after which trees are compacted even if no job is due.
@@ -19,10 +18,8 @@ pub(super) struct IdleCompaction {
     /// The oldest snapshot at the time when nothing was left to compact. A write or the end of this
     /// snapshot can make more compaction possible.
     finished: Option<CommitSequence>,
-}
-
-fn is_marked(index: &Arc<Index>) -> bool {
-    index.compact_soon.load(Ordering::Relaxed)
+    /// The files of indexes that have not been looked at in this idle time.
+    sweep: Option<Vec<FileId>>,
 }
 
 impl IdleCompaction {
@@ -31,6 +28,7 @@ impl IdleCompaction {
             log_end: Lsn(0),
             since: Instant::now(),
             finished: None,
+            sweep: None,
         }
     }
 
@@ -43,34 +41,43 @@ impl IdleCompaction {
             self.log_end = end;
             self.since = Instant::now();
             self.finished = None;
-        }
-        let oldest = context.transactions.oldest_snapshot();
-        let is_idle = self.since.elapsed() >= IDLE_AFTER && self.finished != Some(oldest);
-        if !is_idle && !context.written.read().iter().any(is_marked) {
-            return None;
+            self.sweep = None;
         }
         let now = Instant::now();
-        let mut horizon = None;
-        for index in context.written.snapshot() {
-            let marked = is_marked(&index);
-            if !(is_idle || marked) || !index.may_try(now) {
+        for index in context.work.marked() {
+            if !index.may_try(now) {
                 continue;
             }
-            if is_idle && index.tree.memtable_is_large_part() {
-                context.freeze(&index);
-            }
-            let horizon = horizon.get_or_insert_with(|| context.transactions.horizon());
-            if let Some(job) = index.tree.next_idle_job(&*horizon) {
+            let horizon = context.transactions.horizon();
+            if let Some(job) = index.tree.next_idle_job(&horizon) {
                 return Some((index, job));
             }
             // If the tree is not fully merged, running jobs may lead to more work.
-            if marked && index.tree.is_fully_merged() {
-                index.compact_soon.store(false, Ordering::Relaxed);
+            if index.tree.is_fully_merged() {
+                context.work.compacted(&index);
             }
         }
-        if is_idle {
-            self.finished = Some(oldest);
+        let oldest = context.transactions.oldest_snapshot();
+        if self.since.elapsed() < IDLE_AFTER || self.finished == Some(oldest) {
+            return None;
         }
+        let sweep = self.sweep.get_or_insert_with(|| context.written.files());
+        while let Some(file) = sweep.last() {
+            if let Some(index) = context.written.by_file(*file)
+                && index.may_try(now)
+            {
+                if index.tree.memtable_is_large_part() {
+                    context.freeze(&index);
+                }
+                let horizon = context.transactions.horizon();
+                if let Some(job) = index.tree.next_idle_job(&horizon) {
+                    return Some((index, job));
+                }
+            }
+            sweep.pop();
+        }
+        self.sweep = None;
+        self.finished = Some(oldest);
         None
     }
 }

@@ -99,7 +99,9 @@ impl IdleTables<'_> {
             return false;
         };
         let indexes = table.indexes.load_full();
-        if !self.is_idle(table, &indexes) || !self.unregister(&indexes) {
+        if !self.is_idle(table, &indexes)
+            || !self.flush.written.remove_unused(self.flush.work, &indexes)
+        {
             return false;
         }
         let oldest: Vec<WriteId> = indexes
@@ -116,20 +118,6 @@ impl IdleTables<'_> {
                 index.oldest_write_id = oldest;
             }
         }
-        true
-    }
-
-    /// Removes indexes from the list of written ones. Does nothing if a job or a cursor still
-    /// refers to one of them, because reopening the table would create a second tree on the same
-    /// file.
-    fn unregister(&self, indexes: &[Arc<Index>]) -> bool {
-        let mut written = self.flush.written.write();
-        let in_list = |index: &Arc<Index>| usize::from(index.registered.load(Ordering::Acquire));
-        let is_used = |index: &Arc<Index>| Arc::strong_count(index) > 1 + in_list(index);
-        if indexes.iter().any(is_used) {
-            return false;
-        }
-        written.retain(|index| !indexes.iter().any(|closed| Arc::ptr_eq(index, closed)));
         true
     }
 }

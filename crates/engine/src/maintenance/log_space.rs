@@ -9,6 +9,7 @@
 
 use super::checkpoint::CheckpointContext;
 use crate::core::EngineCore;
+use crate::core::delays::DelayCause;
 use crate::core::log_stalls::LogStalls;
 use crate::error::{EngineError, EngineResult};
 use std::time::{Duration, Instant};
@@ -62,8 +63,9 @@ pub(crate) fn slow_down(core: &EngineCore, transaction: &TransactionHandle) -> E
         check(core, transaction)?;
     }
     if slept {
-        core.log_stalls.slowdowns.record(since.elapsed());
-        core.budget.count_stall(since);
+        let time = since.elapsed();
+        core.log_stalls.slowdowns.record(time);
+        core.delays.add(DelayCause::Log, time);
     }
     Ok(())
 }
@@ -94,6 +96,7 @@ fn wait_for_trim<'c>(
     record: &Record<'_>,
 ) -> EngineResult<LogReservation<'c>> {
     let since = Instant::now();
+    let _stopped = core.delays.stop(DelayCause::Log);
     if core.log_stalls.begin_stop(since) {
         let log = core.log.log_use();
         core.messages.warning(&format!(
@@ -102,8 +105,9 @@ fn wait_for_trim<'c>(
         ));
     }
     let outcome = reserve_after_trim(core, transaction, record, since + STOP_MAX);
-    core.log_stalls.stops.record(since.elapsed());
-    core.budget.count_stall(since);
+    let time = since.elapsed();
+    core.log_stalls.stops.record(time);
+    core.delays.add(DelayCause::Log, time);
     if let Some(time) = core.log_stalls.end_stop(Instant::now()) {
         let milliseconds = time.as_millis();
         core.messages.warning(&format!(

@@ -1,7 +1,6 @@
 //! Rollback, and clean-up after large rollbacks.
 
 use super::flusher::FlushContext;
-use std::sync::atomic::Ordering;
 use teak_base::WriteIdRanges;
 use teak_transactions::Transaction;
 
@@ -39,7 +38,7 @@ pub(crate) fn clean_up(context: FlushContext<'_>, rows: u64, aborted: &WriteIdRa
             context.freeze(&index);
         }
         if tree.entries() / LARGE_SHARE <= rows {
-            index.compact_soon.store(true, Ordering::Relaxed);
+            context.work.compact_soon(&index);
         }
     }
     context.signals.wake_flushers();

@@ -15,7 +15,6 @@ use crate::core::budget::Budget;
 use crate::core::files::IndexFiles;
 use crate::core::index::Index;
 use crate::core::tables::Tables;
-use crate::core::written::MemtableUse;
 use crate::error::{EngineError, EngineResult};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -27,6 +26,7 @@ use teak_base::{
     CommitSequence, FileId, Lsn, StorageError, StorageResult, WriteId, WriteIdRange, WriteIdRanges,
 };
 use teak_transactions::{TransactionId, TransactionSystem, WriteIdTable};
+use teak_tree::MemtableUse;
 use teak_write_ahead_log::{IdParts, Operations, Record, WriteIds};
 
 /// Replayed bytes after which the memory use is checked.
@@ -314,7 +314,7 @@ impl Replay {
     }
 
     fn fits_in_memory(&self) -> bool {
-        self.memtable_use().bytes() <= self.budget.total()
+        self.memtable_use().live() <= self.budget.total()
     }
 
     fn memtable_use(&self) -> MemtableUse {
@@ -376,7 +376,7 @@ impl Replay {
         let Some(workers) = &self.workers else {
             return Ok(());
         };
-        while self.memtable_use().bytes() > self.budget.memtable_quota() {
+        while self.memtable_use().live() > self.budget.memtable_quota() {
             match workers.flushing.wait_for_job() {
                 // As without threads.
                 Some(error) if error.is_no_space() && self.fits_in_memory() => return Ok(()),

@@ -179,8 +179,6 @@ impl EngineTransaction {
     pub(crate) fn report_counts(&mut self) {
         self.view = None;
         self.flush_rows();
-        let bytes = std::mem::take(&mut self.unreported_bytes);
-        self.core.budget.add_unreported(bytes);
     }
 
     /// Adds the number of rows written to the engine's counts.

@@ -8,7 +8,6 @@ use super::{CursorPosition, TreeCursor};
 use crate::VersionCursor;
 use crate::key_search::is_same_key;
 use crate::merge::heap::Direction;
-use std::sync::atomic::Ordering;
 use teak_base::bytes::key_successor;
 use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
@@ -241,7 +240,7 @@ impl<V: Visibility> TreeCursor<V> {
     #[inline]
     fn note_passed(&self, keys: u64) {
         if keys >= PASSED_KEYS_MIN {
-            self.tree.passed_keys.fetch_add(keys, Ordering::Relaxed);
+            self.tree.count_passed(keys, &self.key);
         }
     }
 

@@ -4,6 +4,7 @@ use super::context::{JobContext, Target};
 use super::divide::{divide_at, divide_at_gaps};
 use super::output::Written;
 use super::partition::Part;
+use crate::memory::Phase;
 use crate::merge::MergeLevel;
 use crate::node::{Child, ChildId, Depth, Editor, Key, RunHandle, RunRef};
 use crate::version::{MemtableSlot, TreeVersion};
@@ -103,6 +104,7 @@ impl JobContext<'_> {
                 install.flushed_lsn = install.flushed_lsn.max(*boundary);
             }
             install.add_undurable(slot.first_lsn());
+            slot.memtable.enter(Phase::Retired);
         }
         install.changed = true;
         let new = Arc::new(TreeVersion {

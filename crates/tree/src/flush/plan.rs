@@ -6,6 +6,7 @@ use super::context::Target;
 use super::job::{FlushJob, Work};
 use super::report::JobKind;
 use super::settling::{find_older, find_unsettled};
+use super::tier::cheapest_runs;
 use crate::TreeOptions;
 use crate::install_state::InstallState;
 use crate::node::{Child, ChildId, KeyRange, LeafShape, Node, RunForm, RunRef};
@@ -16,24 +17,55 @@ use std::sync::Arc;
 use teak_base::WriteId;
 use teak_base::visibility::Horizon;
 
+/// The backlog of a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct TreeBacklog {
+    /// Raw bytes in children where jobs are due, without frozen memtables. Zero
+    /// when no job is due.
+    pub due_bytes: u64,
+    /// Raw bytes of all upper runs.
+    pub upper_bytes: u64,
+    /// Raw bytes of all runs.
+    pub raw_bytes: u64,
+    /// Maximum number of upper runs of one child.
+    pub child_runs: u64,
+    /// The same, relative to the number at which a job is due. At 2 a child gets
+    /// no more runs from jobs above it, except from memtables.
+    pub run_load: f64,
+}
+
 impl Tree {
-    /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child that
-    /// is full. Jobs that are claimed at the same time work on disjoint parts of the tree and may
-    /// run in parallel.
+    /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child. While
+    /// a child that the memtable would add a run to has too many, the due children are first. Jobs
+    /// that are claimed at the same time work on disjoint parts of the tree and may run in parallel.
     pub fn next_job(self: &Arc<Self>) -> Option<FlushJob> {
         let options = self.options();
         let mut install = self.install.lock();
         let version = self.version.load_full();
-        if let Some(job) = self.memtable_job(&mut install, &version) {
+        let mut children = version.root.children.iter();
+        let is_crowded = children.any(|child| child.is_full(&options));
+        if !is_crowded && let Some(job) = self.memtable_job(&mut install, &version) {
             return Some(job);
         }
-        if version.awaits_base {
-            return None;
-        }
         let mut best = None;
-        let all = KeyRange::all();
-        find_due(&version.root, &all, &install.claimed, &options, &mut best);
-        best.map(|candidate| self.claim_child(&mut install, &version, candidate))
+        if !version.awaits_base {
+            let all = KeyRange::all();
+            find_due(&version.root, &all, &install.claimed, &options, &mut best);
+        }
+        match best {
+            Some(candidate) => Some(self.claim_child(&mut install, &version, candidate)),
+            None if is_crowded => self.memtable_job(&mut install, &version),
+            None => None,
+        }
+    }
+
+    /// Claims the oldest frozen memtable, if there is one and no other job has
+    /// claimed it. Its flush reads no run, so damaged runs do not prevent it.
+    pub fn next_memtable_job(self: &Arc<Self>) -> Option<FlushJob> {
+        let mut install = self.install.lock();
+        let version = self.version.load_full();
+        self.memtable_job(&mut install, &version)
     }
 
     /// Claims a job that is not due, for idle times: it moves entries towards the leaves. Returns
@@ -114,11 +146,26 @@ impl Tree {
     /// no job is due.
     #[must_use]
     pub fn pending_work_bytes(&self) -> u64 {
+        self.backlog().due_bytes
+    }
+
+    /// The backlog at this moment. A tree that waits for its base has none: its
+    /// runs cannot be merged before.
+    #[must_use]
+    pub fn backlog(&self) -> TreeBacklog {
         let version = self.load_version();
-        if version.awaits_base {
-            return 0;
+        let summary = &version.root.summary;
+        let (due_bytes, run_load) = match version.awaits_base {
+            true => (0, 0.0),
+            false => (summary.due_bytes, summary.run_load),
+        };
+        TreeBacklog {
+            due_bytes,
+            upper_bytes: summary.upper_bytes,
+            raw_bytes: summary.raw_bytes,
+            child_runs: summary.child_runs,
+            run_load,
         }
-        version.root.summary.due_bytes
     }
 
     fn memtable_job(
@@ -137,7 +184,7 @@ impl Tree {
         ))
     }
 
-    fn claim_child(
+    pub(super) fn claim_child(
         self: &Arc<Self>,
         install: &mut InstallState,
         version: &Arc<TreeVersion>,
@@ -147,8 +194,13 @@ impl Tree {
             child, range, kind, ..
         } = candidate;
         let mut runs = child.runs.clone();
-        if kind == JobKind::Consolidate && child.is_leaf() {
-            runs.retain(|run| run.handle.form == RunForm::Upper);
+        if kind == JobKind::Consolidate {
+            if child.is_leaf() {
+                runs.retain(|run| run.handle.form == RunForm::Upper);
+            }
+            let sizes: Vec<u64> = runs.iter().map(RunRef::raw_bytes).collect();
+            let merged = cheapest_runs(&sizes);
+            runs = runs.get(merged).unwrap_or_default().to_vec();
         }
         let target = Target {
             id: child.id,
@@ -166,25 +218,26 @@ impl Tree {
     }
 }
 
-/// The kind of a due job on a child.
-fn due_kind(child: &Child, options: &TreeOptions) -> JobKind {
-    if child.is_leaf() {
+/// The kind of a due job on a child; `None` when a child below has so many runs
+/// that it must be merged first.
+fn due_kind(child: &Child, options: &TreeOptions) -> Option<JobKind> {
+    let Some(below) = &child.below else {
         let shape = LeafShape::of(&child.runs);
-        let few_deletes = shape.deletes * 2 < shape.pending_entries;
-        return if shape.is_fragmented() && few_deletes {
+        return Some(if shape.is_fragmented() && shape.deletes_due() < 1.0 {
             JobKind::Consolidate
         } else {
             JobKind::Leaf
-        };
-    }
+        });
+    };
     let bytes: u64 = child.runs.iter().map(RunRef::raw_bytes).sum();
     if child.runs.len() as u64 >= u64::from(options.child_runs_max)
         && bytes < options.child_buffer_bytes / 2
     {
-        JobKind::Consolidate
-    } else {
-        JobKind::Child
+        return Some(JobKind::Consolidate);
     }
+    let mut children = below.children.iter();
+    let is_crowded = children.any(|below| below.is_full(options));
+    (!is_crowded).then_some(JobKind::Child)
 }
 
 fn find_due(
@@ -202,11 +255,12 @@ fn find_due(
         if child.own_due >= due_min
             && best.as_ref().is_none_or(|best| child.own_due > best.due)
             && !claimed.contains(&child.id)
+            && let Some(kind) = due_kind(child, options)
         {
             *best = Some(Candidate {
                 child: Arc::clone(child),
                 range: child_range.clone(),
-                kind: due_kind(child, options),
+                kind,
                 due: child.own_due,
             });
         }

@@ -7,11 +7,14 @@
 //! faults would cost more than the insertions. Requests above [`LARGE_BYTES`]
 //! get separate chunks, so that they do not waste the rest of the current
 //! chunk.
+//!
+//! Whenever another [`CHARGE_BYTES`] are in use, the arena raises its charge.
 
 #![allow(unsafe_code)]
 
 use super::sync::Mutex;
 use super::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::memory::Charge;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
@@ -19,6 +22,8 @@ const CHUNK_BYTES_FIRST: usize = 8 * 1024;
 /// The size of a huge page on common processors.
 const CHUNK_BYTES_MAX: usize = 2 * 1024 * 1024;
 const LARGE_BYTES: usize = 64 * 1024;
+/// The charge is raised in steps of this size.
+const CHARGE_BYTES: usize = 4 * 1024;
 
 /// Bytes of a cache line.
 pub(super) const LINE_BYTES: usize = 64;
@@ -42,6 +47,7 @@ pub(super) struct Arena {
     chunks: Mutex<Vec<NonNull<Chunk>>>,
     /// Bytes of chunks that are no longer current.
     closed_bytes: AtomicU64,
+    charge: Charge,
 }
 
 // SAFETY: chunks are plain memory owned by the arena. `Chunk` is shared only as
@@ -51,8 +57,9 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(charge: Charge) -> Self {
         Self {
+            charge,
             current: AtomicPtr::new(ptr::null_mut()),
             chunks: Mutex::new(Vec::new()),
             closed_bytes: AtomicU64::new(0),
@@ -76,7 +83,11 @@ impl Arena {
                 // cannot overflow: each thread adds at most once after a chunk
                 // is full.
                 let offset = chunk.used.fetch_add(bytes, Ordering::Relaxed);
-                if offset + bytes <= chunk.capacity {
+                let end = offset + bytes;
+                if end <= chunk.capacity {
+                    if offset / CHARGE_BYTES != end / CHARGE_BYTES {
+                        self.raise_charge();
+                    }
                     // SAFETY: the range is inside the chunk's memory.
                     return unsafe { chunk.start.add(offset) };
                 }
@@ -110,7 +121,30 @@ impl Arena {
         let start = unsafe { chunk.as_ref() }.start;
         self.chunks.lock().push(chunk);
         self.closed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.raise_charge();
         start
+    }
+
+    /// Charges the memory in use, rounded up to whole steps.
+    #[cold]
+    fn raise_charge(&self) {
+        // Excludes `replace`, which changes the chunk and the sum in two steps.
+        let _chunks = self.chunks.lock();
+        self.charge.grow_to(self.charged_bytes());
+    }
+
+    fn charged_bytes(&self) -> u64 {
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: as in `allocate`.
+        let open = unsafe { current.as_ref() }.map_or(0, |chunk| {
+            let used = chunk.used.load(Ordering::Relaxed).max(1);
+            used.next_multiple_of(CHARGE_BYTES).min(chunk.capacity)
+        });
+        self.closed_bytes.load(Ordering::Relaxed) + open as u64
+    }
+
+    pub(super) fn charge(&self) -> &Charge {
+        &self.charge
     }
 
     /// Makes a chunk with at least `bytes` free bytes current, unless another
@@ -133,6 +167,7 @@ impl Arena {
         let chunk = Self::new_chunk(capacity.max(2 * bytes), 0);
         chunks.push(chunk);
         self.current.store(chunk.as_ptr(), Ordering::Release);
+        self.charge.grow_to(self.charged_bytes());
     }
 
     fn layout(capacity: usize) -> Layout {
@@ -192,10 +227,15 @@ impl Drop for Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::{MemtableMemory, TreeAccount};
+    use std::sync::Arc;
+    use teak_base::FileId;
 
     #[test]
     fn ranges_are_aligned_and_do_not_overlap() {
-        let arena = Arena::new();
+        let memory: Arc<MemtableMemory> = Arc::default();
+        let account = TreeAccount::new(&memory, FileId(1));
+        let arena = Arena::new(Charge::new(&account));
         assert_eq!(arena.bytes(), 0);
         let sizes = [1, 8, 9, 100, 5_000, 20_000, 70_000, 3];
         let mut ranges: Vec<(usize, usize)> = Vec::new();
@@ -211,11 +251,16 @@ mod tests {
         let taken: usize = ranges.iter().map(|range| range.1 - range.0).sum();
         assert!(arena.bytes() >= taken as u64);
         assert!(arena.bytes() <= 2 * taken as u64 + CHUNK_BYTES_MAX as u64);
+        let charged = memory.used().active;
+        assert!(charged >= arena.bytes() - CHARGE_BYTES as u64, "{charged}");
+        assert!(charged <= arena.bytes() + CHARGE_BYTES as u64, "{charged}");
+        drop(arena);
+        assert_eq!(memory.used().total(), 0);
     }
 
     #[test]
     fn a_large_request_does_not_close_the_current_chunk() {
-        let arena = Arena::new();
+        let arena = Arena::new(Charge::detached());
         let first = arena.allocate(8).as_ptr().addr();
         arena.allocate(1_000_000);
         assert_eq!(arena.allocate(8).as_ptr().addr(), first + 8);

@@ -11,6 +11,7 @@ use super::blink_node::{BlinkNode, CAPACITY, NodeFields, ReadVersion, Slot};
 use super::entry::Entry;
 use super::sync::Mutex;
 use super::sync::atomic::{AtomicPtr, Ordering};
+use crate::memory::Charge;
 use std::cmp::Ordering as KeyOrder;
 use std::ptr;
 
@@ -77,13 +78,17 @@ enum Side {
 }
 
 impl BlinkTree {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(charge: Charge) -> Self {
         Self {
             root: AtomicPtr::new(ptr::null_mut()),
             growing: Mutex::new(()),
             hints: [const { Hint(AtomicPtr::new(ptr::null_mut())) }; HINTS],
-            arena: Arena::new(),
+            arena: Arena::new(charge),
         }
+    }
+
+    pub(super) fn charge(&self) -> &Charge {
+        self.arena.charge()
     }
 
     /// Memory allocated, in bytes.

@@ -33,6 +33,10 @@ pub(crate) struct Summary {
     pub(crate) holds_buffered: bool,
     /// Whether a leaf has pending upper runs.
     pub(crate) holds_pending: bool,
+    /// Maximum number of upper runs of a child.
+    pub(crate) child_runs: u64,
+    /// The same, relative to the number at which a job is due.
+    pub(crate) run_load: f64,
 }
 
 /// The runs of a leaf by kind.
@@ -44,9 +48,11 @@ pub(crate) struct LeafShape {
     /// Raw bytes of pending runs, which a merge will combine with the bottom runs.
     pub(crate) pending_bytes: u64,
     pub(crate) pending_runs: u64,
-    pub(crate) pending_entries: u64,
-    /// Deletes in all runs of the leaf.
-    pub(crate) deletes: u64,
+    /// Deletes in pending runs. Those in bottom runs could not be dropped when
+    /// they were merged.
+    pub(crate) pending_deletes: u64,
+    /// Entries of all runs.
+    pub(crate) entries: u64,
 }
 
 impl LeafShape {
@@ -54,7 +60,7 @@ impl LeafShape {
         let mut shape = Self::default();
         for run in runs {
             let description = run.handle.description();
-            shape.deletes += run.share(description.deletes);
+            shape.entries += run.share(description.entries());
             match run.handle.form {
                 RunForm::Bottom => {
                     shape.bottom_bytes += run.raw_bytes();
@@ -62,7 +68,7 @@ impl LeafShape {
                 }
                 RunForm::Upper => {
                     shape.pending_bytes += run.raw_bytes();
-                    shape.pending_entries += run.share(description.entries());
+                    shape.pending_deletes += run.share(description.deletes);
                     shape.pending_runs += 1;
                 }
             }
@@ -82,18 +88,23 @@ impl LeafShape {
             return ratio(self.bottom_runs, 4 * u64::from(options.leaf_runs_max));
         }
         let against = self.bottom_bytes.max(options.leaf_bytes / 4);
-        let mut due = ratio(self.pending_bytes, against)
+        let due = ratio(self.pending_bytes, against)
             .max(ratio(self.pending_runs, u64::from(options.leaf_runs_max)));
-        if self.deletes >= DELETES_MIN {
-            due = due.max(ratio(2 * self.deletes, self.pending_entries));
-        }
-        due
+        due.max(self.deletes_due())
+    }
+
+    /// How urgently a merge is due because of deletes.
+    pub(crate) fn deletes_due(&self) -> f64 {
+        deletes_due(self.pending_deletes, self.entries)
     }
 }
 
-/// Fewer deletes hardly slow readers and do not make a job due. From this number on, a job is due
-/// if there are half as many deletes as entries that it would move or merge.
+/// Minimum number of deletes that makes a job due.
 const DELETES_MIN: u64 = 2000;
+/// A job is due when one in so many entries of a child and of the nodes below it is a delete. An
+/// update of an indexed column writes a delete and a put. At this share it makes a leaf due when
+/// the pending entries are as many as the others, as other writes do.
+const DELETES_SHARE: u64 = 4;
 /// Number of range tombstones of a child that makes a job due, because they slow readers.
 const RANGE_TOMBSTONES_MAX: u64 = 16;
 
@@ -103,16 +114,39 @@ fn ratio(value: u64, limit: u64) -> f64 {
     value as f64 / limit.max(1) as f64
 }
 
+/// How urgently a flush is due because of deletes, given the number of all
+/// entries on and below the child.
+fn deletes_due(deletes: u64, entries: u64) -> f64 {
+    match deletes {
+        0..DELETES_MIN => 0.0,
+        _ => ratio(DELETES_SHARE * deletes, entries),
+    }
+}
+
+/// Upper runs of a child.
+pub(crate) fn upper_runs(runs: &[RunRef]) -> u64 {
+    let is_upper = |run: &&RunRef| run.handle.form == RunForm::Upper;
+    runs.iter().filter(is_upper).count() as u64
+}
+
+/// The number of upper runs, relative to the number at which a job is due.
+pub(crate) fn run_load(upper_runs: u64, is_leaf: bool, options: &TreeOptions) -> f64 {
+    let due_at = match is_leaf {
+        true => options.leaf_runs_max,
+        false => options.child_runs_max,
+    };
+    ratio(upper_runs, u64::from(due_at))
+}
+
 /// Urgency of a job on the child itself. The job is due at 1.0 and above.
-pub(crate) fn own_due(runs: &[RunRef], is_leaf: bool, options: &TreeOptions) -> f64 {
+pub(crate) fn own_due(runs: &[RunRef], below: Option<&Summary>, options: &TreeOptions) -> f64 {
     let range_tombstones = runs
         .iter()
         .map(|run| run.handle.description().range_tombstones.len() as u64);
     let due = ratio(range_tombstones.sum(), RANGE_TOMBSTONES_MAX);
-    if is_leaf {
-        due.max(LeafShape::of(runs).due(options))
-    } else {
-        due.max(due_inner(runs, options))
+    match below {
+        None => due.max(LeafShape::of(runs).due(options)),
+        Some(below) => due.max(due_inner(runs, below, options)),
     }
 }
 
@@ -126,7 +160,7 @@ fn waiting_bytes(runs: &[RunRef], is_leaf: bool) -> u64 {
     bytes.max(1)
 }
 
-fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
+fn due_inner(runs: &[RunRef], below: &Summary, options: &TreeOptions) -> f64 {
     let mut bytes = 0;
     let mut deletes = 0;
     let mut entries = 0;
@@ -136,16 +170,18 @@ fn due_inner(runs: &[RunRef], options: &TreeOptions) -> f64 {
         deletes += run.share(description.deletes);
         entries += run.share(description.entries());
     }
-    let mut due = ratio(bytes, options.child_buffer_bytes)
-        .max(ratio(runs.len() as u64, u64::from(options.child_runs_max)));
-    if deletes >= DELETES_MIN {
-        due = due.max(ratio(2 * deletes, entries));
-    }
-    due
+    ratio(bytes, options.child_buffer_bytes)
+        .max(run_load(runs.len() as u64, false, options))
+        .max(deletes_due(deletes, entries + below.entries))
 }
 
 impl Summary {
-    pub(crate) fn of_child(runs: &[RunRef], below: Option<&Summary>, own_due: f64) -> Self {
+    pub(crate) fn of_child(
+        runs: &[RunRef],
+        below: Option<&Summary>,
+        own_due: f64,
+        options: &TreeOptions,
+    ) -> Self {
         let mut summary = match below {
             Some(below) => Summary {
                 holds_buffered: below.holds_buffered || !runs.is_empty(),
@@ -157,6 +193,10 @@ impl Summary {
                 ..Summary::default()
             },
         };
+        let upper_runs = upper_runs(runs);
+        let run_load = run_load(upper_runs, below.is_none(), options);
+        summary.child_runs = summary.child_runs.max(upper_runs);
+        summary.run_load = summary.run_load.max(run_load);
         summary.due = summary.due.max(own_due);
         if own_due >= 1.0 {
             summary.due_bytes += waiting_bytes(runs, below.is_none());
@@ -209,6 +249,8 @@ impl Summary {
             total.due_bytes += summary.due_bytes;
             total.write_ids = join_ids(total.write_ids, summary.write_ids);
             total.due = total.due.max(summary.due);
+            total.child_runs = total.child_runs.max(summary.child_runs);
+            total.run_load = total.run_load.max(summary.run_load);
             total.holds_buffered |= summary.holds_buffered;
             total.holds_pending |= summary.holds_pending;
         }

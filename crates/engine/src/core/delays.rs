@@ -1,0 +1,111 @@
+//! Counts of the delays of writers, by cause.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Why a writer is delayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DelayCause {
+    /// Memtables use their share of the memory budget.
+    Memory,
+    /// An index has too many bytes in children where merges are due.
+    Debt,
+    /// A child of an index has too many runs.
+    Runs,
+    /// The log is too long.
+    Log,
+}
+
+impl DelayCause {
+    /// All causes.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Debt, Self::Runs, Self::Log];
+
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Debt => "debt",
+            Self::Runs => "runs",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// Delays of one cause since the engine was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DelayCounts {
+    /// Delays, stops included.
+    pub delays: u64,
+    /// Delays during which the bound was reached, so that the writer stopped.
+    pub stops: u64,
+    /// Time in delays, in microseconds.
+    pub microseconds: u64,
+    /// The longest delay, in microseconds.
+    pub longest_microseconds: u64,
+    /// Writers that are stopped now.
+    pub stopped_now: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    delays: AtomicU64,
+    stops: AtomicU64,
+    microseconds: AtomicU64,
+    longest: AtomicU64,
+    stopped_now: AtomicU64,
+}
+
+/// The delays of all writers.
+#[derive(Debug, Default)]
+pub(crate) struct Delays([Counters; 4]);
+
+impl Delays {
+    fn of(&self, cause: DelayCause) -> &Counters {
+        let [memory, debt, runs, log] = &self.0;
+        match cause {
+            DelayCause::Memory => memory,
+            DelayCause::Debt => debt,
+            DelayCause::Runs => runs,
+            DelayCause::Log => log,
+        }
+    }
+
+    /// Counts a finished delay.
+    pub(crate) fn add(&self, cause: DelayCause, time: Duration) {
+        let counters = self.of(cause);
+        let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        counters.delays.fetch_add(1, Ordering::Relaxed);
+        counters.microseconds.fetch_add(time, Ordering::Relaxed);
+        counters.longest.fetch_max(time, Ordering::Relaxed);
+    }
+
+    /// Counts a writer that stops, until the guard is dropped.
+    pub(crate) fn stop(&self, cause: DelayCause) -> Stopped<'_> {
+        let counters = self.of(cause);
+        counters.stops.fetch_add(1, Ordering::Relaxed);
+        counters.stopped_now.fetch_add(1, Ordering::Relaxed);
+        Stopped(&counters.stopped_now)
+    }
+
+    pub(crate) fn counts(&self, cause: DelayCause) -> DelayCounts {
+        let counters = self.of(cause);
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        DelayCounts {
+            delays: load(&counters.delays),
+            stops: load(&counters.stops),
+            microseconds: load(&counters.microseconds),
+            longest_microseconds: load(&counters.longest),
+            stopped_now: load(&counters.stopped_now),
+        }
+    }
+}
+
+/// A writer that is stopped.
+pub(crate) struct Stopped<'a>(&'a AtomicU64);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

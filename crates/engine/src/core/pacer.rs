@@ -1,0 +1,191 @@
+//! The pace of the writers of one quantity that background work reduces.
+//!
+//! The quantity has three numbers that only its owner knows: how many bytes were
+//! *written* since the start, how many of them are *outstanding*, and the
+//! *pressure*: zero up to the trigger of the slowdown, one at the stop.
+//!
+//! 1. The owner reports written and outstanding bytes from time to time. What
+//!    was written and is no longer outstanding was retired, so the reports of
+//!    the last seconds give the rate at which background work retires bytes.
+//! 2. Under pressure the writers may write at that rate, times two at the
+//!    trigger and times a half at the stop, so that the pressure settles
+//!    between them. All bytes written by any thread since the last turn are
+//!    charged to the next turn, so the number of writers does not matter.
+
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// The time over which the rate is measured.
+const WINDOW: Duration = Duration::from_secs(8);
+
+/// Reports at shorter intervals are dropped.
+const REPORT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The lowest rate, in bytes per second: a job that takes long retires nothing
+/// until its end.
+const RATE_MIN: f64 = 1024.0 * 1024.0;
+
+/// The rate before anything was measured, in bytes per second.
+const RATE_UNKNOWN: f64 = 32.0 * RATE_MIN;
+
+/// Writers that were slower than the rate may catch up by this time.
+const BURST: Duration = Duration::from_millis(20);
+
+/// After this time without a turn, bytes written before are not charged.
+const FORGET_AFTER: Duration = Duration::from_millis(500);
+
+/// The longest time between two turns.
+const TURN_MAX: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Times and retired bytes, ascending.
+    reports: VecDeque<(Instant, u64)>,
+    /// Bytes written that were charged to turns.
+    charged: u64,
+    /// The last turn, and when it was given.
+    turn: Option<(Instant, Instant)>,
+}
+
+/// Measures how fast bytes are retired, and gives the writers their turns.
+#[derive(Debug, Default)]
+pub(crate) struct Pacer(Mutex<State>);
+
+// Rates and times are approximate.
+#[allow(clippy::cast_precision_loss)]
+fn as_float(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+impl State {
+    /// Bytes retired per second.
+    fn rate(&self) -> f64 {
+        let (Some((first, before)), Some((last, after))) =
+            (self.reports.front(), self.reports.back())
+        else {
+            return RATE_UNKNOWN;
+        };
+        let time = last.saturating_duration_since(*first);
+        if time < REPORT_INTERVAL {
+            return RATE_UNKNOWN;
+        }
+        as_float(after.saturating_sub(*before)) / time.as_secs_f64()
+    }
+}
+
+impl Pacer {
+    /// Reports the bytes written since the start, and those outstanding.
+    pub(crate) fn report(&self, now: Instant, written: u64, outstanding: u64) {
+        let mut state = self.0.lock();
+        if let Some((last, _)) = state.reports.back()
+            && now.saturating_duration_since(*last) < REPORT_INTERVAL
+        {
+            return;
+        }
+        state
+            .reports
+            .push_back((now, written.saturating_sub(outstanding)));
+        while let Some((first, _)) = state.reports.front()
+            && now.saturating_duration_since(*first) > WINDOW
+            && state.reports.len() > 2
+        {
+            state.reports.pop_front();
+        }
+    }
+
+    /// The time until which a writer must wait under a pressure between zero and
+    /// one. `written` are the bytes written since the start.
+    pub(crate) fn turn(&self, now: Instant, written: u64, pressure: f64) -> Instant {
+        let mut state = self.0.lock();
+        let rate = (state.rate() * (2.0 - 1.5 * pressure.clamp(0.0, 1.0))).max(RATE_MIN);
+        let last = state
+            .turn
+            .filter(|(turn, given)| now.saturating_duration_since(*turn.max(given)) < FORGET_AFTER);
+        let turn = match last {
+            Some((turn, _)) => {
+                let bytes = written.saturating_sub(state.charged);
+                let time = Duration::from_secs_f64(as_float(bytes) / rate).min(TURN_MAX);
+                let earliest = now.checked_sub(BURST).unwrap_or(now);
+                turn.max(earliest) + time
+            }
+            None => now,
+        };
+        state.charged = written;
+        state.turn = Some((turn, now));
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A pacer that has seen `rate` bytes retired per second for five seconds.
+    fn measured(rate: u64) -> (Pacer, Instant) {
+        let pacer = Pacer::default();
+        let start = Instant::now();
+        for second in 0..=5 {
+            let now = start + Duration::from_secs(second);
+            pacer.report(now, 100 * MIB + second * rate, 100 * MIB);
+        }
+        (pacer, start + Duration::from_secs(5))
+    }
+
+    /// Bytes that `writers` write in ten seconds, each `batch` at every turn.
+    fn written_by(pacer: &Pacer, start: Instant, writers: usize, batch: u64, pressure: f64) -> u64 {
+        let end = start + Duration::from_secs(10);
+        let mut turns = vec![start; writers];
+        let mut written = 0;
+        loop {
+            let next = turns.iter_mut().min().unwrap();
+            let now = *next;
+            if now > end {
+                return written;
+            }
+            written += batch;
+            *next = pacer.turn(now, written, pressure);
+        }
+    }
+
+    #[test]
+    fn the_number_of_writers_does_not_change_the_rate() {
+        for writers in [1, 16, 256] {
+            let (pacer, now) = measured(20 * MIB);
+            let written = written_by(&pacer, now, writers, 16 << 10, 2.0 / 3.0);
+            let slack = writers as u64 * (16 << 10) + 4 * MIB;
+            assert!(written <= 200 * MIB + slack, "{writers}: {written}");
+            assert!(written >= 200 * MIB - slack, "{writers}: {written}");
+        }
+    }
+
+    #[test]
+    fn more_pressure_lowers_the_rate() {
+        let written = |pressure| {
+            let (pacer, now) = measured(20 * MIB);
+            written_by(&pacer, now, 4, 16 << 10, pressure)
+        };
+        let (low, high) = (written(0.05), written(0.95));
+        assert!(low > 350 * MIB, "{low}");
+        assert!(high < 130 * MIB, "{high}");
+    }
+
+    #[test]
+    fn nothing_retired_still_leaves_the_lowest_rate() {
+        let (pacer, now) = measured(0);
+        let written = written_by(&pacer, now, 8, 4 << 10, 0.5);
+        assert!((9 * MIB..12 * MIB).contains(&written), "{written}");
+    }
+
+    #[test]
+    fn bytes_written_without_pressure_are_not_charged() {
+        let (pacer, now) = measured(20 * MIB);
+        let first = pacer.turn(now, 1000 * MIB, 0.1);
+        assert_eq!(first, now);
+        let later = now + Duration::from_secs(60);
+        assert_eq!(pacer.turn(later, 5000 * MIB, 0.1), later);
+        assert!(pacer.turn(later, 5001 * MIB, 0.1) > later);
+    }
+}

@@ -1,0 +1,261 @@
+//! The indexes that have background work, by urgency. An index enters when it
+//! gets work and leaves when it has none, so the choice of a job costs the same
+//! with ten indexes as with thirty thousand.
+
+use super::index::Index;
+use super::work_kind::WorkKind;
+use parking_lot::Mutex;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+use teak_base::{FileId, StorageError};
+
+/// Indexes whose writers are delayed rank above all others.
+const RANK_DELAYED: u64 = 1 << 60;
+
+fn rank(due_bytes: u64, pressure: f64) -> u64 {
+    let bytes = due_bytes.min(RANK_DELAYED - 1);
+    match pressure > 0.0 {
+        true => RANK_DELAYED + bytes,
+        false => bytes,
+    }
+}
+
+/// The place of an index in the order of one kind: its bytes, and its file.
+pub(crate) type Place = (u64, FileId);
+
+#[derive(Debug)]
+struct Entry {
+    /// Weak: the list does not keep tables open.
+    index: Weak<Index>,
+    frozen: u64,
+    due: u64,
+    /// The due bytes, or more where writers are delayed.
+    rank: u64,
+    /// When flushes or merges that failed may be tried again.
+    flush_at: Option<Instant>,
+    merge_at: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+struct Lists {
+    entries: HashMap<FileId, Entry>,
+    frozen: BTreeSet<Place>,
+    due: BTreeSet<Place>,
+    /// Indexes with work that failed, by the time of the next attempt. They are
+    /// not in the list of this work.
+    resting: BTreeSet<(Instant, FileId)>,
+    /// Indexes to compact without waiting for idle time.
+    compact_soon: HashMap<FileId, Weak<Index>>,
+}
+
+impl Lists {
+    fn remove(&mut self, file: FileId) -> Option<Entry> {
+        let entry = self.entries.remove(&file)?;
+        self.frozen.remove(&(entry.frozen, file));
+        self.due.remove(&(entry.rank, file));
+        for retry_at in [entry.flush_at, entry.merge_at].into_iter().flatten() {
+            self.resting.remove(&(retry_at, file));
+        }
+        Some(entry)
+    }
+
+    fn insert(&mut self, file: FileId, entry: Entry) {
+        match entry.flush_at {
+            None if entry.frozen > 0 => self.frozen.insert((entry.frozen, file)),
+            _ => false,
+        };
+        match entry.merge_at {
+            None if entry.due > 0 => self.due.insert((entry.rank, file)),
+            _ => false,
+        };
+        for retry_at in [entry.flush_at, entry.merge_at].into_iter().flatten() {
+            self.resting.insert((retry_at, file));
+        }
+        self.entries.insert(file, entry);
+    }
+}
+
+/// The indexes with work.
+#[derive(Debug, Default)]
+pub(crate) struct WorkQueue {
+    lists: Mutex<Lists>,
+    /// Bytes in children where jobs are due, of all indexes.
+    due_bytes: AtomicU64,
+    compact_soon_count: AtomicUsize,
+}
+
+impl WorkQueue {
+    /// Updates the place of an index. Called after every change of its frozen
+    /// memtables or its runs, and after a failure.
+    pub(crate) fn update(&self, index: &Arc<Index>) {
+        let file = index.entry.file;
+        let mut lists = self.lists.lock();
+        let before = lists.remove(file).map_or(0, |entry| entry.due);
+        // Read under the lock, so that the last update wins.
+        let due = index.tree.pending_work_bytes();
+        let entry = Entry {
+            index: Arc::downgrade(index),
+            frozen: index.tree.frozen_bytes(),
+            due,
+            rank: rank(due, index.load.pressure()),
+            flush_at: index.attempts(WorkKind::Memtables).retry_at(),
+            merge_at: index.attempts(WorkKind::Runs).retry_at(),
+        };
+        let has_work = !index.is_dropped() && (entry.frozen > 0 || entry.due > 0);
+        let due = if has_work { entry.due } else { 0 };
+        if has_work {
+            lists.insert(file, entry);
+        }
+        self.due_bytes.fetch_add(due, Ordering::Relaxed);
+        self.due_bytes.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    /// The most urgent index below a place, or of all.
+    pub(crate) fn next(
+        &self,
+        kind: WorkKind,
+        below: Option<Place>,
+        now: Instant,
+    ) -> Option<(Place, Arc<Index>)> {
+        let mut lists = self.lists.lock();
+        self.wake_rested(&mut lists, now);
+        let mut below = below;
+        loop {
+            let list = match kind {
+                WorkKind::Memtables => &lists.frozen,
+                WorkKind::Runs => &lists.due,
+            };
+            let place = match below {
+                Some(below) => *list.range(..below).next_back()?,
+                None => *list.last()?,
+            };
+            let index = lists.entries.get(&place.1);
+            if let Some(index) = index.and_then(|entry| entry.index.upgrade()) {
+                return Some((place, index));
+            }
+            // The table was closed.
+            self.remove_closed(&mut lists, place.1);
+            below = Some(place);
+        }
+    }
+
+    fn remove_closed(&self, lists: &mut Lists, file: FileId) {
+        if let Some(entry) = lists.remove(file) {
+            self.due_bytes.fetch_sub(entry.due, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the indexes to the lists whose next attempt is due.
+    fn wake_rested(&self, lists: &mut Lists, now: Instant) {
+        while let Some((retry_at, file)) = lists.resting.first().copied()
+            && retry_at <= now
+        {
+            if let Some(mut entry) = lists.remove(file) {
+                entry.flush_at = entry.flush_at.filter(|retry_at| *retry_at > now);
+                entry.merge_at = entry.merge_at.filter(|retry_at| *retry_at > now);
+                lists.insert(file, entry);
+            }
+        }
+    }
+
+    /// Whether writers are delayed because an index is behind with its merges.
+    pub(crate) fn delays_writers(&self) -> bool {
+        let lists = self.lists.lock();
+        lists
+            .due
+            .last()
+            .is_some_and(|(rank, _)| *rank >= RANK_DELAYED)
+    }
+
+    /// Bytes in children where jobs are due, of all indexes.
+    pub(crate) fn due_bytes(&self) -> u64 {
+        self.due_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Allows immediate retries of work that failed because the disk was full.
+    pub(crate) fn space_freed(&self) {
+        let resting: Vec<Arc<Index>> = {
+            let lists = self.lists.lock();
+            let entries = lists.resting.iter();
+            entries
+                .filter_map(|(_, file)| lists.entries.get(file)?.index.upgrade())
+                .collect()
+        };
+        for index in resting {
+            index.space_freed();
+            self.update(&index);
+        }
+    }
+
+    /// The error that keeps all frozen memtables from being flushed, if there
+    /// are any and the last flush of each has failed.
+    pub(crate) fn flush_error(&self) -> Option<StorageError> {
+        let lists = self.lists.lock();
+        if !lists.frozen.is_empty() {
+            return None;
+        }
+        lists.resting.iter().find_map(|(_, file)| {
+            let entry = lists.entries.get(file)?;
+            let index = entry.index.upgrade()?;
+            let failure = index.attempts(WorkKind::Memtables).failure();
+            failure.filter(|_| entry.frozen > 0)
+        })
+    }
+
+    /// Marks an index for compaction without waiting for idle time.
+    pub(crate) fn compact_soon(&self, index: &Arc<Index>) {
+        let mut lists = self.lists.lock();
+        let marked = Arc::downgrade(index);
+        lists.compact_soon.insert(index.entry.file, marked);
+        self.count_marked(&lists);
+    }
+
+    /// The indexes that are marked for compaction.
+    pub(crate) fn marked(&self) -> Vec<Arc<Index>> {
+        if self.compact_soon_count.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let mut lists = self.lists.lock();
+        let mut marked = Vec::new();
+        lists.compact_soon.retain(|_, index| {
+            let index = index.upgrade().filter(|index| !index.is_dropped());
+            marked.extend(index.clone());
+            index.is_some()
+        });
+        self.count_marked(&lists);
+        marked
+    }
+
+    /// Removes the mark of an index.
+    pub(crate) fn compacted(&self, index: &Index) {
+        let mut lists = self.lists.lock();
+        lists.compact_soon.remove(&index.entry.file);
+        self.count_marked(&lists);
+    }
+
+    fn count_marked(&self, lists: &Lists) {
+        let marked = lists.compact_soon.len();
+        self.compact_soon_count.store(marked, Ordering::Release);
+    }
+
+    /// Removes indexes from all lists if `condition` holds. No thread can get a
+    /// reference from a list while it is evaluated.
+    pub(crate) fn remove_if(
+        &self,
+        indexes: &[Arc<Index>],
+        condition: impl FnOnce() -> bool,
+    ) -> bool {
+        let mut lists = self.lists.lock();
+        if !condition() {
+            return false;
+        }
+        for index in indexes {
+            self.remove_closed(&mut lists, index.entry.file);
+            lists.compact_soon.remove(&index.entry.file);
+        }
+        self.count_marked(&lists);
+        true
+    }
+}

@@ -1,0 +1,99 @@
+//! Delays of writers while background work is behind.
+//!
+//! Every quantity that writers increase and background work reduces is
+//! [`Bounded`]. It has a trigger, from which writers are slowed to the measured
+//! speed of the background work, and a bound, at which they stop until work is
+//! done. [`delay_for`] does both, for all quantities in the same way.
+
+use super::flusher::FlushContext;
+use crate::core::delays::DelayCause;
+use crate::core::pacer::Pacer;
+use crate::error::{EngineError, EngineResult};
+use std::time::{Duration, Instant};
+use teak_transactions::{TransactionHandle, WaitError};
+
+/// Shorter delays are not worth a sleep.
+const DELAY_MIN: Duration = Duration::from_micros(50);
+
+/// How often a delayed writer looks for an interrupt and at the pressure.
+const POLL_PERIOD: Duration = Duration::from_millis(20);
+
+/// A quantity that writers increase and background work reduces.
+pub(crate) trait Bounded {
+    /// How far the quantity is between its trigger and its bound: at zero and
+    /// below no writer is delayed, from one on writers stop.
+    fn pressure(&self) -> f64;
+
+    /// What a delay is counted as.
+    fn cause(&self) -> DelayCause;
+
+    /// Bytes written since the start that increase the quantity.
+    fn written(&self) -> u64;
+
+    /// The pace of its writers.
+    fn pacer(&self) -> &Pacer;
+
+    /// Starts the background work that reduces the quantity. Called before each
+    /// wait.
+    fn start_work(&self);
+
+    /// Why a stopped writer must fail: the background work cannot reduce the
+    /// quantity.
+    fn failure(&self) -> Option<EngineError>;
+}
+
+/// Delays a writer as the pressure of `bounded` requires. The caller holds no
+/// latch and no memtable guard.
+///
+/// # Errors
+/// `Wait(Interrupted)`; the failure of `bounded`; `Internal` when the engine is
+/// closing.
+pub(crate) fn delay_for(
+    context: FlushContext<'_>,
+    transaction: &TransactionHandle,
+    bounded: &dyn Bounded,
+) -> EngineResult<()> {
+    let mut pressure = bounded.pressure();
+    if pressure <= 0.0 {
+        return Ok(());
+    }
+    let since = Instant::now();
+    let mut turn = None;
+    if pressure < 1.0 {
+        let next = bounded.pacer().turn(since, bounded.written(), pressure);
+        if next <= since + DELAY_MIN {
+            return Ok(());
+        }
+        turn = Some(next);
+    }
+    let cause = bounded.cause();
+    let mut stopped = None;
+    let outcome = loop {
+        if pressure >= 1.0 {
+            stopped.get_or_insert_with(|| context.delays.stop(cause));
+            if let Some(error) = bounded.failure() {
+                break Err(error);
+            }
+        } else if turn.is_none_or(|turn| turn <= Instant::now()) {
+            break Ok(());
+        }
+        if transaction.is_interrupted() {
+            break Err(WaitError::Interrupted.into());
+        }
+        if context.signals.is_stopping() {
+            break Err(EngineError::Internal("the engine is closing".into()));
+        }
+        bounded.start_work();
+        let mut time = POLL_PERIOD;
+        if let Some(turn) = turn.filter(|_| pressure < 1.0) {
+            time = time.min(turn.saturating_duration_since(Instant::now()));
+        }
+        context.signals.wait_for_space(time);
+        pressure = bounded.pressure();
+        if pressure <= 0.0 {
+            break Ok(());
+        }
+    };
+    context.delays.add(cause, since.elapsed());
+    outcome
+}

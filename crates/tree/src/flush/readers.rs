@@ -1,0 +1,98 @@
+//! Jobs on behalf of readers: deletes that have cost scans about as much as a
+//! merge are moved down and dropped.
+//!
+//! 1. Cursors count the invisible keys that they pass. The cursor that brings
+//!    the count of the tree to [`PASSED_KEYS_MAX`] leaves its key, and the tree
+//!    is put on the list of slow reads.
+//! 2. The owner of the tree freezes its memtable if that has many deletes
+//!    ([`Tree::memtable_slows_readers`]), and runs the job for the key
+//!    ([`Tree::next_reader_job`]): the flush of the highest child on the path of
+//!    the key that has many deletes, or the merge of the leaf.
+//!
+//! Only deletes that a merge can drop count. So an old snapshot, for which
+//! merges must keep the deletes, does not cause merges.
+
+use super::candidate::candidate;
+use super::job::FlushJob;
+use super::report::JobKind;
+use crate::node::{KeyRange, RunRef};
+use crate::tree::Tree;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_base::visibility::{Horizon, WriteRangeStatus};
+
+/// Invisible keys that readers may pass before deletes are merged for them:
+/// merging a leaf takes about as long.
+const PASSED_KEYS_MAX: u64 = 200_000;
+/// Fewer deletes in a memtable or in a child are not merged for readers.
+const DELETES_MIN: u64 = 1000;
+
+impl Tree {
+    /// Counts invisible keys that a cursor passed near `key`.
+    #[cold]
+    pub(crate) fn count_passed(&self, keys: u64, key: &[u8]) {
+        let before = self.passed_keys.fetch_add(keys, Ordering::Relaxed);
+        if before < PASSED_KEYS_MAX && before + keys >= PASSED_KEYS_MAX {
+            *self.slow_read.lock() = Some(key.into());
+            self.account.request_reader_job();
+        }
+    }
+
+    /// Whether the active memtable has so many deletes that it should be flushed
+    /// before [`Tree::next_reader_job`]. A table that is written at one end and
+    /// deleted at the other has all its deletes in front of its first row.
+    #[must_use]
+    pub fn memtable_slows_readers(&self) -> bool {
+        self.load_version().active.memtable.deletes() >= DELETES_MIN
+    }
+
+    /// Puts the tree back on the list of slow reads.
+    pub fn repeat_reader_request(&self) {
+        self.account.request_reader_job();
+    }
+
+    /// Claims the job that the readers which passed many deletes need, and ends
+    /// their request. `None` when there is none, or merges cannot drop the
+    /// deletes yet.
+    pub fn next_reader_job(self: &Arc<Self>, horizon: &dyn Horizon) -> Option<FlushJob> {
+        let key = self.slow_read.lock().take()?;
+        self.passed_keys.store(0, Ordering::Relaxed);
+        let mut install = self.install.lock();
+        let version = self.version.load_full();
+        if version.awaits_base {
+            return None;
+        }
+        let mut node = &version.root;
+        let mut range = KeyRange::all();
+        loop {
+            let position = node.child_position(&key);
+            range = node.child_range(position, &range);
+            let child = node.children.get(position)?;
+            let is_free = !install.claimed.contains(&child.id);
+            if is_free && droppable_deletes(&child.runs, horizon) >= DELETES_MIN {
+                let kind = match &child.below {
+                    Some(_) => JobKind::Child,
+                    None => JobKind::Leaf,
+                };
+                let candidate = candidate(child, range, kind);
+                return Some(self.claim_child(&mut install, &version, candidate));
+            }
+            node = child.below.as_ref()?;
+        }
+    }
+}
+
+/// Deletes of the runs whose writes every snapshot sees.
+fn droppable_deletes(runs: &[RunRef], horizon: &dyn Horizon) -> u64 {
+    let droppable = runs.iter().filter(|run| {
+        let description = run.handle.description();
+        description.deletes > 0
+            && (run.handle.is_settled()
+                || description.write_ids.is_none_or(|(min, max)| {
+                    horizon.range_status(min, max) != WriteRangeStatus::Unsettled
+                }))
+    });
+    droppable
+        .map(|run| run.share(run.handle.description().deletes))
+        .sum()
+}

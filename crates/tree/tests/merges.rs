@@ -1,0 +1,222 @@
+//! Which merges are due: what deletes, small memtables and readers cause.
+
+// Tests fail by panics, and their numbers are small.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
+mod common;
+
+use common::{Random, Subject};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use teak_base::{CommitSequence, Lsn, Operation, WriteId};
+use teak_disk::MemoryDisk;
+use teak_tree::{Horizon, TreeOptions, TreeStatistics, Visibility, WriteStatus};
+
+/// Every write is committed at its id, and the snapshots are given.
+struct Snapshots(Vec<CommitSequence>);
+
+impl Horizon for Snapshots {
+    fn status(&self, id: WriteId) -> WriteStatus {
+        WriteStatus::Committed(CommitSequence(id.0))
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.0
+    }
+}
+
+fn settled() -> Snapshots {
+    Snapshots(vec![CommitSequence(1 << 40)])
+}
+
+/// Leaves of some thousand entries.
+fn options() -> TreeOptions {
+    TreeOptions {
+        page_bytes: 4096,
+        leaf_bytes: 256 << 10,
+        child_buffer_bytes: 1 << 20,
+        run_bytes_max: 1 << 20,
+        leaf_runs_max: 6,
+        child_runs_max: 8,
+        ..TreeOptions::tiny()
+    }
+}
+
+fn subject() -> Subject {
+    Subject::create(Arc::new(MemoryDisk::new()), options())
+}
+
+/// A key of 24 bytes.
+fn key(value: u64, row: u64) -> Vec<u8> {
+    format!("{value:012}{row:012}").into_bytes()
+}
+
+fn write(subject: &Subject, id: u64, operation: Operation, key: &[u8]) {
+    let guard = subject.tree.write_guard();
+    guard.insert(WriteId(id), operation, key, b"");
+}
+
+fn flush(subject: &Subject, horizon: &Snapshots) {
+    subject.tree.freeze(|| Lsn(0));
+    while let Some(job) = subject.tree.next_job() {
+        job.run(horizon).unwrap();
+    }
+}
+
+fn written_since(subject: &Subject, before: &TreeStatistics) -> f64 {
+    let now = subject.tree.statistics();
+    let flushed = now.raw_bytes_flushed - before.raw_bytes_flushed;
+    (now.raw_bytes_written - before.raw_bytes_written) as f64 / flushed as f64
+}
+
+/// Each update of an indexed column is a delete and a put at random places.
+#[test]
+fn updates_of_an_indexed_column_do_not_rewrite_leaves_for_a_few_entries() {
+    const ROWS: u64 = 60_000;
+    let subject = subject();
+    let mut random = Random(1);
+    let mut values: Vec<u64> = (0..ROWS).map(|_| random.next() % 1_000_000_000).collect();
+    for row in 0..ROWS {
+        write(&subject, 1, Operation::Put, &key(values[row as usize], row));
+    }
+    subject.tree.freeze(|| Lsn(0));
+    subject.tree.settle(&settled()).unwrap();
+    let before = subject.tree.statistics();
+    for round in 0..60 {
+        for _ in 0..1500 {
+            let row = random.next() % ROWS;
+            let value = &mut values[row as usize];
+            write(&subject, 2 + round, Operation::Delete, &key(*value, row));
+            *value = random.next() % 1_000_000_000;
+            write(&subject, 2 + round, Operation::Put, &key(*value, row));
+        }
+        flush(&subject, &settled());
+    }
+    let amplification = written_since(&subject, &before);
+    println!("{amplification:.1} bytes written per byte");
+    assert!(amplification < 9.0, "{amplification:.1}");
+    subject.tree.settle(&settled()).unwrap();
+    assert_eq!(subject.tree.entries(), ROWS);
+    subject.tree.verify(&mut |_| true).unwrap();
+}
+
+/// With many small memtables, runs are merged in groups of similar size.
+#[test]
+fn small_memtables_cost_little_more_than_large_ones() {
+    let amplification = |entries: u64, flushes: u64| {
+        let subject = subject();
+        let mut random = Random(7);
+        for row in 0..120_000 {
+            write(
+                &subject,
+                1,
+                Operation::Put,
+                &key(random.next() % 1_000_000, row),
+            );
+        }
+        subject.tree.freeze(|| Lsn(0));
+        subject.tree.settle(&settled()).unwrap();
+        assert!(subject.tree.statistics().height >= 2);
+        let before = subject.tree.statistics();
+        for _ in 0..flushes {
+            for row in 0..entries {
+                write(
+                    &subject,
+                    1,
+                    Operation::Put,
+                    &key(random.next() % 1_000_000, row),
+                );
+            }
+            flush(&subject, &settled());
+            assert!(subject.tree.backlog().run_load <= 1.0);
+        }
+        written_since(&subject, &before)
+    };
+    let large = amplification(8000, 8);
+    let small = amplification(250, 256);
+    println!("large {large:.1}, small {small:.1} bytes written per byte");
+    assert!(small < large + 8.0, "{small:.1} {large:.1}");
+}
+
+/// A leaf has deletes that an old snapshot still needs. Merging it again would
+/// not drop them.
+#[test]
+fn deletes_that_a_snapshot_needs_do_not_make_a_leaf_due_again() {
+    let subject = subject();
+    for row in 0..6000 {
+        write(&subject, 1, Operation::Put, &key(row, 0));
+    }
+    flush(&subject, &settled());
+    let old = Snapshots(vec![CommitSequence(1), CommitSequence(1 << 40)]);
+    for row in 0..4000 {
+        write(&subject, 2, Operation::Delete, &key(row, 0));
+    }
+    flush(&subject, &old);
+    subject.tree.settle(&old).unwrap();
+    assert!(subject.tree.statistics().deletes >= 4000);
+    let before = subject.tree.statistics();
+    for round in 0..3 {
+        write(&subject, 3 + round, Operation::Put, &key(round, 1));
+        flush(&subject, &old);
+    }
+    let after = subject.tree.statistics();
+    assert_eq!(after.leaf_merges, before.leaf_merges);
+    // Without the snapshot they are dropped.
+    subject.tree.settle(&settled()).unwrap();
+    assert_eq!(subject.tree.statistics().deletes, 0);
+}
+
+/// Sees all writes, and counts those that it was asked about.
+struct Counting<'a>(&'a AtomicU64);
+
+impl Visibility for Counting<'_> {
+    fn is_visible(&self, _id: WriteId) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        true
+    }
+}
+
+/// The rows of a queue are deleted at one end and inserted at the other. The
+/// deletes that a reader passes to find the first row are bounded.
+#[test]
+fn readers_of_a_queue_pass_a_bounded_number_of_deletes() {
+    let subject = subject();
+    let queued = 20_000;
+    for row in 0..queued {
+        write(&subject, 1, Operation::Put, &key(row, 0));
+    }
+    flush(&subject, &settled());
+    subject.tree.settle(&settled()).unwrap();
+    let (mut most, mut total) = (0, 0);
+    for row in 0..queued {
+        let asked = AtomicU64::new(0);
+        let mut cursor = subject.tree.cursor(Counting(&asked));
+        assert!(cursor.seek_first().unwrap());
+        assert_eq!(cursor.key(), key(row, 0));
+        drop(cursor);
+        let passed = asked.load(Ordering::Relaxed);
+        most = most.max(passed);
+        total += passed;
+        // Neighbours have different writes, so each is asked about.
+        write(&subject, 2 + row % 2, Operation::Delete, &key(row, 0));
+        write(&subject, 2, Operation::Put, &key(queued + row, 0));
+        if !subject.cache.memtables().take_slow_reads().is_empty() {
+            if subject.tree.memtable_slows_readers() {
+                flush(&subject, &settled());
+            }
+            if let Some(job) = subject.tree.next_reader_job(&settled()) {
+                job.run(&settled()).unwrap();
+            }
+        }
+    }
+    println!(
+        "at most {most} deletes passed, {} on average",
+        total / queued
+    );
+    assert!(most <= 4000, "{most}");
+    assert!(total / queued <= 2000, "{}", total / queued);
+}

@@ -1,26 +1,36 @@
-//! Checkpoints: make a captured state durable.
+//! Checkpoints: from the captured state to the durable superblock.
 //!
-//! 1. Prepare: capture the live space, reserve space for the space map.
-//! 2. Write the space map.
-//! 3. Sync: all blocks that the capture needs are durable.
-//! 4. Write the superblock into the slot that does not hold the durable one.
-//! 5. Sync: the new superblock is durable.
-//! 6. Free the old space map and the blocks that waited for this checkpoint.
-//! 7. Write the superblock into the other slot too, unsynced: the next step 3 makes it durable. So
-//!    if one slot is damaged, a reader never uses an older state, whose blocks may have been
-//!    overwritten.
-//! 8. Truncate a free tail.
+//! 1. Begin: wait for the checkpoint in progress, if there is one.
+//! 2. Capture: copy the state of the space, in time that does not depend on the
+//!    number of holes. All other steps take no lock for long.
+//! 3. The caller writes and publishes the blocks that the captured root lacks.
+//! 4. Reserve space for the space map, and write it.
+//! 5. If the blocks that no durable checkpoint contains are many: sync.
+//! 6. Write the superblock into the slot that does not hold the durable one. If
+//!    step 5 did not sync, it lists the new blocks with a checksum, and a reader
+//!    that finds them incomplete uses the other slot.
+//! 7. Sync: the new superblock is durable, and so are the blocks.
+//! 8. Free the old space map and the blocks that waited for this checkpoint.
+//! 9. Write the superblock into the other slot too, unsynced: the next sync
+//!    makes it durable. So after damage of a single slot, a reader never uses
+//!    an older state, whose blocks may have been overwritten.
+//! 10. Truncate a free tail.
 //!
-//! A failure before step 4 has no effect. After a failure in step 4 or 5 it is unknown which
-//! superblock is on disk, so the space of both is retained until a later checkpoint succeeds. The
-//! later checkpoint writes the same slot again, with a higher generation. Failures in steps 7 and 8
-//! have no effect and are not reported. After a failed sync all later checkpoints fail.
+//! A failure before step 6 has no effect. After a failure in step 6 or 7 it is
+//! unknown which superblock is on disk, so the space of both is retained until
+//! a later checkpoint succeeds; that one writes the same slot again, with a
+//! higher generation. Failures in steps 9 and 10 have no effect and are not
+//! reported. After a failed sync all later checkpoints fail.
 
+use crate::address::BlockAddress;
+use crate::capture::Capture;
 use crate::extents::Extent;
+use crate::new_blocks::NewBlocks;
+use crate::publication::Publication;
 use crate::shared::SharedFile;
-use crate::space::Capture;
 use crate::space_map;
 use crate::superblock::{SuperblockInfo, SuperblockSlot};
+use crate::writer::WrittenBlocks;
 use std::sync::Arc;
 use teak_base::StorageResult;
 
@@ -39,102 +49,150 @@ enum Stage {
     Durable,
 }
 
-/// A captured state that is not yet on disk. Dropping it cancels the checkpoint.
+/// The right to make the next checkpoint of a file. Dropping it lets another
+/// thread begin one.
+#[derive(Debug)]
+pub struct CheckpointTurn {
+    shared: Arc<SharedFile>,
+}
+
+/// A captured state that is not yet on disk. Dropping it cancels the checkpoint,
+/// unless it is committed, and ends its turn.
 #[derive(Debug)]
 pub struct PreparedCheckpoint {
-    shared: Arc<SharedFile>,
+    turn: CheckpointTurn,
     stage: Stage,
     slot: SuperblockSlot,
-    superblock: SuperblockInfo,
+    generation: u64,
     capture: Capture,
+    /// Whether the capture knows all blocks that no durable checkpoint contains.
+    knows_new_blocks: bool,
     /// The space reserved for the space map.
     map: Vec<Extent>,
 }
 
-impl PreparedCheckpoint {
-    pub(crate) fn new(shared: Arc<SharedFile>, payload: Vec<u8>) -> StorageResult<Self> {
-        let mut superblock = SuperblockInfo {
-            file: shared.id,
-            generation: 0,
-            space_map: None,
-            end: 0,
-            payload,
-        };
-        // Returns an error for a payload that is too large, before space is reserved.
-        superblock.encode()?;
-        let mut state = shared.begin_checkpoint();
-        if let Err(error) = state.check() {
-            shared.end_checkpoint(&mut state);
-            return Err(error);
-        }
-        let sizes = space_map::block_sizes(state.space.not_live());
-        let map: Vec<Extent> = sizes
-            .into_iter()
-            .map(|bytes| state.space.allocate(bytes, bytes))
-            .collect();
-        shared.raise_file_bytes(state.space.end());
-        let capture = state.space.capture(&map);
-        state.generation += 1;
-        superblock.generation = state.generation;
-        let slot = state.durable_slot.other();
-        drop(state);
-        superblock.end = capture.end;
-        Ok(Self {
-            shared,
-            stage: Stage::Prepared,
-            slot,
-            superblock,
-            capture,
-            map,
-        })
+impl CheckpointTurn {
+    pub(crate) fn new(shared: Arc<SharedFile>) -> Self {
+        shared.begin_checkpoint();
+        Self { shared }
     }
 
-    /// Makes the captured state durable: it becomes the state that the next open reads.
+    /// Captures the current state as the next checkpoint. The caller prevents
+    /// publications during this call. Does no I/O and waits for no other
+    /// checkpoint.
     ///
     /// # Errors
-    /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The previous checkpoint remains valid and its space
-    /// is not reused. After a crash, the file has either the previous or this checkpoint.
-    pub fn commit(mut self) -> StorageResult<()> {
-        let shared = Arc::clone(&self.shared);
+    /// `Poisoned` after a failed sync; `Corrupt` after a publication that freed
+    /// a block that was not live.
+    pub fn capture(self) -> StorageResult<PreparedCheckpoint> {
+        let mut state = self.shared.state();
+        state.check()?;
+        let capture = state.space.capture();
+        state.generation += 1;
+        let generation = state.generation;
+        let slot = state.durable_slot.other();
+        // Until this one is durable, the next capture does not know its blocks.
+        let knows_new_blocks = std::mem::replace(&mut state.captured_is_durable, false);
+        drop(state);
+        Ok(PreparedCheckpoint {
+            turn: self,
+            stage: Stage::Prepared,
+            slot,
+            generation,
+            capture,
+            knows_new_blocks,
+            map: Vec::new(),
+        })
+    }
+}
+
+impl Drop for CheckpointTurn {
+    fn drop(&mut self) {
+        self.shared.end_checkpoint();
+    }
+}
+
+impl PreparedCheckpoint {
+    /// Adds blocks to the captured state that belong to it but were written
+    /// after the capture, and frees blocks that it does not refer to. As
+    /// [`crate::BlockFile::publish`] otherwise.
+    ///
+    /// # Panics
+    /// When `written` belongs to another file.
+    pub fn publish(&mut self, written: Vec<WrittenBlocks>, freed: &[BlockAddress]) {
+        let shared = &self.turn.shared;
+        let changes = Publication::new(shared, written, freed);
+        self.capture.publish(&changes.written, &changes.freed);
+        let version = self.capture.version;
+        changes.apply(shared, |space| {
+            space.publish_captured(version, &changes.written, &changes.freed)
+        });
+    }
+
+    /// Makes the captured state durable: recovery and later opens find it, and
+    /// `payload`, which refers to published blocks only. The turn continues
+    /// until this is dropped.
+    ///
+    /// # Errors
+    /// `TooLarge` for a payload over [`crate::PAYLOAD_BYTES_MAX`]; `NoSpace`,
+    /// `Io`, `Poisoned`, `Corrupt`. The older checkpoint remains valid: a crash
+    /// leaves either it or this one, and its space is not reused.
+    ///
+    /// # Panics
+    /// When it was called before.
+    pub fn commit(&mut self, payload: &[u8]) -> StorageResult<()> {
+        assert!(
+            self.stage == Stage::Prepared && self.map.is_empty(),
+            "a checkpoint is committed once"
+        );
+        let shared = Arc::clone(&self.turn.shared);
         shared.state().check()?;
-        let (first, blocks) = space_map::encode(shared.id, &self.map, &self.capture.free);
+        let mut superblock = SuperblockInfo::new(shared.id, self.generation, payload);
+        // Refuses a payload that is too large before anything is reserved.
+        superblock.encode()?;
+        for bytes in space_map::block_sizes(self.capture.not_live()) {
+            self.map.extend(shared.allocate(bytes, bytes, None));
+        }
+        let (holes, end) = self.capture.holes(&self.map);
+        let (first, blocks) = space_map::encode(shared.id, &self.map, &holes);
         for block in blocks {
             shared.file.write_all_at(&block.bytes, block.offset)?;
         }
-        self.superblock.space_map = Some(first);
-        let superblock = self.superblock.encode()?;
-        shared.sync()?;
+        superblock.space_map = Some(first);
+        superblock.end = end;
+        if self.knows_new_blocks {
+            let extents = self.capture.new_extents(&self.map);
+            superblock.new_blocks = NewBlocks::describe(&*shared.file, extents)?;
+        }
+        if superblock.new_blocks.is_none() {
+            shared.sync()?;
+        }
+        let superblock = superblock.encode()?;
         self.stage = Stage::InDoubt;
         shared.file.write_all_at(&superblock, self.slot.offset())?;
         shared.sync()?;
         self.stage = Stage::Durable;
-        {
-            let mut state = shared.state();
-            state.durable_slot = self.slot;
-            let old_map = std::mem::replace(&mut state.map, std::mem::take(&mut self.map));
-            state.space.made_durable(self.capture.version, old_map);
-        }
+        let map = std::mem::take(&mut self.map);
+        shared.made_durable(self.slot, self.capture.version, map);
         let other = self.slot.other().offset();
         let _ = shared.file.write_all_at(&superblock, other);
-        let state = shared.state();
-        shared.truncate_free_tail(&state, tail_bytes_min(state.space.end()));
+        shared.truncate_free_tail(tail_bytes_min);
         Ok(())
     }
 }
 
 impl Drop for PreparedCheckpoint {
     fn drop(&mut self) {
-        let mut state = self.shared.state();
         let map = std::mem::take(&mut self.map);
         match self.stage {
             Stage::Prepared => {
+                let mut state = self.turn.shared.state();
                 for extent in map {
                     state.space.release(extent);
                 }
             }
-            Stage::InDoubt => state.space.retain_in_doubt(map),
+            Stage::InDoubt => self.turn.shared.state().space.retain_in_doubt(map),
             Stage::Durable => {}
         }
-        self.shared.end_checkpoint(&mut state);
     }
 }

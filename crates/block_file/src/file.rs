@@ -2,22 +2,23 @@
 
 use crate::address::BlockAddress;
 use crate::block::{Block, BlockKind};
-use crate::checkpoint::PreparedCheckpoint;
-use crate::extents::{ExtentSet, coalesce};
+use crate::checkpoint::{CheckpointTurn, PreparedCheckpoint};
+use crate::extents::ExtentSet;
 use crate::layout::BLOCKS_START;
 use crate::mover::BlockMover;
 use crate::pin::Pin;
+use crate::publication::Publication;
 use crate::reader::{read_block, read_space_map};
 use crate::shared::{FileState, SharedFile};
 use crate::space::Space;
 use crate::statistics::BlockFileStatistics;
-use crate::superblock::{SuperblockInfo, SuperblockSlot, choose, read_both};
+use crate::superblock::{SuperblockInfo, SuperblockSlot, read_both, valid};
 use crate::writer::{BlockWriter, WrittenBlocks};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::{FileId, StorageError, StorageResult};
-use teak_disk::Disk;
+use teak_disk::{Disk, DiskFile};
 
 /// One open index file. Clones are handles of the same file. All functions may
 /// be called from many threads concurrently; reads take no lock.
@@ -39,14 +40,7 @@ impl BlockFile {
         file_id: FileId,
         payload: &[u8],
     ) -> StorageResult<Self> {
-        let superblock = SuperblockInfo {
-            file: file_id,
-            generation: 1,
-            space_map: None,
-            end: BLOCKS_START,
-            payload: payload.to_vec(),
-        }
-        .encode()?;
+        let superblock = SuperblockInfo::new(file_id, 1, payload).encode()?;
         let file = disk.create(path)?;
         let written = SuperblockSlot::BOTH
             .iter()
@@ -57,14 +51,8 @@ impl BlockFile {
             let _ = disk.remove(path);
             return Err(error);
         }
-        let state = FileState {
-            space: Space::opened(BLOCKS_START, &ExtentSet::default(), &[]),
-            durable_slot: SuperblockSlot::First,
-            generation: 1,
-            map: Vec::new(),
-            checkpoint_running: false,
-            refusal: None,
-        };
+        let space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+        let state = FileState::new(space, SuperblockSlot::First, 1, Vec::new());
         Ok(Self {
             shared: SharedFile::new(file, file_id, BLOCKS_START, state),
         })
@@ -88,37 +76,33 @@ impl BlockFile {
         let both = read_both(&*file);
         // The second copy is written after the first is durable.
         let settled = matches!(&both, [Ok(first), Ok(second)] if first == second);
-        let (slot, superblock) = choose(path, both)?;
-        if let Some(expected) = expected
-            && expected != superblock.file
-        {
-            let found = superblock.file;
-            let reason = format!("the file names itself {found}, but {expected} was expected");
-            return Err(StorageError::corrupt(path, slot.offset(), reason));
+        let found = valid(path, both)?;
+        let generation = found.first().map_or(0, |(_, newest)| newest.generation);
+        let corrupt = |offset, reason: &str| StorageError::corrupt(path, offset, reason);
+        for (_, superblock) in &found {
+            if let Some(expected) = expected.filter(|expected| *expected != superblock.file) {
+                let found = superblock.file;
+                let reason = format!("the file names itself {found}, but {expected} was expected");
+                return Err(corrupt(0, &reason));
+            }
         }
+        let (slot, superblock) = if settled {
+            found.into_iter().next()
+        } else {
+            settle(&*file, found)?
+        }
+        .ok_or_else(|| corrupt(0, "the blocks of the last checkpoint are damaged"))?;
         let file_bytes = file.len()?;
         if superblock.end > file_bytes {
             let reason = format!(
                 "the file has {file_bytes} bytes, but its blocks reach byte {}",
                 superblock.end
             );
-            return Err(StorageError::corrupt(path, slot.offset(), reason));
+            return Err(corrupt(slot.offset(), &reason));
         }
         let map = read_space_map(&*file, &superblock)?;
-        if !settled {
-            // The sync after its last write may have failed, so it may exist only in the operating
-            // system's cache. It is written again, so that the next sync includes it.
-            file.write_all_at(&superblock.encode()?, slot.offset())?;
-            file.sync()?;
-        }
-        let state = FileState {
-            space: Space::opened(superblock.end, &map.free, &map.places),
-            durable_slot: slot,
-            generation: superblock.generation,
-            map: map.places,
-            checkpoint_running: false,
-            refusal: None,
-        };
+        let space = Space::opened(superblock.end, &map.free, &map.places);
+        let state = FileState::new(space, slot, generation, map.places);
         let shared = SharedFile::new(file, superblock.file, file_bytes, state);
         Ok((Self { shared }, superblock.payload))
     }
@@ -178,37 +162,10 @@ impl BlockFile {
     /// # Panics
     /// When `written` belongs to another file.
     pub fn publish(&self, written: Vec<WrittenBlocks>, freed: &[BlockAddress]) {
-        let mut live = Vec::new();
-        for blocks in written {
-            assert!(
-                Arc::ptr_eq(blocks.file(), &self.shared),
-                "blocks are published in the file that holds them"
-            );
-            live.append(&mut blocks.into_extents());
-        }
-        let mut bad = None;
-        let mut extents = Vec::with_capacity(freed.len());
-        for address in freed {
-            match address.extent() {
-                Some(extent) => extents.push(extent),
-                None => bad = Some(address.offset),
-            }
-        }
-        let freed = coalesce(extents).unwrap_or_else(|twice| {
-            bad = Some(twice.offset);
-            Vec::new()
+        let changes = Publication::new(&self.shared, written, freed);
+        changes.apply(&self.shared, |space| {
+            space.publish(&changes.written, &changes.freed)
         });
-        let mut state = self.shared.state();
-        if let Err(error) = state.space.publish(&live, &freed) {
-            bad = Some(error.offset);
-        }
-        if let Some(offset) = bad {
-            state.refuse(StorageError::corrupt(
-                self.path(),
-                offset,
-                "the tree frees a block that is not live",
-            ));
-        }
     }
 
     /// Prevents the reuse of all space that the current root refers to.
@@ -217,25 +174,26 @@ impl BlockFile {
         Pin::new(Arc::clone(&self.shared))
     }
 
-    /// Captures the current state as the next checkpoint. `payload` becomes the
-    /// payload of the superblock and refers to published blocks only. The
-    /// caller prevents publications during this call. Does no I/O, but waits
-    /// for a checkpoint of this file that is in progress.
+    /// Waits for the checkpoint of this file that is in progress, if there is
+    /// one, and for the caller's turn to make the next.
+    #[must_use]
+    pub fn begin_checkpoint(&self) -> CheckpointTurn {
+        CheckpointTurn::new(Arc::clone(&self.shared))
+    }
+
+    /// Begins a checkpoint and captures the current state for it.
     ///
     /// # Errors
-    /// `TooLarge` for a payload over [`crate::PAYLOAD_BYTES_MAX`]; `Poisoned`
-    /// after a failed sync; `Corrupt` after a publication that freed a block
-    /// that was not live.
-    pub fn prepare_checkpoint(&self, payload: Vec<u8>) -> StorageResult<PreparedCheckpoint> {
-        PreparedCheckpoint::new(Arc::clone(&self.shared), payload)
+    /// As [`CheckpointTurn::capture`].
+    pub fn prepare_checkpoint(&self) -> StorageResult<PreparedCheckpoint> {
+        self.begin_checkpoint().capture()
     }
 
     /// Truncates the file after the last block in use. This frees unused space that failed writers
     /// have left.
     pub fn truncate_free_tail(&self) {
-        let mut state = self.shared.state();
-        state.space.reclaim();
-        self.shared.truncate_free_tail(&state, 1);
+        self.shared.reclaim();
+        self.shared.truncate_free_tail(|_| 1);
     }
 
     /// Length of the file.
@@ -250,7 +208,7 @@ impl BlockFile {
         let counters = &self.shared.counters;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut state = self.shared.state();
-        state.space.reclaim();
+        let _ = state.space.reclaim();
         BlockFileStatistics {
             file_bytes: count(&self.shared.file_bytes),
             live_bytes: state.space.live_bytes(),
@@ -266,4 +224,32 @@ impl BlockFile {
             syncs: count(&counters.syncs),
         }
     }
+}
+
+/// Chooses the newest of the superblocks whose blocks are complete, and makes it
+/// durable. It may exist only in the operating system's cache, and so may the
+/// blocks that it lists: the sync after them may have failed. They are written
+/// again to be synced.
+fn settle(
+    file: &dyn DiskFile,
+    found: Vec<(SuperblockSlot, SuperblockInfo)>,
+) -> StorageResult<Option<(SuperblockSlot, SuperblockInfo)>> {
+    let mut discarded = Vec::new();
+    for (slot, superblock) in found {
+        let is_complete = match &superblock.new_blocks {
+            Some(new) => new.restore(file)?,
+            None => true,
+        };
+        if !is_complete {
+            discarded.push(slot);
+            continue;
+        }
+        let bytes = superblock.encode()?;
+        for slot in discarded.into_iter().chain([slot]) {
+            file.write_all_at(&bytes, slot.offset())?;
+        }
+        file.sync()?;
+        return Ok(Some((slot, superblock)));
+    }
+    Ok(None)
 }

@@ -27,13 +27,18 @@
 
 mod address;
 mod block;
+mod capture;
 mod checkpoint;
+mod extent;
+mod extent_map;
 mod extents;
 mod file;
 mod free_space;
 mod layout;
 mod mover;
+mod new_blocks;
 mod pin;
+mod publication;
 mod reader;
 mod shared;
 mod space;
@@ -48,7 +53,7 @@ pub mod fuzzing;
 
 pub use address::BlockAddress;
 pub use block::{Block, BlockDescription, BlockKind};
-pub use checkpoint::PreparedCheckpoint;
+pub use checkpoint::{CheckpointTurn, PreparedCheckpoint};
 pub use file::BlockFile;
 pub use layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START};
 pub use mover::BlockMover;

@@ -20,6 +20,7 @@ pub(crate) struct SharedFile {
     pub file_bytes: AtomicU64,
     state: Mutex<FileState>,
     checkpoint_ended: Condvar,
+    truncated: Condvar,
 }
 
 #[derive(Debug)]
@@ -31,8 +32,13 @@ pub(crate) struct FileState {
     pub generation: u64,
     /// The space of the last durable superblock's space map.
     pub map: Vec<Extent>,
-    /// Whether a checkpoint is prepared and not yet committed or dropped.
-    pub checkpoint_running: bool,
+    /// Whether the last captured state became durable. Otherwise the space does
+    /// not know which blocks the last sync did not include.
+    pub captured_is_durable: bool,
+    /// Whether some thread has the turn to make a checkpoint.
+    checkpoint_running: bool,
+    /// Whether the file is being truncated: no space is allocated at the same time.
+    truncating: bool,
     /// The error that every later checkpoint returns.
     pub refusal: Option<StorageError>,
 }
@@ -51,33 +57,50 @@ impl SharedFile {
             file_bytes: AtomicU64::new(file_bytes),
             state: Mutex::new(state),
             checkpoint_ended: Condvar::new(),
+            truncated: Condvar::new(),
         })
     }
 
-    /// Locks the state, for a short time. The only I/O under this lock is
-    /// truncation.
+    /// Locks the state, for a short time. No I/O happens under this lock.
     pub fn state(&self) -> MutexGuard<'_, FileState> {
         self.state.lock()
     }
 
     /// Waits until no other checkpoint is in progress, and begins one.
-    pub fn begin_checkpoint(&self) -> MutexGuard<'_, FileState> {
+    pub fn begin_checkpoint(&self) {
         let mut state = self.state.lock();
         self.checkpoint_ended
             .wait_while(&mut state, |state| state.checkpoint_running);
         state.checkpoint_running = true;
-        state
     }
 
-    pub fn end_checkpoint(&self, state: &mut FileState) {
-        state.checkpoint_running = false;
+    pub fn end_checkpoint(&self) {
+        self.state.lock().checkpoint_running = false;
         self.checkpoint_ended.notify_one();
+    }
+
+    /// The checkpoint captured at `version` is durable in `slot`, with its space
+    /// map in `map`.
+    pub fn made_durable(&self, slot: SuperblockSlot, version: u64, map: Vec<Extent>) {
+        let mut state = self.state.lock();
+        state.durable_slot = slot;
+        state.captured_is_durable = true;
+        let old_map = std::mem::replace(&mut state.map, map);
+        state.space.made_durable(version, old_map);
+        drop(state);
+        self.reclaim();
+    }
+
+    /// Frees what ended pins and checkpoints have retained. Takes the lock many
+    /// times for a short time: publications wait for it.
+    pub fn reclaim(&self) {
+        while self.state.lock().space.reclaim() {}
     }
 
     /// Reserves space; see [`Space::allocate`] and, with a limit,
     /// [`Space::allocate_below`].
     pub fn allocate(&self, min: u64, wanted: u64, limit: Option<u64>) -> Option<Extent> {
-        let mut state = self.state();
+        let mut state = self.state_to_allocate();
         let extent = match limit {
             Some(limit) => state.space.allocate_below(limit, min, wanted)?,
             None => state.space.allocate(min, wanted),
@@ -88,11 +111,18 @@ impl SharedFile {
 
     /// Reserves space directly after `at`; see [`Space::extend`].
     pub fn extend(&self, at: u64, min: u64, wanted: u64, limit: Option<u64>) -> Option<Extent> {
-        let mut state = self.state();
+        let mut state = self.state_to_allocate();
         let limit = limit.unwrap_or(u64::MAX);
         let extent = state.space.extend(at, min, wanted, limit)?;
         self.raise_file_bytes(extent.end());
         Some(extent)
+    }
+
+    fn state_to_allocate(&self) -> MutexGuard<'_, FileState> {
+        let mut state = self.state.lock();
+        self.truncated
+            .wait_while(&mut state, |state| state.truncating);
+        state
     }
 
     /// Records that the file may now extend to `end`.
@@ -114,19 +144,47 @@ impl SharedFile {
         })
     }
 
-    /// Truncates the file after the last byte in use, if that frees at least `min_bytes`. The
-    /// caller holds the lock of `state`, so that no writer allocates space after the new end at the
-    /// same time.
-    pub fn truncate_free_tail(&self, state: &FileState, min_bytes: u64) {
+    /// Truncates the file after the last byte in use, if that frees at least
+    /// `min_bytes` of that end. Writers that need space wait for it; nothing else
+    /// does.
+    pub fn truncate_free_tail(&self, min_bytes: impl FnOnce(u64) -> u64) {
+        let mut state = self.state.lock();
         let end = state.space.end();
         let file_bytes = self.file_bytes.load(Ordering::Relaxed);
-        if file_bytes.saturating_sub(end) >= min_bytes && self.file.set_len(end).is_ok() {
+        if state.truncating || file_bytes.saturating_sub(end) < min_bytes(end) {
+            return;
+        }
+        state.truncating = true;
+        drop(state);
+        if self.file.set_len(end).is_ok() {
             self.file_bytes.store(end, Ordering::Relaxed);
         }
+        self.state.lock().truncating = false;
+        self.truncated.notify_all();
     }
 }
 
 impl FileState {
+    /// The state of a file whose last superblock, in `durable_slot`, is durable
+    /// and has its space map in `map`.
+    pub fn new(
+        space: Space,
+        durable_slot: SuperblockSlot,
+        generation: u64,
+        map: Vec<Extent>,
+    ) -> Self {
+        Self {
+            space,
+            durable_slot,
+            generation,
+            map,
+            captured_is_durable: true,
+            checkpoint_running: false,
+            truncating: false,
+            refusal: None,
+        }
+    }
+
     /// Lets all later checkpoints fail.
     pub fn refuse(&mut self, error: StorageError) {
         self.refusal.get_or_insert(error);

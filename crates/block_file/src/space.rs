@@ -20,6 +20,7 @@
 mod births;
 mod holders;
 
+use crate::capture::Capture;
 use crate::extents::{Extent, ExtentSet};
 use crate::free_space::FreeSpace;
 use crate::layout::BLOCKS_START;
@@ -35,6 +36,8 @@ const SMALL_PIECE_BYTES: [u64; 2] = [32 * 1024, 8 * 1024];
 const SMALL_HOLES_BYTES: u64 = 2 * 1024 * 1024;
 /// In a large file, small holes may waste the file's bytes divided by this number.
 const SMALL_HOLES_FRACTION: u64 = 32;
+/// Freed extents after which reclaiming pauses, so that the lock is held briefly.
+const RECLAIMED_AT_ONCE: usize = 1000;
 
 /// A freed range was not live: the tree refers to a block twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +51,8 @@ pub(crate) struct Space {
     not_live: ExtentSet,
     /// When live space was published.
     births: Births,
+    /// Live space that was published since the last capture.
+    fresh: ExtentSet,
     /// One past the last byte in use.
     end: u64,
     version: u64,
@@ -55,16 +60,6 @@ pub(crate) struct Space {
     holders: Holders,
     /// Space maps of checkpoints that may be on disk, except that of the last durable checkpoint.
     maps_in_doubt: Vec<Extent>,
-}
-
-/// The state that a checkpoint records.
-#[derive(Debug)]
-pub(crate) struct Capture {
-    pub version: u64,
-    /// One past the last live byte.
-    pub end: u64,
-    /// Everything below `end` that is not live, by offset.
-    pub free: Vec<Extent>,
 }
 
 impl Space {
@@ -222,6 +217,35 @@ impl Space {
             assert!(live, "written space was reserved");
             self.births.insert(extent, self.version, oldest);
         }
+        for &extent in written {
+            let new = self.fresh.insert(extent).is_ok();
+            assert!(new, "written space was not live");
+        }
+        self.free(freed, self.version)
+    }
+
+    /// As [`Space::publish`], for blocks that belong to the state captured at
+    /// `version`, and for freed ones that it does not refer to.
+    ///
+    /// # Errors
+    /// As [`Space::publish`].
+    pub fn publish_captured(
+        &mut self,
+        version: u64,
+        written: &[Extent],
+        freed: &[Extent],
+    ) -> Result<(), NotLive> {
+        let oldest = self.holders.oldest();
+        for &extent in written {
+            let live = self.not_live.remove(extent).is_some();
+            assert!(live, "written space was reserved");
+            self.births.insert(extent, version, oldest);
+        }
+        self.free(freed, version)
+    }
+
+    /// Makes live space pending that no version from `version` on refers to.
+    fn free(&mut self, freed: &[Extent], version: u64) -> Result<(), NotLive> {
         let mut outcome = Ok(());
         let mut parts = Vec::new();
         for &extent in freed {
@@ -231,13 +255,14 @@ impl Space {
                 }));
                 continue;
             }
+            self.fresh.remove_overlaps(extent);
             self.births.take(extent, &mut parts);
         }
         for (extent, born) in parts {
             let space = FreedSpace {
                 extent,
                 born,
-                freed: self.version,
+                freed: version,
             };
             if !self.holders.add(space) {
                 self.release(extent);
@@ -258,53 +283,25 @@ impl Space {
         self.holders.unpin(version);
     }
 
-    /// The extents that are not live, to size the space map before
-    /// [`Space::capture`].
-    pub fn not_live(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.not_live.iter()
-    }
-
-    /// Captures the state that a checkpoint records. `map` is the reserved space
-    /// of the checkpoint's own space map.
-    pub fn capture(&mut self, map: &[Extent]) -> Capture {
-        self.reclaim();
+    /// Captures the state that a checkpoint records. Its time does not depend on
+    /// the number of holes.
+    pub fn capture(&mut self) -> Capture {
         self.version += 1;
         // From here on, until a later checkpoint is durable, a superblock may
         // refer to this version.
         self.holders.add_checkpoint(self.version);
-        let mut map: Vec<Extent> = map.to_vec();
-        map.sort_unstable();
-        let mut free = Vec::new();
-        let mut map = map.into_iter().peekable();
-        for extent in self.not_live.iter() {
-            let mut start = extent.offset;
-            while let Some(hole) = map.next_if(|hole| hole.offset < extent.end()) {
-                free.push(Extent::between(start, hole.offset));
-                start = hole.end();
-            }
-            free.push(Extent::between(start, extent.end()));
-        }
-        free.retain(|extent| extent.bytes > 0);
-        let mut end = self.end;
-        if let Some(last) = free.pop_if(|last| last.end() == end) {
-            end = last.offset;
-        }
-        Capture {
-            version: self.version,
-            end,
-            free,
-        }
+        let fresh = std::mem::take(&mut self.fresh);
+        Capture::new(self.version, self.end, self.not_live.clone(), fresh)
     }
 
     /// Records that the checkpoint captured at `version` is durable. `old_map` is the space of the
-    /// previous space map.
+    /// previous space map. What older checkpoints have retained is reclaimed by later calls.
     pub fn made_durable(&mut self, version: u64, old_map: Vec<Extent>) {
-        let unneeded = self.holders.end_checkpoints_before(version);
+        self.holders.end_checkpoints_before(version);
         let maps = std::mem::take(&mut self.maps_in_doubt);
-        for extent in unneeded.into_iter().chain(maps).chain(old_map) {
+        for extent in maps.into_iter().chain(old_map) {
             self.release(extent);
         }
-        self.reclaim();
         self.births.prune(self.holders.oldest());
     }
 
@@ -314,11 +311,15 @@ impl Space {
         self.maps_in_doubt.append(&mut map);
     }
 
-    /// Frees the space that only ended pins needed.
-    pub fn reclaim(&mut self) {
-        for extent in self.holders.take_unneeded() {
+    /// Frees what ended pins and checkpoints have retained, about
+    /// [`RECLAIMED_AT_ONCE`] extents of it. Returns whether there may be more.
+    /// Publications and allocations continue.
+    pub fn reclaim(&mut self) -> bool {
+        let (unneeded, has_more) = self.holders.take_unneeded(RECLAIMED_AT_ONCE);
+        for extent in unneeded {
             self.release(extent);
         }
+        has_more
     }
 }
 

@@ -12,13 +12,18 @@
 //! | 44 | 4 | zero |
 //! | 48 | 8 | one past the last live byte |
 //! | 56 | 3072 | payload, then zeros |
-//! | 3128 | 960 | zeros |
+//! | 3128 | 960 | new blocks, see `new_blocks`: |
+//! | 3128 | 8 | checksum of their bytes, by offset; 0 when none are listed |
+//! | 3136 | 4 | number of extents, at most 59; 0 when the blocks were synced before |
+//! | 3140 | 4 | zero |
+//! | 3144 | 944 | per extent offset (8) and bytes (8), by offset, then zeros |
 //! | 4088 | 8 | checksum of bytes 0..4088 |
 //!
 //! Magic, format version and checksum have the same offset in every version.
 
 use crate::address::BlockAddress;
 use crate::layout::{BLOCK_UNIT_BYTES, BLOCKS_START};
+use crate::new_blocks::{self, NewBlocks};
 use std::path::Path;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::checksum::checksum;
@@ -31,13 +36,14 @@ pub const PAYLOAD_BYTES_MAX: usize = 3072;
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 const CHECKED_BYTES: usize = 4088;
 const PAYLOAD_OFFSET: usize = 56;
-const _: () = assert!(PAYLOAD_OFFSET + PAYLOAD_BYTES_MAX <= CHECKED_BYTES);
+const NEW_BLOCKS_OFFSET: usize = PAYLOAD_OFFSET + PAYLOAD_BYTES_MAX;
+const _: () = assert!(NEW_BLOCKS_OFFSET + new_blocks::ENCODED_BYTES == CHECKED_BYTES);
 const _: () = assert!(CHECKED_BYTES + 8 == SUPERBLOCK_BYTES);
 const _: () = assert!(2 * SUPERBLOCK_BYTES as u64 == BLOCKS_START);
 
 const MAGIC: &[u8; 8] = b"TEAKINDX";
-/// Version 1 is the first.
-const FORMAT_VERSION: u32 = 1;
+/// Version 2 lists new blocks.
+const FORMAT_VERSION: u32 = 2;
 
 /// One of the two locations of a superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,9 +85,23 @@ pub struct SuperblockInfo {
     pub end: u64,
     /// The state of the tree.
     pub payload: Vec<u8>,
+    /// Blocks that were not synced before the superblock was written.
+    pub(crate) new_blocks: Option<NewBlocks>,
 }
 
 impl SuperblockInfo {
+    /// The superblock of a file without blocks.
+    pub(crate) fn new(file: FileId, generation: u64, payload: &[u8]) -> Self {
+        Self {
+            file,
+            generation,
+            space_map: None,
+            end: BLOCKS_START,
+            payload: payload.to_vec(),
+            new_blocks: None,
+        }
+    }
+
     /// # Errors
     /// `TooLarge` when the payload exceeds [`PAYLOAD_BYTES_MAX`].
     pub(crate) fn encode(&self) -> StorageResult<Vec<u8>> {
@@ -105,7 +125,8 @@ impl SuperblockInfo {
         out.put_u32(0);
         out.put_u64(self.end);
         out.extend_from_slice(&self.payload);
-        out.resize(CHECKED_BYTES, 0);
+        out.resize(NEW_BLOCKS_OFFSET, 0);
+        NewBlocks::encode(self.new_blocks.as_ref(), &mut out);
         let sum = checksum(&out);
         out.put_u64(sum);
         Ok(out)
@@ -154,16 +175,19 @@ impl SuperblockInfo {
         if payload_bytes > PAYLOAD_BYTES_MAX || reserved != 0 || !aligned || !countable {
             return Err(Malformed);
         }
-        let payload = take.take(payload_bytes)?.to_vec();
-        if take.rest().iter().any(|&byte| byte != 0) {
+        let mut payload = Take::new(take.take(PAYLOAD_BYTES_MAX)?);
+        let used = payload.take(payload_bytes)?.to_vec();
+        if payload.rest().iter().any(|&byte| byte != 0) {
             return Err(Malformed);
         }
+        let new_blocks = NewBlocks::decode(take, end)?;
         Ok(Self {
             file,
             generation,
             space_map: (space_map != BlockAddress::NONE).then_some(space_map),
             end,
-            payload,
+            payload: used,
+            new_blocks,
         })
     }
 }
@@ -189,7 +213,7 @@ pub(crate) fn read_both(file: &dyn DiskFile) -> [StorageResult<SuperblockInfo>; 
     })
 }
 
-/// Selects the newest valid superblock.
+/// The superblocks that may hold the state of the file, the newest first.
 ///
 /// A damaged slot is skipped, because it may be the torn write of a crash. A
 /// slot of a newer format is not skipped: the other slot is then out of date.
@@ -197,10 +221,10 @@ pub(crate) fn read_both(file: &dyn DiskFile) -> [StorageResult<SuperblockInfo>; 
 /// # Errors
 /// The error of the first slot when neither is valid; `UnsupportedFormat`;
 /// `Io`; `Corrupt` when the two contradict each other.
-pub(crate) fn choose(
+pub(crate) fn valid(
     path: &Path,
     both: [StorageResult<SuperblockInfo>; 2],
-) -> StorageResult<(SuperblockSlot, SuperblockInfo)> {
+) -> StorageResult<Vec<(SuperblockSlot, SuperblockInfo)>> {
     for slot in &both {
         if let Err(error) = slot
             && !error.is_corrupt()
@@ -218,14 +242,18 @@ pub(crate) fn choose(
                 let reason = "two superblocks of one generation differ";
                 return Err(StorageError::corrupt(path, 0, reason));
             }
-            if second.generation > first.generation {
-                Ok((SuperblockSlot::Second, second))
-            } else {
-                Ok((SuperblockSlot::First, first))
+            let is_second_newer = second.generation > first.generation;
+            let mut found = vec![
+                (SuperblockSlot::First, first),
+                (SuperblockSlot::Second, second),
+            ];
+            if is_second_newer {
+                found.reverse();
             }
+            Ok(found)
         }
-        [Ok(first), Err(_)] => Ok((SuperblockSlot::First, first)),
-        [Err(_), Ok(second)] => Ok((SuperblockSlot::Second, second)),
+        [Ok(first), Err(_)] => Ok(vec![(SuperblockSlot::First, first)]),
+        [Err(_), Ok(second)] => Ok(vec![(SuperblockSlot::Second, second)]),
         [Err(error), Err(_)] => Err(error),
     }
 }

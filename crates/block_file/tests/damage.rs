@@ -66,8 +66,8 @@ fn try_everything(image: &[u8], blocks: &[BlockAddress]) {
         let address = writer.write(PAGE, &[9; 500]).unwrap();
         file.publish(vec![writer.finish().unwrap()], &[]);
         assert_eq!(read(&file, address), [9; 500]);
-        if let Ok(prepared) = file.prepare_checkpoint(payload.to_vec()) {
-            prepared.commit().unwrap();
+        if let Ok(mut prepared) = file.prepare_checkpoint() {
+            prepared.commit(payload).unwrap();
         }
     }
 }
@@ -125,8 +125,14 @@ fn false_superblocks_give_errors_and_never_panic() {
         let mut random = Random::new(seed);
         let mut bad = image.clone();
         for slot in 0..2 {
-            // From the format version to the payload.
-            damage(&mut bad, slot * SUPERBLOCK_BYTES + 8, 56, &mut random);
+            // From the format version to the payload, or the list of new blocks.
+            let (start, length) = [(8, 56), (3128, 48)][usize::from(random.one_in(3))];
+            damage(
+                &mut bad,
+                slot * SUPERBLOCK_BYTES + start,
+                length,
+                &mut random,
+            );
             set_superblock_checksum(&mut bad, slot);
             if random.one_in(2) {
                 bad.copy_within(
@@ -296,14 +302,14 @@ fn a_newer_format_is_not_read() {
     let (image, _) = image();
     for slot in 0..2 {
         let mut bad = image.clone();
-        bad[slot * SUPERBLOCK_BYTES + 8] = 2;
+        bad[slot * SUPERBLOCK_BYTES + 8] = 3;
         set_superblock_checksum(&mut bad, slot);
         let newer = BlockFile::open(&disk_of(&bad), Path::new(PATH), None);
         let is_newer = matches!(
             newer,
             Err(StorageError::UnsupportedFormat {
-                found: 2,
-                supported: 1,
+                found: 3,
+                supported: 2,
                 ..
             })
         );

@@ -1,4 +1,4 @@
-//! The state of the file after single failures of the disk.
+//! Single failures of the disk, and the state of the file after them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ fn faulty() -> (FaultDisk, Arc<dyn Disk>) {
 }
 
 fn try_checkpoint(file: &BlockFile, payload: &[u8]) -> StorageResult<()> {
-    file.prepare_checkpoint(payload.to_vec())?.commit()
+    file.prepare_checkpoint()?.commit(payload)
 }
 
 fn payload_after_crash(disk: &FaultDisk, seed: u64) -> Vec<u8> {
@@ -92,37 +92,36 @@ fn creating_on_a_failing_disk_leaves_no_file() {
 
 #[test]
 fn a_failed_sync_refuses_later_checkpoints_but_not_reads() {
-    for (syncs_before, failure) in [
-        (0, SyncFailure::Dropped),
-        (0, SyncFailure::Kept),
-        (1, SyncFailure::Dropped),
-        (1, SyncFailure::Kept),
-    ] {
-        let (disk, shared) = faulty();
-        let file = create(&shared);
-        let old = write(&file, b"old");
-        checkpoint(&file, b"1");
-        let new = write(&file, b"new");
-        file.publish(Vec::new(), &[old]);
-        disk.fail_sync(syncs_before, failure);
-        let failed = try_checkpoint(&file, b"2").unwrap_err();
-        assert!(matches!(failed, StorageError::Io { .. }));
-        for _ in 0..2 {
-            let refused = try_checkpoint(&file, b"3").unwrap_err();
-            assert!(matches!(refused, StorageError::Poisoned { .. }));
-        }
-        assert_eq!(read(&file, new), b"new");
-        assert!(file.statistics().pending_free_bytes >= 128);
-        write(&file, &[1; 100_000]);
-        for seed in 0..50 {
-            let after: Arc<dyn Disk> = Arc::new(disk.crash(seed));
-            let (file, payload) = open(&after);
-            if payload == b"1" {
-                assert_eq!(read(&file, old), b"old");
-            } else {
-                assert_eq!(payload, b"2");
-                assert_eq!(syncs_before, 1);
-                assert_eq!(read(&file, new), b"new");
+    // A large checkpoint syncs its blocks before its superblock.
+    for (bytes, syncs_before) in [(3, 0), (3_000_000, 0), (3_000_000, 1)] {
+        for failure in [SyncFailure::Dropped, SyncFailure::Kept] {
+            let (disk, shared) = faulty();
+            let file = create(&shared);
+            let old = write(&file, b"old");
+            checkpoint(&file, b"1");
+            let contents = vec![7; bytes];
+            let new = write(&file, &contents);
+            file.publish(Vec::new(), &[old]);
+            disk.fail_sync(syncs_before, failure);
+            let failed = try_checkpoint(&file, b"2").unwrap_err();
+            assert!(matches!(failed, StorageError::Io { .. }));
+            for _ in 0..2 {
+                let refused = try_checkpoint(&file, b"3").unwrap_err();
+                assert!(matches!(refused, StorageError::Poisoned { .. }));
+            }
+            assert_eq!(read(&file, new), contents);
+            assert!(file.statistics().pending_free_bytes >= 128);
+            write(&file, &[1; 100_000]);
+            for seed in 0..50 {
+                let after: Arc<dyn Disk> = Arc::new(disk.crash(seed));
+                let (file, payload) = open(&after);
+                if payload == b"1" {
+                    assert_eq!(read(&file, old), b"old");
+                } else {
+                    assert_eq!(payload, b"2");
+                    assert!(bytes == 3 || syncs_before == 1);
+                    assert_eq!(read(&file, new), contents);
+                }
             }
         }
     }
@@ -133,9 +132,10 @@ fn a_prepared_checkpoint_is_refused_after_a_failed_sync() {
     let (disk, shared) = faulty();
     let file = create(&shared);
     disk.fail_sync(0, SyncFailure::Kept);
-    let prepared = file.prepare_checkpoint(b"1".to_vec()).unwrap();
-    prepared.commit().unwrap_err();
-    let refused = file.prepare_checkpoint(b"2".to_vec());
+    let mut prepared = file.prepare_checkpoint().unwrap();
+    prepared.commit(b"1").unwrap_err();
+    drop(prepared);
+    let refused = file.prepare_checkpoint();
     assert!(matches!(refused, Err(StorageError::Poisoned { .. })));
 }
 
@@ -154,7 +154,7 @@ fn a_superblock_in_doubt_keeps_the_space_of_both_checkpoints() {
     disk.fail_write(1, WriteFailure::Whole);
     let failed = try_checkpoint(&file, b"2").unwrap_err();
     assert!(matches!(failed, StorageError::Io { .. }));
-    // Writes many blocks, which must not use that space.
+    // Many blocks, which may only use other space.
     let others: Vec<_> = (0..50u8).map(|n| write(&file, &[n; 80])).collect();
     assert!(others.iter().all(|other| other.offset != first.offset));
     for seed in 0..100 {
@@ -176,8 +176,8 @@ fn a_superblock_written_but_not_synced_may_be_found() {
     let (disk, shared) = faulty();
     let file = create(&shared);
     checkpoint(&file, b"1");
-    // Changes of a commit: map, sync, superblock, sync, copy.
-    disk.cut_power(3);
+    // Changes of a commit: map, superblock, sync, copy.
+    disk.cut_power(2);
     try_checkpoint(&file, b"2").unwrap_err();
     let found: std::collections::BTreeSet<_> = (0..100)
         .map(|seed| payload_after_crash(&disk, seed))
@@ -190,11 +190,10 @@ fn a_lost_copy_of_the_superblock_does_not_expose_the_durable_one() {
     let (disk, shared) = faulty();
     let file = create(&shared);
     checkpoint(&file, b"1");
-    // The third write is the copy of the superblock. Its failure is not
-    // reported.
+    // Map, superblock, copy: the failure of the copy is not reported.
     disk.fail_write(2, WriteFailure::Partial);
     checkpoint(&file, b"2");
-    disk.cut_power(2);
+    disk.cut_power(1);
     try_checkpoint(&file, b"3").unwrap_err();
     for seed in 0..200 {
         let payload = payload_after_crash(&disk, seed);
@@ -224,25 +223,67 @@ fn one_damaged_superblock_does_not_bring_back_an_older_state() {
     }
 }
 
-/// A process ends after it has written a superblock without a sync.
+/// A process ends after writing a superblock that is not yet durable. The blocks
+/// that it lists may be in the operating system's cache only, as clean pages.
 #[test]
 fn opening_makes_the_superblock_durable_that_it_found() {
-    let (disk, shared) = faulty();
-    let file = create(&shared);
-    let old = write(&file, &[1; 1000]);
-    checkpoint(&file, b"1");
-    file.publish(Vec::new(), &[old]);
-    // The superblock is written, the sync after it does not happen.
-    disk.fail_sync(1, SyncFailure::Kept);
-    try_checkpoint(&file, b"2").unwrap_err();
-    drop(file);
-    let (file, payload) = open(&shared);
-    assert_eq!(payload, b"2");
-    let reused = write(&file, &[2; 1000]);
-    assert_eq!(reused.offset, old.offset);
-    for seed in 0..50 {
-        assert_eq!(payload_after_crash(&disk, seed), b"2");
+    for failure in [SyncFailure::Kept, SyncFailure::Dropped] {
+        let (disk, shared) = faulty();
+        let file = create(&shared);
+        let old = write(&file, &[1; 1000]);
+        checkpoint(&file, b"1");
+        file.publish(Vec::new(), &[old]);
+        let new = write(&file, &[3; 1000]);
+        disk.fail_sync(0, failure);
+        try_checkpoint(&file, b"2").unwrap_err();
+        drop(file);
+        let (file, payload) = open(&shared);
+        assert_eq!(payload, b"2");
+        let reused = write(&file, &[2; 1000]);
+        assert_eq!(reused.offset, old.offset);
+        for seed in 0..50 {
+            let after: Arc<dyn Disk> = Arc::new(disk.crash(seed));
+            let (file, payload) = open(&after);
+            assert_eq!(payload, b"2");
+            assert_eq!(read(&file, new), vec![3; 1000]);
+        }
+        disk.fail_sync(0, SyncFailure::Kept);
+        BlockFile::open(&shared, Path::new(PATH), None).unwrap_err();
     }
-    disk.fail_sync(0, SyncFailure::Kept);
-    BlockFile::open(&shared, Path::new(PATH), None).unwrap_err();
+}
+
+/// A power loss keeps the superblock and loses some of the blocks that it lists.
+#[test]
+fn a_superblock_without_its_new_blocks_is_not_used() {
+    let mut found = [0; 2];
+    for seed in 0..400 {
+        let (disk, shared) = faulty();
+        let file = create(&shared);
+        let old = write(&file, &[1; 5000]);
+        checkpoint(&file, b"1");
+        file.publish(Vec::new(), &[old]);
+        let new = write(&file, &[2; 5000]);
+        // The changes of a commit: map, superblock, sync, copy.
+        disk.cut_power(2);
+        try_checkpoint(&file, b"2").unwrap_err();
+        let crashed = disk.crash(seed);
+        let shared: Arc<dyn Disk> = Arc::new(crashed.clone());
+        let newest = read_superblocks(&shared, Path::new(PATH)).unwrap();
+        let newest = newest.into_iter().filter_map(Result::ok);
+        let generation = newest.map(|superblock| superblock.generation).max();
+        let (file, payload) = open(&shared);
+        match payload.as_slice() {
+            b"1" => assert_eq!(read(&file, old), vec![1; 5000]),
+            _ => assert_eq!(read(&file, new), vec![2; 5000]),
+        }
+        if generation == Some(3) {
+            found[usize::from(payload == b"2")] += 1;
+            // What was not used never comes back.
+            write(&file, &[4; 5000]);
+            for seed in 0..3 {
+                assert_eq!(payload_after_crash(&crashed, seed), payload);
+            }
+        }
+    }
+    assert!(found.iter().all(|count| *count > 10), "{found:?}");
 }

@@ -84,10 +84,7 @@ fn the_example_is_written_byte_by_byte() {
     // The pin prevents the space map from using the hole.
     let pin = file.pin();
     file.publish(Vec::new(), &[old]);
-    file.prepare_checkpoint(b"root".to_vec())
-        .unwrap()
-        .commit()
-        .unwrap();
+    file.prepare_checkpoint().unwrap().commit(b"root").unwrap();
     drop(pin);
     let file = disk.open(path).unwrap();
     let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];

@@ -94,7 +94,7 @@ fn an_oversized_payload_is_refused() {
     let refused = BlockFile::create(&disk, Path::new(PATH), FILE, &large);
     assert!(matches!(refused, Err(StorageError::TooLarge { .. })));
     let file = create(&disk);
-    let refused = file.prepare_checkpoint(large);
+    let refused = file.prepare_checkpoint().unwrap().commit(&large);
     assert!(matches!(refused, Err(StorageError::TooLarge { .. })));
     checkpoint(&file, &vec![1; PAYLOAD_BYTES_MAX]);
     drop(file);
@@ -236,7 +236,7 @@ fn freeing_a_block_twice_refuses_later_checkpoints() {
     checkpoint(&file, b"good");
     file.publish(Vec::new(), &[address]);
     file.publish(Vec::new(), &[address]);
-    let refused = file.prepare_checkpoint(b"bad".to_vec()).unwrap_err();
+    let refused = file.prepare_checkpoint().unwrap_err();
     assert!(refused.is_corrupt(), "{refused}");
     assert_eq!(read(&file, other), b"def");
     drop(file);
@@ -259,7 +259,7 @@ fn freeing_an_address_without_a_block_refuses_later_checkpoints() {
         let file = create(&disk());
         write(&file, &[1; 200]);
         file.publish(Vec::new(), &freed);
-        assert!(file.prepare_checkpoint(Vec::new()).is_err(), "{freed:?}");
+        assert!(file.prepare_checkpoint().is_err(), "{freed:?}");
     }
 }
 
@@ -278,7 +278,7 @@ fn after_a_cancelled_checkpoint_the_next_one_can_begin() {
     let disk = disk();
     let file = create(&disk);
     let address = write(&file, b"abc");
-    drop(file.prepare_checkpoint(b"never".to_vec()).unwrap());
+    drop(file.prepare_checkpoint().unwrap());
     checkpoint(&file, b"done");
     drop(file);
     let (file, payload) = open(&disk);

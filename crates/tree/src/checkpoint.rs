@@ -1,15 +1,18 @@
 //! Checkpoints: make the current root durable, so that recovery starts from it.
 //!
-//! 1. Nodes that have no block yet are written, without the install lock.
-//! 2. Under the install lock, nodes that were created since step 1 are written, the root is
-//!    captured, and blocks of nodes that the root no longer contains are freed. Then the lock is
-//!    released.
-//! 3. The log is made durable up to the newest record whose entries are in runs.
-//! 4. The block file is synced, its superblock is written, and it is synced
-//!    again.
+//! 1. Wait for the turn: a tree makes one checkpoint at a time.
+//! 2. Nodes that have no block yet are written.
+//! 3. Under the install lock, root, positions and the state of the space are
+//!    captured. This does no I/O, and its time does not depend on the size of
+//!    the tree. From then on jobs may install again.
+//! 4. Nodes that were created between 2 and 3 are written. Blocks of nodes that
+//!    the captured root does not contain are freed.
+//! 5. The caller makes the log durable up to the position that the runs hold,
+//!    for one checkpoint or for many.
+//! 6. The block file writes and syncs its superblock.
 //!
-//! After a failure the older checkpoint is valid. The blocks that were written remain; the next
-//! checkpoint makes them durable.
+//! After a failure the older checkpoint is valid. Blocks that were written
+//! remain, and the next checkpoint makes them durable.
 
 use crate::node::{Node, encode_node, node_block_description};
 use crate::payload::Payload;
@@ -17,8 +20,50 @@ use crate::tree::Tree;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{Lsn, StorageResult};
-use teak_block_file::{BlockAddress, WrittenBlocks};
+use teak_base::{Lsn, StorageResult, WriteId};
+use teak_block_file::{BlockAddress, CheckpointTurn, PreparedCheckpoint, WrittenBlocks};
+
+/// The right to make the next checkpoint of a tree. Dropping it lets another
+/// thread begin one.
+#[derive(Debug)]
+pub struct TreeCheckpointTurn {
+    tree: Arc<Tree>,
+    turn: CheckpointTurn,
+}
+
+/// A captured state of a tree, whose superblock is not written. Dropping it
+/// cancels the checkpoint, unless it is committed.
+#[derive(Debug)]
+pub struct TreeCheckpoint {
+    /// Before the field that ends the turn: the first is dropped first.
+    captured: CapturedPositions,
+    prepared: PreparedCheckpoint,
+    payload: Payload,
+    write_ids: Option<(WriteId, WriteId)>,
+}
+
+/// The positions of the tree that wait for a checkpoint to become durable.
+#[derive(Debug)]
+struct CapturedPositions {
+    tree: Arc<Tree>,
+    is_open: bool,
+}
+
+impl CapturedPositions {
+    /// Records that the checkpoint is durable.
+    fn durable(&mut self, flushed_lsn: Lsn) {
+        self.is_open = false;
+        self.tree.install.lock().captured_durable(flushed_lsn);
+    }
+}
+
+impl Drop for CapturedPositions {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.tree.install.lock().captured_failed();
+        }
+    }
+}
 
 impl Tree {
     /// Makes the runs and nodes of the current root durable. Returns a
@@ -30,62 +75,24 @@ impl Tree {
     /// entry whose log record was lost.
     ///
     /// # Errors
-    /// Errors of `make_log_durable`; `NoSpace`, `Io`, `Poisoned`, `Corrupt`. After an error the
-    /// previous checkpoint is still valid.
+    /// Those of `make_log_durable`; `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The
+    /// older checkpoint is then still valid.
     pub fn checkpoint(
-        &self,
+        self: &Arc<Self>,
         make_log_durable: &dyn Fn(Lsn) -> StorageResult<()>,
     ) -> StorageResult<Lsn> {
-        let _one_at_a_time = self.checkpoint.lock();
-        let mut nodes = NodeWriter::default();
-        let root = Arc::clone(&self.load_version().root);
-        self.forget_relocated_nodes(&root);
-        nodes.write(self, &root)?;
-        drop(root);
+        let mut checkpoint = self.begin_checkpoint().capture()?;
+        make_log_durable(checkpoint.flushed_lsn())?;
+        checkpoint.commit()
+    }
 
-        let (prepared, flushed_lsn) = {
-            let mut install = self.install.lock();
-            let version = self.version.load_full();
-            let root = &version.root;
-            nodes.write(self, root)?;
-            let mut reachable = HashSet::new();
-            collect_addresses(root, &mut reachable);
-            let payload = Payload {
-                root: *root.address.lock(),
-                flushed_lsn: install.flushed_lsn,
-                next_child_id: install.next_child_id,
-                options: (*self.options()).clone(),
-                rows: u64::try_from(root.summary.rows).unwrap_or(0),
-                raw_bytes: root.summary.raw_bytes,
-            };
-            let (blocks, mut replaced) = nodes.into_blocks();
-            replaced.extend(&install.written_nodes);
-            replaced.retain(|address| !reachable.contains(address));
-            let freed: Vec<BlockAddress> = replaced.into_iter().collect();
-            self.file.publish(blocks, &freed);
-            install.written_nodes = reachable;
-            if !freed.is_empty() {
-                self.version
-                    .store(Arc::new(version.pinned_again(&self.file)));
-            }
-            let prepared = self.file.prepare_checkpoint(payload.encode())?;
-            install.changed = false;
-            install.capture_undurable();
-            (prepared, install.flushed_lsn)
-        };
-
-        let committed = make_log_durable(flushed_lsn).and_then(|()| prepared.commit());
-        let mut install = self.install.lock();
-        match committed {
-            Ok(()) => {
-                install.captured_durable(flushed_lsn);
-                self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
-                Ok(flushed_lsn)
-            }
-            Err(error) => {
-                install.captured_failed();
-                Err(error)
-            }
+    /// Waits for the checkpoint of this tree that is in progress, if there is
+    /// one, and for the caller's turn to make the next.
+    #[must_use]
+    pub fn begin_checkpoint(self: &Arc<Self>) -> TreeCheckpointTurn {
+        TreeCheckpointTurn {
+            tree: Arc::clone(self),
+            turn: self.file.begin_checkpoint(),
         }
     }
 
@@ -102,6 +109,24 @@ impl Tree {
         self.install.lock().durable_lsn
     }
 
+    /// Log position of the oldest record whose entries are not in a durable
+    /// checkpoint. Does not wait for writers, so a record that is being written
+    /// may be missed.
+    #[must_use]
+    pub fn oldest_undurable_lsn(&self) -> Option<Lsn> {
+        let install = self.install.lock();
+        let version = self.load_version();
+        let unflushed = version.memtables().filter_map(|slot| slot.first_lsn());
+        unflushed.chain(install.undurable().lsn).min()
+    }
+
+    /// The oldest write that was unsettled when it was flushed, among those that
+    /// are in no durable checkpoint. Recovery may find its log records.
+    #[must_use]
+    pub fn oldest_undurable_write_id(&self) -> Option<WriteId> {
+        self.install.lock().undurable().oldest
+    }
+
     /// Returns the oldest log position that recovery of this index needs. Log
     /// before it can be removed. `end` is called while no write guard is held,
     /// and returns the end of the log.
@@ -110,15 +135,111 @@ impl Tree {
         // known.
         let _no_writers = self.active.write();
         let end = end();
-        let install = self.install.lock();
-        let version = self.load_version();
-        let unflushed = version.memtables().filter_map(|slot| slot.first_lsn());
-        let needed = unflushed.chain(install.oldest_undurable()).min();
+        let needed = self.oldest_undurable_lsn();
         needed.unwrap_or(end).min(end)
     }
 }
 
-/// Writes nodes, children before parents. Dropping it frees the blocks, unless they were published.
+impl TreeCheckpointTurn {
+    /// Captures the current root and writes its nodes. From here on everything
+    /// in it is retained until the checkpoint is committed or dropped.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`.
+    pub fn capture(self) -> StorageResult<TreeCheckpoint> {
+        let Self { tree, turn } = self;
+        let mut nodes = NodeWriter::default();
+        let root = Arc::clone(&tree.load_version().root);
+        tree.forget_relocated_nodes(&root);
+        nodes.write(&tree, &root)?;
+        drop(root);
+
+        let options = (*tree.options()).clone();
+        let mut install = tree.install.lock();
+        let mut prepared = turn.capture()?;
+        let root = Arc::clone(&tree.load_version().root);
+        let (flushed_lsn, next_child_id) = (install.flushed_lsn, install.next_child_id);
+        install.changed = false;
+        install.capture_undurable();
+        drop(install);
+        let captured = CapturedPositions {
+            tree: Arc::clone(&tree),
+            is_open: true,
+        };
+
+        if let Err(error) = nodes.write(&tree, &root) {
+            // Before the turn ends.
+            drop(nodes);
+            return Err(error);
+        }
+        let mut reachable = HashSet::new();
+        collect_addresses(&root, &mut reachable);
+        let (blocks, mut replaced) = nodes.into_blocks();
+        let mut written_nodes = tree.written_nodes.lock();
+        replaced.extend(&*written_nodes);
+        replaced.retain(|address| !reachable.contains(address));
+        let freed: Vec<BlockAddress> = replaced.into_iter().collect();
+        *written_nodes = reachable;
+        drop(written_nodes);
+        prepared.publish(blocks, &freed);
+        if !freed.is_empty() {
+            let _install = tree.install.lock();
+            let version = tree.version.load_full();
+            tree.version
+                .store(Arc::new(version.pinned_again(&tree.file)));
+        }
+        let payload = Payload {
+            root: *root.address.lock(),
+            flushed_lsn,
+            next_child_id,
+            options,
+            rows: u64::try_from(root.summary.rows).unwrap_or(0),
+            raw_bytes: root.summary.raw_bytes,
+        };
+        Ok(TreeCheckpoint {
+            captured,
+            prepared,
+            payload,
+            write_ids: root.summary.write_ids,
+        })
+    }
+}
+
+impl TreeCheckpoint {
+    /// A position: the checkpoint contains everything that this index logged
+    /// before it, and nothing else.
+    #[must_use]
+    pub fn flushed_lsn(&self) -> Lsn {
+        self.payload.flushed_lsn
+    }
+
+    /// The minimum and maximum unsettled write id in the captured runs; `None`
+    /// when everything is settled.
+    #[must_use]
+    pub fn write_id_range(&self) -> Option<(WriteId, WriteId)> {
+        self.write_ids
+    }
+
+    /// Makes the captured state durable. All of the log before
+    /// [`TreeCheckpoint::flushed_lsn`] must be durable. The turn continues until
+    /// this is dropped.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The older checkpoint is then
+    /// still valid.
+    ///
+    /// # Panics
+    /// When it was called before.
+    pub fn commit(&mut self) -> StorageResult<Lsn> {
+        self.prepared.commit(&self.payload.encode())?;
+        self.captured.durable(self.payload.flushed_lsn);
+        let checkpoints = &self.captured.tree.counters.checkpoints;
+        checkpoints.fetch_add(1, Ordering::Relaxed);
+        Ok(self.payload.flushed_lsn)
+    }
+}
+
+/// Writes nodes, children before parents. Dropping it frees the blocks.
 #[derive(Default)]
 struct NodeWriter {
     blocks: Vec<WrittenBlocks>,

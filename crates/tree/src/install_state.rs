@@ -3,8 +3,7 @@
 
 use crate::node::ChildId;
 use std::collections::HashSet;
-use teak_base::Lsn;
-use teak_block_file::BlockAddress;
+use teak_base::{Lsn, WriteId};
 
 /// The state that the install lock protects.
 #[derive(Debug)]
@@ -14,17 +13,13 @@ pub(crate) struct InstallState {
     pub(crate) next_child_id: u64,
     /// Everything that was logged before this position is in runs.
     pub(crate) flushed_lsn: Lsn,
-    /// First record whose entries are in runs but in no durable or captured
-    /// checkpoint.
-    undurable_lsn: Option<Lsn>,
-    /// First record whose entries are in the captured checkpoint, which is not
-    /// durable yet.
-    captured_lsn: Option<Lsn>,
+    /// What is in runs but in no durable or captured checkpoint.
+    undurable: Undurable,
+    /// What is in the captured checkpoint, which is not durable yet.
+    captured: Undurable,
     /// Everything that was logged before this position is in the durable
     /// checkpoint.
     pub(crate) durable_lsn: Lsn,
-    /// Node blocks of the last captured checkpoint.
-    pub(crate) written_nodes: HashSet<BlockAddress>,
     /// Whether anything changed since the last captured checkpoint.
     pub(crate) changed: bool,
 }
@@ -35,10 +30,9 @@ impl InstallState {
             claimed: HashSet::new(),
             next_child_id,
             flushed_lsn,
-            undurable_lsn: None,
-            captured_lsn: None,
+            undurable: Undurable::default(),
+            captured: Undurable::default(),
             durable_lsn: flushed_lsn,
-            written_nodes: HashSet::new(),
             changed: false,
         }
     }
@@ -49,34 +43,51 @@ impl InstallState {
         id
     }
 
-    pub(crate) fn add_undurable(&mut self, lsn: Option<Lsn>) {
-        self.undurable_lsn = self.undurable_lsn.into_iter().chain(lsn).min();
+    /// Notes that a memtable's entries are in runs.
+    pub(crate) fn add_undurable(&mut self, lsn: Option<Lsn>, oldest: Option<WriteId>) {
+        let flushed = Undurable { lsn, oldest };
+        self.undurable = self.undurable.or(flushed);
     }
 
-    /// The first record that is in runs but in no durable checkpoint.
-    pub(crate) fn oldest_undurable(&self) -> Option<Lsn> {
-        self.undurable_lsn
-            .into_iter()
-            .chain(self.captured_lsn)
-            .min()
+    /// What is in runs but in no durable checkpoint.
+    pub(crate) fn undurable(&self) -> Undurable {
+        self.undurable.or(self.captured)
     }
 
     /// Records that a checkpoint has captured all runs.
     pub(crate) fn capture_undurable(&mut self) {
-        self.captured_lsn = self.oldest_undurable();
-        self.undurable_lsn = None;
+        self.captured = self.undurable();
+        self.undurable = Undurable::default();
     }
 
     /// Records that the captured checkpoint is durable.
     pub(crate) fn captured_durable(&mut self, flushed_lsn: Lsn) {
-        self.captured_lsn = None;
+        self.captured = Undurable::default();
         self.durable_lsn = flushed_lsn;
     }
 
     /// Records that the captured checkpoint did not become durable.
     pub(crate) fn captured_failed(&mut self) {
-        let captured = self.captured_lsn.take();
-        self.add_undurable(captured);
+        self.undurable = self.undurable();
+        self.captured = Undurable::default();
         self.changed = true;
+    }
+}
+
+/// The log records of some memtables that were flushed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Undurable {
+    /// The first record.
+    pub(crate) lsn: Option<Lsn>,
+    /// The oldest write that was unsettled.
+    pub(crate) oldest: Option<WriteId>,
+}
+
+impl Undurable {
+    fn or(self, other: Self) -> Self {
+        Self {
+            lsn: self.lsn.into_iter().chain(other.lsn).min(),
+            oldest: self.oldest.into_iter().chain(other.oldest).min(),
+        }
     }
 }

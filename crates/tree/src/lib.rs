@@ -38,6 +38,7 @@ mod write;
 pub mod fuzzing;
 
 pub use cache::{CacheStatistics, PageCache};
+pub use checkpoint::{TreeCheckpoint, TreeCheckpointTurn};
 pub use cursor::TreeCursor;
 pub use filter::LookupKey;
 pub use flush::{BulkLoad, FlushJob, FlushReport, JobKind, PausedLoad, TreeBacklog};

@@ -1,9 +1,10 @@
 //! The tree: its current version, and the state that changes it.
 //!
 //! Lock order:
-//! 1. `checkpoint`: one checkpoint at a time.
+//! 1. The file's checkpoint turn: one checkpoint at a time.
 //! 2. `active`: shared by writers, exclusive only while a memtable is frozen.
-//! 3. `install`: claims, and the replacement of the version; held briefly.
+//! 3. `install`: claims, and the replacement of the version; held briefly, and
+//!    never during I/O.
 //!
 //! Readers take no lock: they load the current version and hold a reference to it.
 
@@ -16,12 +17,13 @@ use crate::version::{MemtableSlot, TreeVersion};
 use crate::{PageCache, TreeOptions};
 use arc_swap::ArcSwap;
 use parking_lot::{Mutex, RwLock};
+use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use teak_base::{FileId, Lsn, StorageResult, WriteId};
-use teak_block_file::BlockFile;
+use teak_block_file::{BlockAddress, BlockFile};
 use teak_disk::Disk;
 
 /// One index: memtables, and a file of runs below them. All functions may be
@@ -42,7 +44,9 @@ pub struct Tree {
     pub(crate) slow_read: Mutex<Option<Key>>,
     pub(crate) account: Arc<TreeAccount>,
     pub(crate) install: Mutex<InstallState>,
-    pub(crate) checkpoint: Mutex<()>,
+    /// Node blocks of the last captured checkpoint, for the thread that makes the
+    /// next.
+    pub(crate) written_nodes: Mutex<HashSet<BlockAddress>>,
     pub(crate) counters: TreeCounters,
     /// The next checkpoint writes again the nodes whose blocks end after this offset.
     pub(crate) node_limit: AtomicU64,
@@ -108,12 +112,13 @@ impl Tree {
     ) -> StorageResult<Arc<Self>> {
         let options = payload.options;
         let mut install = InstallState::new(payload.flushed_lsn, payload.next_child_id.max(1));
+        let mut written_nodes = HashSet::new();
         let root = match payload.root {
             Some(address) => {
                 let mut loader = NodeLoader::new(&file, cache, &options);
                 let root = loader.load_root(address)?;
                 install.next_child_id = install.next_child_id.max(loader.child_id_max() + 1);
-                install.written_nodes = loader.into_addresses();
+                written_nodes = loader.into_addresses();
                 root
             }
             None => Node::empty(install.take_child_id(), &options),
@@ -123,6 +128,7 @@ impl Tree {
         let version = TreeVersion {
             active: Arc::clone(&active),
             frozen: Vec::new(),
+            flushed: 0,
             root,
             pin: Arc::new(file.pin()),
             awaits_base: false,
@@ -138,7 +144,7 @@ impl Tree {
             slow_read: Mutex::new(None),
             account,
             install: Mutex::new(install),
-            checkpoint: Mutex::new(()),
+            written_nodes: Mutex::new(written_nodes),
             counters: TreeCounters::default(),
             node_limit: AtomicU64::new(u64::MAX),
         }))

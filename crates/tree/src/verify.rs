@@ -57,7 +57,7 @@ impl Tree {
         let mut blocks = Vec::new();
         {
             // A checkpoint assigns addresses before the blocks are written.
-            let _no_checkpoint = self.checkpoint.lock();
+            let _no_checkpoint = self.file.begin_checkpoint();
             self.verify_node_blocks(&version.root, &mut blocks)?;
         }
         for (handle, _) in handles.values() {

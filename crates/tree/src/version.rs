@@ -50,6 +50,8 @@ pub(crate) struct TreeVersion {
     pub(crate) active: Arc<MemtableSlot>,
     /// Newest first.
     pub(crate) frozen: Vec<Arc<MemtableSlot>>,
+    /// Number of memtables that were flushed since the tree was opened.
+    pub(crate) flushed: u64,
     pub(crate) root: Arc<Node>,
     /// Prevents the reuse of the root's blocks.
     pub(crate) pin: Arc<Pin>,
@@ -65,6 +67,7 @@ impl TreeVersion {
         Self {
             active: Arc::clone(&self.active),
             frozen: self.frozen.clone(),
+            flushed: self.flushed,
             root: Arc::clone(&self.root),
             pin: Arc::new(file.pin()),
             awaits_base: self.awaits_base,

@@ -6,13 +6,15 @@ use crate::version::{MemtableSlot, TreeVersion};
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use teak_base::{Lsn, Operation, WriteId};
 
 /// A shared lock of the active memtable. While a guard exists, the memtable is not frozen, so the
 /// flush boundary does not separate the log position of a record from its entries.
 ///
-/// A thread that holds guards of several trees must take them in ascending
-/// order of file id. Otherwise freezing may deadlock with it.
+/// A thread may hold guards of several trees if all threads that do so take them
+/// in the same order, such as the order of the indexes in their table. Otherwise
+/// two of them and two freezes may deadlock.
 #[derive(Debug)]
 pub struct WriteGuard<'a> {
     slot: RwLockReadGuard<'a, Arc<MemtableSlot>>,
@@ -65,9 +67,11 @@ impl Tree {
     /// when it was empty. `boundary` is called while no guard is held. It returns a log position
     /// after all records that this tree has logged so far, and not after any later ones.
     pub fn freeze(&self, boundary: impl FnOnce() -> Lsn) -> bool {
+        let since = Instant::now();
         let mut active = self.active.write();
         let boundary = boundary();
         let mut install = self.install.lock();
+        self.counters.note_locked(since);
         if active.memtable.is_empty() {
             let version = self.version.load();
             if version.frozen.is_empty() {
@@ -86,6 +90,7 @@ impl Tree {
         self.version.store(Arc::new(TreeVersion {
             active: Arc::clone(&active),
             frozen: all,
+            flushed: version.flushed,
             root: Arc::clone(&version.root),
             pin: Arc::clone(&version.pin),
             awaits_base: version.awaits_base,
@@ -150,6 +155,20 @@ impl Tree {
     #[must_use]
     pub fn frozen_memtables(&self) -> usize {
         self.version.load().frozen.len()
+    }
+
+    /// Number of memtables that were frozen since the tree was opened. All of them
+    /// are flushed when [`Tree::memtables_flushed`] returns the same number.
+    #[must_use]
+    pub fn memtables_frozen(&self) -> u64 {
+        let version = self.version.load();
+        version.flushed + version.frozen.len() as u64
+    }
+
+    /// Number of memtables that were flushed since the tree was opened.
+    #[must_use]
+    pub fn memtables_flushed(&self) -> u64 {
+        self.version.load().flushed
     }
 
     /// Log position of the oldest record whose entries are only in memory.

@@ -2,7 +2,9 @@
 
 use crate::address::BlockAddress;
 use crate::block::{self, BlockDescription, BlockKind};
+use crate::extents::Extent;
 use crate::layout::{BLOCK_HEADER_BYTES, BLOCK_UNIT_BYTES, BLOCKS_START};
+use crate::new_blocks::NewBlocks;
 use crate::superblock::{SUPERBLOCK_BYTES, SuperblockInfo, SuperblockSlot};
 use std::path::Path;
 use teak_base::bytes::Put;
@@ -29,6 +31,10 @@ pub(super) fn superblock(bytes: &[u8]) {
 }
 
 pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
+    let extent = |unit: u64, units: u64| Extent {
+        offset: BLOCKS_START + unit * BLOCK_UNIT_BYTES,
+        bytes: units * BLOCK_UNIT_BYTES,
+    };
     let full = SuperblockInfo {
         file: FILE,
         generation: 7,
@@ -38,10 +44,15 @@ pub(super) fn superblock_seeds() -> Vec<Vec<u8>> {
         }),
         end: BLOCKS_START + 4 * BLOCK_UNIT_BYTES,
         payload: b"payload of the tree".to_vec(),
+        new_blocks: Some(NewBlocks {
+            checksum: 99,
+            extents: vec![extent(0, 1), extent(2, 2)],
+        }),
     };
     let new = SuperblockInfo {
         space_map: None,
         payload: Vec::new(),
+        new_blocks: None,
         ..full.clone()
     };
     let encode = |info: SuperblockInfo| {

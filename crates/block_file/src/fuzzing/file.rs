@@ -79,6 +79,7 @@ fn superblock(input: &mut Input<'_>) -> SuperblockInfo {
         space_map: (space_map.bytes > 0).then_some(space_map),
         end,
         payload: input.short_bytes().to_vec(),
+        new_blocks: None,
     }
 }
 
@@ -123,7 +124,7 @@ fn use_file(file: &BlockFile, input: &mut Input<'_>) -> StorageResult<Written> {
         };
         file.publish(vec![written], &freed);
         if round != 1 {
-            file.prepare_checkpoint(b"again".to_vec())?.commit()?;
+            file.prepare_checkpoint()?.commit(b"again")?;
         }
     }
     Ok(live)

@@ -6,10 +6,11 @@
 //! freed after it. Space that was published after a pin was taken is never
 //! retained for that pin, however old it is.
 //!
-//! Freed space is in the list of one holder that needs it. When that holder ends, the space goes to
-//! the list of another holder that needs it; if there is none, the space is free. Readers end pins,
-//! so ending a pin must be cheap: its list is only set aside, and the next operation of a writer
-//! distributes the space.
+//! Freed space is kept in the list of one holder that needs it. When that
+//! holder ends, another one that needs the space takes it over; if there is
+//! none, the space is free. Ending a holder only puts its list aside, because a
+//! reader ends a pin, and because the lists of checkpoints are long. The next
+//! operations of writers distribute the lists, a limited part at a time.
 
 use crate::extents::Extent;
 use std::collections::BTreeMap;
@@ -35,8 +36,10 @@ pub(super) struct Holders {
     pins: ByVersion,
     checkpoints: ByVersion,
     /// The lists of pins that have ended.
-    ended: Vec<Vec<FreedSpace>>,
-    /// Bytes in the lists of pins, including those in `ended`.
+    ended_pins: Vec<Vec<FreedSpace>>,
+    /// The lists of checkpoints that have ended.
+    ended_checkpoints: Vec<Vec<FreedSpace>>,
+    /// Bytes in the lists of pins, including those that have ended.
     pinned_bytes: u64,
     /// Bytes that only checkpoints need.
     checkpoint_bytes: u64,
@@ -66,7 +69,7 @@ impl Holders {
     pub fn unpin(&mut self, version: u64) {
         let ended = end_one(&mut self.pins, version);
         if !ended.is_empty() {
-            self.ended.push(ended);
+            self.ended_pins.push(ended);
         }
     }
 
@@ -74,27 +77,34 @@ impl Holders {
         self.checkpoints.entry(version).or_default().count += 1;
     }
 
-    /// Ends all checkpoints older than `version`, and returns the space that
-    /// nothing else needs.
-    pub fn end_checkpoints_before(&mut self, version: u64) -> Vec<Extent> {
+    /// Ends all checkpoints older than `version`.
+    pub fn end_checkpoints_before(&mut self, version: u64) {
         let newer = self.checkpoints.split_off(&version);
         let older = std::mem::replace(&mut self.checkpoints, newer);
-        let mut unneeded = Vec::new();
-        for holder in older.into_values() {
-            self.checkpoint_bytes -= bytes_of(&holder.held);
-            unneeded.append(&mut self.distribute(holder.held));
-        }
-        unneeded
+        let lists = older.into_values().map(|holder| holder.held);
+        self.ended_checkpoints
+            .extend(lists.filter(|held| !held.is_empty()));
     }
 
-    /// The space of ended pins that nothing else needs.
-    pub fn take_unneeded(&mut self) -> Vec<Extent> {
+    /// The space of ended holders that nothing else needs. Distributes `max`
+    /// extents. Returns also whether there are more.
+    pub fn take_unneeded(&mut self, max: usize) -> (Vec<Extent>, bool) {
         let mut unneeded = Vec::new();
-        for held in std::mem::take(&mut self.ended) {
-            self.pinned_bytes -= bytes_of(&held);
-            unneeded.append(&mut self.distribute(held));
+        for _ in 0..max {
+            let space = if let Some(space) = pop_last(&mut self.ended_pins) {
+                self.pinned_bytes -= space.extent.bytes;
+                space
+            } else if let Some(space) = pop_last(&mut self.ended_checkpoints) {
+                self.checkpoint_bytes -= space.extent.bytes;
+                space
+            } else {
+                return (unneeded, false);
+            };
+            if !self.add(space) {
+                unneeded.push(space.extent);
+            }
         }
-        unneeded
+        (unneeded, true)
     }
 
     /// Adds freed space. Returns whether a holder needs it.
@@ -116,17 +126,16 @@ impl Holders {
         *bytes += space.extent.bytes;
         true
     }
-
-    fn distribute(&mut self, held: Vec<FreedSpace>) -> Vec<Extent> {
-        held.into_iter()
-            .filter(|space| !self.add(*space))
-            .map(|space| space.extent)
-            .collect()
-    }
 }
 
-fn bytes_of(held: &[FreedSpace]) -> u64 {
-    held.iter().map(|space| space.extent.bytes).sum()
+/// The last element of the last of some lists that are not empty.
+fn pop_last(lists: &mut Vec<Vec<FreedSpace>>) -> Option<FreedSpace> {
+    let last = lists.last_mut()?;
+    let space = last.pop();
+    if last.is_empty() {
+        lists.pop();
+    }
+    space
 }
 
 /// The oldest holder that needs the space. Old pins are those of long reads, which often end after

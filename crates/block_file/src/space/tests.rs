@@ -39,6 +39,8 @@ struct Model {
     /// Units that each checkpoint captured after `durable` needs. These checkpoints were cancelled
     /// or are in doubt.
     doubtful: Vec<Units>,
+    /// Units that `durable` or a later capture contained.
+    captured: Units,
 }
 
 impl Model {
@@ -54,6 +56,7 @@ impl Model {
                 version: 0,
             },
             doubtful: Vec::new(),
+            captured: Units::new(),
         }
     }
 
@@ -108,29 +111,55 @@ impl Model {
     }
 
     fn checkpoint(&mut self, random: &mut Random) {
-        let map = vec![self.space.allocate(UNIT, UNIT)];
-        self.reserve(map[0]);
-        self.reserved.pop();
-        let capture = self.space.capture(&map);
-        let free = units(&capture.free);
+        // Blocks that the captured root does not refer to, freed afterwards.
+        let replaced: Vec<Extent> = self.live.pop().into_iter().collect();
+        let mut capture = self.space.capture();
+        let version = capture.version;
         let mut needs = units(&self.live);
-        needs.extend(units(&map));
-        let all: Units = (BLOCKS_START / UNIT..capture.end / UNIT).collect();
-        assert_eq!(&all - &free, needs, "a capture is what is live");
-        let captured = Captured {
-            needs,
-            map,
-            version: capture.version,
-        };
-        self.doubtful.push(captured.needs.clone());
+        self.doubtful.push(needs.clone());
         // Other operations happen between capture and superblock.
-        for _ in 0..random.below(4) {
+        for _ in 0..random.below(6) {
             match random.below(3) {
                 0 => self.allocate(random),
                 1 => self.publish(random),
                 _ => self.unpin(random),
             }
         }
+        let written = vec![self.space.allocate(UNIT, 2 * UNIT)];
+        self.reserve(written[0]);
+        self.reserved.pop();
+        capture.publish(&written, &replaced);
+        let outcome = self.space.publish_captured(version, &written, &replaced);
+        assert_eq!(outcome, Ok(()));
+        self.live.extend(&written);
+        needs.extend(units(&written));
+        let map = vec![self.space.allocate(UNIT, UNIT)];
+        self.reserve(map[0]);
+        self.reserved.pop();
+        let (holes, end) = capture.holes(&map);
+        let mut recorded = needs.clone();
+        recorded.extend(units(&map));
+        let all: Units = (BLOCKS_START / UNIT..end / UNIT).collect();
+        assert_eq!(
+            &all - &units(&holes),
+            recorded,
+            "a capture is what was live"
+        );
+        let new = units(&capture.new_extents(&map));
+        assert!(new.is_subset(&recorded));
+        let known: Units = &recorded - &new;
+        assert!(
+            known.is_subset(&self.captured),
+            "a block is not listed as new"
+        );
+        self.captured.extend(&recorded);
+        let last = self.doubtful.last_mut().unwrap();
+        last.clone_from(&recorded);
+        let captured = Captured {
+            needs: recorded,
+            map,
+            version,
+        };
         match random.below(4) {
             0 => {
                 // A cancelled checkpoint: its map is freed. Its other blocks are retained until a
@@ -143,6 +172,7 @@ impl Model {
             }
             1 => self.space.retain_in_doubt(captured.map),
             _ => {
+                self.captured = captured.needs.clone();
                 let old = std::mem::replace(&mut self.durable, captured);
                 self.doubtful.clear();
                 self.space.made_durable(self.durable.version, old.map);
@@ -164,7 +194,7 @@ impl Model {
 
     /// Checks that exactly the units that nothing needs are free.
     fn check(&mut self) {
-        self.space.reclaim();
+        assert!(!self.space.reclaim());
         let space = &self.space;
         let needed = self.needed();
         let free: Vec<Extent> = space.free.iter().collect();
@@ -197,8 +227,8 @@ impl Model {
         while let Some(extent) = self.reserved.pop() {
             self.space.release(extent);
         }
-        let map = vec![self.space.allocate(UNIT, UNIT)];
-        let capture = self.space.capture(&map);
+        let _map = self.space.allocate(UNIT, UNIT);
+        let capture = self.space.capture();
         let old = std::mem::take(&mut self.durable.map);
         self.space.made_durable(capture.version, old);
         self.space.reclaim();
@@ -283,7 +313,7 @@ fn a_pin_after_checkpoints_retains_nothing_that_was_published_after_it() {
     for _ in 0..100 {
         let next = space.allocate(4 * UNIT, 0);
         space.publish(&[next], &[previous]).unwrap();
-        let capture = space.capture(&[]);
+        let capture = space.capture();
         space.made_durable(capture.version, Vec::new());
         previous = next;
     }
@@ -296,13 +326,14 @@ fn a_captured_block_waits_for_the_next_checkpoint() {
     let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
     let one = space.allocate(UNIT, UNIT);
     space.publish(&[one], &[]).unwrap();
-    let first = space.capture(&[]);
+    let first = space.capture();
     space.publish(&[], &[one]).unwrap();
     space.made_durable(first.version, Vec::new());
     assert_eq!(space.pending_bytes(), UNIT);
-    let second = space.capture(&[]);
+    let second = space.capture();
     assert_eq!(space.pending_bytes(), UNIT);
     space.made_durable(second.version, Vec::new());
+    space.reclaim();
     assert_eq!(space.pending_bytes(), 0);
 }
 
@@ -384,4 +415,25 @@ fn nothing_is_allocated_after_a_limit() {
     assert_eq!((taken.offset, taken.end()), (BLOCKS_START, limit));
     assert_eq!(space.allocate_below(limit, UNIT, UNIT), None);
     assert_eq!(space.extend(limit, UNIT, UNIT, limit), None);
+}
+
+#[test]
+fn reclaiming_pauses_and_continues() {
+    let mut space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
+    let count = 3 * RECLAIMED_AT_ONCE as u64;
+    let all = space.allocate(2 * count * UNIT, 0);
+    space.publish(&[all], &[]).unwrap();
+    let capture = space.capture();
+    space.made_durable(capture.version, Vec::new());
+    for number in 0..count {
+        space.publish(&[], &[extent(2 * number, 1)]).unwrap();
+    }
+    let capture = space.capture();
+    space.made_durable(capture.version, Vec::new());
+    assert_eq!(space.pending_bytes(), count * UNIT);
+    assert!(space.reclaim());
+    assert!(space.pending_bytes() > UNIT * count / 2);
+    while space.reclaim() {}
+    assert_eq!(space.pending_bytes(), 0);
+    assert_eq!(space.free_bytes(), count * UNIT);
 }

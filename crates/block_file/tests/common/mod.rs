@@ -39,10 +39,7 @@ pub fn write(file: &BlockFile, raw: &[u8]) -> BlockAddress {
 
 /// Checkpoints, which must succeed.
 pub fn checkpoint(file: &BlockFile, payload: &[u8]) {
-    file.prepare_checkpoint(payload.to_vec())
-        .unwrap()
-        .commit()
-        .unwrap();
+    file.prepare_checkpoint().unwrap().commit(payload).unwrap();
 }
 
 /// Reads a page, which must succeed.

@@ -52,6 +52,7 @@ impl Tree {
         self.version.store(Arc::new(TreeVersion {
             active: Arc::clone(&version.active),
             frozen: Vec::new(),
+            flushed: version.flushed,
             root: Arc::clone(&version.root),
             pin: Arc::clone(&version.pin),
             awaits_base: true,
@@ -156,6 +157,7 @@ impl BulkLoad<'_> {
         tree.version.store(Arc::new(TreeVersion {
             active: Arc::clone(&version.active),
             frozen: version.frozen.clone(),
+            flushed: version.flushed,
             root,
             pin: Arc::new(tree.file.pin()),
             awaits_base: false,

@@ -10,6 +10,7 @@ use crate::node::{Child, ChildId, Depth, Editor, Key, RunHandle, RunRef};
 use crate::version::{MemtableSlot, TreeVersion};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 use teak_base::StorageResult;
 use teak_block_file::BlockAddress;
 
@@ -60,7 +61,9 @@ impl JobContext<'_> {
             relocated,
         } = outcome;
         let tree = self.tree;
+        let since = Instant::now();
         let mut install = tree.install.lock();
+        tree.counters.note_locked(since);
         let install = &mut *install;
         self.claim.release(install);
         let version = tree.version.load_full();
@@ -103,13 +106,15 @@ impl JobContext<'_> {
             if let Some(boundary) = slot.boundary.get() {
                 install.flushed_lsn = install.flushed_lsn.max(*boundary);
             }
-            install.add_undurable(slot.first_lsn());
+            let write_ids = slot.memtable.write_id_range();
+            install.add_undurable(slot.first_lsn(), write_ids.map(|(oldest, _)| oldest));
             slot.memtable.enter(Phase::Retired);
         }
         install.changed = true;
         let new = Arc::new(TreeVersion {
             active: Arc::clone(&version.active),
             frozen,
+            flushed: version.flushed + u64::from(flushed.is_some()),
             root,
             pin: Arc::new(tree.file.pin()),
             awaits_base: version.awaits_base,

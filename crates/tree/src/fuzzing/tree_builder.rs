@@ -54,7 +54,7 @@ pub(super) fn build(disk: &Arc<dyn Disk>, path: &Path, input: &mut Input<'_>) ->
     }
     .encode();
     change_rarely(input, &mut payload);
-    file.prepare_checkpoint(payload)?.commit()
+    file.prepare_checkpoint()?.commit(&payload)
 }
 
 fn options(input: &mut Input<'_>) -> TreeOptions {

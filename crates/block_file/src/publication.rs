@@ -1,0 +1,70 @@
+//! A change of the root: its written blocks become live, freed ones pending.
+
+use crate::address::BlockAddress;
+use crate::extents::{Extent, coalesce};
+use crate::shared::SharedFile;
+use crate::space::{NotLive, Space};
+use crate::writer::WrittenBlocks;
+use std::sync::Arc;
+use teak_base::StorageError;
+
+/// The space that a publication changes.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub written: Vec<Extent>,
+    /// Coalesced.
+    pub freed: Vec<Extent>,
+    /// An address among the freed ones that no block can have.
+    bad: Option<u64>,
+}
+
+impl Publication {
+    /// # Panics
+    /// When `written` belongs to another file.
+    pub fn new(
+        file: &Arc<SharedFile>,
+        written: Vec<WrittenBlocks>,
+        freed: &[BlockAddress],
+    ) -> Self {
+        let mut live = Vec::new();
+        for blocks in written {
+            assert!(
+                Arc::ptr_eq(blocks.file(), file),
+                "blocks are published in the file that holds them"
+            );
+            live.append(&mut blocks.into_extents());
+        }
+        let mut bad = None;
+        let mut extents = Vec::with_capacity(freed.len());
+        for address in freed {
+            match address.extent() {
+                Some(extent) => extents.push(extent),
+                None => bad = Some(address.offset),
+            }
+        }
+        let freed = coalesce(extents).unwrap_or_else(|twice| {
+            bad = Some(twice.offset);
+            Vec::new()
+        });
+        Self {
+            written: live,
+            freed,
+            bad,
+        }
+    }
+
+    /// Calls `publish` with the space. If a freed range was not live, later
+    /// checkpoints fail.
+    pub fn apply(
+        &self,
+        file: &SharedFile,
+        publish: impl FnOnce(&mut Space) -> Result<(), NotLive>,
+    ) {
+        let mut state = file.state();
+        let outcome = publish(&mut state.space);
+        if let Some(offset) = outcome.err().map(|error| error.offset).or(self.bad) {
+            let reason = "the tree frees a block that is not live";
+            state.refuse(StorageError::corrupt(file.file.path(), offset, reason));
+        }
+    }
+}

@@ -5,7 +5,8 @@
 //!    number of holes. All other steps take no lock for long.
 //! 3. The caller writes and publishes the blocks that the captured root lacks.
 //! 4. Reserve space for the space map, and write it.
-//! 5. If the blocks that no durable checkpoint contains are many: sync.
+//! 5. If the blocks that no durable checkpoint contains are many or not known, or
+//!    if the durable superblock may be in either slot: sync.
 //! 6. Write the superblock into the slot that does not hold the durable one. If
 //!    step 5 did not sync, it lists the new blocks with a checksum, and a reader
 //!    that finds them incomplete uses the other slot.
@@ -65,8 +66,8 @@ pub struct PreparedCheckpoint {
     slot: SuperblockSlot,
     generation: u64,
     capture: Capture,
-    /// Whether the capture knows all blocks that no durable checkpoint contains.
-    knows_new_blocks: bool,
+    /// Whether the superblock may list the new blocks.
+    may_list_new_blocks: bool,
     /// The space reserved for the space map.
     map: Vec<Extent>,
 }
@@ -92,7 +93,7 @@ impl CheckpointTurn {
         let generation = state.generation;
         let slot = state.durable_slot.other();
         // Until this one is durable, the next capture does not know its blocks.
-        let knows_new_blocks = std::mem::replace(&mut state.captured_is_durable, false);
+        let may_list_new_blocks = std::mem::replace(&mut state.may_list_new_blocks, false);
         drop(state);
         Ok(PreparedCheckpoint {
             turn: self,
@@ -100,7 +101,7 @@ impl CheckpointTurn {
             slot,
             generation,
             capture,
-            knows_new_blocks,
+            may_list_new_blocks,
             map: Vec::new(),
         })
     }
@@ -160,7 +161,7 @@ impl PreparedCheckpoint {
         }
         superblock.space_map = Some(first);
         superblock.end = end;
-        if self.knows_new_blocks {
+        if self.may_list_new_blocks {
             let extents = self.capture.new_extents(&self.map);
             superblock.new_blocks = NewBlocks::describe(&*shared.file, extents)?;
         }

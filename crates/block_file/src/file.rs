@@ -52,7 +52,7 @@ impl BlockFile {
             return Err(error);
         }
         let space = Space::opened(BLOCKS_START, &ExtentSet::default(), &[]);
-        let state = FileState::new(space, SuperblockSlot::First, 1, Vec::new());
+        let state = FileState::new(space, SuperblockSlot::First, 1, Vec::new(), true);
         Ok(Self {
             shared: SharedFile::new(file, file_id, BLOCKS_START, state),
         })
@@ -74,7 +74,8 @@ impl BlockFile {
     ) -> StorageResult<(Self, Vec<u8>)> {
         let file = disk.open(path)?;
         let both = read_both(&*file);
-        // The second copy is written after the first is durable.
+        // The second copy is written after the first is durable. If they are equal,
+        // any of the two may be the first.
         let settled = matches!(&both, [Ok(first), Ok(second)] if first == second);
         let found = valid(path, both)?;
         let generation = found.first().map_or(0, |(_, newest)| newest.generation);
@@ -102,7 +103,7 @@ impl BlockFile {
         }
         let map = read_space_map(&*file, &superblock)?;
         let space = Space::opened(superblock.end, &map.free, &map.places);
-        let state = FileState::new(space, slot, generation, map.places);
+        let state = FileState::new(space, slot, generation, map.places, !settled);
         let shared = SharedFile::new(file, superblock.file, file_bytes, state);
         Ok((Self { shared }, superblock.payload))
     }

@@ -32,9 +32,10 @@ pub(crate) struct FileState {
     pub generation: u64,
     /// The space of the last durable superblock's space map.
     pub map: Vec<Extent>,
-    /// Whether the last captured state became durable. Otherwise the space does
-    /// not know which blocks the last sync did not include.
-    pub captured_is_durable: bool,
+    /// Whether a checkpoint may list its new blocks instead of syncing them
+    /// first: the last captured state is durable in `durable_slot`, so that the
+    /// space knows all later blocks, and the other slot can be overwritten.
+    pub may_list_new_blocks: bool,
     /// Whether some thread has the turn to make a checkpoint.
     checkpoint_running: bool,
     /// Whether the file is being truncated: no space is allocated at the same time.
@@ -84,7 +85,7 @@ impl SharedFile {
     pub fn made_durable(&self, slot: SuperblockSlot, version: u64, map: Vec<Extent>) {
         let mut state = self.state.lock();
         state.durable_slot = slot;
-        state.captured_is_durable = true;
+        state.may_list_new_blocks = true;
         let old_map = std::mem::replace(&mut state.map, map);
         state.space.made_durable(version, old_map);
         drop(state);
@@ -165,20 +166,22 @@ impl SharedFile {
 }
 
 impl FileState {
-    /// The state of a file whose last superblock, in `durable_slot`, is durable
-    /// and has its space map in `map`.
+    /// The state of a file whose last superblock is in `durable_slot` and has its
+    /// space map in `map`. `is_slot_durable`: not only its copy in the other slot
+    /// is durable.
     pub fn new(
         space: Space,
         durable_slot: SuperblockSlot,
         generation: u64,
         map: Vec<Extent>,
+        is_slot_durable: bool,
     ) -> Self {
         Self {
             space,
             durable_slot,
             generation,
             map,
-            captured_is_durable: true,
+            may_list_new_blocks: is_slot_durable,
             checkpoint_running: false,
             truncating: false,
             refusal: None,

@@ -287,3 +287,28 @@ fn a_superblock_without_its_new_blocks_is_not_used() {
     }
     assert!(found.iter().all(|count| *count > 10), "{found:?}");
 }
+
+/// After a process was killed, the copy of the superblock may be the one that is
+/// not durable. The next checkpoint must not overwrite the only durable one.
+#[test]
+fn the_first_checkpoint_after_opening_retains_the_durable_superblock() {
+    for checkpoints in 1..=4u8 {
+        for cut in 0..6 {
+            let (disk, shared) = faulty();
+            let file = create(&shared);
+            for number in 1..=checkpoints {
+                write(&file, &[number; 1000]);
+                checkpoint(&file, &[number]);
+            }
+            drop(file);
+            let (file, _) = open(&shared);
+            write(&file, &[9; 1000]);
+            disk.cut_power(cut);
+            let _ = try_checkpoint(&file, b"next");
+            for seed in 0..60 {
+                let payload = payload_after_crash(&disk, seed);
+                assert!(payload == b"next" || payload == [checkpoints]);
+            }
+        }
+    }
+}

@@ -728,7 +728,7 @@ typedef struct teak_engine_statistics {
   uint64_t flush_bytes_in;
   // Bytes that these jobs wrote to files.
   uint64_t flush_bytes_out;
-  // Checkpoints.
+  // Rounds of checkpoints.
   uint64_t checkpoints;
   // Compaction debt: uncompressed bytes that are due to be merged into a lower level.
   uint64_t pending_flush_bytes;
@@ -826,6 +826,17 @@ typedef struct teak_engine_statistics {
   uint64_t writer_stops;
   // Writers that are stopped now.
   uint64_t writers_stopped;
+  // Checkpoints of index files.
+  uint64_t checkpointed_indexes;
+  // Checkpoints of index files that failed.
+  uint64_t checkpoint_failures;
+  // Duration of the last round, in microseconds.
+  uint64_t checkpoint_microseconds_last;
+  // Duration of the longest round, in microseconds.
+  uint64_t checkpoint_microseconds_max;
+  // Longest time that freezing a memtable, or installing the result of a flush, waited for
+  // locks, in microseconds.
+  uint64_t freeze_wait_microseconds_max;
 } teak_engine_statistics;
 
 // Reads the statistics.

@@ -46,7 +46,7 @@ pub struct teak_engine_statistics {
     pub flush_bytes_in: u64,
     /// Bytes that these jobs wrote to files.
     pub flush_bytes_out: u64,
-    /// Checkpoints.
+    /// Rounds of checkpoints.
     pub checkpoints: u64,
     /// Compaction debt: uncompressed bytes that are due to be merged into a lower level.
     pub pending_flush_bytes: u64,
@@ -144,6 +144,17 @@ pub struct teak_engine_statistics {
     pub writer_stops: u64,
     /// Writers that are stopped now.
     pub writers_stopped: u64,
+    /// Checkpoints of index files.
+    pub checkpointed_indexes: u64,
+    /// Checkpoints of index files that failed.
+    pub checkpoint_failures: u64,
+    /// Duration of the last round, in microseconds.
+    pub checkpoint_microseconds_last: u64,
+    /// Duration of the longest round, in microseconds.
+    pub checkpoint_microseconds_max: u64,
+    /// Longest time that freezing a memtable, or installing the result of a flush, waited for
+    /// locks, in microseconds.
+    pub freeze_wait_microseconds_max: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -191,6 +202,11 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             flush_bytes_in,
             flush_bytes_out,
             checkpoints,
+            checkpointed_indexes,
+            checkpoint_failures,
+            checkpoint_microseconds_last,
+            checkpoint_microseconds_max,
+            freeze_wait_microseconds_max,
             pending_flush_bytes,
             filter_checks,
             filter_negatives,

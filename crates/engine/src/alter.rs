@@ -36,8 +36,7 @@ use crate::core::index::Index;
 use crate::definition::IndexDefinition;
 use crate::error::EngineResult;
 use crate::index_number::IndexNumber;
-use crate::maintenance::checkpoint::checkpoint_index;
-use crate::maintenance::flusher::{FlushContext, abandon_index};
+use crate::maintenance::flusher::{FlushContext, FlushTargets, abandon_index};
 use crate::table_handle::TableHandle;
 use crate::transaction::Duplicate;
 use std::sync::Arc;
@@ -168,6 +167,8 @@ impl Drop for Alteration {
 fn make_durable(core: &EngineCore, index: &Arc<Index>) -> EngineResult<()> {
     let context = FlushContext::from(core);
     context.freeze(index);
-    context.flush_index(index)?;
-    checkpoint_index(context, index)
+    let mut targets = FlushTargets::new(true);
+    targets.add(index);
+    context.flush(targets)?;
+    context.checkpoint_index(index)
 }

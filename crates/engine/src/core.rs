@@ -5,6 +5,8 @@
 //! and the constructors of contexts use the whole core.
 
 pub(crate) mod budget;
+pub(crate) mod checkpoint_progress;
+pub(crate) mod checkpoint_queue;
 pub(crate) mod counter_log;
 pub(crate) mod counters;
 pub(crate) mod counts;
@@ -29,6 +31,8 @@ pub(crate) mod work_kind;
 pub(crate) mod written;
 
 use self::budget::Budget;
+use self::checkpoint_progress::CheckpointProgress;
+use self::checkpoint_queue::CheckpointQueue;
 use self::counter_log::CounterLog;
 use self::counts::EngineCounts;
 use self::delays::Delays;
@@ -80,8 +84,12 @@ pub(crate) struct EngineCore {
     pub delays: Delays,
     pub budget: Budget,
     pub signals: Signals,
-    /// Allows one checkpoint at a time.
+    /// Allows one round of checkpoints at a time.
     pub maintenance: Mutex<MaintenanceState>,
+    /// Allows one thread at a time to close idle tables while it opens one.
+    pub closing_idle: Mutex<()>,
+    pub checkpoint_queue: CheckpointQueue,
+    pub checkpoints: CheckpointProgress,
     /// Numbers the spill files of sorts.
     pub next_spill: Arc<AtomicU64>,
     pub counts: EngineCounts,

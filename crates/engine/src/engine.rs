@@ -193,7 +193,16 @@ impl Engine {
         CheckpointContext::from(&*self.core).run_maintenance(true)
     }
 
-    /// The position after the last record of the log.
+    /// Runs one maintenance pass, as the maintenance thread does: it checkpoints
+    /// only what is due.
+    ///
+    /// # Errors
+    /// Those of the log and the catalogue.
+    pub fn run_due_maintenance(&self) -> EngineResult<()> {
+        CheckpointContext::from(&*self.core).run_maintenance(false)
+    }
+
+    /// The log's end: the position after its last record.
     #[must_use]
     pub fn log_end(&self) -> teak_base::Lsn {
         self.core.log.end()

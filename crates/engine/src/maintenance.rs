@@ -15,6 +15,9 @@
 pub(crate) mod admission;
 pub(crate) mod catalogue_writer;
 pub(crate) mod checkpoint;
+mod checkpoint_index;
+mod checkpoint_plan;
+mod checkpoint_round;
 pub(crate) mod delay;
 pub(crate) mod flusher;
 mod idle_compaction;

@@ -24,6 +24,7 @@ use self::replay::Replay;
 use crate::catalogue::{CATALOGUE_FILE, Catalogue, read_catalogue, write_catalogue};
 use crate::core::EngineCore;
 use crate::core::budget::Budget;
+use crate::core::checkpoint_queue::CheckpointQueue;
 use crate::core::files::{IndexFiles, make_directory};
 use crate::core::log_sync::LogSyncPolicy;
 use crate::core::messages::Messages;
@@ -177,6 +178,9 @@ fn into_core(
         budget: replay.budget,
         signals: Signals::new(options.background_threads),
         maintenance: Default::default(),
+        closing_idle: Default::default(),
+        checkpoint_queue: CheckpointQueue::new(options.background_threads),
+        checkpoints: Default::default(),
         next_spill: Arc::default(),
         counts: Default::default(),
         messages: replay.files.messages.clone(),

@@ -92,8 +92,19 @@ pub struct EngineStatistics {
     pub flush_bytes_out: u64,
     /// Flush and merge jobs that failed. *Count.*
     pub flush_failures: u64,
-    /// Checkpoints completed. *Count.*
+    /// Rounds of checkpoints completed. *Count.*
     pub checkpoints: u64,
+    /// Checkpoints of index files completed. *Count.*
+    pub checkpointed_indexes: u64,
+    /// Checkpoints of index files that failed. *Count.*
+    pub checkpoint_failures: u64,
+    /// Duration of the last round of checkpoints, in microseconds.
+    pub checkpoint_microseconds_last: u64,
+    /// Duration of the longest round of checkpoints, in microseconds.
+    pub checkpoint_microseconds_max: u64,
+    /// Longest time that freezing a memtable or installing the result of a flush
+    /// waited for locks, in microseconds.
+    pub freeze_wait_microseconds_max: u64,
     /// Compaction debt: bytes in runs above the leaves that are due to be merged.
     pub pending_flush_bytes: u64,
     /// Number of lookups of a key in a filter. *Count.*
@@ -268,7 +279,12 @@ impl Engine {
         let stopped = stalls.stopped().as_micros();
         statistics.log_stop_microseconds = u64::try_from(stopped).unwrap_or(u64::MAX);
         statistics.log_commits = load(&counts.log_commits);
-        statistics.checkpoints = load(&counts.checkpoints);
+        let checkpoints = &self.core.checkpoints;
+        statistics.checkpoints = load(&checkpoints.rounds);
+        statistics.checkpointed_indexes = load(&checkpoints.indexes);
+        statistics.checkpoint_failures = load(&checkpoints.failures);
+        statistics.checkpoint_microseconds_last = load(&checkpoints.last_microseconds);
+        statistics.checkpoint_microseconds_max = load(&checkpoints.longest_microseconds);
         statistics.recovered_records = load(&counts.recovered_records);
     }
 
@@ -334,6 +350,7 @@ impl Engine {
         statistics.bytes_written = load(&closed.bytes_written);
         statistics.data_syncs = load(&closed.syncs);
         statistics.bytes_moved = load(&closed.bytes_moved);
+        statistics.freeze_wait_microseconds_max = load(&closed.lock_wait_microseconds_max);
         let mut last_table: Option<Arc<str>> = None;
         for (table, index) in open_indexes(&self.core.tables) {
             statistics.indexes += 1;
@@ -355,6 +372,9 @@ impl Engine {
             let backlog = index.tree.backlog();
             statistics.pending_flush_bytes += backlog.due_bytes;
             statistics.child_runs_max = statistics.child_runs_max.max(backlog.child_runs);
+            let waited = index.tree.lock_wait_microseconds_max();
+            statistics.freeze_wait_microseconds_max =
+                statistics.freeze_wait_microseconds_max.max(waited);
         }
     }
 }

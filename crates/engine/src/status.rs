@@ -1,6 +1,7 @@
 //! The text report of SHOW ENGINE TEAK STATUS.
 
 use crate::core::EngineCore;
+use crate::core::checkpoint_progress::CheckpointProgress;
 use crate::core::delays::DelayCause;
 use crate::engine::Engine;
 use crate::locks::IndexNames;
@@ -137,10 +138,24 @@ fn log(out: &mut String, s: &EngineStatistics, end: u64, replay_from: u64) -> fm
         s.log_syncs,
         s.log_commits
     )?;
+    writeln!(out, "records recovered at start {}", s.recovered_records)
+}
+
+fn checkpoints(out: &mut String, s: &EngineStatistics, now: &CheckpointProgress) -> fmt::Result {
+    writeln!(out, "\nCHECKPOINTS")?;
     writeln!(
         out,
-        "checkpoints {}, records recovered at start {}",
-        s.checkpoints, s.recovered_records
+        "rounds {}, last {} ms, longest {} ms; index files {}, failed {}",
+        s.checkpoints,
+        s.checkpoint_microseconds_last / 1000,
+        s.checkpoint_microseconds_max / 1000,
+        s.checkpointed_indexes,
+        s.checkpoint_failures
+    )?;
+    writeln!(
+        out,
+        "in progress: {now}; longest wait of a freeze or an installation {} us",
+        s.freeze_wait_microseconds_max
     )
 }
 
@@ -282,6 +297,7 @@ impl Engine {
         let end = self.core.log.end().0;
         let replay_from = self.core.replay_from.load(Ordering::Relaxed);
         log(out, &statistics, end, replay_from)?;
+        checkpoints(out, &statistics, &self.core.checkpoints)?;
         latency(out, &self.core)?;
         transactions(out, &statistics)?;
         if let Some(found) = self.last_deadlock() {
@@ -328,10 +344,13 @@ impl Engine {
             if pressure > 0.0 {
                 write!(out, ", writers slowed by {}", index.load.cause().name())?;
             }
-            match index.failure() {
-                Some(error) => writeln!(out, ", NOT FLUSHED: {error}")?,
-                None => writeln!(out)?,
+            if let Some(error) = index.failure() {
+                write!(out, ", NOT FLUSHED: {error}")?;
             }
+            if let Some(error) = index.checkpoint_retry.failure() {
+                write!(out, ", NOT CHECKPOINTED: {error}")?;
+            }
+            writeln!(out)?;
         }
         if indexes.len() > INDEXES_LISTED {
             writeln!(out, "and {} more", indexes.len() - INDEXES_LISTED)?;

@@ -148,7 +148,7 @@ impl Engine {
         let core = &self.core;
         let name = TableName::parse(name)?;
         if core.signals.has_opened_too_many() {
-            CheckpointContext::from(&**core).run_maintenance(false)?;
+            CheckpointContext::from(&**core).close_idle_tables()?;
         }
         let slot = Arc::clone(&core.tables.lock().require(&name)?.slot);
         let mut open = slot.lock();
@@ -361,7 +361,7 @@ impl Engine {
                 table.indexes.store(Arc::new(indexes.collect()));
                 table.damaged.store(false, Ordering::Release);
             }
-            entry.indexes
+            entry.indexes.clone()
         };
         remove_files(core, &old);
         Ok(())
@@ -379,7 +379,7 @@ fn open_closed(core: &EngineCore, name: TableName, slot: &Slot) -> EngineResult<
         (state.entry.clone(), Arc::clone(&state.counters))
     };
     let table = open_files(&core.files, &entry, &counters).map_err(|cause| {
-        let name = entry.name;
+        let name = entry.name.clone();
         core.messages
             .error(&format!("table {name} cannot be opened: {cause}"));
         match cause {

@@ -51,6 +51,9 @@ impl Simulation {
             StepKind::Idle => self.work("background work", |engine| {
                 engine.run_background_until_idle()
             }),
+            StepKind::Maintain if self.random.one_in(2) => {
+                self.work("due maintenance", teak_engine::Engine::run_due_maintenance)
+            }
             StepKind::Maintain => self.work("maintenance", teak_engine::Engine::run_maintenance),
             StepKind::Reclaim => self.work("reclaiming", teak_engine::Engine::reclaim_space),
             StepKind::Relocate => {

@@ -317,6 +317,7 @@ fn a_pin_after_checkpoints_retains_nothing_that_was_published_after_it() {
         space.made_durable(capture.version, Vec::new());
         previous = next;
     }
+    space.reclaim();
     assert_eq!(space.pending_bytes(), 4 * UNIT);
     assert!(space.end() <= BLOCKS_START + 16 * UNIT);
 }

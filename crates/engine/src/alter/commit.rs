@@ -136,7 +136,7 @@ impl Alteration {
             let Some(index) = number.of(&open) else {
                 return Err(EngineError::Internal("an open index is missing".into()));
             };
-            entry.oldest_write_id = index.oldest_write_id(|| core.log.end());
+            entry.oldest_write_id = index.oldest_write_id();
             outcome.entries.push(entry);
             outcome.indexes.push(Arc::clone(index));
         }

@@ -27,7 +27,6 @@ pub(crate) struct EngineCounts {
     pub flush_bytes_in: AtomicU64,
     pub flush_bytes_out: AtomicU64,
     pub flush_failures: AtomicU64,
-    pub checkpoints: AtomicU64,
     pub recovered_records: AtomicU64,
     /// Writes and locks refused because the row had changed after the snapshot.
     pub conflicts: AtomicU64,
@@ -43,6 +42,7 @@ pub(crate) struct ClosedFiles {
     pub bytes_written: AtomicU64,
     pub bytes_moved: AtomicU64,
     pub syncs: AtomicU64,
+    pub lock_wait_microseconds_max: AtomicU64,
 }
 
 impl EngineCounts {
@@ -79,5 +79,8 @@ impl EngineCounts {
         ] {
             count.fetch_add(new, Ordering::Relaxed);
         }
+        let waited = index.tree.lock_wait_microseconds_max();
+        let longest = &self.closed.lock_wait_microseconds_max;
+        longest.fetch_max(waited, Ordering::Relaxed);
     }
 }

@@ -5,7 +5,6 @@ use super::index_load::IndexLoad;
 use super::retry::Retry;
 use super::work_kind::WorkKind;
 use crate::catalogue::IndexEntry;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -24,22 +23,22 @@ pub(crate) struct Index {
     pub dropped: AtomicBool,
     /// The file is too large for its live bytes.
     pub space_due: AtomicBool,
-    /// Held during a checkpoint of the file, so that who finds that it needs
-    /// none knows that the last one is durable.
-    pub checkpointing: Mutex<()>,
     /// Recovery skips log records before this position because the file contains their effects.
     pub replay_from: Lsn,
     /// The newest commit sequence when the index was created. An older snapshot must not read the
     /// index, because the index lacks older versions of the rows. Zero: every snapshot can read it.
     pub created_at: AtomicU64,
-    /// The durable file contains no unsettled write id below this one.
-    pub durable_oldest: AtomicU64,
+    /// The durable file contains no unsettled write id below this one; zero when
+    /// it contains none at all.
+    durable_oldest: AtomicU64,
     /// Range locks of transactions on this index.
     pub ranges: Arc<RangeLocks>,
     /// How far background work is behind the writers.
     pub load: IndexLoad,
     flushes: Retry,
     merges: Retry,
+    /// The failures of checkpoints.
+    pub checkpoint_retry: Retry,
     /// Shared with the table.
     pub damaged: Arc<AtomicBool>,
 }
@@ -52,13 +51,13 @@ impl Index {
             registered: AtomicBool::new(false),
             dropped: AtomicBool::new(false),
             space_due: AtomicBool::new(false),
-            checkpointing: Mutex::new(()),
             replay_from: tree.flushed_lsn(),
             created_at: AtomicU64::new(0),
             durable_oldest: AtomicU64::new(oldest_of(&tree).0),
             load: IndexLoad::default(),
             flushes: Retry::default(),
             merges: Retry::default(),
+            checkpoint_retry: Retry::default(),
             damaged: Arc::clone(damaged),
             tree,
         }
@@ -94,6 +93,7 @@ impl Index {
     pub(crate) fn space_freed(&self) {
         self.flushes.space_freed();
         self.merges.space_freed();
+        self.checkpoint_retry.space_freed();
     }
 
     /// The last failure of background work, unless such work has succeeded
@@ -107,8 +107,27 @@ impl Index {
         !self.is_dropped() && self.flushes.may_try(now) && self.merges.may_try(now)
     }
 
-    /// The position from which recovery would need this index's log records; `None` if its file
-    /// contains all of them. `log_end` returns the log's end.
+    /// Whether a checkpoint in the background may be tried now.
+    pub(crate) fn may_checkpoint(&self, now: Instant) -> bool {
+        !self.is_dropped() && self.checkpoint_retry.may_try(now)
+    }
+
+    /// Notes that the durable file may soon contain unsettled ids from `oldest`.
+    pub(crate) fn may_contain(&self, oldest: WriteId) {
+        let before = WriteId(self.durable_oldest.load(Ordering::Acquire));
+        let oldest = oldest_unsettled([before, oldest]);
+        self.durable_oldest.store(oldest.0, Ordering::Release);
+    }
+
+    /// Notes that the durable file contains no unsettled id below `oldest`, or
+    /// none at all. The caller has the index's turn to make a checkpoint.
+    pub(crate) fn contains_from(&self, oldest: Option<WriteId>) {
+        let oldest = oldest.unwrap_or(WriteId::SETTLED);
+        self.durable_oldest.store(oldest.0, Ordering::Release);
+    }
+
+    /// The position from which recovery would need this index's log records,
+    /// `None` when its file contains everything. `log_end` returns the log's end.
     pub(crate) fn log_needed_from(&self, log_end: impl Fn() -> Lsn) -> Option<Lsn> {
         let mut end = Lsn(0);
         let needed = self.tree.oldest_needed_lsn(|| {
@@ -118,18 +137,30 @@ impl Index {
         (needed < end).then_some(needed)
     }
 
-    /// The oldest unsettled write id that the file may contain at the next start, if recovery then
-    /// replays no log record for it. Zero: no such id.
-    pub(crate) fn oldest_write_id(&self, log_end: impl Fn() -> Lsn) -> WriteId {
-        let clean = self.log_needed_from(log_end).is_none();
+    /// The oldest unsettled id that the file may contain when the engine is
+    /// opened next, if recovery then needs no log for it. Zero when there is none.
+    pub(crate) fn oldest_write_id(&self) -> WriteId {
         let live = oldest_of(&self.tree);
         let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));
-        match (clean, live.is_settled(), durable.is_settled()) {
-            (true, ..) | (false, _, true) => live,
-            (false, true, false) => durable,
-            (false, false, false) => live.min(durable),
-        }
+        oldest_unsettled([live, durable])
     }
+
+    /// The oldest unsettled id that the index contains, or may contain after a
+    /// crash, log records included. Zero when there is none.
+    pub(crate) fn oldest_recoverable_write_id(&self) -> WriteId {
+        // In the order in which ids move: a flush and a checkpoint may run at the
+        // same time.
+        let live = oldest_of(&self.tree);
+        let undurable = self.tree.oldest_undurable_write_id();
+        let durable = WriteId(self.durable_oldest.load(Ordering::Acquire));
+        oldest_unsettled([live, undurable.unwrap_or(WriteId::SETTLED), durable])
+    }
+}
+
+/// The oldest of some ids that is not settled; settled when all are.
+fn oldest_unsettled<const N: usize>(ids: [WriteId; N]) -> WriteId {
+    let unsettled = ids.into_iter().filter(|id| !id.is_settled());
+    unsettled.min().unwrap_or(WriteId::SETTLED)
 }
 
 fn oldest_of(tree: &Tree) -> WriteId {

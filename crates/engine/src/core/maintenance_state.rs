@@ -6,11 +6,12 @@ use std::time::Instant;
 use teak_base::{Lsn, WriteId};
 use teak_transactions::TransactionId;
 
-/// Guarded by the mutex that allows one checkpoint at a time.
+/// Guarded by the mutex that allows one round of checkpoints at a time.
 #[derive(Debug)]
 pub(crate) struct MaintenanceState {
-    pub last_checkpoint: Instant,
-    /// The log's end at the last checkpoint.
+    /// When the last round that was not only due to the log's length ended.
+    pub last_period: Instant,
+    /// The log's end after the last round.
     pub last_end: Lsn,
     /// `(id, transaction)`: aborted ids below `id` may be removed once no
     /// transaction older than `transaction` is running.
@@ -32,7 +33,7 @@ pub(crate) struct SettlingState {
 impl Default for MaintenanceState {
     fn default() -> Self {
         Self {
-            last_checkpoint: Instant::now(),
+            last_period: Instant::now(),
             last_end: Lsn(0),
             forget: None,
             settling: SettlingState::default(),

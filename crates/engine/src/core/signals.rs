@@ -8,8 +8,7 @@ use std::time::Duration;
 /// idle ones.
 const OPENED_BEFORE_WAKE: usize = 64;
 
-/// Number of opened tables after which the opening thread runs maintenance
-/// itself.
+/// Tables opened, at which the opening thread closes idle ones itself.
 const OPENED_MAX: usize = 512;
 
 /// A flag with a condition variable. A wake-up without a waiting thread is not
@@ -141,13 +140,23 @@ impl Signals {
         self.opened.load(Ordering::Relaxed) > OPENED_BEFORE_WAKE
     }
 
-    /// Whether too many tables were opened, so that the opening thread must run
-    /// maintenance itself.
+    /// Whether too many tables were opened, so that the opening thread must close
+    /// idle ones itself.
     pub(crate) fn has_opened_too_many(&self) -> bool {
         self.opened.load(Ordering::Relaxed) > OPENED_MAX
     }
 
     pub(crate) fn reset_opened(&self) {
         self.opened.store(0, Ordering::Relaxed);
+    }
+
+    /// Called after an opening thread closed the idle tables that it could.
+    /// `has_more`: the maintenance thread must flush others first.
+    pub(crate) fn note_closed(&self, has_more: bool) {
+        let opened = if has_more { OPENED_BEFORE_WAKE + 1 } else { 0 };
+        self.opened.store(opened, Ordering::Relaxed);
+        if has_more {
+            self.wake_maintenance();
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::error::{EngineError, EngineResult};
 use crate::name::TableName;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
 use teak_base::{CommitSequence, FileId};
@@ -21,9 +22,28 @@ pub(crate) const FILE_ID_COUNTER: u8 = 0;
 /// The open table, if it is open. Locked while its files are opened or closed.
 pub(crate) type Slot = Arc<Mutex<Option<Arc<Table>>>>;
 
+/// The catalogue's entry of a table. Clones share it until one is changed, so
+/// captures of the catalogue copy nothing under the mutex of the list.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedEntry(Arc<TableEntry>);
+
+impl Deref for SharedEntry {
+    type Target = TableEntry;
+
+    fn deref(&self) -> &TableEntry {
+        &self.0
+    }
+}
+
+impl DerefMut for SharedEntry {
+    fn deref_mut(&mut self) -> &mut TableEntry {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
 /// A table, open or not.
 pub(crate) struct TableState {
-    pub entry: TableEntry,
+    pub entry: SharedEntry,
     pub counters: Arc<TableCounters>,
     pub slot: Slot,
 }
@@ -79,7 +99,7 @@ impl Tables {
     fn add(&mut self, entry: TableEntry, counters: Arc<TableCounters>, slot: Slot) {
         self.by_name.insert(entry.name.clone(), entry.id);
         let state = TableState {
-            entry,
+            entry: SharedEntry(Arc::new(entry)),
             counters,
             slot,
         };

@@ -6,16 +6,19 @@ use crate::core::counters::TableCounters;
 use crate::core::files::IndexFiles;
 use crate::core::messages::Messages;
 use crate::core::prepared::PreparedList;
-use crate::core::tables::{Slot, Tables};
+use crate::core::tables::{SharedEntry, Slot, Tables};
 use crate::core::written::WrittenIndexes;
 use crate::error::EngineResult;
 use parking_lot::Mutex;
-use std::ops::RangeBounds;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::{Lsn, WriteId};
 use teak_transactions::TransactionSystem;
 use teak_write_ahead_log::WriteAheadLog;
+
+/// Tables that are copied without releasing the mutex of their list.
+const TABLES_AT_ONCE: usize = 256;
 
 /// The parts of an engine that the catalogue is captured from.
 #[derive(Clone, Copy)]
@@ -59,18 +62,27 @@ impl CatalogueContext<'_> {
     /// Captures and writes the catalogue outside a checkpoint. The caller holds
     /// the mutex of table changes.
     pub(crate) fn write_now(&self) -> EngineResult<()> {
-        let catalogue = self.capture(self.log.end(), false);
-        self.write(&catalogue)
+        let replay_from = self.log_needed_from(self.log.end());
+        self.write(&self.capture(replay_from, false))
     }
 
-    /// Writes the catalogue of a checkpoint and trims the log. `end` is the
-    /// log's end when the checkpoint began.
-    pub(super) fn write_checkpoint(&self, end: Lsn, closing: bool) -> EngineResult<()> {
+    /// Writes the catalogue of a checkpoint and trims the log, unless less than
+    /// `trimmed_min` bytes of it can be trimmed. `end` is the log's end when the
+    /// round of checkpoints began.
+    pub(super) fn write_checkpoint(
+        &self,
+        end: Lsn,
+        trimmed_min: u64,
+        closing: bool,
+    ) -> EngineResult<()> {
         let changes = self.table_changes.lock();
-        let catalogue = self.capture(end, closing);
-        self.write(&catalogue)?;
-        let replay_from = catalogue.replay_from;
-        // Set under the mutex: no later catalogue may need the log that is trimmed below.
+        let replay_from = self.log_needed_from(end);
+        let before = self.replay_from.load(Ordering::Acquire);
+        if replay_from.0.saturating_sub(before) < trimmed_min {
+            return Ok(());
+        }
+        self.write(&self.capture(replay_from, closing))?;
+        // Under the mutex: a later catalogue must not need what is trimmed below.
         self.replay_from.store(replay_from.0, Ordering::Release);
         drop(changes);
         if let Err(error) = self.log.trim(replay_from) {
@@ -81,10 +93,10 @@ impl CatalogueContext<'_> {
         Ok(())
     }
 
-    /// Captures the catalogue. `end` is the log's end as read earlier. The caller holds the mutex
-    /// of table changes. The order of the reads matters; see `checkpoint`.
-    fn capture(&self, end: Lsn, closing: bool) -> Catalogue {
-        let replay_from = self.log_needed_from(end);
+    /// The catalogue at this moment. `replay_from` was read before. The caller
+    /// holds the mutex of table changes. The order of the reads matters; see
+    /// `checkpoint`.
+    fn capture(&self, replay_from: Lsn, closing: bool) -> Catalogue {
         let tables_lsn = self.log.end();
         let ids = self.transactions.ids();
         let next_write_id = ids.next();
@@ -96,16 +108,18 @@ impl CatalogueContext<'_> {
             let next_file = tables.next_file.max(tables.reserved_files);
             (tables.next_table, next_file)
         };
-        let entries = self.table_slots(..TEMPORARY_ID_MIN).into_iter();
-        let entries = entries.map(|(mut entry, counters, slot)| {
+        let entries = self.table_slots(TEMPORARY_ID_MIN).into_iter();
+        let entries = entries.filter_map(|(id, counters, slot)| {
+            let open = slot.lock();
+            let mut entry = TableEntry::clone(&*self.entry(id)?);
             entry.counters = counters.snapshot(closing);
-            if let Some(table) = &*slot.lock() {
+            if let Some(table) = &*open {
                 let open = table.indexes.load();
                 for (index, open) in entry.indexes.iter_mut().zip(open.iter()) {
-                    index.oldest_write_id = open.oldest_write_id(|| self.log.end());
+                    index.oldest_write_id = open.oldest_write_id();
                 }
             }
-            (entry.id, entry)
+            Some((id, entry))
         });
         Catalogue {
             instance: self.instance,
@@ -136,41 +150,52 @@ impl CatalogueContext<'_> {
         needed.max(Lsn(self.replay_from.load(Ordering::Acquire)))
     }
 
-    /// The tables with these ids. The caller locks their slots one at a time, after the mutex of
-    /// the list was released.
-    fn table_slots(
-        &self,
-        ids: impl RangeBounds<u64>,
-    ) -> Vec<(TableEntry, Arc<TableCounters>, Slot)> {
-        let tables = self.tables.lock();
-        let states = tables.by_id.range(ids);
-        states
-            .map(|(_, state)| {
-                let counters = Arc::clone(&state.counters);
-                (state.entry.clone(), counters, Arc::clone(&state.slot))
-            })
-            .collect()
+    /// The tables whose ids are less than `end`. Holds the mutex of the list for a
+    /// few at a time: statements need it. The caller locks their slots one at a
+    /// time, without that mutex.
+    fn table_slots(&self, end: u64) -> Vec<(u64, Arc<TableCounters>, Slot)> {
+        let mut slots = Vec::new();
+        let mut last = None;
+        loop {
+            let tables = self.tables.lock();
+            let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+            let states = tables.by_id.range((after, Bound::Excluded(end)));
+            let before = slots.len();
+            slots.extend(states.take(TABLES_AT_ONCE).map(|(id, state)| {
+                last = Some(*id);
+                (*id, Arc::clone(&state.counters), Arc::clone(&state.slot))
+            }));
+            if slots.len() - before < TABLES_AT_ONCE {
+                return slots;
+            }
+        }
     }
 
-    /// The id below which no index contains an unsettled write and no transaction can write. Must
-    /// be read before trees are checkpointed.
+    /// The entry of a table, `None` if it was dropped. The caller has its slot
+    /// locked, so that the table is not being closed, which changes the entry.
+    fn entry(&self, id: u64) -> Option<SharedEntry> {
+        let tables = self.tables.lock();
+        tables.by_id.get(&id).map(|state| state.entry.clone())
+    }
+
+    /// The id below which no index contains an unsettled write, also after a
+    /// crash, and no transaction can write.
     pub(super) fn forgettable(&self) -> WriteId {
         let mut oldest = self.transactions.ids().settled_below();
-        for (entry, _, slot) in self.table_slots(..) {
-            match &*slot.lock() {
-                Some(table) => {
-                    for index in table.indexes.load().iter() {
-                        if let Some((min, _)) = index.tree.write_id_range() {
-                            oldest = oldest.min(min);
-                        }
-                    }
+        let mut note = |id: WriteId| {
+            if !id.is_settled() {
+                oldest = oldest.min(id);
+            }
+        };
+        for (id, _, slot) in self.table_slots(u64::MAX) {
+            let open = slot.lock();
+            if let Some(table) = &*open {
+                for index in table.indexes.load().iter() {
+                    note(index.oldest_recoverable_write_id());
                 }
-                None => {
-                    for index in &entry.indexes {
-                        if !index.oldest_write_id.is_settled() {
-                            oldest = oldest.min(index.oldest_write_id);
-                        }
-                    }
+            } else if let Some(entry) = self.entry(id) {
+                for index in &entry.indexes {
+                    note(index.oldest_write_id);
                 }
             }
         }

@@ -1,21 +1,28 @@
 //! Checkpoints, and the maintenance pass that decides when one is due.
 //!
-//! A checkpoint writes the changes in the log to the index files, writes the
-//! catalogue, and trims the log. Recovery relies on this order:
-//! 1. Read the log's end, and the earliest position of a commit record of a
-//!    transaction that is committing.
-//! 2. Checkpoint the changed trees. A tree's checkpoint syncs the log first.
-//! 3. Capture the catalogue: the active and aborted ids, and the position from which each index
-//!    still needs the log. No position is later than those of step 1.
+//! A round of checkpoints writes the changes in the log to index files, writes
+//! the catalogue, and trims the log. Recovery relies on this order:
+//! 1. Read the log's end.
+//! 2. Checkpoint indexes (see `checkpoint_round`). This makes their content
+//!    durable, and before it the log up to that content.
+//! 3. Capture the catalogue: the active and aborted ids, and the position from
+//!    which each index, and each transaction that is committing, still needs the
+//!    log. No position is later than that of 1.
 //! 4. Sync the log: commits that the catalogue treats as committed are durable.
 //! 5. Write the catalogue.
 //! 6. Trim the log.
+//!
+//! Steps 3 to 6 are valid at any time, so a long round repeats them between its
+//! batches.
 
 use super::catalogue_writer::CatalogueContext;
+use super::checkpoint_plan::{Scope, plan};
+use super::checkpoint_round::BATCH_INDEXES;
 use super::flusher::FlushContext;
 use super::idle_tables::IdleTables;
 use super::settling::Settling;
 use crate::core::EngineCore;
+use crate::core::checkpoint_progress::Waiting;
 use crate::core::counter_log::CounterLog;
 use crate::core::index::Index;
 use crate::core::log_stalls::LogStalls;
@@ -26,7 +33,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
-use teak_base::{Lsn, WriteId};
+use teak_base::{Lsn, StorageError};
 
 /// The parts of an engine that checkpoints and maintenance need.
 pub(crate) struct CheckpointContext<'a> {
@@ -37,6 +44,7 @@ pub(crate) struct CheckpointContext<'a> {
     counter_log: &'a CounterLog,
     log_stalls: &'a LogStalls,
     state: &'a Mutex<MaintenanceState>,
+    closing_idle: &'a Mutex<()>,
     options: &'a EngineOptions,
 }
 
@@ -58,6 +66,7 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
             counter_log: &core.counter_log,
             log_stalls: &core.log_stalls,
             state: &core.maintenance,
+            closing_idle: &core.closing_idle,
             options: &core.options,
         }
     }
@@ -65,121 +74,164 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
 
 impl CheckpointContext<'_> {
     /// Flushes all memtables and checkpoints all indexes.
+    ///
+    /// # Errors
+    /// The first error of an index, after the others have been checkpointed;
+    /// those of the log and the catalogue.
     pub(crate) fn checkpoint_all(&self, closing: bool) -> EngineResult<()> {
         let mut state = self.state.lock();
         self.counter_log.append_to(self.flush.log)?;
-        for index in self.flush.written.live() {
-            if !index.is_temporary() {
-                self.flush.freeze(&index);
-            }
-        }
-        self.flush.flush_frozen()?;
-        self.checkpoint(&mut state, closing)
+        let failed = self.run_round(&mut state, Scope::All, Vec::new(), closing)?;
+        failed.map_or(Ok(()), |error| Err(EngineError::Storage(error)))
     }
 
-    /// One maintenance pass: closes idle tables, and checkpoints when that is due or `forced`. A
-    /// checkpoint is due when its period has passed and there were changes, when the log has grown
-    /// too large, or when idle tables must be flushed.
+    /// One maintenance pass: closes idle tables, and checkpoints when that is
+    /// due or `forced`. A round is due when its period is over and something
+    /// changed, when the log has grown, or when idle tables must be flushed.
+    ///
+    /// # Errors
+    /// Those of the log and the catalogue; if `forced`, also the first error of
+    /// an index.
     pub(crate) fn run_maintenance(&self, forced: bool) -> EngineResult<()> {
         let mut state = self.state.lock();
         self.flush.transactions.prune();
         self.settling.run_pass(&mut state.settling);
-        let mut unflushed = 0;
+        let mut unflushed = Vec::new();
         if self.flush.signals.has_opened_many() {
             self.flush.signals.reset_opened();
-            unflushed = self.idle_tables.close();
-        }
-        let temporary = self.checkpoint_temporary();
-        let end = self.flush.log.end();
-        let many_unflushed = unflushed > self.options.open_tables_kept / 4;
-        if !(forced || many_unflushed || self.is_due(&state, end)) {
-            return temporary;
-        }
-        if many_unflushed {
-            self.idle_tables.freeze(unflushed);
-        }
-        // Memtables that keep old log records from being trimmed.
-        let keep = Lsn(end.0.saturating_sub(self.options.log_bytes_max / 8));
-        for index in self.flush.written.live() {
-            let oldest = index.tree.oldest_unflushed_lsn();
-            if oldest.is_some_and(|oldest| oldest < keep) {
-                self.flush.freeze(&index);
+            let count = self.idle_tables.close();
+            if count > self.options.open_tables_kept / 4 {
+                unflushed = self.idle_tables.unflushed(count);
             }
         }
-        self.flush.flush_frozen()?;
-        self.checkpoint(&mut state, false)?;
+        self.checkpoint_temporary();
+        let due = self.due(&state);
+        let scope = match due {
+            _ if forced => Scope::Changed,
+            Some(scope) => scope,
+            None if !unflushed.is_empty() => Scope::Due,
+            None => return Ok(()),
+        };
+        let failed = self.run_round(&mut state, scope, unflushed, false)?;
         self.idle_tables.close();
-        temporary
+        match failed {
+            Some(error) if forced => Err(EngineError::Storage(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Checkpoints the indexes of temporary tables, which syncs nothing. It frees
-    /// the space of blocks that their merges have replaced.
-    fn checkpoint_temporary(&self) -> EngineResult<()> {
-        let mut outcome = Ok(());
+    /// the space of blocks that their merges have replaced. A failure is reported
+    /// and kept in the index.
+    fn checkpoint_temporary(&self) {
+        let now = Instant::now();
         for index in self.flush.written.live() {
-            if index.is_temporary() {
-                outcome = outcome.and(checkpoint_index(self.flush, &index));
+            if index.is_temporary() && index.may_checkpoint(now) {
+                let _ = self.flush.checkpoint_index(&index);
             }
         }
-        outcome
     }
 
-    fn is_due(&self, state: &MaintenanceState, end: Lsn) -> bool {
+    /// Closes idle tables on a thread that has opened one of too many. Does not
+    /// wait for a round of checkpoints; tables that must be flushed are left to
+    /// the maintenance thread.
+    ///
+    /// # Errors
+    /// As [`CheckpointContext::run_maintenance`], in an engine without threads.
+    pub(crate) fn close_idle_tables(&self) -> EngineResult<()> {
+        let signals = self.flush.signals;
+        if !signals.has_threads() {
+            return self.run_maintenance(false);
+        }
+        if let Some(_closing) = self.closing_idle.try_lock() {
+            let unflushed = self.idle_tables.close();
+            signals.note_closed(unflushed > 0);
+        }
+        Ok(())
+    }
+
+    /// What is due now, if anything is.
+    fn due(&self, state: &MaintenanceState) -> Option<Scope> {
+        let end = self.flush.log.end();
+        let has_changed = || {
+            let now = Instant::now();
+            let written = self.flush.written.read();
+            let is_changed = |index: &Arc<Index>| {
+                !index.is_temporary() && index.tree.needs_checkpoint() && index.may_checkpoint(now)
+            };
+            end != state.last_end || written.iter().any(is_changed)
+        };
+        if state.last_period.elapsed() >= self.options.checkpoint_period && has_changed() {
+            return Some(Scope::Period);
+        }
         let replay_from = self.catalogue.replay_from.load(Ordering::Acquire);
         let replayed = end.0.saturating_sub(replay_from);
         let grown = end.0.saturating_sub(state.last_end.0);
         let log = self.flush.log.log_use();
         let bytes_max = self.options.log_bytes_max;
         let is_long = replayed.max(log.bytes) > bytes_max / 4 && grown > bytes_max / 32;
-        if is_long || self.log_stalls.is_stopped() {
-            return true;
-        }
-        let has_changed = || {
-            let written = self.flush.written.read();
-            let is_changed =
-                |index: &Arc<Index>| !index.is_temporary() && index.tree.needs_checkpoint();
-            end != state.last_end || written.iter().any(is_changed)
-        };
-        state.last_checkpoint.elapsed() >= self.options.checkpoint_period && has_changed()
+        (is_long || self.log_stalls.is_stopped()).then_some(Scope::Due)
     }
 
-    /// Checkpoints the changed trees, writes the catalogue, and trims the log.
-    fn checkpoint(&self, state: &mut MaintenanceState, closing: bool) -> EngineResult<()> {
+    /// Checkpoints indexes, writes the catalogue, and trims the log. `unflushed`
+    /// are checkpointed whether due or not. Returns the first error of an index.
+    fn run_round(
+        &self,
+        state: &mut MaintenanceState,
+        scope: Scope,
+        unflushed: Vec<Arc<Index>>,
+        closing: bool,
+    ) -> EngineResult<Option<StorageError>> {
         self.flush.transactions.prune();
-        let forget = self.catalogue.forgettable();
         let end = self.flush.log.end();
+        // Memtables with older log records are flushed, so that it is trimmed.
+        let keep = Lsn(end.0.saturating_sub(self.options.log_bytes_max / 8));
+        let planned = plan(&self.flush, scope, keep, &unflushed);
+        drop(unflushed);
+        self.flush.progress.begin(planned.len());
         let mut failed = None;
-        for index in self.flush.written.snapshot() {
-            if index.is_temporary() {
-                continue;
+        let mut run = || {
+            let mut rest = planned.as_slice();
+            while !rest.is_empty() {
+                let (batch, after) = rest.split_at(rest.len().min(BATCH_INDEXES));
+                let error = self.flush.checkpoint_batch(batch, scope)?;
+                failed = failed.take().or(error);
+                self.flush.progress.add_done(batch.len());
+                rest = after;
+                let worth = self.options.log_bytes_max / 32;
+                let replay_from = self.catalogue.replay_from.load(Ordering::Acquire);
+                if rest
+                    .first()
+                    .is_some_and(|next| next.oldest.0.min(end.0) >= replay_from + worth)
+                {
+                    self.flush.progress.wait_for(Waiting::Catalogue);
+                    self.catalogue.write_checkpoint(end, worth, false)?;
+                }
             }
-            if let Err(error) = checkpoint_index(self.flush, &index) {
-                let path = index.entry.path.display();
-                let text = format!("checkpointing {path} failed: {error}");
-                self.flush.messages.error(&text);
-                failed.get_or_insert(error);
+            self.forget_aborted(state);
+            self.flush.progress.wait_for(Waiting::Catalogue);
+            let is_unchanged = self.flush.log.end() == state.last_end;
+            let in_background = matches!(scope, Scope::Due | Scope::Period);
+            let trimmed_min = u64::from(is_unchanged && in_background);
+            self.catalogue.write_checkpoint(end, trimmed_min, closing)?;
+            if !self.flush.signals.has_threads() {
+                self.flush.log.prepare_segments()?;
             }
+            Ok(())
+        };
+        let outcome = run();
+        if scope != Scope::Due {
+            state.last_period = Instant::now();
         }
-        if failed.is_none() {
-            self.forget_aborted(state, forget);
-        }
-        self.catalogue.write_checkpoint(end, closing)?;
-        if !self.flush.signals.has_threads() {
-            self.flush.log.prepare_segments()?;
-        }
-        state.last_checkpoint = Instant::now();
         state.last_end = self.flush.log.end();
-        self.flush
-            .counts
-            .checkpoints
-            .fetch_add(1, Ordering::Relaxed);
-        failed.map_or(Ok(()), Err)
+        self.flush.progress.end(outcome.is_ok());
+        outcome.map(|()| failed)
     }
 
     /// Removes aborted ids that no file contains, in two passes. A reader of an
     /// old version of a tree may still find them, so every transaction that was
     /// running when the files stopped containing them must have ended.
-    fn forget_aborted(&self, state: &mut MaintenanceState, oldest: WriteId) {
+    fn forget_aborted(&self, state: &mut MaintenanceState) {
         let transactions = self.flush.transactions;
         if let Some((below, running)) = state.forget {
             if transactions.oldest_running() < running {
@@ -189,39 +241,8 @@ impl CheckpointContext<'_> {
             state.forget = None;
         }
         if transactions.ids().has_aborted() {
+            let oldest = self.catalogue.forgettable();
             state.forget = Some((oldest, transactions.next_transaction()));
         }
     }
-}
-
-/// Makes the flushed content of one index durable.
-pub(crate) fn checkpoint_index(context: FlushContext<'_>, index: &Arc<Index>) -> EngineResult<()> {
-    let _durable = index.checkpointing.lock();
-    if index.is_dropped() || !index.tree.needs_checkpoint() {
-        return Ok(());
-    }
-    // Must be read before the checkpoint: every write in the file is settled or not older than this
-    // id.
-    let settled = context.transactions.ids().settled_below();
-    let oldest = index
-        .tree
-        .write_id_range()
-        .map_or(settled, |(oldest, _)| oldest.min(settled));
-    // Syncs the whole log, not only up to the position of the entries: merges settle committed
-    // writes, whose commit records may be later.
-    let durable = index.tree.checkpoint(&|_| {
-        if index.is_temporary() {
-            return Ok(());
-        }
-        context.log.sync(context.log.end())
-    });
-    if let Err(error) = durable {
-        if error.is_no_space() {
-            index.tree.give_back_tail();
-        }
-        context.messages.report_damage(index, &error);
-        return Err(EngineError::Storage(error));
-    }
-    index.durable_oldest.store(oldest.0, Ordering::Release);
-    Ok(())
 }

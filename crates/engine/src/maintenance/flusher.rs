@@ -6,6 +6,8 @@
 
 use crate::core::EngineCore;
 use crate::core::budget::Budget;
+use crate::core::checkpoint_progress::CheckpointProgress;
+use crate::core::checkpoint_queue::CheckpointQueue;
 use crate::core::counts::EngineCounts;
 use crate::core::delays::Delays;
 use crate::core::index::Index;
@@ -39,6 +41,8 @@ pub(crate) struct FlushContext<'a> {
     pub budget: &'a Budget,
     pub signals: &'a Signals,
     pub counts: &'a EngineCounts,
+    pub checkpoints: &'a CheckpointQueue,
+    pub progress: &'a CheckpointProgress,
     pub messages: &'a Messages,
 }
 
@@ -54,6 +58,8 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
             budget: &core.budget,
             signals: &core.signals,
             counts: &core.counts,
+            checkpoints: &core.checkpoint_queue,
+            progress: &core.checkpoints,
             messages: &core.messages,
         }
     }
@@ -259,47 +265,93 @@ impl FlushContext<'_> {
         }
     }
 
-    /// Flushes all frozen memtables, together with the flusher threads.
-    pub(crate) fn flush_frozen(&self) -> EngineResult<()> {
+    /// Flushes memtables, together with the flusher threads. Continues with the
+    /// others when one fails.
+    ///
+    /// # Errors
+    /// The first failure of an index.
+    pub(crate) fn flush(&self, targets: FlushTargets) -> EngineResult<()> {
+        let FlushTargets {
+            mut indexes,
+            ignore_backoff,
+        } = targets;
+        let mut failed = None;
         loop {
-            let has_frozen = |index: &Arc<Index>| index.tree.frozen_memtables() > 0;
-            let waiting: Vec<Arc<Index>> = self.written.live().filter(has_frozen).collect();
-            if waiting.is_empty() {
-                return Ok(());
+            let now = Instant::now();
+            indexes.retain(|target| {
+                if target.is_flushed() {
+                    return false;
+                }
+                let attempts = target.index.attempts(WorkKind::Memtables);
+                let skipped = !ignore_backoff && !attempts.may_try(now);
+                if skipped {
+                    failed = failed.take().or_else(|| attempts.failure());
+                }
+                !skipped
+            });
+            if indexes.is_empty() {
+                return failed.map_or(Ok(()), |error| Err(EngineError::Storage(error)));
             }
-            let claimed = waiting
-                .iter()
-                .find_map(|index| Some((index, index.tree.next_memtable_job()?)));
+            let claimed = indexes.iter().enumerate().find_map(|(place, target)| {
+                let job = target.index.tree.next_memtable_job()?;
+                Some((place, Arc::clone(&target.index), job))
+            });
             match claimed {
-                Some((index, job)) => self.run_job(index, job)?,
-                None => self.wait_for_flushers(&waiting)?,
+                Some((place, index, job)) => {
+                    if let Err(error) = self.run_job(&index, job) {
+                        failed.get_or_insert(error);
+                        indexes.swap_remove(place);
+                    }
+                }
+                None if self.signals.has_threads() => self.signals.wait_for_space(POLL_PERIOD),
+                None => {
+                    let text = "a memtable cannot be flushed".into();
+                    return Err(EngineError::Internal(text));
+                }
             }
         }
     }
+}
 
-    /// Flushes the frozen memtables of one index, together with the flusher
-    /// threads.
-    pub(crate) fn flush_index(&self, index: &Arc<Index>) -> EngineResult<()> {
-        while index.tree.frozen_memtables() > 0 {
-            match index.tree.next_memtable_job() {
-                Some(job) => self.run_job(index, job)?,
-                None => self.wait_for_flushers(std::slice::from_ref(index))?,
-            }
+/// Memtables to be flushed: of each index, those that were frozen when it was
+/// added. Memtables that are frozen later are no part of it.
+pub(crate) struct FlushTargets {
+    indexes: Vec<FlushTarget>,
+    /// Whether indexes that failed recently are tried too.
+    ignore_backoff: bool,
+}
+
+struct FlushTarget {
+    index: Arc<Index>,
+    /// Number of memtables that must be flushed since the tree was opened.
+    count: u64,
+}
+
+impl FlushTarget {
+    fn is_flushed(&self) -> bool {
+        self.index.is_dropped() || self.index.tree.memtables_flushed() >= self.count
+    }
+}
+
+impl FlushTargets {
+    pub(crate) fn new(ignore_backoff: bool) -> Self {
+        Self {
+            indexes: Vec::new(),
+            ignore_backoff,
         }
-        Ok(())
     }
 
-    /// Waits while other threads flush `indexes`.
-    fn wait_for_flushers(&self, indexes: &[Arc<Index>]) -> EngineResult<()> {
-        let failure = |index: &Arc<Index>| index.attempts(WorkKind::Memtables).failure();
-        if let Some(error) = indexes.iter().find_map(failure) {
-            return Err(error.into());
-        }
-        if !self.signals.has_threads() {
-            return Err(EngineError::Internal("a memtable cannot be flushed".into()));
-        }
-        self.signals.wait_for_space(POLL_PERIOD);
-        Ok(())
+    /// Adds the memtables of an index that are frozen now.
+    pub(crate) fn add(&mut self, index: &Arc<Index>) {
+        self.indexes.push(FlushTarget {
+            index: Arc::clone(index),
+            count: index.tree.memtables_frozen(),
+        });
+    }
+
+    /// The index that was added first.
+    pub(crate) fn first(&self) -> Option<&Arc<Index>> {
+        self.indexes.first().map(|target| &target.index)
     }
 }
 

@@ -24,6 +24,11 @@ fn has_no_handle(slot: &Slot) -> bool {
     handles.is_some_and(|handles| handles.load(Ordering::Acquire) == 0)
 }
 
+/// Whether closing an index would lose merges that are not in its file yet.
+fn needs_checkpoint(index: &Index) -> bool {
+    index.registered.load(Ordering::Acquire) && index.tree.needs_checkpoint()
+}
+
 impl IdleTables<'_> {
     /// The open tables that may be closed. A temporary table remains open: its
     /// file does not contain everything.
@@ -60,12 +65,13 @@ impl IdleTables<'_> {
         unflushed
     }
 
-    /// Freezes the memtables of `count` tables without handles, so that they can
-    /// be closed after the next checkpoint.
-    pub(super) fn freeze(&self, mut count: usize) {
+    /// The indexes of `count` tables without handles that must be flushed and
+    /// checkpointed before the tables can be closed.
+    pub(super) fn unflushed(&self, mut count: usize) -> Vec<Arc<Index>> {
+        let mut unflushed = Vec::new();
         for (_, slot) in self.open_slots() {
             if count == 0 {
-                return;
+                break;
             }
             if !has_no_handle(&slot) {
                 continue;
@@ -73,13 +79,15 @@ impl IdleTables<'_> {
             let Some(table) = slot.lock().clone() else {
                 continue;
             };
-            for index in table.indexes.load().iter() {
-                if index.tree.oldest_unflushed_lsn().is_some() {
-                    self.flush.freeze(index);
-                }
-            }
-            count -= 1;
+            let before = unflushed.len();
+            let indexes = table.indexes.load();
+            let is_unflushed = |index: &&Arc<Index>| {
+                index.tree.oldest_unflushed_lsn().is_some() || needs_checkpoint(index)
+            };
+            unflushed.extend(indexes.iter().filter(is_unflushed).cloned());
+            count -= usize::from(unflushed.len() > before);
         }
+        unflushed
     }
 
     fn is_idle(&self, table: &Table, indexes: &[Arc<Index>]) -> bool {
@@ -88,6 +96,7 @@ impl IdleTables<'_> {
             && indexes.iter().all(|index| {
                 // Transactions with locks on the index hold references to `ranges`.
                 Arc::strong_count(&index.ranges) == 1
+                    && !needs_checkpoint(index)
                     && index.log_needed_from(|| self.flush.log.end()).is_none()
             })
     }
@@ -106,18 +115,18 @@ impl IdleTables<'_> {
         }
         let oldest: Vec<WriteId> = indexes
             .iter()
-            .map(|index| index.oldest_write_id(|| self.flush.log.end()))
+            .map(|index| index.oldest_write_id())
             .collect();
         for index in indexes.iter() {
             self.flush.counts.add_closed(index);
         }
-        *open = None;
-        drop(open);
+        // While the slot is locked: a thread that finds the table closed reads these.
         if let Some(state) = self.tables.lock().by_id.get_mut(&id) {
             for (index, oldest) in state.entry.indexes.iter_mut().zip(oldest) {
                 index.oldest_write_id = oldest;
             }
         }
+        *open = None;
         true
     }
 }

@@ -15,7 +15,6 @@
 //! because its holes are too small, is tried again after [`RECHECK_PERIOD`], or
 //! when the next idle time begins.
 
-use super::checkpoint::checkpoint_index;
 use super::flusher::FlushContext;
 use crate::core::index::Index;
 use crate::error::{EngineError, EngineResult};
@@ -155,7 +154,7 @@ impl FlushContext<'_> {
                     }
                 }
             };
-            checkpoint_index(*self, index)?;
+            self.checkpoint_index(index)?;
             let after = index.tree.file_statistics();
             let helped = after.file_bytes < before.file_bytes
                 || after.pending_free_bytes < before.pending_free_bytes;

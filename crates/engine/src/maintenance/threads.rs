@@ -99,7 +99,10 @@ fn flusher(context: FlushContext<'_>, number: usize) {
     let mut turn = number;
     let mut idle = IdleCompaction::new();
     while !signals.is_stopping() {
-        // Applies to every second flusher; a single flusher alternates.
+        if context.help_checkpoint() {
+            continue;
+        }
+        // Every other flusher, or a single one every other time.
         turn += usize::from(signals.flusher_count() == 1);
         let prefer = if turn % 2 == 1 && context.is_behind() {
             Prefer::Runs

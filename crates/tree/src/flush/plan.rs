@@ -68,13 +68,6 @@ impl Tree {
         self.memtable_job(&mut install, &version)
     }
 
-    /// Claims the oldest frozen memtable, unless it is claimed.
-    pub fn next_memtable_job(self: &Arc<Self>) -> Option<FlushJob> {
-        let mut install = self.install.lock();
-        let version = self.version.load_full();
-        self.memtable_job(&mut install, &version)
-    }
-
     /// Claims a job that is not due, for idle times: it moves entries towards the leaves. Returns
     /// `None` if no such job is left under this horizon, or running jobs may make it unnecessary.
     pub fn next_idle_job(self: &Arc<Self>, horizon: &dyn Horizon) -> Option<FlushJob> {

@@ -1,0 +1,111 @@
+//! The checkpoint of one index, in two steps.
+
+use super::flusher::FlushContext;
+use crate::core::checkpoint_queue::{CheckpointStep, QueuedStep, StepOutcome};
+use crate::core::index::Index;
+use crate::error::{EngineError, EngineResult};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_base::{StorageError, StorageResult};
+use teak_tree::TreeCheckpoint;
+
+/// Captures the current state of an index; `None` when its last checkpoint,
+/// which is durable, contains it.
+fn capture(
+    context: &FlushContext<'_>,
+    index: &Arc<Index>,
+) -> StorageResult<Option<Box<TreeCheckpoint>>> {
+    if index.is_dropped() {
+        return Ok(None);
+    }
+    // With the turn, the last captured state is durable, or the tree has changed.
+    let turn = index.tree.begin_checkpoint();
+    if !index.tree.needs_checkpoint() {
+        return Ok(None);
+    }
+    // Before the capture: writes that the file may contain from now on are
+    // settled by then, or are not older than this.
+    let settled = context.transactions.ids().settled_below();
+    let oldest = index
+        .tree
+        .write_id_range()
+        .map_or(settled, |(oldest, _)| oldest.min(settled));
+    index.may_contain(oldest);
+    Ok(Some(Box::new(turn.capture()?)))
+}
+
+/// Makes a captured state durable. The whole log was synced after the capture,
+/// not only up to the entries' position: merges settle committed writes, and
+/// their commit records may be later.
+fn commit(index: &Index, mut checkpoint: Box<TreeCheckpoint>) -> StorageResult<()> {
+    checkpoint.commit()?;
+    index.contains_from(checkpoint.write_id_range().map(|(oldest, _)| oldest));
+    // Here the next checkpoint of the index may begin.
+    drop(checkpoint);
+    Ok(())
+}
+
+impl FlushContext<'_> {
+    /// Makes the flushed content of one index durable.
+    pub(crate) fn checkpoint_index(&self, index: &Arc<Index>) -> EngineResult<()> {
+        let outcome = match capture(self, index) {
+            Ok(Some(checkpoint)) if index.is_temporary() => commit(index, checkpoint),
+            Ok(Some(checkpoint)) => self
+                .log
+                .sync(self.log.end())
+                .and_then(|()| commit(index, checkpoint)),
+            Ok(None) => return Ok(()),
+            Err(error) => Err(error),
+        };
+        self.end_checkpoint(index, &outcome);
+        outcome.map_err(EngineError::Storage)
+    }
+
+    /// Helps the thread that makes a round of checkpoints. Returns false when it
+    /// needs no help.
+    pub(super) fn help_checkpoint(&self) -> bool {
+        let step = self.checkpoints.take_to_help();
+        step.map(|step| self.run_checkpoint_step(step)).is_some()
+    }
+
+    pub(super) fn run_checkpoint_step(&self, queued: QueuedStep) {
+        let QueuedStep { index, step } = queued;
+        let run = || match step {
+            CheckpointStep::Capture => capture(self, &index),
+            CheckpointStep::Commit(checkpoint) => commit(&index, checkpoint).map(|()| None),
+        };
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+            let path = &index.entry.path;
+            Err(StorageError::corrupt(path, 0, "checkpointing it panicked"))
+        });
+        self.checkpoints.finish(StepOutcome { index, outcome });
+    }
+
+    /// Records the outcome of a checkpoint in the index. A failed one is tried
+    /// again later; the log is retained for it.
+    pub(super) fn end_checkpoint(&self, index: &Index, outcome: &StorageResult<()>) {
+        let path = index.entry.path.display();
+        match outcome {
+            Ok(()) => {
+                self.progress.indexes.fetch_add(1, Ordering::Relaxed);
+                if index.checkpoint_retry.recover() {
+                    let text = format!("checkpointing {path} works again");
+                    self.messages.note(&text);
+                }
+            }
+            Err(error) => {
+                self.progress.failures.fetch_add(1, Ordering::Relaxed);
+                if index.checkpoint_retry.failure().is_none() {
+                    let text = format!("checkpointing {path} failed: {error}");
+                    self.messages.error(&text);
+                }
+                self.messages.report_damage(index, error);
+                if error.is_no_space() {
+                    index.tree.give_back_tail();
+                }
+                index.checkpoint_retry.fail(error.clone());
+            }
+        }
+    }
+}

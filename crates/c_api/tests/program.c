@@ -172,7 +172,8 @@ static void look(teak_engine *engine, teak_table *table) {
   CHECK(equal(metadata, "layout"));
   OK(teak_table_get_index_count(table, &count));
   CHECK(count == 3);
-  OK(teak_table_serve_older_snapshots(table));
+  OK(teak_table_refuse_older_snapshots(engine, text("./db/people")));
+  CHECK(teak_table_refuse_older_snapshots(engine, text("./db/none")) == TEAK_NO_SUCH_TABLE);
   OK(teak_index_get_statistics(table, 0, &statistics));
   CHECK(statistics.codec == TEAK_CODEC_ZSTD);
   CHECK(teak_index_get_statistics(table, 7, &statistics) == TEAK_NO_SUCH_INDEX);

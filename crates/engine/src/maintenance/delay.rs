@@ -18,6 +18,10 @@ const DELAY_MIN: Duration = Duration::from_micros(50);
 /// How often a delayed writer looks for an interrupt and at the pressure.
 const POLL_PERIOD: Duration = Duration::from_millis(20);
 
+/// How long a writer that is stopped by a full disk waits for another attempt of
+/// the background work, because space may have been freed.
+const RETRY_WAIT: Duration = Duration::from_millis(250);
+
 /// A quantity that writers increase and background work reduces.
 pub(crate) trait Bounded {
     /// How far the quantity is between its trigger and its bound: at zero and
@@ -68,10 +72,13 @@ pub(crate) fn delay_for(
     }
     let cause = bounded.cause();
     let mut stopped = None;
+    let mut retried = None;
     let outcome = loop {
         if pressure >= 1.0 {
             stopped.get_or_insert_with(|| context.delays.stop(cause));
-            if let Some(error) = bounded.failure() {
+            if let Some(error) = bounded.failure()
+                && !is_retried(context, &error, &mut retried)
+            {
                 break Err(error);
             }
         } else if turn.is_none_or(|turn| turn <= Instant::now()) {
@@ -96,4 +103,21 @@ pub(crate) fn delay_for(
     };
     context.delays.add(cause, since.elapsed());
     outcome
+}
+
+/// Whether another attempt of the background work runs, after an error of a full
+/// disk. The first call starts it.
+fn is_retried(
+    context: FlushContext<'_>,
+    error: &EngineError,
+    retried: &mut Option<Instant>,
+) -> bool {
+    if !matches!(error, EngineError::Storage(error) if error.is_no_space()) {
+        return false;
+    }
+    let since = *retried.get_or_insert_with(|| {
+        context.work.space_freed();
+        Instant::now()
+    });
+    since.elapsed() < RETRY_WAIT
 }

@@ -17,6 +17,7 @@ class Bound:
     brings some quantities back in the background."""
 
     name: str
+    unit: str
     measure: object
     limit: object
     lasting: int = 0
@@ -29,25 +30,26 @@ def status(sample, name):
 def bounds(options, own_memory):
     """All bounds of a run; `own_memory` is the resident size of the same server under the same load without rows."""
     found = [
-        Bound("log, MiB", lambda s: s["log_bytes"] / MIB, lambda s: status(s, "Teak_log_bytes_limit") / MIB),
-        Bound("resident memory, MiB", lambda s: s["resident_bytes"] / MIB,
+        Bound("log", "MiB", lambda s: s["log_bytes"] / MIB, lambda s: status(s, "Teak_log_bytes_limit") / MIB),
+        Bound("resident memory", "MiB", lambda s: s["resident_bytes"] / MIB,
               lambda s: (own_memory + status(s, "Teak_cache_bytes_limit")) / MIB + 64),
-        Bound("write ids, KiB", lambda s: status(s, "Teak_write_id_memory_bytes") / 1024, lambda s: 16 * 1024),
-        Bound("runs above one child", lambda s: status(s, "Teak_child_runs_max"), lambda s: CHILD_RUNS_MAX),
+        Bound("write ids", "KiB", lambda s: status(s, "Teak_write_id_memory_bytes") / 1024, lambda s: 16 * 1024),
+        Bound("runs above one child", "runs", lambda s: status(s, "Teak_child_runs_max"), lambda s: CHILD_RUNS_MAX),
         # Small files are not worth a move: the server does not shrink a file with less than 12 MiB to gain.
-        Bound("index files, MiB", lambda s: status(s, "Teak_file_bytes") / MIB,
+        Bound("index files", "MiB", lambda s: status(s, "Teak_file_bytes") / MIB,
               lambda s: 1.25 * (status(s, "Teak_file_live_bytes") + status(s, "Teak_file_pinned_bytes")) / MIB + FILE_SLACK_MIB, lasting=30),
     ]
     if options.stall:
-        found.append(Bound("longest statement, ms", lambda s: s["longest_ms"], lambda s: options.stall))
+        found.append(Bound("longest statement", "ms", lambda s: s["longest_ms"], lambda s: options.stall))
     return found
 
 
 class Watch:
     """Checks each sample, and remembers the closest approach to each bound."""
 
-    def __init__(self, bounds_of_run):
+    def __init__(self, bounds_of_run, report_only=()):
         self.bounds = bounds_of_run
+        self.report_only = set(report_only)
         self.above = {bound.name: 0 for bound in bounds_of_run}
         self.worst = {}
         self.faults = []
@@ -57,13 +59,13 @@ class Watch:
             measured, limit = bound.measure(sample), bound.limit(sample)
             share = measured / limit if limit else 0.0
             if share >= self.worst.get(bound.name, (0.0,))[0]:
-                self.worst[bound.name] = (share, measured, limit, sample["second"])
+                self.worst[bound.name] = (share, measured, limit, bound.unit, sample["second"])
             if measured <= limit:
                 self.above[bound.name] = 0
                 continue
             self.above[bound.name] += 1
-            if self.above[bound.name] == bound.lasting + 1:
-                self.faults.append(f"second {sample['second']}: {bound.name}: {measured:,.0f}, the bound is {limit:,.0f}")
+            if self.above[bound.name] == bound.lasting + 1 and bound.name not in self.report_only:
+                self.faults.append(f"second {sample['second']}: {bound.name}: {measured:,.0f} {bound.unit}, the bound is {limit:,.0f}")
 
     def restarted(self):
         self.above = dict.fromkeys(self.above, 0)

@@ -130,7 +130,7 @@ class Soak:
     def run(self):
         own = self.own_memory()
         print(f"-- the server alone: {own >> 20} MiB", flush=True)
-        watch = Watch(bounds(self.options, own))
+        watch = Watch(bounds(self.options, own), self.options.report_only)
         self.server.start_empty(self.directory)
         self.create("TEAK")
         Bank().create(self.server)
@@ -207,9 +207,9 @@ def size(path):
 
 
 def report(soak, watch):
-    print(f"\n{'bound':24} {'most':>16} {'bound then':>16}  share  second")
-    for name, (share, measured, limit, second) in watch.worst.items():
-        print(f"{name:24} {measured:16,.0f} {limit:16,.0f}  {share:5.2f}  {second}")
+    print(f"\n{'quantity':24} {'most':>12} {'bound then':>12} {'unit':4}  share  second")
+    for name, (share, measured, limit, unit, second) in watch.worst.items():
+        print(f"{name:24} {measured:12,.0f} {limit:12,.0f} {unit:4}  {share:5.2f}  {second}{'  (not checked)' if name in watch.report_only else ''}")
     every = soak.all
     print(f"\n{soak.statements:,} statements; {every.total():,} of sessions without lock waits: p50 {every.quantile(0.5) * 1000:.2f} ms, p99 {every.quantile(0.99) * 1000:.2f} ms, "
           f"p99.9 {every.quantile(0.999) * 1000:.2f} ms, longest {every.longest * 1000:.0f} ms")
@@ -225,6 +225,7 @@ def main():
     parser.add_argument("--cache", default="64M")
     parser.add_argument("--baseline", type=float, default=5, help="seconds of load on BLACKHOLE before the memory of the server alone is read")
     parser.add_argument("--stall", type=float, help="fail if a statement takes longer than this, in ms")
+    parser.add_argument("--report-only", action="append", default=[], help="a bound that is measured, but does not fail the run")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--directory", default=str(BUILD / "soak"))
     parser.add_argument("--server-option", action="append", default=[])

@@ -38,7 +38,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-space sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -110,6 +110,10 @@ bench-rollback: build ## time the rollback of ROWS=1000000 updated rows, against
 
 bench-tables: build ## time INFORMATION_SCHEMA.TABLES with TABLES=10000 tables, against InnoDB
 	@python3 -m bench.sql.tables $(if $(TABLES),--tables=$(TABLES)) $(if $(ENGINES),--engines=$(ENGINES))
+
+bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak's ratio to live bytes, against InnoDB
+	@cargo build --quiet --release -p teak-bench
+	@python3 -m bench.sql.space $(if $(ROWS),--rows=$(ROWS)) $(if $(ENGINES),--engines=$(ENGINES))
 
 publish: ## rewrite tables and plots of docs/performance.md (TAKE=1: from the newest results)
 	@[ -x $(BUILD)/venv/bin/python ] || python3 -m venv $(BUILD)/venv

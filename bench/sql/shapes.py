@@ -39,6 +39,25 @@ PURCHASES_KEYS = """,
 
 PURCHASES_FIELDS = "(at, register, customer, product, price, data)"
 
+SENSOR_COLUMNS = """
+    sensor SMALLINT UNSIGNED NOT NULL,
+    at DATETIME NOT NULL,
+    temperature DECIMAL(6,3) NOT NULL,
+    humidity DECIMAL(6,3) NOT NULL,
+    voltage DECIMAL(4,2) NOT NULL,
+    errors SMALLINT UNSIGNED,
+    PRIMARY KEY (sensor, at)"""
+
+# Upserts go by the unique key.
+STOCK_COLUMNS = """
+    article INT UNSIGNED NOT NULL,
+    shop TINYINT UNSIGNED NOT NULL,
+    amount INT NOT NULL,
+    note CHAR(32) NOT NULL"""
+
+STOCK_KEYS = """,
+    UNIQUE KEY (article), KEY (shop, amount)"""
+
 
 def create(table, columns, keys, engine):
     return f"CREATE TABLE {table} ({columns}{keys}\n) ENGINE={engine} DEFAULT CHARSET=utf8mb4"

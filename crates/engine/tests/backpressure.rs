@@ -15,13 +15,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
-    Engine, EngineError, EngineOptions, EngineResult, EngineStatistics, IndexNumber, Isolation,
-    ReadMode, RowEntry, TableHandle, WaitError,
+    Engine, EngineError, EngineOptions, EngineResult, EngineStatistics, EngineTransaction,
+    IndexNumber, Isolation, ReadMode, RowEntry, TableHandle, WaitError,
 };
 use teak_testing::{FaultDisk, GateDisk};
 use teak_tree::TreeOptions;
 
 const OTHER: &str = "./db/other";
+
+/// A part of the path of the first index of [`TABLE`].
+const FILE: &str = "db/t.PRIMARY";
 
 /// Flusher threads, small memtables, and a tree of one leaf.
 fn threaded() -> EngineOptions {
@@ -39,18 +42,22 @@ fn threaded() -> EngineOptions {
     options
 }
 
-/// Puts rows without reading: over existing ones, in a single index.
+/// Puts a row into the first index only, without a check for an existing one.
+fn put_row(transaction: &mut EngineTransaction, table: &TableHandle, n: u64) -> EngineResult<()> {
+    let key = format!("{:08}", n * 7919 % 10_007);
+    let entry = RowEntry {
+        index: IndexNumber::ROWS,
+        unique: false,
+        key: key.as_bytes(),
+        value: &[b'v'; 300],
+    };
+    transaction.insert(table, &[entry])
+}
+
 fn put(engine: &Engine, table: &TableHandle, first: u64, rows: u64) -> EngineResult<()> {
     let mut transaction = engine.begin(Isolation::ReadCommitted);
     for n in first..first + rows {
-        let key = format!("{:08}", n * 7919 % 10_007);
-        let entry = RowEntry {
-            index: IndexNumber::ROWS,
-            unique: false,
-            key: key.as_bytes(),
-            value: &[b'v'; 300],
-        };
-        transaction.insert(table, &[entry])?;
+        put_row(&mut transaction, table, n)?;
     }
     transaction.commit()
 }
@@ -65,14 +72,21 @@ fn stopped(statistics: &EngineStatistics) -> u64 {
     statistics.delays_runs.stopped_now
 }
 
-/// An engine behind a gate, with two tables.
-fn gated() -> (GateDisk, Engine, TableHandle, TableHandle) {
-    let gate = GateDisk::new(Arc::new(MemoryDisk::new()));
-    let engine = Engine::open(Arc::new(gate.clone()), threaded()).unwrap();
+fn with_two_tables(disk: Arc<dyn Disk>) -> (Engine, TableHandle, TableHandle) {
+    let engine = Engine::open(disk, threaded()).unwrap();
     engine.create_table(&definition(TABLE)).unwrap();
     engine.create_table(&definition(OTHER)).unwrap();
     let table = engine.open_table(TABLE).unwrap();
     let other = engine.open_table(OTHER).unwrap();
+    (engine, table, other)
+}
+
+/// Two tables, and rows in the first. Reads of its file wait at the gate.
+fn gated() -> (GateDisk, Engine, TableHandle, TableHandle) {
+    let gate = GateDisk::new(Arc::new(MemoryDisk::new()));
+    let (engine, table, other) = with_two_tables(Arc::new(gate.clone()));
+    put(&engine, &table, 0, 3000).unwrap();
+    gate.hold_reads(FILE);
     (gate, engine, table, other)
 }
 
@@ -81,8 +95,6 @@ fn gated() -> (GateDisk, Engine, TableHandle, TableHandle) {
 #[test]
 fn writers_stop_at_the_limit_of_runs_of_their_table() {
     let (gate, engine, table, other) = gated();
-    put(&engine, &table, 0, 3000).unwrap();
-    gate.close("db/t.PRIMARY");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3u64)
@@ -114,7 +126,7 @@ fn writers_stop_at_the_limit_of_runs_of_their_table() {
         );
         done.store(true, Ordering::Relaxed);
         assert!(writers.iter().all(|writer| !writer.is_finished()));
-        gate.open_gate();
+        gate.open_gate(FILE);
     });
     wait_until(&engine, |statistics| statistics.child_runs_max < 3);
     let statistics = engine.statistics();
@@ -133,23 +145,14 @@ fn writers_stop_at_the_limit_of_runs_of_their_table() {
 #[test]
 fn a_stopped_writer_can_be_interrupted() {
     let (gate, engine, table, _other) = gated();
-    put(&engine, &table, 0, 3000).unwrap();
-    gate.close("db/t.PRIMARY");
     let handle = std::sync::Mutex::new(None);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for n in 0.. {
                 let mut transaction = engine.begin(Isolation::ReadCommitted);
                 *handle.lock().unwrap() = Some(Arc::clone(transaction.handle()));
-                for row in 0..50 {
-                    let key = format!("{:08}", (n * 50 + row) * 7919 % 10_007);
-                    let entry = RowEntry {
-                        index: IndexNumber::ROWS,
-                        unique: false,
-                        key: key.as_bytes(),
-                        value: &[b'v'; 300],
-                    };
-                    if let Err(error) = transaction.insert(&table, &[entry]) {
+                for row in n * 50..n * 50 + 50 {
+                    if let Err(error) = put_row(&mut transaction, &table, row) {
                         return error;
                     }
                 }
@@ -164,7 +167,7 @@ fn a_stopped_writer_can_be_interrupted() {
             matches!(error, EngineError::Wait(WaitError::Interrupted)),
             "{error:?}"
         );
-        gate.open_gate();
+        gate.open_gate(FILE);
     });
 }
 
@@ -173,12 +176,7 @@ fn a_stopped_writer_can_be_interrupted() {
 #[test]
 fn writers_of_a_damaged_table_fail_and_others_are_not_delayed() {
     let disk = Arc::new(FaultDisk::new(1));
-    let any: Arc<dyn Disk> = disk.clone();
-    let engine = Engine::open(any, threaded()).unwrap();
-    engine.create_table(&definition(TABLE)).unwrap();
-    engine.create_table(&definition(OTHER)).unwrap();
-    let table = engine.open_table(TABLE).unwrap();
-    let other = engine.open_table(OTHER).unwrap();
+    let (engine, table, other) = with_two_tables(disk.clone());
     put(&engine, &table, 0, 3000).unwrap();
     engine.checkpoint().unwrap();
     let files = disk.list(std::path::Path::new("/data/db")).unwrap();

@@ -10,18 +10,18 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use teak_disk::MemoryDisk;
 use teak_engine::{Engine, TableHandle};
-use teak_testing::{HoldDisk, Random};
+use teak_testing::{GateDisk, Random};
 
 const OTHER: &str = "./db/u";
 
 /// Only for tests that would otherwise never end when they fail.
 const FOREVER: Duration = Duration::from_secs(120);
 
-fn gated() -> HoldDisk {
-    HoldDisk::new(Arc::new(MemoryDisk::new()))
+fn gated() -> GateDisk {
+    GateDisk::new(Arc::new(MemoryDisk::new()))
 }
 
-fn with_threads(disk: &HoldDisk, threads: usize) -> Arc<Engine> {
+fn with_threads(disk: &GateDisk, threads: usize) -> Arc<Engine> {
     let mut options = options();
     options.background_threads = threads;
     options.open_tables_kept = 10;
@@ -59,7 +59,7 @@ fn checkpoint_elsewhere(engine: &Arc<Engine>) -> Receiver<bool> {
 }
 
 fn close(engine: Arc<Engine>) {
-    // The other threads have finished, but may not have ended.
+    // The other threads have finished their work, but may still hold the engine.
     while Arc::strong_count(&engine) > 1 {
         std::thread::yield_now();
     }
@@ -68,7 +68,7 @@ fn close(engine: Arc<Engine>) {
 }
 
 /// While one table is being flushed, memtables of another are frozen and cannot
-/// be flushed. Writers who are faster than flushing always leave such ones.
+/// be flushed. If writers are faster than flushing, there are always such memtables.
 #[test]
 fn a_checkpoint_does_not_wait_for_memtables_frozen_after_it_began() {
     let disk = gated();
@@ -131,7 +131,7 @@ fn tables_are_opened_while_a_checkpoint_waits_for_the_disk() {
 /// the other table is checkpointed.
 #[test]
 fn a_failing_index_holds_back_only_its_own_part_of_the_log() {
-    type Failure = fn(&HoldDisk);
+    type Failure = fn(&GateDisk);
     let failures: [Failure; 2] = [|disk| disk.fail("db/u."), |disk| disk.fail_syncs("db/u.")];
     for failure in failures {
         let disk = gated();

@@ -5,95 +5,16 @@
 mod common;
 
 use common::*;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use teak_base::StorageResult;
-use teak_disk::{Disk, DiskFile, DiskLock, MemoryDisk};
+use teak_disk::MemoryDisk;
 use teak_engine::{Engine, EngineError, EngineOptions, TableHandle, TransactionHandle, WaitError};
+use teak_testing::GateDisk;
 
-/// A disk whose index files cannot be synced while a gate is closed.
-#[derive(Debug, Default)]
-struct GatedDisk {
-    inner: MemoryDisk,
-    closed: Arc<AtomicBool>,
-}
-
-#[derive(Debug)]
-struct GatedFile {
-    inner: Arc<dyn DiskFile>,
-    closed: Arc<AtomicBool>,
-}
-
-impl GatedDisk {
-    fn gated(&self, file: StorageResult<Arc<dyn DiskFile>>) -> StorageResult<Arc<dyn DiskFile>> {
-        let inner = file?;
-        if inner.path().extension().is_none_or(|it| it != "teak") {
-            return Ok(inner);
-        }
-        let closed = Arc::clone(&self.closed);
-        Ok(Arc::new(GatedFile { inner, closed }))
-    }
-}
-
-impl Disk for GatedDisk {
-    fn create(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
-        self.gated(self.inner.create(path))
-    }
-    fn open(&self, path: &Path) -> StorageResult<Arc<dyn DiskFile>> {
-        self.gated(self.inner.open(path))
-    }
-    fn remove(&self, path: &Path) -> StorageResult<()> {
-        self.inner.remove(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
-        self.inner.rename(from, to)
-    }
-    fn exists(&self, path: &Path) -> StorageResult<bool> {
-        self.inner.exists(path)
-    }
-    fn list(&self, directory: &Path) -> StorageResult<Vec<PathBuf>> {
-        self.inner.list(directory)
-    }
-    fn create_directories(&self, directory: &Path) -> StorageResult<()> {
-        self.inner.create_directories(directory)
-    }
-    fn sync_directory(&self, directory: &Path) -> StorageResult<()> {
-        self.inner.sync_directory(directory)
-    }
-    fn lock(&self, path: &Path) -> StorageResult<DiskLock> {
-        self.inner.lock(path)
-    }
-}
-
-impl DiskFile for GatedFile {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> StorageResult<()> {
-        self.inner.read_exact_at(buffer, offset)
-    }
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
-        self.inner.write_all_at(bytes, offset)
-    }
-    fn sync(&self) -> StorageResult<()> {
-        while self.closed.load(Ordering::SeqCst) {
-            thread::sleep(Duration::from_millis(1));
-        }
-        self.inner.sync()
-    }
-    fn len(&self) -> StorageResult<u64> {
-        self.inner.len()
-    }
-    fn set_len(&self, bytes: u64) -> StorageResult<()> {
-        self.inner.set_len(bytes)
-    }
-    fn reserve(&self, bytes: u64) -> StorageResult<()> {
-        self.inner.reserve(bytes)
-    }
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-}
+/// A part of the paths of index files only.
+const INDEX_FILES: &str = ".teak";
 
 fn small_log() -> EngineOptions {
     let mut options = options();
@@ -103,9 +24,12 @@ fn small_log() -> EngineOptions {
     options
 }
 
-fn open_with(disk: &Arc<GatedDisk>, options: EngineOptions) -> (Engine, TableHandle) {
-    let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
-    let engine = Engine::open(disk, options).unwrap();
+fn gated() -> GateDisk {
+    GateDisk::new(Arc::new(MemoryDisk::new()))
+}
+
+fn open_with(disk: &GateDisk, options: EngineOptions) -> (Engine, TableHandle) {
+    let engine = Engine::open(Arc::new(disk.clone()), options).unwrap();
     engine.create_table(&definition(TABLE)).unwrap();
     let table = engine.open_table(TABLE).unwrap();
     (engine, table)
@@ -122,7 +46,7 @@ fn write_rows(engine: &Engine, table: &TableHandle, writer: usize, rows: usize) 
 
 #[test]
 fn several_writers_stay_within_the_bound() {
-    let disk = Arc::new(GatedDisk::default());
+    let disk = gated();
     let (engine, table) = open_with(&disk, small_log());
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -147,13 +71,13 @@ fn several_writers_stay_within_the_bound() {
 
 #[test]
 fn stopped_writers_wait_for_a_checkpoint_and_can_be_interrupted() {
-    let disk = Arc::new(GatedDisk::default());
+    let disk = gated();
     let mut options = small_log();
     let heard = listening(&mut options);
     let (engine, table) = open_with(&disk, options);
     let mut open = begin(&engine);
     insert(&mut open, &table, "open", "1").unwrap();
-    disk.closed.store(true, Ordering::SeqCst);
+    disk.hold_syncs(INDEX_FILES);
     thread::scope(|scope| {
         let (engine, table) = (&engine, &table);
         let writer = scope.spawn(move || write_rows(engine, table, 0, 8000));
@@ -172,7 +96,7 @@ fn stopped_writers_wait_for_a_checkpoint_and_can_be_interrupted() {
         assert!(matches!(error, EngineError::Wait(found) if found == expected));
         // A running transaction ends while the log is full.
         open.commit().unwrap();
-        disk.closed.store(false, Ordering::SeqCst);
+        disk.open_gate(INDEX_FILES);
         writer.join().unwrap();
     });
     let found = engine.statistics();
@@ -185,7 +109,7 @@ fn stopped_writers_wait_for_a_checkpoint_and_can_be_interrupted() {
 
 #[test]
 fn a_writer_of_an_engine_without_threads_runs_the_checkpoint() {
-    let disk = Arc::new(GatedDisk::default());
+    let disk = gated();
     let mut options = small_log();
     options.background_threads = 0;
     let (engine, table) = open_with(&disk, options);

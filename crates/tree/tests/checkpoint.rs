@@ -16,7 +16,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use teak_base::{Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
-use teak_testing::HoldDisk;
+use teak_testing::GateDisk;
 use teak_tree::{Tree, TreeOptions};
 
 const CHECKPOINT: &str = "checkpoint";
@@ -40,7 +40,7 @@ fn write_and_flush(tree: &Arc<Tree>, first: u32) {
 
 #[test]
 fn freezes_and_jobs_do_not_wait_for_the_writes_of_a_checkpoint() {
-    let gate = HoldDisk::new(Arc::new(MemoryDisk::new()));
+    let gate = GateDisk::new(Arc::new(MemoryDisk::new()));
     let disk: Arc<dyn Disk> = Arc::new(gate.clone());
     let mut subject = Subject::create(Arc::clone(&disk), TreeOptions::tiny());
     let tree = Arc::clone(&subject.tree);

@@ -5,15 +5,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod support;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use teak_disk::RealDisk;
-use teak_engine::{
-    Codec, Engine, EngineOptions, IndexDefinition, IndexNumber, Isolation, RowEntry,
-    TableDefinition, TableHandle,
-};
+use teak_engine::{Codec, Engine, EngineOptions, IndexNumber, Isolation, RowEntry, TableHandle};
 use teak_testing::Random;
 
 const INDEXES_PER_TABLE: u32 = 3;
@@ -32,18 +31,8 @@ fn options(directory: PathBuf) -> EngineOptions {
 
 fn create(engine: &Engine, number: u32) -> TableHandle {
     let name = format!("./bench/t{number}");
-    let index = |label: u32| IndexDefinition {
-        label: format!("k{label}"),
-        codec: Codec::Lz4,
-        page_bytes: 0,
-        exact_lookups: label == 0,
-        value_fixed_bytes: 0,
-    };
-    let definition = TableDefinition {
-        name: name.clone(),
-        indexes: (0..INDEXES_PER_TABLE).map(index).collect(),
-        metadata: vec![1; 100],
-    };
+    let mut definition = support::definition(&name, Codec::Lz4, INDEXES_PER_TABLE);
+    definition.metadata = vec![1; 100];
     engine.create_table(&definition).unwrap();
     engine.open_table(&name).unwrap()
 }

@@ -5,16 +5,16 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
+mod support;
+
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use teak_disk::RealDisk;
-use teak_engine::{
-    Codec, Engine, EngineOptions, IndexDefinition, IndexNumber, Isolation, RowEntry,
-    TableDefinition, TableHandle,
-};
+use teak_engine::{Codec, Engine, EngineOptions, IndexNumber, Isolation, RowEntry, TableHandle};
 
+const TABLE: &str = "./bench/t";
 const GIB: u64 = 1 << 30;
 const BATCH: u64 = 100;
 
@@ -24,21 +24,6 @@ fn options(directory: &Path) -> EngineOptions {
     options.checkpoint_period = Duration::from_secs(1 << 30);
     options.commit_sync = false;
     options
-}
-
-fn definition(indexes: u32) -> TableDefinition {
-    let index = |number: u32| IndexDefinition {
-        label: format!("k{number}"),
-        codec: Codec::Lz4,
-        page_bytes: 0,
-        exact_lookups: number == 0,
-        value_fixed_bytes: 0,
-    };
-    TableDefinition {
-        name: "./bench/t".into(),
-        indexes: (0..indexes).map(index).collect(),
-        metadata: Vec::new(),
-    }
 }
 
 /// Inserts rows of 100 bytes in random order until the log has `bytes`.
@@ -78,8 +63,9 @@ fn fill(engine: &Engine, table: &TableHandle, indexes: u32, bytes: u64) {
 /// Fills a directory and ends the process as a crash does.
 fn crash(directory: &Path, indexes: u32, bytes: u64) -> ! {
     let engine = Engine::open(Arc::new(RealDisk), options(directory)).unwrap();
-    engine.create_table(&definition(indexes)).unwrap();
-    let table = engine.open_table("./bench/t").unwrap();
+    let definition = support::definition(TABLE, Codec::Lz4, indexes);
+    engine.create_table(&definition).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
     fill(&engine, &table, indexes, bytes);
     std::process::exit(0)
 }

@@ -6,15 +6,17 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
+mod support;
+
 use std::sync::Arc;
 use std::time::Instant;
 use teak_disk::RealDisk;
 use teak_engine::{
-    Codec, Engine, EngineOptions, IndexDefinition, IndexNumber, Isolation, ReadMode, RowEntry,
-    TableDefinition, TableHandle,
+    Codec, Engine, EngineOptions, IndexNumber, Isolation, ReadMode, RowEntry, TableHandle,
 };
 use teak_testing::Random;
 
+const TABLE: &str = "./bench/t";
 const BATCH: u64 = 1000;
 const VALUE_BYTES: usize = 96;
 
@@ -23,23 +25,6 @@ struct Case {
     secondaries: u32,
     random_keys: bool,
     unique: bool,
-}
-
-fn definition(secondaries: u32) -> TableDefinition {
-    let index = |label: String, exact_lookups| IndexDefinition {
-        label,
-        codec: Codec::Zstd,
-        page_bytes: 0,
-        exact_lookups,
-        value_fixed_bytes: 0,
-    };
-    let mut indexes = vec![index("PRIMARY".into(), true)];
-    indexes.extend((1..=secondaries).map(|n| index(format!("k{n}"), false)));
-    TableDefinition {
-        name: "./bench/t".into(),
-        indexes,
-        metadata: Vec::new(),
-    }
 }
 
 /// The key of row `n`: `n` itself, or a permutation of it.
@@ -124,8 +109,9 @@ fn run(case: &Case, rows: u64, cache_bytes: u64) {
     let mut options = EngineOptions::new(&directory);
     options.cache_bytes = cache_bytes;
     let engine = Engine::open(Arc::new(RealDisk), options).unwrap();
-    engine.create_table(&definition(case.secondaries)).unwrap();
-    let table = engine.open_table("./bench/t").unwrap();
+    let definition = support::definition(TABLE, Codec::Zstd, case.secondaries + 1);
+    engine.create_table(&definition).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
 
     let clock = Clock::start();
     insert_rows(&engine, &table, case, rows);

@@ -20,6 +20,8 @@ use teak_engine::{
 };
 use teak_testing::Random;
 
+type Bounds<'a> = (Option<&'a str>, Option<&'a str>);
+
 fn filled(keys: &[&str]) -> (Arc<MemoryDisk>, Engine, TableHandle) {
     let disk = Arc::new(MemoryDisk::new());
     let (engine, table) = with_table(&disk);
@@ -31,10 +33,21 @@ fn filled(keys: &[&str]) -> (Arc<MemoryDisk>, Engine, TableHandle) {
     (disk, engine, table)
 }
 
-/// Whether another transaction may insert this row now.
-fn may_insert(engine: &Engine, table: &TableHandle, key: &str, value: &str) -> bool {
+/// An engine whose lock requests wait for 20 seconds, with an empty table.
+fn with_waits(background_threads: usize) -> (Engine, TableHandle) {
+    let mut with_waits = options();
+    with_waits.lock_timeout = Duration::from_secs(20);
+    with_waits.background_threads = background_threads;
+    let engine = Engine::open(Arc::new(MemoryDisk::new()), with_waits).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    (engine, table)
+}
+
+/// Whether another transaction gets the locks for this work now.
+fn may(engine: &Engine, work: impl FnOnce(&mut EngineTransaction) -> EngineResult<()>) -> bool {
     let mut other = begin(engine);
-    let outcome = insert(&mut other, table, key, value);
+    let outcome = work(&mut other);
     other.rollback();
     match outcome {
         Ok(()) => true,
@@ -43,11 +56,16 @@ fn may_insert(engine: &Engine, table: &TableHandle, key: &str, value: &str) -> b
     }
 }
 
+/// Whether another transaction may insert this row now.
+fn may_insert(engine: &Engine, table: &TableHandle, key: &str, value: &str) -> bool {
+    may(engine, |other| insert(other, table, key, value))
+}
+
 fn try_scan(
     transaction: &mut EngineTransaction,
     table: &TableHandle,
     index: u32,
-    bounds: (Option<&str>, Option<&str>),
+    bounds: Bounds<'_>,
 ) -> EngineResult<Vec<String>> {
     let mut cursor = transaction.cursor(table, IndexNumber(index), ReadMode::Exclusive)?;
     cursor.set_bounds(bounds.0.map(str::as_bytes), bounds.1.map(str::as_bytes));
@@ -64,7 +82,7 @@ fn scan(
     transaction: &mut EngineTransaction,
     table: &TableHandle,
     index: u32,
-    bounds: (Option<&str>, Option<&str>),
+    bounds: Bounds<'_>,
 ) -> Vec<String> {
     try_scan(transaction, table, index, bounds).unwrap()
 }
@@ -170,12 +188,7 @@ fn read_committed_and_plain_reads_lock_no_gaps() {
 
 #[test]
 fn two_gap_locks_and_inserts_into_both_are_a_deadlock() {
-    let disk: Arc<MemoryDisk> = Arc::new(MemoryDisk::new());
-    let mut with_waits = options();
-    with_waits.lock_timeout = Duration::from_secs(20);
-    let engine = Engine::open(disk, with_waits).unwrap();
-    engine.create_table(&definition(TABLE)).unwrap();
-    let table = engine.open_table(TABLE).unwrap();
+    let (engine, table) = with_waits(0);
     let barrier = std::sync::Barrier::new(2);
     let outcomes: Vec<bool> = std::thread::scope(|scope| {
         let threads: Vec<_> = ["b", "c"]
@@ -206,31 +219,23 @@ fn two_gap_locks_and_inserts_into_both_are_a_deadlock() {
     assert_eq!(rows(&engine, &table).len(), 1);
 }
 
-/// Readers read the same range twice while writers insert and delete.
-#[test]
-fn repeated_locking_reads_agree_under_concurrent_writers() {
-    let disk: Arc<MemoryDisk> = Arc::new(MemoryDisk::new());
-    let mut with_waits = options();
-    with_waits.lock_timeout = Duration::from_secs(20);
-    with_waits.background_threads = 1;
-    let engine = Engine::open(disk, with_waits).unwrap();
-    engine.create_table(&definition(TABLE)).unwrap();
-    let table = engine.open_table(TABLE).unwrap();
+/// Runs writers of random rows, and a reader of random ranges, which reads each
+/// range twice in one transaction.
+fn read_twice_under_writers<T: PartialEq + std::fmt::Debug>(
+    engine: &Engine,
+    write: impl Fn(&mut EngineTransaction, &mut Random) -> EngineResult<()> + Sync,
+    read: impl Fn(&mut EngineTransaction, Bounds<'_>) -> EngineResult<T>,
+) {
     let stop = AtomicBool::new(false);
     let commits = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for seed in 0..2 {
-            let (engine, table, stop, commits) = (&engine, &table, &stop, &commits);
+            let (write, stop, commits) = (&write, &stop, &commits);
             scope.spawn(move || {
                 let mut random = Random::new(seed);
                 while !stop.load(Ordering::Relaxed) {
                     let mut writer = begin(engine);
-                    let key = format!("{:02}", random.below(60));
-                    let outcome = match random.below(3) {
-                        0 => delete(&mut writer, table, &key, "v"),
-                        _ => insert(&mut writer, table, &key, "v"),
-                    };
-                    match outcome {
+                    match write(&mut writer, &mut random) {
                         Ok(()) => {
                             writer.commit().unwrap();
                             commits.fetch_add(1, Ordering::Relaxed);
@@ -243,11 +248,13 @@ fn repeated_locking_reads_agree_under_concurrent_writers() {
         let mut random = Random::new(9);
         let mut repeated = 0;
         while repeated < 300 || commits.load(Ordering::Relaxed) < 600 {
-            let mut reader = begin(&engine);
+            let mut reader = begin(engine);
+            // Writers may hold row locks for a short time before they check range locks.
+            reader.set_lock_timeout(Duration::from_secs(60));
             let (low, high) = (random.below(60), random.below(60));
             let (low, high) = (format!("{low:02}"), format!("{high:02}"));
             let bounds = (Some(low.as_str()), Some(high.as_str()));
-            let first = match try_scan(&mut reader, &table, 0, bounds) {
+            let first = match read(&mut reader, bounds) {
                 Ok(first) => first,
                 Err(EngineError::Wait(WaitError::Deadlock)) => {
                     reader.rollback();
@@ -255,12 +262,26 @@ fn repeated_locking_reads_agree_under_concurrent_writers() {
                 }
                 Err(error) => panic!("{error}"),
             };
-            let second = scan(&mut reader, &table, 0, bounds);
-            assert_eq!(first, second);
+            assert_eq!(first, read(&mut reader, bounds).unwrap());
             reader.commit().unwrap();
             repeated += 1;
         }
         stop.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn repeated_locking_reads_agree_under_concurrent_writers() {
+    let (engine, table) = with_waits(1);
+    let write = |writer: &mut EngineTransaction, random: &mut Random| {
+        let key = format!("{:02}", random.below(60));
+        match random.below(3) {
+            0 => delete(writer, &table, &key, "v"),
+            _ => insert(writer, &table, &key, "v"),
+        }
+    };
+    read_twice_under_writers(&engine, write, |reader, bounds| {
+        try_scan(reader, &table, 0, bounds)
     });
 }
 
@@ -270,7 +291,7 @@ fn try_retain(
     transaction: &mut EngineTransaction,
     table: &TableHandle,
     mode: ReadMode,
-    bounds: (Option<&str>, Option<&str>),
+    bounds: Bounds<'_>,
 ) -> EngineResult<Rows> {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let mut cursor = transaction.cursor(table, IndexNumber::ROWS, mode)?;
@@ -292,19 +313,10 @@ fn try_retain(
 
 /// Whether another transaction may change and delete this row now.
 fn may_change(engine: &Engine, table: &TableHandle, key: &str) -> bool {
-    let attempt = |work: &dyn Fn(&mut EngineTransaction) -> EngineResult<()>| {
-        let mut other = begin(engine);
-        let outcome = work(&mut other);
-        other.rollback();
-        match outcome {
-            Ok(()) => true,
-            Err(EngineError::Wait(WaitError::Timeout)) => false,
-            Err(error) => panic!("{error}"),
-        }
-    };
-    let changes = attempt(&|other| update(other, table, key, "v", "w"));
-    assert_eq!(changes, attempt(&|other| delete(other, table, key, "v")));
-    let locks = attempt(&|other| {
+    let changes = may(engine, |other| update(other, table, key, "v", "w"));
+    let deletes = may(engine, |other| delete(other, table, key, "v"));
+    assert_eq!(changes, deletes);
+    let locks = may(engine, |other| {
         let mut cursor = other.cursor(table, IndexNumber::ROWS, ReadMode::Exclusive)?;
         cursor.get(other, key.as_bytes()).map(|_| ())
     });
@@ -406,67 +418,28 @@ fn retained_rows_do_not_change_under_concurrent_writers() {
     let keys: Vec<String> = (0..60).map(|n| format!("{n:02}")).collect();
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let (_disk, engine, table) = filled(&keys);
-    let stop = AtomicBool::new(false);
-    let commits = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for seed in 0..2 {
-            let (engine, table, stop, commits) = (&engine, &table, &stop, &commits);
-            scope.spawn(move || {
-                let mut random = Random::new(seed);
-                while !stop.load(Ordering::Relaxed) {
-                    let mut writer = begin(engine);
-                    let key = format!("{:02}", random.below(60));
-                    let mut cursor = writer
-                        .cursor(table, IndexNumber::ROWS, ReadMode::Exclusive)
-                        .unwrap();
-                    let found = cursor.get(&mut writer, key.as_bytes());
-                    let old = found.map(|row| row.map(|row| row.value.to_vec()));
-                    drop(cursor);
-                    let new = format!("{}", random.below(1000));
-                    let outcome = old.and_then(|old| match old {
-                        None => insert(&mut writer, table, &key, &new),
-                        Some(old) => {
-                            let old = String::from_utf8(old).unwrap();
-                            match random.below(3) {
-                                0 => delete(&mut writer, table, &key, &old),
-                                _ => update(&mut writer, table, &key, &old, &new),
-                            }
-                        }
-                    });
-                    match outcome {
-                        Ok(()) => {
-                            writer.commit().unwrap();
-                            commits.fetch_add(1, Ordering::Relaxed);
-                        }
-                        Err(_) => writer.rollback(),
-                    }
-                }
-            });
+    let write = |writer: &mut EngineTransaction, random: &mut Random| {
+        let key = format!("{:02}", random.below(60));
+        let mut cursor = writer
+            .cursor(&table, IndexNumber::ROWS, ReadMode::Exclusive)
+            .unwrap();
+        let found = cursor.get(writer, key.as_bytes());
+        let old = found.map(|row| row.map(|row| row.value.to_vec()));
+        drop(cursor);
+        let new = format!("{}", random.below(1000));
+        let Some(old) = old? else {
+            return insert(writer, &table, &key, &new);
+        };
+        let old = String::from_utf8(old).unwrap();
+        match random.below(3) {
+            0 => delete(writer, &table, &key, &old),
+            _ => update(writer, &table, &key, &old, &new),
         }
-        let mut random = Random::new(7);
-        let mut repeated = 0;
-        while repeated < 300 || commits.load(Ordering::Relaxed) < 600 {
-            let mut reader = begin(&engine);
-            // The reader may wait for writers, which briefly hold row locks before they check range locks.
-            reader.set_lock_timeout(Duration::from_secs(60));
-            let (low, high) = (random.below(60), random.below(60));
-            let (low, high) = (format!("{low:02}"), format!("{high:02}"));
-            let bounds = (Some(low.as_str()), Some(high.as_str()));
-            let first = match try_retain(&mut reader, &table, ReadMode::Shared, bounds) {
-                Ok(first) => first,
-                Err(EngineError::Wait(WaitError::Deadlock)) => {
-                    reader.rollback();
-                    continue;
-                }
-                Err(error) => panic!("{error}"),
-            };
-            let second = try_retain(&mut reader, &table, ReadMode::Shared, bounds).unwrap();
-            assert_eq!(first, second);
-            assert_eq!(reader.locks_held(), 0);
-            reader.commit().unwrap();
-            repeated += 1;
-        }
-        stop.store(true, Ordering::Relaxed);
+    };
+    read_twice_under_writers(&engine, write, |reader, bounds| {
+        let rows = try_retain(reader, &table, ReadMode::Shared, bounds)?;
+        assert_eq!(reader.locks_held(), 0);
+        Ok(rows)
     });
 }
 

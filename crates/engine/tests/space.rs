@@ -49,6 +49,20 @@ fn load(engine: &Engine, table: &TableHandle) {
     }
 }
 
+fn loaded() -> (Arc<MemoryDisk>, Engine, TableHandle) {
+    let disk = Arc::new(MemoryDisk::new());
+    let engine = open_larger(&disk);
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    load(&engine, &table);
+    (disk, engine, table)
+}
+
+fn reclaim(engine: &Engine) {
+    engine.settle().unwrap();
+    engine.reclaim_space().unwrap();
+}
+
 /// Deletes nine rows of ten.
 fn delete_most(engine: &Engine, table: &TableHandle) {
     commit(engine, |writer| {
@@ -82,18 +96,12 @@ fn is_compact(disk: &MemoryDisk, table: &TableHandle) {
 
 #[test]
 fn idle_time_after_deletes_shrinks_the_files() {
-    let disk = Arc::new(MemoryDisk::new());
-    let engine = open_larger(&disk);
-    engine.create_table(&definition(TABLE)).unwrap();
-    let table = engine.open_table(TABLE).unwrap();
-    load(&engine, &table);
-    engine.settle().unwrap();
-    engine.reclaim_space().unwrap();
+    let (disk, engine, table) = loaded();
+    reclaim(&engine);
     is_compact(&disk, &table);
     let full = file_bytes(&disk);
     delete_most(&engine, &table);
-    engine.settle().unwrap();
-    engine.reclaim_space().unwrap();
+    reclaim(&engine);
     is_compact(&disk, &table);
     let small = file_bytes(&disk);
     assert!(small < full / 5, "{small} of {full}");
@@ -106,11 +114,7 @@ fn idle_time_after_deletes_shrinks_the_files() {
 
 #[test]
 fn closing_leaves_compact_files() {
-    let disk = Arc::new(MemoryDisk::new());
-    let engine = open_larger(&disk);
-    engine.create_table(&definition(TABLE)).unwrap();
-    let table = engine.open_table(TABLE).unwrap();
-    load(&engine, &table);
+    let (disk, engine, table) = loaded();
     drop(table);
     engine.close().unwrap();
     let closed = file_bytes(&disk);
@@ -123,13 +127,8 @@ fn closing_leaves_compact_files() {
 
 #[test]
 fn an_idle_cursor_does_not_keep_later_blocks() {
-    let disk = Arc::new(MemoryDisk::new());
-    let engine = open_larger(&disk);
-    engine.create_table(&definition(TABLE)).unwrap();
-    let table = engine.open_table(TABLE).unwrap();
-    load(&engine, &table);
-    engine.settle().unwrap();
-    engine.reclaim_space().unwrap();
+    let (disk, engine, table) = loaded();
+    reclaim(&engine);
     let full = file_bytes(&disk);
     let mut reader = begin(&engine);
     let mut cursor = reader
@@ -154,7 +153,6 @@ fn an_idle_cursor_does_not_keep_later_blocks() {
     cursor.next(&mut reader).unwrap().unwrap();
     drop(cursor);
     reader.rollback();
-    engine.settle().unwrap();
-    engine.reclaim_space().unwrap();
+    reclaim(&engine);
     is_compact(&disk, &table);
 }

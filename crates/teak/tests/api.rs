@@ -7,24 +7,20 @@
     clippy::indexing_slicing
 )]
 
+mod common;
+
+use common::{printed, text};
 use std::sync::Arc;
 use std::time::Duration;
 use teak::disk::MemoryDisk;
 use teak::{Database, Error, IndexRow, Isolation, Result, Row, Rows, Table, TableSchema};
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
 fn keys(rows: Rows<'_>) -> Vec<String> {
     rows.map(|row| text(&row.unwrap().key)).collect()
 }
 
-/// `index key/primary key` of each row.
 fn entries(rows: impl Iterator<Item = Result<IndexRow>>) -> Vec<String> {
-    rows.map(|row| row.unwrap())
-        .map(|row| format!("{}/{}", text(&row.index_key), text(&row.key)))
-        .collect()
+    rows.map(printed).collect()
 }
 
 /// Values are words. The index has an entry for each letter of a word.

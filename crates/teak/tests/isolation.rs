@@ -7,22 +7,25 @@
     clippy::indexing_slicing
 )]
 
+mod common;
+
+use common::{printed, text};
 use std::cell::Cell;
 use std::time::Duration;
 use teak::{Database, Error, IndexRow, Isolation, Result, Row, Table, TableSchema, Transaction};
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
+const ISOLATIONS: [Isolation; 3] = [
+    Isolation::ReadCommitted,
+    Isolation::Snapshot,
+    Isolation::Serializable,
+];
 
 fn key(row: Option<Result<Row>>) -> Option<String> {
     row.map(|row| text(&row.unwrap().key))
 }
 
-/// `index key/primary key` of a row.
 fn entry(row: Option<Result<IndexRow>>) -> Option<String> {
-    row.map(|row| row.unwrap())
-        .map(|row| format!("{}/{}", text(&row.index_key), text(&row.key)))
+    row.map(printed)
 }
 
 /// A table without secondary indexes, and one with an index of the values.
@@ -124,11 +127,7 @@ fn read_committed_writes_the_newest_row() {
 fn an_iterator_sees_writes_that_follow_its_creation() {
     let (db, tables) = tables();
     for table in &tables {
-        for isolation in [
-            Isolation::ReadCommitted,
-            Isolation::Snapshot,
-            Isolation::Serializable,
-        ] {
+        for isolation in ISOLATIONS {
             for number in [b"1", b"3", b"5", b"7"] {
                 table.upsert(number, "").unwrap();
             }
@@ -199,11 +198,7 @@ fn an_index_iterator_ends_after_an_error() {
 fn only_read_committed_locks_no_gaps() {
     let (db, tables) = tables();
     for table in &tables {
-        for isolation in [
-            Isolation::ReadCommitted,
-            Isolation::Snapshot,
-            Isolation::Serializable,
-        ] {
+        for isolation in ISOLATIONS {
             let locks_gaps = isolation != Isolation::ReadCommitted;
             table.upsert("5", "").unwrap();
             let reader = db.begin_with(isolation);

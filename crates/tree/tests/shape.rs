@@ -11,24 +11,12 @@
 mod common;
 
 use common::Subject;
+use common::settled::{self, SETTLED, SeesAll, count, flush};
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::{CommitSequence, Lsn, Operation, StorageError, TransactionId, WriteId};
 use teak_disk::MemoryDisk;
 use teak_tree::{Horizon, JobKind, TreeOptions, Visibility, Visit, WriteStatus};
-
-struct AllSettled([CommitSequence; 1]);
-
-impl Horizon for AllSettled {
-    fn status(&self, _id: WriteId) -> WriteStatus {
-        WriteStatus::Committed(CommitSequence(1))
-    }
-    fn snapshots(&self) -> &[CommitSequence] {
-        &self.0
-    }
-}
-
-const SETTLED: AllSettled = AllSettled([CommitSequence(1)]);
 
 /// Every commit has its own snapshot, so no version may be dropped.
 struct KeepsAll(Vec<CommitSequence>);
@@ -39,14 +27,6 @@ impl Horizon for KeepsAll {
     }
     fn snapshots(&self) -> &[CommitSequence] {
         &self.0
-    }
-}
-
-struct SeesAll;
-
-impl Visibility for SeesAll {
-    fn is_visible(&self, _id: WriteId) -> bool {
-        true
     }
 }
 
@@ -68,28 +48,9 @@ fn delete(subject: &Subject, number: usize) {
     guard.insert(WriteId(1), Operation::Delete, &key(number), &[]);
 }
 
-fn flush(subject: &Subject) {
-    subject.tree.freeze(|| Lsn(0));
-    while let Some(job) = subject.tree.next_job() {
-        job.run(&SETTLED).unwrap();
-    }
-}
-
 fn settle(subject: &Subject) {
-    subject.tree.freeze(|| Lsn(0));
-    subject.tree.settle(&SETTLED).unwrap();
+    settled::settle(subject);
     subject.tree.verify(&mut |_| true).unwrap();
-}
-
-fn count(subject: &Subject) -> usize {
-    let mut cursor = subject.tree.cursor(SeesAll);
-    let mut count = 0;
-    let mut more = cursor.seek_first().unwrap();
-    while more {
-        count += 1;
-        more = cursor.next().unwrap();
-    }
-    count
 }
 
 #[test]

@@ -12,31 +12,11 @@
 mod common;
 
 use common::Subject;
+use common::settled::*;
 use std::sync::Arc;
-use teak_base::{CommitSequence, Lsn, Operation, WriteId};
+use teak_base::{Operation, WriteId};
 use teak_disk::MemoryDisk;
-use teak_tree::{Horizon, SpaceAction, SpaceGoal, TreeOptions, Visibility, WriteStatus};
-
-struct AllSettled([CommitSequence; 1]);
-
-impl Horizon for AllSettled {
-    fn status(&self, _id: WriteId) -> WriteStatus {
-        WriteStatus::Committed(CommitSequence(1))
-    }
-    fn snapshots(&self) -> &[CommitSequence] {
-        &self.0
-    }
-}
-
-const SETTLED: AllSettled = AllSettled([CommitSequence(1)]);
-
-struct SeesAll;
-
-impl Visibility for SeesAll {
-    fn is_visible(&self, _id: WriteId) -> bool {
-        true
-    }
-}
+use teak_tree::{SpaceAction, SpaceGoal, TreeOptions};
 
 /// Trees of some MiB, with enough pages that single blocks do not matter.
 fn options() -> TreeOptions {
@@ -66,19 +46,7 @@ fn write(subject: &Subject, operation: Operation, number: u64) {
     guard.insert(WriteId(1), operation, &key(number), &value);
 }
 
-fn flush(subject: &Subject) {
-    subject.tree.freeze(|| Lsn(0));
-    while let Some(job) = subject.tree.next_job() {
-        job.run(&SETTLED).unwrap();
-    }
-}
-
-fn settle(subject: &Subject) {
-    subject.tree.freeze(|| Lsn(0));
-    subject.tree.settle(&SETTLED).unwrap();
-}
-
-/// Loads all rows, with checkpoints. Calls `after_flush` after each flush.
+/// Writes all rows, and flushes them in parts. Calls `after_flush` after each flush.
 fn load(subject: &mut Subject, mut after_flush: impl FnMut(&mut Subject)) {
     for number in 0..ROWS {
         write(subject, Operation::Put, number);
@@ -87,6 +55,12 @@ fn load(subject: &mut Subject, mut after_flush: impl FnMut(&mut Subject)) {
             after_flush(subject);
         }
     }
+}
+
+fn load_and_settle(subject: &mut Subject) {
+    load(subject, |_| {});
+    settle(subject);
+    subject.checkpoint().unwrap();
 }
 
 /// Takes all steps towards a goal, as the engine does. Returns the bytes moved.
@@ -130,17 +104,6 @@ fn ratio_is(subject: &Subject, percent: u64) {
     );
 }
 
-fn count(subject: &Subject) -> u64 {
-    let mut cursor = subject.tree.cursor(SeesAll);
-    let mut count = 0;
-    let mut more = cursor.seek_first().unwrap();
-    while more {
-        count += 1;
-        more = cursor.next().unwrap();
-    }
-    count
-}
-
 fn subject() -> Subject {
     Subject::create(Arc::new(MemoryDisk::new()), options())
 }
@@ -148,9 +111,7 @@ fn subject() -> Subject {
 #[test]
 fn an_idle_file_is_hardly_larger_than_its_blocks() {
     let mut subject = subject();
-    load(&mut subject, |_| {});
-    settle(&subject);
-    subject.checkpoint().unwrap();
+    load_and_settle(&mut subject);
     reclaim(&mut subject, SpaceGoal::Idle);
     ratio_is(&subject, 105);
     subject.tree.verify(&mut |_| true).unwrap();
@@ -165,9 +126,7 @@ fn an_idle_file_is_hardly_larger_than_its_blocks() {
 #[test]
 fn a_file_that_lost_most_rows_becomes_small() {
     let mut subject = subject();
-    load(&mut subject, |_| {});
-    settle(&subject);
-    subject.checkpoint().unwrap();
+    load_and_settle(&mut subject);
     let full = subject.tree.file_statistics().live_bytes;
     for number in 0..ROWS {
         if number % 10 != 0 {
@@ -204,18 +163,14 @@ fn a_file_under_load_keeps_its_ratio() {
 #[test]
 fn a_reader_keeps_only_what_it_can_reach() {
     let mut subject = subject();
-    load(&mut subject, |_| {});
-    settle(&subject);
-    subject.checkpoint().unwrap();
+    load_and_settle(&mut subject);
     reclaim(&mut subject, SpaceGoal::Idle);
     let reachable = subject.tree.file_statistics().live_bytes;
     let mut cursor = subject.tree.cursor(SeesAll);
     assert!(cursor.seek_first().unwrap());
     // Every round replaces all blocks.
     for _ in 0..4 {
-        load(&mut subject, |_| {});
-        settle(&subject);
-        subject.checkpoint().unwrap();
+        load_and_settle(&mut subject);
         reclaim(&mut subject, SpaceGoal::Idle);
         let file = subject.tree.file_statistics();
         // The nodes on disk may be newer than the cursor's version.
@@ -245,9 +200,7 @@ fn runs_with_large_index_blocks_are_moved() {
         ..options()
     };
     let mut subject = Subject::create(Arc::new(MemoryDisk::new()), options);
-    load(&mut subject, |_| {});
-    settle(&subject);
-    subject.checkpoint().unwrap();
+    load_and_settle(&mut subject);
     reclaim(&mut subject, SpaceGoal::Idle);
     ratio_is(&subject, 105);
 }
@@ -256,9 +209,7 @@ fn runs_with_large_index_blocks_are_moved() {
 fn moved_pages_stay_in_the_cache() {
     let mut subject = subject();
     subject.cache.set_capacity(64 << 20);
-    load(&mut subject, |_| {});
-    settle(&subject);
-    subject.checkpoint().unwrap();
+    load_and_settle(&mut subject);
     assert_eq!(count(&subject), ROWS);
     let moved = reclaim(&mut subject, SpaceGoal::Idle);
     assert!(moved > 0, "nothing was to be moved");

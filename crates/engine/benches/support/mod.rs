@@ -1,6 +1,6 @@
-//! Set-up shared by the benchmarks of tables in memory.
+//! Set-up shared by the benchmarks.
 
-#![allow(clippy::unwrap_used)]
+#![allow(dead_code, clippy::unwrap_used)] // Each benchmark uses a part.
 
 use std::sync::Arc;
 use teak_disk::MemoryDisk;
@@ -14,6 +14,25 @@ pub fn rows_wanted(otherwise: u32) -> u32 {
         .map_or(otherwise, |text| text.parse().unwrap())
 }
 
+/// A table with a primary key and `indexes - 1` secondary indexes.
+pub fn definition(table: &str, codec: Codec, indexes: u32) -> TableDefinition {
+    let index = |number: u32| IndexDefinition {
+        label: match number {
+            0 => "PRIMARY".into(),
+            _ => format!("k{number}"),
+        },
+        codec,
+        page_bytes: 0,
+        exact_lookups: number == 0,
+        value_fixed_bytes: 0,
+    };
+    TableDefinition {
+        name: table.into(),
+        indexes: (0..indexes).map(index).collect(),
+        metadata: Vec::new(),
+    }
+}
+
 /// An engine on the memory disk whose commits do not wait, with an empty table
 /// of one index.
 pub fn in_memory(table: &str, codec: Codec) -> (Engine, TableHandle) {
@@ -22,19 +41,7 @@ pub fn in_memory(table: &str, codec: Codec) -> (Engine, TableHandle) {
     options.cache_bytes = 256 << 20;
     options.background_threads = 2;
     let engine = Engine::open(Arc::new(MemoryDisk::new()), options).unwrap();
-    engine
-        .create_table(&TableDefinition {
-            name: table.into(),
-            indexes: vec![IndexDefinition {
-                label: "PRIMARY".into(),
-                codec,
-                page_bytes: 0,
-                exact_lookups: true,
-                value_fixed_bytes: 0,
-            }],
-            metadata: Vec::new(),
-        })
-        .unwrap();
+    engine.create_table(&definition(table, codec, 1)).unwrap();
     let table = engine.open_table(table).unwrap();
     (engine, table)
 }

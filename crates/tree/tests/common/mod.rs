@@ -6,6 +6,8 @@
 
 #![allow(dead_code)] // Each test uses a part.
 
+pub mod settled;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

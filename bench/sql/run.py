@@ -12,8 +12,8 @@ default settings, so every engine is durable at commit. Workloads:
 
 Times end when the statement returns. Processor time is the server's, background work included. Bytes on disk are the
 table's files as allocated: when the load returns, after ten more seconds without statements, and after a clean stop.
-Bytes written are the server process's (/proc/PID/io), counted until the engine has written out its dirty pages; an engine
-is asked to do so only after the sizes of the idle server were read. BLACKHOLE, which stores nothing, shows the cost of the SQL
+Bytes written are those of the server process (/proc/PID/io), until the engine has written out its dirty pages, which is
+requested only after the sizes of the idle server were read. BLACKHOLE, which stores nothing, shows the cost of the SQL
 layer. Results go to build/bench/*.json.
 """
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 MIB = 1 << 20
 # docs/design/memory.md and space.md have the bounds.
-CHILD_RUNS_MAX = 24  # writers stop at 16; memtables that were frozen before still add theirs
+CHILD_RUNS_MAX = 24  # writers stop at 16, but memtables that are already frozen still add runs
 FILE_SLACK_MIB = 12 * 14  # for each of the large indexes
 
 
 @dataclass
 class Bound:
-    """`measure` of a sample must not be above `limit` of the same sample. `lasting` samples in a row may be above it: the engine
-    brings some quantities back in the background."""
+    """`measure` of a sample must not be above `limit` of the same sample. Up to `lasting` samples in a row may be above it, because the
+    engine reduces some quantities in the background."""
 
     name: str
     unit: str
@@ -45,7 +45,7 @@ def bounds(options, own_memory):
 
 
 class Watch:
-    """Checks each sample, and remembers the closest approach to each bound."""
+    """Checks each sample, and keeps for each bound the sample that came closest to it."""
 
     def __init__(self, bounds_of_run, report_only=()):
         self.bounds = bounds_of_run

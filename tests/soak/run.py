@@ -1,9 +1,10 @@
-"""`make soak MINUTES=`: a mixed load for hours, together with everything that hinders maintenance.
+"""`make soak MINUTES=`: a mixed load for hours, together with what delays merges, checkpoints and the trimming of the log.
 
 Writers, readers, a dump whose snapshot never ends, an idle transaction, an idle HANDLER, ADD KEY and DROP KEY in turns, KILL, many
 tables with few writes, and kill -9 of the server every few minutes. Once a second a sample is taken: log and index files, memory,
-status variables, latencies of sessions that wait for no lock. The run fails if a bound is crossed (bounds.py), a session meets an unexpected error, a snapshot
-changes, money is lost at a kill, or CHECK TABLE finds a fault at the end.
+status variables, latencies of sessions that wait for no lock. The run fails if a bound is crossed (bounds.py), a session gets an
+unexpected error, the rows of a snapshot change, the sums of the accounts are wrong after a kill, or CHECK TABLE finds a fault at the
+end.
 
 Samples go to build/soak/samples.csv. The run counts as one test.
 """

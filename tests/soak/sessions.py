@@ -21,7 +21,7 @@ TABLES = {
 }
 OWNERS = 5000
 ROWS_OF_STATEMENT = 100
-# Queries that were killed, lost locks, a table that was changed since the snapshot.
+# Errors that the load expects: lock waits, killed queries, a table or row that was changed since the snapshot, a key that exists or not.
 EXPECTED = {1205, 1213, 1020, 1317, 1412, 1061, 1091}
 
 
@@ -90,7 +90,7 @@ class Writer(Session):
         elif choose < 0.94:
             self.run(f"DELETE FROM queue ORDER BY id LIMIT {ROWS_OF_STATEMENT}")
         elif choose < 0.98:
-            # Half of what is inserted leaves again.
+            # Deletes about half of the rows that are inserted.
             low = f"{self.random.getrandbits(128):032x}"
             self.run(f"DELETE FROM event WHERE id > X'{low}' ORDER BY id LIMIT {ROWS_OF_STATEMENT * 6}")
         else:
@@ -131,7 +131,7 @@ class Teller(Session):
         self.number += 1
         self.connection.run("USE bank")
         self.run("BEGIN")
-        # Numbers of an earlier connection must not come again.
+        # An earlier connection must not have used the same number.
         bank.carry_out(self.connection, self.random, time.time_ns() % 2000000011, self.number, bank.choose(self.random))
         self.run("COMMIT")
 

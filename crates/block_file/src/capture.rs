@@ -48,7 +48,7 @@ impl Capture {
             self.extend_to(extent.end());
             let live = self.not_live.remove(extent).is_some();
             assert!(live, "space written after a capture was free or reserved");
-            // Space that was fresh is live, and not given to a writer.
+            // Fresh space is live, so no writer can have reserved it.
             let added = self.fresh.insert(extent);
             assert!(added.is_ok(), "written space was not live");
         }

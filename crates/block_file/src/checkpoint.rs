@@ -92,7 +92,8 @@ impl CheckpointTurn {
         state.generation += 1;
         let generation = state.generation;
         let slot = state.durable_slot.other();
-        // Until this one is durable, the next capture does not know its blocks.
+        // Until this checkpoint is durable, the next capture cannot list all blocks that are
+        // not synced: it does not contain those of this one.
         let may_list_new_blocks = std::mem::replace(&mut state.may_list_new_blocks, false);
         drop(state);
         Ok(PreparedCheckpoint {

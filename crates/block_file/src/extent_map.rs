@@ -12,8 +12,8 @@ const CHUNK_EXTENTS_MAX: usize = if cfg!(test) { 6 } else { 256 };
 /// Extents by offset. Does not check that they are disjoint.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExtentMap {
-    /// The key is at most the offset of the chunk's first extent, and greater
-    /// than those of the chunk before. No chunk is empty.
+    /// A key is at most the offset of the first extent of its chunk, and greater
+    /// than the offset of any extent in the chunk before. No chunk is empty.
     chunks: BTreeMap<u64, Arc<Vec<Extent>>>,
 }
 

@@ -33,8 +33,8 @@ pub(crate) struct FileState {
     /// The space of the last durable superblock's space map.
     pub map: Vec<Extent>,
     /// Whether a checkpoint may list its new blocks instead of syncing them
-    /// first: the last captured state is durable in `durable_slot`, so that the
-    /// space knows all later blocks, and the other slot can be overwritten.
+    /// first: the last captured state is durable in `durable_slot`. Then `space`
+    /// has recorded all later blocks, and the other slot can be overwritten.
     pub may_list_new_blocks: bool,
     /// Whether some thread has the turn to make a checkpoint.
     checkpoint_running: bool,
@@ -145,9 +145,9 @@ impl SharedFile {
         })
     }
 
-    /// Truncates the file after the last byte in use, if that frees at least
-    /// `min_bytes` of that end. Writers that need space wait for it; nothing else
-    /// does.
+    /// Truncates the file after the last byte in use, if that makes it shorter by
+    /// at least `min_bytes`, which is a function of the new length. Only writers
+    /// that allocate space wait until it is truncated.
     pub fn truncate_free_tail(&self, min_bytes: impl FnOnce(u64) -> u64) {
         let mut state = self.state.lock();
         let end = state.space.end();

@@ -154,7 +154,7 @@ fn a_superblock_in_doubt_keeps_the_space_of_both_checkpoints() {
     disk.fail_write(1, WriteFailure::Whole);
     let failed = try_checkpoint(&file, b"2").unwrap_err();
     assert!(matches!(failed, StorageError::Io { .. }));
-    // Many blocks, which may only use other space.
+    // The freed space of the first block must not be reused.
     let others: Vec<_> = (0..50u8).map(|n| write(&file, &[n; 80])).collect();
     assert!(others.iter().all(|other| other.offset != first.offset));
     for seed in 0..100 {
@@ -278,7 +278,7 @@ fn a_superblock_without_its_new_blocks_is_not_used() {
         }
         if generation == Some(3) {
             found[usize::from(payload == b"2")] += 1;
-            // What was not used never comes back.
+            // A checkpoint that was not used once is never used later.
             write(&file, &[4; 5000]);
             for seed in 0..3 {
                 assert_eq!(payload_after_crash(&crashed, seed), payload);

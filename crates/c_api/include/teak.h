@@ -603,7 +603,7 @@ teak_status teak_transaction_lock_absent(teak_transaction *transaction,
                                          teak_slice key);
 
 // --- Cursors -------------------------------------------------------------------------------------
-// A cursor reads one index, also the writes of its own transaction.
+// A cursor reads one index, including the writes of its own transaction.
 
 // How a cursor reads, and the mode of a lock.
 typedef enum teak_lock_mode {

@@ -62,7 +62,7 @@ const TEAK: &[Section] = &[
     },
     Section {
         title: "Cursors",
-        text: "A cursor reads one index, also the writes of its own transaction.",
+        text: "A cursor reads one index, including the writes of its own transaction.",
         files: &["cursor"],
     },
     Section {

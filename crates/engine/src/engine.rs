@@ -61,7 +61,7 @@ impl Engine {
     pub fn close(self) -> EngineResult<()> {
         let checkpoints = CheckpointContext::from(&*self.core);
         let outcome = checkpoints.checkpoint_all(false).and_then(|()| {
-            // A file that remains larger is valid, and its failure is reported.
+            // After an error the file is larger but valid, and the error is reported.
             let _ = FlushContext::from(&*self.core).reclaim_all(&mut Pace::closing());
             checkpoints.checkpoint_all(true)
         });

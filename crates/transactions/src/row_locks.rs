@@ -257,7 +257,7 @@ impl RowLocks {
 
     /// Whether there are more locks than the `held` ones of the caller. If it returns false after a
     /// reader has added a range lock, each transaction that locks a row later sees that range lock.
-    /// Check row ranges after this.
+    /// The caller must check row ranges after this call, not before it.
     #[must_use]
     pub fn any_held_by_others(&self, held: usize) -> bool {
         let counts = self.shards.iter().map(|shard| &shard.count);

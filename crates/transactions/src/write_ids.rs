@@ -1,7 +1,7 @@
 //! The table of write ids: from each id to its status, see [`WriteStatus`].
 //!
-//! Ids are allocated once, in ascending order. Readers take no lock: an atomic
-//! pointer names an immutable directory. The newest ids have one atomic slot each,
+//! Ids are allocated once, in ascending order. Readers take no lock: they load an
+//! atomic pointer to an immutable directory. The newest ids have one atomic slot each,
 //! in chunks. Older ids are in pieces: one status with exceptions, for any number
 //! of ids (`compaction`).
 //!
@@ -213,7 +213,7 @@ impl WriteIdTable {
         } else {
             self.set_in_pieces(&directory, rest, first, word);
         }
-        // The status is visible before the caller reads who waits for it.
+        // The status is visible before the caller reads whether transactions wait for it.
         fence(Ordering::SeqCst);
     }
 

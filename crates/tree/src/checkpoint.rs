@@ -35,7 +35,7 @@ pub struct TreeCheckpointTurn {
 /// cancels the checkpoint, unless it is committed.
 #[derive(Debug)]
 pub struct TreeCheckpoint {
-    /// Before the field that ends the turn: the first is dropped first.
+    /// Declared before the field that ends the turn, so that it is dropped first.
     captured: CapturedPositions,
     prepared: PreparedCheckpoint,
     payload: Payload,

@@ -170,7 +170,7 @@ fn deletes_that_a_snapshot_needs_do_not_make_a_leaf_due_again() {
     assert_eq!(subject.tree.statistics().deletes, 0);
 }
 
-/// Sees all writes, and counts those that it was asked about.
+/// Sees all writes, and counts the calls.
 struct Counting<'a>(&'a AtomicU64);
 
 impl Visibility for Counting<'_> {
@@ -201,7 +201,7 @@ fn readers_of_a_queue_pass_a_bounded_number_of_deletes() {
         let passed = asked.load(Ordering::Relaxed);
         most = most.max(passed);
         total += passed;
-        // Neighbours have different writes, so each is asked about.
+        // Neighbours have different write ids, so each is checked separately.
         write(&subject, 2 + row % 2, Operation::Delete, &key(row, 0));
         write(&subject, 2, Operation::Put, &key(queued + row, 0));
         if !subject.cache.memtables().take_slow_reads().is_empty() {

@@ -1,9 +1,9 @@
 //! Write ids in log records: the ids of one record, and the description of those in
 //! the records before it.
 //!
-//! The ids that a transaction ends or prepares may be too many for one record.
-//! Then the first are in the record that decides, and the others in `MoreWriteIds`
-//! records before it. These have no effect without it.
+//! A Commit, Abort or Prepare record may have too many ids for one record. Then it
+//! contains the first of them, and `MoreWriteIds` records before it contain the
+//! others. Those records have no effect without it.
 
 use crate::field::{Field, VARINT_BYTES_MAX};
 use std::fmt;

@@ -17,13 +17,13 @@ pub struct LogOptions {
     /// Bound of the log's size, in bytes; zero for none. At least eight
     /// segments and eight pending buffers.
     pub bytes_max: u64,
-    /// Who creates segment files.
+    /// When segment files are created.
     pub segment_creation: SegmentCreation,
     /// Whether another thread reads and decompresses while a log is opened.
     pub reads_ahead: bool,
 }
 
-/// Who creates segment files.
+/// When segment files are created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentCreation {
     /// The thread that fills a segment creates the next one, and a trim removes

@@ -1,6 +1,6 @@
-//! Segment files ahead of and behind the log: the next segment, prepared so that
-//! the leader continues in it without creating or syncing a file, and the files
-//! of trimmed segments, which become next segments or are removed.
+//! Segment files that are not part of the log: the next segment, prepared so that
+//! the leader continues in it without creating or syncing a file, and the files of
+//! trimmed segments, which are reused for later segments or removed.
 //!
 //! All of this I/O is done by the caller of
 //! [`WriteAheadLog::prepare_segments`], a background thread of the engine, and

@@ -58,7 +58,7 @@ pub(crate) struct Scanned {
 }
 
 /// Cuts off the torn tail of the last segment and makes the rest and its name
-/// durable: the next segment must not outlive it. Data not known to be durable
+/// durable: the next segment must not exist without it. Data not known to be durable
 /// is written again first: after a failed sync an operating system may treat
 /// bytes as clean that exist only in its cache.
 fn settle(disk: &dyn Disk, directory: &Path, chosen: &Chosen) -> StorageResult<()> {
@@ -200,7 +200,7 @@ fn read_ahead<E: From<StorageError>>(
                 }
                 Ok(())
             });
-            // Also the batches before an error.
+            // Passes on the batches before an error, too.
             let sent = sender.send(group).map_err(|_| ReadEnd::NotWanted);
             read.and_then(|read| sent.map(|()| read))
         });
@@ -406,8 +406,8 @@ fn visit_records<E: From<StorageError>>(
     Ok(())
 }
 
-/// Looks from `begin` on, the first unexpected byte, for a batch which says that
-/// records after position `end` are durable.
+/// Searches from `begin` on, the first unexpected byte, for a batch that records
+/// that the log after position `end` was durable.
 ///
 /// # Errors
 /// `Corrupt` when there is one.

@@ -16,7 +16,7 @@ pub(crate) struct SegmentEntry {
     /// Log position of the first batch.
     pub(crate) first_lsn: u64,
     pub(crate) bytes: u64,
-    /// Whether the header does not contain the position.
+    /// Whether the header was written before the position of the first batch was known.
     pub(crate) was_prepared: bool,
 }
 

@@ -256,8 +256,8 @@ impl Writer {
         }
     }
 
-    /// Continues in a prepared segment. Returns it if it has not the space that
-    /// is reserved in the current one.
+    /// Continues in a prepared segment. Returns the segment, unused, if the disk has
+    /// not enough space to reserve as much in it as is reserved in the current one.
     pub(crate) fn roll_into(
         &mut self,
         mut new: NewSegment,

@@ -128,7 +128,7 @@ impl Holders {
     }
 }
 
-/// The last element of the last of some lists that are not empty.
+/// Removes an element of the last list. No list is empty, before and after.
 fn pop_last(lists: &mut Vec<Vec<FreedSpace>>) -> Option<FreedSpace> {
     let last = lists.last_mut()?;
     let space = last.pop();

@@ -73,7 +73,7 @@ impl CheckpointProgress {
         }
     }
 
-    /// The round has dealt with more indexes.
+    /// Counts more indexes as done in the current round.
     pub(crate) fn add_done(&self, indexes: usize) {
         if let Some(running) = &mut *self.running.lock() {
             running.done += indexes;
@@ -99,7 +99,7 @@ fn microseconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The round in progress, for a person.
+/// The round in progress, as text for the status report.
 impl fmt::Display for CheckpointProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.running.lock() {

@@ -66,7 +66,7 @@ impl CheckpointQueue {
         self.take_below(usize::MAX)
     }
 
-    /// Takes a step, for a thread that helps, unless enough do.
+    /// Takes a step, for a background thread, unless enough of them help.
     pub(crate) fn take_to_help(&self) -> Option<QueuedStep> {
         self.take_below(self.helpers_max)
     }

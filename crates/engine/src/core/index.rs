@@ -70,8 +70,8 @@ impl Index {
         self.entry.is_temporary()
     }
 
-    /// The syncs of its file, of which `calls` were requested: those of a
-    /// temporary file did nothing.
+    /// The number of syncs of its file: `calls`, or zero for a temporary table,
+    /// whose syncs do nothing.
     pub(crate) fn data_syncs(&self, calls: u64) -> u64 {
         if self.is_temporary() { 0 } else { calls }
     }

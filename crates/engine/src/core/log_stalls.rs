@@ -8,11 +8,11 @@ use teak_write_ahead_log::LogUse;
 /// Writers are slowed from this share of the bound on.
 const SLOW_SHARE: u64 = 2;
 
-/// Bytes per second that writers may append half way between the begin of the
-/// slowdown and the stop, times two.
+/// Scale of the pace, in bytes per second. Half of it is the pace half way between
+/// the start of the slowdown and the stop.
 const PACE_BYTES: u64 = 32 << 20;
 
-/// The slowest pace, in bytes per second. The stop is behind it.
+/// The slowest pace, in bytes per second. If the log still grows, writers stop.
 const PACE_BYTES_MIN: u64 = 64 << 10;
 
 /// Bytes that accumulate while no thread writes, as a time at the pace.
@@ -49,13 +49,13 @@ struct Stop {
 }
 
 /// The bytes per second that may be appended: falls smoothly from no limit at
-/// the begin of the slowdown to the minimum at the stop.
+/// the start of the slowdown to the minimum at the stop.
 fn pace(log: LogUse) -> Option<u64> {
     let slow = log.bytes_max / SLOW_SHARE;
     let excess = log.bytes.checked_sub(slow).filter(|excess| *excess > 0)?;
     let span = log.stop_bytes.saturating_sub(slow).max(1);
     let rest = span.saturating_sub(excess);
-    // (1 - x)^2 / x of the whole, x being the part of the span that is used.
+    // PACE_BYTES * (1 - x)^2 / x, where x is the used part of the span.
     let parts = u128::from(rest) * u128::from(rest) / u128::from(excess).max(1);
     let pace = u128::from(PACE_BYTES) * parts / u128::from(span);
     Some(u64::try_from(pace).unwrap_or(u64::MAX).max(PACE_BYTES_MIN))
@@ -67,7 +67,7 @@ fn bytes_in(time: Duration, pace: u64) -> u64 {
 }
 
 impl LogStalls {
-    /// Whether writers are to be slowed. Cheap: asked at every statement.
+    /// Whether writers must be slowed.
     #[inline]
     pub(crate) fn is_slow(log: LogUse) -> bool {
         log.bytes > log.bytes_max / SLOW_SHARE
@@ -102,8 +102,8 @@ impl LogStalls {
         is_first
     }
 
-    /// A writer continues, or fails. Returns for how long writers were stopped
-    /// if none is any longer.
+    /// A writer continues, or fails. If it was the last stopped writer, returns
+    /// the time since the first one stopped.
     pub(crate) fn end_stop(&self, now: Instant) -> Option<Duration> {
         let mut stop = self.stop.lock();
         stop.waiting -= 1;
@@ -174,7 +174,7 @@ mod tests {
         );
         let later = now + Duration::from_secs(10);
         assert_eq!(stalls.delay(used, 16 * MIB, later), Duration::ZERO);
-        // An idle time is not saved up.
+        // Time without writes allows only a small burst.
         let delay = stalls.delay(used, 32 * MIB, later);
         assert_eq!(delay, Duration::from_secs(1) - BURST);
     }

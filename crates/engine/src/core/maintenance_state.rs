@@ -9,7 +9,7 @@ use teak_transactions::TransactionId;
 /// Guarded by the mutex that allows one round of checkpoints at a time.
 #[derive(Debug)]
 pub(crate) struct MaintenanceState {
-    /// When the last round that was not only due to the log's length ended.
+    /// When the last round ended that was not started by the length of the log alone.
     pub last_period: Instant,
     /// The log's end after the last round.
     pub last_end: Lsn,

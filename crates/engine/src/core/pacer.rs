@@ -1,16 +1,18 @@
 //! The pace of the writers of one quantity that background work reduces.
 //!
-//! The quantity has three numbers that only its owner knows: how many bytes were
-//! *written* since the start, how many of them are *outstanding*, and the
-//! *pressure*: zero up to the trigger of the slowdown, one at the stop.
+//! The caller measures the quantity: how many bytes were *written* since the
+//! start, how many of them are *outstanding*, and the *pressure*: zero up to the
+//! trigger of the slowdown, one at the stop.
 //!
-//! 1. The owner reports written and outstanding bytes from time to time. What
-//!    was written and is no longer outstanding was retired, so the reports of
-//!    the last seconds give the rate at which background work retires bytes.
-//! 2. Under pressure the writers may write at that rate, times two at the
-//!    trigger and times a half at the stop, so that the pressure settles
-//!    between them. All bytes written by any thread since the last turn are
-//!    charged to the next turn, so the number of writers does not matter.
+//! 1. The caller reports written and outstanding bytes from time to time. Bytes
+//!    that were written and are no longer outstanding are *retired*, so the
+//!    reports of the last seconds give the rate at which background work retires
+//!    bytes.
+//! 2. A writer under pressure requests a *turn*: the time at which it may
+//!    continue. Turns are so far apart that all writers together write at that
+//!    rate, times two at the trigger and times a half at the stop, so that the
+//!    pressure settles between them. All bytes that any thread has written since
+//!    the last turn delay the next turn, so the number of writers does not matter.
 
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -26,13 +28,13 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(100);
 /// until its end.
 const RATE_MIN: f64 = 1024.0 * 1024.0;
 
-/// The rate before anything was measured, in bytes per second.
+/// The rate before the first measurement, in bytes per second.
 const RATE_UNKNOWN: f64 = 32.0 * RATE_MIN;
 
 /// Writers that were slower than the rate may catch up by this time.
 const BURST: Duration = Duration::from_millis(20);
 
-/// After this time without a turn, bytes written before are not charged.
+/// If the last turn is longer ago, the bytes written since then delay no turn.
 const FORGET_AFTER: Duration = Duration::from_millis(500);
 
 /// The longest time between two turns.
@@ -42,9 +44,9 @@ const TURN_MAX: Duration = Duration::from_secs(1);
 struct State {
     /// Times and retired bytes, ascending.
     reports: VecDeque<(Instant, u64)>,
-    /// Bytes written that were charged to turns.
+    /// Bytes written until the last turn was given.
     charged: u64,
-    /// The last turn, and when it was given.
+    /// The last turn, and the time at which it was given.
     turn: Option<(Instant, Instant)>,
 }
 

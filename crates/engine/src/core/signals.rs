@@ -8,7 +8,7 @@ use std::time::Duration;
 /// idle ones.
 const OPENED_BEFORE_WAKE: usize = 64;
 
-/// Tables opened, at which the opening thread closes idle ones itself.
+/// Number of opened tables from which on the opening thread closes idle ones itself.
 const OPENED_MAX: usize = 512;
 
 /// A flag with a condition variable. A wake-up without a waiting thread is not
@@ -77,7 +77,7 @@ impl Signals {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Asks all background threads to end.
+    /// Ends all background threads.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake_flushers();

@@ -15,7 +15,7 @@ use teak_base::{FileId, StorageResult};
 use teak_transactions::RangeLocks;
 use teak_tree::Tree;
 
-/// The index of a number.
+/// The index with a number.
 ///
 /// # Errors
 /// `NoSuchIndex`.

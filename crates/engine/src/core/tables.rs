@@ -158,7 +158,7 @@ impl Tables {
         self.next_table - 1
     }
 
-    /// Gives a truncated table its new, empty indexes.
+    /// Replaces the indexes of a truncated table by new, empty ones.
     pub(crate) fn replace_indexes(
         &mut self,
         id: u64,

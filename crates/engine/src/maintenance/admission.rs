@@ -171,7 +171,7 @@ impl Bounded for MemtableBound<'_> {
                 let is_over = Instant::now() >= self.give_up;
                 return is_over.then(|| WaitError::Timeout.into());
             }
-            // The disk is full for all. Another error concerns other tables.
+            // A full disk concerns all tables, any other error only the table whose flush failed.
             let error = self.context.work.flush_error();
             error
                 .filter(StorageError::is_no_space)
@@ -247,7 +247,7 @@ fn flush_here(context: FlushContext<'_>, indexes: &[Arc<Index>]) -> EngineResult
             }
             return Err(EngineError::Storage(error));
         }
-        // Without space flushes add no runs either, and memory is the bound.
+        // On a full disk, flushes add no runs either, and the memory limit stops the writers.
         if let Some(index) = behind
             && index.load.pressure() >= 1.0
             && let Some(error) = index.attempts(WorkKind::Runs).failure()

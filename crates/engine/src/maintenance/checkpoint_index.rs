@@ -19,7 +19,8 @@ fn capture(
     if index.is_dropped() {
         return Ok(None);
     }
-    // With the turn, the last captured state is durable, or the tree has changed.
+    // No other checkpoint of the index is in progress, so its last captured state is
+    // durable, or the tree still needs a checkpoint.
     let turn = index.tree.begin_checkpoint();
     if !index.tree.needs_checkpoint() {
         return Ok(None);
@@ -41,7 +42,7 @@ fn capture(
 fn commit(index: &Index, mut checkpoint: Box<TreeCheckpoint>) -> StorageResult<()> {
     checkpoint.commit()?;
     index.contains_from(checkpoint.write_id_range().map(|(oldest, _)| oldest));
-    // Here the next checkpoint of the index may begin.
+    // Ends the turn: the next checkpoint of the index may begin.
     drop(checkpoint);
     Ok(())
 }

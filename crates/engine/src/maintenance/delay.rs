@@ -15,7 +15,7 @@ use teak_transactions::{TransactionHandle, WaitError};
 /// Shorter delays are not worth a sleep.
 const DELAY_MIN: Duration = Duration::from_micros(50);
 
-/// How often a delayed writer looks for an interrupt and at the pressure.
+/// How often a delayed writer checks for an interrupt and reads the pressure.
 const POLL_PERIOD: Duration = Duration::from_millis(20);
 
 /// How long a writer that is stopped by a full disk waits for another attempt of
@@ -28,7 +28,7 @@ pub(crate) trait Bounded {
     /// below no writer is delayed, from one on writers stop.
     fn pressure(&self) -> f64;
 
-    /// What a delay is counted as.
+    /// The cause under which a delay is counted.
     fn cause(&self) -> DelayCause;
 
     /// Bytes written since the start that increase the quantity.

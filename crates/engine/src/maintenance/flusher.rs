@@ -75,8 +75,8 @@ pub(super) enum Prefer {
     Runs,
 }
 
-/// Claims a job of an index that has frozen memtables. If its runs cannot be
-/// merged, only the memtables count.
+/// Claims a job of an index that has frozen memtables: of any kind, or only the
+/// flush of a memtable if a merge of its runs has failed recently.
 fn claim_any(index: &Index, now: Instant) -> Option<FlushJob> {
     match index.attempts(WorkKind::Runs).may_try(now) {
         true => index.tree.next_job(),

@@ -28,8 +28,8 @@ use teak_tree::{SpaceAction, SpaceGoal};
 /// Time without writes after which the idle goal applies.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 
-/// Time after which idle files are checked again although nothing was written:
-/// a reader that needed old blocks may have ended.
+/// Time after which the files of an idle engine are checked again: a reader that
+/// needed old blocks may have ended.
 const RECHECK_PERIOD: Duration = Duration::from_secs(10);
 
 /// Maximum bytes per second that are moved while the engine is busy.

@@ -1,13 +1,14 @@
 //! A number that changes when the cursors of a transaction must be opened again.
 
-/// An even number, incremented by two whenever what the transaction sees
-/// changes; plus one after a write of the transaction, because the cursors of
-/// plain reads that were opened before it do not look for new entries.
+/// An even number, increased whenever the transaction sees another state, for
+/// example by a new snapshot; plus one after a write of the transaction, because
+/// cursors of plain reads that were opened before the write do not search for new
+/// entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ViewSerial(u64);
 
 impl ViewSerial {
-    /// Other writes are visible from now on.
+    /// The transaction sees another state from now on.
     pub(super) fn change_view(&mut self) {
         self.0 = (self.0 | 1) + 1;
     }
@@ -18,8 +19,8 @@ impl ViewSerial {
         self.0 |= 1;
     }
 
-    /// What the cursors of locking reads compare: they look for new entries at
-    /// every step.
+    /// The value that cursors of locking reads compare: they search for new entries
+    /// at every step, so a write does not matter to them.
     #[inline]
     pub(crate) fn without_writes(self) -> Self {
         Self(self.0 & !1)

@@ -5,15 +5,15 @@
 //!    between live snapshots get the same sequence, see [`SnapshotGaps`], so few
 //!    runs of equal status are left. This changes no answer: a live snapshot, or
 //!    a later one, sees either all commits of the gap or none.
-//! 2. Pieces are read again in turns, since gaps join when a snapshot ends.
-//!    Adjacent pieces that can be one are joined.
+//! 2. Each step reads the next pieces again, because gaps join when a snapshot
+//!    ends. Adjacent pieces that can be one are joined.
 //! 3. The settled watermark advances over ids that are aborted, or visible to
 //!    every snapshot.
 //! 4. `forget_aborted` removes the aborted ids that no run contains any more.
 //!
 //! Each step is short, and locks the table only against other changes of the
-//! directory. Who allocates the first id of a chunk runs one step, so that chunks
-//! do not accumulate; the maintenance thread runs more of them.
+//! directory. The thread that allocates the first id of a chunk runs one step, so
+//! that chunks do not accumulate; the maintenance thread runs more of them.
 
 use super::WriteIdTable;
 use super::builder::{Entry, PieceBuilder};
@@ -25,17 +25,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use teak_base::{CommitSequence, WriteId};
 
-/// Full chunks that keep their slots: most transactions end while their ids have
-/// slots.
+/// Number of the newest full chunks that are not replaced: most transactions end
+/// while their ids are in these chunks.
 const CHUNKS_KEPT: usize = if cfg!(feature = "schedules") { 1 } else { 4 };
 
 /// Chunks that one step replaces.
 const STEP_CHUNKS: usize = 4;
 
-/// Statuses that one step reads, and pieces.
+/// Limit of the statuses and pieces that one step reads.
 const STEP_COST: u64 = 1 << 14;
 
-/// Steps of one call of `prune`.
+/// Maximum number of steps in one call of `prune`.
 const PRUNE_STEPS: usize = 256;
 
 impl WriteIdTable {
@@ -51,7 +51,7 @@ impl WriteIdTable {
         self.advance_settled(snapshots)
     }
 
-    /// One step. Returns false when it ended a turn over all pieces. `snapshots`
+    /// One step. Returns false when it ended a pass over all pieces. `snapshots`
     /// as for [`WriteIdTable::prune`].
     pub fn compact_step(&self, snapshots: &[CommitSequence]) -> bool {
         let gaps = SnapshotGaps(snapshots);
@@ -68,7 +68,7 @@ impl WriteIdTable {
         *turn != 0
     }
 
-    /// Makes pieces of the first `count` chunks.
+    /// Replaces the first `count` chunks by pieces.
     fn replace_chunks(&self, old: &Directory, count: usize, gaps: &SnapshotGaps<'_>) {
         self.epoch.fetch_add(1, Ordering::SeqCst);
         let mut builder = PieceBuilder::default();
@@ -234,7 +234,7 @@ fn split_at(run: Run, limit: u64, each: &mut dyn FnMut(Run)) {
     }
 }
 
-/// Adjacent runs of one status as one.
+/// Joins adjacent runs that have the same status.
 fn joined(runs: Vec<Run>) -> Vec<Run> {
     let mut out: Vec<Run> = Vec::with_capacity(runs.len());
     for run in runs {

@@ -81,7 +81,7 @@ pub(super) fn overlay(runs: &[Run], ids: &mut RangeCursor<'_>, word: u64) -> Vec
 }
 
 impl PieceBuilder {
-    /// Adds the runs of a piece, of a chunk if they are exactly its ids.
+    /// Adds the runs of a piece; as a chunk if they are exactly the ids of one.
     pub(super) fn push_piece(&mut self, runs: &[Run]) {
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
             return;

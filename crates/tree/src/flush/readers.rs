@@ -1,9 +1,9 @@
 //! Jobs on behalf of readers: deletes that have cost scans about as much as a
 //! merge are moved down and dropped.
 //!
-//! 1. Cursors count the invisible keys that they pass. The cursor that brings
-//!    the count of the tree to [`PASSED_KEYS_MAX`] leaves its key, and the tree
-//!    is put on the list of slow reads.
+//! 1. Cursors count the invisible keys that they pass. The cursor with which the
+//!    count of the tree reaches [`PASSED_KEYS_MAX`] stores its key in the tree and
+//!    adds the tree to the list of slow reads.
 //! 2. The owner of the tree freezes its memtable if that has many deletes
 //!    ([`Tree::memtable_slows_readers`]), and runs the job for the key
 //!    ([`Tree::next_reader_job`]): the flush of the highest child on the path of

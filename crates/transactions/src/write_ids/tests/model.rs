@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A transaction gets ids; with another one, in turns.
+    /// A transaction allocates ids. If there is a second one, they alternate.
     Write(u64, Option<u64>, u64),
     Commit(u64),
     CommitInBulk(u64),

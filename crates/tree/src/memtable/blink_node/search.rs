@@ -17,7 +17,7 @@ pub(in crate::memtable) struct Slot {
 }
 
 impl<'a> BlinkNode<'a> {
-    /// The order of the high key and `key`; `Greater` without a bound.
+    /// Compares the node's high key with `key`; `Greater` if the node has no high key.
     #[inline]
     pub(in crate::memtable) fn high_order(self, key: &[u8]) -> KeyOrder {
         let Some(high) = self.high() else {

@@ -186,7 +186,7 @@ fn a_round_syncs_the_log_once_and_each_changed_file_once() {
     let after = engine.statistics();
     assert_eq!(after.checkpointed_indexes - before.checkpointed_indexes, 80);
     assert_eq!(after.data_syncs - before.data_syncs, 80);
-    // With the batch, and with the catalogue.
+    // One with the batch of indexes, one with the catalogue.
     assert!(after.log_syncs - before.log_syncs <= 2);
     // Unchanged indexes cost nothing.
     engine.checkpoint().unwrap();

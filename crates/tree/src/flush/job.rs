@@ -21,7 +21,7 @@ pub(super) enum Work {
     Consolidate(Target),
     Leaf(Target),
     Mark(Target),
-    /// Runs to move before a limit.
+    /// The runs of a child, to be moved before this offset of the file.
     Relocate(Target, u64),
 }
 

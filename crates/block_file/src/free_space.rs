@@ -152,7 +152,7 @@ mod tests {
                 let classes: BTreeSet<_> =
                     free.iter().map(|e| (e.offset, class_of(e.bytes))).collect();
                 prop_assert_eq!(by_class, classes);
-                // There are fewer extents than a search looks at.
+                // There are fewer extents than a search examines.
                 let lowest = free.iter().find(|e| e.bytes >= bytes);
                 prop_assert_eq!(free.lowest(bytes), lowest);
             }

@@ -167,8 +167,8 @@ impl SharedFile {
 
 impl FileState {
     /// The state of a file whose last superblock is in `durable_slot` and has its
-    /// space map in `map`. `is_slot_durable`: not only its copy in the other slot
-    /// is durable.
+    /// space map in `map`. `is_slot_durable`: whether that slot is durable, and not
+    /// only the copy of the superblock in the other slot.
     pub fn new(
         space: Space,
         durable_slot: SuperblockSlot,

@@ -190,7 +190,7 @@ impl Charge {
         }
     }
 
-    /// The charge of a memtable that no tree has.
+    /// The charge of a memtable that belongs to no tree.
     pub(crate) fn detached() -> Self {
         Self::new(&TreeAccount::new(&Arc::default(), FileId(0)))
     }
@@ -216,7 +216,7 @@ impl Charge {
         }
     }
 
-    /// Changes the state of the memtable. It never becomes younger.
+    /// Changes the state of the memtable: from active to frozen, or to retired.
     pub(crate) fn enter(&self, phase: Phase) {
         let memory = &self.account.memory;
         let mut charged = self.charged.lock();

@@ -1,8 +1,8 @@
 //! Choosing children whose runs contain write ids that are now settled or aborted, so that the ids
 //! can be forgotten.
 //!
-//! A run of rows alone is marked as settled, without being rewritten. Other runs are merged, which
-//! replaces settled ids by zero and drops aborted entries.
+//! A run that contains only puts of distinct keys is marked as settled, without being rewritten.
+//! Other runs are merged, which replaces settled ids by zero and drops aborted entries.
 
 use super::candidate::{Candidate, candidate};
 use super::report::JobKind;

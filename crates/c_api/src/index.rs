@@ -39,7 +39,9 @@ unsafe impl Extensible for teak_index_statistics {
 // SAFETY: the size first.
 unsafe impl Versioned for teak_index_statistics {}
 
-/// Sizes of one index. Reads no data, so it is cheap enough to call often.
+/// Sizes of one index. Reads no data, so it is cheap enough to call often. While the table's files
+/// are closed, the sizes are those of the time when they were closed, or of the last checkpoint
+/// before a crash.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_index_get_statistics(
     table: *mut teak_table,

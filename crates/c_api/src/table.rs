@@ -112,7 +112,7 @@ pub unsafe extern "C" fn teak_table_create(
     })
 }
 
-/// Opens a table. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
+/// Opens a table and its files. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open(
     engine: *mut teak_engine,
@@ -122,6 +122,57 @@ pub unsafe extern "C" fn teak_table_open(
     boundary!([reference(engine), text(name), out(table)] {
         let handle = engine.engine.open_table(name)?;
         table.set_handle(teak_table { handle });
+        Ok(())
+    })
+}
+
+/// Opens a table without its files. The first use of an index opens them, and reports damage. They
+/// are closed again when the table is not used for a while; its next use opens them. While they are
+/// closed, the catalogue answers questions about sizes. TEAK_NO_SUCH_TABLE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_open_lazily(
+    engine: *mut teak_engine,
+    name: teak_slice,
+    table: *mut *mut teak_table,
+) -> teak_status {
+    boundary!([reference(engine), text(name), out(table)] {
+        let handle = engine.engine.open_table_lazily(name)?;
+        table.set_handle(teak_table { handle });
+        Ok(())
+    })
+}
+
+/// Opens the files of a table if they are closed, so that damage is reported now. TEAK_CORRUPT when
+/// one of them is missing or damaged.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_open_files(table: *mut teak_table) -> teak_status {
+    boundary!([reference(table)] {
+        table.handle.open_files()?;
+        Ok(())
+    })
+}
+
+/// When the table was last written, as teak_table_set_written_at() reported it; 0: unknown. A crash
+/// may restore an earlier value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_get_written_at(
+    table: *mut teak_table,
+    when: *mut u64,
+) -> teak_status {
+    boundary!([reference(table), out(when)] {
+        when.set(table.handle.written_at());
+        Ok(())
+    })
+}
+
+/// Records when the table was last written, in a unit of the caller's choice.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_set_written_at(
+    table: *mut teak_table,
+    when: u64,
+) -> teak_status {
+    boundary!([reference(table)] {
+        table.handle.set_written_at(when);
         Ok(())
     })
 }

@@ -612,7 +612,17 @@ static void damage(const char *directory) {
 
   overwrite_first_block(directory, "hurt");
   engine = open_engine(directory);
-  OK(teak_table_open(engine, text("./db/hurt"), &table));
+  // Without its files.
+  OK(teak_table_open_lazily(engine, text("./db/hurt"), &table));
+  OK(teak_index_get_statistics(table, 0, &statistics));
+  CHECK(statistics.entries == 500 && statistics.disk_bytes > 8192 && statistics.memtable_bytes == 0);
+  uint64_t when = 1;
+  OK(teak_table_get_written_at(table, &when));
+  CHECK(when == 0);
+  OK(teak_table_set_written_at(table, 1700000000));
+  OK(teak_table_get_written_at(table, &when));
+  CHECK(when == 1700000000);
+  OK(teak_table_open_files(table));
   bool damaged = true;
   size_t written = 0;
   char said[300];

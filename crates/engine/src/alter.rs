@@ -139,8 +139,9 @@ impl Alteration {
         let core = &self.handle.core;
         if !self.added.is_empty() {
             let own = usize::try_from(self.first_added.0).unwrap_or(usize::MAX);
-            let indexes: Vec<Arc<Index>> = table.indexes.load().iter().take(own).cloned().collect();
-            table.indexes.store(Arc::new(indexes));
+            if let Some(indexes) = table.open_indexes() {
+                table.set_indexes(indexes.iter().take(own).cloned().collect());
+            }
             table.building.store(0, Ordering::Release);
             for added in &self.added {
                 abandon_index(core, &added.index);

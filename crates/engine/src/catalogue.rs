@@ -12,7 +12,9 @@ pub(crate) use codec::{
     AlteredTable, ID_MAX, UNNAMED_IDS_MAX, decode_indexes_changed, decode_paths,
     decode_tables_altered, encode_indexes_changed, encode_paths, encode_tables_altered,
 };
-pub(crate) use entries::{Catalogue, IndexEntry, PreparedEntry, TEMPORARY_ID_MIN, TableEntry};
+pub(crate) use entries::{
+    Catalogue, IndexEntry, IndexSizes, PreparedEntry, TEMPORARY_ID_MIN, TableEntry,
+};
 pub(crate) use file::{CATALOGUE_FILE, read_catalogue, write_catalogue};
 #[cfg(feature = "fuzzing")]
 pub(crate) use file::{decode_catalogue, encode_catalogue};

@@ -19,6 +19,7 @@ pub(crate) mod log_stalls;
 pub(crate) mod log_sync;
 pub(crate) mod maintenance_state;
 pub(crate) mod messages;
+pub(crate) mod opening;
 pub(crate) mod pacer;
 pub(crate) mod prepared;
 mod retry;

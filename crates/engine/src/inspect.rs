@@ -2,7 +2,7 @@
 
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
-use crate::table_handle::TableHandle;
+use crate::table_handle::{IndexState, TableHandle};
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::{Codec, StorageError};
@@ -32,12 +32,28 @@ pub struct IndexStatistics {
 
 /// # Inspection
 impl TableHandle {
-    /// Sizes of one index. Cheap enough to be called for every statement.
+    /// Sizes of one index. Cheap enough to be called for every statement. If the
+    /// table's files are closed, they remain closed, and the result is that of the
+    /// time when they were closed, or of the last checkpoint before a crash.
     ///
     /// # Errors
-    /// `NoSuchIndex`.
+    /// `NoSuchIndex`; `NoSuchTable` when the table was dropped.
     pub fn index_statistics(&self, index: IndexNumber) -> EngineResult<IndexStatistics> {
-        let index = self.index(index)?;
+        let index = match self.index_state(index)? {
+            IndexState::Open(index) => index,
+            IndexState::Closed(sizes, codec) => {
+                return Ok(IndexStatistics {
+                    entries: sizes.entries,
+                    disk_bytes: sizes.file_bytes,
+                    raw_bytes: sizes.raw_bytes,
+                    memtable_bytes: 0,
+                    height: sizes.height,
+                    runs: sizes.runs,
+                    tombstones: sizes.tombstones,
+                    codec,
+                });
+            }
+        };
         let tree = index.tree.statistics();
         Ok(IndexStatistics {
             entries: tree.rows,
@@ -52,12 +68,15 @@ impl TableHandle {
     }
 
     /// Free space within an index's file that later writes will reuse, in bytes.
+    /// Leaves closed files closed, as [`TableHandle::index_statistics`] does.
     ///
     /// # Errors
-    /// `NoSuchIndex`.
+    /// `NoSuchIndex`; `NoSuchTable` when the table was dropped.
     pub fn free_bytes(&self, index: IndexNumber) -> EngineResult<u64> {
-        let file = self.index(index)?.tree.file_statistics();
-        Ok(file.unused_bytes())
+        Ok(match self.index_state(index)? {
+            IndexState::Open(index) => index.tree.file_statistics().unused_bytes(),
+            IndexState::Closed(sizes, _) => sizes.unused_bytes,
+        })
     }
 
     /// The number of entries with `lower <= key < upper`: exact if it is small, otherwise an
@@ -97,7 +116,7 @@ impl TableHandle {
         findings: &mut dyn FnMut(&str),
     ) -> EngineResult<()> {
         let mut first: Option<StorageError> = None;
-        let indexes = Arc::clone(&self.table.indexes.load());
+        let indexes = self.indexes()?;
         for index in indexes.iter() {
             match index.tree.verify(&mut |_| is_wanted()) {
                 Ok(_) => {}

@@ -53,6 +53,7 @@ mod locks;
 mod maintenance;
 mod name;
 mod newest_version;
+mod open_files;
 mod options;
 mod prepared;
 mod recovery;

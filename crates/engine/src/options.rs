@@ -65,8 +65,11 @@ pub struct EngineOptions {
     pub tree: TreeOptions,
     /// Smallest memtable that is frozen to free memory, in bytes.
     pub memtable_bytes_min: u64,
-    /// Number of tables that are kept open without a handle.
+    /// Number of tables whose files are kept open without a handle.
     pub open_tables_kept: usize,
+    /// Time after which the files of a table that is not used are closed, also
+    /// while it has handles. It may take twice as long.
+    pub table_idle_period: Duration,
 }
 
 const MIB: u64 = 1 << 20;
@@ -94,6 +97,7 @@ impl EngineOptions {
             tree: TreeOptions::default(),
             memtable_bytes_min: MIB,
             open_tables_kept: 400,
+            table_idle_period: Duration::from_secs(60),
         }
     }
 }

@@ -210,11 +210,13 @@ pub(crate) fn open_indexes(tables: &Mutex<Tables>) -> Vec<(Arc<str>, Arc<Index>)
     };
     let mut open = Vec::new();
     for slot in slots {
-        // Skips a table that is being opened.
+        // Skips a table that is being opened or closed.
         let table = slot.try_lock().and_then(|slot| slot.clone());
-        if let Some(table) = table {
+        if let Some(table) = table
+            && let Some(indexes) = table.open_indexes()
+        {
             let name = table.name();
-            for index in table.indexes.load().iter() {
+            for index in indexes.iter() {
                 open.push((Arc::clone(&name), Arc::clone(index)));
             }
         }

@@ -1,21 +1,33 @@
 //! A handle of an open table: its indexes, metadata and counters.
 
+use crate::catalogue::IndexSizes;
 use crate::core::EngineCore;
 use crate::core::counters::ROW_ID_COUNTER;
 use crate::core::index::Index;
-use crate::core::table::{Table, index_at};
+use crate::core::opening::{entry_of, slot_of};
+use crate::core::table::{OpenIndexes, Table, index_at};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
+use crate::open_files::open_indexes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use teak_base::Codec;
 use teak_write_ahead_log::Record;
 
-/// A handle of an open table. The table remains open while it has handles.
+/// A handle of a table. Its files are opened when an index is used, and closed
+/// when the table was not used for a while.
 pub struct TableHandle {
     pub(crate) core: Arc<EngineCore>,
     pub(crate) table: Arc<Table>,
     /// The metadata when the handle was created.
     metadata: Arc<[u8]>,
+}
+
+/// An index of a table whose files may be closed.
+pub(crate) enum IndexState {
+    Open(Arc<Index>),
+    /// The sizes in the catalogue, and the codec of the leaf data.
+    Closed(IndexSizes, Codec),
 }
 
 impl Drop for TableHandle {
@@ -41,8 +53,58 @@ impl TableHandle {
         Self::new(&self.core, Arc::clone(&self.table))
     }
 
+    /// The table's indexes. Opens its files if they are closed.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when it was dropped; `TableDamaged` when a file is missing or
+    /// corrupt; `Io`.
+    #[inline]
+    pub(crate) fn indexes(&self) -> EngineResult<OpenIndexes> {
+        open_indexes(&self.core, &self.table)
+    }
+
+    /// One index. Opens the table's files if they are closed.
     pub(crate) fn index(&self, number: IndexNumber) -> EngineResult<Arc<Index>> {
-        index_at(&self.table.indexes.load(), number).map(Arc::clone)
+        index_at(&self.indexes()?, number).map(Arc::clone)
+    }
+
+    /// One index, or what the catalogue contains about it while the table's files
+    /// are closed. Neither opens them nor keeps them open.
+    ///
+    /// # Errors
+    /// `NoSuchIndex`; `NoSuchTable` when the table was dropped.
+    pub(crate) fn index_state(&self, number: IndexNumber) -> EngineResult<IndexState> {
+        let open = || {
+            let indexes = self.table.open_indexes()?;
+            let index = index_at(&indexes, number).map(Arc::clone);
+            Some(index.map(IndexState::Open))
+        };
+        if let Some(index) = open() {
+            return index;
+        }
+        let dropped = || EngineError::NoSuchTable {
+            name: self.name().to_string(),
+        };
+        let tables = &self.core.tables;
+        let slot = slot_of(tables, self.table.id).ok_or_else(dropped)?;
+        // Waits for a thread that is closing the files: it changes the entry.
+        let _slot = slot.lock();
+        if let Some(index) = open() {
+            return index;
+        }
+        let entry = entry_of(tables, self.table.id).ok_or_else(dropped)?;
+        let entry = number.of(&entry.indexes);
+        let entry = entry.ok_or(EngineError::NoSuchIndex { index: number })?;
+        Ok(IndexState::Closed(entry.sizes, entry.codec))
+    }
+
+    /// Opens the table's files if they are closed, so that damage is reported now.
+    ///
+    /// # Errors
+    /// `NoSuchTable` when it was dropped; `TableDamaged` when a file is missing or
+    /// corrupt; `Io`.
+    pub fn open_files(&self) -> EngineResult<()> {
+        self.indexes().map(|_| ())
     }
 
     /// The table's name.
@@ -60,11 +122,32 @@ impl TableHandle {
     /// The number of indexes, without those that an alteration is building.
     #[must_use]
     pub fn index_count(&self) -> usize {
-        let building = self.table.building.load(Ordering::Acquire);
-        self.table.indexes.load().len().saturating_sub(building)
+        match self.table.open_indexes() {
+            Some(open) => open
+                .len()
+                .saturating_sub(self.table.building.load(Ordering::Acquire)),
+            None => {
+                let entry = entry_of(&self.core.tables, self.table.id);
+                entry.map_or(0, |entry| entry.indexes.len())
+            }
+        }
     }
 
-    /// Whether damage was found since the table was opened.
+    /// When the table was last written, as the last call of
+    /// [`TableHandle::set_written_at`] reported it; zero when there was none. A
+    /// crash may restore an earlier value.
+    #[must_use]
+    pub fn written_at(&self) -> u64 {
+        self.table.counters.written_at.load(Ordering::Relaxed)
+    }
+
+    /// Records when the table was last written, in a unit of the caller's choice.
+    pub fn set_written_at(&self, when: u64) {
+        let written_at = &self.table.counters.written_at;
+        written_at.store(when, Ordering::Relaxed);
+    }
+
+    /// Whether damage was found since the files were opened.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
         self.table.damaged.load(Ordering::Acquire)

@@ -17,8 +17,7 @@ mod file_ids;
 pub(crate) use self::file_ids::new_index_entries;
 use crate::catalogue::{IndexEntry, TableEntry, encode_indexes_changed, encode_paths};
 use crate::core::EngineCore;
-use crate::core::counters::TableCounters;
-use crate::core::files::{IndexFiles, make_directory, paths_of};
+use crate::core::files::{make_directory, paths_of};
 use crate::core::index::Index;
 use crate::core::log_sync::append_durable;
 use crate::core::table::Table;
@@ -27,15 +26,14 @@ use crate::definition::{TableDefinition, check_table};
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
-use crate::maintenance::checkpoint::CheckpointContext;
-use crate::maintenance::flusher::{FlushContext, abandon_index};
+use crate::maintenance::flusher::abandon_index;
 use crate::name::{TEMPORARY_NAME_PREFIX, TableName};
 use crate::table_handle::TableHandle;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{CommitSequence, FileId, StorageError, StorageResult};
+use teak_base::{CommitSequence, FileId};
 use teak_write_ahead_log::Record;
 
 /// Returns an error if an alteration of the table is in progress, because the change would remove
@@ -86,6 +84,7 @@ impl Engine {
             indexes,
             incomplete: false,
             counters: BTreeMap::new(),
+            written_at: 0,
         };
         let mut bytes = Vec::new();
         entry.put(&mut bytes);
@@ -135,35 +134,45 @@ impl Engine {
             indexes,
             incomplete: false,
             counters: BTreeMap::new(),
+            written_at: 0,
         };
         tables.insert_temporary(entry, trees);
         Ok(())
     }
 
-    /// Opens a table.
+    /// Opens a table and its files.
     ///
     /// # Errors
     /// `NoSuchTable`; `TableDamaged` when a file is missing or corrupt; `Io`.
     pub fn open_table(&self, name: &str) -> EngineResult<TableHandle> {
+        let handle = self.open_table_lazily(name)?;
+        handle.open_files()?;
+        Ok(handle)
+    }
+
+    /// Opens a table without its files. The first use of an index opens them, and
+    /// reports damage. Until then the catalogue answers.
+    ///
+    /// # Errors
+    /// `NoSuchTable`; `InvalidArgument` when the name is not a valid table name.
+    pub fn open_table_lazily(&self, name: &str) -> EngineResult<TableHandle> {
         let core = &self.core;
         let name = TableName::parse(name)?;
-        if core.signals.has_opened_too_many() {
-            CheckpointContext::from(&**core).close_idle_tables()?;
-        }
         let slot = Arc::clone(&core.tables.lock().require(&name)?.slot);
-        let mut open = slot.lock();
-        let table = match &*open {
-            Some(table) => Arc::clone(table),
-            None => {
-                let table = open_closed(core, name, &slot)?;
-                *open = Some(Arc::clone(&table));
-                core.signals.note_opened();
-                table
+        let mut used = slot.lock();
+        if used.is_none() {
+            let tables = core.tables.lock();
+            // Again: the table may have been dropped or renamed before the slot was locked.
+            let state = tables.require(&name)?;
+            if !Arc::ptr_eq(&state.slot, &slot) {
+                return Err(EngineError::NoSuchTable { name: name.name });
             }
-        };
-        let handle = TableHandle::new(core, table);
-        drop(open);
-        Ok(handle)
+            *used = Some(Arc::new(Table::closed(&state.entry, &state.counters)));
+        }
+        let table = used.as_ref().map(Arc::clone);
+        let table = table.ok_or(EngineError::NoSuchTable { name: name.name })?;
+        // With the slot locked, so that the table is not forgotten before it has the handle.
+        Ok(TableHandle::new(core, table))
     }
 
     /// Whether a table of this name exists.
@@ -230,10 +239,9 @@ impl Engine {
             tables.created_at.insert(file, created_at);
         }
         drop(tables);
-        if let Some(table) = &*open {
-            for index in table.indexes.load().iter() {
-                index.created_at.store(created_at.0, Ordering::Release);
-            }
+        let indexes = open.as_ref().and_then(|table| table.open_indexes());
+        for index in indexes.iter().flat_map(|indexes| indexes.iter()) {
+            index.created_at.store(created_at.0, Ordering::Release);
         }
         Ok(())
     }
@@ -347,10 +355,14 @@ impl Engine {
                 }
                 core.transactions.advance_commit_sequence()
             };
+            // Before the list of tables: the new files must not be opened a second time.
+            let slot = slot.lock();
             let mut tables = core.tables.lock();
             tables.replace_indexes(entry.id, &indexes, created_at)?;
             drop(tables);
-            if let Some(table) = &*slot.lock() {
+            if let Some(table) = &*slot
+                && table.is_open()
+            {
                 abandon(core, table);
                 let new_index = |(entry, tree)| {
                     let index = Index::new(entry, tree, &table.damaged);
@@ -358,7 +370,7 @@ impl Engine {
                     Arc::new(index)
                 };
                 let indexes = indexes.into_iter().zip(trees).map(new_index);
-                table.indexes.store(Arc::new(indexes.collect()));
+                table.set_indexes(indexes.collect());
                 table.damaged.store(false, Ordering::Release);
             }
             entry.indexes.clone()
@@ -368,62 +380,12 @@ impl Engine {
     }
 }
 
-/// Opens a table that is in the list and closed. The caller holds its slot.
-fn open_closed(core: &EngineCore, name: TableName, slot: &Slot) -> EngineResult<Arc<Table>> {
-    let (entry, counters) = {
-        let tables = core.tables.lock();
-        let state = tables.require(&name)?;
-        if !Arc::ptr_eq(&state.slot, slot) {
-            return Err(EngineError::NoSuchTable { name: name.name });
-        }
-        (state.entry.clone(), Arc::clone(&state.counters))
-    };
-    let table = open_files(&core.files, &entry, &counters).map_err(|cause| {
-        let name = entry.name.clone();
-        core.messages
-            .error(&format!("table {name} cannot be opened: {cause}"));
-        match cause {
-            StorageError::Corrupt { .. } | StorageError::NotFound { .. } => {
-                EngineError::TableDamaged { name, cause }
-            }
-            cause => EngineError::Storage(cause),
-        }
-    })?;
-    let tables = core.tables.lock();
-    for index in table.indexes.load().iter() {
-        if let Some(created_at) = tables.created_at.get(&index.entry.file) {
-            index.created_at.store(created_at.0, Ordering::Release);
-        }
-    }
-    drop(tables);
-    for index in table.indexes.load().iter() {
-        if index.tree.pending_work_bytes() > 0 {
-            core.written.register(index);
-            FlushContext::from(core).note_change(index);
-        }
-    }
-    Ok(Arc::new(table))
-}
-
-fn open_files(
-    files: &IndexFiles,
-    entry: &TableEntry,
-    counters: &Arc<TableCounters>,
-) -> StorageResult<Table> {
-    if entry.incomplete {
-        let reason = format!(
-            "rows of table {} were lost: when they were recovered, its files were missing or damaged",
-            entry.name
-        );
-        return Err(StorageError::corrupt(&files.directory, 0, reason));
-    }
-    Table::open(files, entry, counters, &[])
-}
-
 /// Ends background work on the indexes of a dropped table.
 fn abandon(core: &EngineCore, table: &Table) {
-    for index in table.indexes.load().iter() {
-        abandon_index(core, index);
+    if let Some(indexes) = table.open_indexes() {
+        for index in indexes.iter() {
+            abandon_index(core, index);
+        }
     }
     core.written.remove_dropped();
     core.signals.space_available();

@@ -67,7 +67,7 @@ impl EngineTransaction {
     /// `DuplicateKey`, after which [`EngineTransaction::duplicate`] returns the existing entry;
     /// `Wait`, `Storage`, `InvalidArgument`.
     pub fn insert(&mut self, table: &TableHandle, entries: &[RowEntry<'_>]) -> EngineResult<()> {
-        let indexes = table.table.indexes.load();
+        let indexes = table.indexes()?;
         let mut row = RowPlan::new(&indexes);
         for entry in entries {
             let file = row.file_of(entry.index)?;
@@ -94,7 +94,7 @@ impl EngineTransaction {
     /// the snapshot and is not locked, or was deleted after it under snapshot
     /// isolation; `Wait`, `Storage`, `InvalidArgument`.
     pub fn delete(&mut self, table: &TableHandle, entries: &[RowEntry<'_>]) -> EngineResult<()> {
-        let indexes = table.table.indexes.load();
+        let indexes = table.indexes()?;
         let mut row = RowPlan::new(&indexes);
         for entry in entries {
             let file = row.file_of(entry.index)?;
@@ -115,7 +115,7 @@ impl EngineTransaction {
     /// # Errors
     /// Errors of [`EngineTransaction::insert`] and [`EngineTransaction::delete`].
     pub fn update(&mut self, table: &TableHandle, changes: &[RowChange<'_>]) -> EngineResult<()> {
-        let indexes = table.table.indexes.load();
+        let indexes = table.indexes()?;
         let mut row = RowPlan::new(&indexes);
         for change in changes {
             let (index, file) = (change.index, row.file_of(change.index)?);
@@ -178,7 +178,7 @@ impl EngineTransaction {
             self.flush_rows();
         }
         let context = (&*self.core).into();
-        let indexes = table.table.indexes.load();
+        let indexes = table.indexes()?;
         let must_admit = must_admit(context, &indexes);
         if must_admit {
             admit(context, self.handle(), &indexes, self.lock_timeout)?;

@@ -193,6 +193,10 @@ impl SwarmConfig {
         options.lock_bytes_max = self.lock_bytes_max;
         options.instance = Some(7);
         options.memtable_bytes_min = 1 << (12 + random.below(6));
+        // Without a clock: maintenance closes all unused tables, or none.
+        if random.below(2) == 0 {
+            options.table_idle_period = Duration::ZERO;
+        }
         let mut tree = TreeOptions::tiny();
         tree.page_bytes = 128 << random.below(4);
         tree.leaf_bytes = u64::from(tree.page_bytes) * (2 + random.below(6));

@@ -55,6 +55,8 @@ pub use run::{
 pub use space::{SpaceAction, SpaceGoal};
 pub use statistics::TreeStatistics;
 pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStatus};
+/// Bytes of the file of an empty tree.
+pub use teak_block_file::BLOCKS_START as EMPTY_FILE_BYTES;
 pub use tree::Tree;
 pub use verify::VerifyReport;
 pub use version_cursor::{VersionCursor, Visit};

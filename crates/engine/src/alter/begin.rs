@@ -57,16 +57,20 @@ impl Engine {
             duplicate: Duplicate::default(),
             is_committed: false,
         };
+        // The files remain open until the new list of indexes is installed.
+        let open = alteration.handle.indexes()?;
         if !added.is_empty() {
-            refuse_prepared_writes(core, &table, &*alteration.interrupted)?;
+            refuse_prepared_writes(core, &open, &*alteration.interrupted)?;
         }
         let _changes = core.lock_changes(table.is_temporary());
-        alteration.first_added = count_indexes(core, &table, added.len())?;
+        alteration.first_added = count_indexes(core, &table, open.len(), added.len())?;
         alteration.added = create_indexes(core, &table, added)?;
-        let mut indexes = (**table.indexes.load()).clone();
-        indexes.extend(alteration.added.iter().map(|one| Arc::clone(&one.index)));
-        table.building.store(added.len(), Ordering::Release);
-        table.indexes.store(Arc::new(indexes));
+        let added = alteration.added.iter().map(|one| &one.index);
+        let indexes: Vec<Arc<Index>> = open.iter().chain(added).cloned().collect();
+        table
+            .building
+            .store(alteration.added.len(), Ordering::Release);
+        table.set_indexes(indexes);
         Ok(alteration)
     }
 }
@@ -74,10 +78,9 @@ impl Engine {
 /// Returns an error for a table with entries of prepared transactions that no handle owns.
 fn refuse_prepared_writes(
     core: &EngineCore,
-    table: &Table,
+    indexes: &[Arc<Index>],
     interrupted: &Interrupted,
 ) -> EngineResult<()> {
-    let indexes = table.indexes.load();
     let Some(rows) = indexes.first() else {
         return Ok(());
     };
@@ -91,14 +94,19 @@ fn refuse_prepared_writes(
     Ok(())
 }
 
-/// Returns the number of indexes of the table. Fails if `added` more would exceed the maximum.
-fn count_indexes(core: &EngineCore, table: &Table, added: usize) -> EngineResult<IndexNumber> {
+/// Returns the number of an index after the `count` indexes of the table. Fails if `added` more
+/// would exceed the maximum.
+fn count_indexes(
+    core: &EngineCore,
+    table: &Table,
+    count: usize,
+    added: usize,
+) -> EngineResult<IndexNumber> {
     if !core.tables.lock().by_id.contains_key(&table.id) {
         return Err(EngineError::NoSuchTable {
             name: table.name().to_string(),
         });
     }
-    let count = table.indexes.load().len();
     if count + added > INDEXES_MAX {
         return Err(EngineError::InvalidArgument(format!(
             "a table has at most {INDEXES_MAX} indexes"

@@ -112,7 +112,9 @@ impl Alteration {
     fn outcome(&self, metadata: Vec<u8>, plan: &AlterationPlan) -> EngineResult<TableOutcome> {
         let core = &self.handle.core;
         let table = &self.handle.table;
-        let open = table.indexes.load_full();
+        // An altered table is not closed.
+        let closed = || EngineError::Internal("an altered table is closed".into());
+        let open = table.open_indexes().ok_or_else(closed)?;
         let old = {
             let tables = core.tables.lock();
             let state = tables.by_id.get(&table.id);
@@ -137,6 +139,7 @@ impl Alteration {
                 return Err(EngineError::Internal("an open index is missing".into()));
             };
             entry.oldest_write_id = index.oldest_write_id();
+            entry.sizes = index.sizes();
             outcome.entries.push(entry);
             outcome.indexes.push(Arc::clone(index));
         }
@@ -198,7 +201,7 @@ impl Alteration {
             }
         }
         *table.metadata.write() = outcome.metadata.into();
-        table.indexes.store(Arc::new(outcome.indexes));
+        table.set_indexes(outcome.indexes);
         table.building.store(0, Ordering::Release);
         for index in &outcome.dropped {
             abandon_index(core, index);

@@ -1,6 +1,8 @@
 //! Encoding of catalogue entries, in the catalogue file and in log records.
 
-use super::entries::{Catalogue, IndexEntry, PreparedEntry, TEMPORARY_ID_MIN, TableEntry};
+use super::entries::{
+    Catalogue, IndexEntry, IndexSizes, PreparedEntry, TEMPORARY_ID_MIN, TableEntry,
+};
 use crate::definition::page_bytes_fit;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -69,6 +71,34 @@ fn take_bool(take: &mut Take<'_>) -> Decoded<bool> {
     }
 }
 
+impl IndexSizes {
+    fn put(&self, out: &mut Vec<u8>) {
+        for size in [
+            self.entries,
+            self.tombstones,
+            self.raw_bytes,
+            self.file_bytes,
+            self.unused_bytes,
+            self.height,
+            self.runs,
+        ] {
+            out.put_varint(size);
+        }
+    }
+
+    fn take(take: &mut Take<'_>) -> Decoded<Self> {
+        Ok(Self {
+            entries: take.varint()?,
+            tombstones: take.varint()?,
+            raw_bytes: take.varint()?,
+            file_bytes: take.varint()?,
+            unused_bytes: take.varint()?,
+            height: take.varint()?,
+            runs: take.varint()?,
+        })
+    }
+}
+
 impl IndexEntry {
     fn put(&self, out: &mut Vec<u8>) {
         out.put_varint(self.file.0);
@@ -79,6 +109,7 @@ impl IndexEntry {
         out.put_u8(u8::from(self.exact_lookups));
         out.put_u32(self.value_fixed_bytes);
         out.put_varint(self.oldest_write_id.0);
+        self.sizes.put(out);
     }
 
     fn take(take: &mut Take<'_>) -> Decoded<Self> {
@@ -91,6 +122,7 @@ impl IndexEntry {
             exact_lookups: take_bool(take)?,
             value_fixed_bytes: take.u32()?,
             oldest_write_id: WriteId(take.varint()?),
+            sizes: IndexSizes::take(take)?,
         })
     }
 }
@@ -128,6 +160,7 @@ impl TableEntry {
             out.put_u8(*counter);
             out.put_varint(*value);
         }
+        out.put_varint(self.written_at);
     }
 
     /// Decodes the entry at the front of the input.
@@ -143,6 +176,7 @@ impl TableEntry {
         let counters: BTreeMap<u8, u64> = take_list(take, |take| Ok((take.u8()?, take.varint()?)))?
             .into_iter()
             .collect();
+        let written_at = take.varint()?;
         if indexes.is_empty() {
             return Err(Malformed);
         }
@@ -153,6 +187,7 @@ impl TableEntry {
             indexes,
             incomplete,
             counters,
+            written_at,
         })
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
-use teak_tree::TreeOptions;
+use teak_tree::{EMPTY_FILE_BYTES, TreeOptions};
 
 /// Maximum length of the part of a value that is stored column by column, in bytes.
 const VALUE_FIXED_BYTES_MAX: u32 = 64 << 10;
@@ -22,6 +22,40 @@ pub(crate) struct PreparedEntry {
     pub xid: Vec<u8>,
     /// Its writes.
     pub write_ids: Arc<WriteIdRanges>,
+}
+
+/// Sizes of an index when the catalogue was written or its file was closed. They
+/// answer questions about a table whose files are closed. Nothing else relies on
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct IndexSizes {
+    /// Estimated number of live entries.
+    pub entries: u64,
+    /// Number of delete entries and range tombstones.
+    pub tombstones: u64,
+    /// Uncompressed bytes of the entries.
+    pub raw_bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// Bytes of the file without live blocks and superblocks.
+    pub unused_bytes: u64,
+    /// Levels of nodes.
+    pub height: u64,
+    /// Number of runs.
+    pub runs: u64,
+}
+
+impl IndexSizes {
+    /// The sizes of a new file.
+    pub(crate) const EMPTY: Self = Self {
+        entries: 0,
+        tombstones: 0,
+        raw_bytes: 0,
+        file_bytes: EMPTY_FILE_BYTES,
+        unused_bytes: 0,
+        height: 1,
+        runs: 0,
+    };
 }
 
 /// One index of a table.
@@ -44,6 +78,8 @@ pub(crate) struct IndexEntry {
     /// The oldest unsettled write id in the file when the catalogue was
     /// written; zero when all writes were settled.
     pub oldest_write_id: WriteId,
+    /// Its sizes at that time.
+    pub sizes: IndexSizes,
 }
 
 impl IndexEntry {
@@ -58,6 +94,7 @@ impl IndexEntry {
             exact_lookups: definition.exact_lookups,
             value_fixed_bytes: definition.value_fixed_bytes.min(VALUE_FIXED_BYTES_MAX),
             oldest_write_id: WriteId::SETTLED,
+            sizes: IndexSizes::EMPTY,
         }
     }
 
@@ -71,6 +108,7 @@ impl IndexEntry {
     pub(crate) fn redefined(&self, definition: &IndexDefinition) -> Self {
         Self {
             oldest_write_id: self.oldest_write_id,
+            sizes: self.sizes,
             ..Self::new(self.file, self.path.clone(), definition.clone())
         }
     }
@@ -112,6 +150,8 @@ pub(crate) struct TableEntry {
     pub incomplete: bool,
     /// Durable counters by number, except those that are zero.
     pub counters: BTreeMap<u8, u64>,
+    /// When the table was last written, as the caller reported it; zero: unknown.
+    pub written_at: u64,
 }
 
 /// The content of the catalogue file.

@@ -21,6 +21,8 @@ pub(crate) struct TableCounters {
     /// The last logged value of each counter.
     logged: [AtomicU64; COUNTERS],
     row_ids: Mutex<RowIds>,
+    /// When the table was last written, as the caller reported it. Not logged.
+    pub(crate) written_at: AtomicU64,
     /// Whether the table is in the list of counters to log.
     pub(crate) registered: AtomicBool,
 }
@@ -134,6 +136,7 @@ impl TableCounters {
             counter.store(0, Ordering::Release);
         }
         *self.row_ids.lock() = RowIds::default();
+        self.written_at.store(0, Ordering::Relaxed);
     }
 }
 

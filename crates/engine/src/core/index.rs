@@ -4,7 +4,7 @@
 use super::index_load::IndexLoad;
 use super::retry::Retry;
 use super::work_kind::WorkKind;
-use crate::catalogue::IndexEntry;
+use crate::catalogue::{IndexEntry, IndexSizes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -135,6 +135,21 @@ impl Index {
             end
         });
         (needed < end).then_some(needed)
+    }
+
+    /// Its sizes for the catalogue.
+    pub(crate) fn sizes(&self) -> IndexSizes {
+        let tree = self.tree.statistics();
+        let file = self.tree.file_statistics();
+        IndexSizes {
+            entries: tree.rows,
+            tombstones: tree.deletes + tree.range_tombstones,
+            raw_bytes: tree.raw_bytes + tree.memtable_bytes + tree.frozen_bytes,
+            file_bytes: file.file_bytes,
+            unused_bytes: file.unused_bytes(),
+            height: tree.height,
+            runs: tree.runs,
+        }
     }
 
     /// The oldest unsettled id that the file may contain when the engine is

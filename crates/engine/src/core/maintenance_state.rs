@@ -1,6 +1,7 @@
 //! The state that maintenance keeps between two passes.
 
 use super::index::Index;
+use super::tables::Slot;
 use std::sync::Arc;
 use std::time::Instant;
 use teak_base::{Lsn, WriteId};
@@ -17,6 +18,32 @@ pub(crate) struct MaintenanceState {
     /// transaction older than `transaction` is running.
     pub forget: Option<(WriteId, TransactionId)>,
     pub settling: SettlingState,
+    pub idle_sweep: IdleSweep,
+}
+
+/// The progress of a pass over all open tables that closes the unused ones.
+#[derive(Debug)]
+pub(crate) struct IdleSweep {
+    pub began: Instant,
+    /// Open tables that have not been looked at.
+    pub rest: Vec<(u64, Slot)>,
+    /// Whether many tables were opened since the sweep began.
+    pub is_urgent: bool,
+    /// The log's end, and since when it has not changed.
+    pub log_end: Lsn,
+    pub quiet_since: Instant,
+}
+
+impl Default for IdleSweep {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            rest: Vec::new(),
+            is_urgent: false,
+            log_end: Lsn(0),
+            quiet_since: Instant::now(),
+        }
+    }
 }
 
 /// The progress of settling old write ids.
@@ -37,6 +64,7 @@ impl Default for MaintenanceState {
             last_end: Lsn(0),
             forget: None,
             settling: SettlingState::default(),
+            idle_sweep: IdleSweep::default(),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! An open table: its indexes, its durable counters, and whether damage was
-//! found.
+//! A table in use: its indexes while its files are open, its durable counters,
+//! and whether damage was found.
 
 use super::counters::TableCounters;
 use super::files::IndexFiles;
@@ -7,10 +7,11 @@ use super::index::{Index, adopt_options};
 use crate::catalogue::{TEMPORARY_ID_MIN, TableEntry};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwapOption, Guard};
 use parking_lot::RwLock;
+use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use teak_base::{FileId, StorageResult};
 use teak_transactions::RangeLocks;
 use teak_tree::Tree;
@@ -25,14 +26,31 @@ pub(crate) fn index_at(indexes: &[Arc<Index>], number: IndexNumber) -> EngineRes
         .ok_or(EngineError::NoSuchIndex { index: number })
 }
 
-/// One open table.
+/// The open indexes of a table, for short use on one thread. The files remain
+/// open until it is dropped.
+pub(crate) struct OpenIndexes(Guard<Option<Arc<Vec<Arc<Index>>>>>);
+
+impl Deref for OpenIndexes {
+    type Target = [Arc<Index>];
+
+    #[inline]
+    fn deref(&self) -> &[Arc<Index>] {
+        self.0.as_deref().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// One table that has handles or open files.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub id: u64,
     pub name: RwLock<Arc<str>>,
     pub metadata: RwLock<Arc<[u8]>>,
-    /// The table's indexes, followed by those that an alteration is building.
-    pub indexes: ArcSwap<Vec<Arc<Index>>>,
+    /// The table's indexes, followed by those that an alteration is building;
+    /// `None` while the files are closed. Opened and closed with the table's slot
+    /// locked.
+    indexes: ArcSwapOption<Vec<Arc<Index>>>,
+    /// Whether a handle has used the indexes since maintenance last looked.
+    is_used: AtomicBool,
     /// Number of indexes that are being built.
     pub building: AtomicUsize,
     /// One alteration at a time.
@@ -45,17 +63,60 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens the trees of a table, except those in `kept`, which are already open.
-    pub(crate) fn open(
-        files: &IndexFiles,
+    /// A table whose files are closed.
+    pub(crate) fn closed(entry: &TableEntry, counters: &Arc<TableCounters>) -> Self {
+        Self {
+            id: entry.id,
+            name: RwLock::new(entry.name.as_str().into()),
+            metadata: RwLock::new(entry.metadata.as_slice().into()),
+            indexes: ArcSwapOption::const_empty(),
+            is_used: AtomicBool::new(false),
+            building: AtomicUsize::new(0),
+            altering: AtomicBool::new(false),
+            counters: Arc::clone(counters),
+            counter_locks: Arc::new(RangeLocks::new(FileId(!entry.id))),
+            damaged: Arc::default(),
+            handles: AtomicUsize::new(0),
+        }
+    }
+
+    /// A table that was created just now, with its empty trees.
+    pub(crate) fn created(
         entry: &TableEntry,
         counters: &Arc<TableCounters>,
+        trees: Vec<Arc<Tree>>,
+    ) -> Self {
+        let table = Self::closed(entry, counters);
+        let indexes = entry.indexes.iter().zip(trees);
+        let indexes =
+            indexes.map(|(index, tree)| Arc::new(Index::new(index.clone(), tree, &table.damaged)));
+        table.set_indexes(indexes.collect());
+        table
+    }
+
+    /// Opens the files of a table, except those of the indexes in `kept`, which
+    /// are already open. Replaces the list of indexes.
+    pub(crate) fn open_files(
+        &mut self,
+        files: &IndexFiles,
+        entry: &TableEntry,
         kept: &[Arc<Index>],
-    ) -> StorageResult<Self> {
-        let damaged = match kept.first() {
-            Some(index) => Arc::clone(&index.damaged),
-            None => Arc::new(AtomicBool::new(false)),
-        };
+    ) -> StorageResult<()> {
+        if let Some(index) = kept.first() {
+            self.damaged = Arc::clone(&index.damaged);
+        }
+        let indexes = self.open_trees(files, entry, kept)?;
+        self.set_indexes(indexes);
+        Ok(())
+    }
+
+    /// Opens the trees of a table, except those in `kept`.
+    pub(crate) fn open_trees(
+        &self,
+        files: &IndexFiles,
+        entry: &TableEntry,
+        kept: &[Arc<Index>],
+    ) -> StorageResult<Vec<Arc<Index>>> {
         let mut indexes = Vec::with_capacity(entry.indexes.len());
         for index in &entry.indexes {
             if let Some(open) = kept.iter().find(|open| open.entry.file == index.file) {
@@ -65,42 +126,61 @@ impl Table {
             }
             let tree = files.open_tree(index)?;
             adopt_options(&tree, index);
-            indexes.push(Arc::new(Index::new(index.clone(), tree, &damaged)));
+            indexes.push(Arc::new(Index::new(index.clone(), tree, &self.damaged)));
         }
-        Ok(Self::new(entry, counters, indexes, damaged))
+        Ok(indexes)
     }
 
-    /// A table that was created just now, with its empty trees.
-    pub(crate) fn created(
-        entry: &TableEntry,
-        counters: &Arc<TableCounters>,
-        trees: Vec<Arc<Tree>>,
-    ) -> Self {
-        let damaged = Arc::new(AtomicBool::new(false));
-        let indexes = entry.indexes.iter().zip(trees);
-        let indexes =
-            indexes.map(|(index, tree)| Arc::new(Index::new(index.clone(), tree, &damaged)));
-        Self::new(entry, counters, indexes.collect(), Arc::clone(&damaged))
+    /// The table's indexes, followed by those that an alteration is building;
+    /// `None` while the files are closed.
+    #[inline]
+    pub(crate) fn open_indexes(&self) -> Option<OpenIndexes> {
+        let indexes = self.indexes.load();
+        indexes.is_some().then_some(OpenIndexes(indexes))
     }
 
-    fn new(
-        entry: &TableEntry,
-        counters: &Arc<TableCounters>,
-        indexes: Vec<Arc<Index>>,
-        damaged: Arc<AtomicBool>,
-    ) -> Self {
-        Self {
-            id: entry.id,
-            name: RwLock::new(entry.name.as_str().into()),
-            metadata: RwLock::new(entry.metadata.as_slice().into()),
-            indexes: ArcSwap::from_pointee(indexes),
-            building: AtomicUsize::new(0),
-            altering: AtomicBool::new(false),
-            counters: Arc::clone(counters),
-            counter_locks: Arc::new(RangeLocks::new(FileId(!entry.id))),
-            damaged,
-            handles: AtomicUsize::new(0),
+    pub(crate) fn is_open(&self) -> bool {
+        self.indexes.load().is_some()
+    }
+
+    pub(crate) fn set_indexes(&self, indexes: Vec<Arc<Index>>) {
+        self.indexes.store(Some(Arc::new(indexes)));
+    }
+
+    /// Removes the list of indexes, so that a thread that needs it waits for the
+    /// slot, which the caller has locked. The second value is whether some thread
+    /// is using the list.
+    pub(crate) fn withdraw_indexes(&self) -> Option<(Arc<Vec<Arc<Index>>>, bool)> {
+        // Afterwards every thread that has loaded the list owns a reference.
+        let indexes = self.indexes.swap(None)?;
+        let is_used = Arc::strong_count(&indexes) > 1;
+        // With the changes of a thread that has released its reference.
+        fence(Ordering::Acquire);
+        Some((indexes, is_used))
+    }
+
+    /// Installs a withdrawn list again, unless an alteration that was using it
+    /// has installed another.
+    pub(crate) fn restore_indexes(&self, indexes: Arc<Vec<Arc<Index>>>) {
+        self.indexes
+            .compare_and_swap(&None::<Arc<Vec<Arc<Index>>>>, Some(indexes));
+    }
+
+    /// Called by each use through a handle.
+    #[inline]
+    pub(crate) fn note_use(&self) {
+        if !self.is_used.load(Ordering::Relaxed) {
+            self.is_used.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the table was used since the last call.
+    pub(crate) fn take_use(&self) -> bool {
+        self.is_used.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn has_handles(&self) -> bool {
+        self.handles.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn is_temporary(&self) -> bool {

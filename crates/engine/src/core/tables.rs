@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use teak_base::{CommitSequence, FileId};
 use teak_tree::Tree;
 
@@ -19,7 +20,7 @@ pub(crate) const NO_TABLE: u64 = 0;
 /// The instance's counter of file ids.
 pub(crate) const FILE_ID_COUNTER: u8 = 0;
 
-/// The open table, if it is open. Locked while its files are opened or closed.
+/// The table, if it has handles or open files. Locked while its files are opened or closed.
 pub(crate) type Slot = Arc<Mutex<Option<Arc<Table>>>>;
 
 /// The catalogue's entry of a table. Clones share it until one is changed, so
@@ -86,6 +87,9 @@ impl Tables {
             self.next_file = self.next_file.max(index.file.0 + 1);
         }
         let counters = TableCounters::restore(&entry.counters);
+        counters
+            .written_at
+            .store(entry.written_at, Ordering::Relaxed);
         self.add(entry, Arc::new(counters), Slot::default());
     }
 

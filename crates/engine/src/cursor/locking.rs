@@ -102,7 +102,8 @@ impl LockingCursor {
         transaction: &mut EngineTransaction,
         key: &[u8],
     ) -> EngineResult<Option<Row<'_>>> {
-        self.position.refresh(transaction.serial.without_writes());
+        let serial = transaction.serial.without_writes();
+        self.position.refresh(&transaction.core, serial)?;
         self.returned_lock = ReturnedLock::None;
         if !self.position.bounds.contain(key) {
             return Ok(None);
@@ -191,7 +192,8 @@ impl LockingCursor {
     }
 
     fn open(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
-        self.position.refresh(transaction.serial.without_writes());
+        let serial = transaction.serial.without_writes();
+        self.position.refresh(&transaction.core, serial)?;
         let position = &mut self.position;
         if position.view.is_none() {
             let serial = transaction.serial.without_writes();

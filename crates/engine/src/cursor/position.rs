@@ -4,9 +4,10 @@
 use super::bounds::{Bounds, Motion};
 use crate::core::EngineCore;
 use crate::core::index::Index;
-use crate::core::table::Table;
+use crate::core::table::{OpenIndexes, Table};
 use crate::error::{EngineError, EngineResult};
 use crate::index_number::IndexNumber;
+use crate::open_files::open_indexes;
 use crate::table_handle::TableHandle;
 use crate::transaction::ViewSerial;
 use std::sync::Arc;
@@ -85,21 +86,32 @@ impl IndexPosition {
 
     /// Drops the view and the tree's cursor if the transaction's view has changed or TRUNCATE has
     /// replaced the index.
-    pub(super) fn refresh(&mut self, serial: ViewSerial) {
-        if self.index.is_dropped() {
-            let indexes = self.table.indexes.load();
-            if let Some(index) = self.number.of(&indexes)
-                && !Arc::ptr_eq(index, &self.index)
-            {
-                self.leave_tree();
-                self.index = Arc::clone(index);
-                self.tree = None;
-            }
+    ///
+    /// # Errors
+    /// Those of opening the files of the replaced index.
+    pub(super) fn refresh(&mut self, core: &EngineCore, serial: ViewSerial) -> EngineResult<()> {
+        if self.index.is_dropped()
+            && let Some(indexes) = self.indexes_now(core)?
+            && let Some(index) = self.number.of(&indexes)
+            && !Arc::ptr_eq(index, &self.index)
+        {
+            self.leave_tree();
+            self.index = Arc::clone(index);
+            self.tree = None;
         }
         if self.view.is_some() && !self.is_current(serial) {
             self.leave_tree();
             self.view = None;
             self.tree = None;
+        }
+        Ok(())
+    }
+
+    /// The table's indexes; `None` when it was dropped.
+    fn indexes_now(&self, core: &EngineCore) -> EngineResult<Option<OpenIndexes>> {
+        match open_indexes(core, &self.table) {
+            Err(EngineError::NoSuchTable { .. }) => Ok(None),
+            indexes => indexes.map(Some),
         }
     }
 

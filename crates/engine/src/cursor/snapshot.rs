@@ -29,7 +29,8 @@ impl SnapshotCursor {
         transaction: &mut EngineTransaction,
         key: &[u8],
     ) -> EngineResult<Option<Row<'_>>> {
-        self.position.refresh(transaction.serial);
+        self.position
+            .refresh(&transaction.core, transaction.serial)?;
         if !self.position.bounds.contain(key) {
             return Ok(None);
         }
@@ -117,7 +118,8 @@ impl SnapshotCursor {
     }
 
     fn open(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {
-        self.position.refresh(transaction.serial);
+        self.position
+            .refresh(&transaction.core, transaction.serial)?;
         self.ensure_view(transaction)?;
         let position = &mut self.position;
         if let (None, Some(view)) = (&position.tree, &position.view) {

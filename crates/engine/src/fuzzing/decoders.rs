@@ -1,8 +1,8 @@
 //! Fuzz targets of the catalogue file, and of catalogue entries in log records.
 
 use crate::catalogue::{
-    Catalogue, IndexEntry, PreparedEntry, TableEntry, decode_catalogue, decode_indexes_changed,
-    decode_paths, encode_catalogue, encode_indexes_changed, encode_paths,
+    Catalogue, IndexEntry, IndexSizes, PreparedEntry, TableEntry, decode_catalogue,
+    decode_indexes_changed, decode_paths, encode_catalogue, encode_indexes_changed, encode_paths,
 };
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -54,6 +54,7 @@ fn index(file: u64) -> IndexEntry {
         exact_lookups: true,
         value_fixed_bytes: 7,
         oldest_write_id: WriteId(80),
+        sizes: IndexSizes::EMPTY,
     }
 }
 
@@ -65,6 +66,7 @@ fn table() -> TableEntry {
         indexes: vec![index(9), index(10)],
         incomplete: true,
         counters: BTreeMap::from([(0, 17), (3, 1 << 40)]),
+        written_at: 1_700_000_000,
     }
 }
 

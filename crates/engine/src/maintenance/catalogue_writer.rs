@@ -5,8 +5,9 @@ use crate::core::EngineCore;
 use crate::core::counters::TableCounters;
 use crate::core::files::IndexFiles;
 use crate::core::messages::Messages;
+use crate::core::opening::entry_of;
 use crate::core::prepared::PreparedList;
-use crate::core::tables::{SharedEntry, Slot, Tables};
+use crate::core::tables::{Slot, Tables};
 use crate::core::written::WrittenIndexes;
 use crate::error::EngineResult;
 use parking_lot::Mutex;
@@ -111,12 +112,13 @@ impl CatalogueContext<'_> {
         let entries = self.table_slots(TEMPORARY_ID_MIN).into_iter();
         let entries = entries.filter_map(|(id, counters, slot)| {
             let open = slot.lock();
-            let mut entry = TableEntry::clone(&*self.entry(id)?);
+            let mut entry = TableEntry::clone(&*entry_of(self.tables, id)?);
             entry.counters = counters.snapshot(closing);
-            if let Some(table) = &*open {
-                let open = table.indexes.load();
+            entry.written_at = counters.written_at.load(Ordering::Relaxed);
+            if let Some(open) = open.as_ref().and_then(|table| table.open_indexes()) {
                 for (index, open) in entry.indexes.iter_mut().zip(open.iter()) {
                     index.oldest_write_id = open.oldest_write_id();
+                    index.sizes = open.sizes();
                 }
             }
             Some((id, entry))
@@ -171,13 +173,6 @@ impl CatalogueContext<'_> {
         }
     }
 
-    /// The entry of a table, `None` if it was dropped. The caller has its slot
-    /// locked, so that the table is not being closed, which changes the entry.
-    fn entry(&self, id: u64) -> Option<SharedEntry> {
-        let tables = self.tables.lock();
-        tables.by_id.get(&id).map(|state| state.entry.clone())
-    }
-
     /// The id below which no index contains an unsettled write, also after a
     /// crash, and no transaction can write.
     pub(super) fn forgettable(&self) -> WriteId {
@@ -189,11 +184,11 @@ impl CatalogueContext<'_> {
         };
         for (id, _, slot) in self.table_slots(u64::MAX) {
             let open = slot.lock();
-            if let Some(table) = &*open {
-                for index in table.indexes.load().iter() {
+            if let Some(open) = open.as_ref().and_then(|table| table.open_indexes()) {
+                for index in open.iter() {
                     note(index.oldest_recoverable_write_id());
                 }
-            } else if let Some(entry) = self.entry(id) {
+            } else if let Some(entry) = entry_of(self.tables, id) {
                 for index in &entry.indexes {
                     note(index.oldest_write_id);
                 }

@@ -57,6 +57,7 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
                 tables: &core.tables,
                 flush: core.into(),
                 kept: core.options.open_tables_kept,
+                idle_after: core.options.table_idle_period,
             },
             settling: Settling {
                 flush: core.into(),
@@ -98,12 +99,15 @@ impl CheckpointContext<'_> {
         self.settling.run_pass(&mut state.settling);
         let mut unflushed = Vec::new();
         if self.flush.signals.has_opened_many() {
+            state.idle_sweep.is_urgent = true;
             self.flush.signals.reset_opened();
             let count = self.idle_tables.close();
             if count > self.options.open_tables_kept / 4 {
                 unflushed = self.idle_tables.unflushed(count);
             }
         }
+        let unused = self.idle_tables.sweep(&mut state.idle_sweep);
+        unflushed.extend(self.idle_tables.unflushed_of(&unused));
         self.checkpoint_temporary();
         let due = self.due(&state);
         let scope = match due {
@@ -114,6 +118,9 @@ impl CheckpointContext<'_> {
         };
         let failed = self.run_round(&mut state, scope, unflushed, false)?;
         self.idle_tables.close();
+        for (id, slot) in unused {
+            self.idle_tables.close_if_unused(id, &slot);
+        }
         match failed {
             Some(error) if forced => Err(EngineError::Storage(error)),
             _ => Ok(()),

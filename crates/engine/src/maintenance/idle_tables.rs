@@ -1,27 +1,51 @@
-//! Closing tables that have no handle: open trees take memory that the budget
-//! does not count.
+//! Closing the files of tables that are not used: open trees take memory and file
+//! descriptors.
+//!
+//! - When many tables were opened, those without handles are closed until a
+//!   number of them is left.
+//! - A sweep over all open tables closes those that no handle has used since the
+//!   sweep before. Their handles open them again.
+//!
+//! A table is closed when all its changes are in its files. While nothing is
+//! written to the log, unused tables are flushed for that, some at a time. On a
+//! busy engine their turn comes when the log must be trimmed.
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
+use crate::core::maintenance_state::IdleSweep;
 use crate::core::table::Table;
 use crate::core::tables::{Slot, Tables};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::WriteId;
+use std::time::{Duration, Instant};
+use teak_tree::{SpaceAction, SpaceGoal};
+
+/// Open tables that one pass of maintenance looks at.
+const SWEPT_AT_ONCE: usize = 512;
+
+/// Unused tables that one pass of maintenance flushes.
+const FLUSHED_AT_ONCE: usize = 128;
+
+/// Time without log records after which unused tables are flushed.
+const QUIET_AFTER: Duration = Duration::from_secs(2);
+
+/// Sweeps are so many times more frequent while many tables are opened.
+const URGENT_SWEEPS: u32 = 6;
 
 /// The parts of an engine that closing idle tables needs.
 pub(super) struct IdleTables<'a> {
     pub tables: &'a Mutex<Tables>,
     pub flush: FlushContext<'a>,
-    /// Number of tables to keep open.
+    /// Number of tables without handles to keep open.
     pub kept: usize,
+    /// Time after which a table with handles is idle.
+    pub idle_after: Duration,
 }
 
 fn has_no_handle(slot: &Slot) -> bool {
     let table = slot.lock();
-    let handles = table.as_ref().map(|table| &table.handles);
-    handles.is_some_and(|handles| handles.load(Ordering::Acquire) == 0)
+    table.as_ref().is_some_and(|table| !table.has_handles())
 }
 
 /// Whether closing an index would lose merges that are not in its file yet.
@@ -29,9 +53,32 @@ fn needs_checkpoint(index: &Index) -> bool {
     index.registered.load(Ordering::Acquire) && index.tree.needs_checkpoint()
 }
 
+fn is_unflushed(index: &Index) -> bool {
+    index.tree.oldest_unflushed_lsn().is_some() || needs_checkpoint(index)
+}
+
+/// Whether a file of the table is to be made smaller when the engine is idle.
+fn is_too_large(table: &Table) -> bool {
+    let open = table.open_indexes();
+    let mut indexes = open.iter().flat_map(|indexes| indexes.iter());
+    indexes.any(|index| index.tree.space_action(SpaceGoal::Idle) != SpaceAction::Nothing)
+}
+
+/// The indexes of a table that must be flushed and checkpointed before it can be
+/// closed.
+fn unflushed_indexes(slot: &Slot) -> Vec<Arc<Index>> {
+    let open = slot.lock().as_ref().and_then(|table| table.open_indexes());
+    let indexes = open.iter().flat_map(|indexes| indexes.iter());
+    indexes
+        .filter(|index| is_unflushed(index))
+        .cloned()
+        .collect()
+}
+
 impl IdleTables<'_> {
     /// The open tables that may be closed. A temporary table remains open: its
-    /// file does not contain everything.
+    /// file does not contain everything. Forgets tables with neither open files
+    /// nor handles.
     fn open_slots(&self) -> Vec<(u64, Slot)> {
         let slots: Vec<(u64, Slot)> = {
             let tables = self.tables.lock();
@@ -40,7 +87,17 @@ impl IdleTables<'_> {
                 .map(|(id, state)| (*id, Arc::clone(&state.slot)))
                 .collect()
         };
-        let is_open = |(_, slot): &(u64, Slot)| slot.lock().is_some();
+        let is_open = |(_, slot): &(u64, Slot)| {
+            let mut slot = slot.lock();
+            match &*slot {
+                Some(table) if table.is_open() => true,
+                Some(table) if !table.has_handles() => {
+                    *slot = None;
+                    false
+                }
+                _ => false,
+            }
+        };
         slots.into_iter().filter(is_open).collect()
     }
 
@@ -76,57 +133,110 @@ impl IdleTables<'_> {
             if !has_no_handle(&slot) {
                 continue;
             }
-            let Some(table) = slot.lock().clone() else {
-                continue;
-            };
-            let before = unflushed.len();
-            let indexes = table.indexes.load();
-            let is_unflushed = |index: &&Arc<Index>| {
-                index.tree.oldest_unflushed_lsn().is_some() || needs_checkpoint(index)
-            };
-            unflushed.extend(indexes.iter().filter(is_unflushed).cloned());
-            count -= usize::from(unflushed.len() > before);
+            let indexes = unflushed_indexes(&slot);
+            count -= usize::from(!indexes.is_empty());
+            unflushed.extend(indexes);
         }
         unflushed
     }
 
-    fn is_idle(&self, table: &Table, indexes: &[Arc<Index>]) -> bool {
-        table.handles.load(Ordering::Acquire) == 0
-            && !table.damaged.load(Ordering::Acquire)
-            && indexes.iter().all(|index| {
-                // Transactions with locks on the index hold references to `ranges`.
-                Arc::strong_count(&index.ranges) == 1
-                    && !needs_checkpoint(index)
-                    && index.log_needed_from(|| self.flush.log.end()).is_none()
-            })
+    /// Continues the sweep, or begins one that is due: closes tables that were
+    /// not used since the sweep before. Returns some that must be flushed first.
+    pub(super) fn sweep(&self, sweep: &mut IdleSweep) -> Vec<(u64, Slot)> {
+        let end = self.flush.log.end();
+        if end != sweep.log_end {
+            sweep.log_end = end;
+            sweep.quiet_since = Instant::now();
+        }
+        let signals = self.flush.signals;
+        let is_quiet = !signals.has_threads() || sweep.quiet_since.elapsed() >= QUIET_AFTER;
+        if sweep.rest.is_empty() {
+            let period = match sweep.is_urgent {
+                true => self.idle_after / URGENT_SWEEPS,
+                false => self.idle_after,
+            };
+            if sweep.began.elapsed() < period {
+                return Vec::new();
+            }
+            sweep.rest = self.open_slots();
+            sweep.began = Instant::now();
+            sweep.is_urgent = false;
+        }
+        let mut unflushed = Vec::new();
+        for _ in 0..SWEPT_AT_ONCE {
+            if unflushed.len() == FLUSHED_AT_ONCE {
+                break;
+            }
+            let Some((id, slot)) = sweep.rest.pop() else {
+                break;
+            };
+            if !self.close_if_unused(id, &slot) && is_quiet {
+                unflushed.push((id, slot));
+            }
+        }
+        unflushed.retain(|(_, slot)| !unflushed_indexes(slot).is_empty());
+        unflushed
     }
 
-    /// Closes a table if it has no handle and all its changes are in its files.
+    /// The indexes of some tables that must be flushed and checkpointed.
+    pub(super) fn unflushed_of(&self, tables: &[(u64, Slot)]) -> Vec<Arc<Index>> {
+        let slots = tables.iter().map(|(_, slot)| slot);
+        slots.flat_map(unflushed_indexes).collect()
+    }
+
+    /// Closes a table that was not used since the last call for it. Returns
+    /// whether there is nothing to flush for that: it is closed, in use, or its
+    /// files are to be made smaller in idle time.
+    pub(super) fn close_if_unused(&self, id: u64, slot: &Slot) -> bool {
+        let is_used = slot
+            .lock()
+            .as_ref()
+            .is_none_or(|table| table.take_use() || is_too_large(table));
+        is_used || self.close_if_idle(id, slot)
+    }
+
+    fn is_idle(&self, indexes: &[Arc<Index>]) -> bool {
+        indexes.iter().all(|index| {
+            // Transactions with locks on the index hold references to `ranges`.
+            Arc::strong_count(&index.ranges) == 1
+                && !needs_checkpoint(index)
+                && index.log_needed_from(|| self.flush.log.end()).is_none()
+        })
+    }
+
+    /// Closes a table if no thread uses its indexes and all its changes are in
+    /// its files.
     fn close_if_idle(&self, id: u64, slot: &Slot) -> bool {
-        let mut open = slot.lock();
-        let Some(table) = &*open else {
+        let mut used = slot.lock();
+        let Some(table) = &*used else {
             return false;
         };
-        let indexes = table.indexes.load_full();
-        if !self.is_idle(table, &indexes)
-            || !self.flush.written.remove_unused(self.flush.work, &indexes)
-        {
+        if table.altering.load(Ordering::Acquire) || table.damaged.load(Ordering::Acquire) {
             return false;
         }
-        let oldest: Vec<WriteId> = indexes
-            .iter()
-            .map(|index| index.oldest_write_id())
-            .collect();
+        let Some((indexes, is_used)) = table.withdraw_indexes() else {
+            return false;
+        };
+        if is_used
+            || !self.is_idle(&indexes)
+            || !self.flush.written.remove_unused(self.flush.work, &indexes)
+        {
+            table.restore_indexes(indexes);
+            return false;
+        }
         for index in indexes.iter() {
             self.flush.counts.add_closed(index);
         }
         // While the slot is locked: a thread that finds the table closed reads these.
         if let Some(state) = self.tables.lock().by_id.get_mut(&id) {
-            for (index, oldest) in state.entry.indexes.iter_mut().zip(oldest) {
-                index.oldest_write_id = oldest;
+            for (entry, index) in state.entry.indexes.iter_mut().zip(indexes.iter()) {
+                entry.oldest_write_id = index.oldest_write_id();
+                entry.sizes = index.sizes();
             }
         }
-        *open = None;
+        if !table.has_handles() {
+            *used = None;
+        }
         true
     }
 }

@@ -14,11 +14,11 @@ use super::flusher::FlushContext;
 use crate::core::files::IndexFiles;
 use crate::core::index::Index;
 use crate::core::maintenance_state::SettlingState;
+use crate::core::opening::open_closed;
 use crate::core::table::Table;
 use crate::core::tables::{Slot, Tables};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 use teak_base::WriteId;
 use teak_tree::JobKind;
@@ -65,8 +65,9 @@ impl Settling<'_> {
         });
         if state.indexes.is_empty()
             && let Some(table) = self.open_closed(goal)
+            && let Some(indexes) = table.open_indexes()
         {
-            state.indexes = table.indexes.load().iter().cloned().collect();
+            state.indexes = indexes.to_vec();
         }
     }
 
@@ -109,7 +110,8 @@ impl Settling<'_> {
         let slots = self.slots(|_| true).into_iter();
         let tables = slots.filter_map(|(_, slot)| slot.lock().clone());
         tables
-            .flat_map(|table| table.indexes.load_full().to_vec())
+            .filter_map(|table| table.open_indexes())
+            .flat_map(|indexes| indexes.to_vec())
             .collect()
     }
 
@@ -117,8 +119,8 @@ impl Settling<'_> {
     fn open_closed(&self, goal: WriteId) -> Option<Arc<Table>> {
         let is_older = |oldest: WriteId| !oldest.is_settled() && oldest < goal;
         for (id, slot) in self.slots(is_older) {
-            let mut open = slot.lock();
-            if open.is_some() {
+            let mut used = slot.lock();
+            if used.as_ref().is_some_and(|table| table.is_open()) {
                 continue;
             }
             let (entry, counters) = {
@@ -131,19 +133,15 @@ impl Settling<'_> {
                 }
                 (state.entry.clone(), Arc::clone(&state.counters))
             };
-            // The statement that uses the table reports why it cannot be opened.
-            let Ok(table) = Table::open(self.files, &entry, &counters, &[]) else {
-                continue;
+            let table = match &*used {
+                Some(table) => Arc::clone(table),
+                None => Arc::new(Table::closed(&entry, &counters)),
             };
-            let tables = self.tables.lock();
-            for index in table.indexes.load().iter() {
-                if let Some(created_at) = tables.created_at.get(&index.entry.file) {
-                    index.created_at.store(created_at.0, Ordering::Release);
-                }
+            // The statement that uses the table reports why it cannot be opened.
+            if open_closed(self.tables, self.files, &table, &entry).is_err() {
+                continue;
             }
-            drop(tables);
-            let table = Arc::new(table);
-            *open = Some(Arc::clone(&table));
+            *used = Some(Arc::clone(&table));
             self.flush.signals.note_opened();
             return Some(table);
         }

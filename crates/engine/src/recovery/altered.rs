@@ -42,7 +42,8 @@ impl Replay {
             Some(path) => self.missing.insert(id, path),
             None => self.missing.remove(&id),
         };
-        let table = Table::open(&self.files, &entry, &counters, kept);
+        let mut table = Table::closed(&entry, &counters);
+        let table = table.open_files(&self.files, &entry, kept).map(|()| table);
         self.take_opened(id, table, is_new)
     }
 
@@ -67,7 +68,8 @@ impl Replay {
         };
         match table {
             Ok(table) => {
-                for index in table.indexes.load().iter() {
+                let indexes = table.open_indexes();
+                for index in indexes.iter().flat_map(|indexes| indexes.iter()) {
                     if is_new(index.entry.file) {
                         self.indexes
                             .insert(index.entry.file, Some(Arc::clone(index)));
@@ -111,6 +113,7 @@ impl Replay {
                 // The catalogue or this replay may have newer values.
                 Some(kept) => {
                     kept.oldest_write_id = index.oldest_write_id;
+                    kept.sizes = index.sizes;
                     kept.path = index.path;
                 }
                 None => dropped.push(index),
@@ -123,11 +126,8 @@ impl Replay {
         for file in &added {
             self.indexes.remove(file);
         }
-        match open {
-            Some(open) => {
-                let kept = open.indexes.load_full();
-                self.open_found(table.id, &kept, &|file| added.contains(&file))
-            }
+        match open.as_ref().and_then(|open| open.open_indexes()) {
+            Some(kept) => self.open_found(table.id, &kept, &|file| added.contains(&file)),
             None => Ok(()),
         }
     }

@@ -1,0 +1,63 @@
+//! Opening the files of a table.
+//!
+//! A table is opened without its files. They are opened when a handle uses an
+//! index, and closed when the table was not used for a while, also while it has
+//! handles.
+
+use super::files::IndexFiles;
+use super::table::Table;
+use super::tables::{SharedEntry, Slot, Tables};
+use crate::catalogue::TableEntry;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use teak_base::{StorageError, StorageResult};
+
+/// Finds a table by its id.
+pub(crate) fn slot_of(tables: &Mutex<Tables>, id: u64) -> Option<Slot> {
+    let tables = tables.lock();
+    let state = tables.by_id.get(&id)?;
+    Some(Arc::clone(&state.slot))
+}
+
+/// The entry of a table, `None` if it was dropped. While the slot is
+/// locked, the table is not closed, which would change the entry.
+pub(crate) fn entry_of(tables: &Mutex<Tables>, id: u64) -> Option<SharedEntry> {
+    let tables = tables.lock();
+    let state = tables.by_id.get(&id)?;
+    Some(state.entry.clone())
+}
+
+fn require_complete(files: &IndexFiles, entry: &TableEntry) -> StorageResult<()> {
+    if entry.incomplete {
+        let reason = format!(
+            "rows of table {} were lost: when they were recovered, its files were missing or damaged",
+            entry.name
+        );
+        return Err(StorageError::corrupt(&files.directory, 0, reason));
+    }
+    Ok(())
+}
+
+/// Opens the files of a table that is closed. The caller has locked its slot.
+///
+/// # Errors
+/// `Corrupt`, `UnsupportedFormat`, `NotFound`, `Io`.
+pub(crate) fn open_closed(
+    tables: &Mutex<Tables>,
+    files: &IndexFiles,
+    table: &Table,
+    entry: &TableEntry,
+) -> StorageResult<()> {
+    require_complete(files, entry)?;
+    let indexes = table.open_trees(files, entry, &[])?;
+    let tables = tables.lock();
+    for index in &indexes {
+        if let Some(created_at) = tables.created_at.get(&index.entry.file) {
+            index.created_at.store(created_at.0, Ordering::Release);
+        }
+    }
+    drop(tables);
+    table.set_indexes(indexes);
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Opening the files of a table when a handle uses one of its indexes.
+
+use crate::core::EngineCore;
+use crate::core::opening::{entry_of, open_closed, slot_of};
+use crate::core::table::{OpenIndexes, Table};
+use crate::error::{EngineError, EngineResult};
+use crate::maintenance::checkpoint::CheckpointContext;
+use crate::maintenance::flusher::FlushContext;
+use std::sync::Arc;
+use teak_base::StorageError;
+
+/// The indexes of a table that has a handle. Opens the files if they are closed.
+///
+/// # Errors
+/// `NoSuchTable` when the table was dropped; `TableDamaged` when a file is missing
+/// or corrupt; `Io`.
+#[inline]
+pub(crate) fn open_indexes(core: &EngineCore, table: &Arc<Table>) -> EngineResult<OpenIndexes> {
+    table.note_use();
+    match table.open_indexes() {
+        Some(indexes) => Ok(indexes),
+        None => open_files(core, table),
+    }
+}
+
+#[cold]
+fn open_files(core: &EngineCore, table: &Arc<Table>) -> EngineResult<OpenIndexes> {
+    if core.signals.has_opened_too_many() {
+        CheckpointContext::from(core).close_idle_tables()?;
+    }
+    let dropped = || EngineError::NoSuchTable {
+        name: table.name().to_string(),
+    };
+    let slot = slot_of(&core.tables, table.id).ok_or_else(dropped)?;
+    let _slot = slot.lock();
+    if let Some(indexes) = table.open_indexes() {
+        return Ok(indexes);
+    }
+    let entry = entry_of(&core.tables, table.id).ok_or_else(dropped)?;
+    open_closed(&core.tables, &core.files, table, &entry).map_err(|cause| {
+        let name = entry.name.clone();
+        core.messages
+            .error(&format!("table {name} cannot be opened: {cause}"));
+        match cause {
+            StorageError::Corrupt { .. } | StorageError::NotFound { .. } => {
+                EngineError::TableDamaged { name, cause }
+            }
+            cause => EngineError::Storage(cause),
+        }
+    })?;
+    core.signals.note_opened();
+    let indexes = table.open_indexes().ok_or_else(dropped)?;
+    for index in indexes.iter() {
+        if index.tree.pending_work_bytes() > 0 {
+            core.written.register(index);
+            FlushContext::from(core).note_change(index);
+        }
+    }
+    Ok(indexes)
+}

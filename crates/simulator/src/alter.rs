@@ -1,5 +1,5 @@
 //! Alters tables in place: adds, drops and reorders indexes, or rebuilds all of them. Other steps
-//! run between the begin and the commit of an alteration; their writes also maintain the indexes
+//! run between the start and the commit of an alteration; their writes also maintain the indexes
 //! that are being built.
 
 use crate::outcome::{Bug, Checked, Flow};

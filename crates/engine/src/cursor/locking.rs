@@ -303,7 +303,7 @@ impl LockingCursor {
         locked.cover_move(&mut self.position, transaction, kind, made)
     }
 
-    /// SKIP LOCKED does not promise the same rows when it is repeated, so it locks no gaps.
+    /// SKIP LOCKED may return other rows when it is repeated, so it locks no gaps.
     fn locks_gaps(&self) -> bool {
         self.gap_locks.is_some() && self.policy != LockPolicy::SkipLocked
     }

@@ -53,8 +53,8 @@ impl Statuses {
         statuses.push(WriteStatus::Active(TransactionId(1)));
         WriteId(statuses.len() as u64)
     }
-    pub fn set(&self, id: WriteId, fate: WriteStatus) {
-        self.by_id.lock().unwrap()[id.0 as usize - 1] = fate;
+    pub fn set(&self, id: WriteId, status: WriteStatus) {
+        self.by_id.lock().unwrap()[id.0 as usize - 1] = status;
     }
 }
 

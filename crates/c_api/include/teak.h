@@ -372,8 +372,26 @@ typedef struct teak_index_statistics {
 // Creates a table. Durable on return, like all other changes of tables. TEAK_TABLE_EXISTS.
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
-// Opens a table. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
-teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
+// Opens a table and its files. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
+teak_status teak_table_open(teak_engine *engine,
+                            teak_slice name,
+                            teak_table **table);
+
+// Opens a table without its files. The first use of an index opens them, and reports damage. They
+// are closed again when the table is not used for a while; its next use opens them. While they are
+// closed, its sizes are read from the catalogue. TEAK_NO_SUCH_TABLE.
+teak_status teak_table_open_lazily(teak_engine *engine, teak_slice name, teak_table **table);
+
+// Opens the files of a table if they are closed, so that damage is reported now. TEAK_CORRUPT when
+// one of them is missing or damaged.
+teak_status teak_table_open_files(teak_table *table);
+
+// When the table was last written, as teak_table_set_written_at() reported it; 0: unknown. A crash
+// may restore an earlier value.
+teak_status teak_table_get_written_at(teak_table *table, uint64_t *when);
+
+// Records when the table was last written, in a unit of the caller's choice.
+teak_status teak_table_set_written_at(teak_table *table, uint64_t when);
 
 // Closes a table; NULL is allowed. Its cursors must be closed first.
 void teak_table_close(teak_table *table);
@@ -437,7 +455,9 @@ teak_status teak_table_counter_unlock(teak_transaction *transaction,
                                       teak_table *table,
                                       uint32_t counter);
 
-// Sizes of one index. Reads no data, so it is cheap enough to call often.
+// Sizes of one index. Reads no data, so it is cheap enough to call often. While the table's files
+// are closed, the sizes are those of the time when they were closed, or of the last checkpoint
+// before a crash.
 teak_status teak_index_get_statistics(teak_table *table,
                                       uint32_t index,
                                       teak_index_statistics *statistics);

@@ -259,6 +259,10 @@ constexpr Counter counters[] = {
     {"commit_microseconds_p99", &teak_engine_statistics::commit_microseconds_p99},
     {"commit_microseconds_p999", &teak_engine_statistics::commit_microseconds_p999},
     {"commit_microseconds_max", &teak_engine_statistics::commit_microseconds_max},
+    {"statement_microseconds_p50", &teak_engine_statistics::statement_microseconds_p50},
+    {"statement_microseconds_p99", &teak_engine_statistics::statement_microseconds_p99},
+    {"statement_microseconds_p999", &teak_engine_statistics::statement_microseconds_p999},
+    {"statement_microseconds_max", &teak_engine_statistics::statement_microseconds_max},
     {"file_bytes", &teak_engine_statistics::file_bytes},
     {"file_live_bytes", &teak_engine_statistics::live_bytes},
     {"file_free_bytes", &teak_engine_statistics::free_bytes},
@@ -266,26 +270,75 @@ constexpr Counter counters[] = {
     {"moved_bytes", &teak_engine_statistics::bytes_moved},
 };
 
-// The server's array of variables, in a buffer that the server provides. The buffer is too small for the values, too:
-// they are the thread's, which returns them before it runs another statement.
-thread_local teak_engine_statistics status_values;
-
-struct StatusBuffer {
-  st_mysql_show_var variables[array_elements(counters) + 1];
+/* A histogram as counters: each counts all times below its limit. A limit is 2^bits microseconds. */
+struct TimeCounter {
+  const char *name;
+  uint bits;
 };
-static_assert(sizeof(StatusBuffer) <= SHOW_VAR_FUNC_BUFF_SIZE, "the server's buffer is too small for the counters");
 
-int show_counters(THD *, st_mysql_show_var *variable, void *buffer, system_status_var *, enum_var_type) {
-  auto *status = static_cast<StatusBuffer *>(buffer);
-  bzero(status, sizeof(*status));
-  bzero(&status_values, sizeof(status_values));
-  status_values.struct_size = sizeof(status_values);
-  if (engine != nullptr && teak_engine_get_statistics(engine, &status_values) != TEAK_OK)
-    bzero(&status_values, sizeof(status_values));
-  for (size_t i = 0; i < array_elements(counters); i++)
-    status->variables[i] = {counters[i].name, &(status_values.*counters[i].value), SHOW_ULONGLONG};
+constexpr TimeCounter commit_counters[] = {
+    {"commit_microseconds_below_64", 6},       {"commit_microseconds_below_256", 8},
+    {"commit_microseconds_below_1024", 10},    {"commit_microseconds_below_4096", 12},
+    {"commit_microseconds_below_16384", 14},   {"commit_microseconds_below_65536", 16},
+    {"commit_microseconds_below_262144", 18},  {"commit_microseconds_below_1048576", 20},
+    {"commit_microseconds_below_4194304", 22}, {"commit_microseconds_count", TEAK_LATENCY_BUCKETS - 1},
+};
+
+constexpr TimeCounter statement_counters[] = {
+    {"statement_microseconds_below_64", 6},       {"statement_microseconds_below_256", 8},
+    {"statement_microseconds_below_1024", 10},    {"statement_microseconds_below_4096", 12},
+    {"statement_microseconds_below_16384", 14},   {"statement_microseconds_below_65536", 16},
+    {"statement_microseconds_below_262144", 18},  {"statement_microseconds_below_1048576", 20},
+    {"statement_microseconds_below_4194304", 22}, {"statement_microseconds_count", TEAK_LATENCY_BUCKETS - 1},
+};
+
+constexpr size_t VARIABLES =
+    array_elements(counters) + array_elements(commit_counters) + 1 + array_elements(statement_counters) + 1;
+
+/* The array of variables for the server, and their values. */
+class StatusReport {
+ public:
+  /* Returns nullptr if there is no memory. The server's own buffer is too small. A thread may ask for the status of
+     another session, so the memory is that of the calling thread's statement, during which the server copies the values. */
+  static StatusReport *create() {
+    void *memory = current_thd->alloc(sizeof(StatusReport));
+    return memory == nullptr ? nullptr : new (memory) StatusReport;
+  }
+
+  st_mysql_show_var *variables() { return variables_; }
+
+ private:
+  StatusReport() {
+    statistics_.struct_size = sizeof(statistics_);
+    if (engine != nullptr && teak_engine_get_statistics(engine, &statistics_) != TEAK_OK) statistics_ = {};
+    for (const Counter &counter : counters) add(counter.name, &(statistics_.*counter.value));
+    add_times(commit_counters, "commit_microseconds_sum", &statistics_.commit_times);
+    add_times(statement_counters, "statement_microseconds_sum", &statistics_.statement_times);
+  }
+
+  void add(const char *name, uint64_t *value) { variables_[count_++] = {name, value, SHOW_ULONGLONG}; }
+
+  template <size_t N>
+  void add_times(const TimeCounter (&time_counters)[N], const char *sum, teak_latencies *times) {
+    for (const TimeCounter &counter : time_counters) {
+      uint64_t *value = &below_[count_];
+      for (uint bucket = 0; bucket <= counter.bits; bucket++) *value += times->buckets[bucket];
+      add(counter.name, value);
+    }
+    add(sum, &times->total_microseconds);
+  }
+
+  teak_engine_statistics statistics_ = {};
+  uint64_t below_[VARIABLES] = {};  // by the number of the variable
+  st_mysql_show_var variables_[VARIABLES + 1] = {};
+  size_t count_ = 0;
+};
+
+int show_counters(THD *, st_mysql_show_var *variable, void *, system_status_var *, enum_var_type) {
+  static st_mysql_show_var none = {nullptr, nullptr, SHOW_UNDEF};
+  StatusReport *report = StatusReport::create();
   variable->type = SHOW_ARRAY;
-  variable->value = status->variables;
+  variable->value = report == nullptr ? &none : report->variables();
   return 0;
 }
 

@@ -8,6 +8,8 @@
 
 #include "session/session.h"
 
+#include <algorithm>
+
 #include "base/engine.h"
 #include "base/errors.h"
 #include "base/xid_bytes.h"
@@ -161,7 +163,29 @@ void Session::commit_ordered(bool all) {
   transaction_ = transaction;
 }
 
+/* Statements of a stored procedure all have the start time of the CALL: each begins when the one before ended. */
+void Session::note_end_of_statement() {
+  const ulonglong end = microsecond_interval_timer();
+  const ulonglong begin = std::max(thd_->start_utime, last_statement_end_);
+  last_statement_end_ = end;
+  teak_engine_count_statement(engine, end > begin ? end - begin : 0);
+}
+
 int Session::commit(bool all) {
+  const bool was_in_statement = in_statement_;
+  int error = commit_now(all);
+  if (was_in_statement) note_end_of_statement();
+  return error;
+}
+
+int Session::rollback(bool all) {
+  const bool was_in_statement = in_statement_;
+  int error = rollback_now(all);
+  if (was_in_statement) note_end_of_statement();
+  return error;
+}
+
+int Session::commit_now(bool all) {
   in_statement_ = false;
   has_statement_mark_ = false;
   if (!ends_transaction(all)) return 0;
@@ -187,7 +211,7 @@ int Session::commit(bool all) {
   return error;
 }
 
-int Session::rollback(bool all) {
+int Session::rollback_now(bool all) {
   bool had_mark = has_statement_mark_;
   in_statement_ = false;
   has_statement_mark_ = false;

@@ -108,6 +108,9 @@ class Session {
   void add(Cursor *cursor);
   void remove(Cursor *cursor);
   void detach_cursors();
+  int commit_now(bool all);
+  int rollback_now(bool all);
+  void note_end_of_statement();
   bool ends_transaction(bool all) const { return all || !in_multi_statement_transaction(thd_); }
   teak_status begin();
   /* Removes the transaction from this object, so that KILL no longer interrupts it, and returns it. */
@@ -121,6 +124,7 @@ class Session {
   Cursor *cursors_ = nullptr;
   std::string last_lock_timeout_;  // the value of the variable
   uint64_t statement_mark_ = 0;
+  ulonglong last_statement_end_ = 0;  // microseconds, as thd->start_utime
   uint lock_timeout_ = 0;
   uint duplicate_key_ = MAX_KEY;
   bool in_statement_ = false;

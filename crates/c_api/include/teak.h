@@ -709,6 +709,20 @@ teak_status teak_cursor_unlock(teak_cursor *cursor);
 
 // --- Monitoring ----------------------------------------------------------------------------------
 
+// Length of teak_latencies.buckets.
+#define TEAK_LATENCY_BUCKETS 24
+
+// How many operations took how long.
+typedef struct teak_latencies {
+  // Element 0 counts times below 1 microsecond, element n times below 2^n microseconds that
+  // are not in an earlier element, and the last one all longer times.
+  uint64_t buckets[TEAK_LATENCY_BUCKETS];
+  // Sum of all times, in microseconds.
+  uint64_t total_microseconds;
+  // The longest time, in microseconds.
+  uint64_t longest_microseconds;
+} teak_latencies;
+
 // Counts since the engine was opened, and sizes now. Fields are added at the end in later
 // versions.
 typedef struct teak_engine_statistics {
@@ -857,6 +871,18 @@ typedef struct teak_engine_statistics {
   // Longest time that freezing a memtable, or installing the result of a flush, waited for
   // locks, in microseconds.
   uint64_t freeze_wait_microseconds_max;
+  // Times of commits with writes.
+  teak_latencies commit_times;
+  // Times of the statements that a server has reported.
+  teak_latencies statement_times;
+  // An upper limit of the time of half of these statements, in microseconds.
+  uint64_t statement_microseconds_p50;
+  // The same for 99 % of them.
+  uint64_t statement_microseconds_p99;
+  // The same for 99.9 % of them.
+  uint64_t statement_microseconds_p999;
+  // The longest of these statements, in microseconds.
+  uint64_t statement_microseconds_max;
 } teak_engine_statistics;
 
 // Reads the statistics.

@@ -63,7 +63,7 @@ impl JobContext<'_> {
         let tree = self.tree;
         let since = Instant::now();
         let mut install = tree.install.lock();
-        tree.counters.note_locked(since);
+        tree.cache.lock_times().freezes.record_since(since);
         let install = &mut *install;
         self.claim.release(install);
         let version = tree.version.load_full();

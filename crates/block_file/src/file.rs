@@ -108,6 +108,10 @@ impl BlockFile {
         Ok((Self { shared }, superblock.payload))
     }
 
+    pub(crate) fn from_shared(shared: Arc<SharedFile>) -> Self {
+        Self { shared }
+    }
+
     /// The id of the file.
     #[must_use]
     pub fn file_id(&self) -> FileId {
@@ -188,6 +192,13 @@ impl BlockFile {
     /// As [`CheckpointTurn::capture`].
     pub fn prepare_checkpoint(&self) -> StorageResult<PreparedCheckpoint> {
         self.begin_checkpoint().capture()
+    }
+
+    /// The error that every checkpoint returns until the file is opened again,
+    /// after a failed sync or damage; `None` if there is none.
+    #[must_use]
+    pub fn checkpoint_refusal(&self) -> Option<StorageError> {
+        self.shared.state().check().err()
     }
 
     /// Truncates the file after the last block in use. This frees unused space that failed writers

@@ -29,6 +29,7 @@ mod address;
 mod block;
 mod capture;
 mod checkpoint;
+mod damaged;
 mod extent;
 mod extent_map;
 mod extents;

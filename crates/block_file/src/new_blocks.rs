@@ -53,14 +53,9 @@ impl NewBlocks {
     /// # Errors
     /// `Io`, `NoSpace`.
     pub fn restore(&self, file: &dyn DiskFile) -> StorageResult<bool> {
-        let length = file.len()?;
-        if self.extents.iter().any(|extent| extent.end() > length) {
+        let Some(bytes) = self.read_from(file)? else {
             return Ok(false);
-        }
-        let bytes = read(file, &self.extents)?;
-        if checksum(&bytes) != self.checksum {
-            return Ok(false);
-        }
+        };
         let mut rest = bytes.as_slice();
         for extent in &self.extents {
             let (block, after) = rest.split_at(length_of(*extent).min(rest.len()));
@@ -68,6 +63,23 @@ impl NewBlocks {
             rest = after;
         }
         Ok(true)
+    }
+
+    /// Whether the blocks are in the file as described.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_on(&self, file: &dyn DiskFile) -> StorageResult<bool> {
+        Ok(self.read_from(file)?.is_some())
+    }
+
+    fn read_from(&self, file: &dyn DiskFile) -> StorageResult<Option<Vec<u8>>> {
+        let length = file.len()?;
+        if self.extents.iter().any(|extent| extent.end() > length) {
+            return Ok(None);
+        }
+        let bytes = read(file, &self.extents)?;
+        Ok((checksum(&bytes) == self.checksum).then_some(bytes))
     }
 
     /// Appends [`ENCODED_BYTES`] bytes.

@@ -131,7 +131,7 @@ pub(crate) struct Decoder {
 }
 
 /// A decoded map.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SpaceMap {
     pub free: ExtentSet,
     /// The space of the map itself.

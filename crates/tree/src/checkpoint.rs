@@ -20,8 +20,7 @@ use crate::tree::Tree;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
-use teak_base::{Lsn, StorageResult, WriteId};
+use teak_base::{Lsn, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, CheckpointTurn, PreparedCheckpoint, WrittenBlocks};
 
 /// The right to make the next checkpoint of a tree. Dropping it lets another
@@ -103,6 +102,12 @@ impl Tree {
         self.install.lock().changed
     }
 
+    /// Why every checkpoint fails until the file is opened again, if that is so.
+    #[must_use]
+    pub fn checkpoint_refusal(&self) -> Option<StorageError> {
+        self.file.checkpoint_refusal()
+    }
+
     /// A position: the last durable checkpoint contains everything that this
     /// index logged before it.
     #[must_use]
@@ -157,14 +162,12 @@ impl TreeCheckpointTurn {
 
         let options = (*tree.options()).clone();
         let mut install = tree.install.lock();
-        let since = Instant::now();
         let mut prepared = turn.capture()?;
         let root = Arc::clone(&tree.load_version().root);
         let (flushed_lsn, next_child_id) = (install.flushed_lsn, install.next_child_id);
         install.changed = false;
         install.capture_undurable();
         drop(install);
-        tree.cache.lock_times().captures.record_since(since);
         let captured = CapturedPositions {
             tree: Arc::clone(&tree),
             is_open: true,

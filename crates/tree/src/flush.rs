@@ -24,7 +24,6 @@ mod divide;
 mod inputs;
 mod install;
 mod job;
-mod layers;
 mod leaf;
 mod memtable;
 mod output;

@@ -13,12 +13,12 @@ mod path;
 mod run_ref;
 mod summary;
 
-pub(crate) use codec::{NodeLoader, encode_node, node_block_description};
+pub(crate) use codec::{NodeLoader, OnDamage, encode_node, node_block_description};
 pub(crate) use edit::{Depth, Editor, Replacement};
 pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
 pub(crate) use run_ref::{RunForm, RunHandle, RunRef};
-pub(crate) use summary::{LeafShape, Summary, run_load};
+pub(crate) use summary::{LeafShape, Summary};
 
 use crate::TreeOptions;
 use crate::key_search::key_order;
@@ -158,6 +158,14 @@ impl Node {
     pub(crate) fn empty(id: ChildId, options: &TreeOptions) -> Arc<Self> {
         let leaf = Child::new(id, Vec::new(), None, options);
         Self::new(1, Vec::new(), vec![leaf])
+    }
+
+    /// A node of this height over one leaf without runs, in place of a node that
+    /// cannot be read.
+    pub(crate) fn empty_subtree(height: u8, options: &TreeOptions) -> Arc<Self> {
+        let below = (height > 1).then(|| Self::empty_subtree(height - 1, options));
+        let child = Child::new(ChildId::MAX, Vec::new(), below, options);
+        Self::new(height.max(1), Vec::new(), vec![child])
     }
 
     /// The position of the child whose range has the key.

@@ -128,8 +128,22 @@ impl Run {
         Ok(addresses)
     }
 
+    /// Reads the run's index from the disk, even if it is cached.
+    pub(crate) fn stored_index(&self) -> StorageResult<Option<Arc<RunIndex>>> {
+        let address = self.description.index;
+        address.map(|address| self.read_index(address)).transpose()
+    }
+
+    /// Reads a page from the disk, even if it is cached.
+    pub(crate) fn stored_page(&self, index: &RunIndex, number: usize) -> StorageResult<Arc<Page>> {
+        let Some(record) = index.pages().get(number) else {
+            unreachable!("pages are asked for by numbers of the index");
+        };
+        self.read_page(index, number, record)
+    }
+
     /// Returns the run's index; `None` when it has no entries.
-    fn index(&self) -> StorageResult<Option<Arc<RunIndex>>> {
+    pub(crate) fn index(&self) -> StorageResult<Option<Arc<RunIndex>>> {
         let Some(address) = self.description.index else {
             return Ok(None);
         };
@@ -158,7 +172,7 @@ impl Run {
     }
 
     /// Returns a page of the run, which must exist.
-    fn page(
+    pub(crate) fn page(
         &self,
         index: &RunIndex,
         number: usize,

@@ -10,8 +10,9 @@
 
 use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
+use crate::lost_part::LostPart;
 use crate::memory::TreeAccount;
-use crate::node::{Key, Node, NodeLoader};
+use crate::node::{Key, Node, NodeLoader, OnDamage};
 use crate::payload::Payload;
 use crate::version::{MemtableSlot, TreeVersion};
 use crate::{PageCache, TreeOptions};
@@ -50,6 +51,11 @@ pub struct Tree {
     pub(crate) counters: TreeCounters,
     /// The next checkpoint writes again the nodes whose blocks end after this offset.
     pub(crate) node_limit: AtomicU64,
+    /// What is done with unreadable nodes: skipped only in a tree that is opened
+    /// to be salvaged.
+    on_damage: OnDamage,
+    /// The nodes that were skipped.
+    pub(crate) lost: Vec<LostPart>,
 }
 
 impl fmt::Debug for Tree {
@@ -105,19 +111,46 @@ impl Tree {
         Self::from_payload(file, payload, cache)
     }
 
+    /// Opens a tree whose blocks may be damaged, to be salvaged: an unreadable
+    /// node becomes an empty subtree. Writes nothing; checkpoints fail.
+    ///
+    /// # Errors
+    /// `Corrupt` when no superblock is valid; `UnsupportedFormat`, `NotFound`, `Io`.
+    pub fn open_damaged(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        expected: FileId,
+        cache: &Arc<PageCache>,
+    ) -> StorageResult<Arc<Self>> {
+        let (file, payload) = BlockFile::open_damaged(disk, path, expected)?;
+        let payload = Payload::decode(path, &payload)?;
+        Self::load(file, payload, cache, OnDamage::Skip)
+    }
+
     fn from_payload(
         file: BlockFile,
         payload: Payload,
         cache: &Arc<PageCache>,
     ) -> StorageResult<Arc<Self>> {
+        Self::load(file, payload, cache, OnDamage::Fail)
+    }
+
+    fn load(
+        file: BlockFile,
+        payload: Payload,
+        cache: &Arc<PageCache>,
+        on_damage: OnDamage,
+    ) -> StorageResult<Arc<Self>> {
         let options = payload.options;
+        let mut lost = Vec::new();
         let mut install = InstallState::new(payload.flushed_lsn, payload.next_child_id.max(1));
         let mut written_nodes = HashSet::new();
         let root = match payload.root {
             Some(address) => {
-                let mut loader = NodeLoader::new(&file, cache, &options);
+                let mut loader = NodeLoader::new(&file, cache, &options, on_damage);
                 let root = loader.load_root(address)?;
                 install.next_child_id = install.next_child_id.max(loader.child_id_max() + 1);
+                lost = loader.take_lost();
                 written_nodes = loader.into_addresses();
                 root
             }
@@ -147,6 +180,8 @@ impl Tree {
             written_nodes: Mutex::new(written_nodes),
             counters: TreeCounters::default(),
             node_limit: AtomicU64::new(u64::MAX),
+            on_damage,
+            lost,
         }))
     }
 
@@ -154,6 +189,14 @@ impl Tree {
     #[must_use]
     pub fn file_id(&self) -> FileId {
         self.file.file_id()
+    }
+
+    /// Whether the tree was opened with [`Tree::open_damaged`]: parts of it may be
+    /// missing.
+    #[inline]
+    #[must_use]
+    pub fn is_for_salvage(&self) -> bool {
+        self.on_damage == OnDamage::Skip
     }
 
     /// The path of the file.

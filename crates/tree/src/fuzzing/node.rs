@@ -1,6 +1,6 @@
 //! Fuzz target of node blocks, which are loaded with their totals.
 
-use crate::node::{Node, NodeLoader, encode_node, node_block_description};
+use crate::node::{Node, NodeLoader, OnDamage, encode_node, node_block_description};
 use crate::{PageCache, RunDescription, TreeOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn load(raw: &[u8]) -> StorageResult<Arc<Node>> {
     file.publish(vec![writer.finish()?], &[]);
     assert!(file.read_block(address, BlockKind::Node)?.raw == raw);
     let cache = Arc::new(PageCache::new(0));
-    NodeLoader::new(&file, &cache, &TreeOptions::tiny()).load_root(address)
+    NodeLoader::new(&file, &cache, &TreeOptions::tiny(), OnDamage::Fail).load_root(address)
 }
 
 pub(super) fn node_seeds() -> Vec<Vec<u8>> {

@@ -1,6 +1,7 @@
 //! The format of node blocks. See "Node" in `docs/design/format.md`.
 
 use super::{Child, ChildId, HEIGHT_MAX, Key, KeyRange, Node, RunForm, RunHandle, RunRef};
+use crate::lost_part::{LostKind, LostPart, is_loss};
 use crate::{PageCache, Run, RunDescription, TreeOptions};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -169,6 +170,15 @@ fn decode_run(take: &mut Take<'_>) -> Result<RawRun, Malformed> {
     })
 }
 
+/// What the loader does with a node that it cannot read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnDamage {
+    /// Returns the error.
+    Fail,
+    /// Puts an empty subtree in its place.
+    Skip,
+}
+
 /// Reads nodes. Creates one handle for a run to which several children refer.
 pub(crate) struct NodeLoader<'a> {
     file: &'a BlockFile,
@@ -177,6 +187,8 @@ pub(crate) struct NodeLoader<'a> {
     runs: HashMap<u64, Arc<RunHandle>>,
     addresses: HashSet<BlockAddress>,
     child_ids: HashSet<ChildId>,
+    on_damage: OnDamage,
+    lost: Vec<LostPart>,
 }
 
 impl<'a> NodeLoader<'a> {
@@ -184,6 +196,7 @@ impl<'a> NodeLoader<'a> {
         file: &'a BlockFile,
         cache: &'a Arc<PageCache>,
         options: &'a TreeOptions,
+        on_damage: OnDamage,
     ) -> Self {
         Self {
             file,
@@ -192,6 +205,8 @@ impl<'a> NodeLoader<'a> {
             runs: HashMap::new(),
             addresses: HashSet::new(),
             child_ids: HashSet::new(),
+            on_damage,
+            lost: Vec::new(),
         }
     }
 
@@ -200,7 +215,31 @@ impl<'a> NodeLoader<'a> {
     /// # Errors
     /// `Corrupt`, `Io`.
     pub(crate) fn load_root(&mut self, address: BlockAddress) -> StorageResult<Arc<Node>> {
-        self.load(address, None, &KeyRange::all())
+        match self.load(address, None, &KeyRange::all()) {
+            Err(error) => self.skip(1, &KeyRange::all(), error),
+            loaded => loaded,
+        }
+    }
+
+    /// The nodes that could not be read.
+    pub(crate) fn take_lost(&mut self) -> Vec<LostPart> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Replaces a node that cannot be read, if that is wanted.
+    fn skip(
+        &mut self,
+        height: u8,
+        range: &KeyRange,
+        error: StorageError,
+    ) -> StorageResult<Arc<Node>> {
+        if self.on_damage == OnDamage::Fail || !is_loss(&error) {
+            return Err(error);
+        }
+        let upper = range.upper.as_deref();
+        let lost = LostPart::new(LostKind::Subtree, &range.lower, upper, error);
+        self.lost.push(lost);
+        Ok(Node::empty_subtree(height, self.options))
     }
 
     /// The maximum child id read.
@@ -264,7 +303,11 @@ impl<'a> NodeLoader<'a> {
                 runs.push(run);
             }
             let below = match child.below {
-                Some(below) => Some(self.load(below, Some(raw.height - 1), &child_range)?),
+                Some(below) => {
+                    let height = raw.height - 1;
+                    let loaded = self.load(below, Some(height), &child_range);
+                    Some(loaded.or_else(|error| self.skip(height, &child_range, error))?)
+                }
                 None => None,
             };
             children.push(Child::new(child.id, runs, below, self.options));

@@ -1,0 +1,55 @@
+//! Opening a damaged file, to read the blocks that are intact.
+
+use crate::file::BlockFile;
+use crate::reader::read_space_map;
+use crate::shared::{FileState, SharedFile};
+use crate::space::Space;
+use crate::superblock::{SuperblockInfo, SuperblockSlot, read_both, valid};
+use std::path::Path;
+use std::sync::Arc;
+use teak_base::{FileId, StorageError, StorageResult};
+use teak_disk::{Disk, DiskFile};
+
+impl BlockFile {
+    /// Opens a file for reading although parts of it are damaged. Returns the
+    /// payload of its newest checkpoint whose blocks are on the disk, or of the
+    /// newest one if there is none. Writes nothing; checkpoints of the file fail.
+    ///
+    /// # Errors
+    /// `Corrupt` when no superblock is valid, or the file is not the `expected`
+    /// one; `UnsupportedFormat`, `NotFound`, `Io`.
+    pub fn open_damaged(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        expected: FileId,
+    ) -> StorageResult<(Self, Vec<u8>)> {
+        let file = disk.open(path)?;
+        let (slot, superblock) = newest(&*file, path)?;
+        if superblock.file != expected {
+            let found = superblock.file;
+            let reason = format!("the file names itself {found}, but {expected} was expected");
+            return Err(StorageError::corrupt(path, 0, reason));
+        }
+        // Blocks beyond the end of a file that was cut off are reported when they are read.
+        let map = read_space_map(&*file, &superblock).unwrap_or_default();
+        let space = Space::opened(superblock.end, &map.free, &map.places);
+        let generation = superblock.generation;
+        let mut state = FileState::new(space, slot, generation, map.places, false);
+        let reason = "the file was opened to read what is intact";
+        state.refuse(StorageError::corrupt(path, slot.offset(), reason));
+        let file_bytes = file.len()?;
+        let shared = SharedFile::new(file, superblock.file, file_bytes, state);
+        Ok((Self::from_shared(shared), superblock.payload))
+    }
+}
+
+fn newest(file: &dyn DiskFile, path: &Path) -> StorageResult<(SuperblockSlot, SuperblockInfo)> {
+    let found = valid(path, read_both(file))?;
+    let is_complete = |(_, superblock): &&(SuperblockSlot, SuperblockInfo)| {
+        let new = superblock.new_blocks.as_ref();
+        new.is_none_or(|new| new.is_on(file).unwrap_or(false))
+    };
+    let complete = found.iter().find(is_complete).cloned();
+    let any = complete.or_else(|| found.into_iter().next());
+    any.ok_or_else(|| StorageError::corrupt(path, 0, "no superblock is valid"))
+}

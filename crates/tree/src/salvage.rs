@@ -1,0 +1,17 @@
+//! Reading a tree of which some blocks are unreadable.
+//!
+//! [`Tree::open_damaged`](crate::Tree::open_damaged) opens a file whose nodes may
+//! be unreadable: an empty subtree replaces each lost one. A [`SalvageCursor`]
+//! reads all entries that are left, and skips unreadable blocks instead of
+//! failing. Both report what they could not read as
+//! [`LostPart`](crate::LostPart)s.
+//!
+//! A lost run or page that is not at the bottom may have contained a newer
+//! version of a key, or its deletion. The cursor then returns the newest version
+//! that is left, marked as doubtful: no key disappears that can be read.
+
+mod cursor;
+mod run;
+mod survey;
+
+pub use cursor::{SalvageCursor, SalvagedEntry};

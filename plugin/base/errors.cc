@@ -52,6 +52,10 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       error = HA_ERR_CRASHED;
       explain = true;
       break;
+    case TEAK_READ_ONLY:
+      error = HA_ERR_TABLE_READONLY;
+      explain = true;
+      break;
     case TEAK_TABLE_EXISTS:
       error = HA_ERR_TABLE_EXIST;
       break;

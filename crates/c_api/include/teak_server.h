@@ -90,10 +90,6 @@ teak_status teak_engine_get_running_transactions(teak_engine *engine,
 // of the statement between them.
 teak_page_counts teak_thread_get_page_counts(void);
 
-// Counts a statement that took so many microseconds, for
-// teak_engine_statistics.statement_times.
-teak_status teak_engine_count_statement(teak_engine *engine, uint64_t microseconds);
-
 // --- Cursors -------------------------------------------------------------------------------------
 
 // Sets whether a locking scan of index 0 is semi-consistent: instead of waiting for a row that
@@ -226,6 +222,60 @@ teak_status teak_alteration_commit(teak_alteration *const *alterations,
 
 // Frees an alteration, and undoes it if it was not committed; NULL is allowed.
 void teak_alteration_end(teak_alteration *alteration);
+
+// --- Repairing tables ----------------------------------------------------------------------------
+// The steps: open the damaged table; begin an alteration that adds all indexes again, and make
+// it a repair; salvage the rows and add their entries; build; commit; end.
+
+// What a salvage has read and lost.
+typedef struct teak_salvage_report {
+  // sizeof(teak_salvage_report).
+  size_t struct_size;
+  // Rows read.
+  uint64_t rows;
+  // Rows of them for which a newer version, or their deletion, may have been lost.
+  uint64_t doubtful_rows;
+  // Blocks that could not be read.
+  uint64_t lost_parts;
+  // Entries in lost pages and runs, versions and deletes included. Those below lost nodes are
+  // unknown.
+  uint64_t lost_entries;
+} teak_salvage_report;
+
+// Opens a table that may be damaged. If teak_table_open() fails for it, the handle can only be used
+// for teak_table_verify(), teak_table_salvage() and an alteration that replaces all indexes, and no
+// other handle can be opened as long as it exists. TEAK_CORRUPT and TEAK_IO when nothing can be
+// read: the file of the rows is missing or has no valid superblock.
+teak_status teak_table_open_damaged(teak_engine *engine, teak_slice name, teak_table **table);
+
+// Returns whether the table could be opened only to be repaired.
+teak_status teak_table_is_unreadable(teak_table *table, bool *unreadable);
+
+// Reads the committed rows of a table in the order of their keys, and skips what cannot be read.
+// Calls `row` for each; `doubtful`: a newer version of the row, or its deletion, may have been
+// lost. The call ends with TEAK_INTERRUPTED when `row` returns true. At the end, `lost` is called
+// with a sentence about each block that could not be read. No transaction may write the table
+// during the call. `report` is written on TEAK_OK.
+teak_status teak_table_salvage(teak_table *table,
+                               bool (*row)(void *context,
+                                           teak_slice key,
+                                           teak_slice value,
+                                           bool doubtful),
+                               void (*lost)(void *context, const char *text, size_t len),
+                               void *context,
+                               teak_salvage_report *report);
+
+// Makes an alteration that replaces all indexes the repair of a damaged table. Its commit moves the
+// old files to the directory #teak_orphans instead of removing them. teak_alteration_build() leaves
+// up to `duplicates_max` entries with duplicate unique keys out, see
+// teak_alteration_get_duplicate(); with more it fails with TEAK_DUPLICATE_KEY.
+teak_status teak_alteration_repair(teak_alteration *alteration, size_t duplicates_max);
+
+// An entry that teak_alteration_build() has left out of a unique index, by its number from 0 on.
+// TEAK_NOT_FOUND after the last one. Valid until the next call on the alteration.
+teak_status teak_alteration_get_duplicate(teak_alteration *alteration,
+                                          size_t number,
+                                          teak_duplicate *duplicate);
 
 // --- Lists of transactions, locks and waits ------------------------------------------------------
 

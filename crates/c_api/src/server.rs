@@ -4,5 +4,6 @@ pub mod alteration;
 pub mod cursor;
 pub mod locks;
 pub mod prepared;
+pub mod salvage;
 pub mod table;
 pub mod transaction;

@@ -53,6 +53,8 @@ pub enum teak_status {
     TEAK_TOO_MANY_LOCKS = 20,
     /// The table has no index with this number.
     TEAK_NO_SUCH_INDEX = 21,
+    /// The table refuses writes, because one of its files has failed.
+    TEAK_READ_ONLY = 22,
 }
 
 impl From<()> for teak_status {

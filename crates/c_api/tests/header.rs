@@ -100,6 +100,12 @@ const SERVER: &[Section] = &[
         files: &["server/alteration"],
     },
     Section {
+        title: "Repairing tables",
+        text: "The steps: open the damaged table; begin an alteration that adds all indexes again, and make\n\
+               it a repair; salvage the rows and add their entries; build; commit; end.",
+        files: &["server/salvage"],
+    },
+    Section {
         title: "Lists of transactions, locks and waits",
         text: "",
         files: &["server/locks"],

@@ -105,6 +105,13 @@ struct Added {
     filling: Filling,
 }
 
+/// The repair of a table replaces all its indexes by new ones.
+struct Repair {
+    /// Entries that were left out because their unique keys were there already.
+    duplicates: Vec<Duplicate>,
+    duplicates_max: usize,
+}
+
 /// A change of one table in progress; see the top of the file. Dropping it undoes
 /// the change.
 pub struct Alteration {
@@ -114,6 +121,8 @@ pub struct Alteration {
     first_added: IndexNumber,
     interrupted: Box<Interrupted>,
     duplicate: Duplicate,
+    /// What a repair does differently; `None` for other alterations.
+    repair: Option<Repair>,
     /// The commit record is durable, or may be durable after a failed sync. The new files must not
     /// be removed.
     is_committed: bool,
@@ -131,6 +140,26 @@ impl Alteration {
     #[must_use]
     pub fn duplicate(&self) -> &Duplicate {
         &self.duplicate
+    }
+
+    /// Makes this the repair of a damaged table. The commit moves the files of the
+    /// replaced indexes to the directory `#teak_orphans` instead of removing
+    /// them. Up to `duplicates_max` entries with duplicate unique keys are left
+    /// out of the indexes that are built, instead of failing the alteration.
+    pub fn repair(&mut self, duplicates_max: usize) {
+        self.repair = Some(Repair {
+            duplicates: Vec::new(),
+            duplicates_max,
+        });
+    }
+
+    /// The entries that a repair has left out of unique indexes. Their `index` is
+    /// the position in the list of added indexes.
+    #[must_use]
+    pub fn duplicates(&self) -> &[Duplicate] {
+        self.repair
+            .as_ref()
+            .map_or(&[], |repair| &repair.duplicates)
     }
 
     /// Restores the table's own indexes.

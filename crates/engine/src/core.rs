@@ -29,6 +29,7 @@ pub(crate) mod tables;
 pub(crate) mod unlogged_ids;
 pub(crate) mod work;
 pub(crate) mod work_kind;
+pub(crate) mod write_access;
 pub(crate) mod written;
 
 use self::budget::Budget;
@@ -110,6 +111,24 @@ impl EngineCore {
                 Err(EngineError::Storage(error))
             }
         }
+    }
+
+    /// Called before the first write to an index since it was opened, and while
+    /// writes are refused.
+    ///
+    /// # Errors
+    /// `TableReadOnly`.
+    #[cold]
+    pub(crate) fn begin_writes(&self, index: &Arc<Index>) -> EngineResult<()> {
+        let refused = |cause| EngineError::TableReadOnly {
+            path: index.entry.path.clone(),
+            cause,
+        };
+        if let Some(cause) = index.access.refusal() {
+            return Err(refused(cause));
+        }
+        self.written.register(index);
+        index.access.open().map_err(refused)
     }
 
     /// Locks the mutex of changes of tables of this kind.

@@ -62,6 +62,7 @@ impl EngineTransaction {
         mode: ReadMode,
     ) -> EngineResult<Cursor> {
         let position = IndexPosition::new(table, index)?;
+        table.require_readable(&position.index)?;
         if mode == ReadMode::Exclusive {
             // The rows are about to be written: wait before they are locked.
             self.admit_to(table)?;

@@ -2,6 +2,7 @@
 
 use crate::index_number::IndexNumber;
 use std::fmt;
+use std::path::PathBuf;
 use teak_base::StorageError;
 use teak_transactions::WaitError;
 
@@ -45,6 +46,13 @@ pub enum EngineError {
         /// The table.
         name: String,
         /// Names the damaged file and the reason.
+        cause: StorageError,
+    },
+    /// The table refuses writes: a file of it has failed.
+    TableReadOnly {
+        /// An index file of the table.
+        path: PathBuf,
+        /// The failure.
         cause: StorageError,
     },
     /// The log has reached its bound, and no checkpoint could trim it in time.
@@ -97,6 +105,10 @@ impl fmt::Display for EngineError {
             Self::TableDamaged { name, cause } => {
                 write!(f, "table {name} cannot be opened: {cause}")
             }
+            Self::TableReadOnly { path, cause } => {
+                let path = path.display();
+                write!(f, "the table of {path} is read-only: {cause}")
+            }
             Self::LogFull { bytes_max } => write!(
                 f,
                 "the log has reached its bound of {bytes_max} bytes, and no checkpoint could trim it in time"
@@ -109,7 +121,9 @@ impl fmt::Display for EngineError {
 impl std::error::Error for EngineError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Storage(error) | Self::TableDamaged { cause: error, .. } => Some(error),
+            Self::Storage(error)
+            | Self::TableDamaged { cause: error, .. }
+            | Self::TableReadOnly { cause: error, .. } => Some(error),
             Self::Wait(error) => Some(error),
             _ => None,
         }

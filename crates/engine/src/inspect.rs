@@ -115,7 +115,10 @@ impl TableHandle {
         is_wanted: &mut dyn FnMut() -> bool,
         findings: &mut dyn FnMut(&str),
     ) -> EngineResult<()> {
-        let mut first: Option<StorageError> = None;
+        let mut first = self.table.unreadable();
+        if let Some(cause) = &first {
+            findings(&format!("the table cannot be opened: {cause}"));
+        }
         let indexes = self.indexes()?;
         for index in indexes.iter() {
             match index.tree.verify(&mut |_| is_wanted()) {
@@ -126,6 +129,7 @@ impl TableHandle {
                 Err(error) => {
                     self.core.messages.report_damage(index, &error);
                     findings(&format!("index {}: {error}", index.entry.label));
+                    self.list_damage(index, is_wanted, findings)?;
                     first.get_or_insert(error);
                 }
             }

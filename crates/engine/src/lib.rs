@@ -57,6 +57,7 @@ mod open_files;
 mod options;
 mod prepared;
 mod recovery;
+mod salvage;
 mod statistics;
 mod status;
 mod table_handle;
@@ -81,9 +82,9 @@ pub use locks::{IndexName, IndexNames};
 pub use name::TEMPORARY_NAME_PREFIX;
 pub use options::{EngineOptions, Level, MessageSink};
 pub use prepared::XID_BYTES_MAX;
+pub use salvage::SalvageReport;
 pub use statistics::EngineStatistics;
 pub use table_handle::TableHandle;
-pub use teak_base::latency::{LATENCY_BUCKETS, Latencies};
 pub use teak_base::limits::KEY_BYTES_MAX;
 pub use teak_base::{Codec, CommitSequence, FileId, Lsn, StorageError};
 pub use teak_disk::Disk;
@@ -91,6 +92,6 @@ pub use teak_transactions::{
     LockMode, Owner, RangeLockKind, TransactionHandle, TransactionId, WaitError, WaitListener,
     report,
 };
-pub use teak_tree::{PageCounts, TreeOptions};
+pub use teak_tree::{LostPart, PageCounts, SalvagedEntry, TreeOptions};
 pub use transaction::{Duplicate, EngineTransaction, Isolation};
 pub use write::{RowChange, RowEntry};

@@ -11,7 +11,7 @@ use crate::index_number::IndexNumber;
 use crate::open_files::open_indexes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::Codec;
+use teak_base::{Codec, StorageError};
 use teak_write_ahead_log::Record;
 
 /// A handle of a table. Its files are opened when an index is used, and closed
@@ -21,6 +21,8 @@ pub struct TableHandle {
     pub(crate) table: Arc<Table>,
     /// The metadata when the handle was created.
     metadata: Arc<[u8]>,
+    /// Whether this handle has opened the table to be salvaged.
+    salvages: bool,
 }
 
 /// An index of a table whose files may be closed.
@@ -32,6 +34,12 @@ pub(crate) enum IndexState {
 
 impl Drop for TableHandle {
     fn drop(&mut self) {
+        if self.salvages
+            && let Some(slot) = slot_of(&self.core.tables, self.table.id)
+        {
+            let _slot = slot.lock();
+            self.table.close_damaged();
+        }
         self.table.handles.fetch_sub(1, Ordering::AcqRel);
     }
 }
@@ -45,6 +53,7 @@ impl TableHandle {
             core: Arc::clone(core),
             table,
             metadata,
+            salvages: false,
         }
     }
 
@@ -104,7 +113,41 @@ impl TableHandle {
     /// `NoSuchTable` when it was dropped; `TableDamaged` when a file is missing or
     /// corrupt; `Io`.
     pub fn open_files(&self) -> EngineResult<()> {
-        self.indexes().map(|_| ())
+        self.indexes()?;
+        match self.table.unreadable() {
+            None => Ok(()),
+            Some(cause) => Err(self.damaged(cause)),
+        }
+    }
+
+    pub(crate) fn damaged(&self, cause: StorageError) -> EngineError {
+        EngineError::TableDamaged {
+            name: self.name().to_string(),
+            cause,
+        }
+    }
+
+    /// Opens what is left of the table's rows, after its files could not be opened
+    /// because of `cause`.
+    pub(crate) fn open_damaged(&mut self, cause: StorageError) -> EngineResult<()> {
+        let dropped = || EngineError::NoSuchTable {
+            name: self.table.name().to_string(),
+        };
+        let tables = &self.core.tables;
+        let slot = slot_of(tables, self.table.id).ok_or_else(dropped)?;
+        let _slot = slot.lock();
+        if self.table.is_open() {
+            // Another thread was faster, or the files can be opened now.
+            return match self.table.unreadable() {
+                None => Ok(()),
+                Some(cause) => Err(self.damaged(cause)),
+            };
+        }
+        let entry = entry_of(tables, self.table.id).ok_or_else(dropped)?;
+        let opened = self.table.open_damaged(&self.core.files, &entry, cause);
+        opened.map_err(|cause| self.damaged(cause))?;
+        self.salvages = true;
+        Ok(())
     }
 
     /// The table's name.

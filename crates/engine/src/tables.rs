@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::{CommitSequence, FileId};
+use teak_base::{CommitSequence, FileId, StorageError};
 use teak_write_ahead_log::Record;
 
 /// Returns an error if an alteration of the table is in progress, because the change would remove
@@ -173,6 +173,25 @@ impl Engine {
         let table = table.ok_or(EngineError::NoSuchTable { name: name.name })?;
         // With the slot locked, so that the table is not forgotten before it has the handle.
         Ok(TableHandle::new(core, table))
+    }
+
+    /// Opens a table that may be damaged. If it cannot be opened otherwise, only
+    /// [`TableHandle::salvage`], [`TableHandle::verify`] and an alteration that
+    /// replaces all indexes can use the handle, and the table cannot be opened as
+    /// long as it exists.
+    ///
+    /// # Errors
+    /// `NoSuchTable`; `TableDamaged` when nothing can be read: the file of the
+    /// rows is missing or has no valid superblock; `Storage`.
+    pub fn open_damaged_table(&self, name: &str) -> EngineResult<TableHandle> {
+        let cause = match self.open_table(name) {
+            Err(EngineError::TableDamaged { cause, .. }) => cause,
+            Err(EngineError::Storage(cause @ StorageError::Io { .. })) => cause,
+            outcome => return outcome,
+        };
+        let mut handle = self.open_table_lazily(name)?;
+        handle.open_damaged(cause)?;
+        Ok(handle)
     }
 
     /// Whether a table of this name exists.
@@ -371,7 +390,7 @@ impl Engine {
                 };
                 let indexes = indexes.into_iter().zip(trees).map(new_index);
                 table.set_indexes(indexes.collect());
-                table.damaged.store(false, Ordering::Release);
+                table.replaced();
             }
             entry.indexes.clone()
         };

@@ -23,6 +23,12 @@ impl Failure {
     }
 }
 
+impl Failure {
+    pub(crate) fn alteration_ended() -> Self {
+        Self::invalid("the alteration has ended")
+    }
+}
+
 fn storage_status(error: &StorageError) -> teak_status {
     match error {
         StorageError::NoSpace { .. } => TEAK_NO_SPACE,
@@ -53,6 +59,8 @@ impl From<EngineError> for Failure {
             EngineError::TableExists { .. } => TEAK_TABLE_EXISTS,
             EngineError::NoSuchTable { .. } => TEAK_NO_SUCH_TABLE,
             EngineError::TableDamaged { .. } => TEAK_CORRUPT,
+            EngineError::TableReadOnly { cause, .. } if cause.is_no_space() => TEAK_NO_SPACE,
+            EngineError::TableReadOnly { .. } => TEAK_READ_ONLY,
             EngineError::InvalidArgument(_) => TEAK_INVALID_ARGUMENT,
             _ => TEAK_INTERNAL,
         };

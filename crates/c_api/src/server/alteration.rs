@@ -13,7 +13,7 @@ use std::ffi::c_void;
 
 /// A change of a table's indexes and metadata in progress. One thread at a time uses it.
 pub struct teak_alteration {
-    alteration: Option<Alteration>,
+    pub(crate) alteration: Option<Alteration>,
 }
 
 /// An index to add.
@@ -100,10 +100,6 @@ pub unsafe extern "C" fn teak_alteration_begin(
     })
 }
 
-fn ended() -> Failure {
-    Failure::invalid("the alteration has ended")
-}
-
 /// The number by which writers of rows refer to an added index until the alteration ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_alteration_get_index(
@@ -112,7 +108,7 @@ pub unsafe extern "C" fn teak_alteration_get_index(
     index: *mut u32,
 ) -> teak_status {
     boundary!([reference(alteration), out(index)] {
-        let alteration = alteration.alteration.as_ref().ok_or_else(ended)?;
+        let alteration = alteration.alteration.as_ref().ok_or_else(Failure::alteration_ended)?;
         index.set(alteration.index(added).0);
         Ok(())
     })
@@ -128,7 +124,7 @@ pub unsafe extern "C" fn teak_alteration_add_entry(
     value: teak_slice,
 ) -> teak_status {
     boundary!([exclusive(alteration), bytes(key), bytes(value)] {
-        let alteration = alteration.alteration.as_mut().ok_or_else(ended)?;
+        let alteration = alteration.alteration.as_mut().ok_or_else(Failure::alteration_ended)?;
         alteration.add(added, key, value)?;
         Ok(())
     })
@@ -146,7 +142,7 @@ pub unsafe extern "C" fn teak_alteration_build(
     duplicate: *mut teak_duplicate,
 ) -> teak_status {
     boundary!([exclusive(alteration), maybe_out(duplicate)] {
-        let alteration = alteration.alteration.as_mut().ok_or_else(ended)?;
+        let alteration = alteration.alteration.as_mut().ok_or_else(Failure::alteration_ended)?;
         let built = alteration.build(&mut |done, total| {
             if let Some(progress) = progress {
                 // SAFETY: the caller's callback, with the caller's context.
@@ -177,7 +173,7 @@ pub unsafe extern "C" fn teak_alteration_commit(
             // SAFETY: the contract of `boundary`.
             let (alteration, plan) =
                 unsafe { (exclusive(*alteration, "alteration")?, plan_of(plan)?) };
-            list.push((alteration.alteration.take().ok_or_else(ended)?, plan));
+            list.push((alteration.alteration.take().ok_or_else(Failure::alteration_ended)?, plan));
         }
         Alteration::commit(list)?;
         Ok(())

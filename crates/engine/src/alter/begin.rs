@@ -55,6 +55,7 @@ impl Engine {
             first_added: IndexNumber::ROWS,
             interrupted,
             duplicate: Duplicate::default(),
+            repair: None,
             is_committed: false,
         };
         // The files remain open until the new list of indexes is installed.

@@ -56,11 +56,16 @@ impl Alteration {
                 make_durable(&core, &added.index)?;
             }
         }
+        let is_repair = |(one, _): &(Self, AlterationPlan)| one.repair.is_some();
+        let is_repair = alterations.iter().any(is_repair);
         let dropped = log_and_install(&core, &mut alterations)?;
         core.written.remove_dropped();
         core.signals.space_available();
         core.signals.wake_flushers();
-        core.files.remove(&dropped);
+        match is_repair {
+            true => core.files.set_aside(&dropped),
+            false => core.files.remove(&dropped),
+        }
         Ok(())
     }
 
@@ -143,11 +148,16 @@ impl Alteration {
             outcome.entries.push(entry);
             outcome.indexes.push(Arc::clone(index));
         }
-        for (entry, index) in old.iter().zip(open.iter()) {
-            if !outcome.entries.iter().any(|kept| kept.file == entry.file) {
-                outcome.dropped.push(Arc::clone(index));
-                outcome.dropped_paths.push(entry.path.clone());
-            }
+        let is_kept = |file| outcome.entries.iter().any(|kept| kept.file == file);
+        for entry in old.iter().filter(|entry| !is_kept(entry.file)) {
+            outcome.dropped_paths.push(entry.path.clone());
+            // A damaged table has only the index of its rows open.
+            let is_open = |index: &&Arc<Index>| index.entry.file == entry.file;
+            outcome.dropped.extend(open.iter().find(is_open).cloned());
+        }
+        if self.repair.is_some() && outcome.dropped_paths.len() < old.len() {
+            let text = "the repair of a table replaces all its indexes";
+            return Err(EngineError::InvalidArgument(text.into()));
         }
         Ok(outcome)
     }
@@ -179,6 +189,7 @@ impl Alteration {
     fn install(&mut self, outcome: TableOutcome) -> Vec<PathBuf> {
         let core: &EngineCore = &self.handle.core;
         let table = &self.handle.table;
+        let mut replaces_all = false;
         {
             let mut tables = core.tables.lock();
             for index in &outcome.dropped {
@@ -189,6 +200,12 @@ impl Alteration {
                 tables.created_at.insert(added.index.entry.file, created_at);
             }
             if let Some(state) = tables.by_id.get_mut(&outcome.id) {
+                let old = &state.entry.indexes;
+                let is_old = |entry: &IndexEntry| old.iter().any(|old| old.file == entry.file);
+                replaces_all = !outcome.entries.iter().any(is_old);
+                if replaces_all {
+                    state.entry.incomplete = false;
+                }
                 state.entry.indexes.clone_from(&outcome.entries);
                 state.entry.metadata.clone_from(&outcome.metadata);
             }
@@ -203,6 +220,9 @@ impl Alteration {
         *table.metadata.write() = outcome.metadata.into();
         table.set_indexes(outcome.indexes);
         table.building.store(0, Ordering::Release);
+        if replaces_all {
+            table.replaced();
+        }
         for index in &outcome.dropped {
             abandon_index(core, index);
         }

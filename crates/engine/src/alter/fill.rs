@@ -14,6 +14,9 @@ use teak_tree::PausedLoad;
 /// Entries between two progress reports.
 const PROGRESS_ENTRIES: u64 = 16 * 1024;
 
+/// Receives an entry with a duplicate key; an error ends the build.
+type OnDuplicate<'a> = dyn FnMut(&[u8], &[u8]) -> EngineResult<()> + 'a;
+
 impl Alteration {
     /// Adds the entry of a row to an added index.
     ///
@@ -60,15 +63,27 @@ impl Alteration {
                         }
                     };
                     let interrupted = &*self.interrupted;
-                    let duplicate = load(&core, index, added.unique, merge, interrupted, written)?;
-                    if let Some((key, value)) = duplicate {
-                        self.duplicate = Duplicate {
+                    let mut on_duplicate = |key: &[u8], value: &[u8]| {
+                        let duplicate = Duplicate {
                             index: IndexNumber(number),
-                            key,
-                            value,
+                            key: key.to_vec(),
+                            value: value.to_vec(),
                         };
-                        return Err(EngineError::DuplicateKey);
-                    }
+                        match &mut self.repair {
+                            _ if !added.unique => Err(EngineError::InvalidArgument(
+                                "a key was added twice to an index that is not unique".into(),
+                            )),
+                            Some(repair) if repair.duplicates.len() < repair.duplicates_max => {
+                                repair.duplicates.push(duplicate);
+                                Ok(())
+                            }
+                            _ => {
+                                self.duplicate = duplicate;
+                                Err(EngineError::DuplicateKey)
+                            }
+                        }
+                    };
+                    load(&core, index, merge, interrupted, written, &mut on_duplicate)?;
                 }
             }
             // The commit needs this. It is done early because writers wait during the commit.
@@ -86,27 +101,24 @@ fn accepts_no_entries(added: u32) -> EngineError {
     EngineError::InvalidArgument(format!("no added index {added} accepts entries"))
 }
 
-/// Writes sorted entries as the base of an index. Returns the first entry whose
-/// key is not unique, if `unique` forbids it.
+/// Writes sorted entries as the base of an index. Calls `on_duplicate` for an
+/// entry whose key is there already; it is left out, unless that is an error.
 fn load(
     core: &EngineCore,
     index: &Index,
-    unique: bool,
     mut merge: Merge,
     interrupted: &Interrupted,
     written: &mut dyn FnMut(),
-) -> EngineResult<Option<(Vec<u8>, Vec<u8>)>> {
+    on_duplicate: &mut OnDuplicate<'_>,
+) -> EngineResult<()> {
     let mut load = index.tree.bulk_load(PausedLoad::default());
     let mut last: Option<Vec<u8>> = None;
     while let Some((key, value)) = merge.entry(interrupted)? {
         match &mut last {
             Some(last) if last.as_slice() == key => {
-                if unique {
-                    return Ok(Some((key.to_vec(), value.to_vec())));
-                }
-                return Err(EngineError::InvalidArgument(
-                    "a key was added twice to an index that is not unique".into(),
-                ));
+                on_duplicate(key, value)?;
+                merge.advance()?;
+                continue;
             }
             Some(last) => {
                 last.clear();
@@ -118,6 +130,5 @@ fn load(
         merge.advance()?;
         written();
     }
-    core.checked(index, load.finish())?;
-    Ok(None)
+    core.checked(index, load.finish())
 }

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use teak_base::latency::{Histogram, Latencies};
 
 /// Why a writer is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +35,24 @@ impl DelayCause {
 /// Delays of one cause since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayCounts {
-    /// The delays, stops included.
-    pub times: Latencies,
+    /// Delays, stops included.
+    pub delays: u64,
     /// Delays during which the bound was reached, so that the writer stopped.
     pub stops: u64,
+    /// Time in delays, in microseconds.
+    pub microseconds: u64,
+    /// The longest delay, in microseconds.
+    pub longest_microseconds: u64,
     /// Writers that are stopped now.
     pub stopped_now: u64,
 }
 
 #[derive(Debug, Default)]
 struct Counters {
-    times: Histogram,
+    delays: AtomicU64,
     stops: AtomicU64,
+    microseconds: AtomicU64,
+    longest: AtomicU64,
     stopped_now: AtomicU64,
 }
 
@@ -68,7 +73,11 @@ impl Delays {
 
     /// Counts a finished delay.
     pub(crate) fn add(&self, cause: DelayCause, time: Duration) {
-        self.of(cause).times.record(time);
+        let counters = self.of(cause);
+        let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        counters.delays.fetch_add(1, Ordering::Relaxed);
+        counters.microseconds.fetch_add(time, Ordering::Relaxed);
+        counters.longest.fetch_max(time, Ordering::Relaxed);
     }
 
     /// Counts a writer that stops, until the guard is dropped.
@@ -81,10 +90,13 @@ impl Delays {
 
     pub(crate) fn counts(&self, cause: DelayCause) -> DelayCounts {
         let counters = self.of(cause);
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         DelayCounts {
-            times: counters.times.read(),
-            stops: counters.stops.load(Ordering::Relaxed),
-            stopped_now: counters.stopped_now.load(Ordering::Relaxed),
+            delays: load(&counters.delays),
+            stops: load(&counters.stops),
+            microseconds: load(&counters.microseconds),
+            longest_microseconds: load(&counters.longest),
+            stopped_now: load(&counters.stopped_now),
         }
     }
 }

@@ -9,6 +9,9 @@ use teak_base::{StorageError, StorageResult};
 use teak_disk::{Disk, TemporaryDisk};
 use teak_tree::{PageCache, Tree, TreeOptions};
 
+/// Receives index files that belong to no table, in the data directory.
+pub(crate) const ORPHANS_DIRECTORY: &str = "#teak_orphans";
+
 /// The data directory, and shared state for opening index files.
 pub(crate) struct IndexFiles {
     pub disk: Arc<dyn Disk>,
@@ -84,6 +87,12 @@ impl IndexFiles {
         Tree::open(&self.disk, &path, Some(entry.file), &self.cache)
     }
 
+    /// Opens what is left of a damaged tree.
+    pub(crate) fn open_damaged_tree(&self, entry: &IndexEntry) -> StorageResult<Arc<Tree>> {
+        let path = self.directory.join(&entry.path);
+        Tree::open_damaged(&self.disk, &path, entry.file, &self.cache)
+    }
+
     /// Creates empty index files and makes their names durable, unless they are temporary. On
     /// failure, removes the files created so far.
     pub(crate) fn create(&self, indexes: &[IndexEntry]) -> StorageResult<Vec<Arc<Tree>>> {
@@ -131,6 +140,30 @@ impl IndexFiles {
                     self.messages.warning(&text);
                 }
             }
+        }
+    }
+
+    /// Moves index files that the catalogue no longer names to the directory of
+    /// orphans. A file that cannot be moved now is moved when the engine is
+    /// opened next.
+    pub(crate) fn set_aside(&self, paths: &[PathBuf]) {
+        let aside = self.directory.join(ORPHANS_DIRECTORY);
+        let moved = make_directory(&self.disk, &aside).and_then(|()| {
+            for path in paths {
+                let Some(name) = path.file_name() else {
+                    continue;
+                };
+                self.disk
+                    .rename(&self.directory.join(path), &aside.join(name))?;
+            }
+            for directory in parents(&self.directory, paths) {
+                self.disk.sync_directory(&directory)?;
+            }
+            self.disk.sync_directory(&aside)
+        });
+        if let Err(error) = moved {
+            let text = format!("a damaged file cannot be set aside now: {error}");
+            self.messages.warning(&text);
         }
     }
 

@@ -4,6 +4,7 @@
 use super::index_load::IndexLoad;
 use super::retry::Retry;
 use super::work_kind::WorkKind;
+use super::write_access::WriteAccess;
 use crate::catalogue::{IndexEntry, IndexSizes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,6 +20,7 @@ pub(crate) struct Index {
     pub tree: Arc<Tree>,
     /// Whether the index is in the engine's list of written indexes.
     pub registered: AtomicBool,
+    pub access: WriteAccess,
     /// Dropped or replaced: no more background work.
     pub dropped: AtomicBool,
     /// The file is too large for its live bytes.
@@ -49,6 +51,7 @@ impl Index {
             ranges: Arc::new(RangeLocks::new(entry.file)),
             entry,
             registered: AtomicBool::new(false),
+            access: WriteAccess::default(),
             dropped: AtomicBool::new(false),
             space_due: AtomicBool::new(false),
             replay_from: tree.flushed_lsn(),

@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use teak_base::{FileId, StorageResult};
+use teak_base::{FileId, StorageError, StorageResult};
 use teak_transactions::RangeLocks;
 use teak_tree::Tree;
 
@@ -49,7 +49,7 @@ pub(crate) struct Table {
     /// `None` while the files are closed. Opened and closed with the table's slot
     /// locked.
     indexes: ArcSwapOption<Vec<Arc<Index>>>,
-    /// Whether a handle has used the indexes since maintenance last checked this.
+    /// Whether a handle has used the indexes since maintenance last looked.
     is_used: AtomicBool,
     /// Number of indexes that are being built.
     pub building: AtomicUsize,
@@ -60,6 +60,9 @@ pub(crate) struct Table {
     pub counter_locks: Arc<RangeLocks>,
     pub damaged: Arc<AtomicBool>,
     pub handles: AtomicUsize,
+    /// Why the table cannot be opened: it was opened to be salvaged. Then
+    /// `indexes` contains the index of the rows only, whose nodes may be lost.
+    unreadable: RwLock<Option<StorageError>>,
 }
 
 impl Table {
@@ -77,6 +80,7 @@ impl Table {
             counter_locks: Arc::new(RangeLocks::new(FileId(!entry.id))),
             damaged: Arc::default(),
             handles: AtomicUsize::new(0),
+            unreadable: RwLock::new(None),
         }
     }
 
@@ -139,6 +143,14 @@ impl Table {
         indexes.is_some().then_some(OpenIndexes(indexes))
     }
 
+    /// The open indexes, unless they were opened to be salvaged.
+    pub(crate) fn readable_indexes(&self) -> Option<OpenIndexes> {
+        match self.unreadable() {
+            None => self.open_indexes(),
+            Some(_) => None,
+        }
+    }
+
     pub(crate) fn is_open(&self) -> bool {
         self.indexes.load().is_some()
     }
@@ -181,6 +193,48 @@ impl Table {
 
     pub(crate) fn has_handles(&self) -> bool {
         self.handles.load(Ordering::Acquire) > 0
+    }
+
+    /// Opens what is left of the rows of a closed table that cannot be opened
+    /// because of `cause`. The caller has locked its slot.
+    pub(crate) fn open_damaged(
+        &self,
+        files: &IndexFiles,
+        entry: &TableEntry,
+        cause: StorageError,
+    ) -> StorageResult<()> {
+        let mut indexes = Vec::new();
+        if let Some(rows) = entry.indexes.first() {
+            let tree = files.open_damaged_tree(rows)?;
+            let index = Index::new(rows.clone(), tree, &self.damaged);
+            index.access.refuse(&cause);
+            indexes.push(Arc::new(index));
+        }
+        *self.unreadable.write() = Some(cause);
+        self.damaged.store(true, Ordering::Release);
+        self.set_indexes(indexes);
+        Ok(())
+    }
+
+    /// Closes a table that was opened to be salvaged. The caller has locked its
+    /// slot.
+    pub(crate) fn close_damaged(&self) {
+        if self.unreadable.write().take().is_some() {
+            self.indexes.store(None);
+            self.damaged.store(false, Ordering::Release);
+        }
+    }
+
+    /// Why the table can only be salvaged; `None` when it can be used.
+    pub(crate) fn unreadable(&self) -> Option<StorageError> {
+        self.unreadable.read().clone()
+    }
+
+    /// Called when all indexes were replaced by new ones: neither they nor the
+    /// table are damaged.
+    pub(crate) fn replaced(&self) {
+        *self.unreadable.write() = None;
+        self.damaged.store(false, Ordering::Release);
     }
 
     pub(crate) fn is_temporary(&self) -> bool {

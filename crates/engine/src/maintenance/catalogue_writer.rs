@@ -7,6 +7,7 @@ use crate::core::files::IndexFiles;
 use crate::core::messages::Messages;
 use crate::core::opening::entry_of;
 use crate::core::prepared::PreparedList;
+use crate::core::table::{OpenIndexes, Table};
 use crate::core::tables::{Slot, Tables};
 use crate::core::written::WrittenIndexes;
 use crate::error::EngineResult;
@@ -20,6 +21,12 @@ use teak_write_ahead_log::WriteAheadLog;
 
 /// Tables that are copied without releasing the mutex of their list.
 const TABLES_AT_ONCE: usize = 256;
+
+/// The open indexes of a table, unless it was opened to be salvaged: then the
+/// catalogue's entry is better than what is left of its trees.
+fn readable(open: &Option<Arc<Table>>) -> Option<OpenIndexes> {
+    open.as_ref().and_then(|table| table.readable_indexes())
+}
 
 /// The parts of an engine that the catalogue is captured from.
 #[derive(Clone, Copy)]
@@ -115,7 +122,7 @@ impl CatalogueContext<'_> {
             let mut entry = TableEntry::clone(&*entry_of(self.tables, id)?);
             entry.counters = counters.snapshot(closing);
             entry.written_at = counters.written_at.load(Ordering::Relaxed);
-            if let Some(open) = open.as_ref().and_then(|table| table.open_indexes()) {
+            if let Some(open) = readable(&open) {
                 for (index, open) in entry.indexes.iter_mut().zip(open.iter()) {
                     index.oldest_write_id = open.oldest_write_id();
                     index.sizes = open.sizes();
@@ -184,7 +191,7 @@ impl CatalogueContext<'_> {
         };
         for (id, _, slot) in self.table_slots(u64::MAX) {
             let open = slot.lock();
-            if let Some(open) = open.as_ref().and_then(|table| table.open_indexes()) {
+            if let Some(open) = readable(&open) {
                 for index in open.iter() {
                     note(index.oldest_recoverable_write_id());
                 }

@@ -110,7 +110,7 @@ impl Settling<'_> {
         let slots = self.slots(|_| true).into_iter();
         let tables = slots.filter_map(|(_, slot)| slot.lock().clone());
         tables
-            .filter_map(|table| table.open_indexes())
+            .filter_map(|table| table.readable_indexes())
             .flat_map(|indexes| indexes.to_vec())
             .collect()
     }

@@ -105,6 +105,7 @@ impl Replay {
         let old = std::mem::replace(&mut state.entry.indexes, table.indexes);
         let indexes = &mut state.entry.indexes;
         let is_old = |file| old.iter().any(|old| old.file == file);
+        let is_rebuild = !indexes.iter().any(|index| is_old(index.file));
         let files = indexes.iter().map(|index| index.file);
         let added: BTreeSet<FileId> = files.filter(|file| !is_old(*file)).collect();
         let mut dropped = Vec::new();
@@ -120,8 +121,11 @@ impl Replay {
             }
         }
         let next = indexes.iter().map(|index| index.file.0 + 1);
+        let next = next.max();
+        // The files of a rebuild contain all rows that were left.
+        state.entry.incomplete &= !is_rebuild;
         let open = state.slot.lock().take();
-        self.tables.next_file = next.fold(self.tables.next_file, u64::max);
+        self.tables.next_file = self.tables.next_file.max(next.unwrap_or(0));
         self.forget_files(&dropped);
         for file in &added {
             self.indexes.remove(file);

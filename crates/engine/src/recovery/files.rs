@@ -1,7 +1,7 @@
 //! Finding and removing index files when the engine is opened.
 
 use crate::catalogue::TableEntry;
-use crate::core::files::IndexFiles;
+use crate::core::files::{IndexFiles, ORPHANS_DIRECTORY};
 use crate::core::tables::Tables;
 use crate::error::EngineResult;
 use crate::name::{file_id_of, is_leftover};
@@ -89,6 +89,7 @@ fn index_files<'a>(
         .collect();
     directories.insert(root.to_path_buf());
     directories.extend(disk.list(root)?);
+    directories.remove(&root.join(ORPHANS_DIRECTORY));
     let mut files = Vec::new();
     for directory in directories {
         // Ignores errors: an entry of the data directory may be a plain file.

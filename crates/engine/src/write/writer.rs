@@ -241,8 +241,10 @@ impl<'a, 'p> RowWriter<'a, 'p> {
                 .last()
                 .is_none_or(|(number, _)| *number != operation.index)
             {
-                core.written.register(index);
                 guards.push((operation.index, index.tree.write_guard()));
+                if !index.access.is_open() {
+                    core.begin_writes(index)?;
+                }
             }
             // Entries of the other indexes are protected by the lock of the row.
             let is_insert = operation.is_insert;

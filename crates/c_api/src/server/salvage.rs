@@ -1,0 +1,152 @@
+//! Repairing damaged tables.
+
+use crate::boundary::{
+    Extensible, Failure, Versioned, boundary, first_version_bytes, write_versioned,
+};
+use crate::handles::{teak_engine, teak_table};
+use crate::row::teak_duplicate;
+use crate::server::alteration::teak_alteration;
+use crate::slice::teak_slice;
+use crate::status::teak_status;
+use ::teak_engine::{EngineError, SalvageReport, StorageError};
+use std::ffi::{c_char, c_void};
+
+/// What a salvage has read and lost.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct teak_salvage_report {
+    /// sizeof(teak_salvage_report).
+    pub struct_size: usize,
+    /// Rows read.
+    pub rows: u64,
+    /// Rows of them for which a newer version, or their deletion, may have been lost.
+    pub doubtful_rows: u64,
+    /// Blocks that could not be read.
+    pub lost_parts: u64,
+    /// Entries in lost pages and runs, versions and deletes included. Those below lost nodes are
+    /// unknown.
+    pub lost_entries: u64,
+}
+
+// SAFETY: `repr(C)`; numbers.
+unsafe impl Extensible for teak_salvage_report {
+    const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, lost_entries, 40);
+}
+
+// SAFETY: the size first.
+unsafe impl Versioned for teak_salvage_report {}
+
+/// Opens a table that may be damaged. If teak_table_open() fails for it, the handle can only be used
+/// for teak_table_verify(), teak_table_salvage() and an alteration that replaces all indexes, and no
+/// other handle can be opened as long as it exists. TEAK_CORRUPT and TEAK_IO when nothing can be
+/// read: the file of the rows is missing or has no valid superblock.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_open_damaged(
+    engine: *mut teak_engine,
+    name: teak_slice,
+    table: *mut *mut teak_table,
+) -> teak_status {
+    boundary!([reference(engine), text(name), out(table)] {
+        let handle = engine.engine.open_damaged_table(name)?;
+        table.set_handle(teak_table { handle });
+        Ok(())
+    })
+}
+
+/// Returns whether the table could be opened only to be repaired.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_is_unreadable(
+    table: *mut teak_table,
+    unreadable: *mut bool,
+) -> teak_status {
+    boundary!([reference(table), out(unreadable)] {
+        unreadable.set(table.handle.is_unreadable());
+        Ok(())
+    })
+}
+
+/// Reads the committed rows of a table in the order of their keys, and skips what cannot be read.
+/// Calls `row` for each; `doubtful`: a newer version of the row, or its deletion, may have been
+/// lost. The call ends with TEAK_INTERRUPTED when `row` returns true. At the end, `lost` is called
+/// with a sentence about each block that could not be read. No transaction may write the table
+/// during the call. `report` is written on TEAK_OK.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_table_salvage(
+    table: *mut teak_table,
+    row: Option<
+        unsafe extern "C" fn(
+            context: *mut c_void,
+            key: teak_slice,
+            value: teak_slice,
+            doubtful: bool,
+        ) -> bool,
+    >,
+    lost: Option<unsafe extern "C" fn(context: *mut c_void, text: *const c_char, len: usize)>,
+    context: *mut c_void,
+    report: *mut teak_salvage_report,
+) -> teak_status {
+    boundary!([reference(table), callback(row), callback(lost)] {
+        let salvaged = table.handle.salvage(
+            &mut |entry| {
+                let (key, value) = (teak_slice::of(entry.key), teak_slice::of(entry.value));
+                // SAFETY: the caller's callback, with the caller's context.
+                let stop = unsafe { row(context, key, value, entry.is_doubtful) };
+                match stop {
+                    true => Err(EngineError::Storage(StorageError::Interrupted)),
+                    false => Ok(()),
+                }
+            },
+            // SAFETY: as above.
+            &mut |text| unsafe { lost(context, text.as_ptr().cast(), text.len()) },
+        )?;
+        // SAFETY: the contract of `boundary`.
+        unsafe { write_versioned(report, &report_of(&salvaged), "report") }?;
+        Ok(())
+    })
+}
+
+fn report_of(salvaged: &SalvageReport) -> teak_salvage_report {
+    teak_salvage_report {
+        struct_size: size_of::<teak_salvage_report>(),
+        rows: salvaged.rows,
+        doubtful_rows: salvaged.doubtful_rows,
+        lost_parts: salvaged.lost_parts,
+        lost_entries: salvaged.lost_entries,
+    }
+}
+
+/// Makes an alteration that replaces all indexes the repair of a damaged table. Its commit moves the
+/// old files to the directory #teak_orphans instead of removing them. teak_alteration_build() leaves
+/// up to `duplicates_max` entries with duplicate unique keys out, see
+/// teak_alteration_get_duplicate(); with more it fails with TEAK_DUPLICATE_KEY.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_repair(
+    alteration: *mut teak_alteration,
+    duplicates_max: usize,
+) -> teak_status {
+    boundary!([exclusive(alteration)] {
+        let alteration = alteration.alteration.as_mut().ok_or_else(Failure::alteration_ended)?;
+        alteration.repair(duplicates_max);
+        Ok(())
+    })
+}
+
+/// An entry that teak_alteration_build() has left out of a unique index, by its number from 0 on.
+/// TEAK_NOT_FOUND after the last one. Valid until the next call on the alteration.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_alteration_get_duplicate(
+    alteration: *mut teak_alteration,
+    number: usize,
+    duplicate: *mut teak_duplicate,
+) -> teak_status {
+    boundary!([reference(alteration), out(duplicate)] {
+        let alteration = alteration.alteration.as_ref().ok_or_else(Failure::alteration_ended)?;
+        match alteration.duplicates().get(number) {
+            Some(found) => {
+                duplicate.set(teak_duplicate::of(found));
+                Ok(teak_status::TEAK_OK)
+            }
+            None => Ok(teak_status::TEAK_NOT_FOUND),
+        }
+    })
+}

@@ -1,0 +1,136 @@
+//! Reading what is left of a damaged table.
+
+use crate::core::index::Index;
+use crate::error::{EngineError, EngineResult};
+use crate::index_number::IndexNumber;
+use crate::table_handle::TableHandle;
+use std::sync::Arc;
+use teak_base::StorageError;
+use teak_transactions::{ReadView, TransactionId, ViewKind};
+use teak_tree::{LostPart, SalvagedEntry};
+
+/// Lost parts that are listed one by one, for each index.
+const LISTED_MAX: usize = 50;
+
+/// What a salvage has read and lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SalvageReport {
+    /// Rows read.
+    pub rows: u64,
+    /// Rows of them for which a newer version, or a delete, may have been lost.
+    pub doubtful_rows: u64,
+    /// Blocks that could not be read: pages, indexes of runs, and nodes.
+    pub lost_parts: u64,
+    /// Entries of the lost pages and runs, versions and deletes included. Those
+    /// below lost nodes are unknown.
+    pub lost_entries: u64,
+}
+
+/// Counts lost parts, and passes the first ones to a sink.
+struct Listing<'a> {
+    label: &'a str,
+    count: usize,
+    entries: u64,
+    sink: &'a mut dyn FnMut(&str),
+}
+
+impl Listing<'_> {
+    fn add(&mut self, lost: &LostPart) {
+        self.count += 1;
+        self.entries += lost.entries.unwrap_or(0);
+        if self.count <= LISTED_MAX {
+            (self.sink)(&format!("index {}: {lost}", self.label));
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(rest) = self.count.checked_sub(LISTED_MAX).filter(|rest| *rest > 0) {
+            let label = self.label;
+            (self.sink)(&format!("index {label}: {rest} more parts cannot be read"));
+        }
+    }
+}
+
+/// # Damaged tables
+impl TableHandle {
+    /// Reads the committed rows of the table in the order of their keys, and skips
+    /// what cannot be read. Passes each row to `on_row`, and a sentence about each
+    /// lost part to `findings`. No transaction may write to the table during the call.
+    ///
+    /// # Errors
+    /// The error of `on_row`; errors other than those of single blocks.
+    pub fn salvage(
+        &self,
+        on_row: &mut dyn FnMut(&SalvagedEntry<'_>) -> EngineResult<()>,
+        findings: &mut dyn FnMut(&str),
+    ) -> EngineResult<SalvageReport> {
+        let index = self.index(IndexNumber::ROWS)?;
+        // Owns no write, so it sees only what is committed.
+        let nobody = TransactionId(u64::MAX);
+        let ids = Arc::clone(self.core.transactions.ids());
+        let view = ReadView::new(ids, nobody, ViewKind::Committed);
+        let mut cursor = index.tree.salvage(view);
+        let mut report = SalvageReport::default();
+        while let Some(entry) = cursor.next()? {
+            report.rows += 1;
+            report.doubtful_rows += u64::from(entry.is_doubtful);
+            on_row(&entry)?;
+        }
+        let name = self.table.name();
+        let messages = &self.core.messages;
+        let mut report_to_both = |text: &str| {
+            findings(text);
+            messages.warning(&format!("table {name}: {text}"));
+        };
+        let mut listing = Listing {
+            label: &index.entry.label,
+            count: 0,
+            entries: 0,
+            sink: &mut report_to_both,
+        };
+        cursor.lost().iter().for_each(|lost| listing.add(lost));
+        listing.end();
+        report.lost_parts = listing.count as u64;
+        report.lost_entries = listing.entries;
+        Ok(report)
+    }
+
+    /// Whether the table was opened only to be salvaged, see
+    /// [`Engine::open_damaged_table`](crate::Engine::open_damaged_table).
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        self.table.unreadable().is_some()
+    }
+
+    /// Returns an error for an index that was opened only to be salvaged.
+    pub(crate) fn require_readable(&self, index: &Index) -> EngineResult<()> {
+        if !index.tree.is_for_salvage() {
+            return Ok(());
+        }
+        let cause = self.table.unreadable();
+        Err(self.damaged(cause.unwrap_or(StorageError::Interrupted)))
+    }
+
+    /// Lists what cannot be read in an index, after a check of it has failed.
+    pub(crate) fn list_damage(
+        &self,
+        index: &Index,
+        is_wanted: &mut dyn FnMut() -> bool,
+        findings: &mut dyn FnMut(&str),
+    ) -> EngineResult<()> {
+        let mut listing = Listing {
+            label: &index.entry.label,
+            count: 0,
+            entries: 0,
+            sink: findings,
+        };
+        let surveyed = index.tree.survey(is_wanted, &mut |lost| listing.add(lost));
+        listing.end();
+        match surveyed {
+            Err(StorageError::Interrupted) => Err(EngineError::Storage(StorageError::Interrupted)),
+            // The check has returned an error already.
+            _ => Ok(()),
+        }
+    }
+}

@@ -19,6 +19,7 @@ mod checkpoint_index;
 mod checkpoint_plan;
 mod checkpoint_round;
 pub(crate) mod delay;
+mod failed_tables;
 pub(crate) mod flusher;
 mod idle_compaction;
 mod idle_tables;

@@ -14,7 +14,12 @@ impl From<String> for Bug {
 
 /// Whether an error means that the disk is full.
 pub(crate) fn is_full(error: &EngineError) -> bool {
-    matches!(error, EngineError::Storage(error) if error.is_no_space())
+    match error {
+        EngineError::Storage(cause) | EngineError::TableReadOnly { cause, .. } => {
+            cause.is_no_space()
+        }
+        _ => false,
+    }
 }
 
 /// How the run continues after a step.

@@ -133,7 +133,11 @@ impl Simulation {
     /// Allows an error if a planned fault explains it; otherwise reports a bug.
     pub(crate) fn allow(&mut self, what: &str, error: &EngineError) -> Checked<()> {
         self.note(|| format!("    {what}: {error}"));
-        if !matches!(error, EngineError::Storage(_)) {
+        let is_fault = matches!(
+            error,
+            EngineError::Storage(_) | EngineError::TableReadOnly { .. }
+        );
+        if !is_fault {
             return Err(Bug(format!("{what} failed unexpectedly: {error}")));
         }
         if error.is_corrupt() {

@@ -8,8 +8,6 @@
 use crate::lock_id::LockId;
 use crate::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
-use std::time::Instant;
-use teak_base::latency::{Histogram, Latencies};
 use teak_base::stripes::CachePadded;
 
 const STRIPES: usize = 512;
@@ -17,7 +15,6 @@ const STRIPES: usize = 512;
 /// The latches of one engine.
 pub struct Latches {
     stripes: Box<[CachePadded<Mutex<()>>]>,
-    waits: Histogram,
 }
 
 /// Latches held; released together on drop.
@@ -29,7 +26,6 @@ impl Default for Latches {
     fn default() -> Self {
         Self {
             stripes: (0..STRIPES).map(|_| CachePadded(Mutex::new(()))).collect(),
-            waits: Histogram::default(),
         }
     }
 }
@@ -44,28 +40,9 @@ impl Latches {
     pub fn one(&self, lock: LockId) -> LatchGuard<'_> {
         let mut held = SmallVec::new();
         if let Some(stripe) = self.stripes.get(self.stripe(lock)) {
-            held.push(self.latch(&stripe.0));
+            held.push(stripe.0.lock());
         }
         LatchGuard { _held: held }
-    }
-
-    #[inline]
-    fn latch<'a>(&self, stripe: &'a Mutex<()>) -> MutexGuard<'a, ()> {
-        stripe.try_lock().unwrap_or_else(|| self.wait_for(stripe))
-    }
-
-    #[cold]
-    fn wait_for<'a>(&self, stripe: &'a Mutex<()>) -> MutexGuard<'a, ()> {
-        let since = Instant::now();
-        let held = stripe.lock();
-        self.waits.record_since(since);
-        held
-    }
-
-    /// Times that threads waited for a latch.
-    #[must_use]
-    pub fn waits(&self) -> Latencies {
-        self.waits.read()
     }
 
     /// Latches several rows, in stripe order, so that two writers do not
@@ -77,7 +54,7 @@ impl Latches {
         let held = stripes
             .iter()
             .filter_map(|stripe| self.stripes.get(*stripe))
-            .map(|stripe| self.latch(&stripe.0))
+            .map(|stripe| stripe.0.lock())
             .collect();
         LatchGuard { _held: held }
     }
@@ -110,22 +87,6 @@ mod tests {
                 });
             }
         });
-    }
-
-    #[test]
-    fn waits_for_a_latch_are_counted() {
-        let latches = Latches::default();
-        let lock = LockId::new(FileId(1), b"a");
-        drop(latches.one(lock));
-        assert_eq!(latches.waits().count(), 0);
-        while latches.waits().count() == 0 {
-            let held = latches.one(lock);
-            std::thread::scope(|scope| {
-                scope.spawn(|| drop(latches.several([lock].into_iter())));
-                std::thread::yield_now();
-                drop(held);
-            });
-        }
     }
 
     #[test]

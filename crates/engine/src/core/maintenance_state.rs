@@ -1,8 +1,9 @@
 //! The state that maintenance keeps between two passes.
 
 use super::index::Index;
+use super::table::Table;
 use super::tables::Slot;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 use teak_base::{Lsn, WriteId};
 use teak_transactions::TransactionId;
@@ -19,13 +20,15 @@ pub(crate) struct MaintenanceState {
     pub forget: Option<(WriteId, TransactionId)>,
     pub settling: SettlingState,
     pub idle_sweep: IdleSweep,
+    /// Tables that refuse writes because a file of them fails.
+    pub read_only: Vec<Weak<Table>>,
 }
 
 /// The progress of a pass over all open tables that closes the unused ones.
 #[derive(Debug)]
 pub(crate) struct IdleSweep {
     pub began: Instant,
-    /// Open tables that the pass has not examined.
+    /// Open tables that have not been looked at.
     pub rest: Vec<(u64, Slot)>,
     /// Whether many tables were opened since the sweep began.
     pub is_urgent: bool,
@@ -65,6 +68,7 @@ impl Default for MaintenanceState {
             forget: None,
             settling: SettlingState::default(),
             idle_sweep: IdleSweep::default(),
+            read_only: Vec::new(),
         }
     }
 }

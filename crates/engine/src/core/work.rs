@@ -31,6 +31,8 @@ struct Entry {
     index: Weak<Index>,
     frozen: u64,
     due: u64,
+    /// The same, unless merges have failed: then zero.
+    mergeable: u64,
     /// The due bytes, or more where writers are delayed.
     rank: u64,
     /// When flushes or merges that failed may be tried again.
@@ -81,8 +83,9 @@ impl Lists {
 #[derive(Debug, Default)]
 pub(crate) struct WorkQueue {
     lists: Mutex<Lists>,
-    /// Bytes in children where jobs are due, of all indexes.
-    due_bytes: AtomicU64,
+    /// Bytes in children where jobs are due, of all indexes whose merges have not
+    /// failed.
+    mergeable_bytes: AtomicU64,
     compact_soon_count: AtomicUsize,
 }
 
@@ -92,24 +95,31 @@ impl WorkQueue {
     pub(crate) fn update(&self, index: &Arc<Index>) {
         let file = index.entry.file;
         let mut lists = self.lists.lock();
-        let before = lists.remove(file).map_or(0, |entry| entry.due);
+        if let Some(before) = lists.remove(file) {
+            self.subtract(&before);
+        }
         // Read under the lock, so that the last update wins.
         let due = index.tree.pending_work_bytes();
+        let merge_at = index.attempts(WorkKind::Runs).retry_at();
         let entry = Entry {
             index: Arc::downgrade(index),
             frozen: index.tree.frozen_bytes(),
             due,
+            mergeable: if merge_at.is_none() { due } else { 0 },
             rank: rank(due, index.load.pressure()),
             flush_at: index.attempts(WorkKind::Memtables).retry_at(),
-            merge_at: index.attempts(WorkKind::Runs).retry_at(),
+            merge_at,
         };
-        let has_work = !index.is_dropped() && (entry.frozen > 0 || entry.due > 0);
-        let due = if has_work { entry.due } else { 0 };
-        if has_work {
+        if !index.is_dropped() && (entry.frozen > 0 || entry.due > 0) {
+            self.mergeable_bytes
+                .fetch_add(entry.mergeable, Ordering::Relaxed);
             lists.insert(file, entry);
         }
-        self.due_bytes.fetch_add(due, Ordering::Relaxed);
-        self.due_bytes.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, entry: &Entry) {
+        self.mergeable_bytes
+            .fetch_sub(entry.mergeable, Ordering::Relaxed);
     }
 
     /// The most urgent index below a place, or of all.
@@ -143,7 +153,7 @@ impl WorkQueue {
 
     fn remove_closed(&self, lists: &mut Lists, file: FileId) {
         if let Some(entry) = lists.remove(file) {
-            self.due_bytes.fetch_sub(entry.due, Ordering::Relaxed);
+            self.subtract(&entry);
         }
     }
 
@@ -169,9 +179,10 @@ impl WorkQueue {
             .is_some_and(|(rank, _)| *rank >= RANK_DELAYED)
     }
 
-    /// Bytes in children where jobs are due, of all indexes.
-    pub(crate) fn due_bytes(&self) -> u64 {
-        self.due_bytes.load(Ordering::Relaxed)
+    /// Bytes in children where jobs are due, of all indexes whose merges have not
+    /// failed.
+    pub(crate) fn mergeable_bytes(&self) -> u64 {
+        self.mergeable_bytes.load(Ordering::Relaxed)
     }
 
     /// Allows immediate retries of work that failed because the disk was full.

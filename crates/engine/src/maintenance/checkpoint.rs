@@ -18,6 +18,7 @@
 use super::catalogue_writer::CatalogueContext;
 use super::checkpoint_plan::{Scope, plan};
 use super::checkpoint_round::BATCH_INDEXES;
+use super::failed_tables::FailedTables;
 use super::flusher::FlushContext;
 use super::idle_tables::IdleTables;
 use super::settling::Settling;
@@ -41,6 +42,7 @@ pub(crate) struct CheckpointContext<'a> {
     catalogue: CatalogueContext<'a>,
     idle_tables: IdleTables<'a>,
     settling: Settling<'a>,
+    failed_tables: FailedTables<'a>,
     counter_log: &'a CounterLog,
     log_stalls: &'a LogStalls,
     state: &'a Mutex<MaintenanceState>,
@@ -63,6 +65,11 @@ impl<'a> From<&'a EngineCore> for CheckpointContext<'a> {
                 flush: core.into(),
                 tables: &core.tables,
                 files: &core.files,
+            },
+            failed_tables: FailedTables {
+                flush: core.into(),
+                tables: &core.tables,
+                log_bytes_max: core.options.log_bytes_max,
             },
             counter_log: &core.counter_log,
             log_stalls: &core.log_stalls,
@@ -109,6 +116,7 @@ impl CheckpointContext<'_> {
         let unused = self.idle_tables.sweep(&mut state.idle_sweep);
         unflushed.extend(self.idle_tables.unflushed_of(&unused));
         self.checkpoint_temporary();
+        self.failed_tables.update(&mut state.read_only);
         let due = self.due(&state);
         let scope = match due {
             _ if forced => Scope::Changed,
@@ -215,6 +223,7 @@ impl CheckpointContext<'_> {
                     self.catalogue.write_checkpoint(end, worth, false)?;
                 }
             }
+            self.failed_tables.update(&mut state.read_only);
             self.forget_aborted(state);
             self.flush.progress.wait_for(Waiting::Catalogue);
             let is_unchanged = self.flush.log.end() == state.last_end;

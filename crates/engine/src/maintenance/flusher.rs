@@ -180,7 +180,7 @@ impl FlushContext<'_> {
     /// Whether so many bytes are due to be moved down that half of the flushers
     /// should do nothing else.
     pub(super) fn is_behind(&self) -> bool {
-        self.work.due_bytes() > self.budget.debt_bytes() / 2 || self.work.delays_writers()
+        self.work.mergeable_bytes() > self.budget.debt_bytes() / 2 || self.work.delays_writers()
     }
 
     /// Reports the memory of memtables after a flush may have released some.

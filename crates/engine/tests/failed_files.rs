@@ -1,0 +1,112 @@
+//! A file that cannot be synced, written or read: its table becomes read-only or
+//! its statements fail, and other tables are not affected.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use common::*;
+use std::sync::Arc;
+use teak_disk::{Disk, MemoryDisk};
+use teak_engine::{Engine, EngineError, EngineOptions, TableHandle};
+use teak_testing::GateDisk;
+
+const OTHER: &str = "./db/other";
+
+fn two_tables(options: EngineOptions) -> (GateDisk, Engine, TableHandle, TableHandle) {
+    let disk = GateDisk::new(Arc::new(MemoryDisk::new()));
+    let any: Arc<dyn Disk> = Arc::new(disk.clone());
+    let engine = Engine::open(any, options).unwrap();
+    engine.create_table(&definition(TABLE)).unwrap();
+    engine.create_table(&definition(OTHER)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let other = engine.open_table(OTHER).unwrap();
+    (disk, engine, table, other)
+}
+
+fn put(engine: &Engine, table: &TableHandle, key: &str) -> Result<(), EngineError> {
+    let mut transaction = begin(engine);
+    let value = "v".repeat(400);
+    insert(&mut transaction, table, key, &value)?;
+    transaction.commit()
+}
+
+fn is_read_only(outcome: Result<(), EngineError>) -> bool {
+    matches!(outcome, Err(EngineError::TableReadOnly { .. }))
+}
+
+#[test]
+fn a_failed_sync_makes_only_its_table_read_only() {
+    let mut options = options();
+    let heard = listening(&mut options);
+    let (disk, engine, table, other) = two_tables(options);
+    put(&engine, &table, "a").unwrap();
+    put(&engine, &other, "a").unwrap();
+    disk.fail_syncs("db/t.by_value");
+    assert!(engine.checkpoint().is_err());
+    disk.open_gate("db/t.by_value");
+    let refused = put(&engine, &table, "b").unwrap_err();
+    assert!(refused.to_string().contains("by_value"), "{refused}");
+    assert!(refused.to_string().contains("read-only"), "{refused}");
+    // An open transaction that has written can commit, and rows can be read.
+    assert_eq!(rows(&engine, &table).len(), 1);
+    put(&engine, &other, "b").unwrap();
+    engine.run_maintenance().unwrap_err();
+    assert!(is_read_only(put(&engine, &table, "c")));
+    put(&engine, &other, "c").unwrap();
+    let messages = heard.lock().unwrap();
+    let told = messages
+        .iter()
+        .filter(|text| text.contains("is read-only now"));
+    assert_eq!(told.count(), 1, "{messages:?}");
+    drop(messages);
+    // Truncating replaces the file.
+    engine.truncate_table(TABLE).unwrap();
+    put(&engine, &table, "d").unwrap();
+    engine.checkpoint().unwrap();
+    assert_eq!(rows(&engine, &table).len(), 1);
+    assert_eq!(rows(&engine, &other).len(), 3);
+}
+
+#[test]
+fn a_transaction_that_wrote_before_commits() {
+    let (disk, engine, table, _other) = two_tables(options());
+    let mut writer = begin(&engine);
+    insert(&mut writer, &table, "a", "1").unwrap();
+    disk.fail_syncs("db/t.PRIMARY");
+    assert!(engine.checkpoint().is_err());
+    assert!(is_read_only(insert(&mut writer, &table, "b", "1")));
+    writer.commit().unwrap();
+    assert_eq!(rows(&engine, &table), pairs(&[("a", "1")]));
+}
+
+/// The files of a table cannot be written, for example because their file system
+/// is full, and later they can.
+#[test]
+fn a_table_that_cannot_be_flushed_becomes_read_only_until_it_can() {
+    let mut options = options();
+    options.cache_bytes = 64 << 20;
+    options.log_bytes_max = 2 << 20;
+    let (disk, engine, table, other) = two_tables(options);
+    disk.fill_up("db/t.");
+    let mut refused = false;
+    for n in 0..4000 {
+        let outcome = put(&engine, &table, &format!("{n:05}"));
+        refused = is_read_only(outcome);
+        if refused {
+            break;
+        }
+        let _ = engine.run_maintenance();
+    }
+    assert!(refused);
+    // Others continue.
+    for n in 0..100 {
+        put(&engine, &other, &format!("{n:05}")).unwrap();
+    }
+    disk.open_gate("db/t.");
+    engine.checkpoint().unwrap();
+    put(&engine, &table, "later").unwrap();
+    rows(&engine, &table);
+    drop((table, other));
+    engine.close().unwrap();
+}

@@ -1,8 +1,9 @@
 //! Histograms of times.
 
+use crate::stripes::{Stripe, Striped};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Number of buckets of a histogram. Bucket 0 counts times below one
 /// microsecond, bucket `n` those below `2^n` microseconds that are not in an
@@ -15,7 +16,13 @@ pub struct Histogram {
     buckets: [AtomicU64; LATENCY_BUCKETS],
     total_microseconds: AtomicU64,
     longest_microseconds: AtomicU64,
+    /// When the longest ended, in microseconds since 1970.
+    longest_at: AtomicU64,
 }
+
+/// A [`Histogram`] in parts, for times that many threads record often.
+#[derive(Debug, Default)]
+pub struct StripedHistogram(Striped<Histogram>);
 
 /// The counts of a [`Histogram`] at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +33,8 @@ pub struct Latencies {
     pub total_microseconds: u64,
     /// The longest time, in microseconds.
     pub longest_microseconds: u64,
+    /// When the longest ended, in microseconds since 1970; zero without any.
+    pub longest_at: u64,
 }
 
 fn bucket_of(microseconds: u64) -> usize {
@@ -33,16 +42,33 @@ fn bucket_of(microseconds: u64) -> usize {
     usize::try_from(bits).map_or(LATENCY_BUCKETS - 1, |bits| bits.min(LATENCY_BUCKETS - 1))
 }
 
+fn microseconds_of(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn now_microseconds() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, microseconds_of)
+}
+
 impl Histogram {
-    /// Counts one time.
+    /// Counts the time since `since`.
+    pub fn record_since(&self, since: Instant) {
+        self.record(since.elapsed());
+    }
+
+    /// Counts one time, which ended now.
     pub fn record(&self, time: Duration) {
-        let microseconds = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let microseconds = microseconds_of(time);
         if let Some(bucket) = self.buckets.get(bucket_of(microseconds)) {
             bucket.fetch_add(1, Relaxed);
         }
         self.total_microseconds.fetch_add(microseconds, Relaxed);
-        if self.longest_microseconds.load(Relaxed) < microseconds {
-            self.longest_microseconds.fetch_max(microseconds, Relaxed);
+        // Reads the clock for a new longest time only.
+        if self.longest_microseconds.load(Relaxed) < microseconds
+            && self.longest_microseconds.fetch_max(microseconds, Relaxed) < microseconds
+        {
+            self.longest_at.store(now_microseconds(), Relaxed);
         }
     }
 
@@ -52,6 +78,7 @@ impl Histogram {
         let mut found = Latencies {
             total_microseconds: self.total_microseconds.load(Relaxed),
             longest_microseconds: self.longest_microseconds.load(Relaxed),
+            longest_at: self.longest_at.load(Relaxed),
             ..Latencies::default()
         };
         for (count, bucket) in found.buckets.iter_mut().zip(&self.buckets) {
@@ -61,7 +88,46 @@ impl Histogram {
     }
 }
 
+impl StripedHistogram {
+    /// Counts one time, which ended now.
+    pub fn record(&self, time: Duration) {
+        self.0.get(Stripe::own()).record(time);
+    }
+
+    /// The counts of all parts at this moment.
+    #[must_use]
+    pub fn read(&self) -> Latencies {
+        let parts = self.0.iter().map(Histogram::read);
+        parts.reduce(Latencies::and).unwrap_or_default()
+    }
+}
+
 impl Latencies {
+    /// The counts of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let longest = match self.longest_microseconds >= other.longest_microseconds {
+            true => self,
+            false => other,
+        };
+        let mut sum = longest;
+        sum.total_microseconds = self.total_microseconds + other.total_microseconds;
+        for (count, (a, b)) in sum
+            .buckets
+            .iter_mut()
+            .zip(self.buckets.iter().zip(&other.buckets))
+        {
+            *count = a + b;
+        }
+        sum
+    }
+
+    /// How long ago the longest time ended.
+    #[must_use]
+    pub fn longest_age(&self) -> Duration {
+        Duration::from_micros(now_microseconds().saturating_sub(self.longest_at))
+    }
+
     /// Number of times.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -110,6 +176,37 @@ mod tests {
         assert_eq!(found.longest_microseconds, 3_600_000_000);
         assert_eq!(Latencies::bucket_limit(10), Some(1024));
         assert_eq!(Latencies::bucket_limit(LATENCY_BUCKETS - 1), None);
+    }
+
+    #[test]
+    fn the_longest_time_is_kept_with_its_end() {
+        let histogram = Histogram::default();
+        assert_eq!(histogram.read().longest_at, 0);
+        let before = now_microseconds();
+        histogram.record(Duration::from_millis(5));
+        let first = histogram.read().longest_at;
+        assert!(first >= before && first <= now_microseconds());
+        std::thread::sleep(Duration::from_millis(1));
+        histogram.record(Duration::from_millis(4));
+        assert_eq!(histogram.read().longest_at, first);
+        histogram.record(Duration::from_millis(6));
+        assert!(histogram.read().longest_at > first);
+    }
+
+    #[test]
+    fn times_of_all_threads_are_in_one_histogram() {
+        let histogram = StripedHistogram::default();
+        std::thread::scope(|scope| {
+            for thread in 1..=40 {
+                let histogram = &histogram;
+                scope.spawn(move || histogram.record(Duration::from_micros(thread)));
+            }
+        });
+        let found = histogram.read();
+        assert_eq!(found.count(), 40);
+        assert_eq!(found.total_microseconds, 820);
+        assert_eq!(found.longest_microseconds, 40);
+        assert_eq!(found.buckets.get(..7), Some(&[0, 1, 2, 4, 8, 16, 9][..]));
     }
 
     #[test]

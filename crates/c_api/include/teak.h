@@ -374,8 +374,26 @@ typedef struct teak_index_statistics {
 // Creates a table. Durable on return, like all other changes of tables. TEAK_TABLE_EXISTS.
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
-// Opens a table. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
-teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
+// Opens a table and its files. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
+teak_status teak_table_open(teak_engine *engine,
+                            teak_slice name,
+                            teak_table **table);
+
+// Opens a table without its files. The first use of an index opens them, and reports damage. They
+// are closed again when the table is not used for a while; its next use opens them. While they are
+// closed, its sizes are read from the catalogue. TEAK_NO_SUCH_TABLE.
+teak_status teak_table_open_lazily(teak_engine *engine, teak_slice name, teak_table **table);
+
+// Opens the files of a table if they are closed, so that damage is reported now. TEAK_CORRUPT when
+// one of them is missing or damaged.
+teak_status teak_table_open_files(teak_table *table);
+
+// When the table was last written, as teak_table_set_written_at() reported it; 0: unknown. A crash
+// may restore an earlier value.
+teak_status teak_table_get_written_at(teak_table *table, uint64_t *when);
+
+// Records when the table was last written, in a unit of the caller's choice.
+teak_status teak_table_set_written_at(teak_table *table, uint64_t when);
 
 // Closes a table; NULL is allowed. Its cursors must be closed first.
 void teak_table_close(teak_table *table);
@@ -439,7 +457,9 @@ teak_status teak_table_counter_unlock(teak_transaction *transaction,
                                       teak_table *table,
                                       uint32_t counter);
 
-// Sizes of one index. Reads no data, so it is cheap enough to call often.
+// Sizes of one index. Reads no data, so it is cheap enough to call often. While the table's files
+// are closed, the sizes are those of the time when they were closed, or of the last checkpoint
+// before a crash.
 teak_status teak_index_get_statistics(teak_table *table,
                                       uint32_t index,
                                       teak_index_statistics *statistics);
@@ -691,6 +711,20 @@ teak_status teak_cursor_unlock(teak_cursor *cursor);
 
 // --- Monitoring ----------------------------------------------------------------------------------
 
+// Length of teak_latencies.buckets.
+#define TEAK_LATENCY_BUCKETS 24
+
+// How many operations took how long.
+typedef struct teak_latencies {
+  // Element 0 counts times below 1 microsecond, element n times below 2^n microseconds that
+  // are not in an earlier element, and the last one all longer times.
+  uint64_t buckets[TEAK_LATENCY_BUCKETS];
+  // Sum of all times, in microseconds.
+  uint64_t total_microseconds;
+  // The longest time, in microseconds.
+  uint64_t longest_microseconds;
+} teak_latencies;
+
 // Counts since the engine was opened, and sizes now. Fields are added at the end in later
 // versions.
 typedef struct teak_engine_statistics {
@@ -839,6 +873,18 @@ typedef struct teak_engine_statistics {
   // Longest time that freezing a memtable, or installing the result of a flush, waited for
   // locks, in microseconds.
   uint64_t freeze_wait_microseconds_max;
+  // Times of commits with writes.
+  teak_latencies commit_times;
+  // Times of the statements that a server has reported.
+  teak_latencies statement_times;
+  // An upper limit of the time of half of these statements, in microseconds.
+  uint64_t statement_microseconds_p50;
+  // The same for 99 % of them.
+  uint64_t statement_microseconds_p99;
+  // The same for 99.9 % of them.
+  uint64_t statement_microseconds_p999;
+  // The longest of these statements, in microseconds.
+  uint64_t statement_microseconds_max;
 } teak_engine_statistics;
 
 // Reads the statistics.

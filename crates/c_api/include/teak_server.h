@@ -90,6 +90,10 @@ teak_status teak_engine_get_running_transactions(teak_engine *engine,
 // of the statement between them.
 teak_page_counts teak_thread_get_page_counts(void);
 
+// Counts a statement that took so many microseconds, for
+// teak_engine_statistics.statement_times.
+teak_status teak_engine_count_statement(teak_engine *engine, uint64_t microseconds);
+
 // --- Cursors -------------------------------------------------------------------------------------
 
 // Sets whether a locking scan of index 0 is semi-consistent: instead of waiting for a row that

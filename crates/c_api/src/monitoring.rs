@@ -3,7 +3,35 @@
 use crate::boundary::{Extensible, Versioned, boundary, first_version_bytes, write_versioned};
 use crate::handles::teak_engine;
 use crate::status::teak_status;
+use ::teak_engine::{LATENCY_BUCKETS, Latencies};
 use std::ffi::{c_char, c_void};
+
+/// Length of teak_latencies.buckets.
+pub const TEAK_LATENCY_BUCKETS: usize = 24;
+const _: () = assert!(TEAK_LATENCY_BUCKETS == LATENCY_BUCKETS);
+
+/// How many operations took how long.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct teak_latencies {
+    /// Element 0 counts times below 1 microsecond, element n times below 2^n microseconds that
+    /// are not in an earlier element, and the last one all longer times.
+    pub buckets: [u64; TEAK_LATENCY_BUCKETS],
+    /// Sum of all times, in microseconds.
+    pub total_microseconds: u64,
+    /// The longest time, in microseconds.
+    pub longest_microseconds: u64,
+}
+
+impl From<Latencies> for teak_latencies {
+    fn from(times: Latencies) -> Self {
+        Self {
+            buckets: times.buckets,
+            total_microseconds: times.total_microseconds,
+            longest_microseconds: times.longest_microseconds,
+        }
+    }
+}
 
 /// Counts since the engine was opened, and sizes now. Fields are added at the end in later
 /// versions.
@@ -155,6 +183,18 @@ pub struct teak_engine_statistics {
     /// Longest time that freezing a memtable, or installing the result of a flush, waited for
     /// locks, in microseconds.
     pub freeze_wait_microseconds_max: u64,
+    /// Times of commits with writes.
+    pub commit_times: teak_latencies,
+    /// Times of the statements that a server has reported.
+    pub statement_times: teak_latencies,
+    /// An upper limit of the time of half of these statements, in microseconds.
+    pub statement_microseconds_p50: u64,
+    /// The same for 99 % of them.
+    pub statement_microseconds_p99: u64,
+    /// The same for 99.9 % of them.
+    pub statement_microseconds_p999: u64,
+    /// The longest of these statements, in microseconds.
+    pub statement_microseconds_max: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -167,10 +207,11 @@ unsafe impl Versioned for teak_engine_statistics {}
 
 /// Copies the named fields, which have the same names in Rust and C.
 macro_rules! translated {
-    ($found:ident: $($field:ident),* $(,)?) => {
+    ($found:ident: $($field:ident),*; $($times:ident),* $(,)?) => {
         teak_engine_statistics {
             struct_size: size_of::<teak_engine_statistics>(),
             $($field: $found.$field,)*
+            $($times: $found.$times.into(),)*
         }
     };
 }
@@ -255,6 +296,12 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             writer_stall_longest_microseconds,
             writer_stops,
             writers_stopped,
+            statement_microseconds_p50,
+            statement_microseconds_p99,
+            statement_microseconds_p999,
+            statement_microseconds_max;
+            commit_times,
+            statement_times,
         );
         // SAFETY: the contract of `boundary`.
         unsafe { write_versioned(statistics, &translated, "statistics") }

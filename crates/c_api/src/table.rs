@@ -128,7 +128,7 @@ pub unsafe extern "C" fn teak_table_open(
 
 /// Opens a table without its files. The first use of an index opens them, and reports damage. They
 /// are closed again when the table is not used for a while; its next use opens them. While they are
-/// closed, the catalogue answers questions about sizes. TEAK_NO_SUCH_TABLE.
+/// closed, its sizes are read from the catalogue. TEAK_NO_SUCH_TABLE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open_lazily(
     engine: *mut teak_engine,

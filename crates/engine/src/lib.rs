@@ -85,6 +85,7 @@ pub use prepared::XID_BYTES_MAX;
 pub use salvage::SalvageReport;
 pub use statistics::EngineStatistics;
 pub use table_handle::TableHandle;
+pub use teak_base::latency::{LATENCY_BUCKETS, Latencies};
 pub use teak_base::limits::KEY_BYTES_MAX;
 pub use teak_base::{Codec, CommitSequence, FileId, Lsn, StorageError};
 pub use teak_disk::Disk;

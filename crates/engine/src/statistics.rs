@@ -7,6 +7,8 @@ use crate::engine::Engine;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use teak_base::latency::Latencies;
 
 /// Statistics of an engine. Fields marked *count* only grow while the engine is
 /// open; the others are values at the moment of the call.
@@ -80,6 +82,19 @@ pub struct EngineStatistics {
     pub commit_microseconds_p999: u64,
     /// The longest of these commits, in microseconds.
     pub commit_microseconds_max: u64,
+    /// Times of commits with writes. *Counts.*
+    pub commit_times: Latencies,
+    /// An upper limit of the time of half of the statements that were reported by
+    /// [`Engine::count_statement`], in microseconds.
+    pub statement_microseconds_p50: u64,
+    /// The same for 99 % of them.
+    pub statement_microseconds_p99: u64,
+    /// The same for 99.9 % of them.
+    pub statement_microseconds_p999: u64,
+    /// The longest of these statements, in microseconds.
+    pub statement_microseconds_max: u64,
+    /// Times of these statements. *Counts.*
+    pub statement_times: Latencies,
     /// Syncs of the log. *Count.*
     pub log_syncs: u64,
     /// Commit records appended. *Count.*
@@ -230,6 +245,12 @@ fn load(count: &AtomicU64) -> u64 {
 
 /// # Monitoring
 impl Engine {
+    /// Counts a statement of a database server, which took `time`, for
+    /// [`EngineStatistics::statement_times`].
+    pub fn count_statement(&self, time: Duration) {
+        self.core.counts.statement_times.record(time);
+    }
+
     /// Statistics of the engine.
     #[must_use]
     pub fn statistics(&self) -> EngineStatistics {
@@ -258,6 +279,8 @@ impl Engine {
         statistics.cache_misses = cache.misses;
         statistics.filter_checks = cache.filter_checks;
         statistics.filter_negatives = cache.filter_negatives;
+        let freezes = core.files.cache.lock_times().freezes();
+        statistics.freeze_wait_microseconds_max = freezes.longest_microseconds;
     }
 
     fn add_log(&self, statistics: &mut EngineStatistics) {
@@ -272,6 +295,13 @@ impl Engine {
         statistics.commit_microseconds_p99 = commits.quantile_microseconds(990);
         statistics.commit_microseconds_p999 = commits.quantile_microseconds(999);
         statistics.commit_microseconds_max = commits.longest_microseconds;
+        statistics.commit_times = commits;
+        let statements = counts.statement_times.read();
+        statistics.statement_microseconds_p50 = statements.quantile_microseconds(500);
+        statistics.statement_microseconds_p99 = statements.quantile_microseconds(990);
+        statistics.statement_microseconds_p999 = statements.quantile_microseconds(999);
+        statistics.statement_microseconds_max = statements.longest_microseconds;
+        statistics.statement_times = statements;
         let used = self.core.log.log_use();
         statistics.log_bytes_used = used.bytes;
         statistics.log_bytes_limit = used.bytes_max;
@@ -303,12 +333,12 @@ impl Engine {
         statistics.delays_log = delays.counts(DelayCause::Log);
         for cause in DelayCause::ALL {
             let counts = statistics.delays(cause);
-            statistics.writer_stalls += counts.delays;
-            statistics.writer_stall_microseconds += counts.microseconds;
+            statistics.writer_stalls += counts.times.count();
+            statistics.writer_stall_microseconds += counts.times.total_microseconds;
             statistics.writer_stops += counts.stops;
             statistics.writers_stopped += counts.stopped_now;
             let longest = &mut statistics.writer_stall_longest_microseconds;
-            *longest = (*longest).max(counts.longest_microseconds);
+            *longest = (*longest).max(counts.times.longest_microseconds);
         }
     }
 
@@ -352,7 +382,6 @@ impl Engine {
         statistics.bytes_written = load(&closed.bytes_written);
         statistics.data_syncs = load(&closed.syncs);
         statistics.bytes_moved = load(&closed.bytes_moved);
-        statistics.freeze_wait_microseconds_max = load(&closed.lock_wait_microseconds_max);
         let mut last_table: Option<Arc<str>> = None;
         for (table, index) in open_indexes(&self.core.tables) {
             statistics.indexes += 1;
@@ -374,9 +403,6 @@ impl Engine {
             let backlog = index.tree.backlog();
             statistics.pending_flush_bytes += backlog.due_bytes;
             statistics.child_runs_max = statistics.child_runs_max.max(backlog.child_runs);
-            let waited = index.tree.lock_wait_microseconds_max();
-            statistics.freeze_wait_microseconds_max =
-                statistics.freeze_wait_microseconds_max.max(waited);
         }
     }
 }

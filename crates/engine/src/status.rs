@@ -85,11 +85,10 @@ fn flushing(out: &mut String, s: &EngineStatistics) -> fmt::Result {
         let delays = s.delays(cause);
         writeln!(
             out,
-            "delays by {} {}, {} ms in total, longest {} ms, stops {}, stopped now {}",
+            "delays by {} {}, {} ms in total, stops {}, stopped now {}",
             cause.name(),
-            delays.delays,
-            delays.microseconds / 1000,
-            delays.longest_microseconds / 1000,
+            delays.times.count(),
+            delays.times.total_microseconds / 1000,
             delays.stops,
             delays.stopped_now
         )?;
@@ -152,43 +151,55 @@ fn checkpoints(out: &mut String, s: &EngineStatistics, now: &CheckpointProgress)
         s.checkpointed_indexes,
         s.checkpoint_failures
     )?;
-    writeln!(
-        out,
-        "in progress: {now}; longest wait of a freeze or an installation {} us",
-        s.freeze_wait_microseconds_max
-    )
+    writeln!(out, "in progress: {now}")
 }
 
-/// The histogram of commits, and the longest wait of each kind.
-fn latency(out: &mut String, core: &EngineCore) -> fmt::Result {
-    let commits = core.counts.commit_times.read();
-    writeln!(out, "\nLATENCY")?;
-    write!(out, "histogram of commits")?;
-    for (bucket, count) in commits.buckets.iter().enumerate() {
+fn histogram(out: &mut String, name: &str, times: &Latencies) -> fmt::Result {
+    write!(out, "histogram of {name}")?;
+    for (bucket, count) in times.buckets.iter().enumerate() {
         match Latencies::bucket_limit(bucket) {
             _ if *count == 0 => {}
             Some(limit) => write!(out, ", below {limit} us: {count}")?,
             None => write!(out, ", longer: {count}")?,
         }
     }
-    writeln!(out)?;
+    writeln!(out)
+}
+
+/// The histograms of commits and statements, and the longest wait of each kind.
+fn latency(out: &mut String, core: &EngineCore, s: &EngineStatistics) -> fmt::Result {
+    writeln!(out, "\nLATENCY")?;
+    histogram(out, "commits", &s.commit_times)?;
+    histogram(out, "statements", &s.statement_times)?;
     let log = core.log.statistics();
-    let stalls = &core.log_stalls;
+    let trees = core.files.cache.lock_times();
     for (kind, times) in [
-        ("commits", commits),
+        ("commits", s.commit_times),
+        ("statements", s.statement_times),
+        ("delays by memory", s.delays_memory.times),
+        ("delays by debt", s.delays_debt.times),
+        ("delays by runs", s.delays_runs.times),
+        ("delays by log", s.delays_log.times),
+        ("waits for log buffer", log.space_waits),
         ("log segment changes", log.rolls),
         ("log syncs", log.sync_times),
-        ("waits for log buffer", log.space_waits),
-        ("slowdowns by log size", stalls.slowdowns.read()),
-        ("stops by log size", stalls.stops.read()),
+        ("lock waits", core.transactions.counts().lock_wait_times),
+        ("waits for a row latch", core.transactions.latches().waits()),
+        ("waits of writers for a new memtable", trees.writers()),
+        ("lock waits of freezes and installations", trees.freezes()),
+        ("captures of checkpoints", trees.captures()),
     ] {
         let count = times.count();
-        let (total, longest) = (times.total_microseconds, times.longest_microseconds);
-        writeln!(
-            out,
-            "{kind}: {count}, average {} us, longest {longest} us",
-            total.checked_div(count).unwrap_or(0)
-        )?;
+        let average = times.total_microseconds.checked_div(count).unwrap_or(0);
+        write!(out, "{kind}: {count}, average {average} us")?;
+        let longest = times.longest_microseconds;
+        match times.longest_at {
+            0 => writeln!(out)?,
+            _ => {
+                let seconds = times.longest_age().as_secs();
+                writeln!(out, ", longest {longest} us, {seconds} s ago")?;
+            }
+        }
     }
     Ok(())
 }
@@ -298,7 +309,7 @@ impl Engine {
         let replay_from = self.core.replay_from.load(Ordering::Relaxed);
         log(out, &statistics, end, replay_from)?;
         checkpoints(out, &statistics, &self.core.checkpoints)?;
-        latency(out, &self.core)?;
+        latency(out, &self.core, &statistics)?;
         transactions(out, &statistics)?;
         if let Some(found) = self.last_deadlock() {
             deadlock(out, &found, &self.index_names())?;

@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use teak_disk::{Disk, MemoryDisk};
 use teak_engine::{
-    Engine, EngineError, EngineOptions, EngineResult, EngineStatistics, EngineTransaction,
-    IndexNumber, Isolation, ReadMode, RowEntry, TableHandle, WaitError,
+    AddedIndex, Engine, EngineError, EngineOptions, EngineResult, EngineStatistics,
+    EngineTransaction, EntryOrder, IndexDefinition, IndexNumber, Isolation, ReadMode, RowEntry,
+    TableHandle, WaitError,
 };
 use teak_testing::{FaultDisk, GateDisk};
 use teak_tree::TreeOptions;
@@ -44,9 +45,18 @@ fn threaded() -> EngineOptions {
 
 /// Puts a row into the first index only, without a check for an existing one.
 fn put_row(transaction: &mut EngineTransaction, table: &TableHandle, n: u64) -> EngineResult<()> {
+    put_entry(transaction, table, IndexNumber::ROWS, n)
+}
+
+fn put_entry(
+    transaction: &mut EngineTransaction,
+    table: &TableHandle,
+    index: IndexNumber,
+    n: u64,
+) -> EngineResult<()> {
     let key = format!("{:08}", n * 7919 % 10_007);
     let entry = RowEntry {
-        index: IndexNumber::ROWS,
+        index,
         unique: false,
         key: key.as_bytes(),
         value: &[b'v'; 300],
@@ -131,15 +141,59 @@ fn writers_stop_at_the_limit_of_runs_of_their_table() {
     wait_until(&engine, |statistics| statistics.child_runs_max < 3);
     let statistics = engine.statistics();
     assert_eq!(stopped(&statistics), 0);
-    assert!(statistics.delays_runs.delays >= 3);
-    assert!(statistics.delays_runs.longest_microseconds > 0);
-    assert!(statistics.writer_stalls >= statistics.delays_runs.delays);
+    assert!(statistics.delays_runs.times.count() >= 3);
+    assert!(statistics.delays_runs.times.longest_microseconds > 0);
+    assert!(statistics.writer_stalls >= statistics.delays_runs.times.count());
     assert!(statistics.writer_stops >= 3);
     assert_eq!(statistics.writers_stopped, 0);
     let text = engine.status_text();
     assert!(text.contains("delays by runs"), "{text}");
     drop((table, other));
     engine.close().unwrap();
+}
+
+/// While ADD KEY builds an index, the runs that its writers add are bounded too.
+#[test]
+fn writers_stop_at_the_limit_of_runs_of_an_index_that_is_built() {
+    const ADDED: &str = "db/t.added";
+    let gate = GateDisk::new(Arc::new(MemoryDisk::new()));
+    let (engine, table, _other) = with_two_tables(Arc::new(gate.clone()));
+    let added = AddedIndex {
+        definition: IndexDefinition {
+            label: "added".into(),
+            ..definition(TABLE).indexes[1].clone()
+        },
+        unique: false,
+        entry_order: EntryOrder::Any,
+    };
+    let alteration = engine
+        .begin_alteration(&table, &[added], Box::new(|| false))
+        .unwrap();
+    let limit = 2 * u64::from(threaded().tree.child_runs_max) + 8;
+    gate.hold_reads(ADDED);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut rows = 0;
+            while !done.load(Ordering::Relaxed) {
+                let mut transaction = engine.begin(Isolation::ReadCommitted);
+                for n in rows..rows + 50 {
+                    put_entry(&mut transaction, &table, IndexNumber(2), n).unwrap();
+                }
+                transaction.commit().unwrap();
+                rows += 50;
+            }
+        });
+        wait_until(&engine, |statistics| stopped(statistics) == 1);
+        assert!(engine.statistics().child_runs_max <= limit);
+        gate.open_gate(ADDED);
+        // It continues as soon as merges end.
+        let rows = engine.statistics().rows_inserted;
+        wait_until(&engine, |statistics| statistics.rows_inserted > rows + 5000);
+        done.store(true, Ordering::Relaxed);
+    });
+    assert!(engine.statistics().child_runs_max <= limit);
+    drop(alteration);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Counters for status reports.
 
 use crate::sync::atomic::AtomicU64;
+use teak_base::latency::{Histogram, Latencies};
 
 /// Counts since the engine was opened, and current values.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,6 +14,8 @@ pub struct TransactionCounts {
     pub rolled_back: u64,
     /// Waits for locks and writers.
     pub lock_waits: u64,
+    /// Times of these waits.
+    pub lock_wait_times: Latencies,
     /// Waits that timed out.
     pub lock_timeouts: u64,
     /// Deadlocks resolved.
@@ -35,6 +38,7 @@ pub(crate) struct Counters {
     pub committed: AtomicU64,
     pub rolled_back: AtomicU64,
     pub lock_waits: AtomicU64,
+    pub lock_wait_times: Histogram,
     pub lock_timeouts: AtomicU64,
     pub deadlocks: AtomicU64,
     pub lock_escalations: AtomicU64,

@@ -8,6 +8,8 @@
 use crate::lock_id::LockId;
 use crate::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
+use std::time::Instant;
+use teak_base::latency::{Histogram, Latencies};
 use teak_base::stripes::CachePadded;
 
 const STRIPES: usize = 512;
@@ -15,6 +17,7 @@ const STRIPES: usize = 512;
 /// The latches of one engine.
 pub struct Latches {
     stripes: Box<[CachePadded<Mutex<()>>]>,
+    waits: Histogram,
 }
 
 /// Latches held; released together on drop.
@@ -26,6 +29,7 @@ impl Default for Latches {
     fn default() -> Self {
         Self {
             stripes: (0..STRIPES).map(|_| CachePadded(Mutex::new(()))).collect(),
+            waits: Histogram::default(),
         }
     }
 }
@@ -40,9 +44,28 @@ impl Latches {
     pub fn one(&self, lock: LockId) -> LatchGuard<'_> {
         let mut held = SmallVec::new();
         if let Some(stripe) = self.stripes.get(self.stripe(lock)) {
-            held.push(stripe.0.lock());
+            held.push(self.latch(&stripe.0));
         }
         LatchGuard { _held: held }
+    }
+
+    #[inline]
+    fn latch<'a>(&self, stripe: &'a Mutex<()>) -> MutexGuard<'a, ()> {
+        stripe.try_lock().unwrap_or_else(|| self.wait_for(stripe))
+    }
+
+    #[cold]
+    fn wait_for<'a>(&self, stripe: &'a Mutex<()>) -> MutexGuard<'a, ()> {
+        let since = Instant::now();
+        let held = stripe.lock();
+        self.waits.record_since(since);
+        held
+    }
+
+    /// Times that threads waited for a latch.
+    #[must_use]
+    pub fn waits(&self) -> Latencies {
+        self.waits.read()
     }
 
     /// Latches several rows, in stripe order, so that two writers do not
@@ -54,7 +77,7 @@ impl Latches {
         let held = stripes
             .iter()
             .filter_map(|stripe| self.stripes.get(*stripe))
-            .map(|stripe| stripe.0.lock())
+            .map(|stripe| self.latch(&stripe.0))
             .collect();
         LatchGuard { _held: held }
     }
@@ -87,6 +110,22 @@ mod tests {
                 });
             }
         });
+    }
+
+    #[test]
+    fn waits_for_a_latch_are_counted() {
+        let latches = Latches::default();
+        let lock = LockId::new(FileId(1), b"a");
+        drop(latches.one(lock));
+        assert_eq!(latches.waits().count(), 0);
+        while latches.waits().count() == 0 {
+            let held = latches.one(lock);
+            std::thread::scope(|scope| {
+                scope.spawn(|| drop(latches.several([lock].into_iter())));
+                std::thread::yield_now();
+                drop(held);
+            });
+        }
     }
 
     #[test]

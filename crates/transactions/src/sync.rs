@@ -47,6 +47,10 @@ mod explored {
             let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             MutexGuard(Some(guard))
         }
+
+        pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
+        }
     }
 
     impl<T> Deref for MutexGuard<'_, T> {

@@ -319,6 +319,7 @@ impl TransactionSystem {
             committed: load(&self.counters.committed),
             rolled_back: load(&self.counters.rolled_back),
             lock_waits: load(&self.counters.lock_waits),
+            lock_wait_times: self.counters.lock_wait_times.read(),
             lock_timeouts: load(&self.counters.lock_timeouts),
             deadlocks: load(&self.counters.deadlocks),
             waiting: self.graph.count() as u64,

@@ -7,6 +7,7 @@
 //! reaches the old block is dropped.
 
 use crate::Page;
+use crate::lock_times::LockTimes;
 use crate::memory::MemtableMemory;
 use crate::page_counts::count_access;
 use crate::run::RunIndex;
@@ -70,6 +71,7 @@ pub struct PageCache {
     /// Striped, because every lookup changes these counts.
     filters: Striped<FilterCounts>,
     memtables: Arc<MemtableMemory>,
+    lock_times: LockTimes,
 }
 
 /// Counts of filter results for some of the threads.
@@ -92,7 +94,14 @@ impl PageCache {
             misses: AtomicU64::new(0),
             filters: Striped::default(),
             memtables: Arc::default(),
+            lock_times: LockTimes::default(),
         }
+    }
+
+    /// The waits for locks of all trees that use this cache.
+    #[must_use]
+    pub fn lock_times(&self) -> &LockTimes {
+        &self.lock_times
     }
 
     /// The memory of the memtables of all trees that use this cache.

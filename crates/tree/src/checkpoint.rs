@@ -20,6 +20,7 @@ use crate::tree::Tree;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use teak_base::{Lsn, StorageError, StorageResult, WriteId};
 use teak_block_file::{BlockAddress, CheckpointTurn, PreparedCheckpoint, WrittenBlocks};
 
@@ -162,12 +163,14 @@ impl TreeCheckpointTurn {
 
         let options = (*tree.options()).clone();
         let mut install = tree.install.lock();
+        let since = Instant::now();
         let mut prepared = turn.capture()?;
         let root = Arc::clone(&tree.load_version().root);
         let (flushed_lsn, next_child_id) = (install.flushed_lsn, install.next_child_id);
         install.changed = false;
         install.capture_undurable();
         drop(install);
+        tree.cache.lock_times().captures.record_since(since);
         let captured = CapturedPositions {
             tree: Arc::clone(&tree),
             is_open: true,

@@ -2,7 +2,6 @@
 
 use crate::{FlushReport, JobKind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 /// Counts since the tree was opened.
 #[derive(Debug, Default)]
@@ -16,19 +15,9 @@ pub(crate) struct TreeCounters {
     pub(crate) raw_bytes_written: AtomicU64,
     pub(crate) stored_bytes_written: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
-    /// Longest time that a freeze or an installation waited for its locks, in
-    /// microseconds.
-    pub(crate) lock_wait_microseconds_max: AtomicU64,
 }
 
 impl TreeCounters {
-    /// Notes that a freeze or an installation has its locks.
-    pub(crate) fn note_locked(&self, since: Instant) {
-        let waited = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.lock_wait_microseconds_max
-            .fetch_max(waited, Ordering::Relaxed);
-    }
-
     pub(crate) fn count(&self, kind: JobKind, report: &FlushReport) {
         let add = |counter: &AtomicU64, count: u64| {
             counter.fetch_add(count, Ordering::Relaxed);

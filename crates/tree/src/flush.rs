@@ -24,6 +24,7 @@ mod divide;
 mod inputs;
 mod install;
 mod job;
+mod layers;
 mod leaf;
 mod memtable;
 mod output;

@@ -18,7 +18,7 @@ pub(crate) use edit::{Depth, Editor, Replacement};
 pub(crate) use key_range::{Key, KeyRange, separator};
 pub(crate) use path::LeafPath;
 pub(crate) use run_ref::{RunForm, RunHandle, RunRef};
-pub(crate) use summary::{LeafShape, Summary};
+pub(crate) use summary::{LeafShape, Summary, run_load};
 
 use crate::TreeOptions;
 use crate::key_search::key_order;

@@ -52,9 +52,6 @@ pub struct TreeStatistics {
     pub stored_bytes_written: u64,
     /// Checkpoints made.
     pub checkpoints: u64,
-    /// Longest time that a freeze waited for writers, or a freeze or the
-    /// installation of a job's result for another, in microseconds.
-    pub lock_wait_microseconds_max: u64,
 }
 
 impl Tree {
@@ -100,14 +97,6 @@ impl Tree {
             raw_bytes_written: count(&counters.raw_bytes_written),
             stored_bytes_written: count(&counters.stored_bytes_written),
             checkpoints: count(&counters.checkpoints),
-            lock_wait_microseconds_max: self.lock_wait_microseconds_max(),
         }
-    }
-
-    /// As the field of [`TreeStatistics`].
-    #[must_use]
-    pub fn lock_wait_microseconds_max(&self) -> u64 {
-        let longest = &self.counters.lock_wait_microseconds_max;
-        longest.load(Ordering::Relaxed)
     }
 }

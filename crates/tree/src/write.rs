@@ -59,8 +59,19 @@ impl Tree {
     /// Takes a guard of the active memtable for insertions.
     pub fn write_guard(&self) -> WriteGuard<'_> {
         WriteGuard {
-            slot: self.active.read(),
+            slot: self
+                .active
+                .try_read()
+                .unwrap_or_else(|| self.wait_to_write()),
         }
+    }
+
+    #[cold]
+    fn wait_to_write(&self) -> RwLockReadGuard<'_, Arc<MemtableSlot>> {
+        let since = Instant::now();
+        let slot = self.active.read();
+        self.cache.lock_times().writers.record_since(since);
+        slot
     }
 
     /// Freezes the active memtable, so that it can be flushed, and starts a new one. Returns false
@@ -71,7 +82,7 @@ impl Tree {
         let mut active = self.active.write();
         let boundary = boundary();
         let mut install = self.install.lock();
-        self.counters.note_locked(since);
+        self.cache.lock_times().freezes.record_since(since);
         if active.memtable.is_empty() {
             let version = self.version.load();
             if version.frozen.is_empty() {

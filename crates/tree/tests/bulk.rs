@@ -12,7 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use teak_base::{CommitSequence, FileId, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
-use teak_tree::{Horizon, PageCache, PausedLoad, Tree, TreeOptions, Visibility, WriteStatus};
+use teak_tree::{
+    Horizon, JobKind, PageCache, PausedLoad, Tree, TreeOptions, Visibility, WriteStatus,
+};
 
 /// Odd writes are committed, even ones are aborted.
 struct OddOnes([CommitSequence; 1]);
@@ -73,11 +75,23 @@ impl Subject {
         guard.insert(id, operation, &key(number), value);
     }
 
-    /// Freezes, and runs all jobs.
-    fn settle(&mut self) {
+    fn freeze(&self) {
         let end = Lsn(self.lsn + 1);
         self.tree.freeze(|| end);
+    }
+
+    /// Freezes, and runs all jobs.
+    fn settle(&mut self) {
+        self.freeze();
         self.tree.settle(&NOW).unwrap();
+    }
+
+    /// Freezes, and runs the jobs that are due.
+    fn flush(&self) {
+        self.freeze();
+        while let Some(job) = self.tree.next_job() {
+            job.run(&NOW).unwrap();
+        }
     }
 
     fn load(&self, numbers: impl Iterator<Item = usize>) {
@@ -149,6 +163,83 @@ fn writes_before_the_base_hide_it() {
     for (before, base) in [(0, 1), (0, 5000), (1, 10), (9, 300), (20, 3000), (5, 0)] {
         story(before, base);
     }
+}
+
+/// Writes in random or ascending order, with many flushes, while the base is awaited.
+fn flush_often(rounds: usize, number_of: impl Fn(usize) -> usize) {
+    let mut subject = Subject::new();
+    let mut expected: BTreeMap<usize, &[u8]> = (0..500).map(|n| (n * 8, &b"base"[..])).collect();
+    let options = TreeOptions::tiny();
+    for round in 0..rounds {
+        for n in 0..30 {
+            let number = number_of(round * 30 + n);
+            if number.is_multiple_of(16) {
+                subject.write(COMMITTED, Operation::Delete, number, b"");
+                expected.remove(&number);
+            } else {
+                subject.write(COMMITTED, Operation::Put, number, b"written");
+                expected.insert(number, b"written");
+            }
+        }
+        subject.flush();
+        let backlog = subject.tree.backlog();
+        assert!(backlog.child_runs <= u64::from(options.child_runs_max));
+        assert_eq!(backlog.due_bytes, 0);
+        // The others are parts of merged runs, which are large.
+        let statistics = subject.tree.statistics();
+        let parts = statistics.raw_bytes / (options.run_bytes_max / 2);
+        assert!(
+            statistics.runs <= parts + u64::from(options.child_runs_max),
+            "{} runs of {} bytes after {round} flushes",
+            statistics.runs,
+            statistics.raw_bytes
+        );
+    }
+    subject.load((0..500).map(|n| n * 8));
+    subject.check(&expected);
+    subject.settle();
+    subject.check(&expected);
+}
+
+#[test]
+fn runs_are_bounded_while_the_base_is_awaited() {
+    flush_often(150, |n| n * 7919 % 4099);
+    flush_often(150, |n| n);
+    flush_often(150, |n| 5000 - n);
+}
+
+#[test]
+fn a_merge_is_discarded_when_the_base_arrives_first() {
+    let mut subject = Subject::new();
+    let mut expected: BTreeMap<usize, &[u8]> = (0..3000).map(|n| (n * 2, &b"base"[..])).collect();
+    let mut merge = None;
+    for round in 0.. {
+        for n in 0..50 {
+            let number = (round * 50 + n) * 31 % 6000;
+            subject.write(COMMITTED, Operation::Put, number, b"written");
+            expected.insert(number, b"written");
+        }
+        subject.freeze();
+        while merge.is_none()
+            && let Some(job) = subject.tree.next_job()
+        {
+            if job.kind() == JobKind::Consolidate {
+                merge = Some(job);
+            } else {
+                job.run(&NOW).unwrap();
+            }
+        }
+        if merge.is_some() {
+            break;
+        }
+    }
+    subject.load((0..3000).map(|n| n * 2));
+    subject.check(&expected);
+    merge.unwrap().run(&NOW).unwrap();
+    subject.check(&expected);
+    subject.settle();
+    subject.check(&expected);
+    assert_eq!(subject.tree.pending_work_bytes(), 0);
 }
 
 #[test]

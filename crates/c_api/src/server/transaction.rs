@@ -5,6 +5,7 @@ use crate::handles::{teak_engine, teak_transaction};
 use crate::status::teak_status;
 use ::teak_engine::{EngineTransaction, Owner, PageCounts};
 use std::ffi::c_void;
+use std::time::Duration;
 
 /// Sets the owner for teak_engine_options.wait_begins. The pointer is passed on and never
 /// dereferenced. It must be valid until the transaction has ended or is detached.
@@ -106,4 +107,17 @@ pub extern "C" fn teak_thread_get_page_counts() -> teak_page_counts {
         accessed: counts.accessed,
         read: counts.read,
     }
+}
+
+/// Counts a statement that took so many microseconds, for
+/// teak_engine_statistics.statement_times.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_engine_count_statement(
+    engine: *mut teak_engine,
+    microseconds: u64,
+) -> teak_status {
+    boundary!([reference(engine)] {
+        engine.engine.count_statement(Duration::from_micros(microseconds));
+        Ok(())
+    })
 }

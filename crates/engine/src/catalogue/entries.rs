@@ -25,8 +25,8 @@ pub(crate) struct PreparedEntry {
 }
 
 /// Sizes of an index when the catalogue was written or its file was closed. They
-/// answer questions about a table whose files are closed. Nothing else relies on
-/// them.
+/// are reported while the files of the table are closed, and used for nothing
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IndexSizes {
     /// Estimated number of live entries.

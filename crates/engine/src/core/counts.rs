@@ -2,7 +2,7 @@
 
 use super::index::Index;
 use std::sync::atomic::{AtomicU64, Ordering};
-use teak_base::latency::Histogram;
+use teak_base::latency::StripedHistogram;
 use teak_tree::FlushReport;
 
 /// Rows written by one transaction since they were last added to the counts.
@@ -22,7 +22,9 @@ pub(crate) struct EngineCounts {
     pub rows_deleted: AtomicU64,
     pub log_commits: AtomicU64,
     /// Times of logging and syncing commits.
-    pub commit_times: Histogram,
+    pub commit_times: StripedHistogram,
+    /// Times of statements of the server.
+    pub statement_times: StripedHistogram,
     pub flushes: AtomicU64,
     pub flush_bytes_in: AtomicU64,
     pub flush_bytes_out: AtomicU64,
@@ -42,7 +44,6 @@ pub(crate) struct ClosedFiles {
     pub bytes_written: AtomicU64,
     pub bytes_moved: AtomicU64,
     pub syncs: AtomicU64,
-    pub lock_wait_microseconds_max: AtomicU64,
 }
 
 impl EngineCounts {
@@ -79,8 +80,5 @@ impl EngineCounts {
         ] {
             count.fetch_add(new, Ordering::Relaxed);
         }
-        let waited = index.tree.lock_wait_microseconds_max();
-        let longest = &self.closed.lock_wait_microseconds_max;
-        longest.fetch_max(waited, Ordering::Relaxed);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use teak_base::latency::{Histogram, Latencies};
 
 /// Why a writer is delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,24 +36,18 @@ impl DelayCause {
 /// Delays of one cause since the engine was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DelayCounts {
-    /// Delays, stops included.
-    pub delays: u64,
+    /// The delays, stops included.
+    pub times: Latencies,
     /// Delays during which the bound was reached, so that the writer stopped.
     pub stops: u64,
-    /// Time in delays, in microseconds.
-    pub microseconds: u64,
-    /// The longest delay, in microseconds.
-    pub longest_microseconds: u64,
     /// Writers that are stopped now.
     pub stopped_now: u64,
 }
 
 #[derive(Debug, Default)]
 struct Counters {
-    delays: AtomicU64,
+    times: Histogram,
     stops: AtomicU64,
-    microseconds: AtomicU64,
-    longest: AtomicU64,
     stopped_now: AtomicU64,
 }
 
@@ -73,11 +68,7 @@ impl Delays {
 
     /// Counts a finished delay.
     pub(crate) fn add(&self, cause: DelayCause, time: Duration) {
-        let counters = self.of(cause);
-        let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        counters.delays.fetch_add(1, Ordering::Relaxed);
-        counters.microseconds.fetch_add(time, Ordering::Relaxed);
-        counters.longest.fetch_max(time, Ordering::Relaxed);
+        self.of(cause).times.record(time);
     }
 
     /// Counts a writer that stops, until the guard is dropped.
@@ -90,13 +81,10 @@ impl Delays {
 
     pub(crate) fn counts(&self, cause: DelayCause) -> DelayCounts {
         let counters = self.of(cause);
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         DelayCounts {
-            delays: load(&counters.delays),
-            stops: load(&counters.stops),
-            microseconds: load(&counters.microseconds),
-            longest_microseconds: load(&counters.longest),
-            stopped_now: load(&counters.stopped_now),
+            times: counters.times.read(),
+            stops: counters.stops.load(Ordering::Relaxed),
+            stopped_now: counters.stopped_now.load(Ordering::Relaxed),
         }
     }
 }

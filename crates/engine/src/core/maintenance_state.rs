@@ -28,7 +28,7 @@ pub(crate) struct MaintenanceState {
 #[derive(Debug)]
 pub(crate) struct IdleSweep {
     pub began: Instant,
-    /// Open tables that have not been looked at.
+    /// Open tables that the pass has not examined.
     pub rest: Vec<(u64, Slot)>,
     /// Whether many tables were opened since the sweep began.
     pub is_urgent: bool,

@@ -49,7 +49,7 @@ pub(crate) struct Table {
     /// `None` while the files are closed. Opened and closed with the table's slot
     /// locked.
     indexes: ArcSwapOption<Vec<Arc<Index>>>,
-    /// Whether a handle has used the indexes since maintenance last looked.
+    /// Whether a handle has used the indexes since maintenance last checked this.
     is_used: AtomicBool,
     /// Number of indexes that are being built.
     pub building: AtomicUsize,

@@ -18,7 +18,7 @@ pub(super) struct IdleCompaction {
     /// The oldest snapshot at the time when nothing was left to compact. A write or the end of this
     /// snapshot can make more compaction possible.
     finished: Option<CommitSequence>,
-    /// The files of indexes that have not been looked at in this idle time.
+    /// The files of indexes that have not been examined in this idle time.
     sweep: Option<Vec<FileId>>,
 }
 

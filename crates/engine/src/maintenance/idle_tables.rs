@@ -8,7 +8,7 @@
 //!
 //! A table is closed when all its changes are in its files. While nothing is
 //! written to the log, unused tables are flushed for that, some at a time. On a
-//! busy engine their turn comes when the log must be trimmed.
+//! busy engine they are flushed when the log must be trimmed.
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;
@@ -21,16 +21,16 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use teak_tree::{SpaceAction, SpaceGoal};
 
-/// Open tables that one pass of maintenance looks at.
+/// Number of open tables that one maintenance pass examines.
 const SWEPT_AT_ONCE: usize = 512;
 
-/// Unused tables that one pass of maintenance flushes.
+/// Number of unused tables that one maintenance pass flushes.
 const FLUSHED_AT_ONCE: usize = 128;
 
 /// Time without log records after which unused tables are flushed.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
 
-/// Sweeps are so many times more frequent while many tables are opened.
+/// Factor by which sweeps are more frequent while many tables are opened.
 const URGENT_SWEEPS: u32 = 6;
 
 /// The parts of an engine that closing idle tables needs.
@@ -77,8 +77,8 @@ fn unflushed_indexes(slot: &Slot) -> Vec<Arc<Index>> {
 
 impl IdleTables<'_> {
     /// The open tables that may be closed. A temporary table remains open: its
-    /// file does not contain everything. Forgets tables with neither open files
-    /// nor handles.
+    /// file does not contain everything. Empties the slots of tables with neither
+    /// open files nor handles.
     fn open_slots(&self) -> Vec<(u64, Slot)> {
         let slots: Vec<(u64, Slot)> = {
             let tables = self.tables.lock();

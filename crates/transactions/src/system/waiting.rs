@@ -180,6 +180,7 @@ impl TransactionSystem {
     }
 
     fn finish_wait(&self, wait: &Wait, wake: Wake) -> Result<(), WaitError> {
+        self.counters.lock_wait_times.record_since(wait.since);
         let error = match wake {
             Wake::Notified => return Ok(()),
             Wake::TimedOut => WaitError::Timeout,

@@ -4,11 +4,13 @@
 //! (the *base*) is still being sorted. Until the base is installed:
 //! - memtables are flushed only as upper runs, because a delete may cover an
 //!   entry of the base and must be retained;
-//! - no child is merged or split: the tree is one leaf with pending runs.
+//! - the tree is one leaf with pending runs, which is not split; its runs are
+//!   merged only with each other, so that their number is bounded (`layers`).
 //!
 //! The base is written as bottom runs of a leaf's size in one pass, and
 //! installed in one step after the pending runs, which are clipped to the new
-//! leaves. Its entries are settled: every reader of the tree sees them.
+//! leaves. Its entries are settled: every reader of the tree sees them. The
+//! result of a merge that was in progress is discarded.
 
 use super::divide::divide_at;
 use super::output::{RunOutput, Sink, Written};

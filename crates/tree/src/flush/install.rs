@@ -63,10 +63,15 @@ impl JobContext<'_> {
         let tree = self.tree;
         let since = Instant::now();
         let mut install = tree.install.lock();
-        tree.counters.note_locked(since);
+        tree.cache.lock_times().freezes.record_since(since);
         let install = &mut *install;
         self.claim.release(install);
         let version = tree.version.load_full();
+        if consumed.is_some() && version.awaits_base != self.version.awaits_base {
+            // The base was installed during the job, and divided the child. The tree is
+            // complete without the result.
+            return Ok(());
+        }
         let mut editor = Editor::new(
             Arc::clone(&version.root),
             &self.options,
@@ -85,7 +90,9 @@ impl JobContext<'_> {
             place(&mut editor, part, parent);
         }
         editor.release_own();
-        if let Some(target) = &consumed {
+        if let Some(target) = &consumed
+            && !version.awaits_base
+        {
             // Splits or drops the leaf now. Other jobs could not do this while the leaf was
             // claimed.
             let lower = &target.range.lower;

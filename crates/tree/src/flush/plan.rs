@@ -4,12 +4,15 @@ use super::candidate::{Candidate, candidate};
 use super::claim::Claim;
 use super::context::Target;
 use super::job::{FlushJob, Work};
+use super::layers::Layers;
 use super::report::JobKind;
 use super::settling::{find_older, find_unsettled};
 use super::tier::cheapest_runs;
 use crate::TreeOptions;
 use crate::install_state::InstallState;
-use crate::node::{Child, ChildId, KeyRange, LeafShape, Node, RunForm, RunRef};
+use crate::node::{
+    Child, ChildId, KeyRange, LeafShape, Node, RUN_LOAD_MAX, RunForm, RunRef, run_load,
+};
 use crate::tree::Tree;
 use crate::version::TreeVersion;
 use std::collections::HashSet;
@@ -43,16 +46,24 @@ impl Tree {
         let options = self.options();
         let mut install = self.install.lock();
         let version = self.version.load_full();
+        if version.awaits_base {
+            let layers = layers_of(&version, &options);
+            if layer_load(&layers, &options) >= RUN_LOAD_MAX
+                && let Some(job) = self.layer_job(&mut install, &version, &layers)
+            {
+                return Some(job);
+            }
+            let job = self.memtable_job(&mut install, &version);
+            return job.or_else(|| self.layer_job(&mut install, &version, &layers));
+        }
         let mut children = version.root.children.iter();
         let is_crowded = children.any(|child| child.is_full(&options));
         if !is_crowded && let Some(job) = self.memtable_job(&mut install, &version) {
             return Some(job);
         }
         let mut best = None;
-        if !version.awaits_base {
-            let all = KeyRange::all();
-            find_due(&version.root, &all, &install.claimed, &options, &mut best);
-        }
+        let all = KeyRange::all();
+        find_due(&version.root, &all, &install.claimed, &options, &mut best);
         match best {
             Some(candidate) => Some(self.claim_child(&mut install, &version, candidate)),
             None if is_crowded => self.memtable_job(&mut install, &version),
@@ -149,23 +160,54 @@ impl Tree {
         self.backlog().due_bytes
     }
 
-    /// The backlog at this moment. A tree that waits for its base has none: its
-    /// runs cannot be merged before.
+    /// The backlog at this moment.
     #[must_use]
     pub fn backlog(&self) -> TreeBacklog {
         let version = self.load_version();
         let summary = &version.root.summary;
-        let (due_bytes, run_load) = match version.awaits_base {
-            true => (0, 0.0),
-            false => (summary.due_bytes, summary.run_load),
-        };
-        TreeBacklog {
-            due_bytes,
+        let mut backlog = TreeBacklog {
+            due_bytes: summary.due_bytes,
             upper_bytes: summary.upper_bytes,
             raw_bytes: summary.raw_bytes,
             child_runs: summary.child_runs,
-            run_load,
+            run_load: summary.run_load,
+        };
+        if version.awaits_base {
+            let options = self.options();
+            let layers = layers_of(&version, &options);
+            backlog.child_runs = layers.count();
+            backlog.run_load = layer_load(&layers, &options);
+            backlog.due_bytes = match backlog.run_load >= 1.0 {
+                true => layer_runs(&version, &layers)
+                    .iter()
+                    .map(RunRef::raw_bytes)
+                    .sum(),
+                false => 0,
+            };
         }
+        backlog
+    }
+
+    /// Claims a merge of runs of a tree that waits for its base, if one is due.
+    fn layer_job(
+        self: &Arc<Self>,
+        install: &mut InstallState,
+        version: &Arc<TreeVersion>,
+        layers: &Layers,
+    ) -> Option<FlushJob> {
+        let leaf = version.root.children.first()?;
+        let options = self.options();
+        if layer_load(layers, &options) < 1.0 || install.claimed.contains(&leaf.id) {
+            return None;
+        }
+        let target = Target {
+            id: leaf.id,
+            range: KeyRange::all(),
+            runs: layer_runs(version, layers).to_vec(),
+        };
+        let claim = Claim::take(self, install, leaf.id);
+        let work = Work::Consolidate(target);
+        Some(FlushJob::new(claim, Arc::clone(version), work))
     }
 
     fn memtable_job(
@@ -216,6 +258,23 @@ impl Tree {
         let claim = Claim::take(self, install, child.id);
         FlushJob::new(claim, Arc::clone(version), work)
     }
+}
+
+/// The layers of a tree that waits for its base: it has one child.
+fn layers_of(version: &TreeVersion, options: &TreeOptions) -> Layers {
+    let runs = version.root.children.first().map(|leaf| &leaf.runs[..]);
+    Layers::of(runs.unwrap_or_default(), options.run_bytes_max)
+}
+
+/// The runs to merge next.
+fn layer_runs<'a>(version: &'a TreeVersion, layers: &Layers) -> &'a [RunRef] {
+    let leaf = version.root.children.first();
+    let runs = leaf.and_then(|leaf| leaf.runs.get(layers.cheapest()));
+    runs.unwrap_or_default()
+}
+
+fn layer_load(layers: &Layers, options: &TreeOptions) -> f64 {
+    run_load(layers.count(), false, options)
 }
 
 /// The kind of a due job on a child; `None` when a child below has so many runs

@@ -130,7 +130,7 @@ pub struct EngineStatistics {
     pub writer_stalls: u64,
     /// Total time that writers were slowed, in microseconds.
     pub writer_stall_microseconds: u64,
-    /// The longest of them, in microseconds.
+    /// The longest delay of a writer, in microseconds.
     pub writer_stall_longest_microseconds: u64,
     /// Times that a writer stopped because a bound was reached. *Count.*
     pub writer_stops: u64,

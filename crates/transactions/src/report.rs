@@ -7,7 +7,8 @@ use teak_base::{FileId, TransactionId};
 /// The conflict that makes a transaction wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitKind {
-    /// An explicit lock of the row, or a row range that contains it.
+    /// A lock of the row: a row lock, or a row range, which replaced row locks
+    /// after escalation.
     Lock(LockMode),
     /// The row's newest version, whose writer is active.
     Write,

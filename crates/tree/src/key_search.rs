@@ -2,8 +2,9 @@
 //!
 //! The common prefix of all keys is skipped. For one of every few keys, an array stores the next
 //! eight bytes as a number. A search first covers this array, which touches few cache lines, and
-//! then the few keys between two numbers. In these numbers keys are padded with zeros; among keys
-//! that are equal so far, the shorter one comes first.
+//! then the few keys between two numbers. A key that ends within these eight bytes is padded with
+//! zeros. Two keys with equal numbers are compared by their remaining bytes; if one of them ends
+//! within the eight bytes, the shorter one comes first.
 
 use std::cmp::Ordering;
 

@@ -11,7 +11,8 @@ use std::collections::HashSet;
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteRangeStatus};
 
-/// Finds a leaf all of whose writes are settled or aborted, and not yet marked.
+/// Finds an unclaimed leaf with a run that is not marked as settled although
+/// all of its write ids are settled or aborted.
 pub(super) fn find_unsettled(
     node: &Node,
     range: &KeyRange,

@@ -123,7 +123,8 @@ pub(super) fn run_description(bytes: &[u8]) {
     }
 }
 
-/// The clipped part of a tombstone covers exactly the common keys.
+/// Asserts that the clipped tombstone covers exactly the keys that are in the
+/// range and in the tombstone.
 fn clipped(tombstone: &RangeTombstone, lower: &[u8], upper: &[u8]) {
     let part = tombstone.clip(Some(lower), Some(upper));
     for key in [&tombstone.start, &tombstone.end, lower, upper] {

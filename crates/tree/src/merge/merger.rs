@@ -38,8 +38,9 @@ pub(crate) struct Merger<'a, C> {
 }
 
 impl<'a, C: VersionCursor> Merger<'a, C> {
-    /// Creates a merge of `sources`, newest first, each with the range
-    /// tombstones below its entries. It has no position until a seek.
+    /// Creates a merge of `sources`, newest first. `tombstones[i]` are the range
+    /// tombstones of source `i`; they delete entries of older sources. The merge
+    /// has no position until `seek` is called.
     pub(crate) fn new(
         horizon: &'a dyn Horizon,
         sources: Vec<C>,

@@ -7,7 +7,7 @@
 /* Loads and unloads the plugin, and implements the hooks that do not belong to one table: transactions, savepoints,
    KILL, SHOW ENGINE STATUS, DROP of a table that is not open.
 
-   The folders of the plugin, lowest first; a folder includes only those above it in this list:
+   The folders of the plugin, lowest first; a folder includes only itself and folders listed before it:
 
      base        the server's headers, the C interface, errors, names of tables
      format      codecs of keys, rows and collations
@@ -130,7 +130,7 @@ bool show_status(handlerton *, THD *thd, stat_print_fn *print, enum ha_stat_type
    no files of Teak. Without this warning, such a backup would seem complete. */
 void prepare_for_backup() {
   bool has_tables = false;
-  // The plugin's own table is only a cache, and temporary tables are not listed.
+  // The table of index statistics does not count, because it is only a cache. Temporary tables are not listed.
   auto note = [](void *context, teak_slice name) { *static_cast<bool *>(context) |= !statistics_store::is_name(name); };
   if (teak_table_list(engine, note, &has_tables) == TEAK_OK && !has_tables) return;
   static const char text[] =
@@ -227,7 +227,6 @@ struct st_mysql_storage_engine storage_engine = {MYSQL_HANDLERTON_INTERFACE_VERS
 
 }  // namespace teak
 
-/* The declaration of a table of INFORMATION_SCHEMA. */
 static constexpr st_maria_plugin information_schema_table(const char *name, const char *description,
                                                           int (*init)(void *)) {
   return {MYSQL_INFORMATION_SCHEMA_PLUGIN,

@@ -17,7 +17,7 @@ namespace teak {
 
 namespace {
 
-/* Rows between two checks for KILL. */
+/* Rows between two reports of progress and checks for KILL. */
 constexpr uint64_t ROWS_PER_REPORT = 256;
 
 void report_build_progress(void *thd, uint64_t done, uint64_t total) {

@@ -6,13 +6,14 @@
 
 /* ALTER TABLE in place, step by step:
 
-     prepare  (no statement uses the table) the engine creates the files of new indexes; later writes include them
+     prepare  (no statement uses the table) the engine creates the files of new indexes; concurrent writes maintain these
      inplace  (concurrent writes, unless the lock forbids them) the rows of one snapshot are read; their entries are sorted
               and written
      commit   (no statement uses the table) one record of the engine's log contains the new indexes, the row format, the
               new version of the definition and, for a partitioned table, all partitions
 
-   After a crash the server queries this version to determine whether the old or the new .frm is valid. */
+   After a crash the server queries the version of the definition to determine whether the old or the new .frm is
+   valid. */
 
 #ifndef TEAK_ALTER_ALTER_PREPARE_H
 #define TEAK_ALTER_ALTER_PREPARE_H

@@ -20,7 +20,7 @@ namespace teak {
 
 namespace {
 
-/* Operations that do not affect the engine. */
+/* Operations that change neither stored rows nor entries of keys. */
 constexpr alter_table_operations METADATA_OPERATIONS =
     ALTER_COLUMN_NAME | ALTER_RENAME_COLUMN | ALTER_CHANGE_COLUMN_DEFAULT | ALTER_COLUMN_DEFAULT | ALTER_COLUMN_OPTION |
     ALTER_COLUMN_COLUMN_FORMAT | ALTER_COLUMN_STORAGE_TYPE | ALTER_COLUMN_ORDER | ALTER_CHANGE_CREATE_OPTION |
@@ -41,7 +41,6 @@ constexpr alter_table_operations ADD_KEY_OPERATIONS = ALTER_ADD_NON_UNIQUE_NON_P
 constexpr alter_table_operations DROP_KEY_OPERATIONS = ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
 constexpr alter_table_operations KEY_OPERATIONS = ADD_KEY_OPERATIONS | DROP_KEY_OPERATIONS;
 
-/* Rows are rewritten. */
 constexpr alter_table_operations REBUILD_OPERATIONS = ALTER_RECREATE | ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX |
                                                       ALTER_COLUMN_NOT_NULLABLE | ALTER_DROP_SYSTEM_VERSIONING;
 

@@ -41,7 +41,7 @@ int convert(THD *thd, teak_status status, const char *subject, std::string *caus
       if (thd != nullptr) thd->mark_transaction_to_rollback(true);
       return HA_ERR_RECORD_CHANGED;
     case TEAK_INTERRUPTED:
-      // An interrupt without a KILL must not be reported as one.
+      // Without a KILL the interrupt must not be reported as a KILL.
       if (thd == nullptr || thd_kill_level(thd) != THD_IS_NOT_KILLED) return HA_ERR_ABORTED_BY_USER;
       break;
     case TEAK_NO_SPACE:

@@ -25,7 +25,7 @@ constexpr int ERROR_OF_ENGINE = HA_ERR_LAST + 20;
    not contain it, and marks the transaction for rollback if the status requires it. */
 int convert(THD *thd, teak_status status, const char *subject, std::string *cause);
 
-/* The same outside of a handler (commit, savepoints): also raises the error with its cause. */
+/* The same outside of a handler (commit, savepoints): also raises the error, unless a KILL caused it. */
 int raise(THD *thd, teak_status status, const char *subject);
 
 /* The engine's message for the calling thread's last error. */

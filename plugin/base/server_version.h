@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* The server's headers, in the required order, and all code that depends on the server's version. Other files
-   include this one, and further headers of the server only as needed. */
+   except those of format/ include this one, and further headers of the server only as needed. */
 
 #ifndef TEAK_BASE_SERVER_VERSION_H
 #define TEAK_BASE_SERVER_VERSION_H

@@ -5,8 +5,8 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* Memory for the key and row codecs: ByteBuffer, a growable byte buffer that is cleared and reused for each row, and
-   BlobArena, which holds the bytes of BLOB columns until the next row is read. Neither throws: out of memory is
-   reported by failed(), which remains set until clear(). */
+   BlobArena, which holds the bytes of BLOB columns until the next row is read. Neither throws when memory
+   runs out: ByteBuffer sets failed() until clear(), BlobArena returns nullptr. */
 
 #ifndef TEAK_FORMAT_BUFFER_H
 #define TEAK_FORMAT_BUFFER_H
@@ -43,7 +43,7 @@ class ByteBuffer {
     failed_ = false;
   }
 
-  /* Frees memory that an unusually large row required. */
+  /* Frees the memory if the buffer is empty and its capacity is larger than `bytes_max`. */
   void shrink(size_t bytes_max) {
     if (capacity_ <= bytes_max || size_ != 0) return;
     free(data_);

@@ -110,8 +110,8 @@ class KeyCodec {
 
   std::vector<KeyPart> parts_;
   std::vector<KeyPart> suffix_;         // the primary key's parts, in this index's extended key image
-  std::vector<uint32_t> suffix_needs_;  // number of image parts that each of them requires
-  std::vector<uint32_t> image_ends_;    // where each part of that image ends
+  std::vector<uint32_t> suffix_needs_;  // number of image parts that each suffix part requires
+  std::vector<uint32_t> image_ends_;    // where each part of the extended key image ends
   size_t length_max_ = 0;
   bool hidden_ = false;
   bool nullable_ = false;

@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* See key_originals.h. For each column: 0 if it is NULL, otherwise a varint of the length plus one, and the bytes.
-   The padding of a CHAR of single-byte or UTF-8 characters is omitted. */
+   The padding of a CHAR is omitted, except in ucs2, utf16, utf16le and utf32. */
 
 #include "format/key_originals.h"
 

@@ -30,8 +30,8 @@ struct KeyPart {
     Integer,  // little-endian in the record, 1, 2, 3, 4 or 8 bytes
     Float,    // 4 bytes
     Double,   // 8 bytes
-    Raw,      // bytes that are compared with memcmp: DECIMAL, BINARY, INET6, fractions of seconds
-    Bit,      // BIT: odd bits among the NULL bits, then bytes
+    Raw,      // bytes that are compared with memcmp: DECIMAL, BINARY, INET6, times with fractions
+    Bit,      // BIT: odd bits (the length modulo 8) among the NULL bits, then bytes
     Char,     // CHAR
     Varchar,  // VARCHAR, VARBINARY
     Blob,     // TEXT, BLOB, GEOMETRY

@@ -53,7 +53,6 @@ struct RowHistory {
   bool empty() const { return versions.empty(); }
   const Fill *fill_of(uint32_t column) const;
 
-  /* Appends the bytes. */
   void encode(std::vector<uint8_t> *out) const;
   /* Returns false, with a message, if the bytes are not a valid history. Does not check that it matches the table;
      EarlierRows does. */

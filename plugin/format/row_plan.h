@@ -62,8 +62,8 @@ struct RowPlan {
     uint8_t null_bit;   // 0: NOT NULL
   };
 
-  std::shared_ptr<const KeyCodec> primary;  // nullptr when no column is decodable from it
-  std::vector<uint32_t> primary_columns;    // columns decoded from it
+  std::shared_ptr<const KeyCodec> primary;  // nullptr when no column is decodable from the primary key
+  std::vector<uint32_t> primary_columns;    // columns decoded from the primary key
   uint32_t schema_version = 0;
   uint8_t header[VARINT_BYTES_MAX];
   size_t header_bytes = 0;

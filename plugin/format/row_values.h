@@ -69,7 +69,7 @@ inline Slice slice_of(const RowPlan::Variable &column, const uchar *record) {
   }
 }
 
-/* Sets the column to NULL and clears its bytes, because some code reads them before it checks for NULL. */
+/* Clears the bytes of a column whose NULL bit is set, because some code reads them before it checks for NULL. */
 inline void clear_variable(const RowPlan::Variable &column, uchar *record) {
   uchar *value = record + column.offset;
   switch (column.kind) {

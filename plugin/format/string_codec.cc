@@ -47,8 +47,8 @@ uint8_t *put_run(uint8_t *to, size_t spaces, bool greater_follows) {
   return put_be32(to, count);
 }
 
-/* Decodes a sequence of spaces, given its head byte: sets the number of bytes after the head. False for values that
-   put_run() never writes. */
+/* Sets the number of bytes after the head byte of a sequence of spaces. False for values that put_run() never
+   writes. */
 inline bool run_tail(uint8_t head, size_t *tail_bytes) {
   *tail_bytes = head == LESS_LONG || head == GREATER_LONG ? LONG_RUN_BYTES : 0;
   return head != 0 && head != 255;
@@ -304,7 +304,7 @@ template <StringCodec::Ending E> uint8_t *StringCodec::write(const uchar *from, 
   }
 }
 
-/* Appends strnxfrm's output to `out`, after enough space for its encoding. */
+/* Writes strnxfrm's output into reserved space of `out`, behind enough space for its encoding. */
 bool StringCodec::transform(const uchar *string, size_t length, uint flags, size_t weights_max, ByteBuffer *out,
                             const uint8_t **weights, size_t *weights_length) const {
   static const uchar nothing[1] = {0};

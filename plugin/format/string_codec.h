@@ -12,7 +12,7 @@
    PAD SPACE collations compare as if an infinite sequence of spaces followed. A unit other than the space is written unchanged.
    A sequence of `n` spaces is written as the space unit and one byte for what follows the sequence, so that memcmp gives
    the same order as a comparison unit by unit:
-       n          next unit < space, n in 1..126       (a longer sequence is closer to 'spaces forever')
+       n          next unit < space, n in 1..126       (a longer sequence sorts later)
        127, u32   the same with n >= 127, big-endian
        128        only spaces follow: the end. Trailing spaces themselves are not written
        129, u32   next unit > space, n >= 126, all bits of the u32 inverted

@@ -39,5 +39,4 @@ std::shared_ptr<const WeightPages> WeightPages::learn(CHARSET_INFO *collation) {
   return entry;
 }
 
-/* The unit of each byte, for character sets of one byte per character. */
 }  // namespace teak

@@ -146,7 +146,7 @@ int AutoIncrement::value_of_entry(uint key, const teak_row &entry, ulonglong *va
   return 0;
 }
 
-/* 0 without rows. */
+/* `max` receives 0 if the table has no rows. */
 int AutoIncrement::max_of_rows(ulonglong *max) {
   const TABLE &table = *open_.table();
   const Share &share = *open_.share();

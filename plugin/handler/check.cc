@@ -65,7 +65,7 @@ class KeyCheck {
     return error == HA_ERR_CRASHED ? HA_ADMIN_CORRUPT : admin_result(thd_);
   }
 
-  /* Looks up the row in the table's first record. `complete`: every key has its entry. */
+  /* Looks up the entries of the row in the table's first record. Clears `complete` if a key does not have its entry. */
   int check_row(bool *complete) {
     if (!keys_.encode(*open_.share(), open_.row_id(), open_.table()->record[0])) return open_.out_of_memory();
     for (uint32_t index = 1; index < cursors_.size(); index++) {

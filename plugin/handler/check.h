@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* CHECK TABLE. It verifies every block. CHECK ... EXTENDED also looks up every row in every key and checks that no
-   key has more entries than there are rows. */
+/* CHECK TABLE. It verifies every block. CHECK ... QUICK only reports damage that a read has found. CHECK ... EXTENDED
+   also looks up every row in every key and checks that every key has as many entries as there are rows. */
 
 #ifndef TEAK_HANDLER_CHECK_H
 #define TEAK_HANDLER_CHECK_H

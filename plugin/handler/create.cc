@@ -96,7 +96,7 @@ int create_table(OpenTable &open, const TABLE *form, const HA_CREATE_INFO *info)
     my_error(ER_NOT_SUPPORTED_YET, MYF(0), error.c_str());
     return HA_WRONG_CREATE_OPTION;
   }
-  if (form->s->option_struct == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server makes one for every table
+  if (form->s->option_struct == nullptr) return HA_ERR_INTERNAL_ERROR;  // the server allocates it for every table
 
   const std::vector<teak_index_definition> indexes = index_definitions(form, *rows);
   TableMetadata metadata;

@@ -32,7 +32,8 @@ namespace teak {
 /* ---- abilities ---- */
 
 ulonglong ha_teak::table_flags() const {
-  // A statement that is logged as text must have the same effect when it is replayed, so it must lock the rows it reads.
+  // A statement that is logged as text must lock the rows it reads, so that it has the same effect when it is replayed.
+  // Below REPEATABLE READ it does not lock enough.
   const ulonglong logged_as_text = thd_tx_isolation(ha_thd()) >= ISO_REPEATABLE_READ ? HA_BINLOG_STMT_CAPABLE : 0;
   // clang-format off
   return HA_REC_NOT_IN_SEQ                       // a position is a key
@@ -43,7 +44,7 @@ ulonglong ha_teak::table_flags() const {
          | HA_CAN_VIRTUAL_COLUMNS
          | HA_AUTO_PART_KEY                      // AUTO_INCREMENT may be a later part of a key
          | HA_CAN_SQL_HANDLER
-         | HA_TABLE_SCAN_ON_INDEX                // rows are stored in the primary key
+         | HA_TABLE_SCAN_ON_INDEX                // rows are stored in the primary index
          | HA_PRIMARY_KEY_IN_READ_INDEX          // every entry contains its primary key
          | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION  // position() encodes it from the record
          | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE    // delete_row() encodes every key
@@ -56,8 +57,8 @@ ulonglong ha_teak::table_flags() const {
   // clang-format on
 }
 
-/* Whether an entry of a key contains the columns of one part, or of all parts. It does not contain the whole value
-   of a TEXT column or of a column of which the key has a prefix. `share`: nullptr while the server reads the
+/* Whether an entry of a key contains the columns of one part, or of all parts. An entry does not contain the whole
+   value of a TEXT column or of a column of which the key has a prefix. `share`: nullptr while the server reads the
    definition. */
 static bool entry_covers(const Share *share, TABLE_SHARE *definition, uint key, uint part, bool all_parts) {
   const KEY &server_key = definition->key_info[key];

@@ -16,9 +16,9 @@
      AutoIncrement       values of AUTO_INCREMENT columns
      TableStatistics     sizes and estimates for the optimiser and INFORMATION_SCHEMA
      create.h, check.h   CREATE TABLE, CHECK TABLE
-     alter/              ALTER TABLE in place
+     alter/              ALTER TABLE in place, OPTIMIZE TABLE
 
-   The codecs of format/ convert rows and keys to bytes; the engine under teak.h handles only bytes. */
+   The codecs of format/ convert rows and keys to bytes; the engine handles only bytes. */
 
 #ifndef TEAK_HANDLER_HA_TEAK_H
 #define TEAK_HANDLER_HA_TEAK_H

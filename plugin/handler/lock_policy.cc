@@ -35,7 +35,8 @@ bool decides_writes(THD *thd, thr_lock_type type) {
   // exception.
   if (!thd->in_sub_stmt && thd_sql_command(thd) != SQLCOM_CREATE_TABLE && !thd_sqlcom_can_generate_row_events(thd))
     return false;
-  // The server also uses this lock type for tables that a function reads; a SELECT itself is not logged.
+  // A SELECT itself is not logged, but a function that it calls may be: TL_READ_NO_INSERT is also the lock type of tables
+  // that a function reads.
   if (thd_sql_command(thd) == SQLCOM_SELECT && !thd->in_sub_stmt) return type == TL_READ_NO_INSERT;
   return type != TL_READ;
 }

@@ -56,7 +56,8 @@ void RowFetcher::reset() {
 bool RowFetcher::is_covering() {
   if (locks_.locking() || open_.session()->is_past_snapshot()) return false;
   if (open_.server().keyread == key_) return open_.share()->key(key_).decodable_columns.holds(open_.table()->read_set);
-  // This is the second handler of a multi-range read: the server fetches the rows later, by position.
+  // Without keyread, positions_only_ is set in the second handler of a multi-range read: the server fetches the rows
+  // later, by position.
   return positions_only_ && open_.share()->primary().all_decodable();
 }
 
@@ -66,7 +67,7 @@ bool RowFetcher::decode_row(const teak_row &row, uchar *record, bool all_columns
   const Share &share = *open_.share();
   const bool decoded = share.rows().decode(row.value.data, row.value.len, row.key.data, row.key.len, record,
                                            all_columns ? nullptr : open_.table()->read_set, &blobs_);
-  // For an UPDATE to NULL, the server also compares the bytes of such a column in the record.
+  // For an UPDATE to NULL, the server also compares the bytes of a NULL column in the record.
   if (all_columns) share.write_null_images(record);
   return decoded;
 }

@@ -20,7 +20,7 @@ void RowKeys::reserve_indexes(size_t indexes) {
 bool RowKeys::encode(const Share &share, teak_slice row_id, const uchar *record) {
   ByteBuffer &primary = keys_[0];
   primary.clear();
-  // The server writes either a new row or the row that it read last, so this is the row's id.
+  // The server writes either a new row or the row that it read last, so `row_id` is the row's id.
   if (share.hidden_primary())
     primary.append(row_id.data, row_id.len);
   else

@@ -113,8 +113,8 @@ void RowWriter::reset() {
 
 int RowWriter::begin() {
   if (int error = open_.begin_write()) return error;
-  // Done before keys are encoded, because growing moves them. No ALTER TABLE can begin while a statement uses the
-  // table.
+  // Done before keys are encoded, because it invalidates slices of encoded keys. No ALTER TABLE can begin while a
+  // statement uses the table.
   if (const Share::Building *building = open_.share()->building()) {
     const size_t all = open_.share()->indexes() + building->codecs.size();
     new_keys_.reserve_indexes(all);

@@ -61,7 +61,7 @@ class RowWriter {
   teak_slice new_value(uint32_t index) const { return index == 0 ? slice(row_) : new_keys_.value(index); }
   void collect_changes(bool *same_entries);
 
-  /* What follows a duplicate key. */
+  /* How a write continues after a duplicate-key error. */
   struct Conflict {
     int error;
     bool repeat;  // the row no longer conflicts

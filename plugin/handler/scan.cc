@@ -55,8 +55,8 @@ void Scan::unlock_row() {
     cursor_.unlock();
 }
 
-/* Fetches the row of the entry. If the entry does not match its row or is rejected, continues with the next entry.
-   `not_found`: the error if there are no more entries. */
+/* Fetches the row of the entry. If the entry does not match its row or is rejected, continues with the next entry in
+   the direction; without a direction, returns SKIP or `not_found`. `not_found`: the error if there are no more entries. */
 int Scan::fetch(teak_status status, teak_row entry, Direction direction, uchar *record, int not_found) {
   for (;;) {
     if (status == TEAK_NOT_FOUND) return not_found;
@@ -69,7 +69,6 @@ int Scan::fetch(teak_status status, teak_row entry, Direction direction, uchar *
   }
 }
 
-/* Seeks the prefix. */
 int Scan::seek(teak_seek how, Direction direction, uchar *record, int not_found) {
   teak_row entry;
   const teak_status status = cursor_.seek(slice(prefix_), how, &entry);

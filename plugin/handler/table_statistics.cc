@@ -49,7 +49,7 @@ int TableStatistics::refresh_size(uint what) {
   return what & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA) ? refresh_index_sizes() : 0;
 }
 
-/* Only INFORMATION_SCHEMA and SHOW need these. */
+/* The optimiser does not need the sizes of indexes. */
 int TableStatistics::refresh_index_sizes() {
   ha_statistics &stats = open_.server().stats;
   const Share &share = *open_.share();

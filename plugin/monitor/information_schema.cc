@@ -5,7 +5,7 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* See information_schema.h. Each table is filled from one list of the engine, which the engine creates without
-   blocking transactions. They require the PROCESS privilege, like InnoDB's. */
+   blocking transactions. The tables require the PROCESS privilege, like InnoDB's. */
 
 #include "monitor/information_schema.h"
 
@@ -52,7 +52,7 @@ class Row {
     next()->store_time_dec(&when, 0);
   }
   void null() { next()->set_null(); }
-  /* True: the server's table is full. */
+  /* True: the row could not be stored. */
   bool store() { return schema_table_store_record(thd_, table_); }
 
  private:
@@ -67,7 +67,6 @@ class Row {
   uint column_ = 0;
 };
 
-/* A table being filled. */
 struct Filling {
   THD *thd;
   TABLE *table;

@@ -5,7 +5,8 @@
    License, version 2, as published by the Free Software Foundation. */
 
 /* PageCounting: adds the pages that a call has read to the counts in r_engine_stats of ANALYZE FORMAT=JSON and in
-   the slow query log with log_slow_verbosity=engine. Reads of memtables and writes count no pages. */
+   the slow query log with log_slow_verbosity=engine. Reads of memtables and writes of pages are not
+   counted. */
 
 #ifndef TEAK_MONITOR_PAGE_COUNTING_H
 #define TEAK_MONITOR_PAGE_COUNTING_H

@@ -156,7 +156,7 @@ uint session_lock_timeout(THD *thd) {
 }
 
 void set_session_last_lock_timeout(THD *thd, char *text) {
-  mysql_mutex_lock(&thd->LOCK_thd_data);  // SHOW VARIABLES and the performance schema read under it
+  mysql_mutex_lock(&thd->LOCK_thd_data);  // SHOW VARIABLES and the performance schema read under this mutex
   THDVAR(thd, last_lock_timeout) = text;
   mysql_mutex_unlock(&thd->LOCK_thd_data);
 }

@@ -13,7 +13,8 @@
 
 #include "base/core.h"
 
-/* The server requires this name. `compression` is the position in the variable's list of values; see codec_of(). */
+/* The options of CREATE TABLE; the server requires this name. `compression` is the position of the option's value in the
+   list of values of teak_row_format; see codec_of(). */
 struct ha_table_option_struct {
   uint compression;
   ulonglong page_bytes;
@@ -36,7 +37,8 @@ inline teak_codec codec_of(uint compression) { return static_cast<teak_codec>(TE
 /* The caller owns the text; it must remain valid until another one is set or the connection ends. */
 void set_session_last_lock_timeout(THD *thd, char *text);
 
-/* Fills the options from the variables, with defaults that depend on the machine. The caller sets the strings. */
+/* Fills the options from the variables, with defaults that depend on the machine. The caller sets the directory and
+   the callbacks. */
 void fill_options(teak_engine_options *options);
 
 }  // namespace teak

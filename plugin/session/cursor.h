@@ -32,8 +32,6 @@ class Cursor {
   Cursor(const Cursor &) = delete;
   Cursor &operator=(const Cursor &) = delete;
 
-  /* Selects the index and options of the next calls. Resets position and bounds; reuses the engine's cursor if
-     possible. */
   struct Options {
     bool skip_locked = false;
     bool retains_locks = false;  // teak_cursor_set_retain_locks()
@@ -43,9 +41,11 @@ class Cursor {
              locks_ranges == other.locks_ranges;
     }
   };
+  /* Selects the index and options of the next calls. Resets position and bounds; reuses the engine's cursor if
+     possible. */
   void bind(Session *session, teak_table *table, uint32_t index, teak_lock_mode mode, Options options);
 
-  /* Sets the tracker to which the pages of later reads are added; nullptr: no counting. */
+  /* Sets the statistics to which later reads add their pages; nullptr: no counting. */
   void count_into(ha_handler_stats *statistics) { page_statistics_ = statistics; }
 
   /* Restricts following calls to lower <= key < upper. The bytes are copied. */

@@ -64,7 +64,7 @@ Look look(SlotNumber number) {
   return {is_written, data_of(number, changes), slot.newest_commit.load(std::memory_order_relaxed)};
 }
 
-std::mutex settling;  // guards the next two; taken before the engine's locks
+std::mutex settling;  // guards knows_first and first_counted; taken before the engine's locks
 bool knows_first = false;
 uint64_t first_counted = 0;  // transactions from this number on enter slots
 std::atomic<bool> settled{false};
@@ -82,7 +82,7 @@ bool is_settled() {
   return true;
 }
 
-std::mutex prepared_mutex;  // guards the map; nothing else is locked under it
+std::mutex prepared_mutex;  // guards `prepared`; nothing else is locked under it
 std::map<std::string, std::vector<SlotNumber>> prepared;
 
 }  // namespace

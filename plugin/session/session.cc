@@ -98,7 +98,7 @@ int Session::use() {
     if (status != TEAK_OK) return raise(thd_, status, "a statement could not begin");
     in_statement_ = true;
     has_statement_mark_ = false;
-    // Registering the statement clears the interrupt, so check for an earlier KILL.
+    // The beginning of a statement clears an interrupt, so check for an earlier KILL.
     if (thd_kill_level(thd_) != THD_IS_NOT_KILLED) teak_transaction_interrupt(transaction_);
   }
   trans_register_ha(thd_, false, engine_handlerton, 0);

@@ -81,8 +81,8 @@ class Session {
   /* KILL, from any thread. */
   void interrupt();
 
-  /* Stores the key of the last duplicate. The server requests it after the error. If an UPDATE moves a row between
-     partitions, it requests it from another handler than the one that reported the duplicate. */
+  /* Stores the number of the key of the last duplicate-key error. The server requests it after the error: if an UPDATE
+     moves a row between partitions, from another handler than the one that reported the error. */
   void note_duplicate(uint key) { duplicate_key_ = key; }
   uint duplicate_key() const { return duplicate_key_; }
 
@@ -118,11 +118,11 @@ class Session {
 
   THD *const thd_;
   const Kind kind_;
-  std::mutex kill_mutex_;  // guards the pointers against interrupt(); no other lock is taken under it
+  std::mutex kill_mutex_;  // guards both transactions against interrupt(); no other lock is taken under it
   teak_transaction *transaction_ = nullptr;
   teak_transaction *secondary_ = nullptr;
   Cursor *cursors_ = nullptr;
-  std::string last_lock_timeout_;  // the value of the variable
+  std::string last_lock_timeout_;  // the value of the session's teak_last_lock_timeout
   uint64_t statement_mark_ = 0;
   ulonglong last_statement_end_ = 0;  // microseconds, as thd->start_utime
   uint lock_timeout_ = 0;
@@ -131,7 +131,7 @@ class Session {
   bool has_statement_mark_ = false;
   bool is_prepared_ = false;
   query_cache_use::Writes writes_;
-  std::string prepared_as_;      // while writes_ has any
+  std::string prepared_as_;      // the XID; empty if the transaction has entered no slots
   bool writes_to_keep_ = false;  // the transaction has written more than temporary tables
 };
 

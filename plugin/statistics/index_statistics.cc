@@ -30,7 +30,7 @@ constexpr uint64_t ROWS_CHANGED_MIN = 200;
 constexpr uint64_t ROWS_KEPT_MIN = 200;
 constexpr uint8_t STORED_FORMAT = 1;
 
-/* A separate reader: statistics are needed outside of transactions too, and must not wait for locks. */
+/* Reads in a separate transaction: statistics are needed outside of transactions too, and must not wait for locks. */
 class Sampler {
  public:
   Sampler(teak_table *table, uint32_t index) : table_(table), index_(index) {}
@@ -49,8 +49,8 @@ class Sampler {
     return status;
   }
 
-  /* Skips at most `leaps` distinct prefixes of `parts` parts. `passed` receives the number of their entries; `whole`
-     receives whether the end was reached. */
+  /* Skips at most `leaps` distinct prefixes of `parts` parts and adds their number to `distinct`. `whole` receives whether
+     the end of the index was reached. If not, the number of skipped entries is added to `passed`. */
   teak_status leap(const KeyCodec &codec, uint parts, uint leaps, bool forward, uint64_t *distinct, uint64_t *passed,
                    bool *whole) {
     teak_row row;
@@ -80,7 +80,7 @@ class Sampler {
   uint32_t index_;
   teak_transaction *transaction_ = nullptr;
   teak_cursor *cursor_ = nullptr;
-  std::optional<Session::SecondaryTransaction> secondary_;  // so that KILL interrupts it
+  std::optional<Session::SecondaryTransaction> secondary_;  // so that KILL interrupts the sampling
 };
 
 /* Identifies the key of the statistics, because ALTER may replace a key. */

@@ -30,7 +30,7 @@ teak_table *table = nullptr;
 
 teak_slice slice_of(const char *text) { return {reinterpret_cast<const uint8_t *>(text), strlen(text)}; }
 
-/* Opened on first use; `create`: created if it does not exist. */
+/* Opens the table of statistics on first use; `create`: creates it if it does not exist. */
 teak_status open_table(bool create, teak_table **opened) {
   std::lock_guard<std::mutex> guard(mutex);
   teak_status status = TEAK_OK;
@@ -52,7 +52,7 @@ teak_status open_table(bool create, teak_table **opened) {
 /* A separate transaction with a cursor on one table's row. */
 class Row {
  public:
-  explicit Row(uint64_t id) { mi_int8store(id_, id); }  // ascending
+  explicit Row(uint64_t id) { mi_int8store(id_, id); }  // big-endian, so that keys are in the order of the ids
   ~Row() {
     if (cursor_ != nullptr) teak_cursor_close(cursor_);
     if (transaction_ != nullptr) teak_transaction_rollback(transaction_);

@@ -21,7 +21,7 @@ namespace teak {
 
 namespace statistics_store {
 
-/* Whether this is the engine's name of that table. */
+/* Whether this is the name of the table of statistics. */
 bool is_name(teak_slice name);
 
 /* False when there is no row for the table. */

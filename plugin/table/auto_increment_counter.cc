@@ -14,7 +14,8 @@ namespace teak {
 
 namespace {
 
-/* The smallest value >= `next` of the series, as the server computes it. */
+/* The smallest value >= `next` of the series offset, offset + step, ..., as the server computes it; ULONGLONG_MAX on
+   overflow. */
 ulonglong next_of_series(ulonglong next, ulonglong offset, ulonglong step) {
   if (step <= 1) return next;
   const ulonglong value = (next - 1 + step - offset) / step * step + offset;
@@ -44,7 +45,7 @@ teak_status AutoIncrementCounter::advance(ulonglong next) {
 teak_status AutoIncrementCounter::reserve(ulonglong offset, ulonglong step, ulonglong wanted, bool has_lock,
                                           ulonglong *first, ulonglong *reserved, Result *result) {
   ulonglong next;
-  const teak_status status = this->next(&next);  // reads it from the engine
+  const teak_status status = this->next(&next);  // reads next_ from the engine if necessary
   if (status != TEAK_OK) return status;
   if (step == 0) step = 1;
 

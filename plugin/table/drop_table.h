@@ -13,7 +13,7 @@
 
 namespace teak {
 
-/* TEAK_NO_SUCH_TABLE: there is none. */
+/* TEAK_NO_SUCH_TABLE: there is no table with this path. */
 teak_status drop_engine_table(const char *path);
 
 /* The handlerton's drop_table, which is called without a handler. 0, HA_ERR_NO_SUCH_TABLE, or another error of the

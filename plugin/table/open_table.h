@@ -41,7 +41,7 @@ class OpenTable {
   void set_share(Share *share) { share_ = share; }
   const std::string &name() const { return name_; }
   void set_name(const char *name) { name_ = name; }
-  /* Clears the pointers to the Share, which the server owns, and to the sessions. */
+  /* Clears the pointers to the Share, which the server owns, and to the session. Deletes the own session of a sequence. */
   void close();
 
   /* ---- errors: each returns a HA_ERR_ number and keeps the text for get_error_message() ---- */
@@ -55,7 +55,6 @@ class OpenTable {
 
   /* ---- sessions ---- */
   Session *session() const { return session_; }
-  /* The transaction that the table is used in. */
   teak_transaction *transaction() const { return session_->transaction(); }
   /* Whether the table is a sequence: a rollback does not return its values. */
   bool without_rollback() const { return table_share()->table_type == TABLE_TYPE_SEQUENCE; }

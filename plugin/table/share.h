@@ -59,7 +59,7 @@ class Share final : public Handler_share {
     bool unique = false;                      // enforced by the engine
     bool nullable = false;
     bool has_virtual_column = false;
-    bool loses_virtual_column = false;  // a virtual column that cannot be decoded from the key
+    bool loses_virtual_column = false;  // a virtual column of the key cannot be decoded from an entry
     uint parts = 0;
     key_part_map all_parts = 0;
     ColumnSet

@@ -68,7 +68,7 @@ class Random {
 /* Compares the codec with the server's own comparison for `pairs` pairs of strings of each collation of the server. */
 void check_collations(uint64_t seed, uint32_t pairs, Checks *checks);
 
-/* Checks the reading of rows of earlier schema versions, with the example of the page on file formats. */
+/* Checks the reading of rows of earlier schema versions, with the example of docs/design/format.md. */
 void check_history(const std::vector<uint8_t> &example, Checks *checks);
 
 }  // namespace teak_tests

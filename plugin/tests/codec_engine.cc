@@ -211,7 +211,7 @@ int ha_teakcodec::open(const char *name, int, uint) {
   return 0;
 }
 
-/* Adds the entry of one index. An error if it is a duplicate. */
+/* Encodes the entry of one index. An error if the index contains a duplicate. */
 int ha_teakcodec::put(uint number, const uchar *record, const std::string &primary_key, std::string *key,
                       std::string *value) {
   const KEY &info = table->key_info[number];

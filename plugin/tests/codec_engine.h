@@ -6,7 +6,7 @@
 
 /* ENGINE=TEAKCODEC: a storage engine for tests only. It stores rows in sorted maps in memory, without transactions
    and with minimal locking. It uses the codecs for keys and rows, so the same SQL on it and on InnoDB must give the
-   same result. Every inserted row is checked against the rows before it (record_check.cc). */
+   same result. Every inserted row is checked against the first ORIGINALS_MAX rows (record_check.cc). */
 
 #ifndef TEAK_TESTS_CODEC_ENGINE_H
 #define TEAK_TESTS_CODEC_ENGINE_H
@@ -55,7 +55,8 @@ struct TableCodecs {
   const teak::KeyCodec &of(uint key) const { return key == primary_number ? *primary : *keys[key]; }
 };
 
-/* Checks the row in table->record[0] by itself and against the rows before it, and adds a copy to them. */
+/* Checks the row in table->record[0] by itself and against the original rows, and adds a copy to these if there are
+   fewer than ORIGINALS_MAX. */
 void check_record(TABLE *table, const TableCodecs &codecs, const std::string &primary_key, StoredTable *stored,
                   Checks *checks);
 

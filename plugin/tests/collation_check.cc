@@ -126,7 +126,7 @@ std::string describe(CHARSET_INFO *collation, const char *what, const std::vecto
          hex(a_key.data(), a_key.size()) + " " + hex(b_key.data(), b_key.size());
 }
 
-/* Checks that wrong lengths are rejected, bytes after the key are ignored, and decoding restores the string. */
+/* Checks that a truncated key is rejected, bytes after the key are ignored, and decoding restores the string. */
 void check_round_trip(CHARSET_INFO *collation, const StringCodec &codec, const std::vector<uchar> &string, bool fixed,
                       const ByteBuffer &key, Random *random, Checks *checks) {
   for (uint8_t inverted : {uint8_t{0}, uint8_t{0xFF}}) {
@@ -161,7 +161,7 @@ void check_round_trip(CHARSET_INFO *collation, const StringCodec &codec, const s
   }
 }
 
-/* Random bytes are rejected or skipped, and never read beyond their end (a sanitizer detects that). */
+/* A key with random changes is rejected or skipped, and not read beyond its end (a sanitizer detects such a read). */
 void check_garbage(const StringCodec &codec, const ByteBuffer &key, Random *random, Checks *checks) {
   std::vector<uint8_t> bytes(key.data(), key.data() + key.size());
   for (uint32_t changes = 1 + random->below(3); changes > 0 && !bytes.empty(); changes--)
@@ -217,7 +217,7 @@ void check_collation(CHARSET_INFO *collation, uint64_t seed, uint32_t pairs, Che
     check_round_trip(collation, *variable, a, false, a_key, &random, checks);
     check_garbage(*variable, a_key, &random, checks);
 
-    if (collation == &my_charset_bin) continue;  // BINARY is no StringCodec's
+    if (collation == &my_charset_bin) continue;  // a StringCodec does not encode BINARY
     if (collation->mbminlen > 1) {  // the server's functions disagree about the number of characters in malformed bytes
       a = well_formed.make(CHARACTERS);
       b = well_formed.change(a, CHARACTERS);

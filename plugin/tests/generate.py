@@ -192,7 +192,7 @@ class Generator:
                     self.other_column()], parts_max=1)
 
     def special_tables(self):
-        """Forms that the random tables lack."""
+        """Kinds of columns that the random tables do not have."""
         r = self.random
         number = lambda: str(r.randint(-5, 5))
         self.table([("INT", number, "%s"), ("INT AS (c0 + 1) VIRTUAL", lambda: "DEFAULT", "%s"),

@@ -1,8 +1,8 @@
-//! Page compression. Each thread caches its Zstandard contexts, because creating one costs more
-//! than compressing a page.
+//! Page compression. Zstandard contexts are pooled, because creating one costs more than compressing
+//! a page.
 
 use crate::limits::BLOCK_RAW_BYTES_MAX;
-use std::cell::RefCell;
+use crate::pool::Pool;
 use std::io::{Read, Write};
 
 /// A compression codec of a block. The numbers are on disk and never change.
@@ -34,10 +34,8 @@ const LZMA_LEVEL: u32 = 6;
 /// dictionary of up to 4 GiB. Level 6 uses 8 MiB.
 const LZMA_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-thread_local! {
-    static ZSTD_COMPRESSOR: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
-    static ZSTD_DECOMPRESSOR: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
-}
+static ZSTD_COMPRESSORS: Pool<zstd::bulk::Compressor<'static>> = Pool::new();
+static ZSTD_DECOMPRESSORS: Pool<zstd::bulk::Decompressor<'static>> = Pool::new();
 
 impl Codec {
     /// Every codec, in the order of their numbers.
@@ -171,31 +169,27 @@ impl Codec {
 }
 
 fn compress_zstd(raw: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    ZSTD_COMPRESSOR.with_borrow_mut(|slot| {
-        if slot.is_none() {
-            *slot = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
-        }
-        let start = out.len();
-        out.resize(start + zstd::zstd_safe::compress_bound(raw.len()), 0);
-        let written = match (slot.as_mut(), out.get_mut(start..)) {
-            (Some(compressor), Some(space)) => compressor.compress_to_buffer(raw, space).ok(),
-            _ => None,
-        };
-        out.truncate(start + written.unwrap_or(0));
-        written.map(|_| ())
-    })
+    let mut compressor = match ZSTD_COMPRESSORS.take() {
+        Some(compressor) => compressor,
+        None => zstd::bulk::Compressor::new(ZSTD_LEVEL).ok()?,
+    };
+    let start = out.len();
+    out.resize(start + zstd::zstd_safe::compress_bound(raw.len()), 0);
+    let space = out.get_mut(start..);
+    let written = space.and_then(|space| compressor.compress_to_buffer(raw, space).ok());
+    out.truncate(start + written.unwrap_or(0));
+    ZSTD_COMPRESSORS.put(compressor);
+    written.map(|_| ())
 }
 
 fn decompress_zstd(stored: &[u8], raw_len: usize) -> Result<Vec<u8>, DecompressError> {
-    ZSTD_DECOMPRESSOR.with_borrow_mut(|slot| {
-        if slot.is_none() {
-            *slot = zstd::bulk::Decompressor::new().ok();
-        }
-        let decompressor = slot.as_mut().ok_or(DecompressError)?;
-        decompressor
-            .decompress(stored, raw_len)
-            .map_err(|_| DecompressError)
-    })
+    let mut decompressor = match ZSTD_DECOMPRESSORS.take() {
+        Some(decompressor) => decompressor,
+        None => zstd::bulk::Decompressor::new().map_err(|_| DecompressError)?,
+    };
+    let raw = decompressor.decompress(stored, raw_len);
+    ZSTD_DECOMPRESSORS.put(decompressor);
+    raw.map_err(|_| DecompressError)
 }
 
 fn read_exactly(reader: impl Read, raw_len: usize) -> Result<Vec<u8>, DecompressError> {

@@ -13,6 +13,7 @@ pub mod ids;
 pub mod latency;
 pub mod limits;
 pub mod operation;
+pub mod pool;
 pub mod stripes;
 pub mod visibility;
 pub mod write_id_ranges;

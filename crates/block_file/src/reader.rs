@@ -4,17 +4,15 @@ use crate::address::BlockAddress;
 use crate::block::{self, Block, BlockDescription, BlockKind};
 use crate::space_map::{Decoder, SpaceMap};
 use crate::superblock::SuperblockInfo;
-use std::cell::Cell;
 use teak_base::bytes::Malformed;
+use teak_base::pool::Pool;
 use teak_base::{FileId, StorageError, StorageResult};
 use teak_disk::DiskFile;
 
-/// Maximum size of the read buffer that each thread retains.
-const SCRATCH_BYTES_MAX: usize = 1024 * 1024;
+/// Maximum size of a read buffer that is used again.
+const SCRATCH_BYTES_MAX: usize = 256 * 1024;
 
-thread_local! {
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
+static SCRATCH: Pool<Vec<u8>> = Pool::new();
 
 /// Reads, verifies and decompresses one block of a file of `file_bytes`.
 ///
@@ -29,7 +27,7 @@ pub(crate) fn read_block(
 ) -> StorageResult<Block> {
     check_address(file, file_bytes, address)?;
     let bytes = address.bytes as usize;
-    let mut scratch = SCRATCH.take();
+    let mut scratch = SCRATCH.take().unwrap_or_default();
     if scratch.len() < bytes {
         scratch.resize(bytes, 0);
     }
@@ -37,8 +35,8 @@ pub(crate) fn read_block(
     let block = file
         .read_exact_at(buffer, address.offset)
         .and_then(|()| block::decode(file.path(), id, address, kind, buffer));
-    if scratch.len() <= SCRATCH_BYTES_MAX {
-        SCRATCH.set(scratch);
+    if scratch.capacity() <= SCRATCH_BYTES_MAX {
+        SCRATCH.put(scratch);
     }
     block
 }

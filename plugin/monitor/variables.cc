@@ -195,6 +195,11 @@ struct Counter {
 constexpr Counter counters[] = {
     {"cache_bytes_limit", &teak_engine_statistics::cache_bytes_limit},
     {"cache_bytes_used", &teak_engine_statistics::cache_bytes_used},
+    {"memory_bytes", &teak_engine_statistics::memory_bytes},
+    {"memory_log_buffer_bytes", &teak_engine_statistics::log_buffer_bytes},
+    {"memory_node_bytes", &teak_engine_statistics::node_bytes},
+    {"memory_sort_bytes", &teak_engine_statistics::sort_bytes},
+    {"memory_uncached_block_bytes", &teak_engine_statistics::uncached_block_bytes},
     {"memtable_bytes", &teak_engine_statistics::memtable_bytes},
     {"memtable_retired_bytes", &teak_engine_statistics::memtable_retired_bytes},
     {"cache_hits", &teak_engine_statistics::cache_hits},

@@ -885,6 +885,18 @@ typedef struct teak_engine_statistics {
   uint64_t statement_microseconds_p999;
   // The longest of these statements, in microseconds.
   uint64_t statement_microseconds_max;
+  // All memory of the engine, in bytes.
+  uint64_t memory_bytes;
+  // Bytes of pages and run indexes in use that the page cache does not hold.
+  uint64_t uncached_block_bytes;
+  // Bytes of the nodes of open indexes.
+  uint64_t node_bytes;
+  // Bytes of the buffers of the log.
+  uint64_t log_buffer_bytes;
+  // Bytes that sorts of new indexes may use.
+  uint64_t sort_bytes;
+  // Bytes of dropped memtables that are kept for the next ones.
+  uint64_t memtable_spare_bytes;
 } teak_engine_statistics;
 
 // Reads the statistics.

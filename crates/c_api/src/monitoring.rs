@@ -195,6 +195,18 @@ pub struct teak_engine_statistics {
     pub statement_microseconds_p999: u64,
     /// The longest of these statements, in microseconds.
     pub statement_microseconds_max: u64,
+    /// All memory of the engine, in bytes.
+    pub memory_bytes: u64,
+    /// Bytes of pages and run indexes in use that the page cache does not hold.
+    pub uncached_block_bytes: u64,
+    /// Bytes of the nodes of open indexes.
+    pub node_bytes: u64,
+    /// Bytes of the buffers of the log.
+    pub log_buffer_bytes: u64,
+    /// Bytes that sorts of new indexes may use.
+    pub sort_bytes: u64,
+    /// Bytes of dropped memtables that are kept for the next ones.
+    pub memtable_spare_bytes: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -299,7 +311,13 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             statement_microseconds_p50,
             statement_microseconds_p99,
             statement_microseconds_p999,
-            statement_microseconds_max;
+            statement_microseconds_max,
+            memory_bytes,
+            uncached_block_bytes,
+            node_bytes,
+            log_buffer_bytes,
+            sort_bytes,
+            memtable_spare_bytes;
             commit_times,
             statement_times,
         );

@@ -123,6 +123,8 @@ pub struct Alteration {
     duplicate: Duplicate,
     /// What a repair does differently; `None` for other alterations.
     repair: Option<Repair>,
+    /// Memory taken from the budget for sorting.
+    sort_bytes: u64,
     /// The commit record is durable, or may be durable after a failed sync. The new files must not
     /// be removed.
     is_committed: bool,
@@ -189,6 +191,7 @@ impl Alteration {
 impl Drop for Alteration {
     fn drop(&mut self) {
         self.undo();
+        self.handle.core.budget.end_sort(self.sort_bytes);
         self.handle.table.altering.store(false, Ordering::Release);
     }
 }

@@ -18,6 +18,8 @@ pub(crate) mod index_load;
 pub(crate) mod log_stalls;
 pub(crate) mod log_sync;
 pub(crate) mod maintenance_state;
+pub(crate) mod memory;
+pub(crate) mod memory_use;
 pub(crate) mod messages;
 pub(crate) mod opening;
 pub(crate) mod pacer;
@@ -43,6 +45,7 @@ use self::index::Index;
 use self::log_stalls::LogStalls;
 use self::log_sync::LogSyncPolicy;
 use self::maintenance_state::MaintenanceState;
+use self::memory::{HeapMeter, MemoryContext};
 use self::messages::Messages;
 use self::prepared::PreparedList;
 use self::signals::Signals;
@@ -85,6 +88,7 @@ pub(crate) struct EngineCore {
     pub work: WorkQueue,
     pub delays: Delays,
     pub budget: Budget,
+    pub heap_meter: HeapMeter,
     pub signals: Signals,
     /// Allows one round of checkpoints at a time.
     pub maintenance: Mutex<MaintenanceState>,
@@ -101,6 +105,30 @@ pub(crate) struct EngineCore {
 }
 
 impl EngineCore {
+    /// The parts that use memory.
+    pub(crate) fn memory(&self) -> MemoryContext<'_> {
+        MemoryContext {
+            cache: &self.files.cache,
+            transactions: &self.transactions,
+            log: &self.log,
+            budget: &self.budget,
+            heap: self.options.heap.as_deref(),
+            meter: &self.heap_meter,
+        }
+    }
+
+    /// Applies the shares of the memory budget.
+    pub(crate) fn apply_budget(&self) {
+        let spare = self.budget.memtable_quota() / 2;
+        self.files.cache.memtables().set_spare_bytes_max(spare);
+        let pages = self
+            .budget
+            .page_cache_bytes_beside(&self.memory().measure());
+        self.files.cache.set_capacity(pages);
+        let lock_bytes = self.budget.lock_bytes();
+        self.transactions.set_lock_bytes_max(lock_bytes);
+    }
+
     /// Converts the result of an index operation; reports damage.
     #[inline]
     pub(crate) fn checked<T>(&self, index: &Index, result: StorageResult<T>) -> EngineResult<T> {

@@ -86,10 +86,7 @@ impl Engine {
         check_budget(bytes)?;
         let core = &self.core;
         core.budget.resize(bytes);
-        let page_cache_bytes = core.budget.page_cache_bytes();
-        core.files.cache.set_capacity(page_cache_bytes);
-        let lock_bytes = core.budget.lock_bytes();
-        core.transactions.set_lock_bytes_max(lock_bytes);
+        core.apply_budget();
         admission::freeze_large((&**core).into());
         Ok(())
     }

@@ -80,7 +80,7 @@ pub use index_number::IndexNumber;
 pub use inspect::IndexStatistics;
 pub use locks::{IndexName, IndexNames};
 pub use name::TEMPORARY_NAME_PREFIX;
-pub use options::{EngineOptions, Level, MessageSink};
+pub use options::{EngineOptions, Heap, Level, MessageSink};
 pub use prepared::XID_BYTES_MAX;
 pub use salvage::SalvageReport;
 pub use statistics::EngineStatistics;

@@ -20,6 +20,16 @@ pub enum Level {
 /// Receives the engine's messages.
 pub type MessageSink = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
+/// The allocator of the engine, if it has one of its own.
+pub trait Heap: Send + Sync {
+    /// Bytes that are allocated now.
+    fn allocated_bytes(&self) -> u64;
+
+    /// Returns freed memory that was not used for some time to the system.
+    /// Called twice per second.
+    fn release_unused(&self);
+}
+
 /// How an engine is opened.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -59,6 +69,9 @@ pub struct EngineOptions {
     pub messages: Option<MessageSink>,
     /// Called when a transaction starts to wait for another one, if both have owners.
     pub wait_listener: Option<Arc<dyn WaitListener>>,
+    /// The engine's allocator, if no other part of the process uses it. Memory
+    /// that no counter has is then part of the budget, too.
+    pub heap: Option<Arc<dyn Heap>>,
     /// Identifies a new instance; `None`: derived from the clock.
     pub instance: Option<u64>,
     /// Options of trees, except codec and page size, which each index defines.
@@ -93,6 +106,7 @@ impl EngineOptions {
             lock_timeout: Duration::from_secs(4),
             messages: None,
             wait_listener: None,
+            heap: None,
             instance: None,
             tree: TreeOptions::default(),
             memtable_bytes_min: MIB,

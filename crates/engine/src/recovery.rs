@@ -176,6 +176,7 @@ fn into_core(
         work: Default::default(),
         delays: Default::default(),
         budget: replay.budget,
+        heap_meter: Default::default(),
         signals: Signals::new(options.background_threads),
         maintenance: Default::default(),
         closing_idle: Default::default(),
@@ -191,8 +192,7 @@ fn into_core(
     let recovered = &core.counts.recovered_records;
     recovered.store(replay.records, Ordering::Relaxed);
     core.budget.set_lock_bytes(core.options.lock_bytes_max);
-    let lock_bytes = core.budget.lock_bytes();
-    core.transactions.set_lock_bytes_max(lock_bytes);
+    core.apply_budget();
     if let Some(reports) = &core.options.wait_listener {
         core.transactions.set_wait_listener(Arc::clone(reports));
     }

@@ -19,6 +19,20 @@ pub struct EngineStatistics {
     pub cache_bytes_limit: u64,
     /// Memory of the page cache and the memtables, in bytes.
     pub cache_bytes_used: u64,
+    /// All memory of the engine, in bytes: of the parts that are counted, and of
+    /// everything else if the engine has its own allocator.
+    pub memory_bytes: u64,
+    /// Memory of pages and run indexes that cursors and merges use and the page
+    /// cache does not hold, in bytes.
+    pub uncached_block_bytes: u64,
+    /// Memory of the nodes of open trees, in bytes.
+    pub node_bytes: u64,
+    /// Memory of the buffers of the log, in bytes.
+    pub log_buffer_bytes: u64,
+    /// Memory that sorts of new indexes may use, in bytes.
+    pub sort_bytes: u64,
+    /// Memory of dropped memtables that is kept for the next ones, in bytes.
+    pub memtable_spare_bytes: u64,
     /// Memory of the page cache, in bytes.
     pub page_cache_bytes: u64,
     /// The page cache's share of the budget, in bytes.
@@ -267,10 +281,17 @@ impl Engine {
         let core = &self.core;
         let cache = core.files.cache.statistics();
         let memtables = core.files.cache.memtables().used();
+        let memory = core.memory().measure();
+        statistics.memory_bytes = memory.total();
+        statistics.uncached_block_bytes = memory.uncached_blocks;
+        statistics.node_bytes = memory.nodes;
+        statistics.log_buffer_bytes = memory.log;
+        statistics.sort_bytes = memory.sorts;
+        statistics.memtable_spare_bytes = memory.memtables_spare;
         statistics.cache_bytes_limit = core.budget.total();
         statistics.cache_bytes_used = cache.bytes + memtables.total();
         statistics.page_cache_bytes = cache.bytes;
-        statistics.page_cache_bytes_limit = core.budget.page_cache_bytes();
+        statistics.page_cache_bytes_limit = cache.capacity_bytes;
         statistics.memtable_bytes = memtables.total();
         statistics.memtable_frozen_bytes = memtables.frozen;
         statistics.memtable_retired_bytes = memtables.retired;

@@ -41,17 +41,19 @@ fn memory(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     writeln!(out, "MEMORY")?;
     writeln!(
         out,
-        "budget {}, used {}",
+        "budget {}, used {}, of which page cache and memtables {}",
         Bytes(s.cache_bytes_limit),
+        Bytes(s.memory_bytes),
         Bytes(s.cache_bytes_used)
     )?;
     writeln!(
         out,
-        "memtables {} of {}, of which frozen {}, flushed but in use by readers {}",
+        "memtables {} of {}, of which frozen {}, flushed but in use by readers {}; kept for the next ones {}",
         Bytes(s.memtable_bytes),
         Bytes(s.memtable_bytes_limit),
         Bytes(s.memtable_frozen_bytes),
-        Bytes(s.memtable_retired_bytes)
+        Bytes(s.memtable_retired_bytes),
+        Bytes(s.memtable_spare_bytes)
     )?;
     writeln!(
         out,
@@ -63,7 +65,11 @@ fn memory(out: &mut String, s: &EngineStatistics) -> fmt::Result {
     )?;
     writeln!(
         out,
-        "write ids {}, locks {} of {}",
+        "pages in use outside of the cache {}, nodes {}, log buffers {}, sorts {}, write ids {}, locks {} of {}",
+        Bytes(s.uncached_block_bytes),
+        Bytes(s.node_bytes),
+        Bytes(s.log_buffer_bytes),
+        Bytes(s.sort_bytes),
         Bytes(s.write_id_bytes),
         Bytes(s.lock_bytes),
         Bytes(s.lock_bytes_limit)

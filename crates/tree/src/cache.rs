@@ -7,6 +7,7 @@
 //! reaches the old block is dropped.
 
 use crate::Page;
+use crate::block_memory::BlockMemory;
 use crate::lock_times::LockTimes;
 use crate::memory::MemtableMemory;
 use crate::page_counts::count_access;
@@ -72,6 +73,7 @@ pub struct PageCache {
     filters: Striped<FilterCounts>,
     memtables: Arc<MemtableMemory>,
     lock_times: LockTimes,
+    blocks_in_memory: Arc<BlockMemory>,
 }
 
 /// Counts of filter results for some of the threads.
@@ -95,6 +97,7 @@ impl PageCache {
             filters: Striped::default(),
             memtables: Arc::default(),
             lock_times: LockTimes::default(),
+            blocks_in_memory: Arc::default(),
         }
     }
 
@@ -108,6 +111,22 @@ impl PageCache {
     #[must_use]
     pub fn memtables(&self) -> &Arc<MemtableMemory> {
         &self.memtables
+    }
+
+    /// The memory of the decoded blocks and the nodes of these trees.
+    #[must_use]
+    pub fn blocks_in_memory(&self) -> &Arc<BlockMemory> {
+        &self.blocks_in_memory
+    }
+
+    /// Bytes of decoded blocks that the cache does not hold: cursors and merges
+    /// use them.
+    #[must_use]
+    pub fn uncached_bytes(&self) -> u64 {
+        let overhead = (self.blocks.len() * ENTRY_BYTES) as u64;
+        let cached = self.blocks.weight().saturating_sub(overhead);
+        let in_memory = self.blocks_in_memory.block_bytes();
+        in_memory.saturating_sub(cached)
     }
 
     /// Changes the capacity, evicting as needed.

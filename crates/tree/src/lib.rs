@@ -2,6 +2,7 @@
 //! flushed to sorted runs and merged down into leaves. The crate starts no
 //! threads and depends on neither transactions nor SQL.
 
+mod block_memory;
 mod cache;
 mod checkpoint;
 mod counters;
@@ -9,6 +10,7 @@ mod cursor;
 mod estimate;
 mod filter;
 mod flush;
+mod huge_chunk;
 mod install_state;
 mod key_search;
 mod lock_times;
@@ -40,6 +42,7 @@ mod write;
 #[doc(hidden)]
 pub mod fuzzing;
 
+pub use block_memory::BlockMemory;
 pub use cache::{CacheStatistics, PageCache};
 pub use checkpoint::{TreeCheckpoint, TreeCheckpointTurn};
 pub use cursor::TreeCursor;

@@ -5,6 +5,7 @@
 //! charge their growth in steps of some KiB, so the sums cost the write of an
 //! entry nothing, and reading them does not depend on the number of trees.
 
+use crate::huge_chunk::{HUGE_CHUNK_BYTES, HugeChunk};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,6 +51,73 @@ pub struct MemtableMemory {
     /// Trees whose readers pass many deletes.
     slow_reads: Mutex<BTreeSet<FileId>>,
     has_slow_reads: AtomicBool,
+    /// Memory of dropped memtables, for the next ones.
+    spare: Mutex<Vec<HugeChunk>>,
+    /// Bytes of live memtables and spare memory up to which memory is kept.
+    spare_bytes_max: AtomicU64,
+    /// Whether spare memory was taken since it was last released.
+    spare_taken: AtomicBool,
+    /// Bytes that are mapped, spare ones included.
+    mapped: AtomicU64,
+}
+
+/// # Spare memory
+impl MemtableMemory {
+    /// Sets how many bytes live memtables and spare memory may have together.
+    /// Beyond that the memory of dropped memtables is unmapped. Initially zero.
+    pub fn set_spare_bytes_max(&self, bytes: u64) {
+        self.spare_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of spare memory.
+    #[must_use]
+    pub fn spare_bytes(&self) -> u64 {
+        bytes_of(self.spare.lock().len())
+    }
+
+    pub(crate) fn take_chunk(&self) -> HugeChunk {
+        let spare = self.spare.lock().pop();
+        if let Some(chunk) = spare {
+            self.spare_taken.store(true, Ordering::Relaxed);
+            return chunk;
+        }
+        self.mapped.fetch_add(bytes_of(1), Ordering::Relaxed);
+        HugeChunk::map()
+    }
+
+    /// Bytes of memory that does not come from the allocator.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn return_chunk(&self, chunk: HugeChunk) {
+        let live = self.used().live();
+        let bytes_max = self.spare_bytes_max.load(Ordering::Relaxed);
+        let mut spare = self.spare.lock();
+        if live + bytes_of(spare.len() + 1) <= bytes_max {
+            spare.push(chunk);
+            return;
+        }
+        drop(spare);
+        self.mapped.fetch_sub(bytes_of(1), Ordering::Relaxed);
+        drop(chunk);
+    }
+
+    /// Unmaps spare memory, unless some was taken since the last call. Called
+    /// regularly.
+    pub fn release_spare(&self) {
+        if self.spare_taken.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let released = std::mem::take(&mut *self.spare.lock());
+        let bytes = bytes_of(released.len());
+        self.mapped.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+fn bytes_of(chunks: usize) -> u64 {
+    (chunks * HUGE_CHUNK_BYTES) as u64
 }
 
 impl MemtableMemory {
@@ -216,6 +284,11 @@ impl Charge {
         }
     }
 
+    /// The sums that the charge belongs to.
+    pub(crate) fn memory(&self) -> &MemtableMemory {
+        &self.account.memory
+    }
+
     /// Changes the state of the memtable: from active to frozen, or to retired.
     pub(crate) fn enter(&self, phase: Phase) {
         let memory = &self.account.memory;
@@ -233,6 +306,15 @@ impl Charge {
         self.unlist(&mut charged);
     }
 
+    /// Returns the bytes: the memtable is no longer used.
+    pub(crate) fn release(&self) {
+        let mut charged = self.charged.lock();
+        let bytes = std::mem::take(&mut charged.bytes);
+        let sum = self.account.memory.sum(charged.phase);
+        sum.fetch_sub(bytes, Ordering::Relaxed);
+        self.unlist(&mut charged);
+    }
+
     fn unlist(&self, charged: &mut Charged) {
         if charged.listed > 0 {
             let listed = std::mem::take(&mut charged.listed);
@@ -243,10 +325,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let mut charged = self.charged.lock();
-        let sum = self.account.memory.sum(charged.phase);
-        sum.fetch_sub(charged.bytes, Ordering::Relaxed);
-        self.unlist(&mut charged);
+        self.release();
     }
 }
 

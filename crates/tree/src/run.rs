@@ -17,6 +17,7 @@ pub use index::RunIndex;
 pub use read_pattern::ReadPattern;
 pub use writer::{FinishedRun, RunWriter, RunWriterOptions};
 
+use crate::block_memory::{BlockCharge, BlockUse};
 use crate::cache::Cached;
 use crate::key_search::{is_same_key, key_order};
 use crate::page::PAGE_LAYOUT_ROW;
@@ -34,14 +35,21 @@ pub struct Run {
     file: BlockFile,
     cache: Arc<PageCache>,
     description: RunDescription,
+    _charge: BlockCharge,
 }
+
+/// Bytes of a run in nodes, without its description: references, the range of
+/// the run, and its share of the node's own fields.
+const NODE_BYTES: usize = 512;
 
 impl Run {
     /// Opens a run of `file`.
     #[must_use]
     pub fn open(file: &BlockFile, cache: &Arc<PageCache>, description: RunDescription) -> Self {
+        let bytes = description.memory_bytes() + size_of::<Self>() + NODE_BYTES;
         Self {
             file: file.clone(),
+            _charge: BlockCharge::new(cache.blocks_in_memory(), BlockUse::Node, bytes),
             cache: Arc::clone(cache),
             description,
         }
@@ -166,8 +174,9 @@ impl Run {
         if block.description.layout != RUN_INDEX_LAYOUT {
             return Err(self.corrupt(address, "the run index is of an unknown layout"));
         }
-        let index = RunIndex::decode(&block.raw)
+        let mut index = RunIndex::decode(&block.raw)
             .map_err(|_| self.corrupt(address, "the run index is malformed"))?;
+        index.charge(self.charge_block(index.memory_bytes()));
         Ok(Arc::new(index))
     }
 
@@ -210,7 +219,7 @@ impl Run {
         if block.description.layout != PAGE_LAYOUT_ROW {
             return Err(self.corrupt(address, "the page is of an unknown layout"));
         }
-        let page =
+        let mut page =
             Page::decode(block.raw).map_err(|_| self.corrupt(address, "the page is malformed"))?;
         // The index already guarantees the order of keys across pages.
         let last = page.entries() - 1;
@@ -221,7 +230,12 @@ impl Run {
         {
             return Err(self.corrupt(address, "the page and its run's index disagree"));
         }
+        page.charge(self.charge_block(page.memory_bytes()));
         Ok(Arc::new(page))
+    }
+
+    fn charge_block(&self, bytes: usize) -> BlockCharge {
+        BlockCharge::new(self.cache.blocks_in_memory(), BlockUse::Block, bytes)
     }
 
     fn corrupt(&self, address: BlockAddress, reason: &str) -> StorageError {

@@ -63,6 +63,8 @@ impl WriteAheadLog {
         leader.state.space.end_batch(reserved, retained);
         self.publish_limit(leader.state);
         leader.state.batch_retained = !writer.raw.is_empty();
+        let buffers = writer.buffer_bytes() + leader.state.pending.capacity();
+        self.counters.buffer_bytes.store(buffers as u64, Relaxed);
         let path = writer.path();
         // If there was no space for a batch, the data written before it is still synced.
         let synced = match group {

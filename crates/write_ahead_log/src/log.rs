@@ -92,6 +92,12 @@ impl WriteAheadLog {
         }
     }
 
+    /// Memory of the buffers when a batch was last written, in bytes.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> u64 {
+        self.counters.buffer_bytes.load(Relaxed)
+    }
+
     /// Activity since the log was opened, and its size now.
     #[must_use]
     pub fn statistics(&self) -> LogStatistics {

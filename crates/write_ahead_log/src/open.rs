@@ -87,7 +87,7 @@ impl WriteAheadLog {
             directory.to_path_buf(),
             options.segment_bytes,
             header,
-            policy,
+            pending_bytes,
         )?;
         let mut space = SpaceReservation::default();
         space.end_batch(writer.reserved_bytes(), 0);

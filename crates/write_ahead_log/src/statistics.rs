@@ -27,6 +27,8 @@ pub struct LogStatistics {
     /// Bytes of segment files that are prepared, or trimmed and not yet reused
     /// or removed.
     pub spare_bytes: u64,
+    /// Memory of the buffers when a batch was last written, in bytes.
+    pub buffer_bytes: u64,
     /// Times to continue in a new segment file.
     pub rolls: Latencies,
     /// Times of syncs.
@@ -44,6 +46,7 @@ pub(crate) struct LogCounters {
     pub(crate) batches: AtomicU64,
     pub(crate) syncs: AtomicU64,
     pub(crate) sync_calls: AtomicU64,
+    pub(crate) buffer_bytes: AtomicU64,
     pub(crate) rolls: Histogram,
     pub(crate) sync_times: Histogram,
     pub(crate) space_waits: Histogram,
@@ -60,6 +63,7 @@ impl LogCounters {
             segments_bytes: segments.bytes,
             segments: segments.count,
             spare_bytes,
+            buffer_bytes: self.buffer_bytes.load(Relaxed),
             rolls: self.rolls.read(),
             sync_times: self.sync_times.read(),
             space_waits: self.space_waits.read(),

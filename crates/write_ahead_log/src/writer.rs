@@ -18,8 +18,9 @@ use std::time::Instant;
 use teak_base::{Codec, StorageError, StorageResult};
 use teak_disk::{Disk, DiskFile};
 
-/// Buffers that have grown beyond this because of a large record are freed.
-const BUFFER_RETAINED_BYTES: usize = 24 << 20;
+/// Buffers that have grown beyond this multiple of the pending buffer's size,
+/// because of a large record, are freed.
+const BUFFER_RETAINED_FACTOR: usize = 2;
 
 /// Zeros written ahead of small batches in one write, and their maximum share of a segment. A sync
 /// of writes over these zeros changes neither the length nor the allocation of the file, so it does
@@ -60,6 +61,8 @@ pub(crate) struct Writer {
     /// Segments begun since the leader last drained this list.
     pub(crate) begun: Vec<SegmentEntry>,
     stored: Vec<u8>,
+    /// Size of a buffer beyond which it is freed after its batch.
+    buffer_bytes_max: usize,
 }
 
 impl Writer {
@@ -70,8 +73,9 @@ impl Writer {
         directory: PathBuf,
         segment_bytes: u64,
         header: SegmentHeader,
-        policy: SpacePolicy,
+        pending_bytes: usize,
     ) -> StorageResult<Self> {
+        let policy = SpacePolicy::new(pending_bytes);
         let new = NewSegment::create(disk.as_ref(), &directory, header, 0)
             .map_err(WriteError::into_inner)?;
         let mut writer = Self {
@@ -89,6 +93,7 @@ impl Writer {
             batch_space: 0,
             begun: Vec::new(),
             stored: Vec::new(),
+            buffer_bytes_max: BUFFER_RETAINED_FACTOR * pending_bytes,
         };
         // If this fails, appends wait or fail until there is space.
         let _ = writer.reserve(policy.min_bytes(), policy.target_bytes);
@@ -98,6 +103,11 @@ impl Writer {
     /// The file of the current segment.
     pub(crate) fn path(&self) -> PathBuf {
         self.segment.file.path().to_path_buf()
+    }
+
+    /// Memory of the buffers, in bytes.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.raw.capacity() + self.stored.capacity()
     }
 
     /// Writes `raw` as one batch and empties it. If there is no disk space, the batch is retained
@@ -137,7 +147,7 @@ impl Writer {
             .fetch_add(header.file_bytes(), Relaxed);
         for buffer in [&mut self.raw, &mut self.stored] {
             buffer.clear();
-            if buffer.capacity() > BUFFER_RETAINED_BYTES {
+            if buffer.capacity() > self.buffer_bytes_max {
                 *buffer = Vec::new();
             }
         }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
-use teak_base::{Lsn, StorageError};
+use teak_base::{FileId, Lsn, Operation, StorageError, WriteId};
 use teak_disk::Disk;
 use teak_testing::GateDisk;
+use teak_write_ahead_log::{Record, WriteOperation};
 
 /// Every path contains this.
 const ALL: &str = "";
@@ -259,4 +260,37 @@ fn waiting_for_pending_ends_by_records_by_wake_and_by_time() {
         }
         assert!(!waiter.join().unwrap());
     });
+}
+
+/// A large record makes the buffers as large as itself, until it is written.
+#[test]
+fn buffers_that_a_large_record_needed_are_freed() {
+    let mut options = options();
+    options.pending_bytes = 64 << 10;
+    let log = open(&memory(), options);
+    for n in 0..2000 {
+        append_row(&log, n);
+    }
+    log.sync(log.end()).unwrap();
+    let before = log.statistics().buffer_bytes;
+    assert!((1..=512 << 10).contains(&before), "{before}");
+    let value = vec![7; 4 << 20];
+    let operations = [WriteOperation {
+        file: FileId(1),
+        operation: Operation::Put,
+        key: b"key",
+        value: &value,
+    }];
+    let record = Record::Write {
+        write_id: WriteId(1),
+        operations: (&operations).into(),
+    };
+    log.append(&record).unwrap();
+    log.sync(log.end()).unwrap();
+    for n in 0..2 {
+        append_row(&log, n);
+        log.sync(log.end()).unwrap();
+    }
+    let after = log.statistics().buffer_bytes;
+    assert!(after <= 512 << 10, "{after}");
 }

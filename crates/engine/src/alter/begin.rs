@@ -19,9 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_transactions::WaitError;
 
-/// Maximum memory for sorting, in bytes.
-const SORT_BYTES_MAX: u64 = 256 << 20;
-
 /// # Altering tables
 impl Engine {
     /// Begins to alter a table. Long operations call `interrupted` regularly and
@@ -56,6 +53,7 @@ impl Engine {
             interrupted,
             duplicate: Duplicate::default(),
             repair: None,
+            sort_bytes: 0,
             is_committed: false,
         };
         // The files remain open until the new list of indexes is installed.
@@ -65,7 +63,13 @@ impl Engine {
         }
         let _changes = core.lock_changes(table.is_temporary());
         alteration.first_added = count_indexes(core, &table, open.len(), added.len())?;
-        alteration.added = create_indexes(core, &table, added)?;
+        if added
+            .iter()
+            .any(|index| index.entry_order == EntryOrder::Any)
+        {
+            alteration.sort_bytes = core.budget.begin_sort();
+        }
+        alteration.added = create_indexes(core, &table, added, alteration.sort_bytes)?;
         let added = alteration.added.iter().map(|one| &one.index);
         let indexes: Vec<Arc<Index>> = open.iter().chain(added).cloned().collect();
         table
@@ -122,6 +126,7 @@ fn create_indexes(
     core: &EngineCore,
     table: &Table,
     added: &[AddedIndex],
+    sort_bytes: u64,
 ) -> EngineResult<Vec<Added>> {
     let name = TableName::parse(&table.name())?;
     let definitions: Vec<IndexDefinition> =
@@ -133,8 +138,7 @@ fn create_indexes(
         path: core.files.directory.clone(),
         next: Arc::clone(&core.next_spill),
     };
-    let budget = (core.budget.total() / 8).min(SORT_BYTES_MAX);
-    let budget = usize::try_from(budget).unwrap_or(usize::MAX) / added.len().max(1);
+    let budget = usize::try_from(sort_bytes).unwrap_or(usize::MAX) / added.len().max(1);
     let created = entries.into_iter().zip(trees).zip(added);
     let created = created.map(|((entry, tree), wanted)| {
         tree.await_base();

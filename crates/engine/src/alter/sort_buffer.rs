@@ -35,6 +35,12 @@ impl SortBuffer {
         self.items.is_empty()
     }
 
+    /// Frees memory that no entry uses.
+    pub(crate) fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.items.shrink_to_fit();
+    }
+
     /// Removes all entries. Keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();

@@ -26,6 +26,12 @@ const SORT_BUFFER_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of spill files that are read at the same time.
 const SPILLS_MAX: usize = 128;
 
+/// And the minimum, with a small budget.
+const SPILLS_MIN: usize = 16;
+
+/// Memory for reading one spill file, in bytes.
+const SPILL_READ_BYTES: usize = 128 << 10;
+
 /// Entries between two checks for an interrupt.
 const INTERRUPT_CHECK_ENTRIES: u64 = 1024;
 
@@ -92,6 +98,7 @@ impl Sorter {
     fn end_buffer(&mut self, interrupted: &Interrupted) -> EngineResult<()> {
         let mut buffer = std::mem::take(&mut self.active);
         buffer.sort();
+        buffer.shrink();
         self.sorted_bytes += buffer.memory();
         self.sorted.push(buffer);
         if self.sorted_bytes > self.budget / 2 {
@@ -123,8 +130,9 @@ impl Sorter {
             let last = std::mem::take(&mut self.active);
             self.sorted.push(last);
         }
-        while self.spills.len() > SPILLS_MAX {
-            let first: Vec<Spill> = self.spills.drain(..SPILLS_MAX).collect();
+        let spills_max = (self.budget / 2 / SPILL_READ_BYTES).clamp(SPILLS_MIN, SPILLS_MAX);
+        while self.spills.len() > spills_max {
+            let first: Vec<Spill> = self.spills.drain(..spills_max).collect();
             let sources = first.into_iter().map(Source::spill).collect();
             let merged = self.spill(sources, interrupted)?;
             self.spills.push(merged);

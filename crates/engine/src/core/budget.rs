@@ -1,9 +1,10 @@
 //! The split of the memory budget.
 //!
-//! Memtables get two fifths of the budget, each flusher thread gets a few MiB, the log gets its two
-//! buffers, and the page cache gets the rest. Locks are limited to an eighth of the budget, or to a
-//! configured size.
+//! Memtables get two fifths of the budget, each flusher thread gets a few MiB, the log gets its
+//! buffers. All other memory is measured (`memory_use`), and the page cache gets what is left. Locks
+//! are limited to an eighth of the budget, or to a configured size, and sorts to a quarter.
 
+use super::memory_use::MemoryUse;
 use super::pacer::Pacer;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_tree::MemtableUse;
@@ -17,11 +18,25 @@ pub(crate) const BUDGET_BYTES_MIN: u64 = MIB;
 /// are never slowed.
 const DEBT_BYTES_MIN: u64 = 256 * MIB;
 
+/// The page cache keeps this share of the budget, whatever else needs memory.
+const PAGE_CACHE_SHARE_MIN: u64 = 16;
+
+/// Memory that the first sort gets at most, in bytes.
+const SORT_BYTES_MAX: u64 = 256 * MIB;
+
+/// Memory that each sort gets at least, in bytes.
+const SORT_BYTES_MIN: u64 = MIB;
+
 /// The split of the memory budget.
 pub(crate) struct Budget {
     total: AtomicU64,
     memtable_quota: AtomicU64,
+    /// The page cache's share while nothing else needs memory.
     page_cache: AtomicU64,
+    /// The shares of flusher threads and of the log.
+    set_aside: AtomicU64,
+    /// Memory that running sorts may use.
+    sorts: AtomicU64,
     threads: u64,
     /// Smallest memtable that is frozen to free memory, in bytes.
     pub memtable_bytes_min: u64,
@@ -37,6 +52,8 @@ impl Budget {
             total: AtomicU64::new(0),
             memtable_quota: AtomicU64::new(0),
             page_cache: AtomicU64::new(0),
+            set_aside: AtomicU64::new(0),
+            sorts: AtomicU64::new(0),
             threads: threads.max(1) as u64,
             memtable_bytes_min,
             lock_bytes: AtomicU64::new(0),
@@ -49,15 +66,17 @@ impl Budget {
     pub(crate) fn resize(&self, total: u64) {
         let memtables = total / 5 * 2;
         let flushing = (self.threads * 4 * MIB).min(total / 8);
-        let log = 2 * Self::log_pending_bytes(total) as u64;
+        let log = (4 * Self::log_pending_bytes(total) as u64).min(total / 8);
         let pages = total.saturating_sub(memtables + flushing + log);
+        self.set_aside.store(flushing + log, Ordering::Release);
         self.total.store(total, Ordering::Release);
         self.memtable_quota.store(memtables, Ordering::Release);
         self.page_cache.store(pages, Ordering::Release);
     }
 
-    /// Size of each of the two buffers for log bytes that have not been
-    /// written.
+    /// Size of the buffer of log bytes that are not in a batch. There is one more
+    /// for the batch that is written, and two of this size for its compressed
+    /// form.
     pub(crate) fn log_pending_bytes(total: u64) -> usize {
         usize::try_from((total / 64).clamp(MIB / 8, 8 * MIB)).unwrap_or(1 << 20)
     }
@@ -83,12 +102,40 @@ impl Budget {
         self.memtable_quota() + self.page_cache.load(Ordering::Acquire) / 2
     }
 
-    /// The share of the page cache, less what readers keep beyond the quota of
-    /// memtables.
-    pub(crate) fn page_cache_bytes_beside(&self, retired: u64) -> u64 {
+    /// The page cache's share of the budget, less what readers keep beyond the
+    /// quota of memtables and what everything else needs beyond its share.
+    pub(crate) fn page_cache_bytes_beside(&self, used: &MemoryUse) -> u64 {
         let quota = self.memtable_quota();
-        let excess = retired.saturating_sub(quota - quota / 4);
-        self.page_cache_bytes().saturating_sub(excess)
+        let retired = used.memtables_retired.saturating_sub(quota - quota / 4);
+        let set_aside = self.set_aside.load(Ordering::Acquire);
+        let others = used.others_beyond(set_aside);
+        let bytes = self.page_cache_bytes().saturating_sub(retired + others);
+        bytes.max(self.total() / PAGE_CACHE_SHARE_MIN)
+    }
+
+    /// Takes memory for a sort, at most an eighth of the budget and what other
+    /// sorts have left of a quarter. Returns the number of bytes, which
+    /// [`Budget::end_sort`] gives back.
+    pub(crate) fn begin_sort(&self) -> u64 {
+        let wanted = (self.total() / 8).min(SORT_BYTES_MAX);
+        let mut granted = 0;
+        let _ = self
+            .sorts
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
+                let left = (self.total() / 4).saturating_sub(taken);
+                granted = wanted.min(left.max(SORT_BYTES_MIN));
+                Some(taken + granted)
+            });
+        granted
+    }
+
+    pub(crate) fn end_sort(&self, bytes: u64) {
+        self.sorts.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Memory that running sorts may use, in bytes.
+    pub(crate) fn sort_bytes(&self) -> u64 {
+        self.sorts.load(Ordering::Acquire)
     }
 
     /// Whether memtables use so much memory that writers must freeze some or be
@@ -132,5 +179,52 @@ impl Budget {
             true => (bytes / 8).max(4 * 1024),
             false => bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(total: u64) -> (Budget, u64) {
+        let budget = Budget::new(total, 2, MIB);
+        let pages = budget.page_cache_bytes();
+        (budget, pages)
+    }
+
+    #[test]
+    fn the_page_cache_gets_what_others_leave() {
+        let (budget, pages) = shares(64 * MIB);
+        let mut used = MemoryUse::default();
+        assert_eq!(budget.page_cache_bytes_beside(&used), pages);
+        // What is set aside for flushers and the log.
+        used.log = 4 * MIB;
+        assert_eq!(budget.page_cache_bytes_beside(&used), pages);
+        used.log = 0;
+        used.nodes = 3 * MIB;
+        used.locks = 5 * MIB;
+        used.write_ids = MIB;
+        used.sorts = 8 * MIB;
+        used.uncached_blocks = 2 * MIB;
+        assert_eq!(budget.page_cache_bytes_beside(&used), pages - 17 * MIB);
+        let set_aside = 64 * MIB - pages - budget.memtable_quota();
+        used.uncached_blocks = set_aside + MIB;
+        assert_eq!(budget.page_cache_bytes_beside(&used), pages - 18 * MIB);
+        // Measured memory that no counter has.
+        used.measured = Some(set_aside + 20 * MIB);
+        assert_eq!(budget.page_cache_bytes_beside(&used), pages - 20 * MIB);
+        used.nodes = 100 * MIB;
+        assert_eq!(budget.page_cache_bytes_beside(&used), 4 * MIB);
+    }
+
+    #[test]
+    fn sorts_share_a_quarter_of_the_budget() {
+        let (budget, _) = shares(64 * MIB);
+        let granted: Vec<u64> = (0..4).map(|_| budget.begin_sort()).collect();
+        assert_eq!(granted, [8 * MIB, 8 * MIB, MIB, MIB]);
+        assert_eq!(budget.sort_bytes(), 18 * MIB);
+        granted.into_iter().for_each(|bytes| budget.end_sort(bytes));
+        assert_eq!(budget.sort_bytes(), 0);
+        assert_eq!(budget.begin_sort(), 8 * MIB);
     }
 }

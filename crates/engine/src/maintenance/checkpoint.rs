@@ -103,6 +103,7 @@ impl CheckpointContext<'_> {
     pub(crate) fn run_maintenance(&self, forced: bool) -> EngineResult<()> {
         let mut state = self.state.lock();
         self.flush.transactions.prune();
+        self.release_memory();
         self.settling.run_pass(&mut state.settling);
         let mut unflushed = Vec::new();
         if self.flush.signals.has_opened_many() {
@@ -133,6 +134,15 @@ impl CheckpointContext<'_> {
             Some(error) if forced => Err(EngineError::Storage(error)),
             _ => Ok(()),
         }
+    }
+
+    /// Returns memory that is no longer used, and adapts the page cache.
+    fn release_memory(&self) {
+        self.flush.memtables().release_spare();
+        if let Some(heap) = &self.options.heap {
+            heap.release_unused();
+        }
+        self.flush.fit_page_cache();
     }
 
     /// Checkpoints the indexes of temporary tables, which syncs nothing. It frees

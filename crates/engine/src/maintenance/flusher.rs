@@ -11,6 +11,7 @@ use crate::core::checkpoint_queue::CheckpointQueue;
 use crate::core::counts::EngineCounts;
 use crate::core::delays::Delays;
 use crate::core::index::Index;
+use crate::core::memory::MemoryContext;
 use crate::core::messages::Messages;
 use crate::core::signals::Signals;
 use crate::core::work::WorkQueue;
@@ -43,6 +44,7 @@ pub(crate) struct FlushContext<'a> {
     pub counts: &'a EngineCounts,
     pub checkpoints: &'a CheckpointQueue,
     pub progress: &'a CheckpointProgress,
+    pub memory: MemoryContext<'a>,
     pub messages: &'a Messages,
 }
 
@@ -60,6 +62,7 @@ impl<'a> From<&'a EngineCore> for FlushContext<'a> {
             counts: &core.counts,
             checkpoints: &core.checkpoint_queue,
             progress: &core.checkpoints,
+            memory: core.memory(),
             messages: &core.messages,
         }
     }
@@ -189,8 +192,15 @@ impl FlushContext<'_> {
         let written = self.memtables().written();
         let pacer = &self.budget.memtable_pacer;
         pacer.report(Instant::now(), written, used.live());
-        let capacity = self.budget.page_cache_bytes_beside(used.retired);
-        if capacity != self.cache.statistics().capacity_bytes {
+        self.fit_page_cache();
+    }
+
+    /// Gives the page cache what everything else leaves of the budget. Small
+    /// changes are ignored, because each one makes the cache evict blocks.
+    pub(crate) fn fit_page_cache(&self) {
+        let capacity = self.budget.page_cache_bytes_beside(&self.memory.measure());
+        let current = self.cache.statistics().capacity_bytes;
+        if capacity.abs_diff(current) > self.budget.total() / 128 {
             self.cache.set_capacity(capacity);
         }
     }

@@ -2,25 +2,27 @@
 //! All memory is freed together.
 //!
 //! Memory comes from the current chunk. Chunks start small, so that thousands
-//! of idle tables use little memory, and double up to the size of a huge page.
-//! Chunks of that size use huge pages if the system provides them, because page
-//! faults would cost more than the insertions. Requests above [`LARGE_BYTES`]
-//! get separate chunks, so that they do not waste the rest of the current
-//! chunk.
+//! of idle tables use little memory, and grow with the arena up to the size of a
+//! huge page, so that at most about a fifth of an arena is unused. Chunks of that
+//! size use huge pages if the system provides them, because page faults would
+//! cost more than the insertions. Requests above [`LARGE_BYTES`] get separate
+//! chunks, so that they do not waste the rest of the current chunk.
 //!
-//! Whenever another [`CHARGE_BYTES`] are in use, the arena raises its charge.
+//! Whenever another [`CHARGE_BYTES`] are in use, the arena raises its charge. A
+//! huge chunk is charged as a whole, because the system provides it as a whole.
 
 #![allow(unsafe_code)]
 
 use super::sync::Mutex;
 use super::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::huge_chunk::{HUGE_CHUNK_BYTES, HugeChunk};
 use crate::memory::Charge;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
 const CHUNK_BYTES_FIRST: usize = 8 * 1024;
-/// The size of a huge page on common processors.
-const CHUNK_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// A new chunk has this share of the arena's memory.
+const CHUNK_SHARE: u64 = 4;
 const LARGE_BYTES: usize = 64 * 1024;
 /// The charge is raised in steps of this size.
 const CHARGE_BYTES: usize = 4 * 1024;
@@ -36,6 +38,9 @@ struct Chunk {
     capacity: usize,
     /// Bytes allocated. Exceeds `capacity` after a request that did not fit.
     used: AtomicUsize,
+    /// The owner of the memory if it is a huge chunk; otherwise it comes from
+    /// the allocator.
+    huge: Option<HugeChunk>,
 }
 
 #[derive(Debug)]
@@ -137,7 +142,10 @@ impl Arena {
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: as in `allocate`.
         let open = unsafe { current.as_ref() }.map_or(0, |chunk| {
-            let used = chunk.used.load(Ordering::Relaxed).max(1);
+            let used = match chunk.huge {
+                Some(_) => chunk.capacity,
+                None => chunk.used.load(Ordering::Relaxed).max(1),
+            };
             used.next_multiple_of(CHARGE_BYTES).min(chunk.capacity)
         });
         self.closed_bytes.load(Ordering::Relaxed) + open as u64
@@ -156,26 +164,26 @@ impl Arena {
             return;
         }
         // SAFETY: as in `allocate`.
-        let capacity = match unsafe { full.as_ref() } {
-            Some(chunk) => {
-                let closed = chunk.capacity as u64;
-                self.closed_bytes.fetch_add(closed, Ordering::Relaxed);
-                (chunk.capacity * 2).min(CHUNK_BYTES_MAX)
+        if let Some(chunk) = unsafe { full.as_ref() } {
+            let closed = chunk.capacity as u64;
+            self.closed_bytes.fetch_add(closed, Ordering::Relaxed);
+        }
+        let share = self.closed_bytes.load(Ordering::Relaxed) / CHUNK_SHARE;
+        let share = usize::try_from(share).unwrap_or(HUGE_CHUNK_BYTES);
+        let chunk = match share >= HUGE_CHUNK_BYTES {
+            true => self.huge_chunk(),
+            false => {
+                let capacity = (share + 1).next_power_of_two() / 2;
+                Self::new_chunk(capacity.max(CHUNK_BYTES_FIRST).max(2 * bytes), 0)
             }
-            None => CHUNK_BYTES_FIRST,
         };
-        let chunk = Self::new_chunk(capacity.max(2 * bytes), 0);
         chunks.push(chunk);
         self.current.store(chunk.as_ptr(), Ordering::Release);
         self.charge.grow_to(self.charged_bytes());
     }
 
     fn layout(capacity: usize) -> Layout {
-        let alignment = match capacity {
-            CHUNK_BYTES_MAX => CHUNK_BYTES_MAX,
-            _ => ALIGNMENT,
-        };
-        let layout = Layout::from_size_align(capacity, alignment);
+        let layout = Layout::from_size_align(capacity, ALIGNMENT);
         // The limits of keys and values bound the capacity.
         layout.unwrap_or_else(|_| unreachable!("an entry of {capacity} bytes"))
     }
@@ -188,38 +196,41 @@ impl Arena {
         let Some(start) = NonNull::new(memory) else {
             handle_alloc_error(layout)
         };
-        if capacity == CHUNK_BYTES_MAX {
-            advise_huge_page(start, capacity);
-        }
-        let chunk = Box::new(Chunk {
+        Self::leak(Chunk {
             start,
             capacity,
             used: AtomicUsize::new(used),
-        });
-        NonNull::from(Box::leak(chunk))
+            huge: None,
+        })
     }
-}
 
-/// Asks the system to back the memory with a huge page.
-fn advise_huge_page(start: NonNull<u8>, bytes: usize) {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: the range is whole pages of memory that was just allocated. The
-    // advice does not change its contents. A refusal has no effect.
-    unsafe {
-        libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
+    fn huge_chunk(&self) -> NonNull<Chunk> {
+        let huge = self.charge.memory().take_chunk();
+        Self::leak(Chunk {
+            start: huge.start(),
+            capacity: HUGE_CHUNK_BYTES,
+            used: AtomicUsize::new(0),
+            huge: Some(huge),
+        })
     }
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (start, bytes);
+
+    fn leak(chunk: Chunk) -> NonNull<Chunk> {
+        NonNull::from(Box::leak(Box::new(chunk)))
+    }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
+        self.charge.release();
         for chunk in self.chunks.get_mut().drain(..) {
-            // SAFETY: the chunk came from `Box::leak` in `new_chunk` and is
-            // released only here; `&mut self` excludes other users.
-            let chunk = unsafe { Box::from_raw(chunk.as_ptr()) };
-            // SAFETY: allocated in `new_chunk` with this layout.
-            unsafe { dealloc(chunk.start.as_ptr(), Self::layout(chunk.capacity)) };
+            // SAFETY: the chunk came from `leak` and is released only here;
+            // `&mut self` excludes other users.
+            let chunk = unsafe { *Box::from_raw(chunk.as_ptr()) };
+            match chunk.huge {
+                Some(huge) => self.charge.memory().return_chunk(huge),
+                // SAFETY: allocated in `new_chunk` with this layout.
+                None => unsafe { dealloc(chunk.start.as_ptr(), Self::layout(chunk.capacity)) },
+            }
         }
     }
 }
@@ -250,12 +261,36 @@ mod tests {
         assert!(ranges.is_sorted_by(|a, b| a.1 <= b.0));
         let taken: usize = ranges.iter().map(|range| range.1 - range.0).sum();
         assert!(arena.bytes() >= taken as u64);
-        assert!(arena.bytes() <= 2 * taken as u64 + CHUNK_BYTES_MAX as u64);
+        assert!(arena.bytes() <= 2 * taken as u64 + HUGE_CHUNK_BYTES as u64);
         let charged = memory.used().active;
         assert!(charged >= arena.bytes() - CHARGE_BYTES as u64, "{charged}");
         assert!(charged <= arena.bytes() + CHARGE_BYTES as u64, "{charged}");
         drop(arena);
         assert_eq!(memory.used().total(), 0);
+    }
+
+    /// The charge of a large arena is what the system provides for it: little
+    /// more than what is in use.
+    #[test]
+    fn a_large_arena_charges_huge_chunks_as_a_whole() {
+        let memory: Arc<MemtableMemory> = Arc::default();
+        memory.set_spare_bytes_max(16 << 20);
+        let account = TreeAccount::new(&memory, FileId(1));
+        let arena = Arena::new(Charge::new(&account));
+        while arena.bytes() < 20 << 20 {
+            arena.allocate(1000);
+            let (used, charged) = (arena.bytes(), memory.used().active);
+            assert!(charged + CHARGE_BYTES as u64 >= used, "{charged}, {used}");
+            let unused = (used / 3).min(HUGE_CHUNK_BYTES as u64) + CHARGE_BYTES as u64;
+            assert!(charged <= used + unused, "{charged}, {used}");
+        }
+        assert_eq!(memory.spare_bytes(), 0);
+        drop(arena);
+        assert_eq!(memory.used().total(), 0);
+        let spare = memory.spare_bytes();
+        assert!((8 << 20..=16 << 20).contains(&spare), "{spare}");
+        memory.release_spare();
+        assert_eq!(memory.spare_bytes(), 0);
     }
 
     #[test]

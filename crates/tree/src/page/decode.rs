@@ -190,6 +190,7 @@ impl Page {
             entries,
             search: KeySearch::default(),
             writes: heads.writes,
+            charge: None,
         };
         if !(1..entries).all(|entry| page.key(entry - 1) <= page.key(entry)) {
             return Err(Malformed);

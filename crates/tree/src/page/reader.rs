@@ -5,6 +5,7 @@
 //! lengths of the streams.
 #![allow(clippy::indexing_slicing)]
 
+use crate::block_memory::BlockCharge;
 use crate::key_search::KeySearch;
 use teak_base::{Operation, WriteId};
 
@@ -22,6 +23,8 @@ pub struct Page {
     pub(super) search: KeySearch,
     /// Operation and write id per entry; empty when all are settled puts.
     pub(super) writes: Vec<(Operation, WriteId)>,
+    /// Counts the page's memory.
+    pub(super) charge: Option<BlockCharge>,
 }
 
 /// The ends of the strings of a stream.
@@ -71,6 +74,11 @@ impl Page {
             + self.search.memory_bytes()
             + self.writes.len() * size_of::<(Operation, WriteId)>()
             + size_of::<Self>()
+    }
+
+    /// Counts the memory of the page as long as it exists.
+    pub(crate) fn charge(&mut self, charge: BlockCharge) {
+        self.charge = Some(charge);
     }
 
     /// The key of an entry.

@@ -61,6 +61,16 @@ impl RunDescription {
         self.write_ids.filter(|_| self.all_unsettled)
     }
 
+    /// Approximate bytes in memory, with a copy of the keys as bounds of a range.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let keys = self.first_key.len() + self.last_key.len();
+        let tombstones = self.range_tombstones.iter();
+        let tombstones = tombstones
+            .map(|tombstone| size_of_val(tombstone) + tombstone.start.len() + tombstone.end.len());
+        size_of::<Self>() + 2 * keys + tombstones.sum::<usize>()
+    }
+
     /// Appends the encoded form.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut flags = 0;

@@ -6,6 +6,7 @@
 //! key belongs to the first page whose last key is at or after it. The versions of one key may
 //! continue over several pages.
 
+use crate::block_memory::BlockCharge;
 use crate::filter;
 use crate::key_search::KeySearch;
 use teak_base::bytes::{Malformed, Put, Take};
@@ -35,6 +36,8 @@ pub struct RunIndex {
     filters: Vec<u8>,
     /// Finds pages by their last keys. Set by `decode`.
     search: KeySearch,
+    /// Counts the memory of an index that was read.
+    charge: Option<BlockCharge>,
 }
 
 impl RunIndex {
@@ -112,6 +115,7 @@ impl RunIndex {
             keys,
             filters,
             search: KeySearch::default(),
+            charge: None,
         };
         let ordered = (1..count).all(|page| index.last_key(page - 1) <= index.last_key(page));
         if !ordered || !take.is_empty() {
@@ -131,7 +135,13 @@ impl RunIndex {
             keys: self.keys.clone(),
             filters: self.filters.clone(),
             search: KeySearch::default(),
+            charge: None,
         }
+    }
+
+    /// Counts the memory of the index as long as it exists.
+    pub(crate) fn charge(&mut self, charge: BlockCharge) {
+        self.charge = Some(charge);
     }
 
     pub(crate) fn pages(&self) -> &[PageRecord] {

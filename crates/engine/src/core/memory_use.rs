@@ -1,0 +1,52 @@
+//! The bytes of memory that an engine uses, by their use.
+
+/// Bytes of memory, by their use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MemoryUse {
+    /// The page cache.
+    pub page_cache: u64,
+    /// Decoded blocks that cursors and merges use and the cache does not hold.
+    pub uncached_blocks: u64,
+    /// Active and frozen memtables.
+    pub memtables_live: u64,
+    /// Flushed memtables that readers keep.
+    pub memtables_retired: u64,
+    /// Memory of dropped memtables, for the next ones.
+    pub memtables_spare: u64,
+    /// Nodes of open trees.
+    pub nodes: u64,
+    /// Row and range locks.
+    pub locks: u64,
+    /// The table of write ids.
+    pub write_ids: u64,
+    /// Buffers of the log.
+    pub log: u64,
+    /// Sorts of new indexes.
+    pub sorts: u64,
+    /// All memory except page cache and memtables, as measured by the heap.
+    pub measured: Option<u64>,
+}
+
+impl MemoryUse {
+    /// Bytes that are neither in the page cache nor memtables.
+    pub(crate) fn others(&self) -> u64 {
+        let counted =
+            self.uncached_blocks + self.nodes + self.locks + self.write_ids + self.log + self.sorts;
+        counted.max(self.measured.unwrap_or(0))
+    }
+
+    /// The part of these bytes for which the shares of flushers and the log,
+    /// `set_aside`, are not enough.
+    pub(crate) fn others_beyond(&self, set_aside: u64) -> u64 {
+        let shared = (self.uncached_blocks + self.log).saturating_sub(set_aside);
+        let counted = shared + self.nodes + self.locks + self.write_ids + self.sorts;
+        let measured = self.measured.unwrap_or(0);
+        counted.max(measured.saturating_sub(set_aside))
+    }
+
+    /// All bytes.
+    pub(crate) fn total(&self) -> u64 {
+        let memtables = self.memtables_live + self.memtables_retired + self.memtables_spare;
+        self.page_cache + memtables + self.others()
+    }
+}

@@ -18,12 +18,16 @@ FLAVOUR ?= release
 OBJECTS := $(BUILD)/plugin-$(FLAVOUR)
 ifeq ($(FLAVOUR),asan)
 PLUGIN := $(BUILD)/asan/ha_teak.so
+# The sanitizer must see the core's allocations.
+CORE_FEATURES ?=
 # The server is built without the sanitizer, so its headers must not see it: they would change layouts and poison memory.
 FLAVOUR_FLAGS := -fsanitize=address -U__SANITIZE_ADDRESS__ -fno-omit-frame-pointer -O1 -g
 else
 PLUGIN := $(BUILD)/ha_teak.so
 FLAVOUR_FLAGS := -O2 -g
 endif
+# The plugin's core has an allocator of its own.
+CORE_FEATURES ?= --features allocator
 
 CXX ?= g++
 CXXFLAGS ?=
@@ -38,7 +42,7 @@ PLUGIN_OBJECTS := $(PLUGIN_SOURCES:plugin/%.cc=$(OBJECTS)/%.o)
 CORE := $(TARGET_DIR)/release/libteak_c_api.a
 SYSTEM_LIBRARIES := -lmysqlservices -lpthread -ldl -lm -lrt
 
-.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-space sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
+.PHONY: help setup build core plugin install demo test bench bench-rollback bench-tables bench-space bench-memory sysbench group-commit publish suites clients kill-test ddl-kill isolation flip replication spider compare full-disk-test soak simulate schedules miri asan sanitize-core fuzz lint tidy mtr clean
 
 help: ## list these commands
 	@printf 'Teak, a storage engine for MariaDB. Commands:\n\n'
@@ -55,7 +59,7 @@ plugin: $(PLUGIN)
 # Cargo optimises across crates at link time only if no Rust library is among the crate types.
 core:
 	@printf -- '-- building the core (cargo, release)\n'
-	@cargo rustc --quiet --release -p teak-c-api --lib --crate-type staticlib
+	@cargo rustc --quiet --release -p teak-c-api $(CORE_FEATURES) --lib --crate-type staticlib
 
 $(CORE): core ;
 
@@ -83,7 +87,8 @@ $(PLUGIN): $(PLUGIN_OBJECTS) $(CORE) plugin/ha_teak.map
 
 PREFIX ?= /usr/local
 
-install: core ## install the C library: headers, libteak.so, libteak.a, teak.pc (PREFIX=, DESTDIR=)
+install: ## install the C library: headers, libteak.so, libteak.a, teak.pc (PREFIX=, DESTDIR=)
+	@$(MAKE) --no-print-directory core CORE_FEATURES=
 	@printf -- '-- installing into %s\n' $(DESTDIR)$(PREFIX)
 	@crates/c_api/install.sh $(TARGET_DIR)/release $(PREFIX) $(DESTDIR)
 
@@ -114,6 +119,9 @@ bench-tables: build ## time INFORMATION_SCHEMA.TABLES with TABLES=10000 tables, 
 bench-space: build ## file sizes after four loads of ROWS=2000000 rows, and Teak's ratio to live bytes, against InnoDB
 	@cargo build --quiet --release -p teak-bench
 	@python3 -m bench.sql.space $(if $(ROWS),--rows=$(ROWS)) $(if $(ENGINES),--engines=$(ENGINES))
+
+bench-memory: build ## resident memory under five loads, compared with BLACKHOLE (CASES=writers,load SCALE=1)
+	@python3 -m bench.sql.memory $(if $(CASES),--cases=$(CASES)) $(if $(SCALE),--scale=$(SCALE))
 
 publish: ## rewrite tables and plots of docs/performance.md (TAKE=1: from the newest results)
 	@[ -x $(BUILD)/venv/bin/python ] || python3 -m venv $(BUILD)/venv

@@ -9,6 +9,8 @@
 #![allow(unsafe_code, non_camel_case_types)]
 #![allow(clippy::missing_safety_doc)] // The contract is the header's.
 
+#[cfg(feature = "allocator")]
+mod allocator;
 mod boundary;
 
 pub mod codec;

@@ -183,6 +183,8 @@ pub(crate) unsafe fn options_of(options: &teak_engine_options) -> Result<EngineO
     if let Some(wait_begins) = options.wait_begins {
         chosen.wait_listener = Some(Arc::new(Reports(wait_begins)));
     }
+    #[cfg(feature = "allocator")]
+    crate::allocator::measure(&mut chosen);
     Ok(chosen)
 }
 

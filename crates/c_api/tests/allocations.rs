@@ -1,6 +1,8 @@
 //! Calls made once per row do not allocate. The few allocations counted here,
 //! on the calling thread, are amortised growth in the layers below.
 
+// With the feature the core has an allocator of its own.
+#![cfg(not(feature = "allocator"))]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

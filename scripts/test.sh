@@ -106,7 +106,7 @@ for name; do
         flip) stage flip python3 -m tests.corruption.run --rounds="${ROUNDS:-15}" --seed=1 ;;
         replication) stage replication python3 -m tests.replication.run --seconds=3 --kills="${REPLICATION_KILLS:-5}" ;;
         spider) stage spider python3 -m tests.spider.run --seconds=2 ;;
-        soak) stage soak python3 -m tests.soak.run --minutes="${MINUTES:-1}" --kill-minutes=0.4 --tables=200 --report-only="resident memory" ;;
+        soak) stage soak python3 -m tests.soak.run --minutes="${MINUTES:-1}" --kill-minutes=0.4 --tables=200 ;;
         simulate) stage simulate make --no-print-directory simulate SEEDS="$SEEDS" ;;
         *) fail "There is no stage $name." ;;
     esac

@@ -102,7 +102,7 @@ refresh_private_lists() {
     say "reading the list of source packages (private apt configuration under build/apt)"
     rm -rf "$BUILD/apt"
     mkdir -p "$BUILD/apt/sources.list.d" "$BUILD/apt/lists/partial" "$BUILD/apt/cache/archives/partial"
-    # Only files with an archive that has the server: others may have no sources.
+    # Only files that name an archive that has the server, because other archives may have no source packages.
     local file archive archives wanted
     archives=$(apt-cache madison mariadb-server | awk -F'|' '{ split($3, part, " "); print part[1] }' | sort -u)
     for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do

@@ -4,7 +4,7 @@
 # stages.
 #   scripts/test.sh [stage...]     all stages without arguments: setup lint cargo schedules build codecs mtr compare clients suites
 #                                  isolation kill ddl_kill flip replication spider full-disk soak simulate
-#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some of them
+#   STATEMENTS=250000 TRANSACTIONS=3000 KILLS=20 DDL_KILLS=10 ROUNDS=15 REPLICATION_KILLS=5 MINUTES=1 SEEDS=300 SCHEDULES=200    sizes of some stages
 set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

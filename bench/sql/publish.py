@@ -1,7 +1,7 @@
 """`make publish`: writes the tables of docs/performance.md and README.md and the plots in docs/images from the results in docs/results.
 
     python3 -m bench.sql.publish            rewrites the pages and plots from docs/results/*.json
-    python3 -m bench.sql.publish --take     first copies the newest results of make bench and make sysbench there
+    python3 -m bench.sql.publish --take     first copies the newest results of make bench and make sysbench to docs/results
     python3 -m bench.sql.publish --check    changes nothing; fails if a page does not show the results
 
 A table is between two comments, <!-- table NAME --> and <!-- end -->. Plots need matplotlib, which `make publish` installs into

@@ -1,7 +1,7 @@
 """`make bench-rollback`: the time of a large transaction's rollback, and of reads before and after it.
 
 For each engine, on a fresh private server: a table of ROWS rows with a secondary key, every row updated in one
-transaction (both keys' entries change), ROLLBACK. Reads are timed before the transaction, right after the rollback,
+transaction (its entries in both indexes change), ROLLBACK. Reads are timed before the transaction, right after the rollback,
 and after REST idle seconds, in which engines purge: a full scan, the same rows by the secondary key, and prepared
 point SELECTs.
 """

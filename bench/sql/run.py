@@ -132,7 +132,7 @@ class Run:
             self.result[name] = self.server.files(*self.table_files)
 
     def measure_files(self):
-        """Sizes after a clean stop. The server is stopped afterwards."""
+        """Stops the server and measures the sizes of the files."""
         self.server.stop()
         if self.engine == "BLACKHOLE":
             return

@@ -33,7 +33,7 @@ PURCHASES_COLUMNS = """
     data VARCHAR(60) NOT NULL,
     PRIMARY KEY (id)"""
 
-# The three secondary keys of the insert benchmark. All are random; two have several columns.
+# The three secondary keys of the insert benchmark. The first column of each is random.
 PURCHASES_KEYS = """,
     KEY (price, customer), KEY (register, price, customer), KEY (product, at, customer)"""
 
@@ -48,7 +48,7 @@ SENSOR_COLUMNS = """
     errors SMALLINT UNSIGNED,
     PRIMARY KEY (sensor, at)"""
 
-# Upserts go by the unique key.
+# Upserts find existing rows by the unique key.
 STOCK_COLUMNS = """
     article INT UNSIGNED NOT NULL,
     shop TINYINT UNSIGNED NOT NULL,

@@ -2,7 +2,7 @@
 
 For each engine, on an empty private server: readings of sensors, the star schema with four keys, upserts of a table
 with a unique and a secondary key (ETL), and the insert benchmark. Sizes are read at the end of the load, after 10 idle
-seconds and after a clean stop. Nothing helps: no FLUSH, OPTIMIZE or checkpoint statement.
+seconds, and after a clean stop and a start. No statement requests a FLUSH, OPTIMIZE or checkpoint.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def status(connection, name):
 
 
 def size(server, connection, engine, when, files):
-    """The table's files in MiB, and of Teak's the ratio to the live bytes."""
+    """The size of the table's files in MiB; for Teak, also its ratio to the live bytes."""
     mib = server.files(*files) / MIB
     if engine != "Teak":
         return f"{when} {mib:8.1f} MiB"

@@ -1,7 +1,8 @@
 // A table of users with a unique index of e-mail addresses and an index of cities.
 //
 // A row has an entry in every index. The key of an entry in an index that is not unique ends with
-// the primary key, so that no two rows have the same entry; here a NUL separates the two.
+// the primary key, so that no two rows have the same entry; here a NUL separates the city and the
+// primary key.
 #include <stdio.h>
 #include <stdlib.h>
 #include <teak.h>
@@ -41,7 +42,7 @@ static teak_status add(teak_transaction *transaction, teak_table *table, const u
   return status;
 }
 
-// A user moves: the row's value is the same, and the entry of the city is replaced.
+// Changes the city of a user: the row's value is the same, and the entry of the city is replaced.
 static void move(teak_transaction *transaction, teak_table *table, user *user,
                  const char *city) {
   char old_buffer[200], new_buffer[200];

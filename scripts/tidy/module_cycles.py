@@ -1,4 +1,4 @@
-"""Cycles between the modules of a crate, between crates, and between the plugin's folders.
+"""Cycles between the modules of a crate, between crates, and between the plugin's folders or files.
 
 1. The modules of a crate are its files. The code inside an inline `mod` belongs to its file; code under `#[cfg(test)]` is left out.
 2. Every path (`use crate::x::Y`, `super::Y`, `x::y()`, also in groups and globs) is resolved, through imports and re-exports, to

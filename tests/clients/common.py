@@ -34,7 +34,7 @@ class Checks:
             print(f"FAIL {name}" + (f": {detail}" if detail else ""), flush=True)
 
     def same(self, name, left, right):
-        """Equal and not empty."""
+        """Checks that both values are equal and not empty."""
         self.check(name, left == right and left not in (None, [], {}, (), ""), difference(left, right))
 
     def raises(self, name, number, action):
@@ -95,8 +95,8 @@ def tables_of(connection, database):
 
 
 def checksum(connection, database, table):
-    """CHECKSUM TABLE of a copy with every column. For a table with virtual columns, the statement would include bits
-    that are undefined in every engine (the NULL bits of columns that it does not read)."""
+    """CHECKSUM TABLE of the table; of a copy if the table has virtual columns, because then the statement would include
+    bits that are undefined in every engine (the NULL bits of columns that it does not read)."""
     name = f"{quoted(database)}.{quoted(table)}"
     virtual = connection.value(
         f"SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = '{database}' "

@@ -76,7 +76,7 @@ def migrate(checks, engine, connection):
 
 
 def keys_of(constraints):
-    """Columns, whether unique, primary, or a CHECK. Ignores the index of a FOREIGN KEY on columns that have a unique
+    """The columns of each constraint, and whether it is unique, primary or a CHECK. Ignores the index of a FOREIGN KEY on columns that have a unique
     key."""
     found = {}
     for each in constraints:

@@ -40,7 +40,7 @@ def dump(database, *options):
 
 
 def for_innodb(text):
-    """Replaces the only words of a dump that InnoDB does not accept."""
+    """A dump without the table option COMPRESSION, which InnoDB does not accept, and with InnoDB as the engine."""
     text = re.sub(rb" `?COMPRESSION`?='?\w+'?", b"", text)
     return text.replace(b"ENGINE=TEAK", b"ENGINE=InnoDB").replace(b"ENGINE = TEAK", b"ENGINE = InnoDB")
 

@@ -50,7 +50,7 @@ def restore(connection, database, translate=None):
 
 
 def definitions(database):
-    """Removes the spaces that mydumper adds at line ends within triggers."""
+    """A dump of the database without the spaces that mydumper adds at line ends within triggers."""
     return re.sub(rb" +\n", b"\n", dump(database))
 
 

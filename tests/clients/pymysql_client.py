@@ -92,7 +92,7 @@ def types(checks):
 
 
 def as_parameter(value):
-    """PyMySQL writes a negative timedelta with a sign in each part."""
+    """The value; a negative timedelta as text, because PyMySQL writes it with a sign in each part."""
     return "-" + clock(-value) if isinstance(value, datetime.timedelta) and value.days < 0 else value
 
 

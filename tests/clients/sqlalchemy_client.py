@@ -42,7 +42,7 @@ class Colour(enum.Enum):
 
 
 def classes(engine_name):
-    """The same model, for one engine."""
+    """The classes of the model, with tables of one engine."""
 
     class Base(DeclarativeBase):
         pass
@@ -134,7 +134,7 @@ def schema(checks, engine_name, engine, base):
             [(column.name, kind(column, dialect), nullable(column), column.comment) for column in table.columns],
         )
         checks.same(f"{name}: {table.name}: reflected keys", keys(found), keys(table))
-    base.metadata.create_all(engine)  # nothing is missing now
+    base.metadata.create_all(engine)  # creates nothing, because all tables exist
 
 
 def nullable(column):

@@ -126,7 +126,7 @@ class Test:
                 faults.append(f"reads of t failed, CHECK TABLE says {checks}")
             found, failed = self.read(connection, "whole", rows, may_lose_end)
             faults += found
-            # A damaged log may have lost rows of both tables; then both return errors.
+            # A damaged log may have lost rows of both tables; then reads of both tables return errors.
             if failed and kind not in ("log", "catalogue"):
                 faults.append("the undamaged table returned an error")
             if not failed:

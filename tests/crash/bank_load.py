@@ -162,8 +162,8 @@ class Teller:
 
 
 def end(connection, verdict, name):
-    """XA COMMIT or XA ROLLBACK of a transaction that another session prepared; that session may not have closed
-    completely."""
+    """XA COMMIT or XA ROLLBACK of a transaction that another session prepared. Repeats it while that session is being
+    closed."""
     deadline = time.monotonic() + 5
     while True:
         try:
@@ -189,8 +189,8 @@ def listed(connection):
 
 
 class Coordinator:
-    """Ends the server's prepared transactions as the ledgers require, and compares. `seen` counts the transactions
-    found."""
+    """Ends the server's prepared transactions as the ledgers require, and compares the tables with the ledgers.
+    `seen` counts the transactions found."""
 
     def __init__(self, engine, draw):
         self.bank, self.draw = bank(engine), draw

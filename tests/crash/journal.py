@@ -108,7 +108,7 @@ def read_journal(path):
             acknowledged.append(doubtful)
             doubtful = None
         elif "withdrawn" in fields:
-            doubtful = None  # the server refused the commit: it must not be there
+            doubtful = None  # the server rejected the transaction: its rows must not be in the tables
         else:
             notes.append(fields)
     return acknowledged, doubtful, notes

@@ -6,7 +6,7 @@ commits.
    it was acknowledged. Another process creates, renames and drops tables.
    Tellers move money between the engine's tables and InnoDB's, also by XA (bank_load.py).
 3. At a random moment the server is killed; sometimes again while it recovers.
-4. It is started again. Each writer's rows must be those of the acknowledged commits; a commit that was in flight is
+4. The server is started again. Each writer's rows must be those of the acknowledged commits; a commit that was in flight is
    applied completely or not at all. Every index of every table must give those rows, CHECK TABLE must be clean, and counters
    that all writers share must have lost no increment.
 
@@ -122,7 +122,8 @@ class Test:
     # ---- what must hold ----------------------------------------------------------------------------------------------
 
     def verify(self):
-        """Compares the server with the journals, and adopts its outcome of commits in flight. Returns the faults."""
+        """Compares the server with the journals, and adopts its outcome of commits in flight. Returns the faults, and
+        the numbers of commits in flight that were applied, and of all commits in flight."""
         faults, doubtful_there, doubtful_all = [], 0, 0
         with self.server.connect(DATABASE) as connection:
             progress = {int(writer): int(number) for writer, number in

@@ -14,7 +14,7 @@ from tests.harness import Connection, SqlError
 from .journal import Journal
 
 DATABASE = "kill_test_tables"
-# Names of all kinds that file names encode differently.
+# Names with characters that are encoded in file names in different ways.
 NAMES = ["plain", "MixedCase", "with space", "dot.ted", "ümlaut", "100%", "a-b"]
 
 

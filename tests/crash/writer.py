@@ -2,7 +2,7 @@
 
 Some are rolled back, some contain statements that must fail as a whole (a duplicate in the middle of a multi-row INSERT),
 some roll back to a savepoint, some are single statements in autocommit. The effects of each are computed here and journalled
-before the commit is sent, without reading them from the server.
+before the commit is sent, without reading them from the server (except AUTO_INCREMENT values).
 """
 
 import random

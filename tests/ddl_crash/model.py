@@ -92,9 +92,9 @@ class Change:
         self.after = copy.deepcopy(before)
         work(self.after)
         self.between = between or (lambda: [])
-        # Partitions are created, renamed and dropped one by one. The server's DDL log (10.11) neither completes nor
-        # reverts an interrupted change, because renaming in either direction needs the .par file, which is renamed
-        # last.
+        # `fragile`: a kill may leave the change incomplete. Partitions are created, renamed and dropped one by one. The
+        # server's DDL log (10.11) neither completes nor reverts an interrupted change, because renaming in either
+        # direction needs the .par file, which is renamed last.
         changed = [place for place in {**before.tables(), **self.after.tables()}
                    if before.tables().get(place) != self.after.tables().get(place)]
         self.fragile = not text.startswith(("INSERT", "UPDATE", "DELETE", "TRUNCATE")) and any(
@@ -195,7 +195,7 @@ def drop(draw, state, place, table, fresh, counter):
 def rename(draw, state, place, table, fresh, counter):
     others = [other for other in state.tables() if other != place]
     if others and draw.random() < 0.3:
-        other = draw.choice(others)  # they change names
+        other = draw.choice(others)  # the two tables swap names
         moves = [(place, fresh), (other, place), (fresh, other)]
     else:
         chosen = [place, *draw.sample(others, min(len(others), draw.choice([0, 0, 1, 2])))]

@@ -23,13 +23,13 @@ final class Checks {
         }
     }
 
-    /** Equal and not empty. */
+    /** Checks that both values are equal and not empty. */
     void same(String name, Object left, Object right) {
         boolean nothing = left == null || left instanceof Collection<?> c && c.isEmpty() || left instanceof Map<?, ?> m && m.isEmpty();
         check(name, !nothing && left.equals(right), difference(left, right));
     }
 
-    /** An exception is a failure of this part. */
+    /** Runs one part of the checks. An exception is a failure of this part. */
     void part(String name, Action action) {
         try {
             action.run();
@@ -39,7 +39,7 @@ final class Checks {
         }
     }
 
-    /** The action fails with the server's error number. */
+    /** Checks that the action fails with the server's error number. */
     void raises(String name, int number, Action action) throws Exception {
         try {
             action.run();

@@ -17,7 +17,7 @@ function check(name, holds, detail) {
   console.log(`${holds ? 'PASS' : 'FAIL'} mysql2: ${name}` + (holds ? '' : `: ${String(detail).slice(0, 400)}`));
 }
 
-// Equal and not empty.
+// Checks that both values are equal and not empty.
 function same(name, left, right) {
   try {
     assert.ok(left !== undefined && left !== null && left.length !== 0, 'nothing');

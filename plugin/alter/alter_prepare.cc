@@ -22,6 +22,9 @@ namespace teak {
 
 namespace {
 
+/* Rows that a repair may leave out because of duplicate unique keys. Their primary keys are kept in memory. */
+constexpr size_t DUPLICATES_MAX = 100000;
+
 /* Whether the rows have the same order in the altered table. */
 bool keeps_order(const TABLE *table, const TABLE *altered, const Alter_inplace_info *alter) {
   const uint key = altered->s->primary_key;
@@ -139,6 +142,12 @@ bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter) {
   if (preparation.begin()) return true;
   if (alter->inplace_supported == HA_ALTER_INPLACE_NOCOPY_NO_LOCK) preparation.share_indexes();
   return false;
+}
+
+bool prepare_repair(AlterContext &context) {
+  if (prepare_optimize(context)) return true;
+  const teak_status status = teak_alteration_repair(context.alteration, DUPLICATES_MAX);
+  return status == TEAK_OK ? false : context.open.raise_error(context.open.failure(status));
 }
 
 bool prepare_optimize(AlterContext &context) {

@@ -105,6 +105,13 @@ class KeyCheck {
 
 }  // namespace
 
+bool is_undamaged(const OpenTable &open, THD *thd) {
+  auto sink = [](void *, const char *, size_t) {};
+  bool damaged = true;
+  return teak_table_is_damaged(open.share()->table(), &damaged) == TEAK_OK && !damaged &&
+         teak_table_verify(open.share()->table(), is_killed, sink, thd) == TEAK_OK;
+}
+
 int check_table(OpenTable &open, THD *thd, const HA_CHECK_OPT &options) {
   bool damaged = false;
   if (teak_table_is_damaged(open.share()->table(), &damaged) != TEAK_OK) return HA_ADMIN_INTERNAL_ERROR;

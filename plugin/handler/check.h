@@ -19,6 +19,9 @@ namespace teak {
 /* Returns HA_ADMIN_OK or an HA_ADMIN_ error; the statement also reports the error. */
 int check_table(OpenTable &open, THD *thd, const HA_CHECK_OPT &options);
 
+/* Whether every block can be read. Reports nothing. */
+bool is_undamaged(const OpenTable &open, THD *thd);
+
 }  // namespace teak
 
 #endif

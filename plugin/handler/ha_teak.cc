@@ -17,6 +17,7 @@
 #include "alter/alter_prepare.h"
 #include "alter/alter_support.h"
 #include "alter/optimize_table.h"
+#include "alter/repair_table.h"
 #include "base/engine.h"
 #include "base/table_name.h"
 #include "handler/check.h"
@@ -53,7 +54,8 @@ ulonglong ha_teak::table_flags() const {
          | HA_BINLOG_ROW_CAPABLE | logged_as_text
          | HA_CAN_SKIP_LOCKED
          // Not HA_CONCURRENT_OPTIMIZE: OPTIMIZE would begin with a lock that cannot be made exclusive without deadlocks.
-         | HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE;
+         | HA_CAN_ONLINE_BACKUPS | HA_ONLINE_ANALYZE
+         | HA_CAN_REPAIR;
   // clang-format on
 }
 
@@ -123,7 +125,7 @@ int ha_teak::open_share(const char *name) {
   Share *share = static_cast<Share *>(get_ha_share_ptr());
   int error = 0;
   if (share == nullptr) {
-    error = Share::open(ha_thd(), name, table, &share, &open_.error_text());
+    error = Share::open(ha_thd(), name, table, Share::Purpose::Use, &share, &open_.error_text());
     if (error == 0) set_ha_share_ptr(share);
   }
   unlock_shared_ha_data();
@@ -131,9 +133,11 @@ int ha_teak::open_share(const char *name) {
   return error;
 }
 
-int ha_teak::open(const char *name, int, uint) {
+int ha_teak::open(const char *name, int, uint test_if_locked) {
   open_.set_name(name);
-  if (int error = open_share(name)) return error;
+  int error = open_share(name);
+  if (error != 0 && (test_if_locked & HA_OPEN_FOR_REPAIR)) error = open_.open_to_repair();
+  if (error != 0) return error;
   const Share &share = *open_.share();
 
   writer_.open();
@@ -144,6 +148,7 @@ int ha_teak::open(const char *name, int, uint) {
   stats.block_size = COST_PAGE_BYTES;
   // A multi-range read sorts positions, each with the number of its range.
   stats.mrr_length_per_rec = ref_length + sizeof(range_id_t);
+  if (share.is_unreadable()) return 0;
   info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
   if (stats.records == 0) publish_empty_table();
   return 0;
@@ -505,7 +510,18 @@ double ha_teak::read_time(uint index, uint ranges, ha_rows rows) {
 
 /* ---- administration ---- */
 
-int ha_teak::check(THD *thd, HA_CHECK_OPT *options) { return check_table(open_, thd, *options); }
+int ha_teak::check(THD *thd, HA_CHECK_OPT *options) {
+  // No other statement may use this instance.
+  if (open_.share()->is_unreadable()) table->mark_table_for_reopen();
+  return check_table(open_, thd, *options);
+}
+
+int ha_teak::repair(THD *thd, HA_CHECK_OPT *options) {
+  reset();
+  if (open_.share()->is_unreadable()) table->mark_table_for_reopen();
+  const bool undamaged = is_undamaged(open_, thd);
+  return undamaged && (options->flags & T_QUICK) ? HA_ADMIN_OK : repair_table(open_, thd, undamaged);
+}
 
 int ha_teak::analyze(THD *thd, HA_CHECK_OPT *) {
   int error = info(HA_STATUS_VARIABLE | HA_STATUS_TIME | HA_STATUS_NO_LOCK);

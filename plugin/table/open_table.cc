@@ -17,6 +17,15 @@ void OpenTable::close() {
   share_ = nullptr;
   session_ = nullptr;
   own_session_.reset();
+  own_share_.reset();
+}
+
+int OpenTable::open_to_repair() {
+  Share *share = nullptr;
+  const int error = Share::open(thd(), name_.c_str(), table(), Share::Purpose::Repair, &share, &error_text_);
+  own_share_.reset(share);
+  share_ = share;
+  return error;
 }
 
 int OpenTable::failure(teak_status status) {

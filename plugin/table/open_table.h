@@ -39,6 +39,8 @@ class OpenTable {
 
   Share *share() const { return share_; }
   void set_share(Share *share) { share_ = share; }
+  /* Opens the table to be repaired, if it can only be used for that. Its Share is not shared. Returns the server's error. */
+  int open_to_repair();
   const std::string &name() const { return name_; }
   void set_name(const char *name) { name_ = name; }
   /* Clears the pointers to the Share, which the server owns, and to the session. Deletes the own session of a sequence. */
@@ -88,6 +90,7 @@ class OpenTable {
   std::string name_;
   std::string error_text_;
   Share *share_ = nullptr;
+  std::unique_ptr<Share> own_share_;  // of a table that can only be repaired
   Session *session_ = nullptr;
   std::unique_ptr<Session> own_session_;  // of a sequence
   bool wrote_ = false;                    // the statement has written

@@ -29,13 +29,16 @@ void Share::ColumnSet::init(uint columns) {
   bitmap_clear_all(&map_);
 }
 
-int Share::open(THD *thd, const char *name, const TABLE *table, Share **result, std::string *cause) {
+int Share::open(THD *thd, const char *name, const TABLE *table, Purpose purpose, Share **result, std::string *cause) {
   std::unique_ptr<Share> share(new (std::nothrow) Share);
   if (share == nullptr) return HA_ERR_OUT_OF_MEM;
   share->name_ = name;
   share->query_cache_slot_ = query_cache_use::slot_of(name);
   const EngineTableName engine_name(name);
-  teak_status status = teak_table_open(engine, engine_name, &share->table_);
+  const bool for_repair = purpose == Purpose::Repair;
+  teak_status status = for_repair ? teak_table_open_damaged(engine, engine_name, &share->table_)
+                                  : teak_table_open(engine, engine_name, &share->table_);
+  if (status == TEAK_OK && for_repair) status = teak_table_is_unreadable(share->table_, &share->is_unreadable_);
   if (status != TEAK_OK) {
     share->table_ = nullptr;
     return convert(thd, status, name, cause);
@@ -112,6 +115,7 @@ int Share::build_codecs(const TABLE *table, std::string *cause) {
 
   build_null_images(table);
 
+  if (is_unreadable_) return 0;  // only the index of the rows is open
   size_t count = 0;
   if (teak_table_get_index_count(table_, &count) != TEAK_OK || count != indexes())
     return refuse("the table has other indexes in the engine than in its definition");

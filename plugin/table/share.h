@@ -33,8 +33,10 @@ namespace teak {
 
 class Share final : public Handler_share {
  public:
-  /* Opens the engine's table. Returns 0, or the server's error with the cause. */
-  static int open(THD *thd, const char *name, const TABLE *table, Share **share, std::string *cause);
+  enum class Purpose { Use, Repair };
+  /* Opens the engine's table. Returns 0, or the server's error with the cause. For a repair, a table that cannot be used
+     is opened, too. */
+  static int open(THD *thd, const char *name, const TABLE *table, Purpose purpose, Share **share, std::string *cause);
   ~Share() override;
 
   /* A set of columns that can be compared with the server's bitmaps. */
@@ -82,6 +84,8 @@ class Share final : public Handler_share {
   }
 
   teak_table *table() const { return table_; }
+  /* Whether the table can only be checked and repaired. */
+  bool is_unreadable() const { return is_unreadable_; }
   teak_status index_statistics(uint32_t index, teak_index_statistics *statistics) const;
   const std::string &name() const { return name_; }
   query_cache_use::SlotNumber query_cache_slot() const { return query_cache_slot_; }
@@ -145,6 +149,7 @@ class Share final : public Handler_share {
   int build_codecs(const TABLE *table, std::string *cause);
 
   teak_table *table_ = nullptr;
+  bool is_unreadable_ = false;
   std::string name_;
   query_cache_use::SlotNumber query_cache_slot_ = 0;
   std::shared_ptr<const KeyCodec> primary_;

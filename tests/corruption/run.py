@@ -9,6 +9,9 @@
    error; the table whose files were not damaged is correct and accepts new rows; the process has not been restarted.
    Damage at the end of a killed server's log cannot be distinguished from a torn write in a crash: then the last commits may be
    lost, but each table has exactly the rows of all commits up to some commit.
+4. A table that was found damaged is repaired. Then all its keys agree, every row is one that was committed, it can be
+   written, and if only a secondary key was damaged, all rows are there. Only a file of rows without any valid superblock
+   may be beyond repair.
 
 The run counts as one test.
 """
@@ -136,6 +139,30 @@ class Test:
             faults.append("the server was restarted")
         return faults, bad
 
+    def repair(self, kind, rows, complete):
+        """Repairs the table. Returns the faults, and a description of the outcome."""
+        with self.server.connect() as connection:
+            result = [(level.decode(), text.decode(errors="replace")) for _, _, level, text in connection.run("REPAIR TABLE f.t")]
+            if result[-1] != ("status", "OK"):
+                refused = kind == "t.main" and any("superblock" in text or "not an index file" in text for _, text in result)
+                return [] if refused else [f"the repair failed: {result}"], " -> beyond repair"
+            faults = []
+            checked = [row[2:] for row in connection.run("CHECK TABLE f.t EXTENDED")]
+            if checked[-1][1] != b"OK":
+                faults.append(f"after the repair CHECK TABLE says {checked}")
+            found = [(int(row), int(a), b.decode(errors="replace")) for row, a, b in connection.run("SELECT id, a, b FROM f.t FORCE INDEX (PRIMARY) WHERE id > 0")]
+            if len(set(found)) != len(found) or not set(found) <= rows:
+                faults.append(f"the repair made up rows, e.g. {sorted(set(found) - rows)[:1]}")
+            if complete and set(found) != rows:
+                faults.append(f"the repair lost {len(rows) - len(found)} rows although only a key was damaged: {result}")
+            for key, condition in READS:
+                count = connection.run(f"SELECT COUNT(*) FROM f.t FORCE INDEX ({key}) WHERE {condition}")
+                if int(count[0][0]) != len(found):
+                    faults.append(f"after the repair key {key} has {int(count[0][0])} rows instead of {len(found)}")
+            connection.run("INSERT INTO f.t VALUES (1000000, 1, 'new')")
+            connection.run("DELETE FROM f.t WHERE id = 1000000")
+            return faults, f" -> repaired, {len(found)} of {len(rows)} rows"
+
     def round(self, number):
         kind = self.draw.choice(KINDS)
         image = self.draw.choice(["clean", "killed"])
@@ -174,6 +201,9 @@ class Test:
                     refused = "TEAK: cannot start" in self.server.log_tail(40)
                     return ([] if refused and kind in ("log", "catalogue") else ["no start after damage of a running server"]), what + " -> refused to start"
                 faults, bad = self.verify(kind, rows, may_lose_end)
+            if bad and not faults and kind.startswith("t."):
+                faults, outcome = self.repair(kind, rows, kind != "t.main" and image == "clean")
+                what += outcome
         except SqlError as error:
             return [f"{error}"], what
         return faults, what + (" -> found damaged" if bad else " -> whole")

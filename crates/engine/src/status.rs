@@ -367,6 +367,9 @@ impl Engine {
             if let Some(error) = index.checkpoint_retry.failure() {
                 write!(out, ", NOT CHECKPOINTED: {error}")?;
             }
+            if index.access.refusal().is_some() {
+                write!(out, ", READ-ONLY")?;
+            }
             writeln!(out)?;
         }
         if indexes.len() > INDEXES_LISTED {

@@ -1,0 +1,164 @@
+/* Copyright (c) 2026, the Teak contributors.
+   SPDX-License-Identifier: GPL-2.0-only
+
+   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
+   License, version 2, as published by the Free Software Foundation. */
+
+/* See repair_table.h. */
+
+#include "alter/repair_table.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "alter/alter_commit.h"
+#include "alter/alter_context.h"
+#include "alter/alter_prepare.h"
+
+namespace teak {
+
+namespace {
+
+class TableRepair {
+ public:
+  TableRepair(OpenTable &open, THD *thd, bool undamaged) : open_(open), thd_(thd), undamaged_(undamaged) {}
+
+  int run() {
+    open_.table()->use_all_columns();
+    thd_progress_init(thd_, 2);
+    const bool failed = rebuild();
+    thd_progress_end(thd_);
+    if (failed) return HA_ADMIN_FAILED;
+    report();
+    return HA_ADMIN_OK;
+  }
+
+ private:
+  /* Rebuilds the table. Begins again when damage is found in a table without known damage, and without the rows whose
+     unique keys others have. True: an error was raised. */
+  bool rebuild() {
+    for (;;) {
+      AlterContext context(open_);
+      if (undamaged_ ? prepare_optimize(context) : prepare_repair(context)) return true;
+      if (write_rows(context)) return true;
+      teak_duplicate duplicate;
+      const bool is_complete = salvaged_.lost_parts == 0 && malformed_ == 0;
+      const teak_status status = is_complete || !undamaged_ ? context.build(&duplicate) : TEAK_CORRUPT;
+      if (undamaged_ && (status == TEAK_CORRUPT || status == TEAK_DUPLICATE_KEY)) {
+        undamaged_ = false;
+        continue;
+      }
+      if (status != TEAK_OK) return open_.raise_error(open_.failure(status));
+      const bool had_duplicates = !excluded_.empty();
+      if (!exclude_duplicates(context)) return commit(context);
+      if (had_duplicates) return open_.raise_error(open_.corrupt("rows with duplicate keys were found again"));
+    }
+  }
+
+  bool commit(AlterContext &context) {
+    if (commit_alter(open_, {&context})) return true;
+    open_.share()->forget_row_history(std::move(context.rows.rows));
+    return false;
+  }
+
+  bool write_rows(AlterContext &context) {
+    context_ = &context;
+    open_.table()->in_use = thd_;
+    malformed_ = excluded_rows_ = rows_read_ = 0;
+    raised_ = false;
+    findings_.clear();
+    salvaged_ = {};
+    salvaged_.struct_size = sizeof(salvaged_);
+    auto on_row = [](void *self, teak_slice key, teak_slice value, bool) {
+      auto *repair = static_cast<TableRepair *>(self);
+      repair->raised_ = repair->add_row(key, value);
+      return repair->raised_;
+    };
+    auto on_loss = [](void *self, const char *text, size_t length) {
+      static_cast<TableRepair *>(self)->findings_.emplace_back(text, length);
+    };
+    const teak_status status = teak_table_salvage(open_.share()->table(), on_row, on_loss, this, &salvaged_);
+    if (status == TEAK_OK || raised_) return raised_;
+    return open_.raise_error(open_.failure(status));
+  }
+
+  /* True: an error was raised. */
+  bool add_row(teak_slice key, teak_slice value) {
+    TABLE *table = open_.table();
+    if (context_->report_rows_read(++rows_read_, 0)) return true;
+    if (excluded_.count(text_of(key)) != 0) {
+      excluded_rows_++;
+      return false;
+    }
+    if (!open_.share()->rows().decode(value.data, value.len, key.data, key.len, table->record[0], nullptr, nullptr)) {
+      malformed_++;
+      return false;
+    }
+    if (context_->compute_virtual_columns(table)) return true;
+    row_.clear();
+    context_->rows.rows->encode(table->record[0], &row_);
+    if (row_.failed()) return open_.raise_error(open_.out_of_memory());
+    const teak_status status = teak_alteration_add_entry(context_->alteration, 0, key, slice(row_));
+    if (status != TEAK_OK) return open_.raise_error(open_.failure(status));
+    return context_->add_entries(table, key);
+  }
+
+  /* Remembers the rows whose entries are missing from unique keys. Returns whether there are any. */
+  bool exclude_duplicates(const AlterContext &context) {
+    teak_duplicate duplicate;
+    size_t number = 0;
+    for (; teak_alteration_get_duplicate(context.alteration, number, &duplicate) == TEAK_OK; number++) {
+      teak_slice primary;
+      if (open_.share()->primary_of_value(duplicate.value, &primary)) excluded_.insert(text_of(primary));
+    }
+    return number != 0;
+  }
+
+  void report() {
+    for (const std::string &finding : findings_) push(Sql_condition::WARN_LEVEL_WARN, finding);
+    if (salvaged_.lost_entries != 0)
+      push(Sql_condition::WARN_LEVEL_WARN,
+           "up to " + std::to_string(salvaged_.lost_entries) + " row versions in pages and runs were lost");
+    if (salvaged_.doubtful_rows != 0)
+      push(Sql_condition::WARN_LEVEL_WARN, std::to_string(salvaged_.doubtful_rows) +
+                                               " rows may be older than the last committed version, or were deleted");
+    if (malformed_ != 0)
+      push(Sql_condition::WARN_LEVEL_WARN, std::to_string(malformed_) + " rows were malformed and left out");
+    if (excluded_rows_ != 0)
+      push(Sql_condition::WARN_LEVEL_WARN,
+           std::to_string(excluded_rows_) + " rows were left out: others have the same value of a unique key");
+    const std::string saved = std::to_string(salvaged_.rows - malformed_ - excluded_rows_) + " rows were saved";
+    push(Sql_condition::WARN_LEVEL_NOTE, saved);
+  }
+
+  void push(Sql_condition::enum_warning_level level, const std::string &sentence) {
+    const std::string text = open_.table()->part_info == nullptr ? sentence : open_.name() + ": " + sentence;
+    push_warning_printf(thd_, level, ER_CHECK_NO_SUCH_TABLE, "%s", text.c_str());
+    if (level == Sql_condition::WARN_LEVEL_WARN)
+      sql_print_warning("TEAK: repair of %s: %s", open_.name().c_str(), sentence.c_str());
+    else
+      sql_print_information("TEAK: repair of %s: %s", open_.name().c_str(), sentence.c_str());
+  }
+
+  static std::string text_of(teak_slice bytes) {
+    return std::string(reinterpret_cast<const char *>(bytes.data), bytes.len);
+  }
+
+  OpenTable &open_;
+  THD *const thd_;
+  bool undamaged_;
+  AlterContext *context_ = nullptr;
+  ByteBuffer row_;
+  teak_salvage_report salvaged_ = {};
+  std::vector<std::string> findings_;
+  std::set<std::string> excluded_;  // primary keys
+  uint64_t rows_read_ = 0, malformed_ = 0, excluded_rows_ = 0;
+  bool raised_ = false;
+};
+
+}  // namespace
+
+int repair_table(OpenTable &open, THD *thd, bool undamaged) { return TableRepair(open, thd, undamaged).run(); }
+
+}  // namespace teak

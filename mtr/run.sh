@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs our suite in MariaDB's test runner.
+# Runs Teak's suite in MariaDB's test runner.
 #
 #   mtr/run.sh                        the suite `teak`
 #   mtr/run.sh teak.types teak.alter  some tests
@@ -7,8 +7,8 @@
 #   RECORD=1 mtr/run.sh teak.types    writes the result file mtr/suite/teak/r/types.result
 #
 # The runner expects its tests, suites, the server and the plugins in one tree. build/mtr-root is such a tree of links,
-# with our suite and plugin added; the system's tree is not changed.
-#   mtr/suite/NAME            one of our suites
+# with Teak's suite and plugin added; the system's tree is not changed.
+#   mtr/suite/NAME            a suite of the project
 #   mtr/overlay/teak/SUITE    runs a suite of the server with Teak (--suite=SUITE-teak)
 # RECORD=1 requires named tests. WITHOUT_TEAK=1 runs without the plugin (to see another engine's results).
 # TEAK_PLUGIN names another build of the plugin, MTR_PARALLEL the number of workers (2), MTR_VAR the directory of results.

@@ -86,7 +86,7 @@ class Test:
                                 f"--aria-log-dir-path={self.directory / 'server' / 'tmp'}"]
 
     def fill(self):
-        """Takes the last free byte."""
+        """Extends the ballast file until no byte is free."""
         with open(self.ballast, "ab", buffering=0) as file:
             for block in (1 << 20, 1 << 12, 1 << 9):
                 while True:

@@ -54,7 +54,7 @@ def replace_link(link, target):
 
 
 def alive(pid):
-    """Whether the process runs. A zombie process has ended."""
+    """Whether the process runs. A zombie process without other threads has ended."""
     try:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
     except (FileNotFoundError, ProcessLookupError):
@@ -222,7 +222,7 @@ class Server:
         return self.directory / "server.pid"
 
     def pid(self):
-        """The process, or None when no server runs in the directory."""
+        """The id of the server's process, or None when no server runs in the directory."""
         try:
             pid = int(self._pid_file().read_text())
             command = Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -37,7 +37,7 @@ def length_encoded(data, at):
 
 
 def sized(data):
-    """The data after its length."""
+    """The data with its encoded length in front."""
     size = len(data)
     return (bytes([size]) if size < 0xFB else b"\xfc" + struct.pack("<H", size) if size < 1 << 16 else b"\xfd" + struct.pack("<I", size)[:3]) + data
 

@@ -48,7 +48,7 @@ class _Versions:
     """One object's versions in order, and their transactions."""
 
     def __init__(self):
-        self.writers = {}  # version -> (transaction's number, is its last write here)
+        self.writers = {}  # version -> (transaction's number, whether this is its last write of the object)
         self.next = {}     # version -> its successor
 
 
@@ -63,7 +63,7 @@ class Checker:
         self.lists = defaultdict(_Versions)
         self.registers = defaultdict(_Versions)
         self.undone = set()      # (key, version) that must never be read
-        self.list_reads = []     # (transaction's number, key, what others had appended)
+        self.list_reads = []     # (transaction's number, key, elements)
         self.register_reads = []
 
     def check(self):

@@ -16,9 +16,9 @@ TABLES = (
 # A lock wait timeout is not a conflict: transactions are short, so a timeout means an undetected deadlock.
 CONFLICTS = {1213, 1020, 1062}
 LOCK_TIMEOUT = 1205
-KEYS = 12         # hot at a time
+KEYS = 12         # used at a time
 GROUPS = 3
-TRANSACTIONS = 60  # of each client until the next keys are hot
+TRANSACTIONS = 60  # of each client until the next keys are used
 
 
 class Unexpected(Exception):
@@ -50,8 +50,7 @@ class Client:
         self.element += 1
         return self.element * 100 + self.number
 
-    # ---- steps: each returns the answers of its statements as steps of the history, or None after a conflict
-    # -----------
+    # ---- steps: each returns the answers of its statements as steps of the history, or None after a conflict ---------
 
     def run(self, statement):
         """The answer, or None after a conflict."""

@@ -1,6 +1,6 @@
 """Conflicting transactions on few rows, for a replica with parallel workers.
 
-On the primary they run one after the other. The replica cannot know that they conflict, so in the optimistic and
+On the primary, row locks serialise them. The replica cannot know that they conflict, so in the optimistic and
 aggressive modes its workers wait for each other's row locks. The engine reports each wait to the server, which rolls
 back and retries the worker that must commit later. The result must equal the primary's, whatever the order of
 attempts.

@@ -21,7 +21,7 @@ COMMON_OPTIONS = ["--cache=64M", "--innodb-fast-shutdown=1", "--default-storage-
 
 
 class Stopped(Exception):
-    """The replica's replication stopped with an error."""
+    """The replica's replication stopped with an error, or did not catch up in time."""
 
 
 class Pair:
@@ -55,7 +55,7 @@ class Pair:
         self.primary.remove(self.directory)
 
     def status(self):
-        """The columns of SHOW SLAVE STATUS that this module uses, by name."""
+        """SHOW SLAVE STATUS of the replica, as a dictionary."""
         with self.replica.connect() as connection:
             return slave_status(connection)
 

@@ -29,7 +29,7 @@ XML = re.compile(r'\b(Rows|Avg_row_length|(?:Max_data|Data|Index)_length|Data_fr
 # SHOW INDEX, SHOW TABLE STATUS, INFORMATION_SCHEMA.
 FIGURES = {"cardinality", "data_length", "index_length", "avg_row_length", "max_data_length", "data_free", "table_rows"}
 STATUS_FIGURES = FIGURES | {"rows"}
-# Names of values, among them the engine's name.
+# Metadata of a result: the length of its longest value, which may be the engine's name.
 FIGURES |= {"max length"}
 NAMES = re.compile(r"^[\w()@.*]+(\t[\w()@.* ]+)*$")
 FIGURE = re.compile(r"^(NULL|[0-9.]+(\|[0-9.]+%?)?( \([0-9.]+%\))?)$")
@@ -108,7 +108,7 @@ def without_estimates(text: list[str]) -> list[str]:
 
 
 def without_plans(text: list[str]) -> list[str]:
-    """The same without plans."""
+    """The text without plans."""
     result, width, in_json, in_trace = [], 0, False, False
     for at, line in enumerate(text):
         if in_trace or (line.startswith(TRACE) and any(TRACE_ENDS.search(end) for end in text[at:])):

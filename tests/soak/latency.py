@@ -17,7 +17,7 @@ def upper_end(number):
 
 
 class Histogram:
-    """Counts of latencies in buckets whose ends grow by a fifth, and the longest one."""
+    """Counts of latencies in buckets, four for each doubling of the latency, and the longest latency."""
 
     def __init__(self):
         self.counts = {}
@@ -37,7 +37,8 @@ class Histogram:
         return sum(self.counts.values())
 
     def quantile(self, share):
-        """The upper end of the bucket that contains this share of the latencies; 0 without latencies."""
+        """The latency that this share of the latencies does not exceed, rounded up to the end of its bucket (but not above
+        the longest latency); 0 without latencies."""
         rest = share * self.total()
         for number in sorted(self.counts):
             rest -= self.counts[number]
@@ -47,7 +48,7 @@ class Histogram:
 
 
 class Meter:
-    """Measures the successful statements of one session and sends a sum to the run once a second."""
+    """Measures the successful statements of one session and sends the counts to the run once a second."""
 
     def __init__(self, queue, name):
         self.queue, self.name = queue, name

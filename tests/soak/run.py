@@ -80,7 +80,7 @@ class Soak:
                 process.kill()
 
     def own_memory(self):
-        """The resident size of the server under the writers' load on BLACKHOLE tables."""
+        """The resident size of the server under the load of writers and readers on BLACKHOLE tables."""
         self.server.options.append("--plugin=ha_blackhole")
         self.server.start_empty(self.directory)
         self.create("BLACKHOLE")
@@ -95,7 +95,7 @@ class Soak:
     # ---- samples -------------------------------------------------------------------------------------------------------
 
     def messages(self):
-        """The probes' latencies since the last call, and the number of all statements; faults that sessions have met are kept."""
+        """The probes' latencies since the last call, and the number of all statements. Stores the faults that sessions report."""
         histogram, statements = Histogram(), 0
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The sessions of a soak run. Each is a process that repeats its work, and connects again after a kill of the server or of itself."""
+"""The sessions of a soak run. Each is a process that repeats its work, and connects again after a kill of the server or of its connection."""
 
 import random
 import time
@@ -65,7 +65,7 @@ class Session:
         raise NotImplementedError
 
     def recover(self):
-        """After an error that the load expects."""
+        """Called after an error that the load expects."""
         self.connection.run("ROLLBACK")
 
 
@@ -234,5 +234,5 @@ def work(kind, arguments, keywords, stopped):
         kind(*arguments, **keywords).work_until(stopped)
     except KeyboardInterrupt:
         pass
-    except Exception:  # the run must hear of it: a session that ended is a load that is missing
+    except Exception:  # reported to the run, because a session that ended adds no load
         arguments[1].put((arguments[2], None, f"{arguments[2]} ended: {traceback.format_exc()}"))

@@ -225,7 +225,7 @@ def load(draw, table, tables):
 
 
 def bound(draw, table, tables):
-    """Through the binary protocol."""
+    """A statement with parameters through the binary protocol."""
     kind = draw.random()
     columns = writable(table)
     if kind < 0.35:
@@ -298,7 +298,7 @@ def insert_forms(draw, table, tables):
 
 
 def bulk(draw, table, tables, deep=False):
-    """Enough rows for a page, or for several."""
+    """An INSERT of enough rows for a page; `deep`: for several."""
     if table.versioned:
         return insert(draw, table, tables)
     table.large = table.large or deep

@@ -1,6 +1,6 @@
 """Random ALTER TABLE and other DDL. The generator's model of a table is updated when the server has accepted a statement.
 
-Their affected rows and line of information show how many rows were copied, which depends on the algorithm and is not compared.
+The statements' affected rows and line of information show how many rows were copied, which depends on the algorithm and is not compared.
 """
 
 import copy
@@ -351,7 +351,7 @@ def other(draw, table, tables):
                 Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False), *seen, *between,
                 Statement(f"ALTER TABLE {table.name} EXCHANGE PARTITION {name} WITH TABLE made", counts=False), *seen, Statement("DROP TABLE made")]
     if kind == "temporary":
-        # Temporary tables use another engine (default_tmp_storage_engine); rows are copied from our tables and back.
+        # Temporary tables use another engine (default_tmp_storage_engine); rows are copied from the compared tables.
         return [Statement(f"CREATE TEMPORARY TABLE kept SELECT {base} FROM {table.name}", counts=False, warnings=False),
                 Statement(f"SELECT {columns} FROM {table.name} WHERE ({base}) IN (SELECT {base} FROM kept)", warnings=False),
                 Statement(f"INSERT IGNORE INTO {table.name} ({base}) SELECT {base} FROM kept LIMIT 0"), Statement("DROP TEMPORARY TABLE kept")]

@@ -138,7 +138,7 @@ def explain(options, socket, worker, seed, difference, history, settings):
 def work(options, socket, worker, collations, results, deadline):
     try:
         run_worlds(options, socket, worker, collations, results, deadline)
-    except Exception:  # a fault of the generator must not make the other workers wait
+    except Exception:  # a fault of the generator must not prevent the end of the run
         results.put(("end", 0, 0, 0, [f"worker {worker}: {traceback.format_exc()}"], Kinds()))
 
 

@@ -186,7 +186,7 @@ class World:
         return [Statement("XA END '{db}'"), *draw.choice([prepared, [Statement("XA COMMIT '{db}' ONE PHASE")], [Statement("XA ROLLBACK '{db}'")]])]
 
     def verify(self):
-        """Every table through every key."""
+        """Statements that read every table through every key, and check it."""
         steps = []
         for table in self.tables:
             names = table.names()

@@ -15,7 +15,7 @@
      session     transactions and cursors of a connection, two-phase commit, query cache
      statistics  index statistics and their table in the engine
      table       the state that all handlers of a table share; DROP, metadata, DDL recovery
-     alter       ALTER TABLE in place
+     alter       ALTER TABLE in place, OPTIMIZE TABLE, REPAIR TABLE
      handler     the handler class and its parts */
 
 #include "base/server_version.h"

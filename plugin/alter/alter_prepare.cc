@@ -22,7 +22,7 @@ namespace teak {
 
 namespace {
 
-/* Rows that a repair may leave out because of duplicate unique keys. Their primary keys are kept in memory. */
+/* Maximum number of rows that a repair leaves out because of duplicate unique keys. Their primary keys are in memory. */
 constexpr size_t DUPLICATES_MAX = 100000;
 
 /* Whether the rows have the same order in the altered table. */

@@ -31,7 +31,7 @@ bool prepare_alter(OpenTable &open, TABLE *altered, Alter_inplace_info *alter);
 /* Prepares to rewrite rows and keys under the same definition. True: an error was raised. */
 bool prepare_optimize(AlterContext &context);
 
-/* The same for the repair of a damaged table. */
+/* Like prepare_optimize(), but duplicates of a unique key do not fail the build. True: an error was raised. */
 bool prepare_repair(AlterContext &context);
 
 }  // namespace teak

@@ -35,8 +35,8 @@ class TableRepair {
   }
 
  private:
-  /* Rebuilds the table. Begins again when damage is found in a table without known damage, and without the rows whose
-     unique keys others have. True: an error was raised. */
+  /* Rebuilds the table. Repeats this if damage is found in a table without known damage, and, if rows have the same value
+     of a unique key, without all but one of them. True: an error was raised. */
   bool rebuild() {
     for (;;) {
       AlterContext context(open_);
@@ -104,7 +104,7 @@ class TableRepair {
     return context_->add_entries(table, key);
   }
 
-  /* Remembers the rows whose entries are missing from unique keys. Returns whether there are any. */
+  /* Adds the rows whose entries were left out of unique keys to `excluded_`. Returns whether there are any. */
   bool exclude_duplicates(const AlterContext &context) {
     teak_duplicate duplicate;
     size_t number = 0;

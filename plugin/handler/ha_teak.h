@@ -16,7 +16,7 @@
      AutoIncrement       values of AUTO_INCREMENT columns
      TableStatistics     sizes and estimates for the optimiser and INFORMATION_SCHEMA
      create.h, check.h   CREATE TABLE, CHECK TABLE
-     alter/              ALTER TABLE in place, OPTIMIZE TABLE
+     alter/              ALTER TABLE in place, OPTIMIZE TABLE, REPAIR TABLE
 
    The codecs of format/ convert rows and keys to bytes; the engine handles only bytes. */
 

@@ -39,11 +39,13 @@ class OpenTable {
 
   Share *share() const { return share_; }
   void set_share(Share *share) { share_ = share; }
-  /* Opens the table to be repaired, if it can only be used for that. Its Share is not shared. Returns the server's error. */
+  /* Opens a table that can only be checked and repaired, with a Share of this handler's own. Returns the server's
+     error. */
   int open_to_repair();
   const std::string &name() const { return name_; }
   void set_name(const char *name) { name_ = name; }
-  /* Clears the pointers to the Share, which the server owns, and to the session. Deletes the own session of a sequence. */
+  /* Clears the pointers to the Share, which the server owns, and to the session. Deletes the handler's own Share and
+     session. */
   void close();
 
   /* ---- errors: each returns a HA_ERR_ number and keeps the text for get_error_message() ---- */

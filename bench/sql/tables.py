@@ -1,7 +1,7 @@
 """`make bench-tables`: the time of INFORMATION_SCHEMA.TABLES and SHOW TABLE STATUS with many tables.
 
 For each engine, on an empty private server: a database of TABLES tables, three rows in each. The first time of the
-first query is measured after a start, without open tables; all others with open tables.
+first query is measured immediately after a start, without open tables; all other times later.
 """
 
 import argparse

@@ -16,8 +16,8 @@
 
 namespace teak {
 
-/* Copies nothing if match() was not called. OPTIMIZE TABLE does not call it: there, the altered table is the table
-   itself, with the same record. */
+/* Copies nothing if match() was not called. OPTIMIZE TABLE does not call it, because its altered table is the
+   table itself, with the same record. */
 class RecordCopier {
  public:
   /* Both tables must outlive the copier. Returns nullptr, or the reason why the server must copy the rows. */

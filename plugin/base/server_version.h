@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License, version 2, as published by the Free Software Foundation. */
 
-/* The server's headers, in the required order, and all code that depends on the server's version. Other files
-   except those of format/ include this one, and further headers of the server only as needed. */
+/* The server's headers, in the required order, and all code that depends on the server's version. Files
+   outside of format/ that need the server's headers include this one, and further headers only as needed. */
 
 #ifndef TEAK_BASE_SERVER_VERSION_H
 #define TEAK_BASE_SERVER_VERSION_H

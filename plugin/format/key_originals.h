@@ -6,7 +6,8 @@
 
 /* KeyOriginals: columns of a secondary key that cannot be decoded from its order-preserving encoding (texts of most
    collations, floating-point numbers), in the format of the row. They are stored in the entry's value, so that the
-   key is covering. The byte format is specified in docs/design/format.md, 'Keys and rows'.
+   key is covering. BLOB and TEXT columns and prefixes of columns are not stored. The byte format is specified in
+   docs/design/format.md, 'Keys and rows'.
 
    Has no pointer to a Field or TABLE: it can be shared by threads and can outlive the TABLE it was created from. */
 
@@ -32,7 +33,7 @@ struct KeyPart;
 
 class KeyOriginals {
  public:
-  /* nullptr when all columns of the key are decodable, or the key is not supported (its codec reports that). */
+  /* nullptr when no column of the key is stored as an original, or the key is not supported (its codec reports that). */
   static std::unique_ptr<KeyOriginals> create(const TABLE *table, uint key_number);
 
   /* Whether one of the key's own parts is stored as an original. Can be called before the table is open, when the

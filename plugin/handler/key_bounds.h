@@ -21,7 +21,7 @@ namespace teak {
 bool to_prefix_successor(ByteBuffer *prefix);
 
 enum class RangeEnd { Lower, Upper };
-/* Encodes a bound in *bytes and returns it. UNBOUNDED if there is none or no memory. */
+/* Encodes a bound in *bytes and returns it. UNBOUNDED if there is no bound or no memory. */
 teak_slice encode_bound(const KeyCodec &codec, const key_range &range, RangeEnd end, ByteBuffer *bytes);
 
 }  // namespace teak

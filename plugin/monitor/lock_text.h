@@ -17,7 +17,7 @@
 
 namespace teak {
 
-/* Database and table of an engine's table name. Both empty if there is none. */
+/* Database and table of the name of a table in the engine. Both are empty if the name is empty. */
 struct SqlName {
   std::string database, table;
   explicit SqlName(teak_slice name);

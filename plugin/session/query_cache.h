@@ -13,7 +13,8 @@
 
    1. A transaction enters a table's slot before its first write of it.
    2. When it has ended, committed or not, it stores the newest commit in its slots, counts a change, and leaves. A prepared
-      transaction without a connection leaves at XA COMMIT or XA ROLLBACK. DROP, RENAME, TRUNCATE and CREATE count a change.
+      transaction without a connection leaves at XA COMMIT or XA ROLLBACK. DROP, RENAME, TRUNCATE, CREATE and ALTER in
+      place count a change.
    3. A result may be stored if no transaction is in the slot and the reader's snapshot, if it has one, is not older than the
       slot's newest commit. It is stored with the number of changes.
    4. It may be used, except under SERIALIZABLE, if no transaction is in the slot and the number of changes is the

@@ -57,7 +57,7 @@ class Share final : public Handler_share {
 
   struct Key {
     std::unique_ptr<KeyCodec> codec;          // null for the primary key
-    std::unique_ptr<KeyOriginals> originals;  // null when the codec can decode all columns
+    std::unique_ptr<KeyOriginals> originals;  // null when entries have no originals
     bool unique = false;                      // enforced by the engine
     bool nullable = false;
     bool has_virtual_column = false;

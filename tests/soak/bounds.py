@@ -35,7 +35,7 @@ def bounds(options, own_memory):
               lambda s: (own_memory + status(s, "Teak_cache_bytes_limit")) / MIB + 64),
         Bound("write ids", "KiB", lambda s: status(s, "Teak_write_id_memory_bytes") / 1024, lambda s: 16 * 1024),
         Bound("runs above one child", "runs", lambda s: status(s, "Teak_child_runs_max"), lambda s: CHILD_RUNS_MAX),
-        # The engine does not shrink a file that exceeds 1.25 times its live bytes by less than 12 MiB.
+        # While an index is written, its file may exceed 1.25 times the live bytes by 12 MiB.
         Bound("index files", "MiB", lambda s: status(s, "Teak_file_bytes") / MIB,
               lambda s: 1.25 * (status(s, "Teak_file_live_bytes") + status(s, "Teak_file_pinned_bytes")) / MIB + FILE_SLACK_MIB, lasting=30),
     ]

@@ -149,7 +149,7 @@ class Connections(Case):
                 connection.run(f"SELECT MAX(b) FROM (SELECT b FROM t WHERE a > {time.time_ns() % 10**12} ORDER BY a LIMIT 50) AS rows_found")
                 done += 3
             statements.append(done)
-        # They stay open until the server is removed.
+        # The connections remain open until the server is removed.
         self.open = in_parallel(self.server, self.options.connections, work)
         return sum(statements)
 

@@ -48,7 +48,7 @@ class OpenTable {
      session. */
   void close();
 
-  /* ---- errors: each returns a HA_ERR_ number and keeps the text for get_error_message() ---- */
+  /* ---- errors: each returns an HA_ERR_ number and stores the text for get_error_message() ---- */
   int failure(teak_status status);
   int out_of_memory();
   int corrupt(const char *what);

@@ -45,7 +45,7 @@ def bounds(options, own_memory):
 
 
 class Watch:
-    """Checks each sample, and keeps for each bound the sample that came closest to it."""
+    """Checks each sample, and stores for each bound the sample that came closest to it."""
 
     def __init__(self, bounds_of_run, report_only=()):
         self.bounds = bounds_of_run

@@ -287,7 +287,8 @@ def make_partitions(draw, table):
             bounds = [str(bound) for bound in sorted(draw.sample([1, 3, 10, 50, 100], len(names) - 1))]
         else:
             bounds = sorted(set(draw.sample(column.pool, min(len(column.pool), len(names) - 1))))
-            # Bounds must be ascending in the column's order, which only the server knows. So there is only one bound.
+            # Bounds must be ascending in the column's order, which the generator cannot compute for all types. So there
+            # is only one bound, except for temporal columns.
             bounds = bounds[:1] if column.family != "temporal" else sorted(bounds)
             names = names[:len(bounds) + 1]
         items = [f"PARTITION {part} VALUES LESS THAN ({bound})" for part, bound in zip(names, bounds)]

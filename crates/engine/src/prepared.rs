@@ -73,6 +73,7 @@ impl EngineTransaction {
             return Ok(());
         }
         let transaction = self.transaction()?;
+        transaction.close_write_ids();
         let write_ids = Arc::new(transaction.write_ids().clone());
         let id = transaction.id().0;
         core.log_counters()?;

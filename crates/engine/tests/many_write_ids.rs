@@ -12,6 +12,7 @@ mod common;
 
 use common::*;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,15 +44,27 @@ fn insert_statement(transaction: &mut EngineTransaction, table: &TableHandle, ke
 /// Two transactions whose statements alternate: rows `a` and rows `b`.
 fn interleaved(engine: &Engine, table: &TableHandle) -> (EngineTransaction, EngineTransaction) {
     let (mut a, mut b) = (begin(engine), begin(engine));
-    for n in 0..STATEMENTS {
-        insert_statement(&mut a, table, &format!("a{n:03}"));
-        insert_statement(&mut b, table, &format!("b{n:03}"));
-    }
+    alternate(table, (&mut a, &mut b), 0..STATEMENTS);
     (a, b)
 }
 
+fn alternate(
+    table: &TableHandle,
+    (a, b): (&mut EngineTransaction, &mut EngineTransaction),
+    numbers: Range<usize>,
+) {
+    for n in numbers {
+        insert_statement(a, table, &format!("a{n:03}"));
+        insert_statement(b, table, &format!("b{n:03}"));
+    }
+}
+
 fn rows_of(name: &str) -> Rows {
-    let keys = (0..STATEMENTS).map(|n| format!("{name}{n:03}"));
+    rows_in(name, 0..STATEMENTS)
+}
+
+fn rows_in(name: &str, numbers: Range<usize>) -> Rows {
+    let keys = numbers.map(|n| format!("{name}{n:03}"));
     keys.map(|key| (key, "1".to_owned())).collect()
 }
 
@@ -79,6 +92,44 @@ fn ids_in_several_records_commit_and_roll_back_as_one() {
     expected.extend(rows_of("b").into_iter().take(7));
     assert_eq!(rows(&engine, &table), expected);
     assert_eq!(recovered_rows(&Arc::new(disk.crash(0))), expected);
+}
+
+/// Transactions of many statements take their ids in blocks, and end with ids that
+/// no statement has taken.
+#[test]
+fn ids_taken_in_blocks_commit_and_roll_back() {
+    let disk = Arc::new(FaultDisk::new(1));
+    let engine = open_small(&disk);
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    let (mut a, mut b) = (begin(&engine), begin(&engine));
+    alternate(&table, (&mut a, &mut b), 0..400);
+    // The catalogue contains the blocks as active ids.
+    engine.checkpoint().unwrap();
+    let rows_after = |seed| recovered_rows(&Arc::new(disk.crash(seed)));
+    assert_eq!(rows_after(0), Rows::new());
+    alternate(&table, (&mut a, &mut b), 400..450);
+    b.rollback_to_savepoint(410).unwrap();
+    alternate(&table, (&mut a, &mut b), 450..500);
+    a.commit().unwrap();
+    let mut expected = rows_in("a", 0..500);
+    assert_eq!(rows_after(1), expected);
+    b.prepare(b"b").unwrap();
+    let crashed = Arc::new(disk.crash(2));
+    let recovered = open_small(&crashed);
+    let found = recovered.open_table(TABLE).unwrap();
+    assert_eq!(rows(&recovered, &found), expected);
+    recovered.commit_prepared(b"b", Duration::ZERO).unwrap();
+    expected.extend(rows_in("b", 0..410));
+    expected.extend(rows_in("b", 450..500));
+    assert_eq!(rows(&recovered, &found), expected);
+    recovered.settle().unwrap();
+    recovered.run_maintenance().unwrap();
+    let statistics = recovered.statistics();
+    assert_eq!(statistics.write_ids_unsettled, 0);
+    assert_eq!(rows(&recovered, &found), expected);
+    drop((recovered, found));
+    assert_eq!(recovered_rows(&crashed), expected);
 }
 
 #[test]

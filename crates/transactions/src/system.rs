@@ -17,9 +17,11 @@ mod locking;
 mod waiting;
 
 use crate::counts::{Counters, TransactionCounts};
+use crate::error::WaitError;
 use crate::horizon::MergeHorizon;
 use crate::latches::Latches;
 use crate::lock_memory::LockMemory;
+use crate::lock_types::Resized;
 use crate::read_view::{ReadView, ViewKind};
 use crate::report::DeadlockReport;
 use crate::row_locks::RowLocks;
@@ -139,13 +141,18 @@ impl TransactionSystem {
         if let Some(id) = transaction.open_write_id() {
             return id;
         }
-        let id = self.ids.allocate(transaction.id());
-        transaction.push_write_ids(WriteIdRange::one(id));
-        if WriteIdTable::begins_chunk(id) {
+        if let Some(id) = transaction.take_reserved_id() {
+            return id;
+        }
+        let count = transaction.block_ids();
+        let block = self.ids.allocate_block(transaction.id(), count);
+        transaction.reserve_write_ids(block);
+        self.count_id_list(transaction);
+        if WriteIdTable::begins_chunk(block) {
             self.ids
                 .compact_step(&self.snapshots.list(|| self.newest()));
         }
-        id
+        transaction.take_reserved_id().unwrap_or(block.first)
     }
 
     /// Assigns to the transaction the writes of a prepared transaction that recovery found.
@@ -160,7 +167,7 @@ impl TransactionSystem {
     /// Registers ids found in the log during recovery, see [`WriteIdTable::adopt`].
     pub fn adopt_found(&self, ids: WriteIdRange, transaction: TransactionId) {
         self.ids.adopt(ids, transaction);
-        if WriteIdTable::begins_chunk(ids.first) {
+        if WriteIdTable::begins_chunk(ids) {
             self.ids
                 .compact_step(&self.snapshots.list(|| self.newest()));
         }
@@ -224,13 +231,40 @@ impl TransactionSystem {
         let aborted = transaction.split_off(savepoint);
         self.ids.abort(aborted.ranges());
         self.write_waits.wake(&aborted);
+        self.count_id_list(transaction);
         aborted
+    }
+
+    /// Counts the list of write ids as memory of locks: each is the implicit lock
+    /// of the rows that it wrote.
+    fn count_id_list(&self, transaction: &mut Transaction) {
+        let after = transaction.id_list_bytes();
+        let before = std::mem::replace(&mut transaction.counted_id_bytes, after);
+        if before != after {
+            self.count_resized(transaction, Resized { before, after });
+        }
+    }
+
+    /// Ensures that there is memory for the write id of a write that follows. Call
+    /// it without latches.
+    ///
+    /// # Errors
+    /// `TooManyLocks` when lock memory is full, and the transaction has a long list
+    /// of write ids.
+    #[inline]
+    pub fn admit_write(&self, transaction: &mut Transaction) -> Result<(), WaitError> {
+        match transaction.counted_id_bytes {
+            0 => Ok(()),
+            _ => self.free_lock_memory(transaction),
+        }
     }
 
     /// Makes the transaction's writes visible, in commit order, and ends it.
     /// The commit record must be as durable as the caller requires.
     pub fn publish(&self, mut transaction: Transaction) {
         transaction.handle().clear_owner();
+        let has_writes = transaction.has_writes();
+        transaction.close_write_ids();
         let ids = std::mem::take(&mut transaction.ids);
         if !ids.is_empty() {
             if self.ids.is_bulk(&ids) {
@@ -240,8 +274,10 @@ impl TransactionSystem {
             } else {
                 self.publish_next(|sequence| self.ids.commit(ids.ranges(), sequence));
             }
-            self.counters.committed.fetch_add(1, Ordering::Relaxed);
             self.write_waits.wake(&ids);
+        }
+        if has_writes {
+            self.counters.committed.fetch_add(1, Ordering::Relaxed);
         }
         self.end(transaction);
     }
@@ -264,6 +300,7 @@ impl TransactionSystem {
     /// Rolls back all writes and ends the transaction. Returns the aborted ids.
     pub fn abort(&self, mut transaction: Transaction) -> WriteIdRanges {
         transaction.handle().clear_owner();
+        transaction.close_write_ids();
         let aborted = self.rollback_to(&mut transaction, Savepoint(0));
         if !aborted.is_empty() {
             self.counters.rolled_back.fetch_add(1, Ordering::Relaxed);
@@ -284,6 +321,8 @@ impl TransactionSystem {
 
     fn release_all(&self, transaction: &mut Transaction) {
         let id = transaction.id();
+        let id_bytes = std::mem::take(&mut transaction.counted_id_bytes);
+        self.lock_memory.subtract_ranges(id_bytes);
         for ranges in transaction.range_locked_indexes.drain(..) {
             self.lock_memory.subtract_ranges(ranges.release(id));
         }

@@ -12,6 +12,17 @@ use std::sync::Arc;
 use teak_base::stripes::Stripe;
 use teak_base::{CommitSequence, TransactionId, WriteId, WriteIdRange, WriteIdRanges};
 
+/// A transaction with this many ids takes the next ones in blocks, of one id for
+/// each so many that it has. So the number of its ranges grows with the logarithm
+/// of its statements, though other transactions take ids between.
+const BLOCK_SHARE: u64 = if cfg!(feature = "schedules") { 1 } else { 64 };
+
+/// The largest block.
+const BLOCK_IDS_MAX: u64 = if cfg!(feature = "schedules") { 3 } else { 4096 };
+
+/// Ranges of ids that are not counted as memory of locks.
+const RANGES_FREE: usize = 1024;
+
 /// A point in a transaction's writes to which it can roll back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Savepoint(pub u64);
@@ -22,6 +33,10 @@ pub struct Transaction {
     handle: Arc<TransactionHandle>,
     /// Ids of writes that were not rolled back, oldest first.
     pub(crate) ids: WriteIdRanges,
+    /// The rest of a block of ids: they are active, and no write has them yet.
+    reserved: Option<WriteIdRange>,
+    /// Memory of the list of ids that is counted as memory of locks, in bytes.
+    pub(crate) counted_id_bytes: u64,
     /// Whether further writes may use the newest id.
     open: bool,
     /// Savepoints set so far. A lock stores the count at its acquisition.
@@ -45,6 +60,8 @@ impl Transaction {
         Self {
             handle,
             ids: WriteIdRanges::default(),
+            reserved: None,
+            counted_id_bytes: 0,
             open: false,
             savepoints: 0,
             held: HashMap::default(),
@@ -91,6 +108,44 @@ impl Transaction {
         self.ids.push_range(ids);
         self.open = true;
         self.handle.set_write_ids(self.ids.len());
+    }
+
+    /// The number of ids to allocate for its next writes.
+    pub(crate) fn block_ids(&self) -> u64 {
+        (self.ids.len() / BLOCK_SHARE).clamp(1, BLOCK_IDS_MAX)
+    }
+
+    /// Adds allocated ids, of which the next writes take one each.
+    pub(crate) fn reserve_write_ids(&mut self, block: WriteIdRange) {
+        self.reserved = Some(block);
+    }
+
+    /// The next of the reserved ids.
+    pub(crate) fn take_reserved_id(&mut self) -> Option<WriteId> {
+        let block = self.reserved?;
+        let next = WriteIdRange {
+            first: WriteId(block.first.0 + 1),
+            count: block.count - 1,
+        };
+        self.reserved = (next.count > 0).then_some(next);
+        self.push_write_ids(WriteIdRange::one(block.first));
+        Some(block.first)
+    }
+
+    /// Adds the reserved ids that no write has taken to the others, so that the
+    /// records and the status of the transaction's end contain them. Called before
+    /// its end is logged; it takes no ids afterwards.
+    pub fn close_write_ids(&mut self) {
+        if let Some(rest) = self.reserved.take() {
+            self.ids.push_range(rest);
+        }
+        self.open = false;
+    }
+
+    /// Memory of its list of ids that counts as memory of locks, in bytes.
+    pub(crate) fn id_list_bytes(&self) -> u64 {
+        let ranges = self.ids.ranges().len().saturating_sub(RANGES_FREE);
+        (ranges * size_of::<WriteIdRange>()) as u64
     }
 
     /// Sets a savepoint: later writes take another id.

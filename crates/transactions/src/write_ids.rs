@@ -115,14 +115,20 @@ impl WriteIdTable {
 
     /// Allocates the next id, active for `transaction`.
     pub fn allocate(&self, transaction: TransactionId) -> WriteId {
-        let id = WriteId(self.next.fetch_add(1, Ordering::AcqRel));
-        self.set(&[WriteIdRange::one(id)], WriteStatus::Active(transaction));
-        id
+        self.allocate_block(transaction, 1).first
     }
 
-    /// Whether a chunk of slots begins with `id`.
-    pub(crate) fn begins_chunk(id: WriteId) -> bool {
-        id.0.is_multiple_of(CHUNK_IDS)
+    /// Allocates the next `count` ids, active for `transaction`.
+    pub fn allocate_block(&self, transaction: TransactionId, count: u64) -> WriteIdRange {
+        let first = WriteId(self.next.fetch_add(count, Ordering::AcqRel));
+        let ids = WriteIdRange { first, count };
+        self.set(&[ids], WriteStatus::Active(transaction));
+        ids
+    }
+
+    /// Whether a chunk of slots begins within `ids`.
+    pub(crate) fn begins_chunk(ids: WriteIdRange) -> bool {
+        ids.first.0.next_multiple_of(CHUNK_IDS) < ids.end().0
     }
 
     /// Registers ids found in the log during recovery: they become active for
@@ -271,10 +277,10 @@ impl WriteIdTable {
         transaction: TransactionId,
         publish: impl FnOnce(&dyn Fn(CommitSequence)) -> CommitSequence,
     ) {
-        let _turn = self.bulk.lock();
-        let sequence = publish(&|sequence| self.bulk.begin(transaction, sequence));
+        let place = self.bulk.take_place(transaction);
+        let sequence = publish(&|sequence| place.begin(transaction, sequence));
         self.commit(ids, sequence);
-        self.bulk.end();
+        place.end();
     }
 
     /// Marks ids aborted.

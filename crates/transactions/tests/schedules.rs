@@ -453,7 +453,7 @@ fn snapshots_see_transactions_whole_while_their_ids_are_compacted() {
     explore(|| {
         let world = world();
         let written: Arc<Mutex<Vec<Written>>> = Arc::default();
-        let writers = [(2, true), (4, true), (3, false)].map(|(count, commits)| {
+        let writers = [(3, true), (4, true), (3, false)].map(|(count, commits)| {
             let (world, written) = (Arc::clone(&world), Arc::clone(&written));
             thread::spawn(move || {
                 let mut mine = world.system.begin();

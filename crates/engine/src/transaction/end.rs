@@ -108,7 +108,8 @@ impl EngineTransaction {
     fn log_commit(&mut self, waits: Option<bool>) -> EngineResult<()> {
         let since = Instant::now();
         let core = &self.core;
-        let transaction = self.transaction.as_ref().ok_or_else(ended)?;
+        let transaction = self.transaction.as_mut().ok_or_else(ended)?;
+        transaction.close_write_ids();
         core.log_counters()?;
         self.handle.set_commit_floor(core.log.end());
         let is_prepared = self.prepared.is_some();

@@ -109,6 +109,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         &mut self,
         writes: &[WriteOperation<'_>],
     ) -> EngineResult<Option<WriteConflict<'a>>> {
+        let transactions = &self.context.core.transactions;
+        transactions.admit_write(self.context.transaction)?;
         let space = self.reserve(writes)?;
         let _latches = self.latch_keys();
         match self.check_keys()? {

@@ -86,7 +86,7 @@ impl TransactionSystem {
     }
 
     #[cold]
-    fn free_lock_memory(&self, transaction: &mut Transaction) -> Result<(), WaitError> {
+    pub(super) fn free_lock_memory(&self, transaction: &mut Transaction) -> Result<(), WaitError> {
         if transaction.handle().must_escalate() {
             self.escalate(transaction);
         }

@@ -2,6 +2,7 @@
 
 mod deadlocks;
 mod escalation;
+mod id_blocks;
 mod ranges;
 mod reports;
 

@@ -8,44 +8,93 @@
 //!
 //! A reader that finds an id active, and no record of the transaction, reads the
 //! id's status again, because the record may have been removed between.
+//!
+//! There are a few places for records, so a commit of millions of ids does not
+//! delay others. A commit that finds all of them taken waits for one.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use teak_base::{CommitSequence, TransactionId};
 
+const PLACES: usize = if cfg!(feature = "schedules") { 2 } else { 16 };
+
 #[derive(Default)]
 pub(super) struct BulkCommit {
-    /// Allows one at a time.
+    /// Number of records, so that a reader rarely looks at all places.
+    recorded: AtomicU64,
+    places: [Place; PLACES],
+}
+
+#[derive(Default)]
+struct Place {
+    /// Allows one commit at a time.
     turn: Mutex<()>,
     /// The transaction, or zero.
     transaction: AtomicU64,
     sequence: AtomicU64,
 }
 
+/// A place that one commit has taken.
+pub(super) struct TakenPlace<'a> {
+    recorded: &'a AtomicU64,
+    place: &'a Place,
+    _turn: MutexGuard<'a, ()>,
+}
+
 impl BulkCommit {
-    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock()
-    }
-
-    /// Step 1. The caller holds the turn.
-    pub(super) fn begin(&self, transaction: TransactionId, sequence: CommitSequence) {
-        self.sequence.store(sequence.0, Ordering::SeqCst);
-        self.transaction.store(transaction.0, Ordering::SeqCst);
-    }
-
-    /// Step 4.
-    pub(super) fn end(&self) {
-        self.transaction.store(0, Ordering::SeqCst);
+    /// Takes a free place, or waits for one. `transaction` selects it.
+    pub(super) fn take_place(&self, transaction: TransactionId) -> TakenPlace<'_> {
+        let first = usize::try_from(transaction.0 % PLACES as u64).unwrap_or(0);
+        let (before, after) = self.places.split_at(first);
+        let mut places = after.iter().chain(before);
+        let free = places.find_map(|place| Some((place, place.turn.try_lock()?)));
+        let (place, turn) = free.unwrap_or_else(|| {
+            let place = after.first().unwrap_or(&self.places[0]);
+            (place, place.turn.lock())
+        });
+        TakenPlace {
+            recorded: &self.recorded,
+            place,
+            _turn: turn,
+        }
     }
 
     /// The commit sequence of the transaction, if it is recorded.
     pub(super) fn sequence_of(&self, transaction: TransactionId) -> Option<CommitSequence> {
+        if transaction.0 == 0 || self.recorded.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        self.places
+            .iter()
+            .find_map(|place| place.sequence_of(transaction))
+    }
+}
+
+impl Place {
+    fn sequence_of(&self, transaction: TransactionId) -> Option<CommitSequence> {
         let is_recorded = || self.transaction.load(Ordering::SeqCst) == transaction.0;
-        if transaction.0 == 0 || !is_recorded() {
+        if !is_recorded() {
             return None;
         }
         let sequence = CommitSequence(self.sequence.load(Ordering::SeqCst));
         // A later commit clears the transaction before it sets its sequence.
         is_recorded().then_some(sequence)
+    }
+}
+
+impl TakenPlace<'_> {
+    /// Step 1.
+    pub(super) fn begin(&self, transaction: TransactionId, sequence: CommitSequence) {
+        self.recorded.fetch_add(1, Ordering::SeqCst);
+        self.place.sequence.store(sequence.0, Ordering::SeqCst);
+        self.place
+            .transaction
+            .store(transaction.0, Ordering::SeqCst);
+    }
+
+    /// Step 4.
+    pub(super) fn end(self) {
+        self.place.transaction.store(0, Ordering::SeqCst);
+        self.recorded.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -121,7 +121,7 @@ fn run_statements(table: &WriteIdTable, count: u64, sequence: &mut u64, snapshot
             *sequence += 1;
             commit(table, id, *sequence);
         }
-        if WriteIdTable::begins_chunk(id) {
+        if WriteIdTable::begins_chunk(WriteIdRange::one(id)) {
             snapshots[1] = *sequence;
             table.compact_step(&snapshots.map(CommitSequence));
         }
@@ -203,6 +203,40 @@ fn commits_in_bulk_are_visible_as_a_whole() {
         CommitSequence(2)
     });
     assert!(all());
+}
+
+#[test]
+fn a_commit_in_bulk_does_not_wait_for_another() {
+    let table = fresh();
+    let (one, other) = (TransactionId(1), TransactionId(2));
+    let mut ids = (WriteIdRanges::default(), WriteIdRanges::default());
+    for _ in 0..1000 {
+        ids.0.push(table.allocate(one));
+        ids.1.push(table.allocate(other));
+    }
+    let at = |sequence| WriteStatus::Committed(CommitSequence(sequence));
+    std::thread::scope(|scope| {
+        let (done, has_committed) = std::sync::mpsc::channel();
+        let (first, second) = (WriteId(1), WriteId(2));
+        let (table, others) = (&table, ids.1.ranges());
+        table.commit_in_bulk(ids.0.ranges(), one, |begin| {
+            begin(CommitSequence(2));
+            scope.spawn(move || {
+                table.commit_in_bulk(others, other, |begin| {
+                    begin(CommitSequence(3));
+                    assert_eq!([table.status(first), table.status(second)], [at(2), at(3)]);
+                    CommitSequence(3)
+                });
+                done.send(()).unwrap();
+            });
+            let waited = has_committed.recv_timeout(std::time::Duration::from_secs(30));
+            assert_eq!(waited, Ok(()));
+            assert_eq!([table.status(first), table.status(second)], [at(2), at(3)]);
+            CommitSequence(2)
+        });
+    });
+    assert!(ids.0.iter().all(|id| table.status(id) == at(2)));
+    assert!(ids.1.iter().all(|id| table.status(id) == at(3)));
 }
 
 #[test]

@@ -80,6 +80,8 @@ pub(crate) struct EngineCore {
     pub tables: Mutex<Tables>,
     /// Serialises table changes and the capture of the catalogue.
     pub table_changes: Mutex<()>,
+    /// Serialises writes of the catalogue file.
+    pub catalogue_writes: Mutex<()>,
     /// Serialises changes of temporary tables. No thread syncs holding it.
     pub temporary_changes: Mutex<()>,
     pub unlogged_ids: UnloggedIds,

@@ -170,6 +170,7 @@ fn into_core(
         prepared: Default::default(),
         tables: Mutex::new(replay.tables),
         table_changes: Mutex::new(()),
+        catalogue_writes: Mutex::new(()),
         temporary_changes: Mutex::new(()),
         unlogged_ids: UnloggedIds::default(),
         written: WrittenIndexes::new(replay.written),

@@ -127,6 +127,41 @@ fn tables_are_opened_while_a_checkpoint_waits_for_the_disk() {
     close(engine);
 }
 
+/// The disk takes long to write the catalogue, which may be large.
+#[test]
+fn tables_are_created_and_dropped_while_the_catalogue_is_written() {
+    for crashes in [false, true] {
+        let disk = gated();
+        let engine = with_threads(&disk, 1);
+        fill(&engine, &table(&engine, TABLE), 0, 10);
+        disk.hold("teak.catalogue");
+        let ended = checkpoint_elsewhere(&engine);
+        disk.wait_for_arrival("teak.catalogue");
+        let (sender, changed) = channel();
+        let changer = Arc::clone(&engine);
+        std::thread::spawn(move || {
+            fill(&changer, &table(&changer, OTHER), 0, 20);
+            changer.drop_table(TABLE).unwrap();
+            let _ = sender.send(());
+        });
+        changed.recv_timeout(FOREVER).expect("the tables change");
+        disk.open_gate("teak.catalogue");
+        assert!(ended.recv_timeout(FOREVER).expect("the checkpoint ends"));
+        if crashes {
+            while Arc::strong_count(&engine) > 1 {
+                std::thread::yield_now();
+            }
+            drop(engine);
+        } else {
+            close(engine);
+        }
+        let engine = with_threads(&disk, 0);
+        assert!(!engine.table_exists(TABLE).unwrap());
+        assert_eq!(rows(&engine, &table(&engine, OTHER)).len(), 20);
+        close(engine);
+    }
+}
+
 /// The failing table's part of the log is retained, older parts are removed, and
 /// the other table is checkpointed.
 #[test]

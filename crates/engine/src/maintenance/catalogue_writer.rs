@@ -39,6 +39,7 @@ pub(crate) struct CatalogueContext<'a> {
     pub prepared: &'a PreparedList,
     pub tables: &'a Mutex<Tables>,
     pub table_changes: &'a Mutex<()>,
+    pub catalogue_writes: &'a Mutex<()>,
     pub written: &'a WrittenIndexes,
     pub messages: &'a Messages,
 }
@@ -54,6 +55,7 @@ impl<'a> From<&'a EngineCore> for CatalogueContext<'a> {
             prepared: &core.prepared,
             tables: &core.tables,
             table_changes: &core.table_changes,
+            catalogue_writes: &core.catalogue_writes,
             written: &core.written,
             messages: &core.messages,
         }
@@ -70,13 +72,15 @@ impl CatalogueContext<'_> {
     /// Captures and writes the catalogue outside a checkpoint. The caller holds
     /// the mutex of table changes.
     pub(crate) fn write_now(&self) -> EngineResult<()> {
+        let _writes = self.catalogue_writes.lock();
         let replay_from = self.log_needed_from(self.log.end());
         self.write(&self.capture(replay_from, false))
     }
 
     /// Writes the catalogue of a checkpoint and trims the log, unless less than
     /// `trimmed_min` bytes of it can be trimmed. `end` is the log's end when the
-    /// round of checkpoints began.
+    /// round of checkpoints began. Tables may change while it is written: their
+    /// log records are retained.
     pub(super) fn write_checkpoint(
         &self,
         end: Lsn,
@@ -84,15 +88,19 @@ impl CatalogueContext<'_> {
         closing: bool,
     ) -> EngineResult<()> {
         let changes = self.table_changes.lock();
+        // In this order: a catalogue that is captured later is written later.
+        let writes = self.catalogue_writes.lock();
         let replay_from = self.log_needed_from(end);
         let before = self.replay_from.load(Ordering::Acquire);
         if replay_from.0.saturating_sub(before) < trimmed_min {
             return Ok(());
         }
-        self.write(&self.capture(replay_from, closing))?;
+        let catalogue = self.capture(replay_from, closing);
+        drop(changes);
+        self.write(&catalogue)?;
         // Under the mutex: a later catalogue must not need what is trimmed below.
         self.replay_from.store(replay_from.0, Ordering::Release);
-        drop(changes);
+        drop(writes);
         if let Err(error) = self.log.trim(replay_from) {
             // Not an error: the next checkpoint trims the old segments.
             let text = format!("the log was not trimmed: {error}");

@@ -112,7 +112,6 @@ class StringCodec {
   template <Ending E> uint8_t *write_wide(const uchar *from, const uchar *end, uint8_t *to) const;
   template <Ending E> uint8_t *write_multibyte(const uchar *from, const uchar *end, uint8_t *to) const;
   template <Ending E> uint8_t *write(const uchar *from, const uchar *end, uint8_t *to) const;
-  uint8_t *write_binary(const uchar *from, const uchar *end, uint8_t *to) const;
   bool transform(const uchar *string, size_t length, uint flags, size_t weights_max, ByteBuffer *out,
                  const uint8_t **weights, size_t *weights_length) const;
   void encode_uca(const uchar *string, size_t length, ByteBuffer *out) const;

@@ -74,10 +74,7 @@ teak_slice RowKeys::value(size_t index) const {
 }
 
 bool RowKeys::is_value(size_t index, teak_slice found) const {
-  // Entries that ALTER TABLE wrote before originals were stored do not have them.
-  const teak_slice whole = value(index);
-  const size_t without_originals = is_unique(index) ? primary().len : 0;
-  return (found.len == whole.len || found.len == without_originals) && memcmp(found.data, whole.data, found.len) == 0;
+  return same_bytes(found, value(index));
 }
 
 bool RowKeys::has_same_entry(size_t index, const RowKeys &other) const {

@@ -323,8 +323,7 @@ class StatusReport {
 
   void add(const char *name, uint64_t *value) { variables_[count_++] = {name, value, SHOW_ULONGLONG}; }
 
-  template <size_t N>
-  void add_times(const TimeCounter (&time_counters)[N], const char *sum, teak_latencies *times) {
+  template <size_t N> void add_times(const TimeCounter (&time_counters)[N], const char *sum, teak_latencies *times) {
     for (const TimeCounter &counter : time_counters) {
       uint64_t *value = &below_[count_];
       for (uint bucket = 0; bucket <= counter.bits; bucket++) *value += times->buckets[bucket];

@@ -14,7 +14,7 @@ pub struct TransactionCounts {
     pub rolled_back: u64,
     /// Waits for locks and writers.
     pub lock_waits: u64,
-    /// Times of these waits.
+    /// Durations of the waits for locks and writers.
     pub lock_wait_times: Latencies,
     /// Waits that timed out.
     pub lock_timeouts: u64,

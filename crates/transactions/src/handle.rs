@@ -35,7 +35,8 @@ pub struct TransactionHandle {
     must_escalate: AtomicBool,
     prepared_as: Mutex<Option<Box<[u8]>>>,
     last_failure: Mutex<Option<Box<FailedWait>>>,
-    /// The log's end before a record of this transaction is appended; `u64::MAX` when there is none.
+    /// The end of the log before a commit, abort or prepare record of this transaction was
+    /// appended. `u64::MAX` when no such record is being appended.
     commit_floor: AtomicU64,
     /// The session that is passed to the wait listener. Cleared before the
     /// transaction ends.
@@ -250,12 +251,13 @@ impl TransactionHandle {
         }
     }
 
-    /// Records that the log will contain a commit record at or after `floor`.
+    /// Records that the log may contain a commit, abort or prepare record of this transaction at or
+    /// after `floor`.
     pub fn set_commit_floor(&self, floor: Lsn) {
         self.commit_floor.store(floor.0, Ordering::SeqCst);
     }
 
-    /// Records that no record of this transaction is being appended to the log.
+    /// Records that no commit, abort or prepare record of this transaction is being appended.
     pub fn clear_commit_floor(&self) {
         self.commit_floor.store(u64::MAX, Ordering::SeqCst);
     }

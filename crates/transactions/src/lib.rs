@@ -3,9 +3,9 @@
 //! [`ReadView`]), and locks ([`Latches`], [`RowLocks`], [`RangeLocks`]) with
 //! deadlock detection. [`TransactionSystem`] combines them.
 //!
-//! This crate stores no rows, writes no log and starts no threads. The engine
-//! calls it around its log appends: it allocates a write id before the first
-//! write, and publishes the ids after the commit record is durable.
+//! This crate stores no rows, writes no log and starts no threads. The engine allocates a write id
+//! before the first write of a transaction, and publishes the ids after it has logged the commit
+//! record.
 
 mod counts;
 mod error;

@@ -11,8 +11,8 @@
 //! A locking read and a write run in this order:
 //! 1. The reader adds its range lock, then waits until the writes in progress
 //!    have inserted their entries, then reads.
-//! 2. A writer checks the range locks while the reader's wait in step 1 covers
-//!    the write.
+//! 2. A writer takes a write guard, checks the range locks, then inserts. The wait in step 1 ends
+//!    when all write guards taken before it are dropped.
 //!
 //! So the reader sees the write, or the writer sees the range lock.
 //!
@@ -131,8 +131,8 @@ impl RangeLocks {
             && self.state.lock().held.blocks(key, is_insert, transaction)
     }
 
-    /// Adds a range lock on `low <= key < high`, even if a write is blocked there. Returns true if
-    /// it is the transaction's first in this index.
+    /// Adds a range lock on `low <= key < high`, even if a write is blocked there. Returns whether
+    /// it is the transaction's first in this index, and the change of memory.
     pub(crate) fn add(
         &self,
         transaction: TransactionId,
@@ -195,8 +195,8 @@ impl RangeLocks {
         self.state.lock().held.merge(transaction)
     }
 
-    /// Releases all range locks of a transaction and wakes the writes that they
-    /// may have blocked. Returns their memory in bytes.
+    /// Releases all range locks of a transaction and wakes the writes that the locks may have
+    /// blocked. Returns the memory of the locks in bytes.
     pub(crate) fn release(&self, transaction: TransactionId) -> u64 {
         let mut state = self.state.lock();
         let Some(owned) = state.held.remove(transaction) else {

@@ -1,5 +1,5 @@
 //! Read views: whether a reader sees the versions of a write. A small direct-mapped cache stores
-//! final answers, so a scan over rows of few writers needs two loads per row.
+//! final answers, so a scan over rows of few writers rarely reads the table of write ids.
 //!
 //! The cache keeps only answers that cannot change. If a write of another transaction is active
 //! after the snapshot was taken, it commits later than the snapshot, so the snapshot never sees it.

@@ -1,6 +1,5 @@
-//! The table of explicit row locks: rows that a transaction has read for update
-//! but not written yet. A written row needs no entry, because its newest version
-//! names its writer (implicit lock).
+//! The table of explicit row locks: rows that a transaction has locked but not written yet. A
+//! written row needs no entry, because its newest version names its writer (implicit lock).
 //!
 //! The table has shards, chosen by lock id. A request is handled under the lock
 //! of its shard:
@@ -42,8 +41,9 @@ type LockMap = HashMap<LockId, Lock, IdentityBuild>;
 #[repr(align(64))]
 #[derive(Default)]
 struct Shard {
-    /// Number of locks in the map. If it is zero under the row's latch, a writer skips the map:
-    /// requests for the row are made under the same latch.
+    /// Number of locks in the map. If it is zero under the row's latch, a writer skips the map: a
+    /// transaction that locks the row later checks the newest version under the same latch, and
+    /// finds the write.
     count: AtomicU64,
     bytes: AtomicU64,
     locks: Mutex<LockMap>,

@@ -1,5 +1,5 @@
-//! The table of running transactions, in parts: each thread inserts into its own part, so threads
-//! that begin transactions rarely contend. Readers visit the parts one by one, so a list is not a
+//! The table of running transactions, in parts: each thread inserts into one part, so threads that
+//! begin transactions rarely contend. Readers visit the parts one by one, so a list is not a
 //! consistent snapshot.
 
 use crate::handle::TransactionHandle;

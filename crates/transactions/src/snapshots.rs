@@ -2,8 +2,7 @@
 //! snapshot is O(1): published sequences only increase, so the newest reader is always added at the
 //! end.
 //!
-//! Each thread registers its readers in its own part. The horizon of a merge is
-//! computed in this order:
+//! Each thread registers its readers in one part. The horizon of a merge is computed in this order:
 //! 1. Read the newest published sequence.
 //! 2. Visit the parts one by one and copy the sequences held.
 //!

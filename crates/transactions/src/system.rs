@@ -1,15 +1,15 @@
 //! The transactions of one engine: begin, snapshot, lock, wait, publish, end.
 //!
 //! A commit has these steps:
-//! 1. The engine records the log's end as the transaction's commit floor, then
-//!    appends the commit record and syncs the log.
+//! 1. The engine records the log's end as the transaction's commit floor, then appends the commit
+//!    record and syncs the log, unless the sync is deferred.
 //! 2. [`TransactionSystem::publish`] assigns the next commit sequence to the
 //!    transaction's write ids, under one short mutex. The status of many ids is
 //!    set after that mutex is released, see [`WriteIdTable`].
 //! 3. It wakes the transactions that wait for the writes and releases the locks.
 //!
-//! A catalogue written between steps 1 and 2 lists the ids as active and retains
-//! the log from the floor on, so recovery finds the commit record.
+//! A checkpoint of the catalogue between steps 1 and 2 lists the ids as active and retains the log
+//! from the floor on, so recovery finds the commit record.
 
 mod escalation;
 mod listing;
@@ -195,7 +195,7 @@ impl TransactionSystem {
         }
     }
 
-    /// A read view for the transaction.
+    /// A read view of the transaction. An interrupt of the transaction ends its reads.
     #[must_use]
     pub fn view(&self, transaction: &Transaction, kind: ViewKind) -> ReadView {
         ReadView::new(Arc::clone(&self.ids), transaction.id(), kind)

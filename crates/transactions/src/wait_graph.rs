@@ -124,9 +124,8 @@ pub(crate) struct WaitGraph {
 }
 
 impl WaitGraph {
-    /// Adds a wait and resolves the deadlocks that it causes. Returns their
-    /// reports. If the requester is the victim of the last one, its wait is not
-    /// in the graph afterwards.
+    /// Adds a wait and resolves the deadlocks that it causes. Returns a report of each deadlock. If
+    /// the requester is the victim of the last one, its wait is not in the graph afterwards.
     pub(crate) fn begin(
         &self,
         wait: Wait,

@@ -83,7 +83,8 @@ impl Waker {
         self.signals.lock().notified
     }
 
-    /// Without a deadline, waits for as long as it takes.
+    /// Waits until a signal arrives or the deadline passes. Without a deadline, there is no time
+    /// limit.
     pub(crate) fn wait_until(&self, deadline: Option<Instant>) -> Wake {
         let mut signals = self.signals.lock();
         let mut timed_out = false;

@@ -1,9 +1,9 @@
 //! The table of write ids: from each id to its status, see [`WriteStatus`].
 //!
-//! Ids are allocated once, in ascending order. Readers take no lock: they load an
-//! atomic pointer to an immutable directory. The newest ids have one atomic slot each,
-//! in chunks. Older ids are in pieces: one status with exceptions, for any number
-//! of ids (`compaction`).
+//! Ids are allocated once, in ascending order. Readers take no lock: they load an atomic pointer to
+//! an immutable directory. The newest ids have one atomic slot each, in chunks. Older ids are in
+//! pieces (`piece`). Most pieces store one status with exceptions, for any number of ids
+//! (`compaction`).
 //!
 //! The status of ids is set without a lock while they have slots:
 //! 1. Read the epoch, then the directory; store into the slots.
@@ -11,9 +11,9 @@
 //!    replaced by a piece that does not contain the new status: lock the table and
 //!    set it again.
 //!
-//! A thread that replaces chunks locks the table, makes the epoch odd, reads the
-//! slots, publishes a directory, and makes the epoch even. All of these are
-//! sequentially consistent, so either it reads the new status, or step 2 sees it.
+//! A thread that replaces chunks locks the table, makes the epoch odd, reads the slots, publishes a
+//! directory, and makes the epoch even. All of these are sequentially consistent, so either that
+//! thread reads the new status, or step 2 sees the changed epoch.
 
 mod builder;
 mod bulk_commit;
@@ -41,14 +41,14 @@ use teak_base::{
     WriteStatus,
 };
 
-/// Ids set between two checks of the epoch.
+/// Maximum number of ids that are set between two checks of the epoch.
 const SET_MAX: u64 = 4096;
 
-/// Pieces replaced at a time.
+/// Maximum number of pieces that are replaced at a time.
 const PIECES_SET_MAX: usize = 16;
 
-/// Maximum number of runs that one check of a range reads, and limit of the cost of the pieces that
-/// are changed at a time.
+/// Maximum number of runs of equal status that one check of a range reads, and limit of the cost of
+/// the pieces that are changed at a time.
 const CHECKED_MAX: u64 = 1 << 15;
 
 /// The table of write ids.
@@ -260,17 +260,17 @@ impl WriteIdTable {
         self.set(ids, WriteStatus::Committed(sequence));
     }
 
-    /// Whether a commit of these ids should be [`WriteIdTable::commit_in_bulk`]:
-    /// setting their status takes long.
+    /// Whether these ids should be committed with [`WriteIdTable::commit_in_bulk`], because setting
+    /// their status takes long.
     pub(crate) fn is_bulk(&self, ids: &WriteIdRanges) -> bool {
         const IDS_MAX: u64 = if cfg!(feature = "schedules") { 2 } else { 256 };
         let from = self.directory.load().chunks_from();
         ids.len() > IDS_MAX || ids.first().is_some_and(|first| first.0 < from)
     }
 
-    /// Commits all ids of a transaction at the same moment. `publish` calls its
-    /// argument with the commit sequence, and then makes the sequence visible to
-    /// readers; no status is set while it runs.
+    /// Commits all ids of a transaction at the same moment. `publish` calls its argument with the
+    /// commit sequence, and then makes the sequence visible to readers. The status of each id is
+    /// set afterwards.
     pub(crate) fn commit_in_bulk(
         &self,
         ids: &[WriteIdRange],
@@ -321,9 +321,8 @@ impl WriteIdTable {
         decode(self.directory.load().word(id.0))
     }
 
-    /// The status of all ids from `min` to `max`, both included, for readers at
-    /// or after `oldest`. `Unsettled` when too many of them have a status of their
-    /// own.
+    /// The status of all ids from `min` to `max`, both included, for readers at or after `oldest`.
+    /// Also `Unsettled` when they consist of too many runs of equal status.
     #[must_use]
     pub fn range_status(
         &self,

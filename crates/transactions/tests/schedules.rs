@@ -321,8 +321,9 @@ fn a_row_range_blocks_all_requests_and_its_release_wakes_them() {
 fn writers_and_range_locks_alternate_and_all_are_woken() {
     explore(|| {
         let world = world();
-        // Represents the tree: a write holds its guard, and a range lock request waits for the
-        // guard.
+        // Stands for the tree. Its mutex stands for the write guard: a writer holds it from the
+        // check of range locks to the insertion, and a reader waits for it after its range lock is
+        // granted.
         let written = Arc::new(Mutex::new(0));
         let readers = [(); 3].map(|()| {
             let (world, written) = (Arc::clone(&world), Arc::clone(&written));

@@ -13,7 +13,7 @@ pub(super) struct OwnedRanges {
 }
 
 impl OwnedRanges {
-    /// Whether they block a write of the key by another transaction.
+    /// Whether these locks block a write of the key by another transaction.
     pub(super) fn block(&self, key: &[u8], is_insert: bool) -> bool {
         self.writes.covers(key) || (is_insert && self.gaps.covers(key))
     }

@@ -11,7 +11,7 @@
 //!
 //! Escalation replaces, in each index, the transaction's range locks of each kind by one from the
 //! first to the last key, and its row locks by one row range, which is exclusive if one of them
-//! was. Other transactions continue:
+//! was. The steps for the row locks, during which other transactions continue:
 //! 1. Add the row range. It blocks later requests of other transactions for its rows. Other
 //!    transactions keep their existing locks and writes.
 //! 2. Release the row locks one by one, except those that a request waits for.

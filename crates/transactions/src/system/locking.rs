@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl TransactionSystem {
-    /// Locks a row for the transaction. The caller must hold no latch when
-    /// `timeout` is not zero, because the call may wait; under the row's latch,
-    /// only [`TransactionSystem::try_lock`] is allowed.
+    /// Locks a row for the transaction. The caller must hold no latch, because the call may wait;
+    /// under the row's latch, only [`TransactionSystem::try_lock`] is allowed.
     ///
     /// # Errors
     /// [`WaitError`] when the lock was not granted.

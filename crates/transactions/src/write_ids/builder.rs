@@ -7,9 +7,9 @@ use super::piece::{CHUNK_IDS, Chunk, Packed, Piece, Run, Span, Uniform};
 use super::status_word::{ABORTED, is_committed};
 use std::sync::Arc;
 
-/// Aborted ranges of a piece.
+/// Maximum number of aborted ranges in a piece.
 const ABORTED_MAX: usize = 512;
-/// Other exceptions of a piece.
+/// Maximum number of other exceptions in a piece.
 const OTHERS_MAX: usize = 128;
 /// Maximum runs of a chunk that is stored as runs. A chunk with more is stored by id.
 const CHUNK_RUNS_MAX: usize = (CHUNK_IDS / 16) as usize + 1;

@@ -27,7 +27,7 @@ pub(super) struct BulkCommit {
 
 #[derive(Default)]
 struct Place {
-    /// Allows one commit at a time.
+    /// Held during a commit that uses this place.
     turn: Mutex<()>,
     /// The transaction, or zero.
     transaction: AtomicU64,

@@ -186,7 +186,7 @@ impl Piece {
         }
     }
 
-    /// Whether `changes` holds for the status of some id.
+    /// Whether `changes` may return true for the status of an id. Aborted ids may be skipped.
     pub(super) fn any_word(&self, changes: impl Fn(u64) -> bool) -> bool {
         match self {
             Self::Uniform(uniform) => {

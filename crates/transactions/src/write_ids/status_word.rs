@@ -46,10 +46,9 @@ pub(super) fn is_active(word: u64) -> bool {
 pub(super) struct SnapshotGaps<'a>(pub(super) &'a [CommitSequence]);
 
 impl SnapshotGaps<'_> {
-    /// The same for all commits of a gap: the sequence of the snapshot at its end,
-    /// or [`SETTLED`] before the oldest snapshot. A commit after the newest
-    /// sequence of the list keeps its own: snapshots that are not in the list may
-    /// divide what follows.
+    /// Returns the same status for all commits of a gap: the sequence of the snapshot at its end,
+    /// or [`SETTLED`] before the oldest snapshot. A commit after the newest sequence of the list
+    /// keeps its own: snapshots that are not in the list may divide what follows.
     #[inline]
     pub(super) fn simplify(&self, word: u64) -> u64 {
         if !is_committed(word) || word == SETTLED {

@@ -111,7 +111,7 @@ fn an_old_active_id_of_a_recovered_table_takes_no_memory_for_the_others() {
     assert_eq!(table.counts().aborted, 3);
 }
 
-/// Each statement commits by itself; one in `aborted_every` fails.
+/// Runs statements that each commit separately; one in 1000 aborts.
 fn run_statements(table: &WriteIdTable, count: u64, sequence: &mut u64, snapshots: &mut [u64; 2]) {
     for n in 0..count {
         let id = table.allocate(OWNER);
@@ -147,7 +147,7 @@ fn memory_does_not_grow_with_the_statements_after_an_idle_snapshot() {
     assert!(counts.whole_chunks < 16, "{counts:?}");
     assert!(counts.bytes < (1 << 20) + statements / 50, "{counts:?}");
     assert!(counts.bytes < 16 << 20, "{counts:?}");
-    // The snapshot ends.
+    // The older snapshot ends.
     table.forget_aborted(table.next());
     assert_eq!(prune(&table, &[sequence]), table.next());
     table.forget_aborted(table.next());

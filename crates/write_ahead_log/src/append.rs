@@ -172,9 +172,9 @@ impl WriteAheadLog {
         Lsn(lsn)
     }
 
-    /// Takes space that is not immediately available: writes the pending buffer
-    /// out, or waits for the thread that does. `false` when the log has reached
-    /// its bound.
+    /// Takes space that is not immediately available: writes the pending buffer out and reserves
+    /// space in the file, or waits for another thread that does, or that gives space back. `false`
+    /// when the log has reached its bound.
     #[cold]
     fn take_slowly(&self, bytes: u64, headroom: Headroom) -> StorageResult<bool> {
         let since = Instant::now();

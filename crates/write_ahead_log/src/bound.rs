@@ -79,7 +79,7 @@ impl LogBound {
     }
 
     /// Whether a row record of `bytes` may be appended at `position`. While the log is less than
-    /// half full, it may have any size.
+    /// half full, the record may have any size.
     pub(crate) fn accepts(self, state: &State, position: u64, bytes: u64) -> bool {
         let half = state.needed_from.saturating_add(self.stop_bytes() / 2);
         position.saturating_add(bytes) <= state.stop_position

@@ -135,7 +135,8 @@ pub(crate) struct BatchHeader {
     pub(crate) first_lsn: u64,
     /// The log before this position was durable when the batch was written.
     pub(crate) durable: u64,
-    /// Checksum of the previous batch, or of the segment header.
+    /// Checksum of the previous batch; in the first batch of a [`SegmentKind::Begun`] segment, of
+    /// the segment's header.
     pub(crate) previous: u64,
     /// Length of the payload uncompressed.
     pub(crate) raw_bytes: u32,

@@ -5,10 +5,10 @@
 //!    begin. It takes all pending records, including the records of other threads.
 //! 2. Otherwise it waits as a member of the group whose leader took its record, or of the next
 //!    group.
-//! 3. After writing its group, the leader passes the file to the next leader and syncs. The next
-//!    group may be written and synced at the same time, see `groups.rs`. After the sync, the leader
-//!    wakes all threads of its group and one thread of the next group, which becomes the next
-//!    leader.
+//! 3. After writing its group, the leader syncs. If the segment has additional file handles, it
+//!    first releases the leadership, so that the next group may be written and synced at the same
+//!    time, see `groups.rs`. After the sync, the leader wakes all threads of its group and one
+//!    thread of the next group, which becomes the next leader.
 //!
 //! Any failure except a full disk poisons the log: every later call fails,
 //! because the contents of the file are unknown.
@@ -35,8 +35,8 @@ impl WriteAheadLog {
     ///
     /// # Errors
     /// `NoSpace` while the disk has no space for the pending records; they are retained and may
-    /// become durable later. Any other failure of the write or sync, which every waiting thread
-    /// receives; `Poisoned` after an earlier failure. Then the record may or may not be durable.
+    /// become durable later. Any other failure of a write or sync by this call; `Poisoned` after a
+    /// failure of another call. Then the record may or may not be durable.
     pub fn sync(&self, lsn: Lsn) -> StorageResult<()> {
         if self.durable.load(Acquire) > lsn.0 {
             return Ok(());

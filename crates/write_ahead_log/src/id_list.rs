@@ -1,9 +1,9 @@
 //! Write ids in log records: the ids of one record, and the description of those in
 //! the records before it.
 //!
-//! A Commit, Abort or Prepare record may have too many ids for one record. Then it
-//! contains the first of them, and `MoreWriteIds` records before it contain the
-//! others. Those records have no effect without it.
+//! A Commit, Abort or Prepare record may have too many ids for one record. Then it contains the
+//! first of them, and `MoreWriteIds` records before it contain the others. `MoreWriteIds` records
+//! have no effect without that record.
 
 use crate::field::{Field, VARINT_BYTES_MAX};
 use std::fmt;
@@ -113,7 +113,8 @@ impl<'a> Field<'a> for WriteIds<'a> {
     }
 }
 
-/// The `MoreWriteIds` records before a record, whose owner is its first id.
+/// The `MoreWriteIds` records that belong to a record. Their `owner` is the first id of that
+/// record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdParts {
     /// Their number.

@@ -106,7 +106,7 @@ impl WriteAheadLog {
         written.and_then(|()| {
             match writer.reserve(min_bytes, self.policy.target_bytes) {
                 Err(error) if min_bytes > 0 => Err(WriteError::Full(error)),
-                // Not an error: the next record that needs the space receives it.
+                // Ignored: the next append that needs the space receives the error.
                 _ => Ok(()),
             }
         })
@@ -141,8 +141,8 @@ enum Ending {
     Broken(LogFailure),
 }
 
-/// A leadership in progress. [`Leader::end`] ends it. If the disk panics, the leadership ends with
-/// a failure, so that no thread waits forever.
+/// A leadership in progress. [`Leader::end`] ends it. If a call of the disk panics, the leadership
+/// ends with a failure, so that no thread waits forever.
 struct Leader<'l, 'g, 's> {
     log: &'l WriteAheadLog,
     state: &'s mut MutexGuard<'g, State>,

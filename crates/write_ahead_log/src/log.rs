@@ -30,12 +30,12 @@ pub struct WriteAheadLog {
     pub(crate) bound: LogBound,
     pub(crate) credit: SpaceCredit,
     pub(crate) state: Mutex<State>,
-    /// Only the leader locks it, so no thread ever waits for it.
+    /// Locked by the leader, and to revoke a record while no thread leads. No thread ever waits for
+    /// it.
     pub(crate) writer: Mutex<Writer>,
     /// Log position before which all records are durable.
     pub(crate) durable: AtomicU64,
-    /// Appending threads wait here while both buffers are full, or until space
-    /// is reserved.
+    /// Threads wait here for space for a record, or for the end of a leadership.
     pub(crate) space_available: Condvar,
     /// The caller of `wait_for_pending` waits here.
     pub(crate) pending_grew: Condvar,
@@ -45,7 +45,7 @@ pub struct WriteAheadLog {
     /// The log's size, as its bound counts it.
     pub(crate) used_bytes: AtomicU64,
     pub(crate) pool: Mutex<SegmentPool>,
-    /// Held by the thread that prepares and removes segment files.
+    /// Held while segment files are prepared, or created on demand.
     pub(crate) preparing: Mutex<()>,
     /// The caller of `wait_for_preparation` waits here.
     pub(crate) preparation_wanted: Condvar,

@@ -6,7 +6,8 @@ use crate::state::State;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl WriteAheadLog {
-    /// Publishes how much space row records may take without a lock: in the pending buffer, in the file, and below the bound.
+    /// Publishes how much space row records may take without a lock: in the pending buffer, in the
+    /// file, and below the bound.
     pub(crate) fn publish_limit(&self, state: &mut State) {
         let file_bytes = self.file_bytes.load(Relaxed);
         let records = state.pending_start.saturating_sub(state.needed_from);

@@ -2,9 +2,9 @@
 //! the leader continues in it without creating or syncing a file, and the files of
 //! trimmed segments, which are reused for later segments or removed.
 //!
-//! All of this I/O is done by the caller of
-//! [`WriteAheadLog::prepare_segments`], a background thread of the engine, and
-//! under no lock that an append or a commit takes.
+//! With [`SegmentCreation::Ahead`] all of this I/O is done by the caller of
+//! [`WriteAheadLog::prepare_segments`], a background thread of the engine, and under no lock that
+//! an append or a commit takes.
 
 use crate::error::WriteError;
 use crate::format::{SegmentHeader, SegmentKind};
@@ -131,7 +131,7 @@ impl WriteAheadLog {
             .disk
             .remove(&segment_path(&self.directory, file.number));
         match removed {
-            // A preparation that failed later has renamed the file.
+            // A failed preparation had already renamed the file.
             Err(teak_base::StorageError::NotFound { .. }) => Ok(()),
             Err(error) => {
                 self.pool.lock().trimmed.push_front(file);

@@ -106,7 +106,8 @@ log_records! {
         /// First key after the range.
         end: &'a [u8],
     }
-    /// A transaction committed. It is acknowledged when this record is durable.
+    /// A transaction committed. Unless its sync is deferred, the commit is acknowledged when this
+    /// record is durable.
     Commit = 3 {
         /// The transaction id; zero if the transaction was not prepared.
         transaction: u64,

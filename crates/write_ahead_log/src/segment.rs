@@ -64,7 +64,7 @@ pub(crate) struct SegmentStart {
     pub(crate) first_lsn: u64,
     /// The checksum at the end of the previous segment.
     pub(crate) previous: u64,
-    /// The checksum of a previous batch that the first batch contains.
+    /// The checksum that the first batch must contain as that of the previous batch.
     pub(crate) chain: u64,
 }
 

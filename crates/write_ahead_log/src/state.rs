@@ -18,7 +18,8 @@ pub(crate) struct State {
     pub(crate) space: SpaceReservation,
     /// The position from which recovery needs the log.
     pub(crate) needed_from: u64,
-    /// Row records end before this position: the log's bound.
+    /// Row records must end at or before this position, because of the log's bound. Records of any
+    /// size are accepted while the log is less than half full.
     pub(crate) stop_position: u64,
     /// Whether the writer retains a batch that found no space.
     pub(crate) batch_retained: bool,

@@ -17,8 +17,9 @@ pub struct LogStatistics {
     pub batches: u64,
     /// Successful syncs of segment files.
     pub syncs: u64,
-    /// Calls of [`WriteAheadLog::sync`](crate::WriteAheadLog::sync) that waited
-    /// or led a group.
+    /// Calls of [`WriteAheadLog::sync`](crate::WriteAheadLog::sync) for records that were not
+    /// durable yet, and all calls of
+    /// [`WriteAheadLog::sync_or_revoke`](crate::WriteAheadLog::sync_or_revoke).
     pub sync_calls: u64,
     /// Bytes of all segment files that hold records.
     pub segments_bytes: u64,
@@ -33,8 +34,7 @@ pub struct LogStatistics {
     pub rolls: Latencies,
     /// Times of syncs.
     pub sync_times: Latencies,
-    /// Times that appending threads waited for the pending buffer, or wrote it
-    /// out.
+    /// Times that appending threads waited for space, or wrote the pending buffer out.
     pub space_waits: Latencies,
 }
 

@@ -255,7 +255,8 @@ impl Writer {
         let reserved = self.reserved_bytes();
         match NewSegment::create(self.disk.as_ref(), &self.directory, header, reserved) {
             Ok(new) => {
-                // Frees the rest of its reserved space; else its removal does.
+                // Frees the rest of its reserved space. If this fails, the removal of the file
+                // frees it.
                 let _ = self.segment.file.set_len(self.offset);
                 self.chain = new.segment.seed;
                 self.enter(new);

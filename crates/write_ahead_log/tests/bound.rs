@@ -18,7 +18,7 @@ fn bounded() -> LogOptions {
     options
 }
 
-/// Appends a row of about 100 bytes through a reservation; `None` at the bound.
+/// Appends a row with a value of `value_bytes` through a reservation; `None` at the bound.
 fn try_write(log: &WriteAheadLog, n: u64, value_bytes: usize) -> Option<Lsn> {
     let key = n.to_be_bytes();
     let value = vec![7; value_bytes];

@@ -56,7 +56,7 @@ fn all_records_accepted_before_the_disk_was_full_become_durable() {
     assert!(!kept.is_empty());
     // No write fails: the space was reserved when the rows were accepted.
     log.sync(log.end()).unwrap();
-    // The largest row; a smaller one than that refused may still fit.
+    // Tries the largest row, because a smaller row than the refused one may still fit.
     assert!(is_full(&try_append_row(&log, 89)));
     disk.set_capacity(None);
     kept.push(append_row(&log, 7).1);

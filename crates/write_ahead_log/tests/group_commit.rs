@@ -157,7 +157,8 @@ fn a_failed_sync_fails_every_waiting_thread_and_poisons_the_log() {
             matches!(result, Err(StorageError::Poisoned { .. })),
             "{result:?}"
         );
-        // It may have been synced concurrently with the first group, with its own failure.
+        // The next group may have been synced concurrently with the first one, and have failed
+        // itself.
         let result = next_group.join().unwrap();
         let is_failed = matches!(
             result,

@@ -96,7 +96,7 @@ fn old_content_after_the_tail_is_not_read() {
     let bytes = contents(&disk, &segment(last));
     let old_batches = bytes.windows(4).filter(|window| window == b"tkba").count();
     assert!(old_batches > 1, "no old content");
-    // Zeros from any byte on: a torn tail in the midst of old content.
+    // Damages 20 bytes at any offset: a torn tail in the midst of old content.
     for cut in (64..bytes.len()).step_by(7) {
         let disk = copy(&disk);
         let mut torn = bytes.clone();

@@ -147,7 +147,8 @@ pub(super) fn segments_seeds() -> Vec<Vec<u8>> {
         record.encode(&mut encoded);
         let (frame, body) = encoded.split_at(5);
         let length = u8::try_from(body.len()).unwrap_or(0);
-        // The bytes mean: a batch follows; it has one record; its codec; no faults; it is durable.
+        // The bytes mean: a batch follows; it has one record; the kind, length and body of the
+        // record; the codec; no faults; how far the durable position is behind.
         batches.push(vec![1, 0, frame.last().copied().unwrap_or(0), length]);
         batches.last_mut().into_iter().for_each(|batch| {
             batch.extend_from_slice(body);

@@ -53,8 +53,8 @@ impl ExtentSet {
             return Err(Overlap);
         }
         let mut whole = extent;
-        // Only the last extent before the end of the range can still overlap: it does if it begins
-        // at or after the start of the range.
+        // If any extent overlaps the range, the last one that begins before the end of the range
+        // does.
         let mut before = self.last_before(extent.end());
         if let Some(found) = before {
             if found.end() > extent.offset {

@@ -201,8 +201,8 @@ impl BlockFile {
         self.shared.state().check().err()
     }
 
-    /// Truncates the file after the last block in use. This frees unused space that failed writers
-    /// have left.
+    /// Truncates the file after the last block in use. Failed writers may have left unused space
+    /// there.
     pub fn truncate_free_tail(&self) {
         self.shared.reclaim();
         self.shared.truncate_free_tail(|_| 1);

@@ -25,7 +25,7 @@ pub(crate) const ENCODED_BYTES: usize = 8 + 4 + 4 + EXTENTS_MAX * 16;
 /// The new blocks of a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NewBlocks {
-    /// Of the bytes of all extents.
+    /// Checksum of the bytes of all extents.
     pub checksum: u64,
     /// By offset.
     pub extents: Vec<Extent>,

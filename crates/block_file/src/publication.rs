@@ -14,7 +14,7 @@ pub(crate) struct Publication {
     pub written: Vec<Extent>,
     /// Coalesced.
     pub freed: Vec<Extent>,
-    /// An address among the freed ones that no block can have.
+    /// The offset of a freed address that no block can have, or that overlaps another one.
     bad: Option<u64>,
 }
 

@@ -311,9 +311,8 @@ impl Space {
         self.maps_in_doubt.append(&mut map);
     }
 
-    /// Frees what ended pins and checkpoints have retained, about
-    /// [`RECLAIMED_AT_ONCE`] extents of it. Returns whether there may be more.
-    /// Publications and allocations continue.
+    /// Frees what ended pins and checkpoints have retained, about [`RECLAIMED_AT_ONCE`] extents of
+    /// it. Returns whether there may be more. Later publications and allocations free the rest.
     pub fn reclaim(&mut self) -> bool {
         let (unneeded, has_more) = self.holders.take_unneeded(RECLAIMED_AT_ONCE);
         for extent in unneeded {

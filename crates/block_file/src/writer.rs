@@ -125,7 +125,7 @@ impl BlockWriter {
         let reserved = self
             .reserve(start, padded)
             .inspect_err(|error| self.failure = Some(error.clone()))?;
-        // This may have written the blocks before this one.
+        // `reserve` may have written the blocks before this one, and removed them from the buffer.
         let start = self.buffer.len() - bytes;
         if !reserved {
             self.buffer.truncate(start);

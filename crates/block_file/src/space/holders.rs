@@ -1,10 +1,9 @@
 //! The versions of the file that are still needed, and the freed space that
 //! they need.
 //!
-//! A *holder* is a pin of a reader, or a checkpoint that may be on disk. It
-//! needs the space that was live in its version: published at or before it and
-//! freed after it. Space that was published after a pin was taken is never
-//! retained for that pin, however old it is.
+//! A *holder* is a pin of a reader, or a checkpoint that may be on disk. It needs the space that
+//! was live in its version: published at or before that version and freed after it. Space that was
+//! published after a pin was taken is never retained for that pin, however old it is.
 //!
 //! Freed space is kept in the list of one holder that needs it. When that
 //! holder ends, another one that needs the space takes it over; if there is

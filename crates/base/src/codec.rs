@@ -1,11 +1,11 @@
-//! Page compression. Zstandard contexts are pooled, because creating one costs more than compressing
-//! a page.
+//! Compression of blocks and log batches. Zstandard contexts are pooled, because creating one costs
+//! more than compressing a page.
 
 use crate::limits::BLOCK_RAW_BYTES_MAX;
 use crate::pool::Pool;
 use std::io::{Read, Write};
 
-/// A compression codec of a block. The numbers are on disk and never change.
+/// A compression codec of a block or log batch. The numbers are on disk and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Codec {

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// Result of a storage operation.
 pub type StorageResult<T> = Result<T, StorageError>;
 
-/// An error of a storage operation. `Clone`, so that each waiter of a group commit
-/// receives the same failure.
+/// An error of a storage operation. `Clone`, so that a recorded failure can be returned more than
+/// once.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StorageError {

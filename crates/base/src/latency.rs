@@ -140,8 +140,8 @@ impl Latencies {
         (bucket + 1 < LATENCY_BUCKETS).then(|| 1 << bucket)
     }
 
-    /// An upper limit of the time that `permille` of all times do not exceed, in
-    /// microseconds; zero without any. At most twice that time.
+    /// An upper limit of the time that `permille` of all times do not exceed, in microseconds; zero
+    /// without any. At most twice that time, unless it is in the first or last bucket.
     #[must_use]
     pub fn quantile_microseconds(&self, permille: u64) -> u64 {
         let wanted = (self.count() * permille).div_ceil(1000);

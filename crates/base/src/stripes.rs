@@ -1,5 +1,4 @@
-//! Striped state: each thread uses one of 16 parts, so that threads do not
-//! contend for cache lines.
+//! Striped state: each thread uses one of 16 parts, so that threads rarely contend for cache lines.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

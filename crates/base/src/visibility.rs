@@ -28,8 +28,8 @@ pub enum WriteRangeStatus {
     SettledOrAborted,
     /// All are aborted.
     Aborted,
-    /// Some are active, or some snapshot does not see them, or the status was
-    /// not computed because the range has too many ids.
+    /// Some are active, or some snapshot does not see them, or the status was not computed because
+    /// that would take too long.
     Unsettled,
 }
 

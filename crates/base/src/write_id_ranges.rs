@@ -97,7 +97,7 @@ impl<'a> EncodedRanges<'a> {
     /// Takes the encoding of a list from the front, and checks all of it.
     ///
     /// # Errors
-    /// [`Malformed`] unless it is one.
+    /// [`Malformed`] when the bytes do not begin with such an encoding.
     pub fn take(take: &mut Take<'a>) -> Result<Self, Malformed> {
         // A range takes at least two bytes, so the rest bounds the count.
         let count = take.length(take.rest().len() / 2)?;

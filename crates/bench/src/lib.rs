@@ -1,4 +1,5 @@
-//! Seeded rows for the benchmarks: the same shape, seed and count give the same bytes on every machine.
+//! Seeded rows for the benchmarks: the same shape, seed and count give the same rows on every
+//! machine.
 //!
 //! This crate generates data only. The SQL benchmarks in `bench/sql` load it.
 //!

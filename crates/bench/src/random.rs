@@ -23,7 +23,8 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound` (0 if `bound` is 0). All numbers are equally likely to within 2^-32.
+    /// A number below `bound` (0 if `bound` is 0). The relative difference between the
+    /// probabilities of two numbers is at most `bound` / 2^64.
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.bits()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
@@ -35,7 +36,7 @@ impl Random {
     }
 
     /// A number below `bound`. Small numbers are more likely: the square of a uniform draw, which
-    /// approximates a Zipf distribution.
+    /// resembles a Zipf distribution with exponent 1/2.
     pub fn skewed(&mut self, bound: u64) -> u64 {
         let draw = self.below(1 << 32);
         let square = (draw * draw) >> 32;

@@ -7,7 +7,8 @@ use std::io::{self, Write};
 /// A table's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The facts of the star schema benchmark (O'Neil et al., 2009): its 17 columns and a comment of ten words.
+    /// The facts of the star schema benchmark (O'Neil et al., 2009): the 17 columns, and a comment
+    /// of ten words.
     Star,
     /// Readings of 1000 sensors, in order of time.
     Sensor,
@@ -89,7 +90,8 @@ fn star<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> io:
     const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECI", "5-LOW"];
     const MODES: [&str; 7] = ["REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"];
     let words = Vocabulary::new(1000);
-    // The benchmark's dimension sizes at six million facts, in proportion, with a minimum.
+    // Sizes of the dimension tables: those of the benchmark at six million facts, in proportion to
+    // `rows`, with minima.
     let customers = (rows / 200).max(1000);
     let parts = (rows / 30).max(5000);
     let suppliers = (rows / 3000).max(200);
@@ -152,7 +154,7 @@ fn sensor<W: Write>(rows: u64, random: &mut Random, out: &mut RowWriter<W>) -> i
             if written == rows {
                 break;
             }
-            // A random walk in steps of up to a tenth of a degree, between 0 and 40 degrees.
+            // A random walk in steps of up to 0.1 degrees, between 0.1 and 40 degrees.
             *reading = (*reading + random.below(201))
                 .saturating_sub(100)
                 .clamp(100, 40_000);

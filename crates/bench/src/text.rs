@@ -1,4 +1,5 @@
-//! A row as text, field by field: for LOAD DATA (fields end with a tab, rows with a newline, NULL is `\N`) or for INSERT.
+//! A row as text, field by field: for LOAD DATA (tabs between fields, a newline after each row,
+//! `\N` for NULL) or for INSERT.
 //!
 //! No field contains a character that either form has to escape; this is asserted.
 

@@ -2,17 +2,16 @@
 //!
 //! 1. A file remains open until the limit is reached and another file must be opened. Then a file
 //!    that was not used recently is closed (clock algorithm).
-//! 2. A file with unsynced writes is synced before it is closed, because an
-//!    operating system reports a later write error only to open files. If that
-//!    sync fails, the file remains open, and the next sync of each of its
-//!    handles fails. A temporary file is never synced.
+//! 2. A file with unsynced writes is synced before it is closed, because an operating system
+//!    reports a later write error only to open files. If that sync fails, the file remains open,
+//!    and all later syncs of its handles fail. A temporary file is never synced.
 //! 3. The next use opens the file again by its current name: renames are
 //!    followed, and a file that is removed while in use remains open.
 //!
-//! Operations in progress keep their file open, so the bound may be exceeded by
-//! the number of threads, and by removed files in use. Lock order: the handle of
-//! a file, then the list. No I/O happens under these locks, except that the handle
-//! is locked while its own file is opened, renamed or removed.
+//! Operations in progress keep their file open, so the bound may be exceeded by the number of
+//! threads, and by removed files in use. Lock order: the handle of a file, then the list. No I/O
+//! happens under these locks, except that the handle is locked while its own file is opened (which
+//! may first close other files), renamed, or synced before it is closed.
 
 use crate::disk::{Disk, DiskFile};
 use crate::locks::DiskLock;

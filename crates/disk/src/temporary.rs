@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use teak_base::StorageResult;
 
-/// A view of another disk whose files, once created through it, are never
-/// synced: [`DiskFile::sync`] and [`Disk::sync_directory`] do nothing. After a
-/// crash such a file may have any content, so the caller removes it.
+/// A view of another disk that never syncs a file: [`DiskFile::sync`] and [`Disk::sync_directory`]
+/// do nothing. After a crash such a file may have any content, so the caller removes it.
 #[derive(Debug)]
 pub struct TemporaryDisk(Arc<dyn Disk>);
 

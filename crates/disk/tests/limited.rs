@@ -104,7 +104,7 @@ fn a_sync_that_fails_when_a_file_is_closed_fails_all_its_handles() {
     syncs.sync().unwrap();
     writes.write_all_at(&[1], 0).unwrap();
     faults.fail_sync(0, SyncFailure::Dropped);
-    // Opening others closes it.
+    // Opening other files closes this one.
     let others: Vec<_> = (1..10).map(|n| disk.create(&path(n)).unwrap()).collect();
     faults.clear_failures();
     assert!(writes.sync().is_err());

@@ -58,7 +58,8 @@ impl Model {
         let tables = std::mem::take(&mut self.tables);
         let clock = self.clock;
         self.rebuild(events);
-        // For the open transactions, the indexes are as old as before.
+        // The indexes retain their creation times, with which the snapshots of open transactions
+        // are compared.
         self.clock = clock;
         for (id, table) in &mut self.tables {
             if let Some(before) = tables.get(id)

@@ -79,7 +79,8 @@ pub enum TooOld {
     No,
     /// The read must be refused.
     Yes,
-    /// Both answers are correct, because there was no change between the two.
+    /// Both answers are correct, because nothing was committed between the snapshot and the
+    /// creation of the index.
     Either,
 }
 

@@ -3,11 +3,10 @@
 //!
 //! 1. The seed draws a *swarm configuration*: sizes, shapes of rows,
 //!    weights of the kinds of steps.
-//! 2. An *incarnation* of the engine begins: the engine is opened, possibly
-//!    while the disk fails. The contents of the disk are compared with the
-//!    model: they must be the state after some prefix of the journal that
-//!    contains every acknowledged event and every prepared transaction. Every
-//!    block is verified.
+//! 2. An *incarnation* of the engine begins: the engine is opened, possibly while the disk fails.
+//!    The contents of the disk are compared with the model: they must be the state after some
+//!    prefix of the journal that contains every acknowledged event, including the preparation of
+//!    transactions. Every block is verified.
 //! 3. Steps follow: interleaved transactions with savepoints, reads, locking
 //!    reads, two-phase commits, table changes, counters, background work,
 //!    checkpoints. Each answer is compared with the model's. If a fault is

@@ -1,6 +1,6 @@
 //! `teak-simulate [--seed S] [--count N] [--threads T] [--verbose]`: runs the simulations of N
-//! seeds, starting with S, until one fails. If T is given, each uses T threads. Reports runs that
-//! take minutes.
+//! seeds, starting with S, until one fails. N is 1000 when not given, or 1 if S is given. If T is
+//! given, each simulation uses T threads. Reports runs that take minutes.
 
 use std::process::ExitCode;
 use std::sync::Arc;

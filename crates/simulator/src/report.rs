@@ -16,9 +16,9 @@ pub struct Report {
     pub closings: u64,
     /// Errors that planned faults caused.
     pub fault_errors: u64,
-    /// Escalations of row locks to a range lock.
+    /// Escalations of row locks to a row range.
     pub escalations: u64,
-    /// Requests that had to wait for an escalated range lock.
+    /// Requests refused because of a row range, or because the lock memory was used up.
     pub range_refusals: u64,
     /// Openings that planned faults prevented.
     pub failed_openings: u64,

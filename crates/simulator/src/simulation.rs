@@ -196,16 +196,16 @@ impl Simulation {
         }
     }
 
-    /// Whether range locks may have replaced row locks (lock escalation). Then the engine may
-    /// refuse requests that the model grants, because a range also locks other rows. But the engine
-    /// must refuse every request that the model refuses.
+    /// Whether row ranges may have replaced row locks (lock escalation). Then the engine may refuse
+    /// requests that the model grants, because a range also locks other rows. But the engine must
+    /// refuse every request that the model refuses.
     pub(crate) fn has_lock_ranges(&self) -> Checked<bool> {
         let statistics = self.engine()?.statistics();
         Ok(statistics.lock_escalations + statistics.lock_refusals > 0)
     }
 
-    /// Ends a transaction whose request was refused because of an escalated range
-    /// lock, or because the lock memory is used up.
+    /// Ends a transaction whose request was refused because of a row range, or because the lock
+    /// memory is used up.
     pub(crate) fn abandon(&mut self, session_index: usize) {
         self.report.range_refusals += 1;
         self.roll_back(session_index);

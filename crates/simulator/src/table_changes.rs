@@ -69,7 +69,7 @@ impl Simulation {
         }
         let name = self.draw_name();
         let shape = self.swarm.shape(&mut self.random);
-        // Ids are assigned in order, so the next one is known.
+        // The model creates the table first, because the table's metadata contains its id.
         let mut trial = self.model.table(&name);
         let taken = trial.is_some();
         let events = self.model.events();

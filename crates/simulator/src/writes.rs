@@ -230,7 +230,8 @@ impl Simulation {
             }
             _ => found == expected,
         };
-        // A range lock that blocks the row, or locks it although it was not read.
+        // After an escalation: a row range of another transaction blocks the row, or one of this
+        // transaction contains a row that the transaction has not read.
         let ranged = found == AccessOutcome::MustWait
             || (found, expected) == (AccessOutcome::Done, AccessOutcome::Conflict);
         if !is_expected && ranged && self.has_lock_ranges()? {

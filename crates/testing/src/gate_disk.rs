@@ -26,7 +26,7 @@ const CHANGES: &[Operation] = &[Operation::Write, Operation::Sync];
 /// What happens to an operation at a gate.
 #[derive(Clone, Copy, Debug)]
 enum Effect {
-    /// It waits, unless so many have arrived before it.
+    /// It waits, unless `operations_max` operations have arrived before it.
     Wait { operations_max: usize },
     /// It waits for a random time below this one.
     Delay { max: Duration },
@@ -38,8 +38,7 @@ enum Effect {
 
 #[derive(Debug)]
 struct Gate {
-    /// The gate is for files whose paths contain this, and for threads of this
-    /// name.
+    /// The gate is for files whose paths contain this text, and for threads with this name.
     part: String,
     operations: &'static [Operation],
     effect: Effect,

@@ -63,7 +63,7 @@ impl Builder {
         }
     }
 
-    /// Memory budget in bytes: page cache, memtables and locks. At least 1 MiB; 256 MiB by default.
+    /// Memory budget in bytes, for all memory of the engine. At least 1 MiB; 256 MiB by default.
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.options.cache_bytes = bytes;
         self
@@ -75,7 +75,8 @@ impl Builder {
         self
     }
 
-    /// Limit of open file descriptors; no limit by default: the file of each open index stays open.
+    /// Limit of open file descriptors; no limit by default. The files of tables that are not used
+    /// for a while are closed in any case.
     pub fn open_files(mut self, files: usize) -> Self {
         self.options.open_files = files;
         self
@@ -105,8 +106,9 @@ impl Builder {
         self
     }
 
-    /// Bound of the log's size in bytes; 1 GiB by default. Checkpoints shorten it from a quarter of the
-    /// bound on; near it, writers wait for them, for a minute at most.
+    /// Bound of the log's size in bytes; 1 GiB by default. From a quarter of the bound on,
+    /// checkpoints shorten the log; near the bound, writers wait for a checkpoint, for at most a
+    /// minute.
     pub fn log_bytes(mut self, bytes: u64) -> Self {
         self.options.log_bytes_max = bytes;
         self.options.log_segment_bytes = self.options.log_segment_bytes.min(bytes);

@@ -17,7 +17,7 @@ const ATTEMPTS_MAX: usize = 100;
 /// An open database: tables in one directory. Clones are cheap, and threads may share it.
 ///
 /// [`Database::close`] flushes all data and writes a checkpoint. Dropping the database without it
-/// loses no committed data, but the next open has to replay the log.
+/// is like a crash: no durable commit is lost, but the next open has to replay the log.
 ///
 /// ```
 /// use teak::Database;

@@ -12,8 +12,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 ///
 /// An error in a transaction does not undo earlier writes. A failed write changes no entry of its
 /// row. After [`Error::Conflict`] or [`Error::Deadlock`], roll the transaction back and run it
-/// again; [`Database::transact`](crate::Database::transact) does that. After
-/// [`Error::LockTimeout`] the row is still locked: roll back, or repeat the call to wait longer.
+/// again; [`Database::transact`](crate::Database::transact) does that. After [`Error::LockTimeout`]
+/// the lock was not granted: roll back, or repeat the call to wait longer.
 ///
 /// ```
 /// use teak::{Database, Error};
@@ -97,7 +97,8 @@ pub enum Error {
     InvalidArgument(String),
     /// For closures of [`Database::transact`](crate::Database::transact) that request a rollback.
     Aborted(String),
-    /// The database was closed, or there is a bug; the text describes it.
+    /// Any other failure; the text describes it. For example, a handle was used after the database
+    /// was closed.
     Internal(String),
 }
 

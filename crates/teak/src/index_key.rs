@@ -49,7 +49,7 @@ pub(crate) fn split(unique: bool, key: Vec<u8>, value: Vec<u8>) -> Option<(Vec<u
     None
 }
 
-/// The first entry key at or after all entries of the index key.
+/// The lower bound of the entry keys of the index key.
 pub(crate) fn at(unique: bool, index_key: &[u8]) -> Vec<u8> {
     if unique {
         index_key.to_vec()
@@ -58,7 +58,7 @@ pub(crate) fn at(unique: bool, index_key: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The first entry key after all entries of the index key.
+/// The upper bound (exclusive) of the entry keys of the index key.
 pub(crate) fn after(unique: bool, index_key: &[u8]) -> Vec<u8> {
     if unique {
         teak_base::bytes::key_successor(index_key)

@@ -62,8 +62,8 @@ impl Session {
         })
     }
 
-    /// Begins a call that writes rows or locks them to be written. Under read
-    /// committed it has no snapshot, so no row is newer than it.
+    /// Begins a call that writes rows or locks them to be written. Under read committed the
+    /// transaction then has no snapshot, so the call cannot conflict.
     pub(crate) fn begin_write(&self) -> Result<ReadMode> {
         self.begin_statement()?;
         Ok(ReadMode::Exclusive)

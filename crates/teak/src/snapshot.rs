@@ -41,7 +41,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Errors of the disk; [`Error::TableChanged`](crate::Error::TableChanged) when the table was
-    /// created after the snapshot. The following calls return it, too.
+    /// created or truncated after the snapshot. The iterators of the other calls return it, too.
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         self.transaction.get(table, key)
     }

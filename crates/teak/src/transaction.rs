@@ -77,9 +77,10 @@ impl Transaction {
     ///
     /// # Errors
     /// Errors of the disk; [`Error::TableChanged`](crate::Error::TableChanged) when the table was
-    /// created after the snapshot. Under [`Isolation::Serializable`] also
-    /// [`Error::Deadlock`](crate::Error::Deadlock), [`Error::LockTimeout`](crate::Error::LockTimeout)
-    /// and [`Error::TooManyLocks`](crate::Error::TooManyLocks).
+    /// created or truncated after the snapshot. Under [`Isolation::Serializable`] also
+    /// [`Error::Deadlock`](crate::Error::Deadlock),
+    /// [`Error::LockTimeout`](crate::Error::LockTimeout) and
+    /// [`Error::TooManyLocks`](crate::Error::TooManyLocks).
     pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>> {
         let mode = self.session.begin_read()?;
         writes::get(&self.session, &table.state, key.as_ref(), mode)
@@ -168,7 +169,8 @@ impl Transaction {
     /// Inserts a row, or replaces the value of the row with this primary key.
     ///
     /// # Errors
-    /// Errors of [`Transaction::insert`], for a unique index only, and of [`Transaction::update`].
+    /// Errors of [`Transaction::insert`] (a duplicate key in a unique index only) and of
+    /// [`Transaction::update`].
     pub fn upsert(
         &self,
         table: &Table,

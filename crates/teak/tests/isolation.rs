@@ -79,7 +79,7 @@ fn a_row_deleted_after_the_snapshot_is_a_conflict() {
             let refused = write(&transaction, table);
             assert!(matches!(refused, Err(Error::Conflict)), "{refused:?}");
         }
-        // Without a snapshot, and of a row that was deleted before it.
+        // There is no conflict without a snapshot, or if the row was deleted before the snapshot.
         let transaction = db.begin();
         assert!(!transaction.update(table, "1", "elm").unwrap());
         transaction.get(table, "1").unwrap();

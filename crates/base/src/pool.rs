@@ -10,14 +10,14 @@ use std::sync::{Mutex, OnceLock};
 /// Places for values.
 const PLACES: usize = 64;
 
-/// A pool of at most twice as many values as the machine has processors.
+/// A pool of at most twice as many values as the machine has processors, from 4 to 64.
 #[derive(Debug)]
 pub struct Pool<T> {
     places: [CachePadded<Mutex<Option<T>>>; PLACES],
 }
 
-/// The places in use: threads of one machine need no more at the same time,
-/// except when they are preempted.
+/// The number of places in use. Threads need no more at the same time, except when they are
+/// preempted.
 fn used_places() -> usize {
     static USED: OnceLock<usize> = OnceLock::new();
     *USED.get_or_init(|| {

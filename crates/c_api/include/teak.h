@@ -197,8 +197,8 @@ static inline teak_slice teak_string(const char *string) {
 // A period that never ends.
 #define TEAK_NEVER UINT32_MAX
 
-// A time to wait for a lock: a call that would wait fails immediately. The same as 0, except where
-// 0 means the default.
+// A time to wait for a lock: a call that would wait fails immediately. Has the same effect as 0,
+// except where 0 selects the default.
 #define TEAK_NO_WAIT (UINT32_MAX - 1)
 
 // Importance of a log message.
@@ -218,18 +218,19 @@ typedef struct teak_engine_options {
   size_t struct_size;
   // The data directory, UTF-8. Created if it does not exist. Required.
   teak_slice directory;
-  // Memory budget in bytes: page cache, memtables and locks. At least 1 MiB. Default: 256 MiB.
+  // Memory budget in bytes, for all memory of the engine. At least 1 MiB. Default: 256 MiB.
   uint64_t cache_bytes;
   // Memory limit of row and range locks, in bytes. Default: an eighth of cache_bytes.
   uint64_t lock_bytes_max;
   // Size in bytes at which the log continues in a new file. Default: 64 MiB.
   uint64_t log_segment_bytes;
-  // Bound of the log's size in bytes. Checkpoints shorten it from a quarter of the bound on, writers
-  // wait for them near it. Default: 1 GiB.
+  // Bound of the log's size in bytes. From a quarter of the bound on, checkpoints shorten the
+  // log; near the bound, writers wait for a checkpoint. Default: 1 GiB.
   uint64_t log_bytes_max;
   // Number of threads that flush and merge. Default: the number of cores.
   uint32_t background_threads;
-  // Limit of open file descriptors. Default: no limit; the file of each open index stays open.
+  // Limit of open file descriptors. Default: no limit. The files of tables that are not used for
+  // a while are closed in any case.
   uint32_t open_files;
   // Seconds between checkpoints. Default: 60.
   uint32_t checkpoint_period_seconds;
@@ -367,17 +368,16 @@ typedef struct teak_index_statistics {
   uint32_t runs;
   // Compression of its pages; never TEAK_CODEC_DEFAULT.
   teak_codec codec;
-  // Number of delete markers on disk.
+  // Number of tombstones on disk.
   uint64_t tombstones;
 } teak_index_statistics;
 
 // Creates a table. Durable on return, like all other changes of tables. TEAK_TABLE_EXISTS.
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
-// Opens a table and its files. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
-teak_status teak_table_open(teak_engine *engine,
-                            teak_slice name,
-                            teak_table **table);
+// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is missing
+// or damaged.
+teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
 
 // Opens a table without its files. The first use of an index opens them, and reports damage. They
 // are closed again when the table is not used for a while; its next use opens them. While they are
@@ -424,8 +424,8 @@ teak_status teak_table_get_metadata(teak_table *table, teak_slice *metadata);
 // The number of indexes.
 teak_status teak_table_get_index_count(teak_table *table, size_t *count);
 
-// Reads and checks every block of every index. Each problem is reported to `sink` as a sentence of
-// `len` bytes; Returns TEAK_CORRUPT if there was any. `interrupt` may be NULL; it is called
+// Reads and checks every block of every index. Reports each problem to `sink` as a sentence of
+// `len` bytes. Returns TEAK_CORRUPT if there was any. `interrupt` may be NULL; it is called
 // regularly, and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from
 // the calling thread.
 teak_status teak_table_verify(teak_table *table,
@@ -573,7 +573,7 @@ typedef struct teak_duplicate {
   uint32_t index;
   // The existing key. Valid until the next call on the transaction.
   teak_slice key;
-  // Its value. Valid as the key.
+  // Its value. Valid until the next call on the transaction.
   teak_slice value;
 } teak_duplicate;
 
@@ -732,7 +732,7 @@ typedef struct teak_engine_statistics {
   size_t struct_size;
   // Memory budget in bytes.
   uint64_t cache_bytes_limit;
-  // Bytes of it in use.
+  // Memory of the page cache and the memtables, in bytes.
   uint64_t cache_bytes_used;
   // Bytes in use by memtables.
   uint64_t memtable_bytes;
@@ -760,7 +760,7 @@ typedef struct teak_engine_statistics {
   uint64_t log_commits;
   // Flush and merge jobs completed.
   uint64_t flushes;
-  // Bytes that these jobs wrote, before compression.
+  // Uncompressed bytes of the entries that these jobs wrote.
   uint64_t flush_bytes_in;
   // Bytes that these jobs wrote to files.
   uint64_t flush_bytes_out;
@@ -792,7 +792,8 @@ typedef struct teak_engine_statistics {
   uint64_t lock_bytes;
   // Limit of that memory, in bytes.
   uint64_t lock_bytes_limit;
-  // Times that the row locks of a transaction in an index were replaced by a range lock.
+  // Lock escalations: times that the locks of a transaction in an index were replaced by one
+  // range.
   uint64_t lock_escalations;
   // Locks refused because of the memory limit.
   uint64_t lock_refusals;
@@ -818,15 +819,15 @@ typedef struct teak_engine_statistics {
   uint64_t aborted_ids;
   // Size of the log as its bound counts it, in bytes.
   uint64_t log_bytes_used;
-  // The bound, in bytes.
+  // The bound of the log's size, in bytes.
   uint64_t log_bytes_limit;
   // Times that writers were slowed because the log was long.
   uint64_t log_slowdowns;
   // Times that a writer was stopped because the log had reached its bound.
   uint64_t log_stops;
-  // Time in which a writer was stopped for that, in microseconds.
+  // Total time of these stops, in microseconds.
   uint64_t log_stop_microseconds;
-  // Write ids from the oldest on that is active, or that some snapshot does not see.
+  // Number of write ids from the oldest one that is active, or that some snapshot does not see.
   uint64_t write_ids_unsettled;
   // Chunks of write ids that are stored one by one.
   uint64_t write_id_chunks;
@@ -842,7 +843,7 @@ typedef struct teak_engine_statistics {
   uint64_t commit_microseconds_p999;
   // The longest of these commits, in microseconds.
   uint64_t commit_microseconds_max;
-  // Length of the index files of open tables, in bytes.
+  // Length of the open index files, in bytes.
   uint64_t file_bytes;
   // Bytes of live blocks in these files.
   uint64_t live_bytes;
@@ -850,11 +851,11 @@ typedef struct teak_engine_statistics {
   uint64_t free_bytes;
   // Bytes of replaced blocks in these files that readers still need.
   uint64_t pinned_bytes;
-  // Bytes of blocks that were moved within files to make these smaller.
+  // Bytes of blocks that were moved within files to make the files smaller.
   uint64_t bytes_moved;
   // Bytes of memtables that are flushed and that readers still use.
   uint64_t memtable_retired_bytes;
-  // Maximum number of runs above the data of one part of an index.
+  // Maximum number of upper runs of a child of a tree.
   uint64_t child_runs_max;
   // The longest delay of a write, in microseconds.
   uint64_t writer_stall_longest_microseconds;

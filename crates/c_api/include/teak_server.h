@@ -57,8 +57,8 @@ typedef struct teak_page_counts {
 // dereferenced. It must be valid until the transaction has ended or is detached.
 teak_status teak_transaction_set_owner(teak_transaction *transaction, void *owner);
 
-// Sets the thread id assigned by the caller, for the lists below; 0: none. May be called from any
-// thread.
+// Sets the thread id assigned by the caller, for the lists of transactions, locks and waits; 0:
+// none. May be called from any thread.
 teak_status teak_transaction_set_thread(teak_transaction *transaction, uint64_t thread);
 
 // The newest commit that the transaction's snapshot sees; 0 while it has no snapshot, and for
@@ -134,8 +134,8 @@ teak_status teak_prepared_list(teak_engine *engine,
                                void *context);
 
 // Commits a prepared transaction by its XID. TEAK_NOT_FOUND when there is none. If a handle owns
-// it, the call waits up to `timeout_milliseconds`, or TEAK_NEVER, until the handle is detached:
-// TEAK_LOCK_TIMEOUT. After an error the transaction remains prepared.
+// it, the call waits until the handle is detached, and fails with TEAK_LOCK_TIMEOUT after
+// `timeout_milliseconds` (TEAK_NEVER: no limit). After an error the transaction remains prepared.
 teak_status teak_prepared_commit(teak_engine *engine,
                                  teak_slice xid,
                                  uint32_t timeout_milliseconds);
@@ -167,7 +167,7 @@ typedef struct teak_added_index {
 typedef struct teak_planned_index {
   // true: an added index; false: an existing index of the table.
   bool added;
-  // Its number among these.
+  // Its number among the added indexes, or among the existing ones.
   uint32_t number;
   // For an existing index: its new label, and the format of pages written later. Ignored for an
   // added index.
@@ -310,7 +310,8 @@ typedef struct teak_wait_info {
   uint64_t blocker;
   // Its thread id, assigned by the caller; 0: none.
   uint64_t blocker_thread;
-  // The lock that blocks.
+  // The lock that blocks: TEAK_LOCK_KIND_ROW also for a row range, TEAK_LOCK_KIND_GAP for any
+  // range lock.
   teak_lock_kind kind;
   // Requested mode for TEAK_LOCK_KIND_ROW; otherwise TEAK_LOCK_NONE.
   teak_lock_mode mode;
@@ -340,7 +341,7 @@ typedef struct teak_transaction_info {
   uint64_t rows_written;
   // Write ids that were not undone.
   uint64_t write_ids;
-  // Rows locked, one lock each.
+  // Number of its row locks, without row ranges and implicit locks.
   uint64_t row_locks;
   // Memory of its locks, in bytes.
   uint64_t lock_bytes;

@@ -49,7 +49,7 @@ pub(crate) use boundary;
 /// - `reference`: a handle or a struct, shared;
 /// - `exclusive`: a handle that only this call uses;
 /// - `owned`: the owner's half of a transaction;
-/// - `bytes`, `optional`, `text`: a slice, which is NULL for none or UTF-8;
+/// - `bytes`, `optional`, `text`: a slice; `optional` is `None` for NULL, `text` is UTF-8;
 /// - `out`: an out-parameter; `maybe_out`: one that may be NULL;
 /// - `array(pointer, count)`;
 /// - `callback`: a function pointer that is not NULL.

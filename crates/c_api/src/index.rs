@@ -27,7 +27,7 @@ pub struct teak_index_statistics {
     pub runs: u32,
     /// Compression of its pages; never TEAK_CODEC_DEFAULT.
     pub codec: teak_codec_number,
-    /// Number of delete markers on disk.
+    /// Number of tombstones on disk.
     pub tombstones: u64,
 }
 

@@ -42,7 +42,7 @@ pub struct teak_engine_statistics {
     pub struct_size: usize,
     /// Memory budget in bytes.
     pub cache_bytes_limit: u64,
-    /// Bytes of it in use.
+    /// Memory of the page cache and the memtables, in bytes.
     pub cache_bytes_used: u64,
     /// Bytes in use by memtables.
     pub memtable_bytes: u64,
@@ -70,7 +70,7 @@ pub struct teak_engine_statistics {
     pub log_commits: u64,
     /// Flush and merge jobs completed.
     pub flushes: u64,
-    /// Bytes that these jobs wrote, before compression.
+    /// Uncompressed bytes of the entries that these jobs wrote.
     pub flush_bytes_in: u64,
     /// Bytes that these jobs wrote to files.
     pub flush_bytes_out: u64,
@@ -102,7 +102,8 @@ pub struct teak_engine_statistics {
     pub lock_bytes: u64,
     /// Limit of that memory, in bytes.
     pub lock_bytes_limit: u64,
-    /// Times that the row locks of a transaction in an index were replaced by a range lock.
+    /// Lock escalations: times that the locks of a transaction in an index were replaced by one
+    /// range.
     pub lock_escalations: u64,
     /// Locks refused because of the memory limit.
     pub lock_refusals: u64,
@@ -128,15 +129,15 @@ pub struct teak_engine_statistics {
     pub aborted_ids: u64,
     /// Size of the log as its bound counts it, in bytes.
     pub log_bytes_used: u64,
-    /// The bound, in bytes.
+    /// The bound of the log's size, in bytes.
     pub log_bytes_limit: u64,
     /// Times that writers were slowed because the log was long.
     pub log_slowdowns: u64,
     /// Times that a writer was stopped because the log had reached its bound.
     pub log_stops: u64,
-    /// Time in which a writer was stopped for that, in microseconds.
+    /// Total time of these stops, in microseconds.
     pub log_stop_microseconds: u64,
-    /// Write ids from the oldest on that is active, or that some snapshot does not see.
+    /// Number of write ids from the oldest one that is active, or that some snapshot does not see.
     pub write_ids_unsettled: u64,
     /// Chunks of write ids that are stored one by one.
     pub write_id_chunks: u64,
@@ -152,7 +153,7 @@ pub struct teak_engine_statistics {
     pub commit_microseconds_p999: u64,
     /// The longest of these commits, in microseconds.
     pub commit_microseconds_max: u64,
-    /// Length of the index files of open tables, in bytes.
+    /// Length of the open index files, in bytes.
     pub file_bytes: u64,
     /// Bytes of live blocks in these files.
     pub live_bytes: u64,
@@ -160,11 +161,11 @@ pub struct teak_engine_statistics {
     pub free_bytes: u64,
     /// Bytes of replaced blocks in these files that readers still need.
     pub pinned_bytes: u64,
-    /// Bytes of blocks that were moved within files to make these smaller.
+    /// Bytes of blocks that were moved within files to make the files smaller.
     pub bytes_moved: u64,
     /// Bytes of memtables that are flushed and that readers still use.
     pub memtable_retired_bytes: u64,
-    /// Maximum number of runs above the data of one part of an index.
+    /// Maximum number of upper runs of a child of a tree.
     pub child_runs_max: u64,
     /// The longest delay of a write, in microseconds.
     pub writer_stall_longest_microseconds: u64,

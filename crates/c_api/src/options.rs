@@ -10,8 +10,8 @@ use std::time::Duration;
 /// A period that never ends.
 pub const TEAK_NEVER: u32 = u32::MAX;
 
-/// A time to wait for a lock: a call that would wait fails immediately. The same as 0, except where
-/// 0 means the default.
+/// A time to wait for a lock: a call that would wait fails immediately. Has the same effect as 0,
+/// except where 0 selects the default.
 pub const TEAK_NO_WAIT: u32 = u32::MAX - 1;
 
 /// Importance of a log message.
@@ -35,18 +35,19 @@ pub struct teak_engine_options {
     pub struct_size: usize,
     /// The data directory, UTF-8. Created if it does not exist. Required.
     pub directory: teak_slice,
-    /// Memory budget in bytes: page cache, memtables and locks. At least 1 MiB. Default: 256 MiB.
+    /// Memory budget in bytes, for all memory of the engine. At least 1 MiB. Default: 256 MiB.
     pub cache_bytes: u64,
     /// Memory limit of row and range locks, in bytes. Default: an eighth of cache_bytes.
     pub lock_bytes_max: u64,
     /// Size in bytes at which the log continues in a new file. Default: 64 MiB.
     pub log_segment_bytes: u64,
-    /// Bound of the log's size in bytes. Checkpoints shorten it from a quarter of the bound on, writers
-    /// wait for them near it. Default: 1 GiB.
+    /// Bound of the log's size in bytes. From a quarter of the bound on, checkpoints shorten the
+    /// log; near the bound, writers wait for a checkpoint. Default: 1 GiB.
     pub log_bytes_max: u64,
     /// Number of threads that flush and merge. Default: the number of cores.
     pub background_threads: u32,
-    /// Limit of open file descriptors. Default: no limit; the file of each open index stays open.
+    /// Limit of open file descriptors. Default: no limit. The files of tables that are not used for
+    /// a while are closed in any case.
     pub open_files: u32,
     /// Seconds between checkpoints. Default: 60.
     pub checkpoint_period_seconds: u32,

@@ -52,7 +52,7 @@ pub struct teak_duplicate {
     pub index: u32,
     /// The existing key. Valid until the next call on the transaction.
     pub key: teak_slice,
-    /// Its value. Valid as the key.
+    /// Its value. Valid until the next call on the transaction.
     pub value: teak_slice,
 }
 

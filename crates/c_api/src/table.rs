@@ -112,7 +112,8 @@ pub unsafe extern "C" fn teak_table_create(
     })
 }
 
-/// Opens a table and its files. TEAK_NO_SUCH_TABLE; TEAK_CORRUPT when one of its files is missing or damaged.
+/// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is missing
+/// or damaged.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open(
     engine: *mut teak_engine,
@@ -276,8 +277,8 @@ pub unsafe extern "C" fn teak_table_get_index_count(
     })
 }
 
-/// Reads and checks every block of every index. Each problem is reported to `sink` as a sentence of
-/// `len` bytes; Returns TEAK_CORRUPT if there was any. `interrupt` may be NULL; it is called
+/// Reads and checks every block of every index. Reports each problem to `sink` as a sentence of
+/// `len` bytes. Returns TEAK_CORRUPT if there was any. `interrupt` may be NULL; it is called
 /// regularly, and ends the check with TEAK_INTERRUPTED when it returns true. Both are called from
 /// the calling thread.
 #[unsafe(no_mangle)]

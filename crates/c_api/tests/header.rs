@@ -135,7 +135,7 @@ const SERVER_TOP: &str = "\
 // library.
 ";
 
-/// A slice from a string, which C callers need in every other line.
+/// The end of teak.h: a function that makes a slice of a C string.
 const TEAK_END: &str = "\
 // A slice of a string that ends with NUL, without the NUL.
 static inline teak_slice teak_string(const char *string) {

@@ -16,7 +16,7 @@ pub(crate) unsafe trait Extensible: Copy {
     const FIRST_VERSION_BYTES: usize;
 }
 
-/// One that begins with its size.
+/// An extensible struct that begins with its size.
 ///
 /// # Safety
 /// The first field is `struct_size: usize`.

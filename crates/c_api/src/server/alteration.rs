@@ -33,7 +33,7 @@ pub struct teak_added_index {
 pub struct teak_planned_index {
     /// true: an added index; false: an existing index of the table.
     pub added: bool,
-    /// Its number among these.
+    /// Its number among the added indexes, or among the existing ones.
     pub number: u32,
     /// For an existing index: its new label, and the format of pages written later. Ignored for an
     /// added index.

@@ -50,7 +50,7 @@ pub struct teak_transaction_info {
     pub rows_written: u64,
     /// Write ids that were not undone.
     pub write_ids: u64,
-    /// Rows locked, one lock each.
+    /// Number of its row locks, without row ranges and implicit locks.
     pub row_locks: u64,
     /// Memory of its locks, in bytes.
     pub lock_bytes: u64,
@@ -98,7 +98,8 @@ pub struct teak_wait_info {
     pub blocker: u64,
     /// Its thread id, assigned by the caller; 0: none.
     pub blocker_thread: u64,
-    /// The lock that blocks.
+    /// The lock that blocks: TEAK_LOCK_KIND_ROW also for a row range, TEAK_LOCK_KIND_GAP for any
+    /// range lock.
     pub kind: teak_lock_kind,
     /// Requested mode for TEAK_LOCK_KIND_ROW; otherwise TEAK_LOCK_NONE.
     pub mode: teak_lock_mode,

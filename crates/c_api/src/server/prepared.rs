@@ -72,8 +72,8 @@ pub unsafe extern "C" fn teak_prepared_list(
 }
 
 /// Commits a prepared transaction by its XID. TEAK_NOT_FOUND when there is none. If a handle owns
-/// it, the call waits up to `timeout_milliseconds`, or TEAK_NEVER, until the handle is detached:
-/// TEAK_LOCK_TIMEOUT. After an error the transaction remains prepared.
+/// it, the call waits until the handle is detached, and fails with TEAK_LOCK_TIMEOUT after
+/// `timeout_milliseconds` (TEAK_NEVER: no limit). After an error the transaction remains prepared.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_prepared_commit(
     engine: *mut teak_engine,

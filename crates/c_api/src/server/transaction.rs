@@ -20,8 +20,8 @@ pub unsafe extern "C" fn teak_transaction_set_owner(
     })
 }
 
-/// Sets the thread id assigned by the caller, for the lists below; 0: none. May be called from any
-/// thread.
+/// Sets the thread id assigned by the caller, for the lists of transactions, locks and waits; 0:
+/// none. May be called from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_transaction_set_thread(
     transaction: *mut teak_transaction,

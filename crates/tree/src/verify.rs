@@ -60,7 +60,13 @@ impl Tree {
             let _no_checkpoint = self.file.begin_checkpoint();
             self.verify_node_blocks(&version.root, &mut blocks)?;
         }
-        for (handle, _) in handles.values() {
+        // In the order of keys, so that two checks report the same.
+        let mut ordered: Vec<&Arc<RunHandle>> = handles.values().map(|(run, _)| run).collect();
+        ordered.sort_by_key(|handle| {
+            let offset = handle.description().index.map(|index| index.offset);
+            (&handle.extent().lower, offset)
+        });
+        for handle in ordered {
             report.runs += 1;
             handle.run.verify(&mut blocks, &mut |entries| {
                 report.entries += entries;

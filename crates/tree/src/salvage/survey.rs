@@ -40,7 +40,8 @@ impl Tree {
         let mut runs = Runs::new();
         collect(&version.root, &mut runs);
         let mut runs: Vec<RunRef> = runs.into_values().collect();
-        runs.sort_by(|a, b| a.lower().cmp(b.lower()));
+        let place = |run: &RunRef| run.handle.description().index.map(|index| index.offset);
+        runs.sort_by(|a, b| (a.lower(), place(a)).cmp(&(b.lower(), place(b))));
         for run in &runs {
             survey_run(run, may_continue, found)?;
         }

@@ -154,7 +154,7 @@ pub unsafe extern "C" fn teak_cursor_lock_ranges(cursor: *mut teak_cursor) -> te
 unsafe fn parts<'a>(
     cursor: *mut teak_cursor,
 ) -> Result<(&'a mut Cursor, &'a mut EngineTransaction), Failure> {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees the contract of `boundary`.
     unsafe {
         let cursor = exclusive(cursor, "cursor")?;
         let transaction = reference(cursor.transaction, "transaction")?.owned();
@@ -170,7 +170,7 @@ unsafe fn moved(
     motion: impl for<'a> FnOnce(&'a mut Cursor, &mut EngineTransaction) -> EngineResult<Option<Row<'a>>>,
 ) -> teak_status {
     boundary!([out(row)] {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the contract of `boundary`.
         let (cursor, transaction) = unsafe { parts(cursor) }?;
         found(motion(cursor, transaction)?, row)
     })

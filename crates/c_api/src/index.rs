@@ -36,7 +36,7 @@ unsafe impl Extensible for teak_index_statistics {
     const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, tombstones, 64);
 }
 
-// SAFETY: the size first.
+// SAFETY: the first field is `struct_size`.
 unsafe impl Versioned for teak_index_statistics {}
 
 /// Sizes of one index. Reads no data, so it is cheap enough to call often. While the table's files

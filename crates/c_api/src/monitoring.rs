@@ -215,7 +215,7 @@ unsafe impl Extensible for teak_engine_statistics {
     const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, aborted_ids, 352);
 }
 
-// SAFETY: the size first.
+// SAFETY: the first field is `struct_size`.
 unsafe impl Versioned for teak_engine_statistics {}
 
 /// Copies the named fields, which have the same names in Rust and C.

@@ -86,7 +86,7 @@ unsafe impl Extensible for teak_engine_options {
     const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, wait_begins, 104);
 }
 
-// SAFETY: the size first.
+// SAFETY: the first field is `struct_size`.
 unsafe impl Versioned for teak_engine_options {}
 
 const LOG_SYNC_PERIOD_DEFAULT: Duration = Duration::from_secs(1);

@@ -51,13 +51,13 @@ impl teak_slice {
     /// The bytes; `None` for NULL.
     #[inline]
     pub(crate) unsafe fn optional<'a>(self) -> Result<Option<&'a [u8]>, Failure> {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the contract of `boundary`.
         let bytes = unsafe { self.bytes() }?;
         Ok((!self.data.is_null()).then_some(bytes))
     }
 
     pub(crate) unsafe fn text<'a>(self, name: &str) -> Result<&'a str, Failure> {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the contract of `boundary`.
         let bytes = unsafe { self.bytes() }?;
         std::str::from_utf8(bytes).map_err(|_| Failure::invalid(format!("{name} is not UTF-8")))
     }

@@ -60,28 +60,28 @@ unsafe impl Extensible for teak_table_definition {
     const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, metadata, 64);
 }
 
-// SAFETY: the size first.
+// SAFETY: the first field is `struct_size`.
 unsafe impl Versioned for teak_table_definition {}
 
 pub(crate) unsafe fn table_definition_of(
     definition: *const teak_table_definition,
 ) -> Result<TableDefinition, Failure> {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees the contract of `boundary`.
     let definition = unsafe { read_versioned(definition, "definition") }?;
     let (given, count) = (definition.indexes, definition.index_count);
     let element_bytes = definition.index_struct_size;
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees the contract of `boundary`.
     let given = unsafe { read_elements(given, count, element_bytes, "indexes") }?;
     let mut indexes = Vec::with_capacity(given.len());
     for index in &given {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the contract of `boundary`.
         indexes.push(unsafe { definition_of(index) }?);
     }
     Ok(TableDefinition {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the contract of `boundary`.
         name: unsafe { definition.name.text("name") }?.to_owned(),
         indexes,
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the contract of `boundary`.
         metadata: unsafe { definition.metadata.bytes() }?.to_vec(),
     })
 }
@@ -90,7 +90,7 @@ pub(crate) unsafe fn definition_of(
     index: &teak_index_definition,
 ) -> Result<IndexDefinition, Failure> {
     Ok(IndexDefinition {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the contract of `boundary`.
         label: unsafe { index.label.text("label") }?.to_owned(),
         codec: codec_of(index.codec)?,
         page_bytes: index.page_bytes,

@@ -24,22 +24,22 @@ thread_local! {
 /// The system's allocator, counting by thread.
 struct Counting;
 
-// SAFETY: every call is passed on; counting allocates nothing.
+// SAFETY: every call is passed to `System`; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees what `System` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees what `System` requires.
         unsafe { System.realloc(pointer, layout, bytes) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees what `System` requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

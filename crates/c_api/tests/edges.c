@@ -612,7 +612,7 @@ static void damage(const char *directory) {
 
   overwrite_first_block(directory, "hurt");
   engine = open_engine(directory);
-  // Without its files.
+  // Open the table without its files.
   OK(teak_table_open_lazily(engine, text("./db/hurt"), &table));
   OK(teak_index_get_statistics(table, 0, &statistics));
   CHECK(statistics.entries == 500 && statistics.disk_bytes > 8192 && statistics.memtable_bytes == 0);

@@ -1,4 +1,4 @@
-/* Calls every function of the C interface once, in the directory given as argument. */
+/* Calls the main functions of the C interface, in the directory given as argument. */
 #include "support.h"
 
 #include <sys/wait.h>

@@ -22,7 +22,7 @@ pub struct TransactionCounts {
     pub deadlocks: u64,
     /// Transactions that wait at this moment.
     pub waiting: u64,
-    /// Memory of row and range locks, in bytes.
+    /// Memory of row and range locks, and of long lists of write ids, in bytes.
     pub lock_bytes: u64,
     /// The limit of that memory.
     pub lock_bytes_max: u64,

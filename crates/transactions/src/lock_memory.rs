@@ -1,5 +1,5 @@
-//! The memory limit of locks, and the memory of range locks and row ranges. The
-//! row lock table counts the memory of row locks.
+//! The memory limit of locks, and the memory of range locks, row ranges and long lists of write
+//! ids. The row lock table counts the memory of row locks.
 
 use crate::lock_types::Resized;
 use crate::sync::atomic::{AtomicU64, Ordering};

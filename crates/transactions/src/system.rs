@@ -235,8 +235,8 @@ impl TransactionSystem {
         aborted
     }
 
-    /// Counts the list of write ids as memory of locks: each is the implicit lock
-    /// of the rows that it wrote.
+    /// Counts the list of write ids as memory of locks: each id is the implicit lock of the rows
+    /// that it wrote.
     fn count_id_list(&self, transaction: &mut Transaction) {
         let after = transaction.id_list_bytes();
         let before = std::mem::replace(&mut transaction.counted_id_bytes, after);

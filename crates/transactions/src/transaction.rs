@@ -12,15 +12,15 @@ use std::sync::Arc;
 use teak_base::stripes::Stripe;
 use teak_base::{CommitSequence, TransactionId, WriteId, WriteIdRange, WriteIdRanges};
 
-/// A transaction with this many ids takes the next ones in blocks, of one id for
-/// each so many that it has. So the number of its ranges grows with the logarithm
-/// of its statements, though other transactions take ids between.
+/// A transaction takes write ids in blocks: the size of a block is the number of ids that the
+/// transaction has, divided by this. So the number of its ranges grows slowly, even if other
+/// transactions take ids in between.
 const BLOCK_SHARE: u64 = if cfg!(feature = "schedules") { 1 } else { 64 };
 
-/// The largest block.
+/// Maximum number of ids in a block.
 const BLOCK_IDS_MAX: u64 = if cfg!(feature = "schedules") { 3 } else { 4096 };
 
-/// Ranges of ids that are not counted as memory of locks.
+/// Number of ranges of ids that are not counted as memory of locks.
 const RANGES_FREE: usize = 1024;
 
 /// A point in a transaction's writes to which it can roll back.

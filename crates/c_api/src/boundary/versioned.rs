@@ -114,7 +114,7 @@ pub(crate) unsafe fn write_versioned<T: Versioned>(
     value: &T,
     name: &str,
 ) -> Result<(), Failure> {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees the contract of `boundary`.
     let given = unsafe { size_of_callers(pointer, name) }?;
     let known = given.min(size_of::<T>());
     let header = size_of::<usize>();
@@ -150,7 +150,7 @@ mod tests {
         const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, first, 16);
     }
 
-    // SAFETY: the size first.
+    // SAFETY: the first field is `struct_size`.
     unsafe impl Versioned for Options {}
 
     #[repr(C)]

@@ -181,14 +181,14 @@ pub unsafe extern "C" fn teak_alteration_commit(
 }
 
 unsafe fn plan_of(plan: &teak_alteration_plan) -> Result<AlterationPlan, Failure> {
-    // SAFETY: passed on.
+    // SAFETY: the caller guarantees the contract of `boundary`.
     let given = unsafe { array(plan.indexes, plan.index_count, "indexes") }?;
     let mut indexes = Vec::with_capacity(given.len());
     for index in given {
         indexes.push(if index.added {
             PlannedIndex::Added(index.number)
         } else {
-            // SAFETY: passed on.
+            // SAFETY: the caller guarantees the contract of `boundary`.
             PlannedIndex::Kept(IndexNumber(index.number), unsafe {
                 definition_of(&index.definition)
             }?)
@@ -196,7 +196,7 @@ unsafe fn plan_of(plan: &teak_alteration_plan) -> Result<AlterationPlan, Failure
     }
     Ok(AlterationPlan {
         indexes,
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the contract of `boundary`.
         metadata: unsafe { plan.metadata.bytes() }?.to_vec(),
     })
 }

@@ -33,7 +33,7 @@ unsafe impl Extensible for teak_salvage_report {
     const FIRST_VERSION_BYTES: usize = first_version_bytes!(Self, lost_entries, 40);
 }
 
-// SAFETY: the size first.
+// SAFETY: the first field is `struct_size`.
 unsafe impl Versioned for teak_salvage_report {}
 
 /// Opens a table that may be damaged. If teak_table_open() fails for it, the handle can only be used

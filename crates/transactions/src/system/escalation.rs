@@ -53,7 +53,7 @@ impl TransactionSystem {
         self.lock_memory.set_bytes_max(bytes);
     }
 
-    /// Memory of all row and range locks, in bytes.
+    /// Memory of all row and range locks, and of long lists of write ids, in bytes.
     #[must_use]
     pub fn lock_bytes(&self) -> u64 {
         self.locks.memory_bytes() + self.lock_memory.range_bytes()

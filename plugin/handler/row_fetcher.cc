@@ -75,7 +75,34 @@ bool RowFetcher::decode_row(const teak_row &row, uchar *record, bool all_columns
 int RowFetcher::fetch(const teak_row &entry, uchar *record) {
   if (key_ != MAX_KEY && key_ != open_.share()->primary_key()) return fetch_by_secondary(entry, record);
   read_by_primary_ = false;
+  if (entry.value.data == nullptr) return fetch_large(entry, record);
   return decode_row(entry, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
+}
+
+bool RowFetcher::needs_only_key() const {
+  const Share &share = *open_.share();
+  if (key_ != MAX_KEY && key_ != share.primary_key()) return false;
+  if (locks_.locking() || all_columns_) return false;
+  const MY_BITMAP *read_set = open_.table()->read_set;
+  if (share.primary_key() == MAX_KEY) return bitmap_is_clear_all(read_set);
+  return share.key(share.primary_key()).decodable_columns.holds(read_set);
+}
+
+/* Fetches a row whose value the scan has not read, because it is large. */
+int RowFetcher::fetch_large(const teak_row &entry, uchar *record) {
+  if (needs_only_key()) {
+    open_.remember_row_id(entry.key);
+    const MY_BITMAP *read_set = open_.table()->read_set;
+    const bool decoded =
+        bitmap_is_clear_all(read_set) || open_.share()->primary().decode(entry.key.data, entry.key.len, record, read_set);
+    return decoded ? 0 : open_.corrupt("a row is malformed");
+  }
+  // The statement reads more columns than when the scan began.
+  teak_row row;
+  const teak_status status = rows_.get(entry.key, &row);
+  if (status == TEAK_NOT_FOUND) return SKIP;  // READ UNCOMMITTED
+  if (status != TEAK_OK) return open_.failure(status);
+  return decode_row(row, record, all_columns_) ? 0 : open_.corrupt("a row is malformed");
 }
 
 int RowFetcher::fetch_by_position(const uchar *position, uchar *record) {

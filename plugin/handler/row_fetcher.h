@@ -47,6 +47,9 @@ class RowFetcher {
   void reset();
   void free_blobs() { blobs_.clear(0); }
 
+  /* Whether the rows' keys contain all columns that the statement reads, so that a scan need not read large rows. */
+  bool needs_only_key() const;
+
   /* Reads the row of an entry into the record. Returns 0, SKIP, REJECTED or the server's error. */
   int fetch(const teak_row &entry, uchar *record);
   int fetch_by_position(const uchar *position, uchar *record);
@@ -57,6 +60,7 @@ class RowFetcher {
   void unlock() { rows_.unlock(); }
 
  private:
+  int fetch_large(const teak_row &entry, uchar *record);
   int fetch_by_secondary(const teak_row &entry, uchar *record);
   int fetch_row_of_entry(const teak_row &entry, const Share::EntryRest &rest, bool complete, uchar *record);
   bool is_covering();

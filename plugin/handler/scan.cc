@@ -29,6 +29,7 @@ void Scan::begin(uint key) {
   Cursor::Options options = locks_.cursor_options();
   options.locks_ranges =
       key != MAX_KEY && locks_.mode() == TEAK_LOCK_EXCLUSIVE && is_checked_by_server(open_.table()->key_info[key]);
+  options.skips_large = fetcher_.needs_only_key();
   cursor_.bind(open_.session(), share.table(), key == MAX_KEY ? 0 : share.index_of(key), locks_.mode(), options);
   cursor_.set_semi_consistent(locks_.semi_consistent());
   cursor_.count_into(open_.server().handler_stats);

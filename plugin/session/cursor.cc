@@ -49,6 +49,7 @@ teak_status Cursor::open() {
     session_->add(this);
     if (options_.skip_locked) teak_cursor_set_skip_locked(cursor_, true);
     if (options_.locks_ranges) teak_cursor_lock_ranges(cursor_);
+    if (options_.skips_large) teak_cursor_skip_large_values(cursor_, true);
     if (options_.retains_locks) teak_cursor_set_retain_locks(cursor_, true);
     if (semi_consistent_) teak_cursor_set_semi_consistent(cursor_, true);
     positioned_ = false;

@@ -36,9 +36,10 @@ class Cursor {
     bool skip_locked = false;
     bool retains_locks = false;  // teak_cursor_set_retain_locks()
     bool locks_ranges = false;   // teak_cursor_lock_ranges()
+    bool skips_large = false;    // teak_cursor_skip_large_values()
     bool operator==(const Options &other) const {
       return skip_locked == other.skip_locked && retains_locks == other.retains_locks &&
-             locks_ranges == other.locks_ranges;
+             locks_ranges == other.locks_ranges && skips_large == other.skips_large;
     }
   };
   /* Selects the index and options of the next calls. Resets position and bounds; reuses the engine's cursor if

@@ -39,11 +39,19 @@ pub enum BlockKind {
     Node = 3,
     /// Free extents of a checkpoint; used by this crate only.
     SpaceMap = 4,
+    /// A value that is stored apart from its entry.
+    Value = 5,
 }
 
 impl BlockKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [BlockKind; 4] = [Self::Page, Self::RunIndex, Self::Node, Self::SpaceMap];
+    pub const ALL: [BlockKind; 5] = [
+        Self::Page,
+        Self::RunIndex,
+        Self::Node,
+        Self::SpaceMap,
+        Self::Value,
+    ];
 
     /// The kind with an on-disk number.
     #[must_use]

@@ -110,6 +110,11 @@ bool teak_cursor_is_unlocked(const teak_cursor *cursor);
 // before the first read. Default: false.
 teak_status teak_cursor_set_retain_locks(teak_cursor *cursor, bool retain);
 
+// Sets whether scans without locks skip large values: the value of such a row is not read, and its
+// data is NULL. For a caller that needs only keys. teak_cursor_get() always returns values.
+// Default: false.
+teak_status teak_cursor_skip_large_values(teak_cursor *cursor, bool skip);
+
 // --- Two-phase commit ----------------------------------------------------------------------------
 
 // Prepares the transaction: it survives a crash until it is committed or rolled back, through its

@@ -183,7 +183,7 @@ fn found(found: Option<Row<'_>>, row: Out<teak_row>) -> Outcome {
     };
     row.set(teak_row {
         key: teak_slice::of(found.key),
-        value: teak_slice::of(found.value),
+        value: teak_slice::of_optional((!found.is_value_skipped).then_some(found.value)),
     });
     Ok(TEAK_OK)
 }

@@ -138,6 +138,14 @@ impl Cursor {
         }
     }
 
+    /// Sets whether scans of a snapshot return rows with large values without reading the values,
+    /// for a caller that needs only keys. Other reads ignore it.
+    pub fn skip_large_values(&mut self, skip: bool) {
+        if let Kind::Snapshot(cursor) = &mut self.kind {
+            cursor.skip_large_values(skip);
+        }
+    }
+
     /// Returns the row with exactly this key, if the key is within the bounds. The position of a
     /// scan does not change.
     ///

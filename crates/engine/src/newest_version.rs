@@ -30,7 +30,8 @@ pub(crate) fn find_newest_version(
 ) -> EngineResult<NewestVersion> {
     let ids = core.transactions.ids();
     let mut found = NewestVersion::Absent(None);
-    let visited = index.tree.visit(key, &mut |id, operation, bytes| {
+    let mut copied = Ok(());
+    let visited = index.tree.visit(key, &mut |id, operation, stored| {
         if !id.is_settled() {
             match ids.status_for(id, me) {
                 WriteStatus::Aborted => return Visit::Continue,
@@ -45,13 +46,13 @@ pub(crate) fn find_newest_version(
             Operation::Delete => found = NewestVersion::Absent(Some(id)),
             Operation::Put => {
                 value.clear();
-                value.extend_from_slice(bytes);
+                copied = stored.append_to(value);
                 found = NewestVersion::Live(id);
             }
         }
         Visit::Stop
     });
-    core.checked(index, visited)?;
+    core.checked(index, visited.and(copied))?;
     Ok(found)
 }
 

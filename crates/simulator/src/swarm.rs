@@ -205,6 +205,8 @@ impl SwarmConfig {
         tree.child_buffer_bytes = tree.leaf_bytes * (1 + random.below(3));
         tree.child_runs_max = 2 + u32::try_from(random.below(4)).unwrap_or(0);
         tree.run_bytes_max = tree.child_buffer_bytes * (1 + random.below(3));
+        // Some runs store most rows apart from their entries, some only large ones.
+        tree.separate_value_bytes = 16 << (3 * random.below(4));
         options.tree = tree;
         options
     }

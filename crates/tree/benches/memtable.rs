@@ -168,12 +168,12 @@ fn reads() {
     }
     let first = || cursor_at(&memtable, |cursor| cursor.seek_first().is_ok());
     bench("cursor forward", count, first, |cursor, _| {
-        black_box((cursor.key(), cursor.value(), cursor.write_id()));
+        black_box((cursor.key(), cursor.inline_value(), cursor.write_id()));
         assert!(cursor.next_version().is_ok());
     });
     let last = || cursor_at(&memtable, |cursor| cursor.seek_last().is_ok());
     bench("cursor backward", count, last, |cursor, _| {
-        black_box((cursor.key(), cursor.value(), cursor.write_id()));
+        black_box((cursor.key(), cursor.inline_value(), cursor.write_id()));
         assert!(cursor.previous_key().is_ok());
     });
 }

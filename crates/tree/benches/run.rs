@@ -99,6 +99,7 @@ impl Shape {
             expected_bytes: RUN_BYTES as u64,
             filters,
             value_planes: 0,
+            separate: None,
         };
         Writing {
             writer: RunWriter::new(&place.file, &place.cache, options),
@@ -128,8 +129,7 @@ fn write(place: &Place, shape: Shape, keys: &[Vec<u8>], filters: bool) -> Arc<Ru
     let Ok(Some(finished)) = writing.writer.finish() else {
         unreachable!("the memory disk does not fail");
     };
-    let written = finished.written.into_iter().collect();
-    place.file.publish(written, &[]);
+    place.file.publish(finished.written, &[]);
     let run = Run::open(&place.file, &place.cache, finished.description);
     Arc::new(run)
 }

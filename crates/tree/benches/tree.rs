@@ -252,7 +252,10 @@ fn scans(tree: &Arc<Tree>, rows: u64, what: &str) {
             };
             while more {
                 count += 1;
-                sum += cursor.key().len() + cursor.value().len();
+                let Ok((key, value)) = cursor.entry() else {
+                    unreachable!("the memory disk does not fail");
+                };
+                sum += key.len() + value.len();
                 more = if backward {
                     cursor.previous().unwrap()
                 } else {

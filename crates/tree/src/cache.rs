@@ -1,5 +1,5 @@
-//! The cache of decoded pages and run indexes, shared by all trees: a
-//! `quick_cache` (S3-FIFO) with sizes in bytes.
+//! The cache of decoded pages, run indexes and separate values, shared by all
+//! trees: a `quick_cache` (S3-FIFO) with sizes in bytes.
 //!
 //! Space of a file is reused after its block is freed. The thread that writes a
 //! new block removes the cached one at the same offset. No reader can insert
@@ -12,6 +12,7 @@ use crate::lock_times::LockTimes;
 use crate::memory::MemtableMemory;
 use crate::page_counts::count_access;
 use crate::run::RunIndex;
+use crate::value::SeparateValue;
 use quick_cache::sync::Cache;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +45,7 @@ type Key = (FileId, u64);
 pub(crate) enum Cached {
     Page(Arc<Page>),
     Index(Arc<RunIndex>),
+    Value(Arc<SeparateValue>),
 }
 
 #[derive(Clone, Debug)]
@@ -57,12 +59,13 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
         let bytes = match value {
             Cached::Page(page) => page.memory_bytes(),
             Cached::Index(index) => index.memory_bytes(),
+            Cached::Value(value) => value.memory_bytes(),
         };
         (bytes + ENTRY_BYTES) as u64
     }
 }
 
-/// Decoded pages and run indexes, by file and offset, with a limit in bytes.
+/// Decoded pages, run indexes and separate values, by file and offset, with a limit in bytes.
 #[derive(Debug)]
 pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
@@ -74,6 +77,7 @@ pub struct PageCache {
     memtables: Arc<MemtableMemory>,
     lock_times: LockTimes,
     blocks_in_memory: Arc<BlockMemory>,
+    value_bytes_max: AtomicU64,
 }
 
 /// Counts of filter results for some of the threads.
@@ -86,13 +90,19 @@ struct FilterCounts {
 /// Assumed bytes of a block, to size the cache's table.
 const BLOCK_BYTES_TYPICAL: u64 = 32 * 1024;
 
+/// A separate value is cached if it is not larger than this fraction of a part of the cache. The
+/// cache is divided into parts by hashes, and an entry evicts others of its part.
+const VALUE_FRACTION: u64 = 16;
+
 impl PageCache {
     /// Creates a cache of at most `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
         let items = usize::try_from(capacity_bytes / BLOCK_BYTES_TYPICAL).unwrap_or(usize::MAX);
+        let blocks = Cache::with_weighter(items.max(16), capacity_bytes, Weigher);
         Self {
-            blocks: Cache::with_weighter(items.max(16), capacity_bytes, Weigher),
+            value_bytes_max: AtomicU64::new(blocks.shard_capacity() / VALUE_FRACTION),
+            blocks,
             misses: AtomicU64::new(0),
             filters: Striped::default(),
             memtables: Arc::default(),
@@ -132,6 +142,9 @@ impl PageCache {
     /// Changes the capacity, evicting as needed.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.blocks.set_capacity(capacity_bytes);
+        let value_bytes_max = self.blocks.shard_capacity() / VALUE_FRACTION;
+        self.value_bytes_max
+            .store(value_bytes_max, Ordering::Relaxed);
     }
 
     /// Returns counts and sizes.
@@ -151,6 +164,11 @@ impl PageCache {
             filter_checks: sum(|stripe| &stripe.positives) + filter_negatives,
             filter_negatives,
         }
+    }
+
+    /// Maximum size of a separate value that is cached, in bytes.
+    pub(crate) fn value_bytes_max(&self) -> u64 {
+        self.value_bytes_max.load(Ordering::Relaxed)
     }
 
     pub(crate) fn get(&self, file: FileId, offset: u64) -> Option<Cached> {

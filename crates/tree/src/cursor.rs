@@ -9,7 +9,8 @@
 //! 4. A step moves all sources past the current key. When no source is left in
 //!    the leaf's range, the path to the next leaf is opened.
 //!
-//! A cursor does not copy keys or values: it returns references into the source.
+//! A cursor does not copy keys or values: it returns references into the source. It reads a separate
+//! value when the caller asks for it, and retains it until it returns another value.
 
 mod open;
 mod step;
@@ -20,7 +21,9 @@ use crate::node::KeyRange;
 use crate::source::Source;
 use crate::tree::Tree;
 use crate::version::{MemtableSlot, TreeVersion};
-use crate::{RangeTombstone, VersionCursor};
+use crate::{
+    EncodedReference, RangeTombstone, SeparateValue, StoredValue, ValueReference, VersionCursor,
+};
 use std::sync::Arc;
 use teak_base::visibility::Visibility;
 use teak_base::{StorageResult, WriteId};
@@ -78,6 +81,8 @@ pub struct TreeCursor<V> {
     /// The cursor returns no key below the first or at or above the second, and
     /// does not check the visibility of their versions.
     limits: (Option<Vec<u8>>, Option<Vec<u8>>),
+    /// The separate value that was returned last.
+    separate: Option<(EncodedReference, Arc<SeparateValue>)>,
 }
 
 impl<V> std::fmt::Debug for TreeCursor<V> {
@@ -113,6 +118,7 @@ impl Tree {
             key: Vec::new(),
             passed: 0,
             limits: (None, None),
+            separate: None,
         }
     }
 }
@@ -174,6 +180,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.layers.clear();
         self.bounded.clear();
         self.version = None;
+        self.separate = None;
         self.position = CursorPosition::None;
     }
 
@@ -265,14 +272,61 @@ impl<V: Visibility> TreeCursor<V> {
         self.source().key()
     }
 
-    /// The value that the reader sees.
+    /// Whether the value is stored apart from the entry, so that it may have to be read.
     ///
     /// # Panics
     /// When the cursor is not on a key.
     #[inline]
     #[must_use]
-    pub fn value(&self) -> &[u8] {
-        self.source().value()
+    pub fn is_separate(&self) -> bool {
+        matches!(self.source().value(), StoredValue::Separate(..))
+    }
+
+    /// The value that the reader sees.
+    ///
+    /// # Errors
+    /// Errors of reading a separate value.
+    ///
+    /// # Panics
+    /// When the cursor is not on a key.
+    #[inline]
+    pub fn value(&mut self) -> StorageResult<&[u8]> {
+        Ok(self.entry()?.1)
+    }
+
+    /// The key, and the value that the reader sees.
+    ///
+    /// # Errors
+    /// Errors of reading a separate value.
+    ///
+    /// # Panics
+    /// When the cursor is not on a key.
+    #[inline]
+    pub fn entry(&mut self) -> StorageResult<(&[u8], &[u8])> {
+        if self.is_separate() || self.separate.is_some() {
+            self.separate = self.read_separate()?;
+        }
+        let source = self.source();
+        let value = match (source.value(), &self.separate) {
+            (StoredValue::Inline(value), _) => value,
+            (StoredValue::Separate(..), Some((_, value))) => value.bytes(),
+            (StoredValue::Separate(..), None) => unreachable!("the value was read"),
+        };
+        Ok((source.key(), value))
+    }
+
+    /// Reads the separate value of the entry, if it has one and it was not returned last.
+    #[cold]
+    fn read_separate(&self) -> StorageResult<Option<(EncodedReference, Arc<SeparateValue>)>> {
+        let StoredValue::Separate(encoded, reader) = self.source().value() else {
+            return Ok(None);
+        };
+        // Equal references are of equal values.
+        let value = match &self.separate {
+            Some((last, value)) if last == encoded => Arc::clone(value),
+            _ => reader.read_separate(&ValueReference::decode(encoded))?,
+        };
+        Ok(Some((*encoded, value)))
     }
 
     /// The write of the version that the reader sees.

@@ -33,6 +33,7 @@ mod plan;
 mod readers;
 mod relocate;
 mod report;
+mod separate;
 mod settling;
 mod tier;
 

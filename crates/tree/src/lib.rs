@@ -33,6 +33,7 @@ mod statistics;
 #[cfg(test)]
 mod test_support;
 mod tree;
+mod value;
 mod verify;
 mod version;
 mod version_cursor;
@@ -59,6 +60,7 @@ pub use page_counts::PageCounts;
 pub use range_tombstone::RangeTombstone;
 pub use run::{
     FinishedRun, ReadPattern, Run, RunCursor, RunDescription, RunWriter, RunWriterOptions,
+    SeparateOptions, SeparateTotals,
 };
 pub use salvage::{SalvageCursor, SalvagedEntry};
 pub use space::{SpaceAction, SpaceGoal};
@@ -67,6 +69,7 @@ pub use teak_base::visibility::{Horizon, Visibility, WriteRangeStatus, WriteStat
 /// Bytes of the file of an empty tree.
 pub use teak_block_file::BLOCKS_START as EMPTY_FILE_BYTES;
 pub use tree::Tree;
+pub use value::{EncodedReference, ReadSeparate, SeparateValue, StoredValue, ValueReference};
 pub use verify::VerifyReport;
 pub use version_cursor::{VersionCursor, Visit};
 pub use write::WriteGuard;

@@ -7,7 +7,7 @@
 use crate::node::{Node, RunRef};
 use crate::tree::Tree;
 use crate::version::TreeVersion;
-use crate::{LookupKey, Visit};
+use crate::{LookupKey, StoredValue, Visit};
 use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageResult, WriteId};
 
@@ -20,7 +20,7 @@ impl Tree {
     pub fn visit(
         &self,
         key: &[u8],
-        visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
+        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<()> {
         let version = self.load_version();
         visit_version(&version, key, &|_, _| false, visitor)
@@ -51,20 +51,19 @@ impl Tree {
         value: &mut Vec<u8>,
     ) -> StorageResult<bool> {
         value.clear();
-        let mut found = false;
+        let mut found = Ok(false);
         let version = self.load_version();
         let hides = |min, max| visibility.hides_all(min, max);
-        visit_version(&version, key, &hides, &mut |id, operation, bytes| {
+        visit_version(&version, key, &hides, &mut |id, operation, stored| {
             if !id.is_settled() && !visibility.is_visible(id) {
                 return Visit::Continue;
             }
             if operation == Operation::Put {
-                value.extend_from_slice(bytes);
-                found = true;
+                found = stored.append_to(value).map(|()| true);
             }
             Visit::Stop
         })?;
-        Ok(found)
+        found
     }
 }
 
@@ -72,10 +71,13 @@ fn visit_version(
     version: &TreeVersion,
     key: &[u8],
     hides: &dyn Fn(WriteId, WriteId) -> bool,
-    visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
+    visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
 ) -> StorageResult<()> {
     for slot in version.memtables() {
-        if slot.memtable.visit(key, visitor) == Visit::Stop {
+        let visited = slot.memtable.visit(key, &mut |id, operation, value| {
+            visitor(id, operation, StoredValue::Inline(value))
+        });
+        if visited == Visit::Stop {
             return Ok(());
         }
     }
@@ -104,7 +106,7 @@ fn visit_run(
     run: &RunRef,
     key: &LookupKey<'_>,
     hides: &dyn Fn(WriteId, WriteId) -> bool,
-    visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
+    visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
 ) -> StorageResult<Visit> {
     if !run.may_contain(key.bytes()) {
         return Ok(Visit::Continue);

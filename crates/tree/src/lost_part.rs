@@ -6,6 +6,8 @@ use teak_base::StorageError;
 /// What is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LostKind {
+    /// A separate value.
+    Value,
     /// A page of a run.
     Page,
     /// A whole run.
@@ -68,11 +70,14 @@ fn write_key(f: &mut fmt::Formatter<'_>, key: &[u8]) -> fmt::Result {
 impl fmt::Display for LostPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
+            LostKind::Value => "a large value",
             LostKind::Page => "a page",
             LostKind::Run => "a run",
             LostKind::Subtree => "a node and everything below it",
         })?;
-        if let Some(entries) = self.entries {
+        if let Some(entries) = self.entries
+            && self.kind != LostKind::Value
+        {
             write!(f, " with {entries} entries")?;
         }
         f.write_str(" cannot be read: keys ")?;

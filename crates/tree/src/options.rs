@@ -1,5 +1,7 @@
 //! The options of a tree.
 
+use crate::ValueReference;
+use crate::run::SEPARATE_FRACTION;
 use teak_base::Codec;
 
 /// The shape of a tree and the format of its blocks. Stored in the superblock.
@@ -18,6 +20,8 @@ pub struct TreeOptions {
     /// Leading bytes of values that contain columns of fixed width. Pages of
     /// bottom runs store them column by column.
     pub value_planes: u32,
+    /// Minimum bytes of a value that is stored apart from its entry.
+    pub separate_value_bytes: u32,
     /// Raw bytes of a leaf. A leaf splits at 1.5 times this size.
     pub leaf_bytes: u64,
     /// Children of a node. A node splits above twice this number.
@@ -42,6 +46,7 @@ impl Default for TreeOptions {
             upper_codec: Codec::Lz4,
             filters: true,
             value_planes: 0,
+            separate_value_bytes: 16 * 1024,
             leaf_bytes: 8 * MIB,
             fanout: 16,
             leaf_runs_max: 6,
@@ -63,6 +68,7 @@ impl TreeOptions {
             upper_codec: Codec::Lz4,
             filters: true,
             value_planes: 2,
+            separate_value_bytes: 250,
             leaf_bytes: 1024,
             fanout: 4,
             leaf_runs_max: 3,
@@ -82,8 +88,22 @@ impl TreeOptions {
         let counts = [self.fanout, self.leaf_runs_max, self.child_runs_max];
         let sizes = [self.leaf_bytes, self.child_buffer_bytes, self.run_bytes_max];
         (1..=PAGE_BYTES_MAX).contains(&self.page_bytes)
+            && self.separate_value_bytes > 0
             && counts.iter().all(|count| (2..=COUNT_MAX).contains(count))
             && sizes.iter().all(|bytes| (1..=BYTES_MAX).contains(bytes))
+    }
+
+    /// The size by which an entry that is not in a run yet counts in planning.
+    pub(crate) fn merge_bytes(&self, key_bytes: usize, value_bytes: usize) -> u64 {
+        let is_separate = value_bytes as u64 >= u64::from(self.separate_value_bytes);
+        key_bytes as u64
+            + match is_separate {
+                true => {
+                    let reference = ValueReference::ENCODED_BYTES as u64;
+                    reference + value_bytes as u64 / SEPARATE_FRACTION
+                }
+                false => value_bytes as u64,
+            }
     }
 
     /// Minimum raw bytes of a tail that is written as separate bottom runs.

@@ -1,11 +1,11 @@
 //! Pages: the unit in which a run is written, read, checked and cached.
 //!
-//! Layout 1 stores the parts of its entries in separate streams, which compress
+//! Layout 2 stores the parts of its entries in separate streams, which compress
 //! better: heads (operation, lengths, write id), then all keys, then all
 //! values. Keys of equal length may be stored as byte planes: all first bytes,
 //! all second bytes, and so on. So may the leading bytes of values, which
 //! contain the columns of fixed width. Byte format: `docs/design/format.md`,
-//! "Page, layout 1".
+//! "Page, layout 2".
 
 mod builder;
 mod decode;
@@ -16,11 +16,15 @@ pub use builder::PageBuilder;
 pub use reader::Page;
 
 /// The layout number in a page block's header: entries row by row.
-pub const PAGE_LAYOUT_ROW: u8 = 1;
+pub const PAGE_LAYOUT_ROW: u8 = 2;
+
+/// The number in a head of a put whose value is a reference to a separate value. Other heads
+/// contain the number of the operation.
+const SEPARATE_PUT: u8 = 3;
 
 /// Flag: the key stream holds byte planes.
 const FLAG_KEY_PLANES: u8 = 1;
-/// Flag: every entry is a settled put.
+/// Flag: every entry is a settled put, and no value is separate.
 const FLAG_SETTLED_PUTS: u8 = 2;
 /// Flag: all keys have the same length, and the heads omit it.
 const FLAG_KEYS_OF_ONE_LENGTH: u8 = 4;

@@ -10,7 +10,7 @@ use teak_base::{Codec, Lsn, StorageError, StorageResult};
 use teak_block_file::BlockAddress;
 
 /// The version of the payload's format.
-const PAYLOAD_VERSION: u32 = 1;
+const PAYLOAD_VERSION: u32 = 2;
 
 /// The superblock's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,7 @@ impl Payload {
         out.put_u64(options.run_bytes_max);
         out.put_u64(self.rows);
         out.put_u64(self.raw_bytes);
+        out.put_u32(options.separate_value_bytes);
         out
     }
 
@@ -90,7 +91,7 @@ impl Payload {
         let fanout = take.u32()?;
         let leaf_runs_max = take.u32()?;
         let child_runs_max = take.u32()?;
-        let payload = Self {
+        let mut payload = Self {
             root: (root.offset != 0).then_some(root),
             flushed_lsn,
             next_child_id,
@@ -100,6 +101,7 @@ impl Payload {
                 upper_codec,
                 filters,
                 value_planes,
+                separate_value_bytes: 0,
                 leaf_bytes: take.u64()?,
                 fanout,
                 leaf_runs_max,
@@ -110,6 +112,7 @@ impl Payload {
             rows: take.u64()?,
             raw_bytes: take.u64()?,
         };
+        payload.options.separate_value_bytes = take.u32()?;
         if !payload.options.is_valid() || payload.next_child_id > ChildId::MAX.0 {
             return Err(Malformed);
         }
@@ -180,11 +183,11 @@ mod tests {
     #[test]
     fn a_newer_version_is_refused() {
         let mut bytes = payload().encode();
-        bytes[0] = 2;
+        bytes[0] = 3;
         let refused = Payload::decode(Path::new("t"), &bytes);
         assert!(matches!(
             refused,
-            Err(StorageError::UnsupportedFormat { found: 2, .. })
+            Err(StorageError::UnsupportedFormat { found: 3, .. })
         ));
     }
 

@@ -6,23 +6,26 @@ mod estimate;
 mod index;
 mod read_pattern;
 mod relocate;
+mod separate;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod writer;
 
 pub use cursor::RunCursor;
-pub use description::RunDescription;
+pub(crate) use description::SEPARATE_FRACTION;
+pub use description::{RunDescription, SeparateTotals};
 pub use index::RunIndex;
 pub use read_pattern::ReadPattern;
-pub use writer::{FinishedRun, RunWriter, RunWriterOptions};
+pub(crate) use relocate::RelocateOptions;
+pub use writer::{FinishedRun, RunWriter, RunWriterOptions, SeparateOptions};
 
 use crate::block_memory::{BlockCharge, BlockUse};
 use crate::cache::Cached;
 use crate::key_search::{is_same_key, key_order};
 use crate::page::PAGE_LAYOUT_ROW;
 use crate::page_counts::count_read;
-use crate::{LookupKey, Page, PageCache, Visit};
+use crate::{LookupKey, Page, PageCache, StoredValue, Visit};
 use index::{PageRecord, RUN_INDEX_LAYOUT};
 use std::sync::Arc;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
@@ -69,7 +72,7 @@ impl Run {
     pub fn visit(
         &self,
         key: &LookupKey<'_>,
-        visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
+        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<Visit> {
         let inside = key_order(&self.description.first_key, key.bytes()).is_le()
             && key_order(key.bytes(), &self.description.last_key).is_le();
@@ -78,7 +81,11 @@ impl Run {
         }
         for tombstone in &self.description.range_tombstones {
             if tombstone.covers(key.bytes())
-                && visitor(tombstone.write_id, Operation::Delete, &[]) == Visit::Stop
+                && visitor(
+                    tombstone.write_id,
+                    Operation::Delete,
+                    StoredValue::Inline(&[]),
+                ) == Visit::Stop
             {
                 return Ok(Visit::Stop);
             }
@@ -89,7 +96,7 @@ impl Run {
     fn visit_points(
         &self,
         key: &LookupKey<'_>,
-        visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
+        visitor: &mut dyn FnMut(WriteId, Operation, StoredValue<'_>) -> Visit,
     ) -> StorageResult<Visit> {
         let Some(index) = self.index()? else {
             return Ok(Visit::Continue);
@@ -111,7 +118,8 @@ impl Run {
                     return Ok(Visit::Continue);
                 }
                 let (operation, write_id) = page.write(entry);
-                if visitor(write_id, operation, page.value(entry)) == Visit::Stop {
+                let value = self.stored_value(&page, entry);
+                if visitor(write_id, operation, value) == Visit::Stop {
                     return Ok(Visit::Stop);
                 }
                 entry += 1;
@@ -123,7 +131,17 @@ impl Run {
         Ok(Visit::Continue)
     }
 
-    /// Returns the addresses of all blocks of the run, to free them.
+    /// The value of an entry of one of the run's pages.
+    #[inline]
+    pub(crate) fn stored_value<'a>(&'a self, page: &'a Page, entry: usize) -> StoredValue<'a> {
+        match page.reference(entry) {
+            None => StoredValue::Inline(page.value(entry)),
+            Some(reference) => StoredValue::Separate(reference, self),
+        }
+    }
+
+    /// Returns the addresses of all blocks of the run, to free them. Separate values are not
+    /// blocks of the run: they belong to entries.
     ///
     /// # Errors
     /// Errors of reading blocks.
@@ -161,9 +179,9 @@ impl Run {
             .get_or_load(self.file.file_id(), address.offset, load)?
         {
             Cached::Index(index) => Ok(Some(index)),
-            // The cache has a page at this address, so the file is damaged. Reading the block
-            // returns the error.
-            Cached::Page(_) => Ok(Some(self.read_index(address)?)),
+            // The cache has another block at this address, so the file is damaged. Reading the
+            // block returns the error.
+            Cached::Page(_) | Cached::Value(_) => Ok(Some(self.read_index(address)?)),
         }
     }
 
@@ -200,8 +218,8 @@ impl Run {
         };
         match found {
             Some(Cached::Page(page)) => Ok(page),
-            // The page is not cached. Or the cache has an index at this address: then the file is
-            // damaged, and reading the block returns the error.
+            // The page is not cached. Or the cache has another block at this address: then the file
+            // is damaged, and reading the block returns the error.
             _ => self.read_page(index, number, record),
         }
     }
@@ -224,7 +242,9 @@ impl Run {
         // The index already guarantees the order of keys across pages.
         let last = page.entries() - 1;
         let before = number.checked_sub(1).map(|before| index.last_key(before));
-        if page.entries() != record.entries as usize
+        let values = page.references().map(|(_, value)| value.address.end());
+        if values.max().unwrap_or(0) != record.values_end
+            || page.entries() != record.entries as usize
             || page.key(last) != index.last_key(number)
             || before.is_some_and(|before| page.key(0) < before)
         {

@@ -5,7 +5,7 @@
 use crate::key_search::is_same_key;
 use crate::node::{KeyRange, RunHandle, RunRef};
 use crate::version::MemtableSlot;
-use crate::{MemtableCursor, RangeTombstone, ReadPattern, RunCursor, VersionCursor};
+use crate::{MemtableCursor, RangeTombstone, ReadPattern, RunCursor, StoredValue, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
@@ -160,7 +160,7 @@ impl VersionCursor for Source {
         either!(self, cursor => cursor.operation())
     }
     #[inline]
-    fn value(&self) -> &[u8] {
+    fn value(&self) -> StoredValue<'_> {
         either!(self, cursor => cursor.value())
     }
     #[inline]
@@ -223,7 +223,7 @@ impl VersionCursor for RunSource {
         self.cursor.operation()
     }
     #[inline]
-    fn value(&self) -> &[u8] {
+    fn value(&self) -> StoredValue<'_> {
         self.cursor.value()
     }
     #[inline]

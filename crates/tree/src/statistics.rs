@@ -23,10 +23,14 @@ pub struct TreeStatistics {
     pub range_tombstones: u64,
     /// Estimated rows, including memtables.
     pub rows: u64,
-    /// Raw bytes of runs.
+    /// Raw bytes of runs, with separate values.
     pub raw_bytes: u64,
-    /// Bytes of runs in the file.
+    /// Bytes of runs in the file, with separate values.
     pub stored_bytes: u64,
+    /// Values stored apart from their entries.
+    pub separate_values: u64,
+    /// Bytes of these values in the file.
+    pub separate_bytes: u64,
     /// Raw bytes of upper runs.
     pub upper_bytes: u64,
     /// Bytes of the active memtable.
@@ -85,6 +89,8 @@ impl Tree {
             rows: self.estimate_entries(),
             raw_bytes: summary.raw_bytes,
             stored_bytes: summary.stored_bytes,
+            separate_values: summary.separate_values,
+            separate_bytes: summary.separate_bytes,
             upper_bytes: summary.upper_bytes,
             memtable_bytes: self.memtable_bytes(),
             frozen_bytes: self.frozen_bytes(),

@@ -1,5 +1,6 @@
 //! The common cursor interface of memtables and runs.
 
+use crate::StoredValue;
 use teak_base::{Operation, StorageResult, WriteId};
 
 /// A visitor's answer: whether to continue with the next older version.
@@ -59,7 +60,7 @@ pub trait VersionCursor {
     fn operation(&self) -> Operation;
 
     /// The value; empty for a delete.
-    fn value(&self) -> &[u8];
+    fn value(&self) -> StoredValue<'_>;
 
     /// Moves to the next entry: an older version of the key, otherwise the
     /// newest version of the next key.

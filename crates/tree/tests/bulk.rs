@@ -107,7 +107,7 @@ impl Subject {
         let mut found = Vec::new();
         let mut there = cursor.seek_first().unwrap();
         while there {
-            found.push((cursor.key().to_vec(), cursor.value().to_vec()));
+            found.push((cursor.key().to_vec(), cursor.value().unwrap().to_vec()));
             there = cursor.next().unwrap();
         }
         let expected: Vec<_> = expected

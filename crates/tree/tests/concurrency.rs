@@ -166,13 +166,13 @@ fn read_all(tree: &Arc<Tree>, commits: &Commits, history: &History, seed: u64) {
     if random.one_in(2) {
         let mut more = cursor.seek_first().unwrap();
         while more {
-            found.push((cursor.key().to_vec(), value(cursor.value())));
+            found.push((cursor.key().to_vec(), value(cursor.value().unwrap())));
             more = cursor.next().unwrap();
         }
     } else {
         let mut more = cursor.seek_last().unwrap();
         while more {
-            found.push((cursor.key().to_vec(), value(cursor.value())));
+            found.push((cursor.key().to_vec(), value(cursor.value().unwrap())));
             more = cursor.previous().unwrap();
         }
         found.reverse();

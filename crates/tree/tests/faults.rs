@@ -33,11 +33,20 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
+        let separate_value_bytes = [250, 8, u32::MAX][seed as usize % 3];
+        Self::with_separate_values(seed, separate_value_bytes)
+    }
+
+    fn with_separate_values(seed: u64, separate_value_bytes: u32) -> Self {
+        let options = TreeOptions {
+            separate_value_bytes,
+            ..TreeOptions::tiny()
+        };
         let disk = FaultDisk::new(seed);
         Self {
             random: Random(seed),
             model: Model::new(KEYS),
-            subject: Subject::create(Arc::new(disk.clone()), TreeOptions::tiny()),
+            subject: Subject::create(Arc::new(disk.clone()), options),
             disk,
             in_doubt: None,
             failures: 0,
@@ -167,7 +176,7 @@ fn a_failed_job_or_checkpoint_leaves_the_tree_unchanged() {
 
 #[test]
 fn a_full_disk_stops_only_flushes() {
-    let mut run = Run::new(1);
+    let mut run = Run::with_separate_values(1, u32::MAX);
     run.writes(400);
     run.subject.tree.settle(&run.model.horizon()).unwrap();
     run.subject.checkpoint().unwrap();

@@ -145,7 +145,11 @@ fn everything_outside_lost_parts_is_read() {
         let mut random = Random(seed);
         let mut model = Model::new(KEYS);
         let disk = FaultDisk::new(seed);
-        let mut subject = Subject::create(Arc::new(disk.clone()), TreeOptions::tiny());
+        let options = TreeOptions {
+            separate_value_bytes: [250, 12, u32::MAX][seed as usize % 3],
+            ..TreeOptions::tiny()
+        };
+        let mut subject = Subject::create(Arc::new(disk.clone()), options);
         fill(&mut random, &mut model, &subject);
         subject.checkpoint().unwrap();
         damage(&mut random, &disk, &subject);
@@ -169,7 +173,12 @@ fn everything_outside_lost_parts_is_read() {
         doubtful += found.values().filter(|(_, doubtful)| *doubtful).count();
         assert!(tree.checkpoint(&|_| Ok(())).is_err(), "it is read only");
     }
-    for kind in [LostKind::Page, LostKind::Run, LostKind::Subtree] {
+    for kind in [
+        LostKind::Value,
+        LostKind::Page,
+        LostKind::Run,
+        LostKind::Subtree,
+    ] {
         assert!(kinds.contains(&kind), "no {kind:?} was lost");
     }
     assert!(doubtful > 0);

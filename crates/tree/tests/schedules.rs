@@ -73,8 +73,8 @@ fn scan(memtable: &Arc<Memtable>) -> Vec<u8> {
     let mut found = Vec::new();
     cursor.seek_first().unwrap();
     while cursor.valid() {
-        assert_eq!(cursor.key(), key(cursor.value()[0]));
-        found.push(cursor.value()[0]);
+        assert_eq!(cursor.key(), key(cursor.inline_value()[0]));
+        found.push(cursor.inline_value()[0]);
         cursor.next_version().unwrap();
     }
     found
@@ -86,7 +86,7 @@ fn scan_back(memtable: &Arc<Memtable>) -> Vec<u8> {
     let mut found = Vec::new();
     cursor.seek_last().unwrap();
     while cursor.valid() {
-        found.push(cursor.value()[0]);
+        found.push(cursor.inline_value()[0]);
         cursor.previous_key().unwrap();
     }
     found
@@ -204,12 +204,12 @@ fn an_open_cursor_continues_in_a_leaf_that_has_split() {
         cursor.seek(&key(20)).unwrap();
         let writers = [writer(&memtable, &[15, 16, 25]), writer(&memtable, &[26])];
         cursor.next_version().unwrap();
-        assert!([25, 26, 30].contains(&cursor.value()[0]));
+        assert!([25, 26, 30].contains(&cursor.inline_value()[0]));
         cursor.previous_key().unwrap();
-        assert!([20, 25, 26].contains(&cursor.value()[0]));
+        assert!([20, 25, 26].contains(&cursor.inline_value()[0]));
         cursor.seek(&key(20)).unwrap();
         cursor.previous_key().unwrap();
-        assert!([10, 15, 16].contains(&cursor.value()[0]));
+        assert!([10, 15, 16].contains(&cursor.inline_value()[0]));
         join(writers);
         check(&memtable, vec![10, 20, 30, 40, 15, 16, 25, 26]);
     });

@@ -63,37 +63,9 @@ fn load_and_settle(subject: &mut Subject) {
     subject.checkpoint().unwrap();
 }
 
-/// Takes all steps towards a goal, as the engine does. Returns the bytes moved.
+/// As [`common::reclaim`].
 fn reclaim(subject: &mut Subject, goal: SpaceGoal) -> u64 {
-    let mut moved = 0;
-    loop {
-        let before = subject.tree.file_bytes();
-        let mut progress = false;
-        match subject.tree.space_action(goal) {
-            SpaceAction::Nothing => return moved,
-            SpaceAction::Checkpoint => {}
-            SpaceAction::Move { mut limit } => {
-                while !progress && before > limit + 64 * 1024 {
-                    while let Some(job) = subject.tree.next_relocation(limit) {
-                        let report = job.run(&SETTLED).unwrap();
-                        if report.runs_moved + report.runs_written == 0 {
-                            break;
-                        }
-                        progress = true;
-                        moved += report.bytes_relocated;
-                    }
-                    progress |= subject.tree.relocate_nodes(limit);
-                    // The holes may be too small.
-                    limit += (before - limit) / 2;
-                }
-            }
-        }
-        subject.checkpoint().unwrap();
-        let after = subject.tree.file_bytes();
-        if !progress && after >= before {
-            return moved;
-        }
-    }
+    common::reclaim(subject, goal, &SETTLED)
 }
 
 fn ratio_is(subject: &Subject, percent: u64) {

@@ -44,3 +44,17 @@ pub unsafe extern "C" fn teak_cursor_set_retain_locks(
         Ok(())
     })
 }
+
+/// Sets whether scans without locks skip large values: the value of such a row is not read, and its
+/// data is NULL. For a caller that needs only keys. teak_cursor_get() always returns values.
+/// Default: false.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn teak_cursor_skip_large_values(
+    cursor: *mut teak_cursor,
+    skip: bool,
+) -> teak_status {
+    boundary!([exclusive(cursor)] {
+        cursor.cursor.skip_large_values(skip);
+        Ok(())
+    })
+}

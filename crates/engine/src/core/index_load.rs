@@ -43,7 +43,7 @@ impl IndexLoad {
         self.pacer
             .report(now, tree.written_bytes(), backlog.upper_bytes + in_memory);
         let runs = (backlog.run_load - RUN_LOAD_SLOW) / (RUN_LOAD_STOP - RUN_LOAD_SLOW);
-        let slow_at = debt_bytes_min.max(backlog.raw_bytes / DEBT_SHARE);
+        let slow_at = debt_bytes_min.max(backlog.merge_bytes / DEBT_SHARE);
         let debt = debt_pressure(backlog.due_bytes, slow_at);
         self.is_runs.store(runs >= debt, Ordering::Relaxed);
         let pressure = runs.max(debt).clamp(0.0, 1.0);

@@ -155,7 +155,7 @@ impl LockingCursor {
                 return Ok(None);
             }
             if self.lock_row_found(transaction)? {
-                return Ok(self.position.row());
+                return self.position.row(&transaction.core);
             }
             return self.advance(transaction, motion);
         }
@@ -237,7 +237,7 @@ impl LockingCursor {
                 return Ok(None);
             }
             if self.lock_row_found(transaction)? {
-                return Ok(self.position.row());
+                return self.position.row(&transaction.core);
             }
             transaction.check_interrupt()?;
         }

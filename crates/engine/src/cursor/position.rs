@@ -11,6 +11,7 @@ use crate::open_files::open_indexes;
 use crate::table_handle::TableHandle;
 use crate::transaction::ViewSerial;
 use std::sync::Arc;
+use teak_base::StorageResult;
 use teak_transactions::ReadView;
 use teak_tree::TreeCursor;
 
@@ -21,6 +22,37 @@ pub struct Row<'a> {
     pub key: &'a [u8],
     /// The value.
     pub value: &'a [u8],
+    /// Whether the value is large and was not read, and `value` is empty; see
+    /// [`Cursor::skip_large_values`](crate::Cursor::skip_large_values).
+    pub is_value_skipped: bool,
+}
+
+impl<'a> Row<'a> {
+    #[inline]
+    fn new(key: &'a [u8], value: &'a [u8]) -> Self {
+        Self {
+            key,
+            value,
+            is_value_skipped: false,
+        }
+    }
+
+    /// The row that a tree's cursor is on.
+    #[inline]
+    pub(super) fn of_tree(
+        tree: &'a mut TreeCursor<Arc<ReadView>>,
+        skips_large_values: bool,
+    ) -> StorageResult<Self> {
+        if skips_large_values && tree.is_separate() {
+            return Ok(Self {
+                key: tree.key(),
+                value: &[],
+                is_value_skipped: true,
+            });
+        }
+        let (key, value) = tree.entry()?;
+        Ok(Self::new(key, value))
+    }
 }
 
 /// Where the row at the position is stored.
@@ -49,6 +81,7 @@ pub(super) struct IndexPosition {
     pub(super) value: Vec<u8>,
     /// The key of the last `get`, which does not change the position.
     get_key: Vec<u8>,
+    pub(super) skips_large_values: bool,
 }
 
 impl IndexPosition {
@@ -65,6 +98,7 @@ impl IndexPosition {
             saved_key: Vec::new(),
             value: Vec::new(),
             get_key: Vec::new(),
+            skips_large_values: false,
         })
     }
 
@@ -227,17 +261,17 @@ impl IndexPosition {
     }
 
     /// The row at the position.
-    pub(super) fn row(&self) -> Option<Row<'_>> {
+    pub(super) fn row(&mut self, core: &EngineCore) -> EngineResult<Option<Row<'_>>> {
         match self.found {
-            Found::Nothing => None,
-            Found::InBuffer => Some(Row {
-                key: &self.saved_key,
-                value: &self.value,
-            }),
-            Found::InTree => self.tree.as_ref().map(|tree| Row {
-                key: tree.key(),
-                value: tree.value(),
-            }),
+            Found::Nothing => Ok(None),
+            Found::InBuffer => Ok(Some(Row::new(&self.saved_key, &self.value))),
+            Found::InTree => {
+                let Some(tree) = &mut self.tree else {
+                    return Ok(None);
+                };
+                let row = Row::of_tree(tree, self.skips_large_values);
+                core.checked(&self.index, row).map(Some)
+            }
         }
     }
 
@@ -245,10 +279,7 @@ impl IndexPosition {
     pub(super) fn row_of_get(&mut self, key: &[u8]) -> Row<'_> {
         self.get_key.clear();
         self.get_key.extend_from_slice(key);
-        Row {
-            key: &self.get_key,
-            value: &self.value,
-        }
+        Row::new(&self.get_key, &self.value)
     }
 }
 

@@ -20,6 +20,10 @@ impl SnapshotCursor {
         self.position.set_bounds(lower, upper);
     }
 
+    pub(super) fn skip_large_values(&mut self, skip: bool) {
+        self.position.skips_large_values = skip;
+    }
+
     pub(super) fn clear_position(&mut self) {
         self.position.found = Found::Nothing;
     }
@@ -55,7 +59,7 @@ impl SnapshotCursor {
         self.position.found = Found::Nothing;
         let moved = self.position.seek(&transaction.core, motion, key)?;
         self.position.accept(motion, moved);
-        Ok(self.position.row())
+        self.position.row(&transaction.core)
     }
 
     #[inline]
@@ -80,10 +84,8 @@ impl SnapshotCursor {
             position.found = Found::Nothing;
             return Ok(None);
         }
-        Ok(Some(Row {
-            key: tree.key(),
-            value: tree.value(),
-        }))
+        let row = Row::of_tree(tree, position.skips_large_values);
+        transaction.core.checked(&position.index, row).map(Some)
     }
 
     /// The next step after a change of the bounds or the view.
@@ -99,7 +101,7 @@ impl SnapshotCursor {
         let core = &transaction.core;
         let moved = self.position.step_from_saved_key(core, motion)?;
         self.position.accept(motion, moved);
-        Ok(self.position.row())
+        self.position.row(&transaction.core)
     }
 
     fn ensure_view(&mut self, transaction: &mut EngineTransaction) -> EngineResult<()> {

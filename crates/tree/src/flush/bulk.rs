@@ -14,6 +14,7 @@
 
 use super::divide::divide_at;
 use super::output::{RunOutput, Sink, Written};
+use crate::StoredValue;
 use crate::merge::{MergeLevel, MergeSink};
 use crate::node::{Child, ChildId, Depth, Editor, Key, RunRef, separator};
 use crate::tree::Tree;
@@ -95,6 +96,7 @@ impl BulkLoad<'_> {
             output: &mut self.output,
             written: &mut self.load.written,
         };
+        let value = StoredValue::Inline(value);
         sink.push(key, WriteId::SETTLED, Operation::Put, value, true)
     }
 

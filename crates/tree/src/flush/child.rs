@@ -35,7 +35,7 @@ pub(super) fn push_down(
         })?;
         return Ok(report);
     }
-    let input_bytes = target.raw_bytes();
+    let input_bytes = target.merge_bytes();
     let mut partitioner = Partitioner::new(
         job.tree,
         &job.options,
@@ -80,7 +80,7 @@ fn can_move_whole(target: &Target, below: &Node) -> bool {
         })
 }
 
-/// Estimates the raw bytes of the runs from `start` to the end of the range.
+/// Estimates the size of the runs, as planning counts it, from `start` to the end of the range.
 fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<u64> {
     let upper = match range.upper.as_deref() {
         Some(upper) => Bound::Excluded(upper),
@@ -90,7 +90,7 @@ fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<
     for run in runs {
         let description = run.handle.description();
         let entries = run.handle.run.estimate(Bound::Included(start), upper)?;
-        bytes += entries * description.raw_bytes / description.entries().max(1);
+        bytes += entries * description.merge_bytes() / description.entries().max(1);
     }
     Ok(bytes)
 }
@@ -107,7 +107,7 @@ pub(super) fn consolidate(job: &JobContext<'_>, target: &Target) -> StorageResul
         options,
         level,
         options.run_bytes_max,
-        target.raw_bytes(),
+        target.merge_bytes(),
     );
     merger.seek(None)?;
     let mut sink = Sink {

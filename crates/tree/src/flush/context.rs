@@ -18,8 +18,8 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn raw_bytes(&self) -> u64 {
-        self.runs.iter().map(RunRef::raw_bytes).sum()
+    pub(super) fn merge_bytes(&self) -> u64 {
+        self.runs.iter().map(RunRef::merge_bytes).sum()
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) fn divide_at_gaps(
     leaf: Arc<Child>,
     range: &KeyRange,
 ) -> Replacement {
-    let bytes: u64 = leaf.runs.iter().map(RunRef::raw_bytes).sum();
+    let bytes: u64 = leaf.runs.iter().map(RunRef::merge_bytes).sum();
     let whole = vec![(range.lower.clone(), Arc::clone(&leaf))];
     if !leaf.is_leaf()
         || leaf.runs.len() < 2
@@ -37,7 +37,7 @@ fn gaps(runs: &[RunRef], part_bytes: u64) -> Vec<Key> {
     // The end of all previous runs; `None`: no end.
     let mut end: Option<&[u8]> = Some(&[]);
     for run in runs {
-        let reached = bytes + run.raw_bytes();
+        let reached = bytes + run.merge_bytes();
         if let Some(end) = end
             && end <= run.lower()
             && bytes > 0
@@ -46,7 +46,7 @@ fn gaps(runs: &[RunRef], part_bytes: u64) -> Vec<Key> {
             cuts.push(separator(end, run.lower()));
             bytes = 0;
         }
-        bytes += run.raw_bytes();
+        bytes += run.merge_bytes();
         end = match (end, run.upper()) {
             (Some(end), Some(upper)) => Some(end.max(upper)),
             _ => None,

@@ -4,6 +4,7 @@ use super::context::{JobContext, Target};
 use super::divide::{divide_at, divide_at_gaps};
 use super::output::Written;
 use super::partition::Part;
+use super::separate::unreferenced_values;
 use crate::memory::Phase;
 use crate::merge::MergeLevel;
 use crate::node::{Child, ChildId, Depth, Editor, Key, RunHandle, RunRef};
@@ -42,6 +43,19 @@ pub(super) struct JobOutcome {
     pub(super) relocated: Option<(Target, Vec<Relocated>)>,
 }
 
+impl JobOutcome {
+    /// The consumed references to runs that the outcome does not place again.
+    pub(super) fn released(&self) -> impl Iterator<Item = &RunRef> {
+        let consumed = self.consumed.iter().flat_map(|target| &target.runs);
+        consumed.filter(|run| {
+            let parts = self.parts.iter().map(|part| &part.run);
+            !parts
+                .chain(&self.replacements)
+                .any(|placed| placed.is_same_run(run))
+        })
+    }
+}
+
 impl JobContext<'_> {
     /// Makes the outcome part of the current version and releases the claim.
     ///
@@ -50,6 +64,8 @@ impl JobContext<'_> {
     pub(super) fn install(&self, outcome: JobOutcome) -> StorageResult<()> {
         // Before the lock is taken, because this reads blocks.
         let addresses = consumed_addresses(&outcome)?;
+        let values =
+            unreferenced_values(&self.tree.file, outcome.released(), &outcome.written.copied)?;
         let JobOutcome {
             written,
             parts,
@@ -101,7 +117,8 @@ impl JobContext<'_> {
             });
         }
         let (root, freed) = editor.finish();
-        let freed = freed_addresses(&freed, &addresses);
+        let mut freed = freed_addresses(&freed, &addresses);
+        freed.extend(values);
         tree.file.publish(written.blocks, &freed);
         let mut frozen = version.frozen.clone();
         if let Some(slot) = &flushed {
@@ -190,15 +207,8 @@ type Addresses = HashMap<*const RunHandle, Vec<BlockAddress>>;
 /// The blocks of all runs that the installation may release.
 fn consumed_addresses(outcome: &JobOutcome) -> StorageResult<Addresses> {
     let mut addresses = Addresses::new();
-    let consumed = outcome.consumed.iter().flat_map(|target| &target.runs);
-    for run in consumed {
-        let parts = outcome.parts.iter().map(|part| &part.run);
-        let stays = parts
-            .chain(&outcome.replacements)
-            .any(|r| r.is_same_run(run));
-        if !stays {
-            addresses.insert(Arc::as_ptr(&run.handle), run.handle.run.addresses()?);
-        }
+    for run in outcome.released() {
+        addresses.insert(Arc::as_ptr(&run.handle), run.handle.run.addresses()?);
     }
     for moved in outcome.relocated.iter().flat_map(|(_, runs)| runs) {
         addresses.insert(Arc::as_ptr(&moved.old.handle), moved.freed.clone());

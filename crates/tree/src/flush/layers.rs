@@ -57,7 +57,7 @@ impl Layers {
         let mut layers = Self::default();
         let mut open: Option<Open<'_>> = None;
         for (position, run) in runs.iter().enumerate() {
-            let bytes = run.raw_bytes();
+            let bytes = run.merge_bytes();
             let is_small = bytes < run_bytes_max / 2;
             let is_added = open.as_mut().is_some_and(|open| open.add(run, is_small));
             if !is_added {

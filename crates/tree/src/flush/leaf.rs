@@ -14,7 +14,7 @@ use teak_base::StorageResult;
 pub(super) fn merge(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);
-    let input_bytes = target.raw_bytes();
+    let input_bytes = target.merge_bytes();
     let mut merger = Merger::new(job.horizon, inputs.sources, &inputs.tombstones);
     let mut written = Written::default();
     let level = MergeLevel::Bottom;

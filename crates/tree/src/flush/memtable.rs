@@ -5,10 +5,10 @@ use super::inputs::{Inputs, is_aborted};
 use super::install::JobOutcome;
 use super::partition::Partitioner;
 use super::report::FlushReport;
-use crate::VersionCursor;
 use crate::node::{ChildId, KeyRange};
 use crate::source::Source;
 use crate::version::MemtableSlot;
+use crate::{TreeOptions, VersionCursor};
 use std::sync::Arc;
 use teak_base::StorageResult;
 
@@ -40,7 +40,7 @@ pub(super) fn run(job: &JobContext<'_>, slot: &Arc<MemtableSlot>) -> StorageResu
     partitioner.seek(&all)?;
     for (child, range) in root.children_with_ranges(&all) {
         partitioner.child(child, &range, &|start, limit| {
-            bytes_from(slot, start, &range, limit)
+            bytes_from(slot, &job.options, start, &range, limit)
         })?;
     }
     let report = partitioner.written.report(partitioner.entries_read());
@@ -55,10 +55,11 @@ pub(super) fn run(job: &JobContext<'_>, slot: &Arc<MemtableSlot>) -> StorageResu
     Ok(report)
 }
 
-/// Raw bytes of the memtable from `start` to the end of the range, counted up
-/// to `limit`.
+/// The size of the memtable from `start` to the end of the range, as planning counts it, up to
+/// `limit`.
 fn bytes_from(
     slot: &MemtableSlot,
+    options: &TreeOptions,
     start: &[u8],
     range: &KeyRange,
     limit: u64,
@@ -67,7 +68,7 @@ fn bytes_from(
     let mut bytes = 0;
     cursor.seek(start)?;
     while cursor.valid() && bytes < limit && !range.ends_at_or_before(cursor.key()) {
-        bytes += (cursor.key().len() + cursor.value().len()) as u64;
+        bytes += options.merge_bytes(cursor.key().len(), cursor.inline_value().len());
         cursor.next_version()?;
     }
     Ok(bytes)

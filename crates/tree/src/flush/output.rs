@@ -4,7 +4,11 @@ use super::report::FlushReport;
 use crate::merge::{MergeLevel, MergeSink};
 use crate::node::{RunForm, RunHandle, RunRef};
 use crate::tree::Tree;
-use crate::{FinishedRun, RangeTombstone, Run, RunWriter, RunWriterOptions, TreeOptions};
+use crate::{
+    FinishedRun, RangeTombstone, Run, RunWriter, RunWriterOptions, SeparateOptions, StoredValue,
+    TreeOptions,
+};
+use std::collections::HashSet;
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 use teak_block_file::WrittenBlocks;
@@ -17,6 +21,8 @@ pub(super) struct Written {
     pub(super) entries: u64,
     pub(super) raw_bytes: u64,
     pub(super) stored_bytes: u64,
+    /// Offsets of the separate values whose references were copied.
+    pub(super) copied: HashSet<u64>,
 }
 
 impl Written {
@@ -39,14 +45,14 @@ pub(super) struct RunOutput<'a> {
     tree: &'a Tree,
     writer: RunWriter<'a>,
     form: RunForm,
-    /// Target raw size of a run, in bytes.
+    /// Target size of a run, as planning counts it.
     cut_bytes: u64,
     finished: Vec<RunRef>,
 }
 
 impl<'a> RunOutput<'a> {
-    /// Creates an output for runs of `level`, each of at most about `cut_bytes` raw bytes.
-    /// `expected_bytes` is the expected raw size of a run.
+    /// Creates an output for runs of `level`, each of at most about `cut_bytes`. `expected_bytes`
+    /// is the expected size of a run.
     pub(super) fn new(
         tree: &'a Tree,
         options: &TreeOptions,
@@ -68,6 +74,10 @@ impl<'a> RunOutput<'a> {
                 MergeLevel::Upper => 0,
                 MergeLevel::Bottom => options.value_planes,
             },
+            separate: Some(SeparateOptions {
+                bytes_min: options.separate_value_bytes as usize,
+                codec: options.codec,
+            }),
         };
         Self {
             tree,
@@ -104,11 +114,14 @@ impl<'a> RunOutput<'a> {
         let FinishedRun {
             description,
             written: blocks,
+            separate_bytes_written,
+            copied,
         } = finished;
         written.runs += 1;
         written.entries += description.entries();
-        written.raw_bytes += description.raw_bytes;
-        written.stored_bytes += description.stored_bytes;
+        written.raw_bytes += description.raw_bytes + separate_bytes_written;
+        written.stored_bytes += blocks.iter().map(WrittenBlocks::bytes).sum::<u64>();
+        written.copied.extend(copied);
         written.blocks.extend(blocks);
         let run = Run::open(&self.tree.file, &self.tree.cache, description);
         let handle = RunHandle::new(run, self.form, false);
@@ -129,12 +142,12 @@ impl MergeSink for Sink<'_, '_> {
         key: &[u8],
         id: WriteId,
         operation: Operation,
-        value: &[u8],
+        value: StoredValue<'_>,
         starts_key: bool,
     ) -> StorageResult<()> {
-        if starts_key && self.output.writer.raw_bytes() >= self.output.cut_bytes {
+        if starts_key && self.output.writer.merge_bytes() >= self.output.cut_bytes {
             self.output.end_run(self.written)?;
         }
-        self.output.writer.push(key, id, operation, value)
+        self.output.writer.push_stored(key, id, operation, value)
     }
 }

@@ -24,13 +24,14 @@ use teak_base::visibility::Horizon;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct TreeBacklog {
-    /// Raw bytes in children where jobs are due, without frozen memtables. Zero
-    /// when no job is due.
+    /// Bytes in children where jobs are due, without frozen memtables. Zero
+    /// when no job is due. These sizes are raw bytes of pages, and a share of those of separate
+    /// values, which merges do not rewrite.
     pub due_bytes: u64,
-    /// Raw bytes of all upper runs.
+    /// Bytes of all upper runs.
     pub upper_bytes: u64,
-    /// Raw bytes of all runs.
-    pub raw_bytes: u64,
+    /// Bytes of all runs.
+    pub merge_bytes: u64,
     /// Maximum number of upper runs of one child.
     pub child_runs: u64,
     /// The same, relative to the number at which a job is due. At 2 a child gets
@@ -168,7 +169,7 @@ impl Tree {
         let mut backlog = TreeBacklog {
             due_bytes: summary.due_bytes,
             upper_bytes: summary.upper_bytes,
-            raw_bytes: summary.raw_bytes,
+            merge_bytes: summary.merge_bytes,
             child_runs: summary.child_runs,
             run_load: summary.run_load,
         };
@@ -180,7 +181,7 @@ impl Tree {
             backlog.due_bytes = match backlog.run_load >= 1.0 {
                 true => layer_runs(&version, &layers)
                     .iter()
-                    .map(RunRef::raw_bytes)
+                    .map(RunRef::merge_bytes)
                     .sum(),
                 false => 0,
             };
@@ -240,7 +241,7 @@ impl Tree {
             if child.is_leaf() {
                 runs.retain(|run| run.handle.form == RunForm::Upper);
             }
-            let sizes: Vec<u64> = runs.iter().map(RunRef::raw_bytes).collect();
+            let sizes: Vec<u64> = runs.iter().map(RunRef::merge_bytes).collect();
             let merged = cheapest_runs(&sizes);
             runs = runs.get(merged).unwrap_or_default().to_vec();
         }
@@ -282,13 +283,15 @@ fn layer_load(layers: &Layers, options: &TreeOptions) -> f64 {
 fn due_kind(child: &Child, options: &TreeOptions) -> Option<JobKind> {
     let Some(below) = &child.below else {
         let shape = LeafShape::of(&child.runs);
-        return Some(if shape.is_fragmented() && shape.deletes_due() < 1.0 {
-            JobKind::Consolidate
-        } else {
-            JobKind::Leaf
-        });
+        return Some(
+            if shape.is_fragmented() && shape.deletes_due(options) < 1.0 {
+                JobKind::Consolidate
+            } else {
+                JobKind::Leaf
+            },
+        );
     };
-    let bytes: u64 = child.runs.iter().map(RunRef::raw_bytes).sum();
+    let bytes: u64 = child.runs.iter().map(RunRef::merge_bytes).sum();
     if child.runs.len() as u64 >= u64::from(options.child_runs_max)
         && bytes < options.child_buffer_bytes / 2
     {

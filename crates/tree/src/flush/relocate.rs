@@ -1,4 +1,4 @@
-//! Moving the runs of a child to holes near the start of the file, so that the
+//! Moving the runs of a child, and the separate values of their entries, to holes near the start of the file, so that the
 //! end of the file can be truncated.
 //!
 //! Only unclipped runs with a single reference are moved. A run that several children share since a
@@ -9,7 +9,8 @@ use super::install::{JobOutcome, Relocated};
 use super::output::Written;
 use super::report::FlushReport;
 use crate::Run;
-use crate::node::{RunHandle, RunRef};
+use crate::node::{RunForm, RunHandle, RunRef};
+use crate::run::RelocateOptions;
 use std::sync::Arc;
 use teak_base::StorageResult;
 use teak_block_file::WrittenBlocks;
@@ -21,7 +22,16 @@ pub(super) fn run(job: &JobContext<'_>, target: &Target, limit: u64) -> StorageR
     let mut relocated = Vec::new();
     for old in &target.runs {
         let handle = &old.handle;
-        let Some(copy) = handle.run.relocate(limit)? else {
+        let (codec, value_planes) = match handle.form {
+            RunForm::Upper => (job.options.upper_codec, 0),
+            RunForm::Bottom => (job.options.codec, job.options.value_planes),
+        };
+        let options = RelocateOptions {
+            limit,
+            codec,
+            value_planes,
+        };
+        let Some(copy) = handle.run.relocate(options)? else {
             break;
         };
         report.runs_moved += 1;

@@ -3,7 +3,10 @@
 
 use crate::payload::Payload;
 use crate::run::RunIndex;
-use crate::{Page, PageBuilder, RangeTombstone, RunDescription, TreeOptions, filter};
+use crate::{
+    Page, PageBuilder, RangeTombstone, RunDescription, SeparateTotals, TreeOptions, ValueReference,
+    filter,
+};
 use std::path::Path;
 use teak_base::bytes::{Put, Take};
 use teak_base::checksum::hash_key;
@@ -29,7 +32,13 @@ pub(super) fn page(bytes: &[u8]) {
     let mut builder = PageBuilder::new(u32::try_from(page.value(0).len().min(3)).unwrap_or(0));
     for entry in 0..page.entries() {
         let (operation, id) = page.write(entry);
-        builder.push(page.key(entry), id, operation, page.value(entry));
+        match page.reference(entry) {
+            None => builder.push(page.key(entry), id, operation, page.value(entry)),
+            Some(reference) => {
+                let reference = ValueReference::decode(reference).encoded();
+                builder.push_separate(page.key(entry), id, &reference);
+            }
+        }
         let bound = page.lower_bound(page.key(entry));
         assert!(page.key(bound) == page.key(entry), "every key is found");
         assert!(bound == 0 || page.key(bound - 1) < page.key(entry));
@@ -42,6 +51,7 @@ pub(super) fn page(bytes: &[u8]) {
         assert_eq!(again.write(entry), page.write(entry));
         assert_eq!(again.key(entry), page.key(entry));
         assert_eq!(again.value(entry), page.value(entry));
+        assert_eq!(again.reference(entry), page.reference(entry));
     }
 }
 
@@ -59,6 +69,15 @@ pub(super) fn page_seeds() -> Vec<Vec<u8>> {
                 (false, 2) => (3, Operation::Delete),
                 (false, _) => (0, Operation::Put),
             };
+            if !settled && number % 8 == 1 {
+                let address = BlockAddress {
+                    offset: 8192 + 128 * u64::from(number),
+                    bytes: 100,
+                };
+                let reference = ValueReference::new(address, &value).encoded();
+                builder.push_separate(&key, WriteId(id), &reference);
+                continue;
+            }
             builder.push(&key, WriteId(id), operation, &value);
         }
         let mut raw = Vec::new();
@@ -99,7 +118,9 @@ pub(super) fn run_index_seeds() -> Vec<Vec<u8>> {
                 bytes: 100,
             };
             let hashes: Vec<u64> = (0..u64::from(number)).filter(|_| filters).collect();
-            index.push(address, 3, 90, &[b'a' + number / 2, number], &hashes);
+            let key = [b'a' + number / 2, number];
+            let values_end = 128 * u64::from(number / 3);
+            index.push(address, 3, 90, &key, &hashes, values_end);
         }
         let mut raw = Vec::new();
         index.encode(&mut raw);
@@ -154,6 +175,11 @@ pub(super) fn run_description_seeds() -> Vec<Vec<u8>> {
         pages: 3,
         raw_bytes: 1000,
         stored_bytes: 300,
+        separate: SeparateTotals {
+            count: 2,
+            raw_bytes: 50_000,
+            stored_bytes: 40_000,
+        },
         write_ids: Some((WriteId(4), WriteId(900))),
         all_unsettled: true,
         range_tombstones: vec![tombstone(b"b", b"c"), tombstone(b"", b"")],

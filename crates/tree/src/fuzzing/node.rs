@@ -1,7 +1,7 @@
 //! Fuzz target of node blocks, which are loaded with their totals.
 
 use crate::node::{Node, NodeLoader, OnDamage, encode_node, node_block_description};
-use crate::{PageCache, RunDescription, TreeOptions};
+use crate::{PageCache, RunDescription, SeparateTotals, TreeOptions};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::bytes::Put;
@@ -84,6 +84,7 @@ fn other_run() -> Vec<u8> {
         pages: 1,
         raw_bytes: 100,
         stored_bytes: 256,
+        separate: SeparateTotals::default(),
         write_ids: None,
         all_unsettled: false,
         range_tombstones: Vec::new(),

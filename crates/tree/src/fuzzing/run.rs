@@ -27,6 +27,7 @@ pub(super) fn run(bytes: &[u8]) {
         expected_bytes: u64::from(input.u16()),
         filters: input.below(2) == 1,
         value_planes: u32::from(input.below(5)),
+        separate: None,
     };
     let mut entries: Vec<Entry> = Vec::new();
     while !input.is_empty() && entries.len() < 500 {
@@ -81,13 +82,13 @@ fn check(options: &RunWriterOptions, entries: &[Entry]) -> StorageResult<()> {
         assert!(entries.is_empty());
         return Ok(());
     };
-    file.publish(finished.written.into_iter().collect(), &[]);
+    file.publish(finished.written, &[]);
     let run = Arc::new(Run::open(&file, &cache, finished.description));
     for mode in [ReadPattern::Sequential, ReadPattern::Random] {
         let mut cursor = run.cursor(mode);
         cursor.seek_first()?;
         for (key, id, operation, value) in entries {
-            assert!(cursor.valid() && cursor.key() == key && cursor.value() == value);
+            assert!(cursor.valid() && cursor.key() == key && cursor.value().to_vec()? == *value);
             assert_eq!((cursor.write_id(), cursor.operation()), (*id, *operation));
             cursor.next_version()?;
         }
@@ -107,7 +108,8 @@ fn check(options: &RunWriterOptions, entries: &[Entry]) -> StorageResult<()> {
         let mut versions = versions.map(|(_, id, operation, value)| (*id, *operation, value));
         run.visit(&LookupKey::new(key), &mut |id, operation, value| {
             let expected = versions.next().expect("no version too many");
-            assert!(expected == (id, operation, &value.to_vec()));
+            let found = value.to_vec().expect("no disk fails");
+            assert!(expected == (id, operation, &found));
             Visit::Continue
         })?;
         assert!(versions.next().is_none(), "no version too few");

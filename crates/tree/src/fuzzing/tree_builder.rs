@@ -8,7 +8,8 @@ use crate::node::node_block_description;
 use crate::page::PAGE_LAYOUT_ROW;
 use crate::payload::Payload;
 use crate::run::RunIndex;
-use crate::{PageBuilder, RangeTombstone, RunDescription, TreeOptions};
+use crate::value::VALUE_LAYOUT;
+use crate::{PageBuilder, RangeTombstone, RunDescription, TreeOptions, ValueReference};
 use std::path::Path;
 use std::sync::Arc;
 use teak_base::bytes::Put;
@@ -19,7 +20,7 @@ use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind, Bloc
 use teak_disk::Disk;
 
 /// The layout number of run indexes.
-const INDEX_LAYOUT: u8 = 1;
+const INDEX_LAYOUT: u8 = 2;
 
 /// The range of first bytes of a run's keys.
 type Leads = std::ops::Range<u8>;
@@ -67,6 +68,7 @@ fn options(input: &mut Input<'_>) -> TreeOptions {
         options.child_runs_max = input.u32();
         options.page_bytes = input.u32();
         options.value_planes = input.u32();
+        options.separate_value_bytes = input.u32();
         options.leaf_bytes = input.u64();
         options.child_buffer_bytes = input.u64();
         options.run_bytes_max = input.u64();
@@ -184,7 +186,7 @@ impl Builder<'_, '_> {
             1 => u64::MAX - u64::from(self.input.u8()),
             _ => u64::MAX / 3,
         };
-        match self.input.below(9) {
+        match self.input.below(10) {
             0 => description.puts = number,
             1 => description.deletes = number,
             2 => description.keys = number,
@@ -193,6 +195,7 @@ impl Builder<'_, '_> {
             5 => description.stored_bytes = number,
             6 => description.write_ids = Some((WriteId(2), WriteId(number))),
             7 => description.all_unsettled ^= true,
+            8 => description.separate.stored_bytes = number,
             _ => description.last_key.push(self.input.u8()),
         }
     }
@@ -208,6 +211,7 @@ impl Builder<'_, '_> {
         for _ in 0..self.input.below(4) {
             let mut page = PageBuilder::new(u32::from(self.input.below(3)));
             let mut hashes = Vec::new();
+            let mut values_end = 0;
             for _ in 0..=self.input.below(20) {
                 let step = self.input.u8();
                 number = number.saturating_add(step % 4);
@@ -239,7 +243,14 @@ impl Builder<'_, '_> {
                 if filters && (is_new || page.is_empty()) {
                     hashes.push(hash_key(&key));
                 }
-                page.push(&key, id, operation, &value);
+                if operation == Operation::Put && step % 16 == 5 {
+                    let reference = self.separate(&value)?;
+                    page.push_separate(&key, id, &reference.encoded());
+                    description.separate.add(&reference);
+                    values_end = values_end.max(reference.address.end());
+                } else {
+                    page.push(&key, id, operation, &value);
+                }
                 match operation {
                     Operation::Put => description.puts += 1,
                     Operation::Delete => description.deletes += 1,
@@ -259,8 +270,9 @@ impl Builder<'_, '_> {
             let raw_bytes = raw.len();
             change_rarely(self.input, &mut raw);
             let address = self.write(BlockKind::Page, PAGE_LAYOUT_ROW, &raw)?;
-            index.push(address, entries, raw_bytes, last_key, &hashes);
-            description.blocks_end = description.blocks_end.max(address.end());
+            index.push(address, entries, raw_bytes, last_key, &hashes, values_end);
+            let ends = address.end().max(values_end);
+            description.blocks_end = description.blocks_end.max(ends);
         }
         if let Some((key, _)) = last {
             description.last_key = key;
@@ -274,6 +286,20 @@ impl Builder<'_, '_> {
             description.stored_bytes = self.writer.bytes_written() - start;
         }
         Ok(description)
+    }
+
+    /// Writes a separate value, and rarely a wrong reference to it.
+    fn separate(&mut self, value: &[u8]) -> StorageResult<ValueReference> {
+        let address = self.write(BlockKind::Value, VALUE_LAYOUT, value)?;
+        let mut reference = ValueReference::new(address, value);
+        if self.input.rarely() {
+            match self.input.below(3) {
+                0 => reference.checksum ^= 1,
+                1 => reference.raw_bytes ^= 1,
+                _ => reference.address.offset ^= 128,
+            }
+        }
+        Ok(reference)
     }
 
     fn write(&mut self, kind: BlockKind, layout: u8, raw: &[u8]) -> StorageResult<BlockAddress> {

@@ -103,7 +103,7 @@ fn scan(tree: &Arc<Tree>) -> StorageResult<Rows> {
     let mut cursor = tree.cursor(All);
     let mut found = cursor.seek_first()?;
     while found {
-        rows.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        rows.push((cursor.key().to_vec(), cursor.value()?.to_vec()));
         assert!(rows.len() < STEPS_MAX, "a scan ends");
         found = cursor.next()?;
     }
@@ -118,7 +118,7 @@ fn read_all_ways(tree: &Arc<Tree>) -> StorageResult<Rows> {
     let mut cursor = tree.cursor(All);
     let mut found = cursor.seek_last()?;
     while found {
-        backwards.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        backwards.push((cursor.key().to_vec(), cursor.value()?.to_vec()));
         assert!(backwards.len() < STEPS_MAX, "a scan ends");
         found = cursor.previous()?;
     }

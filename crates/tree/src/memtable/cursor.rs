@@ -9,7 +9,7 @@
 use super::blink_tree::{BlinkTree, Position};
 use super::entry::Entry;
 use super::{Memtable, SequencedTombstone};
-use crate::VersionCursor;
+use crate::{StoredValue, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
@@ -99,6 +99,19 @@ impl MemtableCursor {
                 Some(version) => *version,
                 None => unreachable!("the cursor leaves an overlay at its end"),
             },
+        }
+    }
+
+    /// The value.
+    ///
+    /// # Panics
+    /// When the cursor is not on an entry.
+    #[inline]
+    #[must_use]
+    pub fn inline_value(&self) -> &[u8] {
+        match self.version() {
+            Version::Point(entry) => entry.value(),
+            Version::Deleted(_) => &[],
         }
     }
 
@@ -202,11 +215,8 @@ impl VersionCursor for MemtableCursor {
     }
 
     #[inline]
-    fn value(&self) -> &[u8] {
-        match self.version() {
-            Version::Point(entry) => entry.value(),
-            Version::Deleted(_) => &[],
-        }
+    fn value(&self) -> StoredValue<'_> {
+        StoredValue::Inline(self.inline_value())
     }
 
     #[inline]

@@ -98,7 +98,7 @@ fn build(steps: Vec<Step>) -> (Arc<Memtable>, Model) {
 }
 
 fn current(cursor: &MemtableCursor) -> Version {
-    let value = cursor.value().to_vec();
+    let value = cursor.inline_value().to_vec();
     (cursor.write_id(), cursor.operation(), value)
 }
 
@@ -213,7 +213,7 @@ fn large_values_are_kept_whole() {
     memtable.insert(WriteId(5), Operation::Put, b"b", b"small");
     let mut cursor = memtable.cursor();
     cursor.seek(b"a").unwrap();
-    assert_eq!(cursor.value(), value);
+    assert_eq!(cursor.inline_value(), value);
     assert!(memtable.bytes() >= 300_000 && memtable.bytes() < 310_000);
     assert_eq!(memtable.write_id_range(), Some((WriteId(3), WriteId(5))));
 }
@@ -298,7 +298,7 @@ fn scan(memtable: &Arc<Memtable>, at_least: usize) {
     let mut count = 0;
     let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
     while cursor.valid() {
-        let here = (cursor.key().to_vec(), cursor.value().to_vec());
+        let here = (cursor.key().to_vec(), cursor.inline_value().to_vec());
         if let Some((key, value)) = &last {
             assert!(*key < here.0 || (*key == here.0 && *value > here.1));
         }
@@ -318,7 +318,7 @@ fn scan(memtable: &Arc<Memtable>, at_least: usize) {
         }
         let key = cursor.key().to_vec();
         memtable.visit(&key, &mut |_, _, newest| {
-            assert!(newest >= cursor.value());
+            assert!(newest >= cursor.inline_value());
             Visit::Stop
         });
         last = Some(key);

@@ -12,6 +12,7 @@
 use super::MergeLevel;
 use super::sink::MergeSink;
 use super::status_cache::{MergeStatus, StatusCache};
+use crate::StoredValue;
 use teak_base::{Operation, StorageResult, WriteId};
 
 /// The merge of the versions of one key into a sink.
@@ -60,7 +61,7 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
         statuses: &mut StatusCache<'_>,
         id: WriteId,
         operation: Operation,
-        value: &[u8],
+        value: StoredValue<'_>,
     ) -> StorageResult<()> {
         match statuses.class(id) {
             MergeStatus::Settled => {
@@ -92,7 +93,12 @@ impl<'a, S: MergeSink> KeyMerge<'a, S> {
     }
 
     #[inline]
-    fn write(&mut self, id: WriteId, operation: Operation, value: &[u8]) -> StorageResult<()> {
+    fn write(
+        &mut self,
+        id: WriteId,
+        operation: Operation,
+        value: StoredValue<'_>,
+    ) -> StorageResult<()> {
         let starts_key = !self.has_written;
         self.has_written = true;
         self.sink.push(self.key, id, operation, value, starts_key)

@@ -23,7 +23,7 @@ use super::sink::MergeSink;
 use super::status_cache::StatusCache;
 use super::tombstones::{TombstoneLayer, carried_tombstones};
 use crate::key_search::is_same_key;
-use crate::{RangeTombstone, VersionCursor};
+use crate::{RangeTombstone, StoredValue, VersionCursor};
 use teak_base::visibility::Horizon;
 use teak_base::{Operation, StorageResult};
 
@@ -183,7 +183,7 @@ fn apply_layers<S: MergeSink>(
             continue;
         };
         for &id in cover.ids {
-            merge.version(statuses, id, Operation::Delete, &[])?;
+            merge.version(statuses, id, Operation::Delete, StoredValue::Inline(&[]))?;
         }
         if cover.settled {
             merge.settled_range_tombstone();

@@ -1,5 +1,6 @@
 //! The output of a merge.
 
+use crate::StoredValue;
 use teak_base::{Operation, StorageResult, WriteId};
 
 /// Receives entries in key order, newest first within a key.
@@ -11,7 +12,7 @@ pub(crate) trait MergeSink {
         key: &[u8],
         id: WriteId,
         operation: Operation,
-        value: &[u8],
+        value: StoredValue<'_>,
         starts_key: bool,
     ) -> StorageResult<()>;
 }

@@ -6,7 +6,7 @@
 
 use super::vec_cursor::{Entry, VecCursor};
 use super::*;
-use crate::RangeTombstone;
+use crate::{RangeTombstone, StoredValue};
 use proptest::prelude::*;
 use teak_base::visibility::{Horizon, WriteStatus};
 use teak_base::{CommitSequence, Operation, StorageResult, TransactionId, WriteId};
@@ -62,13 +62,13 @@ impl MergeSink for Collect {
         key: &[u8],
         id: WriteId,
         operation: Operation,
-        value: &[u8],
+        value: StoredValue<'_>,
         starts_key: bool,
     ) -> StorageResult<()> {
         let new = self.entries.last().is_none_or(|last| last.0 != key);
         assert_eq!(starts_key, new, "starts_key marks the first entry of a key");
         self.entries
-            .push((key.to_vec(), id, operation, value.to_vec()));
+            .push((key.to_vec(), id, operation, value.to_vec()?));
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! A cursor over entries in a vector, for tests of merges and heaps.
 
-use crate::VersionCursor;
+use crate::{StoredValue, VersionCursor};
 use teak_base::{Operation, StorageResult, WriteId};
 
 /// Key, write, operation, value.
@@ -67,8 +67,8 @@ impl VersionCursor for VecCursor {
     fn operation(&self) -> Operation {
         self.entry().2
     }
-    fn value(&self) -> &[u8] {
-        &self.entry().3
+    fn value(&self) -> StoredValue<'_> {
+        StoredValue::Inline(&self.entry().3)
     }
     fn next_version(&mut self) -> StorageResult<()> {
         let next = self.position.expect("the cursor is on an entry") + 1;

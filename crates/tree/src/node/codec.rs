@@ -10,7 +10,7 @@ use teak_base::{Codec, StorageError, StorageResult};
 use teak_block_file::{BlockAddress, BlockDescription, BlockFile, BlockKind};
 
 /// The layout number of node blocks.
-const NODE_LAYOUT: u8 = 2;
+const NODE_LAYOUT: u8 = 3;
 
 const FLAG_SETTLED: u8 = 1;
 const FLAG_CLIPPED: u8 = 2;
@@ -344,8 +344,8 @@ impl<'a> NodeLoader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RangeTombstone;
     use crate::test_support::documented_bytes;
+    use crate::{RangeTombstone, SeparateTotals};
     use proptest::prelude::*;
     use teak_base::{FileId, WriteId};
     use teak_disk::{Disk, MemoryDisk};
@@ -374,6 +374,7 @@ mod tests {
                 pages: 1,
                 raw_bytes: 25,
                 stored_bytes: 512,
+                separate: SeparateTotals::default(),
                 write_ids: tombstone.as_ref().map(|t| (t.write_id, t.write_id)),
                 all_unsettled: false,
                 range_tombstones: tombstone.into_iter().collect(),

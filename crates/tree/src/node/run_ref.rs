@@ -205,8 +205,8 @@ impl RunRef {
         }
     }
 
-    /// Raw bytes, for planning.
-    pub(crate) fn raw_bytes(&self) -> u64 {
-        self.share(self.handle.description().raw_bytes)
+    /// The size by which merges are planned.
+    pub(crate) fn merge_bytes(&self) -> u64 {
+        self.share(self.handle.description().merge_bytes())
     }
 }

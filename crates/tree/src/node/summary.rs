@@ -17,13 +17,21 @@ pub(crate) struct Summary {
     /// Estimated rows: keys in bottom runs, plus puts minus deletes in upper
     /// runs.
     pub(crate) rows: i64,
+    /// The size by which merges are planned.
+    pub(crate) merge_bytes: u64,
+    /// Uncompressed bytes, with separate values.
     pub(crate) raw_bytes: u64,
+    /// Bytes in the file, with separate values.
     pub(crate) stored_bytes: u64,
+    /// Number of separate values.
+    pub(crate) separate_values: u64,
+    /// Their bytes in the file.
+    pub(crate) separate_bytes: u64,
     /// One past the last byte in the file of any run.
     pub(crate) blocks_end: u64,
-    /// Raw bytes of upper runs.
+    /// The size of upper runs by which merges are planned.
     pub(crate) upper_bytes: u64,
-    /// Raw bytes in children where a job is due.
+    /// The size of children where a job is due by which merges are planned.
     pub(crate) due_bytes: u64,
     /// Minimum and maximum unsettled write id.
     pub(crate) write_ids: Option<(WriteId, WriteId)>,
@@ -42,10 +50,10 @@ pub(crate) struct Summary {
 /// The runs of a leaf by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeafShape {
-    /// Raw bytes of bottom runs.
+    /// The size of bottom runs by which merges are planned.
     pub(crate) bottom_bytes: u64,
     pub(crate) bottom_runs: u64,
-    /// Raw bytes of pending runs, which a merge will combine with the bottom runs.
+    /// The same of pending runs, which a merge will combine with the bottom runs.
     pub(crate) pending_bytes: u64,
     pub(crate) pending_runs: u64,
     /// Deletes in pending runs. Those in bottom runs could not be dropped when
@@ -53,6 +61,8 @@ pub(crate) struct LeafShape {
     pub(crate) pending_deletes: u64,
     /// Entries of all runs.
     pub(crate) entries: u64,
+    /// Bytes of their separate values in the file.
+    pub(crate) separate_bytes: u64,
 }
 
 impl LeafShape {
@@ -61,13 +71,14 @@ impl LeafShape {
         for run in runs {
             let description = run.handle.description();
             shape.entries += run.share(description.entries());
+            shape.separate_bytes += run.share(description.separate.stored_bytes);
             match run.handle.form {
                 RunForm::Bottom => {
-                    shape.bottom_bytes += run.raw_bytes();
+                    shape.bottom_bytes += run.merge_bytes();
                     shape.bottom_runs += 1;
                 }
                 RunForm::Upper => {
-                    shape.pending_bytes += run.raw_bytes();
+                    shape.pending_bytes += run.merge_bytes();
                     shape.pending_deletes += run.share(description.deletes);
                     shape.pending_runs += 1;
                 }
@@ -90,16 +101,21 @@ impl LeafShape {
         let against = self.bottom_bytes.max(options.leaf_bytes / 4);
         let due = ratio(self.pending_bytes, against)
             .max(ratio(self.pending_runs, u64::from(options.leaf_runs_max)));
-        due.max(self.deletes_due())
+        due.max(self.deletes_due(options))
     }
 
     /// How urgently a merge is due because of deletes.
-    pub(crate) fn deletes_due(&self) -> f64 {
-        deletes_due(self.pending_deletes, self.entries)
+    pub(crate) fn deletes_due(&self, options: &TreeOptions) -> f64 {
+        deletes_due(
+            self.pending_deletes,
+            self.entries,
+            self.separate_bytes,
+            options,
+        )
     }
 }
 
-/// Minimum number of deletes that makes a job due.
+/// Minimum number of deletes that makes a job due, unless they delete large values.
 const DELETES_MIN: u64 = 2000;
 /// A job is due when one in so many entries of a child and of the nodes below it is a delete. An
 /// update of an indexed column writes a delete and a put. At this share it makes a leaf due when
@@ -114,13 +130,17 @@ fn ratio(value: u64, limit: u64) -> f64 {
     value as f64 / limit.max(1) as f64
 }
 
-/// How urgently a flush is due because of deletes, given the number of all
-/// entries on and below the child.
-fn deletes_due(deletes: u64, entries: u64) -> f64 {
-    match deletes {
-        0..DELETES_MIN => 0.0,
-        _ => ratio(DELETES_SHARE * deletes, entries),
+/// How urgently a flush is due because of deletes, given the number of all entries on and below the
+/// child, and the bytes of their separate values. Few deletes make it due only if they free as much
+/// as a leaf.
+// As in `ratio`.
+#[allow(clippy::cast_precision_loss)]
+fn deletes_due(deletes: u64, entries: u64, separate_bytes: u64, options: &TreeOptions) -> f64 {
+    let freed_bytes = ratio(deletes, entries) * separate_bytes as f64;
+    if deletes < DELETES_MIN && freed_bytes < options.leaf_bytes as f64 {
+        return 0.0;
     }
+    ratio(DELETES_SHARE * deletes, entries)
 }
 
 /// Upper runs of a child.
@@ -150,12 +170,12 @@ pub(crate) fn own_due(runs: &[RunRef], below: Option<&Summary>, options: &TreeOp
     }
 }
 
-/// Raw bytes that a job on the child would process; at least one.
+/// The size that a job on the child would process; at least one.
 fn waiting_bytes(runs: &[RunRef], is_leaf: bool) -> u64 {
     let bytes = if is_leaf {
         LeafShape::of(runs).pending_bytes
     } else {
-        runs.iter().map(RunRef::raw_bytes).sum()
+        runs.iter().map(RunRef::merge_bytes).sum()
     };
     bytes.max(1)
 }
@@ -163,16 +183,18 @@ fn waiting_bytes(runs: &[RunRef], is_leaf: bool) -> u64 {
 fn due_inner(runs: &[RunRef], below: &Summary, options: &TreeOptions) -> f64 {
     let mut bytes = 0;
     let mut deletes = 0;
-    let mut entries = 0;
+    let mut entries = below.entries;
+    let mut separate_bytes = below.separate_bytes;
     for run in runs {
         let description = run.handle.description();
-        bytes += run.raw_bytes();
+        separate_bytes += run.share(description.separate.stored_bytes);
+        bytes += run.merge_bytes();
         deletes += run.share(description.deletes);
         entries += run.share(description.entries());
     }
     ratio(bytes, options.child_buffer_bytes)
         .max(run_load(runs.len() as u64, false, options))
-        .max(deletes_due(deletes, entries + below.entries))
+        .max(deletes_due(deletes, entries, separate_bytes, options))
 }
 
 impl Summary {
@@ -214,13 +236,17 @@ impl Summary {
         self.entries += run.share(description.entries());
         self.deletes += run.share(description.deletes);
         self.range_tombstones += description.range_tombstones.len() as u64;
-        self.raw_bytes += run.raw_bytes();
-        self.stored_bytes += run.share(description.stored_bytes);
+        let separate = &description.separate;
+        self.merge_bytes += run.merge_bytes();
+        self.raw_bytes += run.share(description.raw_bytes + separate.raw_bytes);
+        self.stored_bytes += run.share(description.stored_bytes + separate.stored_bytes);
+        self.separate_values += run.share(separate.count);
+        self.separate_bytes += run.share(separate.stored_bytes);
         self.blocks_end = self.blocks_end.max(description.blocks_end);
         let rows = if in_leaf && run.handle.form == RunForm::Bottom {
             count(description.keys)
         } else {
-            self.upper_bytes += run.raw_bytes();
+            self.upper_bytes += run.merge_bytes();
             count(description.puts).saturating_sub(count(description.deletes))
         };
         self.rows = self.rows.saturating_add(rows);
@@ -242,8 +268,11 @@ impl Summary {
             total.deletes += summary.deletes;
             total.range_tombstones += summary.range_tombstones;
             total.rows = total.rows.saturating_add(summary.rows);
+            total.merge_bytes += summary.merge_bytes;
             total.raw_bytes += summary.raw_bytes;
             total.stored_bytes += summary.stored_bytes;
+            total.separate_values += summary.separate_values;
+            total.separate_bytes += summary.separate_bytes;
             total.blocks_end = total.blocks_end.max(summary.blocks_end);
             total.upper_bytes += summary.upper_bytes;
             total.due_bytes += summary.due_bytes;

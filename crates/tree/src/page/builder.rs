@@ -2,15 +2,16 @@
 
 use super::{
     FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUES_OF_ONE_LENGTH,
-    PAGE_HEADER_BYTES, planes,
+    PAGE_HEADER_BYTES, SEPARATE_PUT, planes,
 };
+use crate::EncodedReference;
 use teak_base::bytes::Put;
 use teak_base::{Operation, WriteId};
 
 /// Minimum entries for planes to be useful.
 const PLANES_ENTRIES_MIN: usize = 8;
 
-/// Builds the raw bytes of a sequence of pages in layout 1. Reuses its buffers.
+/// Builds the raw bytes of a sequence of pages in layout 2. Reuses its buffers.
 #[derive(Debug, Default)]
 pub struct PageBuilder {
     heads: Vec<Head>,
@@ -27,7 +28,8 @@ pub struct PageBuilder {
 
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    operation: Operation,
+    /// The number of the operation, or [`SEPARATE_PUT`].
+    kind: u8,
     key_bytes: u32,
     value_bytes: u32,
     write_id: WriteId,
@@ -50,13 +52,26 @@ impl PageBuilder {
     /// # Panics
     /// When key or value exceed 4 GiB.
     pub fn push(&mut self, key: &[u8], write_id: WriteId, operation: Operation, value: &[u8]) {
+        self.add(key, write_id, operation.number(), value);
+    }
+
+    /// Appends a put whose value is separate; otherwise as [`PageBuilder::push`].
+    ///
+    /// # Panics
+    /// When the key exceeds 4 GiB.
+    pub fn push_separate(&mut self, key: &[u8], write_id: WriteId, reference: &EncodedReference) {
+        self.add(key, write_id, SEPARATE_PUT, reference);
+    }
+
+    #[inline]
+    fn add(&mut self, key: &[u8], write_id: WriteId, kind: u8, value: &[u8]) {
         let (Ok(key_bytes), Ok(value_bytes)) =
             (u32::try_from(key.len()), u32::try_from(value.len()))
         else {
             unreachable!("keys and values are limited far below 4 GiB");
         };
         let head = Head {
-            operation,
+            kind,
             key_bytes,
             value_bytes,
             write_id,
@@ -74,7 +89,7 @@ impl PageBuilder {
                 self.value_bytes_min = self.value_bytes_min.min(value_bytes);
             }
         }
-        self.plain &= operation == Operation::Put && write_id.is_settled();
+        self.plain &= kind == Operation::Put.number() && write_id.is_settled();
         self.heads.push(head);
         self.keys.extend_from_slice(key);
         self.values.extend_from_slice(value);
@@ -190,7 +205,7 @@ impl PageBuilder {
         self.head_stream.clear();
         for head in &self.heads {
             if !self.plain {
-                self.head_stream.put_u8(head.operation.number());
+                self.head_stream.put_u8(head.kind);
                 self.head_stream.put_varint(head.write_id.0);
             }
             if !self.keys_of_one_length {

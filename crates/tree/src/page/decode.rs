@@ -7,11 +7,12 @@
 //! 3. Streams that are stored as byte planes are joined.
 //! 4. The order of the keys is checked, because merges and cursors rely on it.
 
-use super::reader::{Ends, Page};
+use super::reader::{Ends, Page, Write};
 use super::{
     FLAG_KEY_PLANES, FLAG_KEYS_OF_ONE_LENGTH, FLAG_SETTLED_PUTS, FLAG_VALUES_OF_ONE_LENGTH,
-    FLAGS_KNOWN, PAGE_HEADER_BYTES, planes,
+    FLAGS_KNOWN, PAGE_HEADER_BYTES, SEPARATE_PUT, planes,
 };
+use crate::ValueReference;
 use crate::key_search::KeySearch;
 use teak_base::bytes::{Malformed, Take};
 use teak_base::{Operation, WriteId};
@@ -87,7 +88,7 @@ struct Heads {
     keys: Ends,
     values: Ends,
     /// Empty when every entry is a settled put.
-    writes: Vec<(Operation, WriteId)>,
+    writes: Vec<Write>,
 }
 
 impl Heads {
@@ -98,8 +99,17 @@ impl Heads {
         let mut writes = Vec::with_capacity(entries_if(!header.settled_puts));
         for _ in 0..entries_if(!header.heads_are_empty()) {
             if !header.settled_puts {
-                let operation = Operation::from_number(heads.u8()?).ok_or(Malformed)?;
-                writes.push((operation, WriteId(heads.varint()?)));
+                let kind = heads.u8()?;
+                let is_separate = kind == SEPARATE_PUT;
+                let operation = match is_separate {
+                    true => Operation::Put,
+                    false => Operation::from_number(kind).ok_or(Malformed)?,
+                };
+                writes.push(Write {
+                    operation,
+                    is_separate,
+                    id: WriteId(heads.varint()?),
+                });
             }
             if !header.keys_of_one_length {
                 keys.add(&mut heads)?;
@@ -122,6 +132,20 @@ impl Heads {
             },
             writes,
         })
+    }
+}
+
+impl Heads {
+    /// Checks the lengths of the references to separate values.
+    fn check_references(&self) -> Result<(), Malformed> {
+        let mut separate = (0..self.writes.len()).zip(&self.writes);
+        let all_fit = separate.all(|(entry, write)| {
+            !write.is_separate || {
+                let (start, end) = self.values.range(entry);
+                end - start == ValueReference::ENCODED_BYTES
+            }
+        });
+        if all_fit { Ok(()) } else { Err(Malformed) }
     }
 }
 
@@ -174,6 +198,7 @@ impl Page {
         let value_bytes = take.rest().len();
         header.check(value_bytes)?;
         let heads = Heads::decode(&header, heads, value_bytes)?;
+        heads.check_references()?;
         let bytes = if header.key_planes || header.value_planes > 0 {
             join_streams(&header, key_stream, take, &heads.values)?
         } else {
@@ -189,6 +214,7 @@ impl Page {
             values_start: header.key_bytes,
             entries,
             search: KeySearch::default(),
+            has_separate: heads.writes.iter().any(|write| write.is_separate),
             writes: heads.writes,
             charge: None,
         };

@@ -7,6 +7,7 @@
 
 use crate::block_memory::BlockCharge;
 use crate::key_search::KeySearch;
+use crate::{EncodedReference, ValueReference};
 use teak_base::{Operation, WriteId};
 
 /// A decoded, validated page: entries by number, keys ascending, the versions
@@ -21,11 +22,24 @@ pub struct Page {
     pub(super) values_start: usize,
     pub(super) entries: usize,
     pub(super) search: KeySearch,
-    /// Operation and write id per entry; empty when all are settled puts.
-    pub(super) writes: Vec<(Operation, WriteId)>,
+    /// One for each entry; empty when all are settled puts without separate values.
+    pub(super) writes: Vec<Write>,
+    /// Whether an entry has a separate value.
+    pub(super) has_separate: bool,
     /// Counts the page's memory.
     pub(super) charge: Option<BlockCharge>,
 }
+
+/// The write of an entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write {
+    pub(super) operation: Operation,
+    /// Whether the value is a reference to a separate value.
+    pub(super) is_separate: bool,
+    pub(super) id: WriteId,
+}
+
+const _: () = assert!(size_of::<Write>() == 16);
 
 /// The ends of the strings of a stream.
 #[derive(Debug)]
@@ -72,7 +86,7 @@ impl Page {
             + self.keys.memory_bytes()
             + self.values.memory_bytes()
             + self.search.memory_bytes()
-            + self.writes.len() * size_of::<(Operation, WriteId)>()
+            + self.writes.len() * size_of::<Write>()
             + size_of::<Self>()
     }
 
@@ -92,7 +106,7 @@ impl Page {
         &self.bytes[start..end]
     }
 
-    /// The value of an entry.
+    /// The value of an entry. A separate value is represented by its reference.
     ///
     /// # Panics
     /// When there is no such entry.
@@ -101,6 +115,33 @@ impl Page {
     pub fn value(&self, entry: usize) -> &[u8] {
         let (start, end) = self.values.range(entry);
         &self.bytes[self.values_start + start..self.values_start + end]
+    }
+
+    /// The reference of an entry with a separate value; `None` for other entries.
+    ///
+    /// # Panics
+    /// When there is no such entry.
+    #[inline]
+    #[must_use]
+    pub fn reference(&self, entry: usize) -> Option<&EncodedReference> {
+        if !self.has_separate || !self.writes[entry].is_separate {
+            return None;
+        }
+        // `decode` has checked the length.
+        self.value(entry)
+            .first_chunk::<{ ValueReference::ENCODED_BYTES }>()
+    }
+
+    /// The entries with separate values, with their references.
+    pub(crate) fn references(&self) -> impl Iterator<Item = (usize, ValueReference)> {
+        let entries = match self.has_separate {
+            true => self.entries,
+            false => 0,
+        };
+        (0..entries).filter_map(|entry| {
+            let encoded = self.reference(entry)?;
+            Some((entry, ValueReference::decode(encoded)))
+        })
     }
 
     /// The operation and the write id of an entry.
@@ -114,7 +155,8 @@ impl Page {
             assert!(entry < self.entries, "no such entry");
             (Operation::Put, WriteId::SETTLED)
         } else {
-            self.writes[entry]
+            let write = &self.writes[entry];
+            (write.operation, write.id)
         }
     }
 
@@ -176,7 +218,7 @@ mod tests {
         }
         let mut raw = Vec::new();
         builder.finish(&mut raw);
-        let documented = crate::test_support::documented_bytes("## Page, layout 1");
+        let documented = crate::test_support::documented_bytes("## Page, layout 2");
         assert_eq!(raw, documented, "{raw:02x?}");
         let page = Page::decode(documented).unwrap();
         assert_eq!(page.entries(), 8);

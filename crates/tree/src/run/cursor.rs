@@ -1,7 +1,7 @@
 //! A cursor over the entries of a run.
 
 use super::{ReadPattern, Run, RunIndex};
-use crate::{Page, VersionCursor};
+use crate::{Page, StoredValue, VersionCursor};
 use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 
@@ -169,9 +169,9 @@ impl VersionCursor for RunCursor {
     }
 
     #[inline]
-    fn value(&self) -> &[u8] {
+    fn value(&self) -> StoredValue<'_> {
         let (page, entry) = self.current();
-        page.value(entry)
+        self.run.stored_value(page, entry)
     }
 
     #[inline]

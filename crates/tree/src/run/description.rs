@@ -1,6 +1,6 @@
 //! The description of a run in a node.
 
-use crate::RangeTombstone;
+use crate::{RangeTombstone, ValueReference};
 use teak_base::WriteId;
 use teak_base::bytes::{Malformed, Put, Take};
 use teak_base::limits::KEY_BYTES_MAX;
@@ -26,10 +26,12 @@ pub struct RunDescription {
     pub keys: u64,
     /// Pages.
     pub pages: u32,
-    /// Raw bytes of the pages.
+    /// Raw bytes of the pages, without separate values.
     pub raw_bytes: u64,
     /// Bytes of pages and index in the file, headers and padding included.
     pub stored_bytes: u64,
+    /// The separate values of the entries, whichever run they were written with.
+    pub separate: SeparateTotals,
     /// The minimum and maximum id of unsettled writes, tombstones included.
     pub write_ids: Option<(WriteId, WriteId)>,
     /// Whether no entry was settled when the run was written, so that
@@ -39,19 +41,54 @@ pub struct RunDescription {
     pub range_tombstones: Vec<RangeTombstone>,
 }
 
+/// Totals of separate values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeparateTotals {
+    /// Number of values.
+    pub count: u64,
+    /// Bytes uncompressed.
+    pub raw_bytes: u64,
+    /// Bytes in the file, headers and padding included.
+    pub stored_bytes: u64,
+}
+
+impl SeparateTotals {
+    pub(crate) fn add(&mut self, reference: &ValueReference) {
+        self.count += 1;
+        self.raw_bytes += u64::from(reference.raw_bytes);
+        // A damaged page may refer to blocks of any size.
+        self.stored_bytes = self.stored_bytes.saturating_add(reference.stored_bytes());
+    }
+}
+
+/// In the sizes by which merges are planned, separate values count this fraction of their bytes. A
+/// merge does not rewrite them, so it may become due later, and leaves may be larger. But a merge
+/// is what frees values that were overwritten, so they must count.
+pub(crate) const SEPARATE_FRACTION: u64 = 16;
+
 const HAS_INDEX: u8 = 1;
 const HAS_WRITE_IDS: u8 = 2;
 const ALL_UNSETTLED: u8 = 4;
+const HAS_SEPARATE: u8 = 8;
+const FLAGS_ALL: u8 = HAS_INDEX | HAS_WRITE_IDS | ALL_UNSETTLED | HAS_SEPARATE;
 
 /// The maximum valid count. Real runs are far smaller, so totals over a tree
 /// never overflow.
 const COUNT_MAX: u64 = 1 << 40;
+/// The maximum valid size of separate values.
+const SEPARATE_BYTES_MAX: u64 = 1 << 50;
 
 impl RunDescription {
     /// Number of entries: puts and deletes.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.puts + self.deletes
+    }
+
+    /// The size by which merges are planned.
+    #[must_use]
+    pub fn merge_bytes(&self) -> u64 {
+        self.raw_bytes + self.separate.raw_bytes / SEPARATE_FRACTION
     }
 
     /// The range of all write ids of the run; `None` when some entry is or may
@@ -83,6 +120,9 @@ impl RunDescription {
         if self.all_unsettled {
             flags |= ALL_UNSETTLED;
         }
+        if self.separate.count > 0 {
+            flags |= HAS_SEPARATE;
+        }
         out.put_u8(flags);
         if let Some(index) = &self.index {
             index.encode(out);
@@ -99,6 +139,11 @@ impl RunDescription {
             self.stored_bytes,
         ] {
             out.put_varint(count);
+        }
+        if self.separate.count > 0 {
+            out.put_varint(self.separate.count);
+            out.put_varint(self.separate.raw_bytes);
+            out.put_varint(self.separate.stored_bytes);
         }
         if let Some((min, max)) = self.write_ids {
             out.put_varint(min.0);
@@ -119,9 +164,7 @@ impl RunDescription {
     pub fn decode(take: &mut Take<'_>) -> Result<Self, Malformed> {
         let flags = take.u8()?;
         let all_unsettled = flags & ALL_UNSETTLED != 0;
-        if flags & !(HAS_INDEX | HAS_WRITE_IDS | ALL_UNSETTLED) != 0
-            || (all_unsettled && flags & HAS_WRITE_IDS == 0)
-        {
+        if flags & !FLAGS_ALL != 0 || (all_unsettled && flags & HAS_WRITE_IDS == 0) {
             return Err(Malformed);
         }
         let (index, blocks_end) = if flags & HAS_INDEX != 0 {
@@ -144,6 +187,10 @@ impl RunDescription {
         if (entries > 0) != index.is_some() || keys > entries || first_key > last_key {
             return Err(Malformed);
         }
+        let separate = match flags & HAS_SEPARATE {
+            0 => SeparateTotals::default(),
+            _ => separate_totals(take, puts)?,
+        };
         let write_ids = if flags & HAS_WRITE_IDS != 0 {
             let ids = (WriteId(take.varint()?), WriteId(take.varint()?));
             if ids.0.is_settled() || ids.0 > ids.1 {
@@ -178,6 +225,7 @@ impl RunDescription {
             pages,
             raw_bytes,
             stored_bytes,
+            separate,
             write_ids,
             all_unsettled,
             range_tombstones,
@@ -191,6 +239,19 @@ fn count(take: &mut Take<'_>) -> Result<u64, Malformed> {
         return Err(Malformed);
     }
     Ok(count)
+}
+
+fn separate_totals(take: &mut Take<'_>, puts: u64) -> Result<SeparateTotals, Malformed> {
+    let totals = SeparateTotals {
+        count: count(take)?,
+        raw_bytes: take.varint()?,
+        stored_bytes: take.varint()?,
+    };
+    let bytes = totals.raw_bytes.max(totals.stored_bytes);
+    if totals.count == 0 || totals.count > puts || bytes > SEPARATE_BYTES_MAX {
+        return Err(Malformed);
+    }
+    Ok(totals)
 }
 
 fn key(take: &mut Take<'_>) -> Result<Vec<u8>, Malformed> {
@@ -222,6 +283,11 @@ mod tests {
             pages: 3,
             raw_bytes: 1000,
             stored_bytes: 300,
+            separate: SeparateTotals {
+                count: 3,
+                raw_bytes: 70_000,
+                stored_bytes: 60_000,
+            },
             write_ids: Some((WriteId(4), WriteId(9))),
             all_unsettled: true,
             range_tombstones: vec![RangeTombstone {
@@ -236,6 +302,7 @@ mod tests {
             let mut take = Take::new(&bytes);
             assert_eq!(RunDescription::decode(&mut take), Ok(description.clone()));
             assert!(take.is_empty());
+            description.separate = SeparateTotals::default();
             description.write_ids = None;
             description.all_unsettled = false;
             description.range_tombstones.clear();

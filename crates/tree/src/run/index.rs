@@ -2,9 +2,9 @@
 //! page.
 //!
 //! Raw bytes: pages u32; then for each page its address (12 bytes), entries u32, raw bytes u32,
-//! length of the last key u32, length of the filter u32; then all last keys; then all filters. A
-//! key belongs to the first page whose last key is at or after it. The versions of one key may
-//! continue over several pages.
+//! length of the last key u32, length of the filter u32, end of the separate values u64; then all
+//! last keys; then all filters. A key belongs to the first page whose last key is at or after it.
+//! The versions of one key may continue over several pages.
 
 use crate::block_memory::BlockCharge;
 use crate::filter;
@@ -14,9 +14,9 @@ use teak_base::limits::KEY_BYTES_MAX;
 use teak_block_file::BlockAddress;
 
 /// The layout number in an index block's header.
-pub(crate) const RUN_INDEX_LAYOUT: u8 = 1;
+pub(crate) const RUN_INDEX_LAYOUT: u8 = 2;
 
-const PAGE_RECORD_BYTES: usize = BlockAddress::ENCODED_BYTES + 16;
+const PAGE_RECORD_BYTES: usize = BlockAddress::ENCODED_BYTES + 24;
 
 /// The record of one page in the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(crate) struct PageRecord {
     pub(crate) address: BlockAddress,
     pub(crate) entries: u32,
     pub(crate) raw_bytes: u32,
+    /// One past the last byte in the file of any separate value of the page; 0 without such values.
+    pub(crate) values_end: u64,
     key_end: u32,
     filter_end: u32,
 }
@@ -49,6 +51,7 @@ impl RunIndex {
         raw_bytes: usize,
         last_key: &[u8],
         hashes: &[u64],
+        values_end: u64,
     ) {
         self.keys.extend_from_slice(last_key);
         if !hashes.is_empty() {
@@ -58,6 +61,7 @@ impl RunIndex {
             address,
             entries: saturate(entries),
             raw_bytes: saturate(raw_bytes),
+            values_end,
             key_end: saturate(self.keys.len()),
             filter_end: saturate(self.filters.len()),
         });
@@ -72,6 +76,7 @@ impl RunIndex {
             out.put_u32(page.raw_bytes);
             out.put_u32(page.key_end - key_start);
             out.put_u32(page.filter_end - filter_start);
+            out.put_u64(page.values_end);
             (key_start, filter_start) = (page.key_end, page.filter_end);
         }
         out.extend_from_slice(&self.keys);
@@ -104,6 +109,7 @@ impl RunIndex {
                 address,
                 entries,
                 raw_bytes,
+                values_end: take.u64()?,
                 key_end,
                 filter_end,
             });
@@ -125,13 +131,10 @@ impl RunIndex {
         Ok(index)
     }
 
-    /// The same index with other addresses of its pages, only to be encoded.
-    pub(crate) fn with_addresses(&self, addresses: &[BlockAddress]) -> Self {
-        let pages = self.pages.iter().zip(addresses);
+    /// The same index with other places of its pages and values, only to be encoded.
+    pub(crate) fn with_pages(&self, pages: Vec<PageRecord>) -> Self {
         Self {
-            pages: pages
-                .map(|(page, &address)| PageRecord { address, ..*page })
-                .collect(),
+            pages,
             keys: self.keys.clone(),
             filters: self.filters.clone(),
             search: KeySearch::default(),
@@ -214,7 +217,7 @@ mod tests {
                 offset: 8192 + 128 * number as u64,
                 bytes: 100,
             };
-            index.push(address, number + 1, 300, key, &[number as u64 + 1]);
+            index.push(address, number + 1, 300, key, &[number as u64 + 1], 0);
         }
         index
     }
@@ -239,7 +242,8 @@ mod tests {
         let mut index = RunIndex::default();
         for (offset, entries, key) in [(0x2000, 3, b"dd".as_slice()), (0x2080, 2, b"f")] {
             let address = BlockAddress { offset, bytes: 100 };
-            index.push(address, entries, 90, key, &[]);
+            let values_end = if entries == 2 { 0x6100 } else { 0 };
+            index.push(address, entries, 90, key, &[], values_end);
         }
         let mut raw = Vec::new();
         index.encode(&mut raw);

@@ -20,6 +20,7 @@ fn write(entries: &[Entry], page_bytes: usize) -> (BlockFile, Arc<Run>) {
         expected_bytes: 0,
         filters: true,
         value_planes: 0,
+        separate: None,
     };
     let mut writer = RunWriter::new(&file, &cache, options);
     for (key, id, operation) in entries {
@@ -32,14 +33,14 @@ fn write(entries: &[Entry], page_bytes: usize) -> (BlockFile, Arc<Run>) {
         write_id: WriteId(77),
     });
     let finished = writer.finish().unwrap().unwrap();
-    file.publish(finished.written.into_iter().collect(), &[]);
+    file.publish(finished.written, &[]);
     let run = Arc::new(Run::open(&file, &cache, finished.description));
     (file, run)
 }
 
 fn shown(cursor: &RunCursor) -> Option<Entry> {
     cursor.valid().then(|| {
-        assert_eq!(cursor.key(), cursor.value());
+        assert_eq!(cursor.key(), cursor.value().to_vec().unwrap());
         let operation = cursor.operation().number();
         (cursor.key().to_vec(), cursor.write_id().0, operation)
     })
@@ -125,13 +126,14 @@ fn a_damaged_page_is_an_error_with_its_place() {
         expected_bytes: 0,
         filters: false,
         value_planes: 1,
+        separate: None,
     };
     let mut writer = RunWriter::new(&file, &cache, options);
     for (key, ..) in &entries {
         writer.push(key, WriteId(0), Operation::Put, key).unwrap();
     }
     let finished = writer.finish().unwrap().unwrap();
-    file.publish(finished.written.into_iter().collect(), &[]);
+    file.publish(finished.written, &[]);
     let run = Arc::new(Run::open(&file, &cache, finished.description));
     let address = run.addresses().unwrap()[0];
     let raw = disk.open(Path::new("/t")).unwrap();
@@ -152,6 +154,7 @@ fn options(filters: bool) -> RunWriterOptions {
         expected_bytes: 0,
         filters,
         value_planes: 0,
+        separate: None,
     }
 }
 
@@ -168,14 +171,14 @@ fn write_into(
             .unwrap();
     }
     let finished = writer.finish().unwrap().unwrap();
-    file.publish(finished.written.into_iter().collect(), &[]);
+    file.publish(finished.written, &[]);
     Arc::new(Run::open(file, cache, finished.description))
 }
 
 fn value_of(run: &Run, key: u8) -> Option<Vec<u8>> {
     let mut found = None;
     run.visit(&LookupKey::new(&[key]), &mut |_, _, value| {
-        found = Some(value.to_vec());
+        found = Some(value.to_vec().unwrap());
         Visit::Stop
     })
     .unwrap();
@@ -229,7 +232,7 @@ fn filters_keep_absent_keys_from_reading_pages() {
             .unwrap();
     }
     let finished = writer.finish().unwrap().unwrap();
-    file.publish(finished.written.into_iter().collect(), &[]);
+    file.publish(finished.written, &[]);
     let run = Run::open(&file, &cache, finished.description);
     for number in 0..499u32 {
         let key = (2 * number + 1).to_be_bytes();

@@ -2,7 +2,7 @@
 //! compared with the index and the description.
 
 use super::index::{RUN_INDEX_LAYOUT, RunIndex};
-use super::{Run, RunDescription};
+use super::{Run, RunDescription, SeparateTotals};
 use crate::Page;
 use crate::page::PAGE_LAYOUT_ROW;
 use teak_base::checksum::hash_key;
@@ -18,24 +18,27 @@ struct Walk {
     last_key: Option<Vec<u8>>,
     /// Whether the last entry was settled, so that no older version of its key may follow.
     closed: bool,
+    separate: SeparateTotals,
+    /// One past the last byte of all blocks so far.
+    blocks_end: u64,
 }
 
 impl Run {
-    /// Reads all blocks of the run and checks that they agree. `progress` is
-    /// called for each page; when it returns false, the check ends. Appends the
-    /// addresses of the blocks.
+    /// Reads all blocks of the run, and the separate values of entries whose keys `is_live`, and
+    /// checks that they agree. `progress` is called for each page and each separate value; when it
+    /// returns false, the check ends. Appends the addresses of the blocks and values.
     ///
     /// # Errors
     /// `Corrupt`, `Interrupted`, `Io`.
     pub(crate) fn verify(
         &self,
         blocks: &mut Vec<BlockAddress>,
+        is_live: &dyn Fn(&[u8]) -> bool,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> StorageResult<()> {
         let Some(address) = self.description.index else {
             return Ok(());
         };
-        let first = blocks.len();
         blocks.push(address);
         let block = self.file.read_block(address, BlockKind::RunIndex)?;
         let index = match block.description.layout {
@@ -43,7 +46,10 @@ impl Run {
             _ => None,
         };
         let index = index.ok_or_else(|| self.corrupt(address, "the run index is malformed"))?;
-        let mut walk = Walk::default();
+        let mut walk = Walk {
+            blocks_end: address.end(),
+            ..Walk::default()
+        };
         for (number, record) in index.pages().iter().enumerate() {
             let address = record.address;
             blocks.push(address);
@@ -62,9 +68,18 @@ impl Run {
             if !progress(page.entries() as u64) {
                 return Err(StorageError::Interrupted);
             }
+            for (entry, reference) in page.references() {
+                if !is_live(page.key(entry)) {
+                    continue;
+                }
+                self.load_separate(&reference)?;
+                blocks.push(reference.address);
+                if !progress(0) {
+                    return Err(StorageError::Interrupted);
+                }
+            }
         }
-        let ends = blocks.iter().skip(first).map(BlockAddress::end);
-        if ends.max() != Some(self.description.blocks_end) {
+        if walk.blocks_end != self.description.blocks_end {
             return Err(self.corrupt(address, "the end of the run's blocks is wrong"));
         }
         match walk.end(&index, &self.description) {
@@ -119,6 +134,18 @@ impl Walk {
                 return Some("a write id is outside the run's range");
             }
         }
+        let Some(record) = index.pages().get(number) else {
+            return Some(WRONG_COUNT);
+        };
+        let mut values_end = 0;
+        for (_, reference) in page.references() {
+            self.separate.add(&reference);
+            values_end = values_end.max(reference.address.end());
+        }
+        if values_end != record.values_end {
+            return Some("the end of the page's separate values is wrong");
+        }
+        self.blocks_end = self.blocks_end.max(record.address.end()).max(values_end);
         match page.entries().checked_sub(1) {
             Some(last) if page.key(last) == index.last_key(number) => None,
             _ => Some("the page's last key is not the one in the index"),
@@ -130,6 +157,9 @@ impl Walk {
         let expected = (description.puts, description.deletes, description.keys);
         if counted != expected {
             return Some("the run's counts are wrong");
+        }
+        if self.separate != description.separate {
+            return Some("the run's totals of separate values are wrong");
         }
         if index.pages().len() != description.pages as usize {
             return Some("the run's number of pages is wrong");

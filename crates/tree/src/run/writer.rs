@@ -3,7 +3,10 @@
 
 use super::index::{RUN_INDEX_LAYOUT, RunIndex};
 use crate::page::{PAGE_LAYOUT_ROW, PageBuilder};
-use crate::{PageCache, RangeTombstone, RunDescription};
+use crate::value::value_block_description;
+use crate::{
+    EncodedReference, PageCache, RangeTombstone, RunDescription, StoredValue, ValueReference,
+};
 use teak_base::checksum::hash_key;
 use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use teak_base::{Codec, Operation, StorageError, StorageResult, WriteId};
@@ -24,6 +27,17 @@ pub struct RunWriterOptions {
     pub filters: bool,
     /// Leading bytes of values that contain columns of fixed width.
     pub value_planes: u32,
+    /// How to store values apart from their entries; `None`: never.
+    pub separate: Option<SeparateOptions>,
+}
+
+/// Options for separate values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeparateOptions {
+    /// Minimum bytes of a separate value.
+    pub bytes_min: usize,
+    /// Codec of the values.
+    pub codec: Codec,
 }
 
 /// A written run; its blocks become live when `written` is published.
@@ -31,8 +45,13 @@ pub struct RunWriterOptions {
 pub struct FinishedRun {
     /// The description for nodes.
     pub description: RunDescription,
-    /// The blocks, for publishing; `None` for a run of range tombstones only.
-    pub written: Option<WrittenBlocks>,
+    /// The blocks, for publishing: pages and index, and new separate values. Empty for a run of
+    /// range tombstones only.
+    pub written: Vec<WrittenBlocks>,
+    /// Bytes of the new separate values, uncompressed.
+    pub separate_bytes_written: u64,
+    /// Offsets of the separate values whose references were copied from other runs.
+    pub copied: Vec<u64>,
 }
 
 /// Writes a sequence of runs. Reuses its buffers.
@@ -42,12 +61,18 @@ pub struct RunWriter<'a> {
     cache: &'a PageCache,
     options: RunWriterOptions,
     blocks: Option<BlockWriter>,
+    /// Writes separate values, so that pages are next to each other.
+    values: Option<BlockWriter>,
+    separate_bytes_written: u64,
+    copied: Vec<u64>,
     page: PageBuilder,
     raw: Vec<u8>,
     hashes: Vec<u64>,
     index: RunIndex,
     last_key: Vec<u8>,
     totals: RunDescription,
+    /// One past the last byte of the separate values of the page.
+    values_end: u64,
     /// Whether an entry of the current run is settled.
     any_settled: bool,
 }
@@ -63,16 +88,21 @@ impl<'a> RunWriter<'a> {
             page: PageBuilder::new(options.value_planes),
             options,
             blocks: None,
+            values: None,
+            separate_bytes_written: 0,
+            copied: Vec::new(),
             raw: Vec::new(),
             hashes: Vec::new(),
             index: RunIndex::default(),
             last_key: Vec::new(),
             totals: RunDescription::default(),
+            values_end: 0,
             any_settled: false,
         }
     }
 
-    /// Appends an entry. Keys are ascending, the versions of a key newest first.
+    /// Appends an entry. Keys are ascending, the versions of a key newest first. Writes a large
+    /// value into a block of its own.
     ///
     /// # Errors
     /// `TooLarge`, `NoSpace`, `Io`; the writer is then unusable.
@@ -86,9 +116,89 @@ impl<'a> RunWriter<'a> {
         operation: Operation,
         value: &[u8],
     ) -> StorageResult<()> {
-        check_len("key", key.len(), KEY_BYTES_MAX)?;
         check_len("value", value.len(), VALUE_BYTES_MAX)?;
-        let entry_bytes = key.len() + value.len();
+        if let Some(separate) = self.options.separate
+            && value.len() >= separate.bytes_min
+            && operation == Operation::Put
+        {
+            return self.push_large(key, write_id, value, separate.codec);
+        }
+        self.start_entry(key, write_id, operation, value.len())?;
+        self.page.push(key, write_id, operation, value);
+        Ok(())
+    }
+
+    /// Appends an entry of another run of the file. Copies the reference to a separate value.
+    /// Otherwise as [`RunWriter::push`].
+    ///
+    /// # Errors
+    /// As [`RunWriter::push`].
+    ///
+    /// # Panics
+    /// As [`RunWriter::push`].
+    #[inline]
+    pub fn push_stored(
+        &mut self,
+        key: &[u8],
+        write_id: WriteId,
+        operation: Operation,
+        value: StoredValue<'_>,
+    ) -> StorageResult<()> {
+        match value {
+            StoredValue::Inline(value) => self.push(key, write_id, operation, value),
+            StoredValue::Separate(encoded, _) => {
+                let reference = ValueReference::decode(encoded);
+                self.copied.push(reference.address.offset);
+                self.push_reference(key, write_id, encoded, &reference)
+            }
+        }
+    }
+
+    #[cold]
+    fn push_large(
+        &mut self,
+        key: &[u8],
+        write_id: WriteId,
+        value: &[u8],
+        codec: Codec,
+    ) -> StorageResult<()> {
+        let expected_bytes = self.options.expected_bytes;
+        let blocks = self
+            .values
+            .get_or_insert_with(|| self.file.writer(expected_bytes));
+        let address = blocks.write(value_block_description(codec), value)?;
+        self.cache.forget(self.file.file_id(), address.offset);
+        self.separate_bytes_written += value.len() as u64;
+        let reference = ValueReference::new(address, value);
+        self.push_reference(key, write_id, &reference.encoded(), &reference)
+    }
+
+    #[cold]
+    fn push_reference(
+        &mut self,
+        key: &[u8],
+        write_id: WriteId,
+        encoded: &EncodedReference,
+        reference: &ValueReference,
+    ) -> StorageResult<()> {
+        self.start_entry(key, write_id, Operation::Put, encoded.len())?;
+        self.page.push_separate(key, write_id, encoded);
+        self.totals.separate.add(reference);
+        self.values_end = self.values_end.max(reference.address.end());
+        Ok(())
+    }
+
+    /// Prepares for an entry with `value_bytes` in the page.
+    #[inline]
+    fn start_entry(
+        &mut self,
+        key: &[u8],
+        write_id: WriteId,
+        operation: Operation,
+        value_bytes: usize,
+    ) -> StorageResult<()> {
+        check_len("key", key.len(), KEY_BYTES_MAX)?;
+        let entry_bytes = key.len() + value_bytes;
         if !self.page.is_empty() && self.page.raw_bytes() + entry_bytes > self.options.page_bytes {
             self.write_page()?;
         }
@@ -115,7 +225,6 @@ impl<'a> RunWriter<'a> {
         }
         self.totals.raw_bytes += entry_bytes as u64 + 2;
         self.note_write_id(write_id);
-        self.page.push(key, write_id, operation, value);
         Ok(())
     }
 
@@ -126,10 +235,10 @@ impl<'a> RunWriter<'a> {
         self.totals.range_tombstones.push(tombstone);
     }
 
-    /// Raw bytes of the entries pushed since the run started.
+    /// The size of the run so far, as planning counts it.
     #[must_use]
-    pub fn raw_bytes(&self) -> u64 {
-        self.totals.raw_bytes
+    pub fn merge_bytes(&self) -> u64 {
+        self.totals.merge_bytes()
     }
 
     /// Entries pushed since the run started.
@@ -161,7 +270,9 @@ impl<'a> RunWriter<'a> {
         let Some(mut blocks) = self.blocks.take() else {
             return Ok(Some(FinishedRun {
                 description,
-                written: None,
+                written: Vec::new(),
+                separate_bytes_written: 0,
+                copied: Vec::new(),
             }));
         };
         self.raw.clear();
@@ -182,9 +293,15 @@ impl<'a> RunWriter<'a> {
         description.stored_bytes = blocks.bytes_written();
         self.index = RunIndex::default();
         self.last_key.clear();
+        let mut written = vec![blocks.finish()?];
+        if let Some(values) = self.values.take() {
+            written.push(values.finish()?);
+        }
         Ok(Some(FinishedRun {
             description,
-            written: Some(blocks.finish()?),
+            written,
+            separate_bytes_written: std::mem::take(&mut self.separate_bytes_written),
+            copied: std::mem::take(&mut self.copied),
         }))
     }
 
@@ -214,13 +331,15 @@ impl<'a> RunWriter<'a> {
             &self.raw,
         )?;
         self.cache.forget(self.file.file_id(), address.offset);
-        self.totals.blocks_end = self.totals.blocks_end.max(address.end());
+        let values_end = std::mem::take(&mut self.values_end);
+        self.totals.blocks_end = self.totals.blocks_end.max(address.end()).max(values_end);
         self.index.push(
             address,
             entries,
             self.raw.len(),
             &self.last_key,
             &self.hashes,
+            values_end,
         );
         self.hashes.clear();
         Ok(())

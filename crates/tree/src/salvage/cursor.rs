@@ -1,12 +1,12 @@
 //! The cursor over the readable entries of a tree, leaf by leaf.
 
-use super::run::SalvageRun;
-use crate::lost_part::{LostKind, LostPart};
+use super::run::{SalvageRun, lost_value};
+use crate::lost_part::{LostKind, LostPart, is_loss};
 use crate::node::{Key, LeafPath};
 use crate::source::run_tombstones;
 use crate::tree::Tree;
 use crate::version::TreeVersion;
-use crate::{MemtableCursor, RangeTombstone, VersionCursor};
+use crate::{MemtableCursor, RangeTombstone, StoredValue, VersionCursor};
 use std::collections::HashSet;
 use std::sync::Arc;
 use teak_base::visibility::Visibility;
@@ -43,7 +43,7 @@ impl Reader {
         }
     }
 
-    fn version(&self) -> Option<(Operation, WriteId, &[u8])> {
+    fn version(&self) -> Option<(Operation, WriteId, StoredValue<'_>)> {
         match self {
             Self::Memtable(cursor) => cursor
                 .valid()
@@ -198,16 +198,21 @@ impl<V: Visibility> SalvageCursor<V> {
             // Newer versions may have been on a lost page before this position.
             is_doubtful |= layer.reader.may_have_lost(key);
             while layer.reader.key() == Some(key.as_slice()) {
-                if let (Newest::None, Some((operation, id, bytes))) =
+                if let (Newest::None, Some((operation, id, stored))) =
                     (&newest, layer.reader.version())
                     && sees(id)
                 {
-                    newest = match operation {
-                        Operation::Put => Newest::Value { is_doubtful },
-                        Operation::Delete => Newest::Deleted,
-                    };
                     value.clear();
-                    value.extend_from_slice(bytes);
+                    match stored.append_to(value) {
+                        Ok(()) if operation == Operation::Delete => newest = Newest::Deleted,
+                        Ok(()) => newest = Newest::Value { is_doubtful },
+                        Err(error) if is_loss(&error) => {
+                            // An older version replaces it, if there is one.
+                            is_doubtful = true;
+                            note_lost(lost, known, &lost_value(key, error));
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
                 layer.reader.next_version()?;
             }

@@ -3,7 +3,7 @@
 use crate::lost_part::{LostKind, LostPart, is_loss};
 use crate::node::{KeyRange, RunForm, RunRef};
 use crate::run::RunIndex;
-use crate::{Page, ReadPattern};
+use crate::{Page, ReadPattern, StoredValue};
 use std::sync::Arc;
 use teak_base::bytes::key_successor;
 use teak_base::{Operation, StorageResult, WriteId};
@@ -79,12 +79,13 @@ impl SalvageRun {
     }
 
     /// The operation, the write and the value of the entry; `None` at the end.
-    pub(super) fn version(&self) -> Option<(Operation, WriteId, &[u8])> {
+    pub(super) fn version(&self) -> Option<(Operation, WriteId, StoredValue<'_>)> {
         let (_, page) = self.page.as_ref()?;
         let (operation, id) = page.write(self.entry);
         let is_settled = self.run.handle.is_settled();
         let id = if is_settled { WriteId::SETTLED } else { id };
-        Some((operation, id, page.value(self.entry)))
+        let value = self.run.handle.run.stored_value(page, self.entry);
+        Some((operation, id, value))
     }
 
     /// What could not be read since the last seek.
@@ -155,6 +156,15 @@ impl SalvageRun {
         {
             self.page = None;
         }
+    }
+}
+
+/// Describes an entry whose separate value cannot be read.
+pub(super) fn lost_value(key: &[u8], error: teak_base::StorageError) -> LostPart {
+    LostPart {
+        entries: Some(1),
+        hides_older: true,
+        ..LostPart::new(LostKind::Value, key, Some(&key_successor(key)), error)
     }
 }
 

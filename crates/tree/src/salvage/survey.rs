@@ -1,20 +1,24 @@
 //! Lists everything in a tree that cannot be read.
 
-use super::run::lost_page;
+use super::run::{lost_page, lost_value};
+use crate::Page;
 use crate::lost_part::{LostKind, LostPart, is_loss};
-use crate::node::{Node, RunForm, RunHandle, RunRef};
+use crate::node::{KeyRange, Node, RunForm, RunHandle, RunRef};
 use crate::tree::Tree;
 use std::collections::HashMap;
 use std::sync::Arc;
 use teak_base::{StorageError, StorageResult};
 
-type Runs = HashMap<*const RunHandle, RunRef>;
+/// The runs with the ranges of the references to them.
+type Runs = HashMap<*const RunHandle, (RunRef, Vec<KeyRange>)>;
 
 fn collect(node: &Node, runs: &mut Runs) {
     for child in &node.children {
         for run in &child.runs {
-            let whole = RunRef::whole(Arc::clone(&run.handle));
-            runs.insert(Arc::as_ptr(&run.handle), whole);
+            let entry = runs.entry(Arc::as_ptr(&run.handle));
+            let (_, ranges) =
+                entry.or_insert_with(|| (RunRef::whole(Arc::clone(&run.handle)), Vec::new()));
+            ranges.push(run.range());
         }
         if let Some(below) = &child.below {
             collect(below, runs);
@@ -39,11 +43,11 @@ impl Tree {
         let version = self.version.load_full();
         let mut runs = Runs::new();
         collect(&version.root, &mut runs);
-        let mut runs: Vec<RunRef> = runs.into_values().collect();
+        let mut runs: Vec<(RunRef, Vec<KeyRange>)> = runs.into_values().collect();
         let place = |run: &RunRef| run.handle.description().index.map(|index| index.offset);
-        runs.sort_by(|a, b| (a.lower(), place(a)).cmp(&(b.lower(), place(b))));
-        for run in &runs {
-            survey_run(run, may_continue, found)?;
+        runs.sort_by(|(a, _), (b, _)| (a.lower(), place(a)).cmp(&(b.lower(), place(b))));
+        for (run, ranges) in &runs {
+            survey_run(run, ranges, may_continue, found)?;
         }
         Ok(())
     }
@@ -51,6 +55,7 @@ impl Tree {
 
 fn survey_run(
     run: &RunRef,
+    ranges: &[KeyRange],
     may_continue: &mut dyn FnMut() -> bool,
     found: &mut dyn FnMut(&LostPart),
 ) -> StorageResult<()> {
@@ -72,8 +77,34 @@ fn survey_run(
             return Err(StorageError::Interrupted);
         }
         match run.handle.run.stored_page(&index, number) {
-            Ok(_) => {}
+            Ok(page) => survey_values(run, ranges, &page, may_continue, found)?,
             Err(error) if is_loss(&error) => found(&lost_page(run, &index, number, error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads the separate values of the entries of a page. Those of entries outside all references to
+/// the run may have been freed.
+fn survey_values(
+    run: &RunRef,
+    ranges: &[KeyRange],
+    page: &Page,
+    may_continue: &mut dyn FnMut() -> bool,
+    found: &mut dyn FnMut(&LostPart),
+) -> StorageResult<()> {
+    for (entry, reference) in page.references() {
+        let key = page.key(entry);
+        if !ranges.iter().any(|range| range.contains(key)) {
+            continue;
+        }
+        if !may_continue() {
+            return Err(StorageError::Interrupted);
+        }
+        match run.handle.run.load_separate(&reference) {
+            Ok(_) => {}
+            Err(error) if is_loss(&error) => found(&lost_value(key, error)),
             Err(error) => return Err(error),
         }
     }

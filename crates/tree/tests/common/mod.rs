@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId};
 use teak_disk::Disk;
-use teak_tree::{Horizon, PageCache, Tree, TreeOptions, Visibility, WriteStatus};
+use teak_tree::{
+    Horizon, PageCache, SpaceAction, SpaceGoal, Tree, TreeOptions, Visibility, WriteStatus,
+};
 
 /// A small generator of random numbers (SplitMix64).
 #[derive(Clone, Debug)]
@@ -384,14 +386,14 @@ pub fn compare_all(model: &Model, subject: &Subject, view: &View) {
     let mut found = Vec::new();
     let mut more = cursor.seek_first().unwrap();
     while more {
-        found.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        found.push((cursor.key().to_vec(), cursor.value().unwrap().to_vec()));
         more = cursor.next().unwrap();
     }
     assert_same(&found, &expected, view, "forward");
     found.clear();
     let mut more = cursor.seek_last().unwrap();
     while more {
-        found.push((cursor.key().to_vec(), cursor.value().to_vec()));
+        found.push((cursor.key().to_vec(), cursor.value().unwrap().to_vec()));
         more = cursor.previous().unwrap();
     }
     found.reverse();
@@ -426,4 +428,37 @@ fn assert_same(
         show(found.get(at)),
         show(expected.get(at))
     );
+}
+
+/// Takes all steps towards a goal, as the engine does. Returns the bytes moved.
+pub fn reclaim(subject: &mut Subject, goal: SpaceGoal, horizon: &dyn Horizon) -> u64 {
+    let mut moved = 0;
+    loop {
+        let before = subject.tree.file_bytes();
+        let mut progress = false;
+        match subject.tree.space_action(goal) {
+            SpaceAction::Nothing => return moved,
+            SpaceAction::Checkpoint => {}
+            SpaceAction::Move { mut limit } => {
+                while !progress && before > limit + 64 * 1024 {
+                    while let Some(job) = subject.tree.next_relocation(limit) {
+                        let report = job.run(horizon).unwrap();
+                        if report.runs_moved + report.runs_written == 0 {
+                            break;
+                        }
+                        progress = true;
+                        moved += report.bytes_relocated;
+                    }
+                    progress |= subject.tree.relocate_nodes(limit);
+                    // The holes may be too small.
+                    limit += (before - limit) / 2;
+                }
+            }
+        }
+        subject.checkpoint().unwrap();
+        let after = subject.tree.file_bytes();
+        if !progress && after >= before {
+            return moved;
+        }
+    }
 }

@@ -1,0 +1,97 @@
+//! The separate values of a run's entries.
+
+use super::{PageRecord, ReadPattern, Run};
+use crate::ValueReference;
+use crate::cache::Cached;
+use crate::page_counts::{count_access, count_read};
+use crate::value::{ReadSeparate, SeparateValue, VALUE_LAYOUT};
+use std::sync::Arc;
+use teak_base::StorageResult;
+use teak_base::checksum::checksum;
+use teak_base::limits::VALUE_BYTES_MAX;
+use teak_block_file::BlockKind;
+
+impl ReadSeparate for Run {
+    /// Values that are large for the cache are not cached.
+    #[cold]
+    fn read_separate(&self, reference: &ValueReference) -> StorageResult<Arc<SeparateValue>> {
+        if u64::from(reference.raw_bytes) > self.cache.value_bytes_max() {
+            count_access();
+            return self.load_separate(reference);
+        }
+        let (file, offset) = (self.file.file_id(), reference.address.offset);
+        let load = || Ok(Cached::Value(self.load_separate(reference)?));
+        match self.cache.get_or_load(file, offset, load)? {
+            Cached::Value(value) => Ok(value),
+            // The cache has another block at this address, so the file is damaged. Reading the
+            // block returns the error.
+            Cached::Page(_) | Cached::Index(_) => self.load_separate(reference),
+        }
+    }
+}
+
+impl Run {
+    /// Reads a separate value from the file.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub(crate) fn load_separate(
+        &self,
+        reference: &ValueReference,
+    ) -> StorageResult<Arc<SeparateValue>> {
+        let address = reference.address;
+        count_read();
+        let block = self.file.read_block(address, BlockKind::Value)?;
+        if block.description.layout != VALUE_LAYOUT {
+            return Err(self.corrupt(address, "the value is of an unknown layout"));
+        }
+        let value = block.raw;
+        if value.len() != reference.raw_bytes as usize
+            || value.len() > VALUE_BYTES_MAX
+            || checksum(&value) != reference.checksum
+        {
+            return Err(self.corrupt(address, "an entry refers to another value"));
+        }
+        let memory = self.cache.blocks_in_memory();
+        Ok(Arc::new(SeparateValue::new(value, memory)))
+    }
+
+    /// Appends the references of the entries from key `lower` to before `upper`. Reads only pages
+    /// that have references.
+    ///
+    /// # Errors
+    /// Errors of reading blocks.
+    pub(crate) fn separate_values(
+        &self,
+        lower: &[u8],
+        upper: Option<&[u8]>,
+        references: &mut Vec<ValueReference>,
+    ) -> StorageResult<()> {
+        if self.description.separate.count == 0 {
+            return Ok(());
+        }
+        let Some(index) = self.index()? else {
+            return Ok(());
+        };
+        let is_below_upper = |key: &[u8]| upper.is_none_or(|upper| key < upper);
+        for number in index.page_of(lower)..index.pages().len() {
+            // Versions of the last key of a page may continue on the next.
+            if let Some(before) = number.checked_sub(1)
+                && !is_below_upper(index.last_key(before))
+            {
+                break;
+            }
+            let has_references = |record: &PageRecord| record.values_end > 0;
+            if !index.pages().get(number).is_some_and(has_references) {
+                continue;
+            }
+            let page = self.page(&index, number, ReadPattern::Sequential)?;
+            let within = page.references().filter(|(entry, _)| {
+                let key = page.key(*entry);
+                lower <= key && is_below_upper(key)
+            });
+            references.extend(within.map(|(_, reference)| reference));
+        }
+        Ok(())
+    }
+}

@@ -37,9 +37,15 @@
 #include "table/drop_table.h"
 #include "table/table_metadata.h"
 
+// Of the server, declared in none of its headers: it does not show directories of these names as databases.
+void ignore_db_dirs_append(const char *directory);
+
 namespace teak {
 
 namespace {
+
+// Where the engine moves index files that belong to no table.
+constexpr const char *ORPHANS_DIRECTORY = "#teak_orphans";
 
 handler *create_handler(handlerton *hton, TABLE_SHARE *share, MEM_ROOT *memory) {
   return new (memory) ha_teak(hton, share);
@@ -164,6 +170,7 @@ void wait_begins(void *waiter, void *holder) {
 
 int init(void *plugin) {
   auto *hton = static_cast<handlerton *>(plugin);
+  ignore_db_dirs_append(ORPHANS_DIRECTORY);
 
   teak_engine_options options;
   bzero(&options, sizeof(options));

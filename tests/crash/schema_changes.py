@@ -167,7 +167,7 @@ def stray_files(directory, tables):
         stem = path.name.split(".")[0]
         if stem[:1] == "#" or not any(same_name(stem, name) for name in known):
             strays.append(path.name)
-    return strays
+    return strays + [f"{path.name}, moved aside" for path in directory.parent.glob("#teak_orphans/**/*.teak")]
 
 
 def same_name(stem, pattern):

@@ -127,6 +127,8 @@ def stray_files(data, state, prefix):
                 if labels != sorted(["main", *table.keys]):
                     faults.append(f"{database}.{name}, partition {part}: files of {labels}, keys {table.keys}")
         faults += [f"files of a partition that is not there: {database}.{name}, {part}" for name, part in found]
+    faults += [f"a file was moved aside: {path}" for path in data.glob("#teak_orphans/**/*.teak")]
+    faults += [f"records of an unavailable table: {path.name}" for path in data.glob("teak.retained.*")]
     for path in data.iterdir():
         if path.name.startswith("#sql") or path.is_dir() and path.name.startswith(prefix) and path.name not in state.databases:
             faults.append(f"left over: {path.name}")

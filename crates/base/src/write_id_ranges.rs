@@ -219,6 +219,23 @@ impl WriteIdRanges {
         }
     }
 
+    /// The ids that are in at least one of some ranges, which may overlap.
+    #[must_use]
+    pub fn union(mut ranges: Vec<WriteIdRange>) -> Self {
+        ranges.sort_by_key(|range| range.first);
+        let mut union = Self::default();
+        for range in ranges {
+            let first = union.last().map_or(range.first, |last| {
+                range.first.max(WriteId(last.0.saturating_add(1)))
+            });
+            union.push_range(WriteIdRange {
+                first,
+                count: range.end().0.saturating_sub(first.0),
+            });
+        }
+        union
+    }
+
     /// Removes all ids except the first `keep`, and returns them.
     pub fn split_off(&mut self, keep: u64) -> Self {
         let mut removed = Vec::new();

@@ -375,8 +375,8 @@ typedef struct teak_index_statistics {
 // Creates a table. Durable on return, like all other changes of tables. TEAK_TABLE_EXISTS.
 teak_status teak_table_create(teak_engine *engine, const teak_table_definition *definition);
 
-// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is missing
-// or damaged.
+// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
+// TEAK_IO when one is missing, or cannot be read and log records are retained until it can.
 teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **table);
 
 // Opens a table without its files. The first use of an index opens them, and reports damage. They
@@ -898,6 +898,14 @@ typedef struct teak_engine_statistics {
   uint64_t sort_bytes;
   // Bytes of dropped memtables that are kept for the next ones.
   uint64_t memtable_spare_bytes;
+  // Tables whose log records are retained until their files can be read.
+  uint64_t unavailable_tables;
+  // Bytes of the retained log records.
+  uint64_t retained_bytes;
+  // Index files of no table that were moved to `#teak_orphans`.
+  uint64_t orphan_files;
+  // Bytes of these files.
+  uint64_t orphan_bytes;
 } teak_engine_statistics;
 
 // Reads the statistics.

@@ -208,6 +208,14 @@ pub struct teak_engine_statistics {
     pub sort_bytes: u64,
     /// Bytes of dropped memtables that are kept for the next ones.
     pub memtable_spare_bytes: u64,
+    /// Tables whose log records are retained until their files can be read.
+    pub unavailable_tables: u64,
+    /// Bytes of the retained log records.
+    pub retained_bytes: u64,
+    /// Index files of no table that were moved to `#teak_orphans`.
+    pub orphan_files: u64,
+    /// Bytes of these files.
+    pub orphan_bytes: u64,
 }
 
 // SAFETY: `repr(C)`; numbers.
@@ -286,6 +294,10 @@ pub unsafe extern "C" fn teak_engine_get_statistics(
             indexes,
             recovered_records,
             aborted_ids,
+            unavailable_tables,
+            retained_bytes,
+            orphan_files,
+            orphan_bytes,
             log_bytes_used,
             log_bytes_limit,
             log_slowdowns,

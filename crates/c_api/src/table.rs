@@ -112,8 +112,8 @@ pub unsafe extern "C" fn teak_table_create(
     })
 }
 
-/// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is missing
-/// or damaged.
+/// Opens a table and its files. TEAK_NO_SUCH_TABLE. TEAK_CORRUPT when one of its files is damaged.
+/// TEAK_IO when one is missing, or cannot be read and log records are retained until it can.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open(
     engine: *mut teak_engine,

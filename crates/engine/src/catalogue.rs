@@ -13,7 +13,7 @@ pub(crate) use codec::{
     decode_tables_altered, encode_indexes_changed, encode_paths, encode_tables_altered,
 };
 pub(crate) use entries::{
-    Catalogue, IndexEntry, IndexSizes, PreparedEntry, TEMPORARY_ID_MIN, TableEntry,
+    Catalogue, IndexEntry, IndexSizes, PreparedEntry, RetainedIds, TEMPORARY_ID_MIN, TableEntry,
 };
 pub(crate) use file::{CATALOGUE_FILE, read_catalogue, write_catalogue};
 #[cfg(feature = "fuzzing")]

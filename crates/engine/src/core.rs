@@ -11,6 +11,7 @@ pub(crate) mod counter_log;
 pub(crate) mod counters;
 pub(crate) mod counts;
 pub(crate) mod delays;
+pub(crate) mod file_search;
 pub(crate) mod files;
 pub(crate) mod id_records;
 pub(crate) mod index;
@@ -24,6 +25,7 @@ pub(crate) mod messages;
 pub(crate) mod opening;
 pub(crate) mod pacer;
 pub(crate) mod prepared;
+pub(crate) mod retained_files;
 mod retry;
 pub(crate) mod signals;
 pub(crate) mod table;
@@ -48,6 +50,7 @@ use self::maintenance_state::MaintenanceState;
 use self::memory::{HeapMeter, MemoryContext};
 use self::messages::Messages;
 use self::prepared::PreparedList;
+use self::retained_files::RetainedFiles;
 use self::signals::Signals;
 use self::tables::Tables;
 use self::unlogged_ids::UnloggedIds;
@@ -100,6 +103,7 @@ pub(crate) struct EngineCore {
     pub checkpoints: CheckpointProgress,
     /// Numbers the spill files of sorts.
     pub next_spill: Arc<AtomicU64>,
+    pub retained: RetainedFiles,
     pub counts: EngineCounts,
     pub messages: Messages,
     /// Prevents other processes from opening the data directory.

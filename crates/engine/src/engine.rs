@@ -199,6 +199,18 @@ impl Engine {
         CheckpointContext::from(&*self.core).run_maintenance(false)
     }
 
+    /// The paths of a table's files.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, `InvalidArgument`.
+    pub fn index_paths(&self, table: &str) -> EngineResult<Vec<std::path::PathBuf>> {
+        let name = crate::name::TableName::parse(table)?;
+        let tables = self.core.tables.lock();
+        let indexes = tables.require(&name)?.entry.indexes.iter();
+        let directory = &self.core.files.directory;
+        Ok(indexes.map(|index| directory.join(&index.path)).collect())
+    }
+
     /// The log's end: the position after its last record.
     #[must_use]
     pub fn log_end(&self) -> teak_base::Lsn {

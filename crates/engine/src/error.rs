@@ -55,6 +55,13 @@ pub enum EngineError {
         /// The failure.
         cause: StorageError,
     },
+    /// A file of the table cannot be read, but the table is whole when it can be read again.
+    TableUnavailable {
+        /// The table.
+        name: String,
+        /// Names the file and the reason.
+        cause: StorageError,
+    },
     /// The log has reached its bound, and no checkpoint could trim it in time.
     LogFull {
         /// The bound, in bytes.
@@ -71,7 +78,9 @@ impl EngineError {
     #[must_use]
     pub fn is_corrupt(&self) -> bool {
         match self {
-            Self::Storage(error) => error.is_corrupt(),
+            Self::Storage(error) | Self::TableUnavailable { cause: error, .. } => {
+                error.is_corrupt()
+            }
             Self::TableDamaged { .. } => true,
             _ => false,
         }
@@ -109,6 +118,9 @@ impl fmt::Display for EngineError {
                 let path = path.display();
                 write!(f, "the table of {path} is read-only: {cause}")
             }
+            Self::TableUnavailable { name, cause } => {
+                write!(f, "table {name} is unavailable: {cause}")
+            }
             Self::LogFull { bytes_max } => write!(
                 f,
                 "the log has reached its bound of {bytes_max} bytes, and no checkpoint could trim it in time"
@@ -123,7 +135,8 @@ impl std::error::Error for EngineError {
         match self {
             Self::Storage(error)
             | Self::TableDamaged { cause: error, .. }
-            | Self::TableReadOnly { cause: error, .. } => Some(error),
+            | Self::TableReadOnly { cause: error, .. }
+            | Self::TableUnavailable { cause: error, .. } => Some(error),
             Self::Wait(error) => Some(error),
             _ => None,
         }

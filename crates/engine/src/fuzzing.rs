@@ -4,6 +4,7 @@
 
 mod decoders;
 mod recovery;
+mod retained;
 
 use teak_base::fuzzing::Target;
 
@@ -18,6 +19,11 @@ pub const TARGETS: &[Target] = &[
         name: "catalogue_records",
         run: decoders::catalogue_records,
         seeds: decoders::catalogue_record_seeds,
+    },
+    Target {
+        name: "retained_records",
+        run: retained::retained_records,
+        seeds: retained::retained_record_seeds,
     },
     Target {
         name: "recovery",

@@ -57,6 +57,7 @@ mod open_files;
 mod options;
 mod prepared;
 mod recovery;
+mod retained;
 mod salvage;
 mod statistics;
 mod status;

@@ -6,8 +6,10 @@
 //!
 //! Files directly in the data directory: `teak.catalogue`, `teak.catalogue.new`
 //! while the catalogue is written, `teak.log.*` (log segments), `teak.lock`
-//! (locked while the engine is open), `teak.sort.*` (spill files of sorts), and
-//! `teak.temporary.*` (indexes of temporary tables).
+//! (locked while the engine is open), `teak.sort.*` (spill files of sorts),
+//! `teak.temporary.*` (indexes of temporary tables), and `teak.retained.*` (log
+//! records of unavailable tables). The directory `#teak_orphans` contains index
+//! files that belong to no table.
 
 use crate::catalogue::TEMPORARY_ID_MIN;
 use crate::error::{EngineError, EngineResult};
@@ -22,6 +24,12 @@ pub(crate) const SPILL_PREFIX: &str = "teak.sort.";
 
 /// Prefix of the names of the files of temporary tables.
 const TEMPORARY_FILE_PREFIX: &str = "teak.temporary.";
+
+/// Prefix of the names of files of retained log records.
+const RETAINED_PREFIX: &str = "teak.retained.";
+
+/// The directory of index files that belong to no table, in the data directory.
+pub(crate) const ORPHANS_DIRECTORY: &str = "#teak_orphans";
 
 /// Prefix of the names of temporary tables. No other table's name has it.
 pub const TEMPORARY_NAME_PREFIX: &str = "#temporary-";
@@ -129,6 +137,17 @@ pub(crate) fn file_id_of(path: &Path) -> Option<FileId> {
         return None;
     }
     u64::from_str_radix(id, 16).ok().map(FileId)
+}
+
+/// The file of the retained log records of a table.
+pub(crate) fn retained_path(directory: &Path, table: u64) -> PathBuf {
+    directory.join(format!("{RETAINED_PREFIX}{table:08x}"))
+}
+
+/// The table in the name of a file of retained log records.
+pub(crate) fn retained_table_of(path: &Path) -> Option<u64> {
+    let name = path.file_name()?.to_str()?;
+    u64::from_str_radix(name.strip_prefix(RETAINED_PREFIX)?, 16).ok()
 }
 
 /// Whether a file of the data directory is of no use after the engine is closed:

@@ -6,6 +6,7 @@ use crate::core::table::{OpenIndexes, Table};
 use crate::error::{EngineError, EngineResult};
 use crate::maintenance::checkpoint::CheckpointContext;
 use crate::maintenance::flusher::FlushContext;
+use crate::retained::restore_table;
 use std::sync::Arc;
 use teak_base::StorageError;
 
@@ -32,6 +33,9 @@ fn open_files(core: &EngineCore, table: &Arc<Table>) -> EngineResult<OpenIndexes
         name: table.name().to_string(),
     };
     let slot = slot_of(&core.tables, table.id).ok_or_else(dropped)?;
+    if entry_of(&core.tables, table.id).is_some_and(|entry| entry.retained.is_some()) {
+        restore_table(core, table.id)?;
+    }
     let _slot = slot.lock();
     if let Some(indexes) = table.open_indexes() {
         return Ok(indexes);
@@ -42,9 +46,8 @@ fn open_files(core: &EngineCore, table: &Arc<Table>) -> EngineResult<OpenIndexes
         core.messages
             .error(&format!("table {name} cannot be opened: {cause}"));
         match cause {
-            StorageError::Corrupt { .. } | StorageError::NotFound { .. } => {
-                EngineError::TableDamaged { name, cause }
-            }
+            StorageError::Corrupt { .. } => EngineError::TableDamaged { name, cause },
+            StorageError::NotFound { .. } => EngineError::TableUnavailable { name, cause },
             cause => EngineError::Storage(cause),
         }
     })?;

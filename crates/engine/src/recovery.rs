@@ -7,19 +7,22 @@
 //!    not contain go into its memtable, which is flushed when memory is short.
 //! 4. Abort the ids without a commit record, except those of prepared
 //!    transactions.
-//! 5. Remove index files that belong to no table, and files of temporary tables.
-//! 6. Write a new catalogue, which makes the result durable.
-//!
-//! A table whose files are missing or damaged is not recovered: its log records
-//! are skipped, and opening it later reports the reason.
+//! 5. Copy the log records of tables whose files are missing or damaged to files
+//!    of their own: these tables are unavailable, see `retained`.
+//! 6. Remove or move index files that belong to no table, and remove files of
+//!    temporary tables.
+//! 7. Write a new catalogue, which makes the result durable.
+//! 8. Apply the retained records of tables whose files can be read now.
 
 mod altered;
 mod files;
 mod id_parts;
+mod orphans;
 mod replay;
 mod table_changes;
 
-use self::files::{find_moved, remove_orphans};
+use self::files::find_moved;
+use self::orphans::settle_orphans;
 use self::replay::Replay;
 use crate::catalogue::{CATALOGUE_FILE, Catalogue, read_catalogue, write_catalogue};
 use crate::core::EngineCore;
@@ -35,7 +38,9 @@ use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::flusher::FlushContext;
 use crate::options::EngineOptions;
+use crate::retained::{remove_unneeded, restore_all, retain};
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -113,9 +118,11 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: EngineOptions) -> EngineResult<
     let mut replay = Replay::new(files, budget, &mut catalogue, threads);
     let log = read_log(&mut replay, &options, &catalogue)?;
     replay.finish()?;
-    replay.leave_out_missing()?;
+    replay.leave_out_missing();
+    let unavailable = std::mem::take(&mut replay.unavailable);
     let core = into_core(replay, options, &catalogue, log, lock)?;
-    finish(&core)?;
+    finish(&core, &unavailable)?;
+    restore_all(&core)?;
     Ok(core)
 }
 
@@ -184,6 +191,7 @@ fn into_core(
         checkpoint_queue: CheckpointQueue::new(options.background_threads),
         checkpoints: Default::default(),
         next_spill: Arc::default(),
+        retained: Default::default(),
         counts: Default::default(),
         messages: replay.files.messages.clone(),
         files: replay.files,
@@ -202,24 +210,12 @@ fn into_core(
         let text = format!("{prepared} prepared transactions wait for their coordinator");
         core.messages.note(&text);
     }
-    let tables = core.tables.lock();
-    for (id, text) in replay.not_recovered {
-        // A later log record may have dropped or truncated the table.
-        if tables
-            .by_id
-            .get(&id)
-            .is_some_and(|state| state.entry.incomplete)
-        {
-            core.messages.error(&text);
-        }
-    }
-    drop(tables);
     Ok(core)
 }
 
-/// Aborts the transactions without a commit or prepare record, removes unused files, and writes the
-/// catalogue.
-fn finish(core: &EngineCore) -> EngineResult<()> {
+/// Aborts the transactions without a commit or prepare record, retains the records of unavailable
+/// tables, removes unused files, and writes the catalogue.
+fn finish(core: &EngineCore, unavailable: &BTreeMap<u64, StorageError>) -> EngineResult<()> {
     let ids = core.transactions.ids();
     let lost = ids.unowned_below(ids.next());
     ids.abort(lost.ranges());
@@ -228,7 +224,9 @@ fn finish(core: &EngineCore) -> EngineResult<()> {
         FlushContext::from(core).note_change(&index);
     }
     find_moved(&core.files, &mut core.tables.lock())?;
-    remove_orphans(&core.files, &core.tables)?;
+    retain(core, unavailable)?;
+    remove_unneeded(core)?;
+    settle_orphans(core)?;
     let records = core.counts.recovered_records.load(Ordering::Relaxed);
     if records > 0 {
         let lost = lost.len();

@@ -215,6 +215,14 @@ pub struct EngineStatistics {
     pub recovered_records: u64,
     /// Aborted write ids whose entries are not yet removed by merges.
     pub aborted_ids: u64,
+    /// Tables whose log records are retained until their files can be read.
+    pub unavailable_tables: u64,
+    /// Bytes of the retained log records.
+    pub retained_bytes: u64,
+    /// Index files of no table that were moved aside.
+    pub orphan_files: u64,
+    /// Bytes of these files.
+    pub orphan_bytes: u64,
 }
 
 impl EngineStatistics {
@@ -386,6 +394,11 @@ impl Engine {
         statistics.write_id_pieces = ids.pieces;
         statistics.next_write_id = transactions.ids().next().0;
         statistics.aborted_ids = ids.aborted;
+        let retained = &self.core.retained;
+        statistics.unavailable_tables = load(&retained.tables);
+        statistics.retained_bytes = load(&retained.bytes);
+        statistics.orphan_files = load(&retained.orphan_files);
+        statistics.orphan_bytes = load(&retained.orphan_bytes);
         let counts = &self.core.counts;
         statistics.snapshot_conflicts = load(&counts.conflicts);
         statistics.rows_inserted = load(&counts.rows_inserted);

@@ -143,7 +143,15 @@ fn log(out: &mut String, s: &EngineStatistics, end: u64, replay_from: u64) -> fm
         s.log_syncs,
         s.log_commits
     )?;
-    writeln!(out, "records recovered at start {}", s.recovered_records)
+    writeln!(out, "records recovered at start {}", s.recovered_records)?;
+    writeln!(
+        out,
+        "unavailable tables {}, their retained records {}; files of no table {}, {}",
+        s.unavailable_tables,
+        Bytes(s.retained_bytes),
+        s.orphan_files,
+        Bytes(s.orphan_bytes)
+    )
 }
 
 fn checkpoints(out: &mut String, s: &EngineStatistics, now: &CheckpointProgress) -> fmt::Result {

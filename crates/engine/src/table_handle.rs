@@ -150,6 +150,12 @@ impl TableHandle {
         Ok(())
     }
 
+    /// Whether log records of the table are retained until its files can be read.
+    pub(crate) fn is_unavailable(&self) -> bool {
+        let entry = entry_of(&self.core.tables, self.table.id);
+        entry.is_some_and(|entry| entry.retained.is_some())
+    }
+
     /// The table's name.
     #[must_use]
     pub fn name(&self) -> Arc<str> {

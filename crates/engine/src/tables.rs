@@ -28,6 +28,7 @@ use crate::error::{EngineError, EngineResult};
 use crate::maintenance::catalogue_writer::CatalogueContext;
 use crate::maintenance::flusher::abandon_index;
 use crate::name::{TEMPORARY_NAME_PREFIX, TableName};
+use crate::retained::restore_table;
 use crate::table_handle::TableHandle;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -82,7 +83,7 @@ impl Engine {
             name: name.name,
             metadata: definition.metadata.clone(),
             indexes,
-            incomplete: false,
+            retained: None,
             counters: BTreeMap::new(),
             written_at: 0,
         };
@@ -132,7 +133,7 @@ impl Engine {
             name: name.name,
             metadata: definition.metadata.clone(),
             indexes,
-            incomplete: false,
+            retained: None,
             counters: BTreeMap::new(),
             written_at: 0,
         };
@@ -143,7 +144,9 @@ impl Engine {
     /// Opens a table and its files.
     ///
     /// # Errors
-    /// `NoSuchTable`; `TableDamaged` when a file is missing or corrupt; `Io`.
+    /// `NoSuchTable`; `TableDamaged` when a file is corrupt; `TableUnavailable`
+    /// when a file is missing, or cannot be read and log records are retained for
+    /// it; `Io`.
     pub fn open_table(&self, name: &str) -> EngineResult<TableHandle> {
         let handle = self.open_table_lazily(name)?;
         handle.open_files()?;
@@ -185,11 +188,16 @@ impl Engine {
     /// rows is missing or has no valid superblock; `Storage`.
     pub fn open_damaged_table(&self, name: &str) -> EngineResult<TableHandle> {
         let cause = match self.open_table(name) {
-            Err(EngineError::TableDamaged { cause, .. }) => cause,
+            Err(
+                EngineError::TableDamaged { cause, .. }
+                | EngineError::TableUnavailable { cause, .. },
+            ) => cause,
             Err(EngineError::Storage(cause @ StorageError::Io { .. })) => cause,
             outcome => return outcome,
         };
         let mut handle = self.open_table_lazily(name)?;
+        // The table must not be made whole while what is left of it is read.
+        let _restoring = self.core.retained.restoring.lock();
         handle.open_damaged(cause)?;
         Ok(handle)
     }
@@ -284,9 +292,16 @@ impl Engine {
             if !name.is_temporary() {
                 append_durable(&core.log, &Record::TableDropped { table_id })?;
             }
-            core.tables.lock().remove(table_id)
+            let state = core.tables.lock().remove(table_id);
+            if let Some(state) = &state {
+                core.files.disown(&state.entry.indexes);
+            }
+            state
         };
         if let Some(state) = state {
+            if state.entry.retained.is_some() {
+                core.retained.remove(&core.files, state.entry.id);
+            }
             if let Some(table) = state.slot.lock().take() {
                 abandon(core, &table);
             }
@@ -298,7 +313,7 @@ impl Engine {
     /// Renames a table and its files. Durable on return.
     ///
     /// # Errors
-    /// `NoSuchTable`, `TableExists`; `InvalidArgument` for the name of a temporary table, and while
+    /// `NoSuchTable`, `TableExists`, `TableUnavailable`; `InvalidArgument` for the name of a temporary table, and while
     /// the table is being altered; errors of the log. If a file cannot be renamed, the table has its
     /// new name and the file keeps its old path.
     pub fn rename_table(&self, from: &str, to: &str) -> EngineResult<()> {
@@ -306,6 +321,10 @@ impl Engine {
         let (from, to) = (TableName::parse(from)?, TableName::parse(to)?);
         refuse_temporary(&from)?;
         refuse_temporary(&to)?;
+        if self.open_table_lazily(&from.name)?.is_unavailable() {
+            // Otherwise its files would keep their paths.
+            restore_table(core, self.table_id(&from.name)?)?;
+        }
         let _changes = core.table_changes.lock();
         let (entry, slot) = {
             let tables = core.tables.lock();
@@ -379,6 +398,7 @@ impl Engine {
             let mut tables = core.tables.lock();
             tables.replace_indexes(entry.id, &indexes, created_at)?;
             drop(tables);
+            core.files.disown(&entry.indexes);
             if let Some(table) = &*slot
                 && table.is_open()
             {
@@ -392,9 +412,12 @@ impl Engine {
                 table.set_indexes(indexes.collect());
                 table.replaced();
             }
-            entry.indexes.clone()
+            entry
         };
-        remove_files(core, &old);
+        if old.retained.is_some() {
+            core.retained.remove(&core.files, old.id);
+        }
+        remove_files(core, &old.indexes);
         Ok(())
     }
 }

@@ -18,7 +18,8 @@ impl Simulation {
     /// contains every acknowledged event. The model continues from that state.
     pub(crate) fn check_recovered(&mut self) -> Result<(), CheckError> {
         let engine = self.engine()?;
-        let found = read_everything(engine)?;
+        let hidden = self.hidden_tables();
+        let found = read_everything(engine, &hidden)?;
         let names = self.names_found()?;
         let (min, max) = (self.model.acknowledged(), self.model.events());
         let differ = |events| {
@@ -26,7 +27,7 @@ impl Simulation {
             if !expected.prepared().into_iter().eq(&names) {
                 return Some(format!("prepared {names:?}, not {:?}", expected.prepared()));
             }
-            differences(&expected, &found)
+            differences(&expected, &found, &hidden)
         };
         let kept = (min..=max).rev().find(|events| differ(*events).is_none());
         let Some(kept) = kept else {
@@ -50,7 +51,9 @@ impl Simulation {
     }
 
     fn check_counters(&mut self) -> Result<(), CheckError> {
-        for table in self.model.tables() {
+        let mut tables = self.model.tables();
+        tables.retain(|table| !self.is_hidden(*table));
+        for table in tables {
             let handle = self.engine()?.open_table(self.model.name(table))?;
             let found = handle.counter(0)?;
             self.counters.recovered(table, 0, found).map_err(Bug)?;
@@ -69,6 +72,7 @@ impl Simulation {
     fn check_files(&mut self) -> Result<(), CheckError> {
         let tables = self.model.tables();
         let expected: usize = tables.iter().map(|id| self.model.indexes(*id)).sum();
+        let expected = expected.saturating_sub(self.hidden.len());
         let mut found = Vec::new();
         let list = |path: &Path| self.disk.list(path).unwrap_or_default();
         for directory in list(Path::new(DIRECTORY)) {
@@ -81,6 +85,10 @@ impl Simulation {
             ))
             .into());
         }
+        let moved = self.engine()?.statistics().orphan_files;
+        if moved > 0 {
+            return Err(Bug(format!("{moved} files belong to no table")).into());
+        }
         Ok(())
     }
 
@@ -88,11 +96,12 @@ impl Simulation {
     /// valid.
     pub(crate) fn check_everything(&mut self) -> Checked {
         self.check_prepared()?;
-        let found = match read_everything(self.engine()?) {
+        let hidden = self.hidden_tables();
+        let found = match read_everything(self.engine()?, &hidden) {
             Ok(found) => found,
             Err(error) => return self.fault("reading everything", &error),
         };
-        match differences(&self.model.contents(), &found) {
+        match differences(&self.model.contents(), &found, &hidden) {
             None => Ok(Flow::On),
             Some(text) => Err(Bug(format!("the store differs: {text}"))),
         }
@@ -124,10 +133,16 @@ fn is_index_file(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "teak")
 }
 
-/// Reads every index forward and backward, verifies every block.
-fn read_everything(engine: &Engine) -> EngineResult<Found> {
+/// Reads every index forward and backward, verifies every block. Tables with a
+/// hidden file must be unavailable.
+fn read_everything(engine: &Engine, hidden: &[String]) -> EngineResult<Found> {
     let mut found = Found::new();
     for name in engine.table_names() {
+        if hidden.contains(&name) {
+            assert!(engine.open_table(&name).is_err(), "{name} is hidden");
+            found.insert(name, TableContents::default());
+            continue;
+        }
         let table = engine.open_table(&name)?;
         table.verify(&mut || true, &mut |_| {})?;
         let mut indexes = Vec::new();
@@ -177,7 +192,7 @@ fn read_index(
 }
 
 /// A description of the first difference.
-fn differences(expected: &Contents, found: &Found) -> Option<String> {
+fn differences(expected: &Contents, found: &Found, hidden: &[String]) -> Option<String> {
     let expected = expected.by_name();
     let names: Vec<&str> = expected.keys().copied().collect();
     let found_names: Vec<&str> = found.keys().map(String::as_str).collect();
@@ -185,6 +200,9 @@ fn differences(expected: &Contents, found: &Found) -> Option<String> {
         return Some(format!("tables {found_names:?}, expected {names:?}"));
     }
     for (name, table) in expected {
+        if hidden.iter().any(|hidden| hidden == name) {
+            continue;
+        }
         let found = found.get(name)?;
         if found.indexes.len() != table.indexes.len() {
             return Some(format!("{name} has {} indexes", found.indexes.len()));

@@ -32,7 +32,13 @@ impl Simulation {
                     break;
                 }
             }
-            self.end()?;
+            let lost_power = self.end()?;
+            let one_in = self.swarm.hidden_one_in;
+            if lost_power && one_in > 0 && self.random.one_in(one_in) {
+                self.hide_files()?;
+            } else if self.random.one_in(4) {
+                self.reveal()?;
+            }
             self.open()?;
         }
         self.close_cleanly()
@@ -46,23 +52,24 @@ impl Simulation {
         self.note(|| format!("  fault: {}", planned.text));
     }
 
-    /// Ends this incarnation in one of three ways.
-    fn end(&mut self) -> Checked<()> {
+    /// Ends this incarnation in one of three ways. Returns whether it was a power
+    /// loss.
+    fn end(&mut self) -> Checked<bool> {
         if let Ok(engine) = self.engine() {
             self.report.escalations += engine.statistics().lock_escalations;
         }
         match self.random.below(4) {
-            0 if !faults::power_is_off(&self.disk) => self.close(),
+            0 if !faults::power_is_off(&self.disk) => self.close().map(|()| false),
             1 if !faults::power_is_off(&self.disk) => {
                 self.note(|| "  the process is killed".into());
                 self.report.kills += 1;
                 self.forget_handles();
                 self.engine = None;
-                Ok(())
+                Ok(false)
             }
             _ => {
                 self.lose_power();
-                Ok(())
+                Ok(true)
             }
         }
     }
@@ -74,11 +81,12 @@ impl Simulation {
         // Later operations of the old engine change only the old disk.
         self.disk = self.disk.crash(seed);
         self.power_loss_planned = false;
+        self.find_hidden();
         self.forget_handles();
         self.engine = None;
     }
 
-    fn forget_handles(&mut self) {
+    pub(crate) fn forget_handles(&mut self) {
         self.altering = None;
         self.sessions.clear();
         self.prepared.clear();
@@ -139,7 +147,7 @@ impl Simulation {
     }
 
     /// One attempt to open. `false` when a planned fault prevented it.
-    fn try_open(&mut self) -> Checked<bool> {
+    pub(crate) fn try_open(&mut self) -> Checked<bool> {
         let mut options = self.swarm.engine_options(&mut self.random);
         if self.verbose {
             options.messages = Some(Arc::new(|level, text| {
@@ -174,6 +182,11 @@ impl Simulation {
     /// Ends a run: without faults and after an orderly shutdown, no data may be lost.
     fn close_cleanly(&mut self) -> Checked<()> {
         faults::clear(&self.disk);
+        if self.reveal()? == Flow::Reopen {
+            self.lose_power();
+            self.open()?;
+            self.reveal()?;
+        }
         let events = self.model.events();
         self.close()?;
         if faults::power_is_off(&self.disk) || self.faulty {

@@ -21,6 +21,7 @@ mod alter;
 mod check;
 mod counters;
 mod faults;
+mod hidden;
 mod incarnation;
 mod outcome;
 mod prepared;

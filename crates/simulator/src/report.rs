@@ -32,6 +32,10 @@ pub struct Report {
     pub events_lost: u64,
     /// Unacknowledged events that survived.
     pub events_kept: u64,
+    /// Index files that were missing when the engine was opened.
+    pub hidden_files: u64,
+    /// Those that came back.
+    pub revealed_files: u64,
 }
 
 impl Report {
@@ -50,6 +54,8 @@ impl Report {
         self.alterations += other.alterations;
         self.events_lost += other.events_lost;
         self.events_kept += other.events_kept;
+        self.hidden_files += other.hidden_files;
+        self.revealed_files += other.revealed_files;
     }
 }
 

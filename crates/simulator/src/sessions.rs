@@ -2,6 +2,7 @@
 //! with the state that the model expects.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use teak_engine::{Alteration, Cursor, EngineTransaction};
 use teak_model::{Key, Moment, Savepoint, TableId, TransactionId, Value};
 
@@ -42,4 +43,14 @@ pub(crate) struct Altering {
     pub(crate) added: Vec<u8>,
     /// The moment at which the added indexes were built.
     pub(crate) built: Option<Moment>,
+}
+
+/// A file that was moved away.
+#[derive(Debug)]
+pub(crate) struct HiddenFile {
+    pub(crate) table: TableId,
+    /// The table's name, which cannot change until the file is back.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) away: PathBuf,
 }

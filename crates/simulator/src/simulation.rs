@@ -5,7 +5,7 @@ use crate::faults;
 use crate::outcome::{Bug, Checked, Flow, is_full};
 use crate::report::Report;
 use crate::rows::Shape;
-use crate::sessions::{Altering, Prepared, Session};
+use crate::sessions::{Altering, HiddenFile, Prepared, Session};
 use crate::swarm::SwarmConfig;
 use std::collections::{BTreeMap, VecDeque};
 use teak_engine::{Engine, EngineError, TableHandle};
@@ -29,6 +29,8 @@ pub(crate) struct Simulation {
     pub(crate) names_given: u64,
     /// A table that is being altered.
     pub(crate) altering: Option<Altering>,
+    /// Files that are missing for a time.
+    pub(crate) hidden: Vec<HiddenFile>,
     pub(crate) counters: Counters,
     /// Whether a fault was planned in this run.
     pub(crate) faulty: bool,
@@ -56,6 +58,7 @@ impl Simulation {
             prepared: Vec::new(),
             names_given: 0,
             altering: None,
+            hidden: Vec::new(),
             counters: Counters::default(),
             faulty: false,
             may_stop_log: false,
@@ -135,7 +138,9 @@ impl Simulation {
         self.note(|| format!("    {what}: {error}"));
         let is_fault = matches!(
             error,
-            EngineError::Storage(_) | EngineError::TableReadOnly { .. }
+            EngineError::Storage(_)
+                | EngineError::TableReadOnly { .. }
+                | EngineError::TableUnavailable { .. }
         );
         if !is_fault {
             return Err(Bug(format!("{what} failed unexpectedly: {error}")));
@@ -162,9 +167,10 @@ impl Simulation {
         self.draw(count)
     }
 
-    /// Draws a table.
+    /// Draws a table without hidden files.
     pub(crate) fn draw_table(&mut self) -> Option<TableId> {
-        let tables = self.model.tables();
+        let mut tables = self.model.tables();
+        tables.retain(|table| !self.is_hidden(*table));
         let index = self.draw(tables.len())?;
         tables.get(index).copied()
     }

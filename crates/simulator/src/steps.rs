@@ -65,6 +65,8 @@ impl Simulation {
                 self.flush_after(flow)
             }
             StepKind::FlushLog => self.flush_after(Flow::On),
+            StepKind::Reveal => self.reveal(),
+            StepKind::ChangeHidden => self.change_hidden_table(),
             StepKind::CommitSync => {
                 self.commit_sync = !self.commit_sync;
                 let sync = self.commit_sync;

@@ -43,6 +43,8 @@ pub(crate) enum StepKind {
     Relocate,
     Checkpoint,
     FlushLog,
+    Reveal,
+    ChangeHidden,
     CommitSync,
     CloseHandle,
     Verify,
@@ -51,7 +53,7 @@ pub(crate) enum StepKind {
 }
 
 /// The default weights of the kinds.
-const WEIGHTS: [(StepKind, u64); 35] = [
+const WEIGHTS: [(StepKind, u64); 37] = [
     (StepKind::Begin, 10),
     (StepKind::Insert, 50),
     (StepKind::Update, 25),
@@ -82,6 +84,8 @@ const WEIGHTS: [(StepKind, u64); 35] = [
     (StepKind::Relocate, 3),
     (StepKind::Checkpoint, 2),
     (StepKind::FlushLog, 2),
+    (StepKind::Reveal, 1),
+    (StepKind::ChangeHidden, 1),
     (StepKind::CommitSync, 1),
     (StepKind::CloseHandle, 2),
     (StepKind::Verify, 1),
@@ -104,6 +108,8 @@ pub(crate) struct SwarmConfig {
     pub(crate) faulty_one_in: u64,
     /// Whether a full disk is the only fault.
     pub(crate) only_full_disk: bool,
+    /// After one in this many power losses, files are missing; zero for none.
+    pub(crate) hidden_one_in: u64,
     /// The memory limit of locks, in bytes; zero for the default.
     lock_bytes_max: u64,
 }
@@ -149,6 +155,7 @@ impl SwarmConfig {
             },
             faulty_one_in: random.below(3),
             only_full_disk: random.one_in(4),
+            hidden_one_in: random.below(3),
             lock_bytes_max,
         }
     }

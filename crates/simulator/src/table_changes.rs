@@ -110,9 +110,13 @@ impl Simulation {
     }
 
     pub(crate) fn drop_table(&mut self) -> Checked {
-        let Some(table) = self.draw_idle_table() else {
-            return Ok(Flow::On);
-        };
+        match self.draw_idle_table() {
+            Some(table) => self.drop_the_table(table),
+            None => Ok(Flow::On),
+        }
+    }
+
+    pub(crate) fn drop_the_table(&mut self, table: TableId) -> Checked {
         let name = self.model.name(table).to_owned();
         self.note(|| format!("  drop {name}, {table:?}"));
         // An open handle must not prevent the drop.
@@ -161,9 +165,13 @@ impl Simulation {
     }
 
     pub(crate) fn truncate_table(&mut self) -> Checked {
-        let Some(table) = self.draw_idle_table() else {
-            return Ok(Flow::On);
-        };
+        match self.draw_idle_table() {
+            Some(table) => self.truncate_the_table(table),
+            None => Ok(Flow::On),
+        }
+    }
+
+    pub(crate) fn truncate_the_table(&mut self, table: TableId) -> Checked {
         let name = self.model.name(table).to_owned();
         self.note(|| format!("  truncate {name}, {table:?}"));
         let truncated = self.engine()?.truncate_table(&name);

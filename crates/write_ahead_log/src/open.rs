@@ -4,7 +4,7 @@ use crate::bound::LogBound;
 use crate::format::{SegmentHeader, SegmentKind};
 use crate::log::WriteAheadLog;
 use crate::options::LogOptions;
-use crate::reader::{Scanned, scan};
+use crate::reader::{Scanned, read_again, scan};
 use crate::record::Record;
 use crate::segment::{list_segments, segment_path};
 use crate::segment_pool::SegmentPool;
@@ -39,6 +39,20 @@ impl WriteAheadLog {
     ) -> Result<Self, E> {
         let scanned = scan(disk.as_ref(), directory, options, from, visit)?;
         Ok(Self::begin(disk, directory, options, from, scanned)?)
+    }
+
+    /// Visits every record from position `from` on again. Nothing may be appended
+    /// before the call or during it.
+    ///
+    /// # Errors
+    /// As [`WriteAheadLog::open`].
+    pub fn read_again<E: From<StorageError>>(
+        &self,
+        from: Lsn,
+        visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let disk = self.disk.as_ref();
+        read_again(disk, &self.directory, self.instance, from, visit)
     }
 
     /// Begins a new segment after the end of the scanned log: existing files are never appended to.

@@ -143,6 +143,21 @@ pub(crate) fn scan<E: From<StorageError>>(
     }))
 }
 
+/// Visits every record at or after `from` again, of a log that was scanned before.
+pub(crate) fn read_again<E: From<StorageError>>(
+    disk: &dyn Disk,
+    directory: &Path,
+    instance: u64,
+    from: Lsn,
+    visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    if let Some(chosen) = choose(disk, directory, instance, from)? {
+        let mut visit = |batch: Batch| visit_records(&batch, from.0, visit);
+        read_all(&chosen.segments, from.0, &mut visit)?;
+    }
+    Ok(())
+}
+
 /// Passes the batches of all segments to `visit`. Returns where the last one
 /// ends.
 fn read_all<E: From<StorageError>>(

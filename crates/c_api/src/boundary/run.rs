@@ -124,6 +124,13 @@ mod tests {
                 },
                 TEAK_CORRUPT,
             ),
+            (
+                EngineError::TableUnavailable {
+                    name: name(),
+                    cause: corrupt(),
+                },
+                TEAK_IO,
+            ),
             (EngineError::InvalidArgument(name()), TEAK_INVALID_ARGUMENT),
             (EngineError::Internal(name()), TEAK_INTERNAL),
             (corrupt().into(), TEAK_CORRUPT),

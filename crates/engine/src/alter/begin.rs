@@ -4,9 +4,11 @@ use super::ordered_load::OrderedLoad;
 use super::prepared_writes;
 use super::sorter::{Interrupted, Sorter, SpillDirectory};
 use super::{Added, AddedIndex, Alteration, EntryOrder, Filling};
+use crate::catalogue::IndexEntry;
 use crate::core::EngineCore;
 use crate::core::index::Index;
 use crate::core::table::Table;
+use crate::core::tables::{NO_TABLE, UNOWNED_FILE_COUNTER};
 use crate::definition::{INDEXES_MAX, IndexDefinition, check_index};
 use crate::engine::Engine;
 use crate::error::{EngineError, EngineResult};
@@ -18,6 +20,7 @@ use crate::transaction::Duplicate;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_transactions::WaitError;
+use teak_write_ahead_log::Record;
 
 /// # Altering tables
 impl Engine {
@@ -120,6 +123,21 @@ fn count_indexes(
     Ok(IndexNumber(u32::try_from(count).unwrap_or(u32::MAX)))
 }
 
+/// Logs that files belong to no table, so that recovery removes them if the
+/// alteration is not committed. Durable before the files contain entries:
+/// checkpoints sync the log first.
+fn log_unowned(core: &EngineCore, entries: &[IndexEntry]) -> EngineResult<()> {
+    for entry in entries {
+        core.log.append(&Record::Counter {
+            table_id: NO_TABLE,
+            counter: UNOWNED_FILE_COUNTER,
+            value: entry.file.0,
+        })?;
+    }
+    core.files.disown(entries);
+    Ok(())
+}
+
 /// Creates the files of the new indexes and makes the files and their directory entries durable,
 /// unless the table is temporary.
 fn create_indexes(
@@ -132,6 +150,9 @@ fn create_indexes(
     let definitions: Vec<IndexDefinition> =
         added.iter().map(|index| index.definition.clone()).collect();
     let entries = new_index_entries(&core.tables, &core.log, &name, definitions.into_iter())?;
+    if !table.is_temporary() {
+        log_unowned(core, &entries)?;
+    }
     let trees = core.files.create(&entries)?;
     let spills = SpillDirectory {
         disk: Arc::clone(&core.files.disk),

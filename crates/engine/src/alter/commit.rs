@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use teak_base::CommitSequence;
+use teak_base::{CommitSequence, FileId};
 use teak_write_ahead_log::Record;
 
 /// The change of one table by the commit.
@@ -24,6 +24,8 @@ struct TableOutcome {
     indexes: Vec<Arc<Index>>,
     dropped: Vec<Arc<Index>>,
     dropped_paths: Vec<PathBuf>,
+    /// The file of the rows before.
+    old_rows: Option<FileId>,
 }
 
 impl Alteration {
@@ -137,6 +139,7 @@ impl Alteration {
             indexes: Vec::with_capacity(plan.indexes.len()),
             dropped: Vec::new(),
             dropped_paths: Vec::new(),
+            old_rows: old.first().map(|rows| rows.file),
         };
         for planned in &plan.indexes {
             let (number, mut entry) = self.planned_entry(planned, &old)?;
@@ -189,7 +192,7 @@ impl Alteration {
     fn install(&mut self, outcome: TableOutcome) -> Vec<PathBuf> {
         let core: &EngineCore = &self.handle.core;
         let table = &self.handle.table;
-        let mut replaces_all = false;
+        let (mut replaces_all, mut lacked_records) = (false, false);
         {
             let mut tables = core.tables.lock();
             for index in &outcome.dropped {
@@ -203,8 +206,8 @@ impl Alteration {
                 let old = &state.entry.indexes;
                 let is_old = |entry: &IndexEntry| old.iter().any(|old| old.file == entry.file);
                 replaces_all = !outcome.entries.iter().any(is_old);
-                if replaces_all {
-                    state.entry.incomplete = false;
+                if replaces_all && state.entry.retained.take().is_some() {
+                    lacked_records = true;
                 }
                 state.entry.indexes.clone_from(&outcome.entries);
                 state.entry.metadata.clone_from(&outcome.metadata);
@@ -225,6 +228,16 @@ impl Alteration {
         }
         for index in &outcome.dropped {
             abandon_index(core, index);
+        }
+        let entry_of = |index: &Arc<Index>| index.entry.clone();
+        let dropped: Vec<IndexEntry> = outcome.dropped.iter().map(entry_of).collect();
+        core.files.own(&outcome.entries);
+        if self.repair.is_none() {
+            core.files.disown(&dropped);
+        }
+        if lacked_records {
+            core.retained
+                .replace(&core.files, outcome.id, outcome.old_rows);
         }
         // The table owns the files now, so dropping the alteration must not remove them.
         self.added.clear();

@@ -1,7 +1,7 @@
 //! Encoding of catalogue entries, in the catalogue file and in log records.
 
 use super::entries::{
-    Catalogue, IndexEntry, IndexSizes, PreparedEntry, TEMPORARY_ID_MIN, TableEntry,
+    Catalogue, IndexEntry, IndexSizes, PreparedEntry, RetainedIds, TEMPORARY_ID_MIN, TableEntry,
 };
 use crate::definition::page_bytes_fit;
 use std::collections::BTreeMap;
@@ -147,6 +147,17 @@ fn take_list<T>(
     Ok(list)
 }
 
+fn take_retained(take: &mut Take<'_>) -> Decoded<RetainedIds> {
+    let (oldest, next) = (take_id(take)?, take_id(take)?);
+    if oldest > next {
+        return Err(Malformed);
+    }
+    Ok(RetainedIds {
+        oldest: WriteId(oldest),
+        next: WriteId(next),
+    })
+}
+
 impl TableEntry {
     /// Appends the entry's bytes.
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
@@ -154,7 +165,11 @@ impl TableEntry {
         out.put_bytes(self.name.as_bytes());
         out.put_bytes(&self.metadata);
         put_indexes(out, &self.indexes);
-        out.put_u8(u8::from(self.incomplete));
+        out.put_u8(u8::from(self.retained.is_some()));
+        if let Some(ids) = self.retained {
+            out.put_varint(ids.oldest.0);
+            out.put_varint(ids.next.0);
+        }
         out.put_varint(self.counters.len() as u64);
         for (counter, value) in &self.counters {
             out.put_u8(*counter);
@@ -172,7 +187,10 @@ impl TableEntry {
         let name = take_text(take)?;
         let metadata = take.bytes()?.to_vec();
         let indexes = take_list(take, IndexEntry::take)?;
-        let incomplete = take_bool(take)?;
+        let retained = match take_bool(take)? {
+            true => Some(take_retained(take)?),
+            false => None,
+        };
         let counters: BTreeMap<u8, u64> = take_list(take, |take| Ok((take.u8()?, take.varint()?)))?
             .into_iter()
             .collect();
@@ -185,7 +203,7 @@ impl TableEntry {
             name,
             metadata,
             indexes,
-            incomplete,
+            retained,
             counters,
             written_at,
         })
@@ -298,6 +316,10 @@ impl Catalogue {
             out.put_bytes(&prepared.xid);
             put_ids(out, &prepared.write_ids);
         }
+        out.put_varint(self.unowned.len() as u64);
+        for file in &self.unowned {
+            out.put_varint(file.0);
+        }
     }
 
     pub(super) fn take(take: &mut Take<'_>) -> Decoded<Self> {
@@ -320,6 +342,9 @@ impl Catalogue {
                     write_ids: Arc::new(take_ids(take)?),
                 })
             })?,
+            unowned: take_list(take, |take| Ok(FileId(take_id(take)?)))?
+                .into_iter()
+                .collect(),
         };
         // The ids of a list are ascending. A checkpoint reads the list of prepared transactions
         // after `next_write_id`, so it may contain later ids.

@@ -2,10 +2,10 @@
 //! positions that recovery starts from.
 
 use crate::definition::IndexDefinition;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRanges};
+use teak_base::{Codec, FileId, Lsn, WriteId, WriteIdRange, WriteIdRanges};
 use teak_tree::{EMPTY_FILE_BYTES, TreeOptions};
 
 /// Maximum length of the part of a value that is stored column by column, in bytes.
@@ -134,6 +134,25 @@ impl IndexEntry {
     }
 }
 
+/// The write ids that the files and the retained log records of an unavailable
+/// table may contain. Aborted ones are not forgotten while it is unavailable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetainedIds {
+    /// The oldest.
+    pub oldest: WriteId,
+    /// The first id that was allocated later.
+    pub next: WriteId,
+}
+
+impl RetainedIds {
+    pub(crate) fn range(self) -> WriteIdRange {
+        WriteIdRange {
+            first: self.oldest,
+            count: self.next.0.saturating_sub(self.oldest.0),
+        }
+    }
+}
+
 /// One table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableEntry {
@@ -145,9 +164,9 @@ pub(crate) struct TableEntry {
     pub metadata: Vec<u8>,
     /// Its indexes; the first contains the rows.
     pub indexes: Vec<IndexEntry>,
-    /// Whether recovery skipped log records of this table because its files were missing or
-    /// damaged. Truncating the table resets it.
-    pub incomplete: bool,
+    /// Set while log records of the table are in a file of their own, because its files could not
+    /// be read when it was recovered.
+    pub retained: Option<RetainedIds>,
     /// Durable counters by number, except those that are zero.
     pub counters: BTreeMap<u8, u64>,
     /// When the table was last written, as the caller reported it; zero: unknown.
@@ -178,6 +197,9 @@ pub(crate) struct Catalogue {
     pub prepared: Vec<PreparedEntry>,
     /// The tables by id.
     pub tables: BTreeMap<u64, TableEntry>,
+    /// Files that belong to no table and are to be removed: those of dropped indexes, and of
+    /// indexes that were being built.
+    pub unowned: BTreeSet<FileId>,
 }
 
 impl Catalogue {
@@ -195,6 +217,7 @@ impl Catalogue {
             aborted: WriteIdRanges::default(),
             prepared: Vec::new(),
             tables: BTreeMap::new(),
+            unowned: BTreeSet::new(),
         }
     }
 }

@@ -15,7 +15,7 @@ const TEMPORARY_FILE: &str = "teak.catalogue.new";
 
 /// The format version of the data directory. It covers this file, the log and the index files;
 /// recovery reads this file first.
-pub(crate) const CATALOGUE_VERSION: u32 = 5;
+pub(crate) const CATALOGUE_VERSION: u32 = 6;
 
 const MAGIC: &[u8; 8] = b"TEAKCATA";
 /// Magic, version, reserved, payload length, checksum.
@@ -127,7 +127,7 @@ pub(crate) fn write_catalogue(
 
 #[cfg(test)]
 mod tests {
-    use super::super::entries::{IndexEntry, IndexSizes, PreparedEntry, TableEntry};
+    use super::super::entries::{IndexEntry, IndexSizes, PreparedEntry, RetainedIds, TableEntry};
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -172,11 +172,15 @@ mod tests {
                     runs: 2,
                 },
             }],
-            incomplete: true,
+            retained: Some(RetainedIds {
+                oldest: WriteId(70),
+                next: WriteId(90),
+            }),
             counters: BTreeMap::from([(0, 17)]),
             written_at: 1_700_000_000,
         };
         catalogue.tables.insert(7, table);
+        catalogue.unowned = [FileId(3), FileId(8)].into();
         catalogue
     }
 
@@ -193,7 +197,7 @@ mod tests {
 
     #[test]
     fn other_versions_are_rejected_with_their_number() {
-        for version in [1, 2, 3, 4, 6, 99] {
+        for version in [1, 2, 3, 4, 5, 7, 99] {
             let mut bytes = encode_catalogue(&example());
             bytes[8] = version;
             let error = decode_catalogue(Path::new("c"), &bytes).unwrap_err();

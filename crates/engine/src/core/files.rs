@@ -2,15 +2,14 @@
 
 use super::messages::Messages;
 use crate::catalogue::IndexEntry;
-use std::collections::BTreeSet;
+use crate::name::{ORPHANS_DIRECTORY, file_id_of};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use teak_base::{StorageError, StorageResult};
+use teak_base::{FileId, StorageError, StorageResult};
 use teak_disk::{Disk, TemporaryDisk};
 use teak_tree::{PageCache, Tree, TreeOptions};
-
-/// Receives index files that belong to no table, in the data directory.
-pub(crate) const ORPHANS_DIRECTORY: &str = "#teak_orphans";
 
 /// The data directory, and shared state for opening index files.
 pub(crate) struct IndexFiles {
@@ -21,6 +20,17 @@ pub(crate) struct IndexFiles {
     pub cache: Arc<PageCache>,
     pub tree_options: TreeOptions,
     pub messages: Messages,
+    unowned: Mutex<UnownedFiles>,
+}
+
+/// Files that belong to no table, and are removed when the engine is opened next if they are not
+/// removed before. The catalogue contains the list.
+#[derive(Default)]
+struct UnownedFiles {
+    files: BTreeSet<FileId>,
+    /// Those of them that were removed, with their directories: a power loss may undo the removal
+    /// until the directory is synced.
+    removed: BTreeMap<FileId, PathBuf>,
 }
 
 /// The parent directories of some paths.
@@ -62,6 +72,60 @@ impl IndexFiles {
             cache,
             tree_options,
             messages,
+            unowned: Mutex::default(),
+        }
+    }
+
+    /// Notes that files belong to no table: those of dropped indexes, and of
+    /// indexes that are being built. The caller holds the mutex of table changes.
+    pub(crate) fn disown(&self, indexes: &[IndexEntry]) {
+        let mut unowned = self.unowned.lock();
+        let durable = indexes.iter().filter(|index| !index.is_temporary());
+        unowned.files.extend(durable.map(|index| index.file));
+    }
+
+    /// As [`IndexFiles::disown`].
+    pub(crate) fn disown_file(&self, file: FileId) {
+        self.unowned.lock().files.insert(file);
+    }
+
+    /// Notes that files belong to a table now. The caller holds the mutex of
+    /// table changes.
+    pub(crate) fn own(&self, indexes: &[IndexEntry]) {
+        let mut unowned = self.unowned.lock();
+        for index in indexes {
+            unowned.files.remove(&index.file);
+        }
+    }
+
+    /// The files that belong to no table.
+    pub(crate) fn unowned(&self) -> BTreeSet<FileId> {
+        self.unowned.lock().files.clone()
+    }
+
+    pub(crate) fn set_unowned(&self, files: BTreeSet<FileId>) {
+        self.unowned.lock().files = files;
+    }
+
+    /// Makes the removal of files durable and takes them off the list. Those whose directories
+    /// cannot be synced now remain on it.
+    pub(crate) fn settle_removed(&self) {
+        let removed = std::mem::take(&mut self.unowned.lock().removed);
+        let directories: BTreeSet<PathBuf> = removed.values().cloned().collect();
+        let sync = |directory: &PathBuf| match self.disk.sync_directory(directory) {
+            // The directory was removed, too.
+            Err(StorageError::NotFound { .. }) => self.disk.sync_directory(&self.directory),
+            synced => synced,
+        };
+        let synced = directories.into_iter().filter(|path| sync(path).is_ok());
+        let synced: BTreeSet<PathBuf> = synced.collect();
+        let mut unowned = self.unowned.lock();
+        for (file, directory) in removed {
+            if synced.contains(&directory) {
+                unowned.files.remove(&file);
+            } else {
+                unowned.removed.insert(file, directory);
+            }
         }
     }
 
@@ -134,7 +198,15 @@ impl IndexFiles {
     pub(crate) fn remove(&self, paths: &[PathBuf]) {
         for path in paths {
             match self.disk.remove(&self.directory.join(path)) {
-                Ok(()) | Err(StorageError::NotFound { .. }) => {}
+                Ok(()) | Err(StorageError::NotFound { .. }) => {
+                    if let (Some(file), Some(directory)) = (file_id_of(path), path.parent()) {
+                        let mut unowned = self.unowned.lock();
+                        if unowned.files.contains(&file) {
+                            let directory = self.directory.join(directory);
+                            unowned.removed.insert(file, directory);
+                        }
+                    }
+                }
                 Err(error) => {
                     let text = format!("an unused file cannot be removed now: {error}");
                     self.messages.warning(&text);
@@ -147,23 +219,50 @@ impl IndexFiles {
     /// orphans. A file that cannot be moved now is moved when the engine is
     /// opened next.
     pub(crate) fn set_aside(&self, paths: &[PathBuf]) {
-        let aside = self.directory.join(ORPHANS_DIRECTORY);
-        let moved = make_directory(&self.disk, &aside).and_then(|()| {
-            for path in paths {
-                let Some(name) = path.file_name() else {
-                    continue;
-                };
-                self.disk
-                    .rename(&self.directory.join(path), &aside.join(name))?;
+        for path in paths {
+            if let Err(error) = self.move_aside(&self.directory.join(path)) {
+                let text = format!("a damaged file cannot be set aside now: {error}");
+                self.messages.warning(&text);
             }
-            for directory in parents(&self.directory, paths) {
-                self.disk.sync_directory(&directory)?;
+        }
+    }
+
+    /// Moves a file to the directory of orphans, below the name of its own
+    /// directory. Returns its new path.
+    ///
+    /// # Errors
+    /// `Io`, if it is in another file system for example; `NotFound`.
+    pub(crate) fn move_aside(&self, path: &Path) -> StorageResult<PathBuf> {
+        let target = self.free_name(path)?;
+        make_directory(&self.disk, &self.directory.join(ORPHANS_DIRECTORY))?;
+        let parents = || [path, &target].into_iter().filter_map(Path::parent);
+        for directory in parents() {
+            make_directory(&self.disk, directory)?;
+        }
+        self.disk.rename(path, &target)?;
+        for directory in parents() {
+            self.disk.sync_directory(directory)?;
+        }
+        Ok(target)
+    }
+
+    /// A path in the directory of orphans at which there is no file.
+    fn free_name(&self, path: &Path) -> StorageResult<PathBuf> {
+        let orphans = self.directory.join(ORPHANS_DIRECTORY);
+        let parent = path.parent().filter(|parent| *parent != self.directory);
+        let database = parent.and_then(Path::file_name).unwrap_or_default();
+        let name = path.file_name().unwrap_or_default();
+        let mut copy = 0;
+        loop {
+            let mut directory = database.to_os_string();
+            if copy > 0 {
+                directory.push(format!("~{copy}"));
             }
-            self.disk.sync_directory(&aside)
-        });
-        if let Err(error) = moved {
-            let text = format!("a damaged file cannot be set aside now: {error}");
-            self.messages.warning(&text);
+            let target = orphans.join(directory).join(name);
+            if !self.disk.exists(&target)? {
+                return Ok(target);
+            }
+            copy += 1;
         }
     }
 

@@ -5,7 +5,7 @@ use super::table::Table;
 use super::tables::Slot;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use teak_base::{Lsn, WriteId};
+use teak_base::{Lsn, WriteId, WriteIdRanges};
 use teak_transactions::TransactionId;
 
 /// Guarded by the mutex that allows one round of checkpoints at a time.
@@ -15,9 +15,7 @@ pub(crate) struct MaintenanceState {
     pub last_period: Instant,
     /// The log's end after the last round.
     pub last_end: Lsn,
-    /// `(id, transaction)`: aborted ids below `id` may be removed once no
-    /// transaction older than `transaction` is running.
-    pub forget: Option<(WriteId, TransactionId)>,
+    pub forget: Option<Forgettable>,
     pub settling: SettlingState,
     pub idle_sweep: IdleSweep,
     /// Tables that refuse writes because a file of them fails.
@@ -47,6 +45,15 @@ impl Default for IdleSweep {
             quiet_since: Instant::now(),
         }
     }
+}
+
+/// Aborted ids that may be removed once no transaction older than `transaction`
+/// is running: those below `below`, except `kept`.
+#[derive(Debug)]
+pub(crate) struct Forgettable {
+    pub below: WriteId,
+    pub kept: WriteIdRanges,
+    pub transaction: TransactionId,
 }
 
 /// The progress of settling old write ids.

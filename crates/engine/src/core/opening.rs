@@ -8,6 +8,7 @@ use super::files::IndexFiles;
 use super::table::Table;
 use super::tables::{SharedEntry, Slot, Tables};
 use crate::catalogue::TableEntry;
+use crate::name::retained_path;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,15 +29,19 @@ pub(crate) fn entry_of(tables: &Mutex<Tables>, id: u64) -> Option<SharedEntry> {
     Some(state.entry.clone())
 }
 
-fn require_complete(files: &IndexFiles, entry: &TableEntry) -> StorageResult<()> {
-    if entry.incomplete {
-        let reason = format!(
-            "rows of table {} were lost: when they were recovered, its files were missing or damaged",
-            entry.name
-        );
-        return Err(StorageError::corrupt(&files.directory, 0, reason));
+/// Returns an error for a table whose files lack log records.
+fn require_whole(files: &IndexFiles, entry: &TableEntry) -> StorageResult<()> {
+    match entry.retained {
+        None => Ok(()),
+        Some(_) => {
+            let path = retained_path(&files.directory, entry.id);
+            Err(StorageError::corrupt(
+                &path,
+                0,
+                "the records are not applied",
+            ))
+        }
     }
-    Ok(())
 }
 
 /// Opens the files of a table that is closed. The caller has locked its slot.
@@ -49,7 +54,7 @@ pub(crate) fn open_closed(
     table: &Table,
     entry: &TableEntry,
 ) -> StorageResult<()> {
-    require_complete(files, entry)?;
+    require_whole(files, entry)?;
     let indexes = table.open_trees(files, entry, &[])?;
     let tables = tables.lock();
     for index in &indexes {

@@ -20,6 +20,10 @@ pub(crate) const NO_TABLE: u64 = 0;
 /// The instance's counter of file ids.
 pub(crate) const FILE_ID_COUNTER: u8 = 0;
 
+/// Not a counter: the id of a file that belongs to no table until an alteration is
+/// committed.
+pub(crate) const UNOWNED_FILE_COUNTER: u8 = 1;
+
 /// The table, if it has handles or open files. Locked while its files are opened or closed.
 pub(crate) type Slot = Arc<Mutex<Option<Arc<Table>>>>;
 
@@ -141,6 +145,12 @@ impl Tables {
             })
     }
 
+    /// Whether log records of the table are retained, because its files could not be read.
+    pub(crate) fn is_unavailable(&self, id: u64) -> bool {
+        let state = self.by_id.get(&id);
+        state.is_some_and(|state| state.entry.retained.is_some())
+    }
+
     /// The tables that are not temporary.
     pub(crate) fn durable(&self) -> impl Iterator<Item = (&u64, &TableState)> {
         self.by_id.range(..TEMPORARY_ID_MIN)
@@ -179,7 +189,7 @@ impl Tables {
             self.created_at.insert(index.file, created_at);
         }
         state.entry.indexes = indexes.to_vec();
-        state.entry.incomplete = false;
+        state.entry.retained = None;
         state.counters.reset();
         Ok(())
     }

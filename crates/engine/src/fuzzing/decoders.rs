@@ -1,7 +1,7 @@
 //! Fuzz targets of the catalogue file, and of catalogue entries in log records.
 
 use crate::catalogue::{
-    Catalogue, IndexEntry, IndexSizes, PreparedEntry, TableEntry, decode_catalogue,
+    Catalogue, IndexEntry, IndexSizes, PreparedEntry, RetainedIds, TableEntry, decode_catalogue,
     decode_indexes_changed, decode_paths, encode_catalogue, encode_indexes_changed, encode_paths,
 };
 use std::collections::BTreeMap;
@@ -64,7 +64,10 @@ fn table() -> TableEntry {
         name: "db/t".into(),
         metadata: b"metadata".to_vec(),
         indexes: vec![index(9), index(10)],
-        incomplete: true,
+        retained: Some(RetainedIds {
+            oldest: WriteId(70),
+            next: WriteId(90),
+        }),
         counters: BTreeMap::from([(0, 17), (3, 1 << 40)]),
         written_at: 1_700_000_000,
     }
@@ -81,6 +84,7 @@ pub(super) fn catalogue_seeds() -> Vec<Vec<u8>> {
     full.active = ids(&[70, 88]);
     full.aborted = ids(&[3, 4, 80]);
     full.tables.insert(7, table());
+    full.unowned = [FileId(3), FileId(8)].into();
     full.prepared = vec![PreparedEntry {
         xid: b"xid".to_vec(),
         write_ids: Arc::new(ids(&[70, 88])),

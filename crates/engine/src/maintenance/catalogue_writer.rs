@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use teak_base::{Lsn, WriteId};
+use teak_base::{Lsn, WriteId, WriteIdRanges};
 use teak_transactions::TransactionSystem;
 use teak_write_ahead_log::WriteAheadLog;
 
@@ -77,6 +77,21 @@ impl CatalogueContext<'_> {
         self.write(&self.capture(replay_from, false))
     }
 
+    /// Captures and writes the catalogue outside a checkpoint, with other entries
+    /// of some tables. The caller holds the mutex of table changes.
+    pub(crate) fn write_with(&self, entries: &[TableEntry]) -> EngineResult<()> {
+        let _writes = self.catalogue_writes.lock();
+        let replay_from = self.log_needed_from(self.log.end());
+        let mut catalogue = self.capture(replay_from, false);
+        for entry in entries {
+            if let Some(captured) = catalogue.tables.get_mut(&entry.id) {
+                captured.indexes.clone_from(&entry.indexes);
+                captured.retained = entry.retained;
+            }
+        }
+        self.write(&catalogue)
+    }
+
     /// Writes the catalogue of a checkpoint and trims the log, unless less than
     /// `trimmed_min` bytes of it can be trimmed. `end` is the log's end when the
     /// round of checkpoints began. Tables may change while it is written: their
@@ -113,6 +128,7 @@ impl CatalogueContext<'_> {
     /// holds the mutex of table changes. The order of the reads matters; see
     /// `checkpoint`.
     fn capture(&self, replay_from: Lsn, closing: bool) -> Catalogue {
+        self.files.settle_removed();
         let tables_lsn = self.log.end();
         let ids = self.transactions.ids();
         let next_write_id = ids.next();
@@ -149,6 +165,7 @@ impl CatalogueContext<'_> {
             aborted,
             prepared,
             tables: entries.collect(),
+            unowned: self.files.unowned(),
         }
     }
 
@@ -189,9 +206,11 @@ impl CatalogueContext<'_> {
     }
 
     /// The id below which no index contains an unsettled write, also after a
-    /// crash, and no transaction can write.
-    pub(super) fn forgettable(&self) -> WriteId {
+    /// crash, and no transaction can write, except the indexes of unavailable
+    /// tables; and the ids that these may contain.
+    pub(super) fn forgettable(&self) -> (WriteId, WriteIdRanges) {
         let mut oldest = self.transactions.ids().settled_below();
+        let mut retained = Vec::new();
         let mut note = |id: WriteId| {
             if !id.is_settled() {
                 oldest = oldest.min(id);
@@ -204,11 +223,15 @@ impl CatalogueContext<'_> {
                     note(index.oldest_recoverable_write_id());
                 }
             } else if let Some(entry) = entry_of(self.tables, id) {
+                if let Some(ids) = entry.retained {
+                    retained.push(ids.range());
+                    continue;
+                }
                 for index in &entry.indexes {
                     note(index.oldest_write_id);
                 }
             }
         }
-        oldest
+        (oldest, WriteIdRanges::union(retained))
     }
 }

@@ -27,7 +27,7 @@ use crate::core::checkpoint_progress::Waiting;
 use crate::core::counter_log::CounterLog;
 use crate::core::index::Index;
 use crate::core::log_stalls::LogStalls;
-use crate::core::maintenance_state::MaintenanceState;
+use crate::core::maintenance_state::{Forgettable, MaintenanceState};
 use crate::error::{EngineError, EngineResult};
 use crate::options::EngineOptions;
 use parking_lot::Mutex;
@@ -259,16 +259,21 @@ impl CheckpointContext<'_> {
     /// running when the files stopped containing them must have ended.
     fn forget_aborted(&self, state: &mut MaintenanceState) {
         let transactions = self.flush.transactions;
-        if let Some((below, running)) = state.forget {
-            if transactions.oldest_running() < running {
+        if let Some(forget) = state.forget.take() {
+            if transactions.oldest_running() < forget.transaction {
+                state.forget = Some(forget);
                 return;
             }
-            transactions.ids().forget_aborted(below);
-            state.forget = None;
+            let ids = transactions.ids();
+            ids.forget_aborted(forget.below, &forget.kept);
         }
         if transactions.ids().has_aborted() {
-            let oldest = self.catalogue.forgettable();
-            state.forget = Some((oldest, transactions.next_transaction()));
+            let (below, kept) = self.catalogue.forgettable();
+            state.forget = Some(Forgettable {
+                below,
+                kept,
+                transaction: transactions.next_transaction(),
+            });
         }
     }
 }

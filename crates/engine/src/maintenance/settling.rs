@@ -128,7 +128,7 @@ impl Settling<'_> {
                 let Some(state) = tables.by_id.get(&id) else {
                     continue;
                 };
-                if !Arc::ptr_eq(&state.slot, &slot) || state.entry.incomplete {
+                if !Arc::ptr_eq(&state.slot, &slot) || state.entry.retained.is_some() {
                     continue;
                 }
                 (state.entry.clone(), Arc::clone(&state.counters))

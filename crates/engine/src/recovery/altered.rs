@@ -1,12 +1,11 @@
 //! Tables whose indexes change during the replay: opening them with the files
 //! that exist, and applying alterations.
 
-use super::files::with_found_paths;
 use super::replay::Replay;
-use crate::catalogue::AlteredTable;
+use crate::catalogue::{AlteredTable, TableEntry};
+use crate::core::file_search::with_found_paths;
 use crate::core::index::Index;
 use crate::core::table::Table;
-use crate::error::EngineResult;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use teak_base::{FileId, StorageError, StorageResult};
@@ -15,19 +14,45 @@ impl Replay {
     /// Opens a table, except the indexes in `kept`, which are already open. Adds the indexes that
     /// `is_new` accepts to the replay. A missing file may belong to an index that the log drops
     /// later: the table is opened without it. If the file is still missing at the end, the table is
-    /// not recovered.
+    /// unavailable. Of an unavailable table, no later record is replayed.
     pub(super) fn open_found(
         &mut self,
         id: u64,
         kept: &[Arc<Index>],
         is_new: &dyn Fn(FileId) -> bool,
-    ) -> EngineResult<()> {
+    ) {
         let Some(state) = self.tables.by_id.get(&id) else {
-            return Ok(());
+            return;
+        };
+        if state.entry.retained.is_some() || self.unavailable.contains_key(&id) {
+            for index in &state.entry.indexes {
+                self.indexes.insert(index.file, None);
+            }
+            return;
+        }
+        let counters = Arc::clone(&state.counters);
+        let table = self.find_files(id).and_then(|entry| {
+            let Some(entry) = entry else {
+                return Ok(None);
+            };
+            let mut table = Table::closed(&entry, &counters);
+            table.open_files(&self.files, &entry, kept)?;
+            Ok(Some(table))
+        });
+        match table {
+            Ok(Some(table)) => self.take_opened(id, table, is_new),
+            Ok(None) => {}
+            Err(cause) => self.leave_out(id, cause),
+        }
+    }
+
+    /// The entry of a table with the paths of its files, without those that are missing.
+    fn find_files(&mut self, id: u64) -> StorageResult<Option<TableEntry>> {
+        let Some(state) = self.tables.by_id.get(&id) else {
+            return Ok(None);
         };
         let (disk, root) = (&self.files.disk, &self.files.directory);
         let mut entry = with_found_paths(disk, root, &mut self.paths, &state.entry)?;
-        let counters = Arc::clone(&state.counters);
         let (mut existing, mut missing) = (Vec::new(), None);
         for index in std::mem::take(&mut entry.indexes) {
             if disk.exists(&root.join(&index.path))? {
@@ -42,64 +67,47 @@ impl Replay {
             Some(path) => self.missing.insert(id, path),
             None => self.missing.remove(&id),
         };
-        let mut table = Table::closed(&entry, &counters);
-        let table = table.open_files(&self.files, &entry, kept).map(|()| table);
-        self.take_opened(id, table, is_new)
+        Ok(Some(entry))
     }
 
-    /// Excludes the tables that still have a missing file at the end.
-    pub(super) fn leave_out_missing(&mut self) -> EngineResult<()> {
+    /// Leaves out the tables that still have a missing file at the end.
+    pub(super) fn leave_out_missing(&mut self) {
         for (id, path) in std::mem::take(&mut self.missing) {
-            self.take_opened(id, Err(StorageError::NotFound { path }), &|_| false)?;
+            self.leave_out(id, StorageError::NotFound { path });
         }
-        Ok(())
     }
 
-    /// Adds an opened table with the indexes that `is_new` accepts, or excludes it if its files are
-    /// missing or damaged.
-    fn take_opened(
-        &mut self,
-        id: u64,
-        table: StorageResult<Table>,
-        is_new: &dyn Fn(FileId) -> bool,
-    ) -> EngineResult<()> {
+    /// Adds an opened table, and its indexes that `is_new` accepts.
+    fn take_opened(&mut self, id: u64, table: Table, is_new: &dyn Fn(FileId) -> bool) {
         let Some(state) = self.tables.by_id.get_mut(&id) else {
-            return Ok(());
+            return;
         };
-        match table {
-            Ok(table) => {
-                let indexes = table.open_indexes();
-                for index in indexes.iter().flat_map(|indexes| indexes.iter()) {
-                    if is_new(index.entry.file) {
-                        self.indexes
-                            .insert(index.entry.file, Some(Arc::clone(index)));
-                    }
-                }
-                *state.slot.lock() = Some(Arc::new(table));
-                Ok(())
+        let indexes = table.open_indexes();
+        for index in indexes.iter().flat_map(|indexes| indexes.iter()) {
+            if is_new(index.entry.file) {
+                self.indexes
+                    .insert(index.entry.file, Some(Arc::clone(index)));
             }
-            Err(
-                cause @ (StorageError::Corrupt { .. }
-                | StorageError::NotFound { .. }
-                | StorageError::UnsupportedFormat { .. }),
-            ) => {
-                let text = format!("table {} is not recovered: {cause}", state.entry.name);
-                self.not_recovered.insert(state.entry.id, text);
-                state.entry.incomplete = true;
-                *state.slot.lock() = None;
-                let indexes = state.entry.indexes.clone();
-                self.forget_files(&indexes);
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
+        }
+        *state.slot.lock() = Some(Arc::new(table));
+    }
+
+    /// Leaves out a table whose files cannot be used. The records that were
+    /// replayed for it are dropped: all of them are retained later.
+    pub(super) fn leave_out(&mut self, id: u64, cause: StorageError) {
+        if let Some(state) = self.tables.by_id.get_mut(&id) {
+            *state.slot.lock() = None;
+            let indexes = state.entry.indexes.clone();
+            self.unavailable.entry(id).or_insert(cause);
+            self.forget_files(&indexes);
         }
     }
 
     /// Gives a table the indexes and the metadata of an alteration. The files of new indexes
     /// contain all earlier log records for them.
-    pub(super) fn alter(&mut self, table: AlteredTable) -> EngineResult<()> {
+    pub(super) fn alter(&mut self, table: AlteredTable) {
         let Some(state) = self.tables.by_id.get_mut(&table.id) else {
-            return Ok(());
+            return;
         };
         state.entry.metadata = table.metadata;
         let old = std::mem::replace(&mut state.entry.indexes, table.indexes);
@@ -122,17 +130,21 @@ impl Replay {
         }
         let next = indexes.iter().map(|index| index.file.0 + 1);
         let next = next.max();
-        // The files of a rebuild contain all rows that were left.
-        state.entry.incomplete &= !is_rebuild;
+        if is_rebuild {
+            // The new files contain all earlier records.
+            state.entry.retained = None;
+            self.missing.remove(&table.id);
+            self.unavailable.remove(&table.id);
+        }
         let open = state.slot.lock().take();
         self.tables.next_file = self.tables.next_file.max(next.unwrap_or(0));
+        self.files.disown(&dropped);
         self.forget_files(&dropped);
         for file in &added {
             self.indexes.remove(file);
         }
-        match open.as_ref().and_then(|open| open.open_indexes()) {
-            Some(kept) => self.open_found(table.id, &kept, &|file| added.contains(&file)),
-            None => Ok(()),
+        if let Some(kept) = open.as_ref().and_then(|open| open.open_indexes()) {
+            self.open_found(table.id, &kept, &|file| added.contains(&file));
         }
     }
 }

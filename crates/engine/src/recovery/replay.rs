@@ -63,8 +63,8 @@ pub(super) struct Replay {
     /// thread does both.
     threads: usize,
     workers: Option<Workers>,
-    /// Tables that could not be opened, with a message.
-    pub not_recovered: BTreeMap<u64, String>,
+    /// Tables whose files could not be used, and the reason.
+    pub(super) unavailable: BTreeMap<u64, StorageError>,
 }
 
 pub(super) fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
@@ -85,6 +85,7 @@ impl Replay {
         catalogue: &mut Catalogue,
         threads: usize,
     ) -> Self {
+        files.set_unowned(std::mem::take(&mut catalogue.unowned));
         let ids = WriteIdTable::new(catalogue.next_write_id, &catalogue.aborted);
         ids.reactivate(catalogue.active.ranges(), NO_TRANSACTION);
         Self {
@@ -106,7 +107,7 @@ impl Replay {
             unchecked_bytes: 0,
             threads,
             workers: None,
-            not_recovered: BTreeMap::new(),
+            unavailable: BTreeMap::new(),
         }
     }
 
@@ -262,7 +263,7 @@ impl Replay {
     /// contain it.
     fn put(&mut self, file: FileId, entry: &ReplayEntry<'_>) -> EngineResult<()> {
         if !self.indexes.contains_key(&file) {
-            self.open_table_of(file)?;
+            self.open_table_of(file);
         }
         let Some(Some(index)) = self.indexes.get(&file) else {
             return Ok(());
@@ -278,9 +279,7 @@ impl Replay {
         if !index.registered.load(Ordering::Relaxed) {
             index.registered.store(true, Ordering::Release);
             self.written.push(Arc::clone(index));
-            if let Some(workers) = &self.workers {
-                workers.flushing.set_indexes(&self.written);
-            }
+            self.set_flushed_indexes();
         }
         match &mut self.workers {
             Some(workers) => workers.apply(index, entry)?,
@@ -298,8 +297,8 @@ impl Replay {
             workers.flushing.pause();
         }
         let changed = self.change_tables(lsn, record);
+        self.set_flushed_indexes();
         if let Some(workers) = &self.workers {
-            workers.flushing.set_indexes(&self.written);
             workers.flushing.resume();
         }
         changed
@@ -309,8 +308,25 @@ impl Replay {
     pub(super) fn finish(&mut self) -> EngineResult<()> {
         if let Some(mut workers) = self.workers.take() {
             workers.stop()?;
+            for (index, cause) in workers.flushing.take_failed() {
+                self.leave_out_index(&index, cause);
+            }
         }
         Ok(())
+    }
+
+    /// Passes the written indexes to the flushing threads.
+    fn set_flushed_indexes(&self) {
+        if let Some(workers) = &self.workers {
+            workers.flushing.set_indexes(&self.written);
+        }
+    }
+
+    /// Leaves out the table of an index that cannot be flushed.
+    fn leave_out_index(&mut self, index: &Index, cause: StorageError) {
+        if let Some(id) = self.owner_of(index.entry.file) {
+            self.leave_out(id, cause);
+        }
     }
 
     fn fits_in_memory(&self) -> bool {
@@ -342,8 +358,11 @@ impl Replay {
                 workers.flushing.wake();
             } else {
                 index.tree.freeze(|| boundary);
-                if !self.flush(&index)? {
-                    return Ok(());
+                match self.flush(&index) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(()),
+                    Err(error) if error.is_no_space() => return Err(error),
+                    Err(cause) => self.leave_out_index(&index, cause),
                 }
             }
         }
@@ -372,14 +391,22 @@ impl Replay {
     }
 
     /// Waits for the flushing threads while the memtables exceed the quota.
-    fn wait_for_memory(&self) -> StorageResult<()> {
-        let Some(workers) = &self.workers else {
-            return Ok(());
-        };
-        while self.memtable_use().live() > self.budget.memtable_quota() {
+    fn wait_for_memory(&mut self) -> StorageResult<()> {
+        while let Some(workers) = &self.workers {
+            let failed = workers.flushing.take_failed();
+            if !failed.is_empty() {
+                for (index, cause) in failed {
+                    self.leave_out_index(&index, cause);
+                }
+                self.set_flushed_indexes();
+                continue;
+            }
+            if self.memtable_use().live() <= self.budget.memtable_quota() {
+                return Ok(());
+            }
             match workers.flushing.wait_for_job() {
                 // As without threads.
-                Some(error) if error.is_no_space() && self.fits_in_memory() => return Ok(()),
+                Some(_) if self.fits_in_memory() => return Ok(()),
                 Some(error) => return Err(error),
                 None => {}
             }

@@ -5,7 +5,7 @@ use crate::catalogue::{
     ID_MAX, IndexEntry, TableEntry, decode_indexes_changed, decode_paths, decode_tables_altered,
 };
 use crate::core::files::{make_directory, parents, paths_of};
-use crate::core::tables::{FILE_ID_COUNTER, NO_TABLE};
+use crate::core::tables::{FILE_ID_COUNTER, NO_TABLE, TableState, UNOWNED_FILE_COUNTER};
 use crate::error::EngineResult;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,9 @@ impl Replay {
             }
             Record::TableDropped { table_id } => {
                 self.missing.remove(&table_id);
+                self.unavailable.remove(&table_id);
                 if let Some(state) = self.tables.remove(table_id) {
+                    self.files.disown(&state.entry.indexes);
                     self.forget_files(&state.entry.indexes);
                 }
             }
@@ -47,7 +49,7 @@ impl Replay {
             }
             Record::TablesAltered { bytes } => {
                 for table in decode_tables_altered(bytes).map_err(malformed(lsn))? {
-                    self.alter(table)?;
+                    self.alter(table);
                 }
             }
             Record::Counter {
@@ -67,6 +69,11 @@ impl Replay {
             }
             self.tables.next_file = self.tables.next_file.max(value);
             self.tables.reserved_files = self.tables.reserved_files.max(value);
+        } else if table == NO_TABLE && counter == UNOWNED_FILE_COUNTER {
+            if value > ID_MAX {
+                return Err(malformed(lsn)(Malformed));
+            }
+            self.files.disown_file(FileId(value));
         } else if let Some(state) = self.tables.by_id.get(&table) {
             state.counters.replay(counter, value);
         }
@@ -79,33 +86,38 @@ impl Replay {
             return;
         };
         self.missing.remove(&id);
+        self.unavailable.remove(&id);
         for index in &indexes {
             self.indexes.remove(&index.file);
         }
         let next = indexes.iter().map(|index| index.file.0 + 1);
         self.tables.next_file = next.fold(self.tables.next_file, u64::max);
         let old = std::mem::replace(&mut state.entry.indexes, indexes);
-        state.entry.incomplete = false;
+        state.entry.retained = None;
         state.counters.reset();
         *state.slot.lock() = None;
+        self.files.disown(&old);
         self.forget_files(&old);
     }
 
     /// Opens the table that a file belongs to.
-    pub(super) fn open_table_of(&mut self, file: FileId) -> EngineResult<()> {
-        let owner = self
-            .tables
-            .by_id
-            .values()
-            .find(|state| state.entry.indexes.iter().any(|index| index.file == file));
-        let Some(state) = owner else {
-            // The catalogue is newer than this record and does not contain the table, so the table
-            // was dropped later.
-            self.indexes.insert(file, None);
-            return Ok(());
-        };
-        let id = state.entry.id;
-        self.open_found(id, &[], &|_| true)
+    pub(super) fn open_table_of(&mut self, file: FileId) {
+        match self.owner_of(file) {
+            Some(id) => self.open_found(id, &[], &|_| true),
+            None => {
+                // The catalogue is newer than this record and does not contain the table, so the
+                // table was dropped later.
+                self.indexes.insert(file, None);
+            }
+        }
+    }
+
+    /// The table that a file belongs to.
+    pub(super) fn owner_of(&self, file: FileId) -> Option<u64> {
+        let mut states = self.tables.by_id.values();
+        let has_file =
+            |state: &&TableState| state.entry.indexes.iter().any(|index| index.file == file);
+        states.find(has_file).map(|state| state.entry.id)
     }
 
     /// Skips the log records of some files from here on.

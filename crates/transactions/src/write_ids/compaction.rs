@@ -23,7 +23,7 @@ use super::status_word::{ABORTED, SETTLED, SnapshotGaps};
 use crate::sync::atomic::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
-use teak_base::{CommitSequence, WriteId};
+use teak_base::{CommitSequence, WriteId, WriteIdRanges};
 
 /// Number of the newest full chunks that are not replaced: most transactions end
 /// while their ids are in these chunks.
@@ -161,19 +161,28 @@ impl WriteIdTable {
         WriteId(settled)
     }
 
-    /// Removes aborted ids below `oldest_kept`. No run or memtable contains
-    /// them any more, and no live reader can find them.
-    pub fn forget_aborted(&self, oldest_kept: WriteId) {
+    /// Removes aborted ids below `oldest_kept`, except those in `kept`. No run or
+    /// memtable contains them any more, and no live reader can find them.
+    pub fn forget_aborted(&self, oldest_kept: WriteId, kept: &WriteIdRanges) {
         let limit = oldest_kept.0.min(self.settled_below().0);
-        let mut from = 0;
+        let mut begin = 0;
+        for range in kept.ranges() {
+            self.forget_between(begin, limit.min(range.first.0));
+            begin = range.end().0;
+        }
+        self.forget_between(begin, limit);
+    }
+
+    fn forget_between(&self, begin: u64, limit: u64) {
+        let mut from = begin;
         while from < limit {
-            from = self.forget_step(from, limit);
+            from = self.forget_step(begin, from, limit);
         }
     }
 
-    /// Removes the aborted ids of some pieces from id `first` on. Returns where to
-    /// continue.
-    fn forget_step(&self, first: u64, limit: u64) -> u64 {
+    /// Removes the aborted ids from `begin` to `limit` in some pieces, from the
+    /// piece of `first` on. Returns where to continue.
+    fn forget_step(&self, begin: u64, first: u64, limit: u64) -> u64 {
         let _change = self.change.lock();
         let old = self.directory.load_full();
         let chunks_from = old.chunks_from();
@@ -207,10 +216,13 @@ impl WriteIdTable {
                 let mut runs = Vec::new();
                 let piece_end = old.piece_end(number);
                 entry.piece.runs(entry.first, piece_end, &mut |run| {
-                    split_at(run, limit, &mut |run| {
-                        let is_forgotten = run.word == ABORTED && run.end <= limit;
-                        let word = if is_forgotten { SETTLED } else { run.word };
-                        runs.push(Run { word, ..run });
+                    split_at(run, begin, &mut |run| {
+                        split_at(run, limit, &mut |run| {
+                            let is_between = begin <= run.first && run.end <= limit;
+                            let is_forgotten = run.word == ABORTED && is_between;
+                            let word = if is_forgotten { SETTLED } else { run.word };
+                            runs.push(Run { word, ..run });
+                        });
                     });
                 });
                 builder.push_piece(&joined(runs));

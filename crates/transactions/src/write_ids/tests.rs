@@ -69,7 +69,7 @@ fn forgotten_ids_count_as_settled() {
     let kept = table.allocate(OWNER);
     table.abort(list(&[id.0, kept.0]).ranges());
     prune(&table, &[0]);
-    table.forget_aborted(kept);
+    table.forget_aborted(kept, &WriteIdRanges::default());
     assert_eq!(table.status(id), WriteStatus::Committed(CommitSequence(0)));
     assert_eq!(table.status(kept), WriteStatus::Aborted);
 }
@@ -148,9 +148,9 @@ fn memory_does_not_grow_with_the_statements_after_an_idle_snapshot() {
     assert!(counts.bytes < (1 << 20) + statements / 50, "{counts:?}");
     assert!(counts.bytes < 16 << 20, "{counts:?}");
     // The older snapshot ends.
-    table.forget_aborted(table.next());
+    table.forget_aborted(table.next(), &WriteIdRanges::default());
     assert_eq!(prune(&table, &[sequence]), table.next());
-    table.forget_aborted(table.next());
+    table.forget_aborted(table.next(), &WriteIdRanges::default());
     prune(&table, &[sequence]);
     let counts = table.counts();
     assert_eq!((counts.aborted, counts.unsettled), (0, 0));

@@ -4,6 +4,7 @@ use crate::core::index::Index;
 use parking_lot::{Condvar, Mutex};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use teak_base::{StorageError, StorageResult};
@@ -24,8 +25,8 @@ struct State {
     stopping: bool,
     /// The disk was full when a memtable was last flushed.
     full: Option<StorageError>,
-    /// Any other failure.
-    failed: Option<StorageError>,
+    /// Indexes with any other failure. No more jobs of them are run.
+    failed: Vec<(Arc<Index>, StorageError)>,
 }
 
 struct Shared {
@@ -47,7 +48,10 @@ impl Shared {
     /// A job: of a frozen memtable, or of runs to move down while their bytes
     /// exceed the limit. Merges below it are left to the opened engine.
     fn claim(&self, state: &State) -> Option<(Arc<Index>, FlushJob)> {
-        let claim = |index: &Arc<Index>| Some((Arc::clone(index), index.tree.next_job()?));
+        let claim = |index: &Arc<Index>| match index.is_dropped() {
+            true => None,
+            false => Some((Arc::clone(index), index.tree.next_job()?)),
+        };
         let has_frozen = |index: &&Arc<Index>| index.tree.frozen_memtables() > 0;
         let mut frozen = state.indexes.iter().filter(has_frozen);
         if let Some(job) = frozen.find_map(claim) {
@@ -63,7 +67,7 @@ impl Shared {
     fn run(&self) {
         let mut state = self.state.lock();
         while !state.stopping {
-            let may_begin = !state.paused && state.failed.is_none() && state.full.is_none();
+            let may_begin = !state.paused && state.full.is_none();
             let Some((index, job)) = may_begin.then(|| self.claim(&state)).flatten() else {
                 if self.changed.wait_for(&mut state, POLL_PERIOD).timed_out() {
                     state.full = None;
@@ -77,17 +81,23 @@ impl Shared {
             if matches!(&outcome, Ok(Err(error)) if error.is_no_space()) {
                 index.tree.give_back_tail();
             }
-            state = self.state.lock();
-            state.running -= 1;
-            match outcome {
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) if error.is_no_space() => state.full = Some(error),
-                Ok(Err(error)) => state.failed = Some(error),
+            let error = match outcome {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(error),
                 Err(_) => {
                     let path = &index.entry.path;
-                    let error = StorageError::corrupt(path, 0, "merging it panicked");
-                    state.failed = Some(error);
+                    Some(StorageError::corrupt(path, 0, "merging it panicked"))
                 }
+            };
+            state = self.state.lock();
+            state.running -= 1;
+            match error {
+                Some(error) if error.is_no_space() => state.full = Some(error),
+                Some(error) => {
+                    index.dropped.store(true, Ordering::Release);
+                    state.failed.push((index, error));
+                }
+                None => {}
             }
             self.changed.notify_all();
         }
@@ -131,12 +141,17 @@ impl Flushing {
         self.shared.changed.notify_all();
     }
 
-    /// Waits for the end of a job, for a short time at most. Returns the error
-    /// that keeps memtables from being flushed.
+    /// The indexes that have failed since the last call.
+    pub(super) fn take_failed(&self) -> Vec<(Arc<Index>, StorageError)> {
+        std::mem::take(&mut self.shared.state.lock().failed)
+    }
+
+    /// Waits for the end of a job, for a short time at most. Returns the error if
+    /// the disk is full.
     pub(super) fn wait_for_job(&self) -> Option<StorageError> {
         let mut state = self.shared.state.lock();
         self.shared.changed.wait_for(&mut state, POLL_PERIOD);
-        state.failed.clone().or_else(|| state.full.clone())
+        state.full.clone()
     }
 
     /// Waits for the jobs in progress, and lets none begin.
@@ -167,8 +182,7 @@ impl Flushing {
                 ));
             }
         }
-        let failed = self.shared.state.lock().failed.take();
-        failed.map_or(Ok(()), Err)
+        Ok(())
     }
 }
 

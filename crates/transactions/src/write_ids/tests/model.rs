@@ -17,7 +17,8 @@ enum Step {
     Release(usize),
     Prune,
     Compact,
-    Forget(u64),
+    /// Forgets aborted ids below one, except some from another one on.
+    Forget(u64, u64, u64),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -33,7 +34,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..4usize).prop_map(Step::Release),
         2 => Just(Step::Prune),
         3 => Just(Step::Compact),
-        1 => (0..20_000u64).prop_map(Step::Forget),
+        1 => (0..20_000u64, 0..20_000u64, 0..6000u64)
+            .prop_map(|(below, kept, count)| Step::Forget(below, kept, count)),
     ];
     proptest::collection::vec(step, 1..60)
 }
@@ -45,8 +47,6 @@ struct Model {
     active: BTreeMap<u64, WriteIdRanges>,
     snapshots: Vec<u64>,
     published: u64,
-    /// Aborted ids below are forgotten.
-    forgotten: u64,
 }
 
 impl Model {
@@ -57,7 +57,6 @@ impl Model {
             active: BTreeMap::new(),
             snapshots: Vec::new(),
             published: 1,
-            forgotten: 0,
         }
     }
 
@@ -154,10 +153,18 @@ impl Model {
             Step::Compact => {
                 self.table.compact_step(&self.live());
             }
-            Step::Forget(below) => {
-                self.table.forget_aborted(WriteId(below));
+            Step::Forget(below, first, count) => {
+                let mut kept = WriteIdRanges::default();
+                let first = WriteId(first);
+                kept.push_range(WriteIdRange { first, count });
+                self.table.forget_aborted(WriteId(below), &kept);
                 let below = below.min(self.table.settled_below().0);
-                self.forgotten = self.forgotten.max(below);
+                let statuses = (0..below).zip(&mut self.statuses);
+                for (_, status) in statuses.filter(|(id, _)| !kept.contains(WriteId(*id))) {
+                    if *status == WriteStatus::Aborted {
+                        *status = WriteStatus::Committed(CommitSequence(0));
+                    }
+                }
             }
         }
     }
@@ -173,15 +180,12 @@ impl Model {
                         assert_eq!(at <= *snapshot, found <= *snapshot, "id {id}");
                     }
                 }
-                (WriteStatus::Aborted, WriteStatus::Committed(CommitSequence(0))) => {
-                    assert!(id < self.forgotten, "id {id}");
-                }
                 (status, found) => assert_eq!(status, found, "id {id}"),
             }
         }
         let aborted = self.statuses.iter().enumerate();
         let aborted: WriteIdRanges = aborted
-            .filter(|(id, s)| **s == WriteStatus::Aborted && *id as u64 >= self.forgotten)
+            .filter(|(_, status)| **status == WriteStatus::Aborted)
             .map(|(id, _)| WriteId(id as u64))
             .collect();
         assert_eq!(self.table.aborted_below(self.table.next()), aborted);

@@ -1,0 +1,58 @@
+//! Log records of *unavailable* tables: those with a file that recovery needed
+//! and could not read, because it was missing or damaged.
+//!
+//! 1. Recovery replays the log for all other tables. Then it reads the log
+//!    again and writes the records of each unavailable table to a file of its
+//!    own, see `collect`. The files are synced.
+//! 2. The next catalogue contains for each such table that its records are
+//!    retained, and their write ids. From then on the log is not needed for it.
+//! 3. When the engine is opened next, and whenever the table is to be opened,
+//!    its files are tried again. If they can be read, the retained records are
+//!    inserted, flushed and checkpointed, see `restore`.
+//! 4. A catalogue without the note is written, and the file is removed. Only
+//!    then can the table be used. So the log never contains records of an
+//!    unavailable table that its retained file lacks.
+//!
+//! A retained file without a note in the catalogue is not needed: either the
+//! log still contains its records, or the index files do.
+//!
+//! The index files and the records may contain aborted write ids. These are not
+//! forgotten while the table is unavailable, see [`crate::catalogue::RetainedIds`].
+
+mod collect;
+mod file;
+mod restore;
+
+pub(crate) use self::collect::retain;
+#[cfg(feature = "fuzzing")]
+pub(crate) use self::file::{RetainedWriter, decode_retained};
+pub(crate) use self::restore::{restore_all, restore_table};
+
+use crate::core::EngineCore;
+use crate::name::retained_table_of;
+use std::collections::HashMap;
+use teak_base::StorageResult;
+
+/// Removes retained files that the catalogue does not need, and counts the
+/// unavailable tables. Called when the engine is opened.
+pub(crate) fn remove_unneeded(core: &EngineCore) -> StorageResult<()> {
+    let disk = &core.files.disk;
+    let mut bytes = HashMap::new();
+    for path in disk.list(&core.files.directory)? {
+        let Some(table) = retained_table_of(&path) else {
+            continue;
+        };
+        if core.tables.lock().is_unavailable(table) {
+            let length = disk.open(&path).and_then(|file| file.len());
+            bytes.insert(table, length.unwrap_or(0));
+        } else {
+            disk.remove(&path)?;
+        }
+    }
+    for (id, state) in core.tables.lock().durable() {
+        if state.entry.retained.is_some() {
+            core.retained.add(bytes.get(id).copied().unwrap_or(0));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,407 @@
+//! The file of the retained log records of one table. See "Retained records" in
+//! `docs/design/format.md`.
+//!
+//! The header is written last. The file is complete and synced before a
+//! catalogue refers to it, and never changed afterwards.
+
+use crate::error::{EngineError, EngineResult};
+use crate::name::retained_path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use teak_base::bytes::{Malformed, Put, Take};
+use teak_base::checksum::{checksum, checksum_parts};
+use teak_base::{Codec, Lsn, StorageError, StorageResult};
+use teak_disk::{Disk, DiskFile};
+use teak_write_ahead_log::{RECORD_BYTES_MAX, Record};
+
+const MAGIC: &[u8; 8] = b"TEAKRETN";
+const VERSION: u32 = 1;
+
+/// Magic, version, zero, instance, table, end, records, length, checksum.
+const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8 + 8 + 8 + 8 + 8;
+/// Stored length, raw length, codec, zeros, checksum.
+const BATCH_HEADER_BYTES: usize = 4 + 4 + 1 + 7 + 8;
+/// A batch is written when its records have so many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+/// A shorter batch is not compressed.
+const COMPRESSED_MIN: usize = 256;
+/// Limits the memory that is allocated if a length is damaged.
+const BATCH_BYTES_MAX: usize = BATCH_BYTES + RECORD_BYTES_MAX + 8;
+
+/// What the header contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Header {
+    instance: u64,
+    table: u64,
+    end: Lsn,
+    records: u64,
+    length: u64,
+}
+
+impl Header {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_BYTES);
+        out.extend_from_slice(MAGIC);
+        out.put_u32(VERSION);
+        out.put_u32(0);
+        out.put_u64(self.instance);
+        out.put_u64(self.table);
+        out.put_u64(self.end.0);
+        out.put_u64(self.records);
+        out.put_u64(self.length);
+        let sum = checksum(&out);
+        out.put_u64(sum);
+        out
+    }
+
+    fn decode(path: &Path, bytes: &[u8]) -> StorageResult<Self> {
+        let corrupt = |reason: &str| StorageError::corrupt(path, 0, reason);
+        let (summed, sum) = bytes
+            .split_at_checked(HEADER_BYTES - 8)
+            .ok_or_else(|| corrupt("the header is cut off"))?;
+        let malformed = |_: Malformed| corrupt("the header is malformed");
+        let mut take = Take::new(summed);
+        if take.take(MAGIC.len()).map_err(malformed)? != MAGIC {
+            return Err(corrupt("not a file of retained records"));
+        }
+        let found = take.u32().map_err(malformed)?;
+        if found != VERSION {
+            return Err(StorageError::UnsupportedFormat {
+                path: path.to_path_buf(),
+                found,
+                supported: VERSION,
+            });
+        }
+        if Take::new(sum).u64().map_err(malformed)? != checksum(summed) {
+            return Err(corrupt("the header's checksum is wrong"));
+        }
+        let mut fields = || {
+            take.u32()?;
+            Ok(Self {
+                instance: take.u64()?,
+                table: take.u64()?,
+                end: Lsn(take.u64()?),
+                records: take.u64()?,
+                length: take.u64()?,
+            })
+        };
+        fields().map_err(malformed)
+    }
+}
+
+/// The checksum of a batch. It covers the place, so that no other batch is taken
+/// for it.
+fn batch_checksum(instance: u64, table: u64, offset: u64, header: &[u8], payload: &[u8]) -> u64 {
+    let mut place = Vec::with_capacity(24);
+    place.put_u64(instance);
+    place.put_u64(table);
+    place.put_u64(offset);
+    checksum_parts(&[&place, header, payload])
+}
+
+/// Writes the retained records of a table. The file is open only while a batch
+/// is written: many tables may be unavailable.
+pub(crate) struct RetainedWriter {
+    path: PathBuf,
+    header: Header,
+    batch: Vec<u8>,
+}
+
+impl RetainedWriter {
+    /// Creates the file, in place of an older one that is not needed.
+    pub(crate) fn create(
+        disk: &Arc<dyn Disk>,
+        directory: &Path,
+        instance: u64,
+        table: u64,
+    ) -> StorageResult<Self> {
+        let path = retained_path(directory, table);
+        if disk.exists(&path)? {
+            disk.remove(&path)?;
+        }
+        disk.create(&path)?;
+        Ok(Self {
+            path,
+            header: Header {
+                instance,
+                table,
+                end: Lsn(0),
+                records: 0,
+                length: HEADER_BYTES as u64,
+            },
+            batch: Vec::new(),
+        })
+    }
+
+    /// Adds a record. Returns the bytes that it takes in memory until a batch is
+    /// written.
+    pub(crate) fn push(&mut self, lsn: Lsn, record: &Record<'_>) -> usize {
+        let before = self.batch.len();
+        self.batch.put_u64(lsn.0);
+        record.encode(&mut self.batch);
+        self.header.records += 1;
+        self.batch.len() - before
+    }
+
+    /// Whether enough records for a batch are in memory.
+    pub(crate) fn is_batch_full(&self) -> bool {
+        self.batch.len() >= BATCH_BYTES
+    }
+
+    /// Writes the records that are in memory. Returns the bytes that they took
+    /// there.
+    pub(crate) fn write_batch(&mut self, disk: &Arc<dyn Disk>) -> StorageResult<usize> {
+        if self.batch.is_empty() {
+            return Ok(0);
+        }
+        let raw = std::mem::take(&mut self.batch);
+        let mut compressed = Vec::new();
+        let codec = match raw.len() {
+            0..COMPRESSED_MIN => Codec::None,
+            _ => Codec::Lz4.compress(&raw, &mut compressed),
+        };
+        let payload: &[u8] = match codec {
+            Codec::None => &raw,
+            _ => &compressed,
+        };
+        let mut out = Vec::with_capacity(BATCH_HEADER_BYTES + payload.len());
+        out.put_u32(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+        out.put_u32(u32::try_from(raw.len()).unwrap_or(u32::MAX));
+        out.put_u8(codec.number());
+        out.extend_from_slice(&[0; 7]);
+        let Header {
+            instance, table, ..
+        } = self.header;
+        let sum = batch_checksum(instance, table, self.header.length, &out, payload);
+        out.put_u64(sum);
+        out.extend_from_slice(payload);
+        let file = disk.open(&self.path)?;
+        file.write_all_at(&out, self.header.length)?;
+        self.header.length += out.len() as u64;
+        Ok(raw.len())
+    }
+
+    /// Writes the rest and the header, and syncs the file. `end`: the log before
+    /// this position was searched for records. Returns the length of the file.
+    /// The caller syncs the directory.
+    pub(crate) fn finish(mut self, disk: &Arc<dyn Disk>, end: Lsn) -> StorageResult<u64> {
+        self.write_batch(disk)?;
+        self.header.end = end;
+        let file = disk.open(&self.path)?;
+        file.write_all_at(&self.header.encode(), 0)?;
+        file.sync()?;
+        Ok(self.header.length)
+    }
+}
+
+/// Visits the retained records of a table in the order of the log. Returns the
+/// position up to which the log was searched.
+pub(crate) fn read_retained(
+    disk: &Arc<dyn Disk>,
+    directory: &Path,
+    instance: u64,
+    table: u64,
+    visit: &mut dyn FnMut(Lsn, &Record<'_>) -> EngineResult<()>,
+) -> EngineResult<Lsn> {
+    let path = retained_path(directory, table);
+    let file = disk.open(&path)?;
+    let header = read_header(file.as_ref(), &path)?;
+    if (header.instance, header.table) != (instance, table) {
+        let reason = "the records are those of another table or instance";
+        return Err(StorageError::corrupt(&path, 0, reason).into());
+    }
+    decode_batches(file.as_ref(), &path, &header, visit)?;
+    Ok(header.end)
+}
+
+/// Decodes a file of retained records, of any table.
+///
+/// # Errors
+/// `Corrupt`, `UnsupportedFormat`, `Io`; those of `visit`.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn decode_retained(
+    file: &dyn DiskFile,
+    visit: &mut dyn FnMut(Lsn, &Record<'_>) -> EngineResult<()>,
+) -> EngineResult<()> {
+    let path = file.path().to_path_buf();
+    let header = read_header(file, &path)?;
+    decode_batches(file, &path, &header, visit)
+}
+
+fn read_header(file: &dyn DiskFile, path: &Path) -> StorageResult<Header> {
+    let mut bytes = [0; HEADER_BYTES];
+    file.read_exact_at(&mut bytes, 0)?;
+    let header = Header::decode(path, &bytes)?;
+    if file.len()? < header.length {
+        return Err(StorageError::corrupt(path, 0, "the file is cut off"));
+    }
+    Ok(header)
+}
+
+fn decode_batches(
+    file: &dyn DiskFile,
+    path: &Path,
+    header: &Header,
+    visit: &mut dyn FnMut(Lsn, &Record<'_>) -> EngineResult<()>,
+) -> EngineResult<()> {
+    let mut offset = HEADER_BYTES as u64;
+    let mut records = 0;
+    while offset < header.length {
+        let corrupt =
+            |reason: &str| EngineError::Storage(StorageError::corrupt(path, offset, reason));
+        let (raw, end) = read_batch(file, path, header, offset)?;
+        let mut take = Take::new(&raw);
+        while !take.is_empty() {
+            let mut next = || Ok::<_, Malformed>((take.u64()?, Record::decode(&mut take)?));
+            let (lsn, record) = next().map_err(|_| corrupt("a record is malformed"))?;
+            visit(Lsn(lsn), &record)?;
+            records += 1;
+        }
+        offset = end;
+    }
+    if records != header.records {
+        let reason = format!("{records} records instead of {}", header.records);
+        return Err(StorageError::corrupt(path, 0, reason).into());
+    }
+    Ok(())
+}
+
+/// Reads and verifies the batch at `offset`. Returns its records and its end.
+fn read_batch(
+    file: &dyn DiskFile,
+    path: &Path,
+    header: &Header,
+    offset: u64,
+) -> StorageResult<(Vec<u8>, u64)> {
+    let corrupt = |reason: &str| StorageError::corrupt(path, offset, reason);
+    let mut bytes = [0; BATCH_HEADER_BYTES];
+    file.read_exact_at(&mut bytes, offset)?;
+    let (summed, sum) = bytes.split_at(BATCH_HEADER_BYTES - 8);
+    let mut take = Take::new(summed);
+    let mut fields = || Ok::<_, Malformed>((take.u32()?, take.u32()?, take.u8()?));
+    let (stored, raw, codec) = fields().map_err(|_| corrupt("a batch is malformed"))?;
+    let start = offset + BATCH_HEADER_BYTES as u64;
+    let end = start + u64::from(stored);
+    if end > header.length || raw as usize > BATCH_BYTES_MAX {
+        return Err(corrupt("a batch is too long"));
+    }
+    let mut payload = vec![0; stored as usize];
+    file.read_exact_at(&mut payload, start)?;
+    let expected = batch_checksum(header.instance, header.table, offset, summed, &payload);
+    if Take::new(sum).u64() != Ok(expected) {
+        return Err(corrupt("a batch has a wrong checksum"));
+    }
+    let raw = match Codec::from_number(codec) {
+        Some(Codec::None) => Some(payload),
+        Some(codec) => codec.decompress(&payload, raw as usize).ok(),
+        None => None,
+    };
+    let raw = raw.ok_or_else(|| corrupt("a batch does not decompress"))?;
+    Ok((raw, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use teak_base::{FileId, Operation, WriteId};
+    use teak_disk::MemoryDisk;
+    use teak_write_ahead_log::WriteOperation;
+
+    const DIRECTORY: &str = "/data";
+
+    fn disk() -> Arc<dyn Disk> {
+        let disk = MemoryDisk::new();
+        disk.create_directories(DIRECTORY.as_ref()).unwrap();
+        Arc::new(disk)
+    }
+
+    fn read(disk: &Arc<dyn Disk>) -> EngineResult<(Lsn, Vec<String>)> {
+        let mut found = Vec::new();
+        let end = read_retained(disk, DIRECTORY.as_ref(), 7, 12, &mut |lsn, record| {
+            found.push(format!("{lsn} {record}"));
+            Ok(())
+        })?;
+        Ok((end, found))
+    }
+
+    /// The file of the example in `docs/design/format.md`.
+    fn write(disk: &Arc<dyn Disk>, values: &[&[u8]]) -> PathBuf {
+        let mut writer = RetainedWriter::create(disk, DIRECTORY.as_ref(), 7, 12).unwrap();
+        for (number, value) in (0u64..).zip(values) {
+            let operation = WriteOperation {
+                file: FileId(2),
+                operation: Operation::Put,
+                key: b"k1",
+                value,
+            };
+            let operations = [operation];
+            let record = Record::Write {
+                write_id: WriteId(5 + number),
+                operations: (&operations).into(),
+            };
+            writer.push(Lsn(100 + number), &record);
+        }
+        writer.finish(disk, Lsn(200)).unwrap();
+        retained_path(DIRECTORY.as_ref(), 12)
+    }
+
+    #[test]
+    fn records_are_read_back_in_order() {
+        let disk = disk();
+        let long = vec![b'x'; 3 * BATCH_BYTES];
+        write(&disk, &[b"red", &long, b"blue"]);
+        let (end, found) = read(&disk).unwrap();
+        assert_eq!(end, Lsn(200));
+        assert_eq!(found.len(), 3);
+        assert!(found[2].starts_with("102 Write write_id=7"), "{}", found[2]);
+        assert!(
+            found[2].ends_with("key=\"k1\" value=\"blue\"]"),
+            "{}",
+            found[2]
+        );
+    }
+
+    #[test]
+    fn any_damaged_byte_is_found() {
+        let disk = disk();
+        let path = write(&disk, &[b"red", b"blue"]);
+        let file = disk.open(&path).unwrap();
+        for offset in 0..file.len().unwrap() {
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, offset).unwrap();
+            file.write_all_at(&[byte[0] ^ 4], offset).unwrap();
+            read(&disk).unwrap_err();
+            file.write_all_at(&byte, offset).unwrap();
+        }
+        read(&disk).unwrap();
+        file.set_len(file.len().unwrap() - 1).unwrap();
+        read(&disk).unwrap_err();
+    }
+
+    #[test]
+    fn the_file_of_another_table_is_refused() {
+        let disk = disk();
+        let path = write(&disk, &[b"red"]);
+        disk.rename(&path, &retained_path(DIRECTORY.as_ref(), 13))
+            .unwrap();
+        let error = read_retained(&disk, DIRECTORY.as_ref(), 7, 13, &mut |_, _| Ok(()));
+        assert!(error.unwrap_err().is_corrupt());
+    }
+
+    #[test]
+    fn the_documented_example_is_what_is_written() {
+        let page = include_str!("../../../../docs/design/format.md");
+        let section = page.split("\n## Retained records").nth(1).unwrap();
+        let example = section.split("```hex\n").nth(1).unwrap();
+        let example = example.split("```").next().unwrap();
+        let fields = example.lines().filter_map(|line| line.split('|').next());
+        let bytes = fields.flat_map(str::split_whitespace);
+        let bytes: Vec<u8> = bytes.map(|b| u8::from_str_radix(b, 16).unwrap()).collect();
+        let disk = disk();
+        let path = write(&disk, &[b"red"]);
+        let file = disk.open(&path).unwrap();
+        let mut found = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_exact_at(&mut found, 0).unwrap();
+        assert_eq!(bytes, found, "{found:02x?}");
+    }
+}

@@ -1,0 +1,328 @@
+//! Makes an unavailable table whole: inserts its retained log records.
+//!
+//! One table at a time, on the thread that opens the table:
+//! 1. Open its files, and insert the records that they do not contain.
+//! 2. Flush everything, checkpoint the indexes, and close the files.
+//! 3. Write a catalogue in which the table is whole.
+//! 4. Allow the table to be opened, and remove the retained file.
+//!
+//! After a failure the table is as before: the next attempt begins again, with
+//! the records that the files still do not contain.
+
+use crate::catalogue::TableEntry;
+use crate::core::EngineCore;
+use crate::core::file_search::with_found_paths;
+use crate::core::index::{Index, adopt_options};
+use crate::core::opening::slot_of;
+use crate::error::{EngineError, EngineResult};
+use crate::maintenance::catalogue_writer::CatalogueContext;
+use crate::maintenance::flusher::FlushContext;
+use crate::name::retained_path;
+use crate::retained::file::read_retained;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use teak_base::limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use teak_base::{FileId, Lsn, StorageError, StorageResult};
+use teak_tree::JobKind;
+use teak_write_ahead_log::Record;
+
+/// Tables that are published with one catalogue at the start of the engine.
+const TABLES_AT_ONCE: usize = 64;
+
+/// Tables that messages at the start of the engine name.
+const TABLES_NAMED: usize = 20;
+
+/// Makes a table whole, unless it is already. The reason why it cannot be done is
+/// in the error `TableUnavailable`, and in the error log.
+///
+/// # Errors
+/// `TableUnavailable`; errors of the log and of the catalogue.
+pub(crate) fn restore_table(core: &EngineCore, id: u64) -> EngineResult<()> {
+    let _restoring = core.retained.restoring.lock();
+    let Some(entry) = unavailable_entry(core, id) else {
+        return Ok(());
+    };
+    let whole = make_whole(core, &mut None, entry)
+        .inspect_err(|error| core.messages.error(&describe(id, error)))?;
+    publish(core, vec![whole])
+}
+
+/// Makes all unavailable tables whole whose files can be read now, and reports
+/// the others. Called when the engine is opened.
+///
+/// # Errors
+/// Those of the log and of the catalogue.
+pub(crate) fn restore_all(core: &EngineCore) -> EngineResult<()> {
+    let _restoring = core.retained.restoring.lock();
+    let ids: Vec<u64> = {
+        let tables = core.tables.lock();
+        let states = tables.durable();
+        let retained = states.filter(|(_, state)| state.entry.retained.is_some());
+        retained.map(|(id, _)| *id).collect()
+    };
+    let (mut paths, mut failed) = (None, 0);
+    for ids in ids.chunks(TABLES_AT_ONCE) {
+        let mut found = Vec::new();
+        for id in ids {
+            let Some(entry) = unavailable_entry(core, *id) else {
+                continue;
+            };
+            match make_whole(core, &mut paths, entry) {
+                Ok(whole) => found.push(whole),
+                Err(error) => {
+                    failed += 1;
+                    if failed <= TABLES_NAMED {
+                        core.messages.error(&describe(*id, &error));
+                    }
+                }
+            }
+        }
+        match publish(core, found) {
+            Err(EngineError::Storage(error)) if error.is_no_space() => {
+                let text = format!("the disk is full: tables remain unavailable: {error}");
+                core.messages.error(&text);
+            }
+            published => published?,
+        }
+    }
+    if failed > TABLES_NAMED {
+        let text = format!("{failed} tables are unavailable in all");
+        core.messages.error(&text);
+    }
+    Ok(())
+}
+
+fn describe(id: u64, error: &EngineError) -> String {
+    let file = retained_path("".as_ref(), id);
+    let file = file.display();
+    format!(
+        "{error}. Its log records are retained in {file}. The table is whole again when it is opened after its files can be read"
+    )
+}
+
+fn unavailable_entry(core: &EngineCore, id: u64) -> Option<TableEntry> {
+    let tables = core.tables.lock();
+    let entry = &tables.by_id.get(&id)?.entry;
+    entry.retained.is_some().then(|| TableEntry::clone(entry))
+}
+
+/// Steps 1 and 2. Returns the entry that the table will have.
+fn make_whole(
+    core: &EngineCore,
+    paths: &mut Option<HashMap<FileId, PathBuf>>,
+    entry: TableEntry,
+) -> EngineResult<TableEntry> {
+    let name = entry.name.clone();
+    fill(core, paths, entry).map_err(|error| match error {
+        EngineError::Storage(cause) => EngineError::TableUnavailable { name, cause },
+        error => error,
+    })
+}
+
+/// Inserts the records into the files that can be read, also if others cannot: a
+/// repair uses them.
+fn fill(
+    core: &EngineCore,
+    paths: &mut Option<HashMap<FileId, PathBuf>>,
+    entry: TableEntry,
+) -> EngineResult<TableEntry> {
+    if let Some(cause) = salvaged(core, entry.id) {
+        return Err(cause.into());
+    }
+    let files = &core.files;
+    let mut entry = with_found_paths(&files.disk, &files.directory, paths, &entry)?;
+    let damaged = Arc::default();
+    let (mut indexes, mut failed) = (Vec::new(), None);
+    for index in &entry.indexes {
+        match files.open_tree(index) {
+            Ok(tree) => {
+                adopt_options(&tree, index);
+                indexes.push(Arc::new(Index::new(index.clone(), tree, &damaged)));
+            }
+            Err(cause) => failed = failed.or(Some(cause)),
+        }
+    }
+    let is_filled = |index: &Arc<Index>| core.retained.filled.lock().contains(&index.entry.file);
+    if let Some(cause) = &failed
+        && indexes.iter().all(is_filled)
+    {
+        return Err(cause.clone().into());
+    }
+    let target = Target {
+        core,
+        table: entry.id,
+        indexes,
+    };
+    let end = read_retained(
+        &files.disk,
+        &files.directory,
+        core.instance,
+        entry.id,
+        &mut |lsn, record| target.insert(lsn, record),
+    )?;
+    target.flush(end)?;
+    for index in &target.indexes {
+        FlushContext::from(core).checkpoint_index(index)?;
+    }
+    let filled = target.indexes.iter().map(|index| index.entry.file);
+    core.retained.filled.lock().extend(filled);
+    if let Some(cause) = failed {
+        return Err(cause.into());
+    }
+    entry.retained = None;
+    for (entry, index) in entry.indexes.iter_mut().zip(&target.indexes) {
+        entry.oldest_write_id = index.oldest_write_id();
+        entry.sizes = index.sizes();
+    }
+    Ok(entry)
+}
+
+/// Why a table cannot be read, if what is left of it is being read now.
+fn salvaged(core: &EngineCore, id: u64) -> Option<StorageError> {
+    let slot = slot_of(&core.tables, id)?;
+    let table = slot.lock();
+    table.as_ref()?.unreadable()
+}
+
+/// The indexes of a table that receive records.
+struct Target<'a> {
+    core: &'a EngineCore,
+    table: u64,
+    indexes: Vec<Arc<Index>>,
+}
+
+impl Target<'_> {
+    fn insert(&self, lsn: Lsn, record: &Record<'_>) -> EngineResult<()> {
+        let malformed = || {
+            let path = retained_path("".as_ref(), self.table);
+            StorageError::corrupt(&path, 0, "a record is not valid")
+        };
+        match *record {
+            Record::Write {
+                write_id,
+                operations,
+            } => {
+                for operation in operations {
+                    let (key, value) = (operation.key, operation.value);
+                    if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+                        return Err(malformed().into());
+                    }
+                    if let Some(index) = self.index(lsn, operation.file) {
+                        let guard = index.tree.write_guard();
+                        guard.set_lsn(lsn);
+                        guard.insert(write_id, operation.operation, key, value);
+                    }
+                }
+            }
+            Record::DeleteRange {
+                file,
+                write_id,
+                start,
+                end,
+            } => {
+                if start.len() > KEY_BYTES_MAX || end.len() > KEY_BYTES_MAX {
+                    return Err(malformed().into());
+                }
+                if let Some(index) = self.index(lsn, file) {
+                    let guard = index.tree.write_guard();
+                    guard.set_lsn(lsn);
+                    guard.delete_range(write_id, start, end);
+                }
+            }
+            _ => return Err(malformed().into()),
+        }
+        let memtables = self.indexes.iter();
+        let bytes: u64 = memtables.map(|index| index.tree.memtable_bytes()).sum();
+        if bytes > self.core.budget.memtable_quota() / 8 {
+            // After this record and before the next.
+            self.flush(Lsn(lsn.0 + 1))?;
+        }
+        Ok(())
+    }
+
+    /// The index of a file, if the file does not contain the records at `lsn`.
+    fn index(&self, lsn: Lsn, file: FileId) -> Option<&Arc<Index>> {
+        let mut indexes = self.indexes.iter();
+        let index = indexes.find(|index| index.entry.file == file)?;
+        (lsn >= index.replay_from).then_some(index)
+    }
+
+    /// Flushes all memtables. They contain exactly the records before `boundary`
+    /// that the files lack.
+    fn flush(&self, boundary: Lsn) -> StorageResult<()> {
+        for index in &self.indexes {
+            index.tree.freeze(|| boundary);
+            flush_frozen(self.core, index)?;
+        }
+        Ok(())
+    }
+}
+
+/// Flushes the frozen memtables of an index. Merges that are due run before, so
+/// that runs do not pile up; if one fails, because a leaf is damaged, only the
+/// memtables are flushed: statements that read the leaf report it.
+fn flush_frozen(core: &EngineCore, index: &Index) -> StorageResult<()> {
+    let horizon = core.transactions.horizon();
+    let mut merges = true;
+    while index.tree.frozen_memtables() > 0 {
+        let job = match merges {
+            true => index.tree.next_job(),
+            false => index.tree.next_memtable_job(),
+        };
+        let Some(job) = job else {
+            break;
+        };
+        let kind = job.kind();
+        if let Err(error) = job.run(&horizon) {
+            if kind == JobKind::Memtable || !error.is_corrupt() {
+                return Err(error);
+            }
+            core.messages.report_damage(index, &error);
+            merges = false;
+        }
+    }
+    Ok(())
+}
+
+/// Steps 3 and 4. Tables that were dropped or truncated since step 1 are left
+/// out. The files are closed: they are opened like those of other tables.
+fn publish(core: &EngineCore, mut found: Vec<TableEntry>) -> EngineResult<()> {
+    let changes = core.table_changes.lock();
+    found.retain(|whole| {
+        let files = |entry: &TableEntry| {
+            let indexes = entry.indexes.iter();
+            indexes.map(|index| index.file).collect::<Vec<FileId>>()
+        };
+        let entry = unavailable_entry(core, whole.id);
+        entry.is_some_and(|entry| files(&entry) == files(whole))
+    });
+    if found.is_empty() {
+        return Ok(());
+    }
+    CatalogueContext::from(core).write_with(&found)?;
+    for entry in &found {
+        let Some(slot) = slot_of(&core.tables, entry.id) else {
+            continue;
+        };
+        let _slot = slot.lock();
+        let mut tables = core.tables.lock();
+        if let Some(state) = tables.by_id.get_mut(&entry.id) {
+            state.entry.retained = None;
+            state.entry.indexes.clone_from(&entry.indexes);
+        }
+    }
+    drop(changes);
+    for entry in &found {
+        core.retained.remove(&core.files, entry.id);
+        let mut filled = core.retained.filled.lock();
+        for index in &entry.indexes {
+            filled.remove(&index.file);
+        }
+        drop(filled);
+        let name = &entry.name;
+        let text = format!("table {name} is whole again: its retained log records were applied");
+        core.messages.note(&text);
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Files that are missing when the engine is opened after a power loss, and come
+//! back later: until then their tables are unavailable, and lose nothing.
+
+use crate::faults;
+use crate::outcome::{Bug, Checked, Flow};
+use crate::sessions::HiddenFile;
+use crate::simulation::Simulation;
+use std::path::Path;
+use teak_disk::Disk;
+use teak_model::TableId;
+use teak_testing::FaultDisk;
+
+/// The directory of hidden files.
+const HIDDEN: &str = "/hidden";
+
+fn move_file(disk: &FaultDisk, from: &Path, to: &Path) -> bool {
+    let renamed = disk.rename(from, to).is_ok();
+    let mut directories = [from, to].into_iter().filter_map(Path::parent);
+    renamed && directories.all(|directory| disk.sync_directory(directory).is_ok())
+}
+
+impl Simulation {
+    /// Hides files of some tables. The power was lost just now, so the whole disk
+    /// is durable. Before, a copy of the disk is opened and checked: what the
+    /// engine recovers there is what it must recover without the files, too.
+    pub(crate) fn hide_files(&mut self) -> Checked<()> {
+        let disk = self.disk.clone();
+        self.disk = disk.crash(0);
+        faults::clear(&self.disk);
+        self.note(|| "  a copy of the disk".into());
+        if !self.try_open()? {
+            return Err(Bug("a copy of the disk does not open".into()));
+        }
+        let mut found = Vec::new();
+        for table in self.model.tables() {
+            let name = self.model.name(table).to_owned();
+            let paths = self.engine()?.index_paths(&name);
+            let paths = paths.map_err(|error| Bug(error.to_string()))?;
+            let files = paths.into_iter().map(|path| (table, name.clone(), path));
+            found.extend(files);
+        }
+        self.forget_handles();
+        self.engine = None;
+        self.disk = disk;
+        let created = self.disk.create_directories(HIDDEN.as_ref());
+        created.map_err(|error| Bug(error.to_string()))?;
+        for (table, name, path) in found {
+            // On the original, a rename may not have been repeated yet.
+            let exists = self.disk.exists(&path).unwrap_or(false);
+            let known = self.hidden.iter().any(|file| file.path == path);
+            if !exists || known || !self.random.one_in(3) {
+                continue;
+            }
+            let number = self.hidden.len() as u64 + self.random.below(1 << 32);
+            let away = Path::new(HIDDEN).join(number.to_string());
+            self.note(|| format!("  {} is hidden", path.display()));
+            if !move_file(&self.disk, &path, &away) {
+                return Err(Bug("a file cannot be hidden".into()));
+            }
+            self.report.hidden_files += 1;
+            self.hidden.push(HiddenFile {
+                table,
+                name,
+                path,
+                away,
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether a file of the table is hidden.
+    pub(crate) fn is_hidden(&self, table: TableId) -> bool {
+        self.hidden.iter().any(|file| file.table == table)
+    }
+
+    /// The names of the tables with a hidden file.
+    pub(crate) fn hidden_tables(&self) -> Vec<String> {
+        self.hidden.iter().map(|file| file.name.clone()).collect()
+    }
+
+    /// Moves all hidden files back.
+    pub(crate) fn reveal(&mut self) -> Checked {
+        if self.hidden.is_empty() || faults::power_is_off(&self.disk) {
+            return Ok(Flow::On);
+        }
+        self.note(|| "  hidden files are back".into());
+        faults::clear(&self.disk);
+        for file in &self.hidden {
+            if !move_file(&self.disk, &file.away, &file.path) {
+                return Ok(Flow::Reopen);
+            }
+        }
+        self.report.revealed_files += self.hidden.len() as u64;
+        self.hidden.clear();
+        Ok(Flow::On)
+    }
+
+    /// After a power loss while files were moved: finds out where they are.
+    pub(crate) fn find_hidden(&mut self) {
+        let disk = &self.disk;
+        let is_away = |file: &HiddenFile| disk.exists(&file.away).unwrap_or(true);
+        self.hidden.retain(is_away);
+    }
+
+    /// Drops or truncates a table with a hidden file, whose records are no longer
+    /// needed then.
+    pub(crate) fn change_hidden_table(&mut self) -> Checked {
+        let count = self.hidden.len();
+        let Some(table) = self.draw(count).and_then(|index| self.hidden.get(index)) else {
+            return Ok(Flow::On);
+        };
+        let table = table.table;
+        // The outcome must be known.
+        if self.may_stop_log || !self.is_idle(table) {
+            return Ok(Flow::On);
+        }
+        faults::clear(&self.disk);
+        let flow = if self.random.one_in(2) {
+            self.drop_the_table(table)?
+        } else {
+            self.truncate_the_table(table)?
+        };
+        // The files of the old indexes never come back.
+        self.hidden.retain(|file| file.table != table);
+        Ok(flow)
+    }
+}

@@ -1,6 +1,5 @@
 //! A range of bytes of the file.
 
-/// A range of bytes of the file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Extent {
     pub offset: u64,

@@ -235,7 +235,8 @@ typedef struct teak_engine_options {
   // Seconds between checkpoints. Default: 60.
   uint32_t checkpoint_period_seconds;
   // Time in milliseconds within which commits that did not wait for the log are synced.
-  // TEAK_NEVER: only new log files, durable commits and checkpoints sync the log. Default: 1000.
+  // TEAK_NEVER: no limit. New log files, durable commits, checkpoints and 16 MiB of unsynced
+  // records sync the log, too. Default: 1000.
   uint32_t log_sync_period_milliseconds;
   // Lock timeout in milliseconds; TEAK_NO_WAIT: do not wait; TEAK_NEVER: no limit. Default:
   // 4000.

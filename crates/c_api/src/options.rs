@@ -52,7 +52,8 @@ pub struct teak_engine_options {
     /// Seconds between checkpoints. Default: 60.
     pub checkpoint_period_seconds: u32,
     /// Time in milliseconds within which commits that did not wait for the log are synced.
-    /// TEAK_NEVER: only new log files, durable commits and checkpoints sync the log. Default: 1000.
+    /// TEAK_NEVER: no limit. New log files, durable commits, checkpoints and 16 MiB of unsynced
+    /// records sync the log, too. Default: 1000.
     pub log_sync_period_milliseconds: u32,
     /// Lock timeout in milliseconds; TEAK_NO_WAIT: do not wait; TEAK_NEVER: no limit. Default:
     /// 4000.

@@ -60,8 +60,8 @@ pub struct EngineOptions {
     pub checkpoint_period: Duration,
     /// Whether commits are durable on return.
     pub commit_sync: bool,
-    /// Time within which the log is synced after commits that did not wait for it. Zero: only new
-    /// segments, durable commits and checkpoints sync the log.
+    /// Time within which the log is synced after commits that did not wait for it. Zero: no limit.
+    /// New segments, durable commits, checkpoints and 16 MiB of unsynced records sync the log, too.
     pub log_sync_period: Duration,
     /// How long a transaction waits for a lock, unless it sets another timeout.
     pub lock_timeout: Duration,

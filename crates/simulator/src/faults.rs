@@ -5,7 +5,6 @@ use std::path::Path;
 use teak_disk::Disk;
 use teak_testing::{FaultDisk, Random, SyncFailure, WriteFailure};
 
-/// A planned fault.
 pub(crate) struct Planned {
     /// Its description, for the trace.
     pub(crate) text: String,

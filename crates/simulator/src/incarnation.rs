@@ -13,7 +13,6 @@ use teak_engine::Engine;
 const DISTURBED_OPENINGS_MAX: u64 = 3;
 
 impl Simulation {
-    /// The whole run.
     pub(crate) fn run(&mut self) -> Checked<()> {
         self.disk
             .create_directories(Path::new(DIRECTORY))

@@ -110,7 +110,6 @@ impl Shape {
         }
     }
 
-    /// The entries of a row.
     pub(crate) fn entries(&self, row: &Row) -> Vec<OwnedEntry> {
         let kinds = (0u32..).zip(&self.kinds);
         kinds

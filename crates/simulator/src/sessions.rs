@@ -26,7 +26,6 @@ pub(crate) struct Session {
     pub(crate) held: Vec<HeldCursor>,
 }
 
-/// A prepared transaction.
 pub(crate) struct Prepared {
     pub(crate) name: String,
     /// The session with its handle, until it is detached or lost in a crash.

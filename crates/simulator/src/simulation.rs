@@ -24,10 +24,8 @@ pub(crate) struct Simulation {
     pub(crate) shapes: BTreeMap<TableId, Shape>,
     pub(crate) handles: BTreeMap<TableId, TableHandle>,
     pub(crate) sessions: Vec<Session>,
-    /// Prepared transactions.
     pub(crate) prepared: Vec<Prepared>,
     pub(crate) names_given: u64,
-    /// A table that is being altered.
     pub(crate) altering: Option<Altering>,
     /// Files that are missing for a time.
     pub(crate) hidden: Vec<HiddenFile>,

@@ -10,7 +10,6 @@ use teak_engine::{EngineResult, Isolation};
 use teak_model::Scope;
 
 impl Simulation {
-    /// Takes one step.
     pub(crate) fn step(&mut self) -> Checked {
         if self.model.tables().is_empty() {
             return self.create_table();

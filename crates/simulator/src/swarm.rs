@@ -10,7 +10,6 @@ use teak_tree::TreeOptions;
 /// The directory of the engine on the simulated disk.
 pub(crate) const DIRECTORY: &str = "/data";
 
-/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StepKind {
     Begin,

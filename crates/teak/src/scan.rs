@@ -96,7 +96,7 @@ impl<'t> Scan<'t> {
         found
     }
 
-    /// No entry follows.
+    /// Ends the scan: no entry follows.
     pub(crate) fn end(&mut self) {
         self.ended = true;
     }

@@ -29,7 +29,6 @@ pub struct Snapshots {
     live: Striped<Mutex<Live>>,
 }
 
-/// A registration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldSnapshot {
     pub(crate) sequence: CommitSequence,

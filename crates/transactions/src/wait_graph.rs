@@ -43,7 +43,6 @@ pub(crate) enum WaitTarget {
     Range(Arc<RangeLocks>),
 }
 
-/// A wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Wait {
     pub handle: Arc<TransactionHandle>,

@@ -318,7 +318,6 @@ fn choose(
     }))
 }
 
-/// A decompressed batch.
 struct Batch {
     path: PathBuf,
     offset: u64,

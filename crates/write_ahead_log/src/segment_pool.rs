@@ -24,7 +24,6 @@ pub(crate) struct SegmentPool {
     pub(crate) is_woken: bool,
 }
 
-/// What to do next.
 pub(crate) enum Task {
     Prepare {
         number: u64,

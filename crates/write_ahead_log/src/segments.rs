@@ -9,7 +9,6 @@ pub(crate) struct SegmentList {
     bytes: u64,
 }
 
-/// A segment file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentEntry {
     pub(crate) number: u64,

@@ -41,7 +41,6 @@ impl Content {
         self.reserved.max(self.current.len() as u64)
     }
 
-    /// Reserves space.
     pub fn reserve(&mut self, bytes: u64) {
         self.reserved = self.reserved.max(bytes);
     }

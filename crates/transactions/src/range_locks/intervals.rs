@@ -12,7 +12,6 @@ pub(crate) fn interval_bytes(low: &[u8], high: Option<&[u8]>) -> usize {
     INTERVAL_BYTES + low.len() + high.map_or(0, <[u8]>::len)
 }
 
-/// A set of disjoint intervals.
 #[derive(Debug, Default)]
 pub(crate) struct IntervalSet {
     /// The exclusive end of each interval by its first key; `None` for an

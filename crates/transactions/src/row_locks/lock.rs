@@ -14,7 +14,6 @@ use teak_base::{FileId, TransactionId};
 /// Key bytes stored inside a lock; longer keys are allocated.
 const KEY_BYTES_INLINE: usize = 24;
 
-/// A key inside a lock.
 pub(crate) type LockKey = SmallVec<[u8; KEY_BYTES_INLINE]>;
 
 /// Memory of one lock without a long key, in bytes: the bucket of the lock table
@@ -39,7 +38,6 @@ struct QueuedRequest {
     key: Box<[u8]>,
 }
 
-/// A row lock.
 pub(super) struct Lock {
     file: FileId,
     key: LockKey,

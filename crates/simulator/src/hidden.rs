@@ -1,5 +1,5 @@
-//! Files that are missing when the engine is opened after a power loss, and come
-//! back later: until then their tables are unavailable, and lose nothing.
+//! Hidden files: files of tables that are moved away before the engine is opened after a power
+//! loss, and moved back later. In between, their tables are unavailable, and must not lose data.
 
 use crate::faults;
 use crate::outcome::{Bug, Checked, Flow};
@@ -20,9 +20,9 @@ fn move_file(disk: &FaultDisk, from: &Path, to: &Path) -> bool {
 }
 
 impl Simulation {
-    /// Hides files of some tables. The power was lost just now, so the whole disk
-    /// is durable. Before, a copy of the disk is opened and checked: what the
-    /// engine recovers there is what it must recover without the files, too.
+    /// Hides files of some tables. Called directly after a power loss, so the whole disk is
+    /// durable. First opens and checks a copy of the disk: the engine must recover the same state
+    /// without the files.
     pub(crate) fn hide_files(&mut self) -> Checked<()> {
         let disk = self.disk.clone();
         self.disk = disk.crash(0);
@@ -45,7 +45,7 @@ impl Simulation {
         let created = self.disk.create_directories(HIDDEN.as_ref());
         created.map_err(|error| Bug(error.to_string()))?;
         for (table, name, path) in found {
-            // On the original, a rename may not have been repeated yet.
+            // A rename that recovery has repeated on the copy may be missing on the original disk.
             let exists = self.disk.exists(&path).unwrap_or(false);
             let known = self.hidden.iter().any(|file| file.path == path);
             if !exists || known || !self.random.one_in(3) {
@@ -120,7 +120,7 @@ impl Simulation {
         } else {
             self.truncate_the_table(table)?
         };
-        // The files of the old indexes never come back.
+        // The files of the old indexes are not moved back.
         self.hidden.retain(|file| file.table != table);
         Ok(flow)
     }

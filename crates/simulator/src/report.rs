@@ -34,7 +34,7 @@ pub struct Report {
     pub events_kept: u64,
     /// Index files that were missing when the engine was opened.
     pub hidden_files: u64,
-    /// Those that came back.
+    /// Index files that were moved back later.
     pub revealed_files: u64,
 }
 

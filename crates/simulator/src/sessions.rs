@@ -44,7 +44,7 @@ pub(crate) struct Altering {
     pub(crate) built: Option<Moment>,
 }
 
-/// A file that was moved away.
+/// A hidden file, see `hidden`.
 #[derive(Debug)]
 pub(crate) struct HiddenFile {
     pub(crate) table: TableId,

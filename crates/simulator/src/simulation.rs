@@ -27,7 +27,7 @@ pub(crate) struct Simulation {
     pub(crate) prepared: Vec<Prepared>,
     pub(crate) names_given: u64,
     pub(crate) altering: Option<Altering>,
-    /// Files that are missing for a time.
+    /// Files that are moved away, see `hidden`.
     pub(crate) hidden: Vec<HiddenFile>,
     pub(crate) counters: Counters,
     /// Whether a fault was planned in this run.

@@ -107,7 +107,7 @@ pub(crate) struct SwarmConfig {
     pub(crate) faulty_one_in: u64,
     /// Whether a full disk is the only fault.
     pub(crate) only_full_disk: bool,
-    /// After one in this many power losses, files are missing; zero for none.
+    /// One in this many power losses is followed by hiding files; zero for none.
     pub(crate) hidden_one_in: u64,
     /// The memory limit of locks, in bytes; zero for the default.
     lock_bytes_max: u64,

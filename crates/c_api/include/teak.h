@@ -385,8 +385,8 @@ teak_status teak_table_open(teak_engine *engine, teak_slice name, teak_table **t
 // closed, its sizes are read from the catalogue. TEAK_NO_SUCH_TABLE.
 teak_status teak_table_open_lazily(teak_engine *engine, teak_slice name, teak_table **table);
 
-// Opens the files of a table if they are closed, so that damage is reported now. TEAK_CORRUPT when
-// one of them is missing or damaged.
+// Opens the files of a table if they are closed, so that damage is reported now. Fails like
+// teak_table_open().
 teak_status teak_table_open_files(teak_table *table);
 
 // When the table was last written, as teak_table_set_written_at() reported it; 0: unknown. A crash

@@ -143,8 +143,8 @@ pub unsafe extern "C" fn teak_table_open_lazily(
     })
 }
 
-/// Opens the files of a table if they are closed, so that damage is reported now. TEAK_CORRUPT when
-/// one of them is missing or damaged.
+/// Opens the files of a table if they are closed, so that damage is reported now. Fails like
+/// teak_table_open().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn teak_table_open_files(table: *mut teak_table) -> teak_status {
     boundary!([reference(table)] {

@@ -13,8 +13,8 @@ use teak_base::StorageError;
 /// The indexes of a table that has a handle. Opens the files if they are closed.
 ///
 /// # Errors
-/// `NoSuchTable` when the table was dropped; `TableDamaged` when a file is missing
-/// or corrupt; `Io`.
+/// `NoSuchTable` when the table was dropped; `TableUnavailable` when a file is missing;
+/// `TableDamaged` when one is corrupt; `Io`.
 #[inline]
 pub(crate) fn open_indexes(core: &EngineCore, table: &Arc<Table>) -> EngineResult<OpenIndexes> {
     table.note_use();

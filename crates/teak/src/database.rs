@@ -58,7 +58,7 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::SchemaMismatch`] when the table has other indexes than the schema;
-    /// [`Error::Corrupt`] when its files are damaged or missing; errors of the disk.
+    /// [`Error::Corrupt`] when its files are damaged; errors of the disk.
     pub fn table(&self, schema: impl Into<TableSchema>) -> Result<Table> {
         let schema = schema.into();
         let definition = schema.definition()?;

@@ -89,7 +89,7 @@ pub enum Error {
         /// The file that is locked.
         path: PathBuf,
     },
-    /// Stored bytes are damaged, or files are missing. The text names the file.
+    /// Stored bytes are damaged. The text names the file.
     Corrupt(String),
     /// Another failure of a file.
     Storage(StorageError),
@@ -97,8 +97,8 @@ pub enum Error {
     InvalidArgument(String),
     /// For closures of [`Database::transact`](crate::Database::transact) that request a rollback.
     Aborted(String),
-    /// Any other failure; the text describes it. For example, a handle was used after the database
-    /// was closed.
+    /// Any other failure; the text describes it. For example, a file of a table is missing, or a
+    /// handle was used after the database was closed.
     Internal(String),
 }
 

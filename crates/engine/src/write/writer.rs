@@ -162,10 +162,11 @@ impl<'a, 'p> RowWriter<'a, 'p> {
         let context = &mut self.context;
         let transactions = &context.core.transactions;
         let is_row = check.requirement == KeyRequirement::Writable;
-        if is_row && context.transaction.holds_unwritten(check.lock, MODE) {
+        // While this write waited for the lock, others may have written the row.
+        let is_queued = self.queued.contains(&check.lock);
+        if is_row && !is_queued && context.transaction.holds_unwritten(check.lock, MODE) {
             // No other transaction can have written it since it was locked.
-            let is_row_owned = !self.queued.contains(&check.lock);
-            return Ok(Checked::Passed { is_row_owned });
+            return Ok(Checked::Passed { is_row_owned: true });
         }
         let me = context.transaction.id();
         let index = self.row.index(check.index)?;
@@ -196,7 +197,8 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             NewestVersion::Live(id) if is_row => {
                 let is_row_owned = is_mine || context.transaction.covers(&name, MODE);
                 if context.is_newer_than_snapshot(id) {
-                    if !is_locked {
+                    // The caller has not read this version.
+                    if !is_locked || is_queued {
                         return Err(context.snapshot_conflict());
                     }
                     context.accept_newer_than_snapshot()?;

@@ -88,7 +88,10 @@ fn the_catalogue_answers_for_closed_tables_without_opening_files() {
     assert_eq!(open_tables(&engine), 0);
     // The first use of an index reports that the files are missing.
     let error = table.open_files().unwrap_err();
-    assert!(matches!(error, EngineError::TableDamaged { .. }), "{error}");
+    assert!(
+        matches!(error, EngineError::TableUnavailable { .. }),
+        "{error}"
+    );
     let mut reader = begin(&engine);
     assert!(try_scan(&mut reader, &table, 0, ReadMode::Snapshot).is_err());
     drop(reader);

@@ -52,7 +52,7 @@ fn main() -> Result<()> {
     // Many threads do this at the same time; `transact` runs a transaction again until it succeeds.
     let attempts = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        for thread in 0..4 {
+        let threads = [0, 1, 2, 3].map(|thread| {
             let (db, accounts, attempts) = (&db, &accounts, &attempts);
             scope.spawn(move || -> Result<()> {
                 for n in 0..TRANSFERS {
@@ -64,9 +64,12 @@ fn main() -> Result<()> {
                     })?;
                 }
                 Ok(())
-            });
-        }
-    });
+            })
+        });
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().expect("a thread panicked"))
+    })?;
     let made = attempts.into_inner();
     println!("{} transfers took {made} attempts", 4 * TRANSFERS);
 

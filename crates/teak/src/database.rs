@@ -9,6 +9,7 @@ use crate::table_state::TableState;
 use crate::transaction::Transaction;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use teak_engine::{Engine, EngineError, EngineStatistics};
 
 /// Maximum number of times that [`Database::transact`] runs its closure.
@@ -177,6 +178,8 @@ impl Database {
             if !is_retryable || attempt == ATTEMPTS_MAX {
                 return outcome;
             }
+            // Later attempts wait longer, at most 10 ms.
+            std::thread::sleep(Duration::from_micros(10 << attempt.min(10)));
             attempt += 1;
         }
     }

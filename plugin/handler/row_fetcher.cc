@@ -93,8 +93,8 @@ int RowFetcher::fetch_large(const teak_row &entry, uchar *record) {
   if (needs_only_key()) {
     open_.remember_row_id(entry.key);
     const MY_BITMAP *read_set = open_.table()->read_set;
-    const bool decoded =
-        bitmap_is_clear_all(read_set) || open_.share()->primary().decode(entry.key.data, entry.key.len, record, read_set);
+    const bool decoded = bitmap_is_clear_all(read_set) ||
+                         open_.share()->primary().decode(entry.key.data, entry.key.len, record, read_set);
     return decoded ? 0 : open_.corrupt("a row is malformed");
   }
   // The statement reads more columns than when the scan began.
@@ -134,7 +134,7 @@ int RowFetcher::fetch_by_secondary(const teak_row &entry, uchar *record) {
   const bool complete = key.originals == nullptr || rest.originals.len != 0;
 
   if (complete && has_pushed_condition()) {
-    // The condition always reads the columns from the table's first record.
+    // The condition always reads the columns from the row buffer `record[0]`.
     if (!decode_entry(key, entry, rest, open_.table()->record[0]))
       return open_.corrupt("an entry of a key is malformed");
     if (int rejected = check_pushed_condition()) return rejected;

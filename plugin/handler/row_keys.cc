@@ -73,9 +73,7 @@ teak_slice RowKeys::value(size_t index) const {
   return is_unique(index) ? primary() : teak_slice{keys_[0].data(), 0};
 }
 
-bool RowKeys::is_value(size_t index, teak_slice found) const {
-  return same_bytes(found, value(index));
-}
+bool RowKeys::is_value(size_t index, teak_slice found) const { return same_bytes(found, value(index)); }
 
 bool RowKeys::has_same_entry(size_t index, const RowKeys &other) const {
   return same_bytes(key(index), other.key(index)) && same_bytes(slice(values_[index]), slice(other.values_[index]));

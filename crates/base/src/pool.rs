@@ -2,7 +2,7 @@
 //!
 //! A thread takes a value for a short operation and puts it back. So there are
 //! about as many values as threads that work at the same time, however many
-//! threads have ever worked. A value that finds no free place is dropped.
+//! threads have ever worked. A value is dropped if all places are occupied.
 
 use crate::stripes::{CachePadded, thread_number};
 use std::sync::{Mutex, OnceLock};

@@ -49,7 +49,7 @@ use teak_disk::{Disk, DiskLock};
 use teak_tree::PageCache;
 use teak_write_ahead_log::{LogOptions, SegmentCreation, WriteAheadLog};
 
-/// The file in the data directory that is locked while it is open.
+/// The file that is locked while the data directory is open.
 const LOCK_FILE: &str = "teak.lock";
 
 /// Prefix of the log segments' file names.

@@ -66,9 +66,10 @@ fn main() -> Result<()> {
                 Ok(())
             })
         });
-        threads
-            .into_iter()
-            .try_for_each(|thread| thread.join().expect("a thread panicked"))
+        threads.into_iter().try_for_each(|thread| {
+            let outcome = thread.join();
+            outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     })?;
     let made = attempts.into_inner();
     println!("{} transfers took {made} attempts", 4 * TRANSFERS);

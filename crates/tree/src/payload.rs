@@ -1,5 +1,6 @@
-//! The tree's part of the superblock: the address of the root, the options, and
-//! positions that recovery needs. See "Superblock payload of a tree" in
+//! The tree's part of the superblock: the address of the root, the options, the
+//! log position from which recovery replays, the next child number, and counts
+//! of rows and bytes. See "Superblock payload of a tree" in
 //! `docs/design/format.md`.
 
 use crate::TreeOptions;

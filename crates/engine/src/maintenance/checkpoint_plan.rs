@@ -1,10 +1,11 @@
 //! Which indexes a round of checkpoints writes, and in which order.
 //!
-//! An index must be written when it holds back the log or space in its file. A
-//! round in the background also writes some of the other changed indexes. So
-//! thousands of tables with few writes cost few syncs: each is written once for
-//! every eighth of the log's limit, and not in every period. Temporary tables
-//! take no part.
+//! An index must be written when its oldest record is more than an eighth of the
+//! log's limit behind the end of the log, or when much freed space in its file
+//! waits for a checkpoint. The periodic round also writes up to `OTHERS_MAX` of
+//! the other changed indexes, the oldest first. This limit bounds the syncs of a
+//! period when thousands of tables have few writes. Temporary tables are not
+//! included.
 
 use super::flusher::FlushContext;
 use crate::core::index::Index;

@@ -105,8 +105,7 @@ impl Replay {
         match self.owner_of(file) {
             Some(id) => self.open_found(id, &[], &|_| true),
             None => {
-                // The catalogue is newer than this record and does not contain the table, so the
-                // table was dropped later.
+                // The catalogue is newer than this record: the file was dropped or replaced later.
                 self.indexes.insert(file, None);
             }
         }

@@ -157,7 +157,7 @@ impl RunDescription {
         }
     }
 
-    /// Takes an encoded description.
+    /// Decodes a description.
     ///
     /// # Errors
     /// [`Malformed`].

@@ -23,7 +23,8 @@ struct State {
     /// No job may begin.
     paused: bool,
     stopping: bool,
-    /// The disk was full when a memtable was last flushed.
+    /// Set when a job failed because the disk was full. No job begins until it is
+    /// cleared, after at most about one `POLL_PERIOD`.
     full: Option<StorageError>,
     /// Indexes with any other failure. No more jobs of them are run.
     failed: Vec<(Arc<Index>, StorageError)>,

@@ -10,9 +10,9 @@ import argparse
 import statistics
 import time
 
-from tests.harness import Server, wait_for_background_writes
+from tests.harness import wait_for_background_writes
 
-from .run import DIRECTORY, ENGINES, client, say
+from .run import client, say, server_of
 
 TABLE = "id INT UNSIGNED NOT NULL PRIMARY KEY, n INT NOT NULL, pad VARCHAR(60) NOT NULL, KEY (n)"
 SCAN = "SELECT COUNT(*), SUM(n), SUM(LENGTH(pad)) FROM t"
@@ -39,9 +39,7 @@ def reads(options, server, connection):
 
 
 def measure(options, engine):
-    plugin, extra, *_ = ENGINES[engine]
-    server = Server(DIRECTORY / "rollback", [f"--cache={options.cache}", *extra, *([] if engine == "Teak" else ["--no-teak"]),
-                                             *([f"--plugin={plugin}"] if plugin and engine != "Teak" else [])])
+    server = server_of("rollback", options, engine)
     server.start_empty()
     try:
         with server.connect() as connection:

@@ -91,19 +91,25 @@ def client(server, *arguments):
     return json.loads(done.stdout)
 
 
+def server_of(directory, options, engine, *more):
+    """A private server with this engine, and the options' cache."""
+    plugin, extra, *_ = ENGINES[engine]
+    chosen = [f"--cache={options.cache}", *extra, *more]
+    if engine == "Before":
+        chosen.append(f"--teak-plugin={options.before}")
+    elif engine != "Teak":
+        chosen += ["--no-teak", *([f"--plugin={plugin}"] if plugin else [])]
+    return Server(DIRECTORY / directory, chosen)
+
+
 class Run:
     """One run of a workload with one engine on a new server."""
 
     def __init__(self, options, engine, workload):
-        plugin, extra, self.table_files, self.log_files = ENGINES[engine]
+        *_, self.table_files, self.log_files = ENGINES[engine]
         self.options, self.engine, self.workload = options, engine, workload
-        server_options = [f"--cache={options.cache}", *extra, *options.server_option]
         self.sql_engine = "Teak" if engine == "Before" else engine
-        if engine == "Before":
-            server_options.append(f"--teak-plugin={options.before}")
-        elif engine != "Teak":
-            server_options += ["--no-teak", *([f"--plugin={plugin}"] if plugin else [])]
-        self.server = Server(DIRECTORY / "server", server_options)
+        self.server = server_of("server", options, engine, *options.server_option)
         self.result = {"workload": workload, "engine": engine, "rows": options.rows}
 
     def memory(self):

@@ -9,10 +9,8 @@ import argparse
 import sys
 import time
 
-from tests.harness import Server
-
 from . import shapes
-from .run import DIRECTORY, ENGINES, IDLE_SECONDS, build_client, client, data_file, say
+from .run import ENGINES, IDLE_SECONDS, build_client, client, data_file, say, server_of
 
 MIB = 1048576
 UPSERTS_A_STATEMENT = 10_000
@@ -63,9 +61,8 @@ def size(server, connection, engine, when, files):
 
 
 def measure(options, engine, name):
-    plugin, extra, files, _ = ENGINES[engine]
-    server = Server(DIRECTORY / "space", [f"--cache={options.cache}", *extra, *([] if engine == "Teak" else ["--no-teak"]),
-                                          *([f"--plugin={plugin}"] if plugin and engine != "Teak" else [])])
+    *_, files, _ = ENGINES[engine]
+    server = server_of("space", options, engine)
     server.start_empty()
     try:
         with server.connect() as connection:

@@ -7,9 +7,7 @@ first query is measured immediately after a start, without open tables; all othe
 import argparse
 import time
 
-from tests.harness import Server
-
-from .run import DIRECTORY, say
+from .run import say, server_of
 
 TABLE = "id INT NOT NULL PRIMARY KEY, a INT, b VARCHAR(40), KEY (a), KEY (b)"
 QUESTIONS = {
@@ -22,8 +20,7 @@ QUESTIONS = {
 
 
 def measure(options, engine):
-    server = Server(DIRECTORY / "tables", [f"--cache={options.cache}", "--table-open-cache=4000", "--open-files-limit=30000",
-                                           *([] if engine == "Teak" else ["--no-teak"]), *options.server_option])
+    server = server_of("tables", options, engine, "--table-open-cache=4000", "--open-files-limit=30000", *options.server_option)
     server.start_empty()
     try:
         with server.connect() as connection:

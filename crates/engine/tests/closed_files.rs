@@ -47,6 +47,17 @@ fn open_tables(engine: &Engine) -> u64 {
     engine.statistics().open_tables
 }
 
+/// An engine with one table of 30 rows, whose files are closed.
+fn with_closed_table() -> (Engine, TableHandle) {
+    let engine = closing_soon(Arc::new(MemoryDisk::new()));
+    engine.create_table(&definition(TABLE)).unwrap();
+    let table = engine.open_table(TABLE).unwrap();
+    fill(&engine, &table, 0, 30);
+    run_passes(&engine);
+    assert_eq!(open_tables(&engine), 0);
+    (engine, table)
+}
+
 fn index_files(disk: &Arc<dyn Disk>) -> Vec<PathBuf> {
     let directory = Path::new("/data/db");
     let names = disk.list(directory).unwrap().into_iter();
@@ -183,12 +194,7 @@ fn unused_tables_are_closed_and_their_handles_open_them_again() {
 
 #[test]
 fn cursors_locks_and_alterations_keep_files_open() {
-    let engine = closing_soon(Arc::new(MemoryDisk::new()));
-    engine.create_table(&definition(TABLE)).unwrap();
-    let table = engine.open_table(TABLE).unwrap();
-    fill(&engine, &table, 0, 30);
-    run_passes(&engine);
-    assert_eq!(open_tables(&engine), 0);
+    let (engine, table) = with_closed_table();
 
     let mut reader = begin(&engine);
     let mut cursor = reader
@@ -226,12 +232,7 @@ fn cursors_locks_and_alterations_keep_files_open() {
 
 #[test]
 fn closed_tables_are_altered_renamed_truncated_and_dropped_under_their_handles() {
-    let engine = closing_soon(Arc::new(MemoryDisk::new()));
-    engine.create_table(&definition(TABLE)).unwrap();
-    let table = engine.open_table(TABLE).unwrap();
-    fill(&engine, &table, 0, 30);
-    run_passes(&engine);
-    assert_eq!(open_tables(&engine), 0);
+    let (engine, table) = with_closed_table();
 
     engine.rename_table(TABLE, "./db/renamed").unwrap();
     assert_eq!(&*table.name(), "db/renamed");

@@ -12,13 +12,14 @@
 mod common;
 
 use common::Random;
+use common::committed::At;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId};
 use teak_disk::{Disk, MemoryDisk};
-use teak_tree::{Horizon, PageCache, Tree, TreeOptions, Visibility, WriteStatus};
+use teak_tree::{Horizon, PageCache, Tree, TreeOptions, WriteStatus};
 
 const BATCHES: u64 = 3000;
 const WRITES: usize = 12;
@@ -83,15 +84,6 @@ impl Horizon for Now {
     }
     fn snapshots(&self) -> &[CommitSequence] {
         &self.0
-    }
-}
-
-#[derive(Clone, Copy)]
-struct UpTo(u64);
-
-impl Visibility for UpTo {
-    fn is_visible(&self, id: WriteId) -> bool {
-        id.0 <= self.0
     }
 }
 
@@ -160,7 +152,7 @@ fn read_all(tree: &Arc<Tree>, commits: &Commits, history: &History, seed: u64) {
     let mut random = Random(seed);
     let snapshot = commits.take_snapshot();
     let value = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
-    let mut cursor = tree.cursor(UpTo(snapshot));
+    let mut cursor = tree.cursor(At(snapshot));
     let wanted = |number| expected(history, number, snapshot).map(|b| (key(number), b));
     let mut found = Vec::new();
     if random.one_in(2) {
@@ -181,7 +173,7 @@ fn read_all(tree: &Arc<Tree>, commits: &Commits, history: &History, seed: u64) {
     assert_eq!(found, all, "scan at {snapshot}");
     for _ in 0..100 {
         let number = random.below(KEYS);
-        let got = tree.get(&key(number), &UpTo(snapshot)).unwrap();
+        let got = tree.get(&key(number), &At(snapshot)).unwrap();
         assert_eq!(
             got.as_deref().map(value),
             expected(history, number, snapshot),

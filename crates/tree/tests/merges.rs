@@ -10,28 +10,13 @@
 
 mod common;
 
+use common::committed::{Snapshots, flush, newest};
 use common::{Random, Subject};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use teak_base::{CommitSequence, Lsn, Operation, WriteId};
 use teak_disk::MemoryDisk;
-use teak_tree::{Horizon, TreeOptions, TreeStatistics, Visibility, WriteStatus};
-
-/// Every write is committed at its id, and the snapshots are given.
-struct Snapshots(Vec<CommitSequence>);
-
-impl Horizon for Snapshots {
-    fn status(&self, id: WriteId) -> WriteStatus {
-        WriteStatus::Committed(CommitSequence(id.0))
-    }
-    fn snapshots(&self) -> &[CommitSequence] {
-        &self.0
-    }
-}
-
-fn settled() -> Snapshots {
-    Snapshots(vec![CommitSequence(1 << 40)])
-}
+use teak_tree::{TreeOptions, TreeStatistics, Visibility};
 
 /// Leaves of some thousand entries.
 fn options() -> TreeOptions {
@@ -60,13 +45,6 @@ fn write(subject: &Subject, id: u64, operation: Operation, key: &[u8]) {
     guard.insert(WriteId(id), operation, key, b"");
 }
 
-fn flush(subject: &Subject, horizon: &Snapshots) {
-    subject.tree.freeze(|| Lsn(0));
-    while let Some(job) = subject.tree.next_job() {
-        job.run(horizon).unwrap();
-    }
-}
-
 fn written_since(subject: &Subject, before: &TreeStatistics) -> f64 {
     let now = subject.tree.statistics();
     let flushed = now.raw_bytes_flushed - before.raw_bytes_flushed;
@@ -84,7 +62,7 @@ fn updates_of_an_indexed_column_do_not_rewrite_leaves_for_a_few_entries() {
         write(&subject, 1, Operation::Put, &key(values[row as usize], row));
     }
     subject.tree.freeze(|| Lsn(0));
-    subject.tree.settle(&settled()).unwrap();
+    subject.tree.settle(&newest()).unwrap();
     let before = subject.tree.statistics();
     for round in 0..60 {
         for _ in 0..1500 {
@@ -94,12 +72,12 @@ fn updates_of_an_indexed_column_do_not_rewrite_leaves_for_a_few_entries() {
             *value = random.next() % 1_000_000_000;
             write(&subject, 2 + round, Operation::Put, &key(*value, row));
         }
-        flush(&subject, &settled());
+        flush(&subject, &newest());
     }
     let amplification = written_since(&subject, &before);
     println!("{amplification:.1} bytes written per byte");
     assert!(amplification < 9.0, "{amplification:.1}");
-    subject.tree.settle(&settled()).unwrap();
+    subject.tree.settle(&newest()).unwrap();
     assert_eq!(subject.tree.entries(), ROWS);
     subject.tree.verify(&mut |_| true).unwrap();
 }
@@ -119,7 +97,7 @@ fn small_memtables_cost_little_more_than_large_ones() {
             );
         }
         subject.tree.freeze(|| Lsn(0));
-        subject.tree.settle(&settled()).unwrap();
+        subject.tree.settle(&newest()).unwrap();
         assert!(subject.tree.statistics().height >= 2);
         let before = subject.tree.statistics();
         for _ in 0..flushes {
@@ -131,7 +109,7 @@ fn small_memtables_cost_little_more_than_large_ones() {
                     &key(random.next() % 1_000_000, row),
                 );
             }
-            flush(&subject, &settled());
+            flush(&subject, &newest());
             assert!(subject.tree.backlog().run_load <= 1.0);
         }
         written_since(&subject, &before)
@@ -150,7 +128,7 @@ fn deletes_that_a_snapshot_needs_do_not_make_a_leaf_due_again() {
     for row in 0..6000 {
         write(&subject, 1, Operation::Put, &key(row, 0));
     }
-    flush(&subject, &settled());
+    flush(&subject, &newest());
     let old = Snapshots(vec![CommitSequence(1), CommitSequence(1 << 40)]);
     for row in 0..4000 {
         write(&subject, 2, Operation::Delete, &key(row, 0));
@@ -166,7 +144,7 @@ fn deletes_that_a_snapshot_needs_do_not_make_a_leaf_due_again() {
     let after = subject.tree.statistics();
     assert_eq!(after.leaf_merges, before.leaf_merges);
     // Without the snapshot they are dropped.
-    subject.tree.settle(&settled()).unwrap();
+    subject.tree.settle(&newest()).unwrap();
     assert_eq!(subject.tree.statistics().deletes, 0);
 }
 
@@ -189,8 +167,8 @@ fn readers_of_a_queue_pass_a_bounded_number_of_deletes() {
     for row in 0..queued {
         write(&subject, 1, Operation::Put, &key(row, 0));
     }
-    flush(&subject, &settled());
-    subject.tree.settle(&settled()).unwrap();
+    flush(&subject, &newest());
+    subject.tree.settle(&newest()).unwrap();
     let (mut most, mut total) = (0, 0);
     for row in 0..queued {
         let asked = AtomicU64::new(0);
@@ -206,10 +184,10 @@ fn readers_of_a_queue_pass_a_bounded_number_of_deletes() {
         write(&subject, 2, Operation::Put, &key(queued + row, 0));
         if !subject.cache.memtables().take_slow_reads().is_empty() {
             if subject.tree.memtable_slows_readers() {
-                flush(&subject, &settled());
+                flush(&subject, &newest());
             }
-            if let Some(job) = subject.tree.next_reader_job(&settled()) {
-                job.run(&settled()).unwrap();
+            if let Some(job) = subject.tree.next_reader_job(&newest()) {
+                job.run(&newest()).unwrap();
             }
         }
     }

@@ -11,38 +11,14 @@
 
 mod common;
 
+use common::committed::{At, Snapshots, flush, newest};
 use common::{Random, Subject, reclaim};
 use std::sync::Arc;
 use teak_base::limits::VALUE_BYTES_MAX;
 use teak_base::{CommitSequence, Lsn, Operation, WriteId};
 use teak_disk::{Disk, MemoryDisk};
 use teak_testing::FaultDisk;
-use teak_tree::{Horizon, PageCache, SpaceGoal, Tree, TreeOptions, Visibility, WriteStatus};
-
-/// Write `n` was committed at `n`; the horizon has these snapshots.
-struct Snapshots(Vec<CommitSequence>);
-
-impl Horizon for Snapshots {
-    fn status(&self, id: WriteId) -> WriteStatus {
-        WriteStatus::Committed(CommitSequence(id.0))
-    }
-    fn snapshots(&self) -> &[CommitSequence] {
-        &self.0
-    }
-}
-
-fn newest() -> Snapshots {
-    Snapshots(vec![CommitSequence(u64::MAX)])
-}
-
-/// A reader at a snapshot.
-struct At(u64);
-
-impl Visibility for At {
-    fn is_visible(&self, id: WriteId) -> bool {
-        id.0 <= self.0
-    }
-}
+use teak_tree::{PageCache, SpaceGoal, Tree, TreeOptions};
 
 const ALL: At = At(u64::MAX);
 
@@ -82,13 +58,6 @@ fn put(subject: &Subject, write: u64, number: u64, value: &[u8]) {
 fn delete(subject: &Subject, write: u64, number: u64) {
     let guard = subject.tree.write_guard();
     guard.insert(WriteId(write), Operation::Delete, &key(number), &[]);
-}
-
-fn flush(subject: &Subject, horizon: &Snapshots) {
-    subject.tree.freeze(|| Lsn(0));
-    while let Some(job) = subject.tree.next_job() {
-        job.run(horizon).unwrap();
-    }
 }
 
 fn settle(subject: &Subject, horizon: &Snapshots) {

@@ -11,24 +11,13 @@
 mod common;
 
 use common::Subject;
+use common::committed::Snapshots;
 use common::settled::{self, SETTLED, SeesAll, count, flush};
 use std::ops::Bound;
 use std::sync::Arc;
 use teak_base::{CommitSequence, Lsn, Operation, StorageError, TransactionId, WriteId};
 use teak_disk::MemoryDisk;
 use teak_tree::{Horizon, JobKind, TreeOptions, Visibility, Visit, WriteStatus};
-
-/// Every commit has its own snapshot, so no version may be dropped.
-struct KeepsAll(Vec<CommitSequence>);
-
-impl Horizon for KeepsAll {
-    fn status(&self, id: WriteId) -> WriteStatus {
-        WriteStatus::Committed(CommitSequence(id.0))
-    }
-    fn snapshots(&self) -> &[CommitSequence] {
-        &self.0
-    }
-}
 
 fn key(number: usize) -> Vec<u8> {
     format!("{number:08}").into_bytes()
@@ -139,7 +128,8 @@ fn a_settled_range_deletion_of_everything_reads_no_rows() {
 #[test]
 fn versions_of_one_key_stay_together() {
     let mut subject = subject();
-    let every = KeepsAll((0..=3000).map(CommitSequence).collect());
+    // Every commit has its own snapshot, so no version may be dropped.
+    let every = Snapshots((0..=3000).map(CommitSequence).collect());
     for version in 1..=3000u64 {
         let guard = subject.tree.write_guard();
         let value = format!("version {version}");

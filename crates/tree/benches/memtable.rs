@@ -1,7 +1,7 @@
-//! Prints the nanoseconds of memtable operations: `cargo bench -p teak-tree
-//! --bench memtable`. Entries of 30 and 200 bytes fill 16 MiB of memtable. Keys
-//! ascend, ascend in interleaved sequences, or are scattered. They have 8
-//! bytes, or 16 bytes of which the first half is always the same.
+//! Prints the nanoseconds of memtable operations: `cargo bench -p teak-tree --bench memtable`.
+//! Entries of 30 and 200 bytes fill a memtable of 16 MiB; the benches of reads and of two threads
+//! use entries of 30 bytes. Keys ascend, ascend in interleaved sequences, or are scattered. They
+//! have 8 bytes, or 16 bytes of which the first half is always the same.
 
 // Benches may panic, and run where usize has 64 bits.
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]

@@ -1,6 +1,6 @@
 //! Prints the nanoseconds of operations on one run of 8 MiB on the memory disk, with index and
-//! pages in the cache: `cargo bench -p teak-tree --bench run`. Keys have 8 bytes, or 20 bytes with
-//! a common prefix of 10; entries have 30 or 200 bytes.
+//! pages in the cache except for the bench named `uncached`: `cargo bench -p teak-tree --bench
+//! run`. Keys have 8 bytes, or 20 bytes with a common prefix of 10; entries have 30 or 200 bytes.
 
 // Benches may panic, and run where usize has 64 bits.
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]

@@ -1,7 +1,7 @@
 //! Prints the nanoseconds of operations of a tree on the real disk: `cargo bench -p teak-tree
 //! --bench tree [-- rows]`. Inserts two million rows (or the given number) with scattered 16-byte
-//! keys and 100-byte values, of which half is compressible. Then inserts the same number in key
-//! order into another tree.
+//! keys and 100-byte values. Half of each value is compressible. Then inserts the same number in
+//! key order into another tree.
 
 // Benches may panic, and their numbers are small.
 #![allow(

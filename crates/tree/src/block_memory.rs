@@ -1,6 +1,5 @@
-//! The memory of decoded blocks and of nodes, of all trees that share a page
-//! cache. It counts blocks also while they are used outside of the cache: a
-//! cursor keeps its page after the cache has evicted it.
+//! The memory of decoded blocks and of nodes, of all trees that share a page cache. Blocks that the
+//! cache has evicted are counted as long as they are used, for example by a cursor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +12,7 @@ pub struct BlockMemory {
 }
 
 impl BlockMemory {
-    /// Bytes of all pages and run indexes in memory, cached or not.
+    /// Bytes of all pages, run indexes and separate values in memory, cached or not.
     #[must_use]
     pub fn block_bytes(&self) -> u64 {
         self.blocks.load(Ordering::Relaxed)
@@ -36,9 +35,9 @@ impl BlockMemory {
 /// What memory is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockUse {
-    /// A decoded page or run index.
+    /// A decoded page, run index or separate value.
     Block,
-    /// A node, or what it has of a run.
+    /// What nodes have of a run: its description, and the references to it.
     Node,
 }
 

@@ -1,5 +1,5 @@
-//! The cache of decoded pages, run indexes and separate values, shared by all
-//! trees: a `quick_cache` (S3-FIFO) with sizes in bytes.
+//! The cache of decoded pages, run indexes and separate values, which the trees of an engine share:
+//! a `quick_cache` (S3-FIFO) with sizes in bytes.
 //!
 //! Space of a file is reused after its block is freed. The thread that writes a
 //! new block removes the cached one at the same offset. No reader can insert
@@ -69,10 +69,10 @@ impl quick_cache::Weighter<Key, Cached> for Weigher {
 #[derive(Debug)]
 pub struct PageCache {
     blocks: Cache<Key, Cached, Weigher>,
-    /// Lookups that did not find the block. Counted here because `quick_cache` counts each of them
-    /// twice.
+    /// Lookups that did not find the block. They are counted here because `quick_cache` counts a
+    /// lookup that loads the block twice.
     misses: AtomicU64,
-    /// Striped, because every lookup changes these counts.
+    /// Striped, because every check of a filter changes these counts.
     filters: Striped<FilterCounts>,
     memtables: Arc<MemtableMemory>,
     lock_times: LockTimes,
@@ -90,8 +90,8 @@ struct FilterCounts {
 /// Assumed bytes of a block, to size the cache's table.
 const BLOCK_BYTES_TYPICAL: u64 = 32 * 1024;
 
-/// A separate value is cached if it is not larger than this fraction of a part of the cache. The
-/// cache is divided into parts by hashes, and an entry evicts others of its part.
+/// A separate value is cached if it is at most this fraction of a part of the cache. The cache is
+/// divided into parts by a hash of the key, and an entry evicts others of its part.
 const VALUE_FRACTION: u64 = 16;
 
 impl PageCache {
@@ -123,14 +123,14 @@ impl PageCache {
         &self.memtables
     }
 
-    /// The memory of the decoded blocks and the nodes of these trees.
+    /// The memory of the decoded blocks and the nodes of all trees that use this cache.
     #[must_use]
     pub fn blocks_in_memory(&self) -> &Arc<BlockMemory> {
         &self.blocks_in_memory
     }
 
-    /// Bytes of decoded blocks that the cache does not hold: cursors and merges
-    /// use them.
+    /// Bytes of decoded blocks that the cache no longer holds or never held, and that cursors or
+    /// merges use.
     #[must_use]
     pub fn uncached_bytes(&self) -> u64 {
         let overhead = (self.blocks.len() * ENTRY_BYTES) as u64;
@@ -214,8 +214,8 @@ impl PageCache {
         self.blocks.remove(&(file, offset));
     }
 
-    /// Called when the block at `from` was copied to `to`, before a version refers to the copy: if
-    /// the block is cached, caches it at `to` too.
+    /// Removes what is cached at `to` and, if the block at `from` is cached, caches it at `to` too.
+    /// Called after the block was copied from `from` to `to`, before a version refers to the copy.
     pub(crate) fn moved(&self, file: FileId, from: u64, to: u64) {
         self.forget(file, to);
         if let Some(block) = self.blocks.peek(&(file, from)) {

@@ -9,10 +9,10 @@
 //!    the captured root does not contain are freed.
 //! 5. The caller makes the log durable up to the position that the runs hold,
 //!    for one checkpoint or for many.
-//! 6. The block file writes and syncs its superblock.
+//! 6. The block file writes its space map and its superblock, and syncs.
 //!
-//! After a failure the older checkpoint is valid. Blocks that were written
-//! remain, and the next checkpoint makes them durable.
+//! After a failure the older checkpoint is valid. Blocks that were published remain, and the next
+//! checkpoint makes them durable.
 
 use crate::node::{Node, encode_node, node_block_description};
 use crate::payload::Payload;
@@ -36,7 +36,7 @@ pub struct TreeCheckpointTurn {
 /// cancels the checkpoint, unless it is committed.
 #[derive(Debug)]
 pub struct TreeCheckpoint {
-    /// Declared before the field that ends the turn, so that it is dropped first.
+    /// Declared before `prepared`, whose drop ends the turn, so that it is dropped first.
     captured: CapturedPositions,
     prepared: PreparedCheckpoint,
     payload: Payload,
@@ -103,7 +103,8 @@ impl Tree {
         self.install.lock().changed
     }
 
-    /// Why every checkpoint fails until the file is opened again, if that is so.
+    /// The error with which every checkpoint fails until the file is opened again; `None` if
+    /// checkpoints are possible.
     #[must_use]
     pub fn checkpoint_refusal(&self) -> Option<StorageError> {
         self.file.checkpoint_refusal()
@@ -134,9 +135,9 @@ impl Tree {
         self.install.lock().undurable().oldest
     }
 
-    /// Returns the oldest log position that recovery of this index needs. Log
-    /// before it can be removed. `end` is called while no write guard is held,
-    /// and returns the end of the log.
+    /// Returns the oldest log position that recovery of this index needs. As far as this index is
+    /// concerned, the log before this position can be removed. `end` is called while no write guard
+    /// is held, and returns the end of the log.
     pub fn oldest_needed_lsn(&self, end: impl FnOnce() -> Lsn) -> Lsn {
         // Without writers, the position of every record logged for this tree is
         // known.
@@ -148,8 +149,8 @@ impl Tree {
 }
 
 impl TreeCheckpointTurn {
-    /// Captures the current root and writes its nodes. From here on everything
-    /// in it is retained until the checkpoint is committed or dropped.
+    /// Captures the current root and writes its nodes. The space of blocks that the captured root
+    /// needs is not reused, at least until the checkpoint is committed or dropped.
     ///
     /// # Errors
     /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`.
@@ -177,7 +178,8 @@ impl TreeCheckpointTurn {
         };
 
         if let Err(error) = nodes.write(&tree, &root) {
-            // Before the turn ends.
+            // Resets the addresses of these nodes before the turn ends: the next checkpoint reads
+            // them.
             drop(nodes);
             return Err(error);
         }
@@ -229,9 +231,8 @@ impl TreeCheckpoint {
         self.write_ids
     }
 
-    /// Makes the captured state durable. All of the log before
-    /// [`TreeCheckpoint::flushed_lsn`] must be durable. The turn continues until
-    /// this is dropped.
+    /// Makes the captured state durable. All of the log before [`TreeCheckpoint::flushed_lsn`] must
+    /// be durable. The turn ends when the checkpoint is dropped.
     ///
     /// # Errors
     /// `NoSpace`, `Io`, `Poisoned`, `Corrupt`. The older checkpoint is then
@@ -248,7 +249,8 @@ impl TreeCheckpoint {
     }
 }
 
-/// Writes nodes, children before parents. Dropping it frees the blocks.
+/// Writes nodes, children before parents. Dropping it frees the blocks and resets the addresses of
+/// the nodes.
 #[derive(Default)]
 struct NodeWriter {
     blocks: Vec<WrittenBlocks>,
@@ -276,7 +278,7 @@ impl NodeWriter {
         Ok(())
     }
 
-    /// Returns the written blocks, to publish them.
+    /// Returns the written blocks, to publish them, and their addresses.
     fn into_blocks(mut self) -> (Vec<WrittenBlocks>, HashSet<BlockAddress>) {
         let written = std::mem::take(&mut self.written);
         let addresses = written.iter().filter_map(|node| *node.address.lock());

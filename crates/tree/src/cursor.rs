@@ -1,16 +1,15 @@
-//! Cursors: the visible keys of one version of the tree, merged in key order,
-//! in both directions.
+//! Cursors: the keys of the tree that a reader sees, merged in key order, in both directions.
 //!
-//! 1. A seek loads the current version, opens the memtables and the runs on the
-//!    path to the key's leaf, and positions each of them.
+//! 1. A seek loads the current version, opens the memtables and the runs on the path to the key's
+//!    leaf (except those in which the reader sees no write), and positions each of them.
 //! 2. A heap orders the sources that are positioned inside the leaf's range.
 //! 3. The versions of the first key are read, newest source first, until one is
 //!    visible. Range tombstones of newer sources count as deletes.
-//! 4. A step moves all sources past the current key. When no source is left in
-//!    the leaf's range, the path to the next leaf is opened.
+//! 4. A step moves all sources that are on the current key past it. When no source is left in the
+//!    leaf's range, the path to the next leaf is opened, in the version that is then current.
 //!
-//! A cursor does not copy keys or values: it returns references into the source. It reads a separate
-//! value when the caller asks for it, and retains it until it returns another value.
+//! The returned keys and values are references into the source, not copies. A separate value is
+//! read when the caller asks for it; the cursor retains it until it returns another value.
 
 mod open;
 mod step;
@@ -31,7 +30,7 @@ use teak_base::{StorageResult, WriteId};
 /// The position of a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CursorPosition {
-    /// None: the cursor is new, or an operation failed.
+    /// None: the cursor is new, was released, has a new visibility, or an operation failed.
     None,
     /// Before the first key.
     BeforeFirst,
@@ -43,9 +42,9 @@ enum CursorPosition {
 
 /// A cursor over the keys that a reader sees.
 ///
-/// Before each move it takes new entries into account (see [`TreeCursor::follow_inserts`]). It
-/// holds a reference to its version, with the memory and disk space, until it moves to another leaf
-/// or is dropped.
+/// By default each move takes new entries into account (see [`TreeCursor::follow_inserts`]). The
+/// cursor holds a reference to a version, which retains the memory and disk space of that version.
+/// It loads the current version when it seeks or moves to another leaf.
 pub struct TreeCursor<V> {
     tree: Arc<Tree>,
     visibility: V,
@@ -55,16 +54,16 @@ pub struct TreeCursor<V> {
 
     version: Option<Arc<TreeVersion>>,
     generation: u64,
-    /// Insertions into the active memtable when its source was last positioned.
+    /// Number of insertions into the active memtable when the sources were last positioned.
     active_insertions: u32,
     /// Newest first: memtables, then the runs on the path.
     sources: Vec<Source>,
-    /// The memtables among the sources.
+    /// The memtables among the sources, which are the first sources.
     memtables: Vec<Arc<MemtableSlot>>,
     /// Whether memtables or runs were skipped because the reader sees none of
     /// their writes.
     has_skipped: bool,
-    /// Range tombstones by source.
+    /// The sources that have range tombstones, newest first, with these tombstones.
     layers: Vec<(usize, Vec<RangeTombstone>)>,
     /// The leaf's range.
     range: KeyRange,
@@ -76,10 +75,9 @@ pub struct TreeCursor<V> {
     position: CursorPosition,
     /// The key whose versions are being read or skipped.
     key: Vec<u8>,
-    /// Number of invisible entries passed since the last check for an interrupt.
+    /// Number of invisible entries passed, which determines when to check for an interrupt.
     passed: u32,
-    /// The cursor returns no key below the first or at or above the second, and
-    /// does not check the visibility of their versions.
+    /// Where moves backward end (inclusive) and where moves forward end (exclusive).
     limits: (Option<Vec<u8>>, Option<Vec<u8>>),
     /// The separate value that was returned last.
     separate: Option<(EncodedReference, Arc<SeparateValue>)>,
@@ -96,7 +94,7 @@ impl<V> std::fmt::Debug for TreeCursor<V> {
 }
 
 impl Tree {
-    /// Creates a cursor that returns the versions visible to `visibility`. It has no position.
+    /// Creates a cursor, without a position, that returns the versions visible to `visibility`.
     pub fn cursor<V: Visibility>(self: &Arc<Self>, visibility: V) -> TreeCursor<V> {
         TreeCursor {
             tree: Arc::clone(self),
@@ -124,9 +122,9 @@ impl Tree {
 }
 
 impl<V: Visibility> TreeCursor<V> {
-    /// Sets whether each step looks for entries inserted since the last one (the default). A reader
-    /// with a fixed snapshot and no own writes needs this only in seeks. It can turn this off to
-    /// save a lookup per step while other threads write.
+    /// Sets whether each step finds entries that were inserted since the previous step. By default
+    /// it does; seeks always do. A reader with a fixed snapshot and no writes of its own can turn
+    /// this off, which saves a seek per step while other threads write.
     pub fn follow_inserts(&mut self, follow: bool) {
         self.follow = follow;
     }
@@ -148,13 +146,15 @@ impl<V: Visibility> TreeCursor<V> {
         self.last_answer = (WriteId::SETTLED, true);
     }
 
-    /// Restricts the cursor to `lower <= key < upper`. It does not check the visibility of other
-    /// keys, which matters if the check has side effects.
+    /// Restricts the cursor to `lower <= key < upper`: moves forward end at `upper`, and moves
+    /// backward end at `lower`. A seek forward from below `lower`, or backward from above `upper`,
+    /// does not apply that limit. The visibility of keys beyond the limit is not checked, which
+    /// matters if the check has side effects.
     pub fn set_limits(&mut self, lower: Option<&[u8]>, upper: Option<&[u8]>) {
         self.limits = (lower.map(<[u8]>::to_vec), upper.map(<[u8]>::to_vec));
     }
 
-    /// Whether this key and all following ones are beyond the limit.
+    /// Whether this key and all following ones are beyond the upper limit.
     #[inline]
     fn is_past_limit(&self, key: &[u8]) -> bool {
         self.limits
@@ -163,7 +163,7 @@ impl<V: Visibility> TreeCursor<V> {
             .is_some_and(|upper| key_order(key, upper).is_ge())
     }
 
-    /// Whether this key and all preceding ones are beyond the limit.
+    /// Whether this key and all preceding ones are beyond the lower limit.
     #[inline]
     fn is_before_limit(&self, key: &[u8]) -> bool {
         self.limits
@@ -231,7 +231,7 @@ impl<V: Visibility> TreeCursor<V> {
     /// # Errors
     /// As [`TreeCursor::seek`].
     #[inline]
-    #[allow(clippy::should_implement_trait)] // It lends; iterators cannot.
+    #[allow(clippy::should_implement_trait)] // The key borrows from the cursor.
     pub fn next(&mut self) -> StorageResult<bool> {
         if let CursorPosition::Source(source) = self.position
             && self.direction == Direction::Forward
@@ -321,7 +321,7 @@ impl<V: Visibility> TreeCursor<V> {
         let StoredValue::Separate(encoded, reader) = self.source().value() else {
             return Ok(None);
         };
-        // Equal references are of equal values.
+        // Equal references (address, length, checksum) have equal values.
         let value = match &self.separate {
             Some((last, value)) if last == encoded => Arc::clone(value),
             _ => reader.read_separate(&ValueReference::decode(encoded))?,
@@ -329,7 +329,7 @@ impl<V: Visibility> TreeCursor<V> {
         Ok(Some((*encoded, value)))
     }
 
-    /// The write of the version that the reader sees.
+    /// The write id of the version that the reader sees.
     ///
     /// # Panics
     /// When the cursor is not on a key.

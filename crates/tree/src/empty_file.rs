@@ -1,4 +1,4 @@
-//! Whether an index file contains entries.
+//! Detects index files that have never had a checkpoint.
 
 use crate::payload::Payload;
 use std::path::Path;
@@ -7,11 +7,11 @@ use teak_base::StorageResult;
 use teak_block_file::{BLOCKS_START, BlockFile};
 use teak_disk::Disk;
 
-/// Whether no checkpoint of an index file contains entries: its creation may not
-/// even be complete.
+/// Whether an index file contains no entries because no checkpoint was made since its creation,
+/// which may even be incomplete. Returns false for a tree whose entries were all deleted.
 ///
 /// # Errors
-/// `Corrupt`, `UnsupportedFormat`, `NotFound`, `Io`: it is unknown.
+/// `Corrupt`, `UnsupportedFormat`, `NotFound`, `Io`.
 pub fn is_empty_index_file(disk: &Arc<dyn Disk>, path: &Path) -> StorageResult<bool> {
     if disk.open(path)?.len()? <= BLOCKS_START {
         return Ok(true);

@@ -2,10 +2,10 @@
 //! at its ends are read too.
 //!
 //! The estimate is the number of keys in bottom runs, plus puts minus deletes in upper runs and
-//! memtables (of a memtable, only the last version of each key counts). It is exact if no row has
-//! entries in several memtables or runs. Otherwise it is approximate until merges combine these
-//! entries. A short range with entries above the bottom is scanned instead, so that query plans do
-//! not depend on the progress of flushes.
+//! memtables (of a memtable, only the newest version of each key counts). For a whole tree it is
+//! exact if no row has entries in several memtables or runs and all writes are committed. A short
+//! range with entries above the bottom runs is scanned instead, so that query plans do not depend
+//! on the progress of flushes.
 
 use crate::memtable::Memtable;
 use crate::node::{Child, KeyRange, Node, RunForm, RunRef};
@@ -16,14 +16,15 @@ use teak_base::StorageResult;
 use teak_base::bytes::key_successor;
 use teak_base::visibility::Visibility;
 
-/// Maximum number of entries for which a range is scanned.
+/// Maximum number of rows and upper entries in a range that is scanned.
 const WALKED_MAX: u64 = 64;
 
 /// The estimate of a range.
 #[derive(Clone, Copy, Debug, Default)]
 struct Found {
     rows: i64,
-    /// Entries above the bottom. Some may be newer versions of rows that `rows` already counts.
+    /// Entries above the bottom runs. Some may be newer versions of rows that `rows` already
+    /// counts.
     above: u64,
 }
 
@@ -44,9 +45,9 @@ impl Tree {
         u64::try_from(rows).unwrap_or(0)
     }
 
-    /// The number of rows in a range: exact if it is small, otherwise an estimate. `visibility`
-    /// decides which writes an exact result includes. Reads index blocks of the leaves at the
-    /// range's ends, and for a short range also pages of these leaves.
+    /// The number of rows in a range: exact for a short range, otherwise an estimate. `visibility`
+    /// decides which writes an exact result includes. Reads index blocks of the runs at the range's
+    /// ends, and for a short range also pages.
     ///
     /// # Errors
     /// Errors of reading blocks; `Interrupted` when the visibility reports it.
@@ -101,7 +102,7 @@ impl Tree {
     }
 }
 
-/// The number of the memtable's keys in the range, scaled by its ratio of rows to keys.
+/// The estimated number of the memtable's keys in the range, times its ratio of rows to keys.
 fn rows_in_memtable(memtable: &Memtable, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Found {
     let above = memtable.estimate(lower, upper);
     let (rows, keys) = (memtable.rows(), memtable.keys());
@@ -148,7 +149,7 @@ fn rows_in_child(child: &Child, child_range: &KeyRange, range: &KeyRange) -> Sto
     Ok(found)
 }
 
-/// The number of the run's entries in the range, scaled by its ratio of rows to entries.
+/// The estimated number of the run's entries in the range, times its ratio of rows to entries.
 fn rows_in_run(run: &RunRef, range: &KeyRange) -> StorageResult<Found> {
     let wanted = run.range().intersection(range);
     let description = run.handle.description();

@@ -1,8 +1,8 @@
-//! Filters that rule out that a key is on a page: split-block Bloom filters (as
-//! specified for Apache Parquet; Putze, Sanders, Singler, "Cache-, Hash- and
-//! Space-Efficient Bloom Filters"). A key sets one bit in each of the eight
-//! 32-bit words of one 32-byte block, so a check reads one cache line. With
-//! about 10 bits per key, about one absent key in a hundred passes.
+//! Filters that rule out that a key is on a page: split-block Bloom filters (as specified for
+//! Apache Parquet; Putze, Sanders, Singler, "Cache-, Hash- and Space-Efficient Bloom Filters"). A
+//! key sets one bit in each of the eight 32-bit words of one 32-byte block, so a check reads one
+//! cache line, or two if the block crosses their border. With about 10 bits per key, about one
+//! absent key in a hundred passes.
 
 use teak_base::checksum::hash_key;
 
@@ -29,7 +29,7 @@ impl<'a> LookupKey<'a> {
         self.bytes
     }
 
-    /// Its hash.
+    /// The key's hash.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash

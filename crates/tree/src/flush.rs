@@ -2,18 +2,17 @@
 //! installing the results.
 //!
 //! Each job has these steps:
-//! 1. Planning, under the install lock, claims a memtable or a child, and takes
-//!    a reference to the current version. Claims are exclusive, so only one job
-//!    consumes a run. It consumes the run together with all older runs of the
-//!    same child.
+//! 1. Planning, under the install lock, claims the memtables or a child, and takes a reference to
+//!    the current version. Claims are exclusive, so only one job at a time consumes runs of a
+//!    child. A flush or the merge of a leaf consumes all runs that the child has at that time. A
+//!    consolidation consumes some adjacent ones.
 //! 2. Running merges the claimed runs and writes new ones. No lock is held;
 //!    other jobs run at the same time on other parts of the tree.
-//! 3. Installing, under the lock, replaces exactly the claimed runs in the
-//!    current root. New runs are placed by key range, so splits and removals
-//!    since step 1 do not matter. Runs that the child received after step 1 are
-//!    newer and remain before the new ones.
-//! 4. A job that fails or is dropped leaves the tree unchanged: the claim and
-//!    the space are released.
+//! 3. Installing, under the lock, replaces exactly the consumed runs in the current root. New runs
+//!    are placed by key range, so splits and removals since step 1 do not matter. Runs that the
+//!    child received after step 1 are newer than the consumed ones and remain in front.
+//! 4. A job that fails or is dropped leaves the tree unchanged: its claim and the space that it has
+//!    written are released.
 
 mod bulk;
 mod candidate;

@@ -1,5 +1,5 @@
-//! Fuzz targets for the decoders of a tree's file. Not part of the interface.
-//! // A target panics on a violation.
+//! Fuzz targets for the decoders of a tree's file, which panic on a violation. Not part of the
+//! public interface.
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod decoders;

@@ -1,8 +1,8 @@
-//! Memory of the size of a huge page, mapped and unmapped by itself.
+//! Memory of the size of a huge page, which is mapped from the system and unmapped separately.
 //!
-//! Large memtables use it. It does not come from the allocator, because the
-//! advice to use huge pages outlives an allocation: later small allocations in
-//! the same place would keep all of a huge page resident.
+//! Large memtables use it. On Linux it does not come from the allocator, because the advice to use
+//! huge pages outlives an allocation: later small allocations at the same address would keep a
+//! whole huge page resident. On other systems, and under Miri, it comes from the allocator.
 
 #![allow(unsafe_code)]
 
@@ -89,7 +89,7 @@ mod system {
     /// # Safety
     /// `start` came from `map`, and nothing uses the memory any more.
     pub(super) unsafe fn unmap(start: NonNull<u8>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: per this function's contract.
         unsafe { libc::munmap(start.as_ptr().cast(), HUGE_CHUNK_BYTES) };
     }
 }

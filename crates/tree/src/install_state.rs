@@ -8,14 +8,14 @@ use teak_base::{Lsn, WriteId};
 /// The state that the install lock protects.
 #[derive(Debug)]
 pub(crate) struct InstallState {
-    /// Children that are claimed by jobs.
+    /// Children that jobs have claimed; [`ChildId::ROOT`] is the claim on the memtables.
     pub(crate) claimed: HashSet<ChildId>,
     pub(crate) next_child_id: u64,
     /// Everything that was logged before this position is in runs.
     pub(crate) flushed_lsn: Lsn,
-    /// What is in runs but in no durable or captured checkpoint.
+    /// The flushed records that neither the durable nor the captured checkpoint contains.
     undurable: Undurable,
-    /// What is in the captured checkpoint, which is not durable yet.
+    /// The flushed records that the captured checkpoint contains and the durable one does not.
     captured: Undurable,
     /// Everything that was logged before this position is in the durable
     /// checkpoint.
@@ -43,13 +43,14 @@ impl InstallState {
         id
     }
 
-    /// Notes that a memtable's entries are in runs.
+    /// Records that a memtable was flushed: its first log position, and its oldest unsettled write
+    /// id.
     pub(crate) fn add_undurable(&mut self, lsn: Option<Lsn>, oldest: Option<WriteId>) {
         let flushed = Undurable { lsn, oldest };
         self.undurable = self.undurable.or(flushed);
     }
 
-    /// What is in runs but in no durable checkpoint.
+    /// The flushed records that the durable checkpoint does not contain.
     pub(crate) fn undurable(&self) -> Undurable {
         self.undurable.or(self.captured)
     }
@@ -74,12 +75,12 @@ impl InstallState {
     }
 }
 
-/// The log records of some memtables that were flushed.
+/// The oldest log record and the oldest write of some flushed memtables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Undurable {
-    /// The first record.
+    /// The position of the first record.
     pub(crate) lsn: Option<Lsn>,
-    /// The oldest write that was unsettled.
+    /// The oldest write that was unsettled when its memtable was flushed.
     pub(crate) oldest: Option<WriteId>,
 }
 

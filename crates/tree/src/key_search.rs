@@ -1,10 +1,10 @@
 //! Binary search among the sorted keys of a page or a run index.
 //!
-//! The common prefix of all keys is skipped. For one of every few keys, an array stores the next
-//! eight bytes as a number. A search first covers this array, which touches few cache lines, and
-//! then the few keys between two numbers. A key that ends within these eight bytes is padded with
-//! zeros. Two keys with equal numbers are compared by their remaining bytes; if one of them ends
-//! within the eight bytes, the shorter one comes first.
+//! The common prefix of all keys is skipped. An array stores, for one of every `step` keys, the
+//! eight bytes after the common prefix as a number; a key that ends within these bytes is padded
+//! with zeros. A search first covers this array, which touches few cache lines, and then the keys
+//! between two of its elements. Two keys with equal numbers are compared by their remaining bytes;
+//! if one of them ends within the eight bytes, the shorter one comes first.
 
 use std::cmp::Ordering;
 
@@ -51,8 +51,8 @@ fn short_prefix_at(key: &[u8], skip: usize) -> u64 {
     shift(padded, skip)
 }
 
-/// The order of two keys whose first `skip` bytes are equal and whose prefixes
-/// there are equal.
+/// The order of two keys whose first `skip` bytes and whose numbers ([`prefix_at`] `skip`) are
+/// equal.
 #[inline]
 pub(crate) fn order_after_prefix(a: &[u8], b: &[u8], skip: usize) -> Ordering {
     match (a.get(skip + 8..), b.get(skip + 8..)) {
@@ -63,7 +63,7 @@ pub(crate) fn order_after_prefix(a: &[u8], b: &[u8], skip: usize) -> Ordering {
     }
 }
 
-/// The order of two keys. Most keys differ in the first bytes, and then no function is called.
+/// The order of two keys. If they differ in their first eight bytes, no function is called.
 #[inline]
 #[must_use]
 pub fn key_order(a: &[u8], b: &[u8]) -> Ordering {
@@ -93,12 +93,12 @@ pub(crate) fn common_bytes(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// A search index over a sequence of sorted keys. If keys are out of order, some may not be found;
-/// there is no other effect.
+/// A search index over a sequence of sorted keys. If keys are out of order, searches may return a
+/// wrong number, but one of at most the number of keys.
 #[derive(Debug, Default)]
 pub(crate) struct KeySearch {
     count: usize,
-    /// The search index contains one of every `step` keys.
+    /// `prefixes` contains one of every `step` keys.
     step: usize,
     /// The common prefix of all keys.
     common: Vec<u8>,

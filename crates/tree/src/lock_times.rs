@@ -1,9 +1,9 @@
-//! Waits for the locks of trees, and how long checkpoints hold them: counted for
+//! How long threads wait for the locks of trees, and how long checkpoints hold them. Counted for
 //! all trees that use one cache.
 
 use teak_base::latency::{Histogram, Latencies};
 
-/// Times of waits for the locks of trees.
+/// Histograms of the times for which the locks of trees were waited for or held.
 #[derive(Debug, Default)]
 pub struct LockTimes {
     pub(crate) writers: Histogram,
@@ -12,20 +12,21 @@ pub struct LockTimes {
 }
 
 impl LockTimes {
-    /// Waits of writers for a freeze.
+    /// Waits of writers for a thread that has, or waits for, exclusive use of the active memtable,
+    /// mostly a freeze.
     #[must_use]
     pub fn writers(&self) -> Latencies {
         self.writers.read()
     }
 
-    /// Waits of freezes for writers, and of freezes and installations of results
-    /// of jobs for each other. Contains those that did not wait.
+    /// The times that freezes took to exclude writers and acquire the install lock, and that jobs
+    /// took to acquire the install lock. Includes those that did not wait.
     #[must_use]
     pub fn freezes(&self) -> Latencies {
         self.freezes.read()
     }
 
-    /// Times for which captures of checkpoints held the lock of installations.
+    /// Times for which captures of checkpoints held the install lock.
     #[must_use]
     pub fn captures(&self) -> Latencies {
         self.captures.read()

@@ -1,8 +1,9 @@
 //! Point lookup: from the active memtable down the path of a key, newest to
 //! oldest, until a visible version is found.
 //!
-//! Filters exclude most runs. A lookup reads at most one page for each run that
-//! has the key, and rarely one for a false positive.
+//! Filters exclude most runs without the key. A lookup reads a page of each run that has the key
+//! (more if the versions of the key continue on further pages), and rarely a page of another run,
+//! if its filter gives a false positive.
 
 use crate::node::{Node, RunRef};
 use crate::tree::Tree;
@@ -12,8 +13,9 @@ use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageResult, WriteId};
 
 impl Tree {
-    /// Calls `visitor` for all versions of a key, newest first, even if they are not visible. Range
-    /// tombstones that cover the key appear as deletes at their position.
+    /// Calls `visitor` for the versions of a key, newest first, until it returns [`Visit::Stop`].
+    /// Versions that no reader sees are included. Range tombstones that cover the key appear as
+    /// deletes at their position.
     ///
     /// # Errors
     /// Errors of reading blocks.

@@ -21,15 +21,15 @@ pub enum LostKind {
 pub struct LostPart {
     /// What is lost.
     pub kind: LostKind,
-    /// The first key of the range that is concerned.
+    /// The first key of the affected range.
     pub lower: Vec<u8>,
-    /// The end of the range, exclusive; `None`: there is no end.
+    /// The end of the affected range, exclusive; `None`: there is no end.
     pub upper: Option<Vec<u8>>,
-    /// Entries of the part, versions and deletes included; `None`: unknown.
+    /// Number of entries of the part, counting old versions and deletes; `None`: unknown.
     pub entries: Option<u64>,
     /// Whether older versions of its keys may be readable elsewhere.
     pub hides_older: bool,
-    /// Names the file, the offset and the reason.
+    /// The error, which names the file, the offset (if it is known) and the reason.
     pub cause: StorageError,
 }
 
@@ -66,7 +66,7 @@ fn write_key(f: &mut fmt::Formatter<'_>, key: &[u8]) -> fmt::Result {
     })
 }
 
-/// For a person.
+/// The message for a user.
 impl fmt::Display for LostPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
@@ -100,8 +100,8 @@ impl fmt::Display for LostPart {
     }
 }
 
-/// Whether the error concerns only the block that was read. Other errors end
-/// the salvage.
+/// Whether a salvage continues after the error, because only the block that was read is lost. Other
+/// errors end the salvage.
 pub(crate) fn is_loss(error: &StorageError) -> bool {
     matches!(
         error,

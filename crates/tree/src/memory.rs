@@ -1,9 +1,9 @@
 //! The memory of the memtables of all trees that share a page cache.
 //!
-//! A memtable is *active* while it is written, *frozen* until it is flushed, and
-//! *retired* afterwards, while readers of an older version keep it. Memtables
-//! charge their growth in steps of some KiB, so the sums cost the write of an
-//! entry nothing, and reading them does not depend on the number of trees.
+//! A memtable is *active* while it is written, *frozen* until it is flushed, and *retired*
+//! afterwards, while readers of an older version use it. Memtables charge their growth in steps of
+//! at least 4 KiB, so most insertions do not change the sums. The cost of reading the sums does not
+//! depend on the number of trees.
 
 use crate::huge_chunk::{HUGE_CHUNK_BYTES, HugeChunk};
 use parking_lot::Mutex;
@@ -19,7 +19,7 @@ pub struct MemtableUse {
     pub active: u64,
     /// Frozen memtables, which wait to be flushed.
     pub frozen: u64,
-    /// Flushed memtables that readers keep.
+    /// Flushed memtables that readers of older versions use.
     pub retired: u64,
 }
 
@@ -44,27 +44,28 @@ pub struct MemtableMemory {
     frozen: AtomicU64,
     retired: AtomicU64,
     written: AtomicU64,
-    /// The active memtables by size. The sizes are at most an eighth too small.
+    /// The active memtables by size, with the files of their trees. The sizes are at most an eighth
+    /// too small.
     sizes: Mutex<BTreeSet<(u64, FileId)>>,
-    /// The largest of them.
+    /// The largest of these sizes.
     largest_bytes: AtomicU64,
-    /// Trees whose readers pass many deletes.
+    /// The files of trees whose readers have passed many invisible keys.
     slow_reads: Mutex<BTreeSet<FileId>>,
     has_slow_reads: AtomicBool,
-    /// Memory of dropped memtables, for the next ones.
+    /// Memory of dropped memtables that later memtables will use.
     spare: Mutex<Vec<HugeChunk>>,
-    /// Bytes of live memtables and spare memory up to which memory is kept.
+    /// Limit of the bytes of live memtables and spare memory together.
     spare_bytes_max: AtomicU64,
     /// Whether spare memory was taken since it was last released.
     spare_taken: AtomicBool,
-    /// Bytes that are mapped, spare ones included.
+    /// Bytes of all mapped chunks, spare ones included.
     mapped: AtomicU64,
 }
 
 /// # Spare memory
 impl MemtableMemory {
-    /// Sets how many bytes live memtables and spare memory may have together.
-    /// Beyond that the memory of dropped memtables is unmapped. Initially zero.
+    /// Sets how many bytes live memtables and spare memory may have together, initially zero. Above
+    /// this limit the memory of dropped memtables is unmapped.
     pub fn set_spare_bytes_max(&self, bytes: u64) {
         self.spare_bytes_max.store(bytes, Ordering::Relaxed);
     }
@@ -85,7 +86,7 @@ impl MemtableMemory {
         HugeChunk::map()
     }
 
-    /// Bytes of memory that does not come from the allocator.
+    /// Bytes of mapped chunks, which do not come from the allocator.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
         self.mapped.load(Ordering::Relaxed)
@@ -104,8 +105,8 @@ impl MemtableMemory {
         drop(chunk);
     }
 
-    /// Unmaps spare memory, unless some was taken since the last call. Called
-    /// regularly.
+    /// Unmaps spare memory, unless some was taken since the previous call. The caller calls this
+    /// periodically.
     pub fn release_spare(&self) {
         if self.spare_taken.swap(false, Ordering::Relaxed) {
             return;
@@ -132,7 +133,7 @@ impl MemtableMemory {
         }
     }
 
-    /// The bytes by which memtables have grown since the start. Never decreases.
+    /// The bytes by which memtables have grown since this was created. Never decreases.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
@@ -150,7 +151,7 @@ impl MemtableMemory {
         self.largest_bytes.load(Ordering::Relaxed)
     }
 
-    /// Changes the size under which a memtable is listed; zero: it is not.
+    /// Changes the size under which an active memtable is listed. Zero means that it is not listed.
     fn list(&self, file: FileId, before: u64, now: u64) {
         let mut sizes = self.sizes.lock();
         if before > 0 {
@@ -163,15 +164,15 @@ impl MemtableMemory {
         self.largest_bytes.store(largest, Ordering::Relaxed);
     }
 
-    /// Whether readers of some tree have passed many deletes.
+    /// Whether readers of some tree have passed many invisible keys.
     #[inline]
     #[must_use]
     pub fn has_slow_reads(&self) -> bool {
         self.has_slow_reads.load(Ordering::Relaxed)
     }
 
-    /// Takes the trees whose readers have passed many deletes: each has a job
-    /// for its readers.
+    /// Takes the list of trees whose readers have passed many invisible keys.
+    /// [`crate::Tree::next_reader_job`] may have a job for each.
     #[must_use]
     pub fn take_slow_reads(&self) -> BTreeSet<FileId> {
         if !self.has_slow_reads.swap(false, Ordering::AcqRel) {
@@ -239,7 +240,7 @@ struct Charged {
     listed: u64,
 }
 
-/// The charge of one memtable. Dropping it returns the bytes.
+/// The charge of one memtable. Dropping it subtracts the bytes from the sums.
 #[derive(Debug)]
 pub(crate) struct Charge {
     account: Arc<TreeAccount>,
@@ -289,7 +290,8 @@ impl Charge {
         &self.account.memory
     }
 
-    /// Changes the state of the memtable: from active to frozen, or to retired.
+    /// Changes the state of the memtable to a later one: from active to frozen, or from either to
+    /// retired.
     pub(crate) fn enter(&self, phase: Phase) {
         let memory = &self.account.memory;
         let mut charged = self.charged.lock();
@@ -306,7 +308,7 @@ impl Charge {
         self.unlist(&mut charged);
     }
 
-    /// Returns the bytes: the memtable is no longer used.
+    /// Subtracts the bytes from the sums, because the memtable is no longer used.
     pub(crate) fn release(&self) {
         let mut charged = self.charged.lock();
         let bytes = std::mem::take(&mut charged.bytes);

@@ -1,7 +1,6 @@
-//! The ordered in-memory buffer for new entries of one index: a B-link tree
-//! over entries in an arena, and a short list of range tombstones. All unsafe
-//! code is in [`blink_tree`], [`blink_node`], [`entry`], [`arena`] and the
-//! cursor.
+//! The ordered in-memory buffer for new entries of one index: a B-link tree over entries in an
+//! arena, and a short list of range tombstones. All unsafe code of the memtable is in
+//! [`blink_tree`], [`blink_node`], [`entry`], [`arena`] and the cursor.
 //!
 //! Each insertion has a sequence number, which orders the entries and range tombstones of one
 //! memtable. A reader sees a tombstone as a delete in front of each older entry that it covers.
@@ -35,12 +34,13 @@ struct SequencedTombstone {
     tombstone: RangeTombstone,
 }
 
-/// An ordered multi-version map in append-only memory, with concurrent writers
-/// and lock-free readers.
+/// An ordered multi-version map in append-only memory, for concurrent writers and readers. Readers
+/// of entries take no lock; they wait while a node that they read is being changed. If there are
+/// range tombstones, readers take the read lock of their list.
 ///
 /// Two threads must not insert the same key at the same time, and a key must not be inserted while
-/// a range that covers it is deleted. The callers' locks ensure that. The versions of a key are in
-/// the order of the calls.
+/// a range that covers it is deleted. The locks of the callers prevent this. The versions of a key
+/// are in the order of the calls.
 #[derive(Debug)]
 pub struct Memtable {
     tree: BlinkTree,
@@ -50,9 +50,9 @@ pub struct Memtable {
     deletes: AtomicU32,
     /// Number of insertions whose key was already in the memtable.
     repeats: AtomicU32,
-    /// The number of keys minus the number of rows. A key whose newest entry is a delete is not a
-    /// row. A key whose first entry is a delete removes a row of an older memtable
-    /// or run.
+    /// The number of keys minus [`Memtable::rows`]. A key whose newest entry is a delete adds no
+    /// row. A key whose oldest entry is a delete is assumed to have a row in an older memtable or
+    /// run, which is removed.
     rows_lacking: AtomicI64,
     /// Minimum and maximum unsettled write id; initially `u64::MAX` and 0.
     write_id_min: AtomicU64,
@@ -122,8 +122,8 @@ impl Memtable {
         self.rows_lacking.fetch_add(lacking, Ordering::Relaxed);
     }
 
-    /// Deletes all keys from `start` (inclusive) to `end` (exclusive; empty: no
-    /// end). Takes time proportional to the number of range tombstones.
+    /// Deletes all keys from `start` (inclusive) to `end` (exclusive; empty: no end). Takes time
+    /// proportional to the number of range tombstones in the memtable.
     ///
     /// # Panics
     /// When a key exceeds the limit of `teak_base::limits`.
@@ -153,8 +153,8 @@ impl Memtable {
         self.has_tombstones.store(true, Ordering::Release);
     }
 
-    /// Relaxed is enough: the callers' locks order insertions of the same key,
-    /// and additions to one variable are ordered.
+    /// Relaxed is enough: the callers' locks order insertions of the same key, and atomic additions
+    /// to one variable have a total order.
     #[inline]
     fn next_sequence(&self) -> u32 {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
@@ -162,7 +162,8 @@ impl Memtable {
         sequence
     }
 
-    /// Write ids are mostly ascending, so most calls only read these fields.
+    /// Includes a write id in the range. The loads avoid atomic writes if the id is in the range
+    /// already, as for most entries of a statement.
     #[inline]
     fn note_write_id(&self, write_id: WriteId) {
         if write_id.is_settled() {
@@ -177,7 +178,7 @@ impl Memtable {
         }
     }
 
-    /// Reports the state of the memtable, for the sums of memory.
+    /// Changes the state of the memtable in the sums of memory.
     pub(crate) fn enter(&self, phase: Phase) {
         self.tree.charge().enter(phase);
     }
@@ -211,8 +212,8 @@ impl Memtable {
             .saturating_sub(u64::from(self.repeats.load(Ordering::Relaxed)))
     }
 
-    /// The number of rows that this memtable adds to a table. Assumes that a key whose first entry
-    /// here is a put is a new row.
+    /// The number of rows that this memtable adds to a table, negative if it removes more. Assumes
+    /// that a key whose oldest entry in this memtable is a put is a new row.
     #[must_use]
     pub fn rows(&self) -> i64 {
         i64::try_from(self.keys())
@@ -287,8 +288,8 @@ impl Memtable {
         visitor: &mut dyn FnMut(WriteId, Operation, &[u8]) -> Visit,
     ) -> Visit {
         let mut entry = self.tree.get(key);
-        // Loaded after the search, so that it has all tombstones older than the
-        // entry that was found.
+        // Loaded after the search, so that the list has all tombstones older than the entry that
+        // was found.
         let tombstones = self.covering();
         let mut covering = tombstones
             .iter()
@@ -314,8 +315,8 @@ impl Memtable {
         Visit::Continue
     }
 
-    /// Whether there are range tombstones. If it is called after an entry was found, it sees all
-    /// tombstones that are older than the entry.
+    /// Whether there are range tombstones. If this is called after an entry was found, it takes all
+    /// tombstones older than the entry into account.
     #[inline]
     fn has_tombstones(&self) -> bool {
         self.has_tombstones.load(Ordering::Acquire)

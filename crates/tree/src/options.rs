@@ -4,11 +4,11 @@ use crate::ValueReference;
 use crate::run::SEPARATE_FRACTION;
 use teak_base::Codec;
 
-/// The shape of a tree and the format of its blocks. Stored in the superblock.
-/// A changed option applies to blocks written afterwards.
+/// The shape of a tree and the format of its blocks. Stored in the superblock. Changed options
+/// apply to blocks that are written afterwards, and to the planning of later jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeOptions {
-    /// Approximate raw bytes of a page. A larger entry gets a separate page.
+    /// Approximate raw bytes of a page. A larger entry gets a page of its own.
     pub page_bytes: u32,
     /// Codec of bottom runs.
     pub codec: Codec,
@@ -17,21 +17,21 @@ pub struct TreeOptions {
     /// Whether runs get filters. Filters help lookups of complete keys, as in
     /// primary and unique indexes.
     pub filters: bool,
-    /// Leading bytes of values that contain columns of fixed width. Pages of
-    /// bottom runs store them column by column.
+    /// Leading bytes of values, which contain columns of fixed width. Pages of bottom runs store
+    /// these bytes as byte planes.
     pub value_planes: u32,
     /// Minimum bytes of a value that is stored apart from its entry.
     pub separate_value_bytes: u32,
-    /// Raw bytes of a leaf. A leaf splits at 1.5 times this size.
+    /// Target size of a leaf, in raw bytes. A leaf splits above 1.5 times this size.
     pub leaf_bytes: u64,
-    /// Children of a node. A node splits above twice this number.
+    /// Target number of children of a node. A node splits above twice this number.
     pub fanout: u32,
-    /// Number of pending runs at which a leaf is merged.
+    /// Number of pending runs at which a leaf is merged, or its pending runs are merged with each
+    /// other.
     pub leaf_runs_max: u32,
     /// Raw bytes of runs at which an inner child is flushed.
     pub child_buffer_bytes: u64,
-    /// Number of runs at which an inner child is flushed, or its runs are
-    /// merged in place.
+    /// Number of runs at which an inner child is flushed, or some of its runs are merged in place.
     pub child_runs_max: u32,
     /// Maximum raw bytes of an upper run, approximately.
     pub run_bytes_max: u64,
@@ -78,8 +78,8 @@ impl TreeOptions {
         }
     }
 
-    /// Whether the values are valid: sizes are not zero and their sums do not
-    /// overflow, pages fit into blocks, and counts are at least two.
+    /// Whether the options are valid: sizes are not zero and their sums do not overflow, pages fit
+    /// into blocks, and `fanout` and the numbers of runs are at least two.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         const PAGE_BYTES_MAX: u32 = 8 << 20;
@@ -93,7 +93,8 @@ impl TreeOptions {
             && sizes.iter().all(|bytes| (1..=BYTES_MAX).contains(bytes))
     }
 
-    /// The size by which an entry that is not in a run yet counts in planning.
+    /// The size, as planning counts it, that an entry of a memtable will have in a run: a separate
+    /// value counts its reference and a fraction of its bytes.
     pub(crate) fn merge_bytes(&self, key_bytes: usize, value_bytes: usize) -> u64 {
         let is_separate = value_bytes as u64 >= u64::from(self.separate_value_bytes);
         key_bytes as u64
@@ -106,12 +107,12 @@ impl TreeOptions {
             }
     }
 
-    /// Minimum raw bytes of a tail that is written as separate bottom runs.
+    /// Minimum size of a tail that is written as bottom runs (see `flush::partition`).
     pub(crate) fn bottom_run_bytes_min(&self) -> u64 {
         self.leaf_bytes / 16
     }
 
-    /// Raw bytes above which a leaf splits.
+    /// Size above which a leaf splits, as planning counts it.
     pub(crate) fn leaf_bytes_max(&self) -> u64 {
         self.leaf_bytes + self.leaf_bytes / 2
     }

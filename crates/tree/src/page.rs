@@ -15,7 +15,7 @@ mod reader;
 pub use builder::PageBuilder;
 pub use reader::Page;
 
-/// The layout number in a page block's header: entries row by row.
+/// The layout number in a page block's header.
 pub const PAGE_LAYOUT_ROW: u8 = 2;
 
 /// The number in a head of a put whose value is a reference to a separate value. Other heads

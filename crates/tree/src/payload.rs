@@ -16,12 +16,13 @@ const PAYLOAD_VERSION: u32 = 2;
 /// The superblock's payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Payload {
-    /// `None`: the tree has no runs and no nodes.
+    /// The root node; `None` before the first checkpoint after the creation.
     pub(crate) root: Option<BlockAddress>,
     pub(crate) flushed_lsn: Lsn,
     pub(crate) next_child_id: u64,
     pub(crate) options: TreeOptions,
-    /// Number of rows, for tools that read the file without opening the tree.
+    /// Estimated number of rows. This and `raw_bytes` are for tools that read the file without
+    /// opening the tree.
     pub(crate) rows: u64,
     pub(crate) raw_bytes: u64,
 }

@@ -41,8 +41,8 @@ pub struct Run {
     _charge: BlockCharge,
 }
 
-/// Bytes of a run in nodes, without its description: references, the range of
-/// the run, and its share of the node's own fields.
+/// Approximate bytes of a run in nodes, without its description: references, the range of the run,
+/// and its share of the node's own fields.
 const NODE_BYTES: usize = 512;
 
 impl Run {
@@ -168,7 +168,7 @@ impl Run {
         self.read_page(index, number, record)
     }
 
-    /// Returns the run's index; `None` when it has no entries.
+    /// Returns the run's index; `None` when the run has no entries.
     pub(crate) fn index(&self) -> StorageResult<Option<Arc<RunIndex>>> {
         let Some(address) = self.description.index else {
             return Ok(None);
@@ -239,7 +239,8 @@ impl Run {
         }
         let mut page =
             Page::decode(block.raw).map_err(|_| self.corrupt(address, "the page is malformed"))?;
-        // The index already guarantees the order of keys across pages.
+        // The last keys in the index ascend, so these comparisons ensure that keys ascend across
+        // pages.
         let last = page.entries() - 1;
         let before = number.checked_sub(1).map(|before| index.last_key(before));
         let values = page.references().map(|(_, value)| value.address.end());

@@ -74,9 +74,9 @@ pub(crate) fn run_tombstones(run: &RunRef) -> Vec<RangeTombstone> {
 }
 
 impl RunSource {
-    /// A settled entry is always the last version of its key: merges drop
-    /// everything older, and runs are marked as settled only when their keys
-    /// are distinct.
+    /// Whether the entry is settled. A settled entry is the last version of its key in its run:
+    /// merges drop the older versions, and a run is marked as settled only if its keys are
+    /// distinct.
     #[inline]
     fn stands_on_last_version(&self) -> bool {
         self.write_id().is_settled()
@@ -120,7 +120,7 @@ impl RunSource {
     }
 }
 
-/// Calls a function of the cursor, for both types.
+/// Calls the same function for either type of cursor.
 macro_rules! either {
     ($self:expr, $cursor:ident => $call:expr) => {
         match $self {

@@ -5,8 +5,8 @@
 //! 1. A new checkpoint frees the blocks that only the previous checkpoint needs, and truncates a
 //!    free tail.
 //! 2. Moving blocks from the end of the file to holes makes the tail free. Blocks that end after a
-//!    limit, the size that the file should have, are moved before it. The next checkpoint frees
-//!    their old places.
+//!    limit (the size that the file should have) are moved to holes before the limit. The next
+//!    checkpoint frees their old places.
 //!
 //! Moving starts when the unused bytes exceed one share of the live bytes, and stops when they are
 //! below a smaller share. Between two rounds of moves, at least the difference of the shares is
@@ -44,7 +44,7 @@ pub enum SpaceAction {
     },
 }
 
-/// Fewer bytes are not worth a step.
+/// A step that frees fewer bytes is not taken.
 const SMALL_BYTES: u64 = 64 * 1024;
 
 impl SpaceGoal {
@@ -80,7 +80,7 @@ impl Tree {
         let file = self.file.statistics();
         let live = file.live_bytes;
         let beyond = file.unused_bytes();
-        // Freed by the next checkpoint.
+        // Bytes that the next checkpoint frees.
         let held = file.pending_free_bytes - file.pinned_bytes;
         if held > goal.pending(live) {
             return SpaceAction::Checkpoint;
@@ -88,7 +88,7 @@ impl Tree {
         if beyond <= goal.tolerated(live) || self.load_version().awaits_base {
             return SpaceAction::Nothing;
         }
-        // The tail is free already.
+        // Bytes at the end of the file that are free already.
         let tail = beyond.saturating_sub(file.free_bytes + file.unavailable_bytes);
         if held.max(tail) >= SMALL_BYTES && held + tail >= beyond / 8 {
             return SpaceAction::Checkpoint;
@@ -102,8 +102,8 @@ impl Tree {
         SpaceAction::Move { limit }
     }
 
-    /// Makes the next checkpoint write again, in holes, all nodes whose blocks end after `limit`.
-    /// Returns whether there are any.
+    /// Makes the next checkpoint write again the nodes whose blocks end after `limit`, and the
+    /// nodes above them. Returns whether there are any.
     pub fn relocate_nodes(&self, limit: u64) -> bool {
         let mut install = self.install.lock();
         let version = self.version.load_full();
@@ -115,9 +115,8 @@ impl Tree {
         true
     }
 
-    /// Removes the addresses of nodes that [`Tree::relocate_nodes`] has chosen,
-    /// so that they are written again. Called by a checkpoint, before it writes
-    /// nodes.
+    /// Removes the addresses of the nodes that [`Tree::relocate_nodes`] has chosen, so that the
+    /// nodes are written again. A checkpoint calls this before it writes nodes.
     pub(crate) fn forget_relocated_nodes(&self, root: &Arc<Node>) {
         let limit = self.node_limit.swap(u64::MAX, Ordering::Relaxed);
         if limit < u64::MAX {
@@ -139,9 +138,8 @@ fn reaches_beyond(node: &Node, limit: u64) -> bool {
     ends_after(node, limit) || below.any(|node| reaches_beyond(node, limit))
 }
 
-/// Forgets the addresses of nodes after `limit`, and of the nodes above them,
-/// whose blocks contain these addresses. Returns whether it forgot that of
-/// `node`.
+/// Removes the addresses of nodes whose blocks end after `limit`, and those of the nodes above
+/// them, whose blocks contain these addresses. Returns whether it removed the address of `node`.
 fn forget_addresses(node: &Node, limit: u64) -> bool {
     let mut forget = ends_after(node, limit);
     for below in node

@@ -17,7 +17,7 @@ pub struct TreeStatistics {
     pub runs: u64,
     /// Entries in runs.
     pub entries: u64,
-    /// Deletes among them.
+    /// Deletes among these entries.
     pub deletes: u64,
     /// Range tombstones in runs.
     pub range_tombstones: u64,
@@ -37,24 +37,24 @@ pub struct TreeStatistics {
     pub memtable_bytes: u64,
     /// Bytes of frozen memtables.
     pub frozen_bytes: u64,
-    /// Memtables flushed since the tree was opened.
+    /// Memtable flushes since the tree was opened, as all following counts.
     pub memtable_flushes: u64,
-    /// Inner children flushed.
+    /// Flushes of inner children.
     pub child_flushes: u64,
-    /// Leaves merged.
+    /// Merges of leaves.
     pub leaf_merges: u64,
-    /// Other jobs.
+    /// Other jobs: consolidations, marks and relocations.
     pub other_jobs: u64,
     /// Entries that jobs have read.
     pub entries_merged: u64,
     /// Raw bytes that memtable flushes have written.
     pub raw_bytes_flushed: u64,
-    /// Raw bytes that all jobs have written. Divided by `raw_bytes_flushed`
-    /// this is the write amplification.
+    /// Raw bytes that all jobs have written, except bulk loads and relocations. Divided by
+    /// `raw_bytes_flushed` this is the write amplification of the tree, without the log.
     pub raw_bytes_written: u64,
-    /// Bytes that all jobs have written to the file.
+    /// Bytes that these jobs have written to the file.
     pub stored_bytes_written: u64,
-    /// Checkpoints made.
+    /// Checkpoints that became durable.
     pub checkpoints: u64,
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Lock order:
 //! 1. The file's checkpoint turn: one checkpoint at a time.
-//! 2. `active`: shared by writers, exclusive only while a memtable is frozen.
+//! 2. `active`: shared by writers; exclusive to freeze the memtable, and to wait for writers.
 //! 3. `install`: claims, and the replacement of the version; held briefly, and
 //!    never during I/O.
 //!
-//! Readers take no lock: they load the current version and hold a reference to it.
+//! Reads of entries take none of these locks: a reader loads the current version and holds a
+//! reference to it.
 
 use crate::counters::TreeCounters;
 use crate::install_state::InstallState;
@@ -38,21 +39,22 @@ pub struct Tree {
     pub(crate) version: ArcSwap<TreeVersion>,
     /// Number of freezes. Cursors compare it to detect a freeze.
     pub(crate) generation: AtomicU64,
-    /// Keys without a visible value that cursors passed since the last request
-    /// of readers.
+    /// Keys without a visible value that cursors have passed since [`Tree::next_reader_job`] last
+    /// took a request (see `flush::readers`).
     pub(crate) passed_keys: AtomicU64,
-    /// A key near which readers passed many of them.
+    /// A key near which cursors have passed many such keys.
     pub(crate) slow_read: Mutex<Option<Key>>,
     pub(crate) account: Arc<TreeAccount>,
     pub(crate) install: Mutex<InstallState>,
-    /// Node blocks of the last captured checkpoint, for the thread that makes the
-    /// next.
+    /// Node blocks of the last captured checkpoint. The next checkpoint frees those that its root
+    /// no longer contains.
     pub(crate) written_nodes: Mutex<HashSet<BlockAddress>>,
     pub(crate) counters: TreeCounters,
-    /// The next checkpoint writes again the nodes whose blocks end after this offset.
+    /// The next checkpoint writes again the nodes whose blocks end after this offset, and the nodes
+    /// above them.
     pub(crate) node_limit: AtomicU64,
-    /// What is done with unreadable nodes: skipped only in a tree that is opened
-    /// to be salvaged.
+    /// What is done with unreadable nodes. They are skipped only in a tree that was opened with
+    /// [`Tree::open_damaged`].
     on_damage: OnDamage,
     /// The nodes that were skipped.
     pub(crate) lost: Vec<LostPart>,
@@ -205,19 +207,18 @@ impl Tree {
         self.file.path()
     }
 
-    /// Truncates unused space at the end of the file that failed jobs have
-    /// left.
+    /// Truncates free space at the end of the file, which failed jobs may have left.
     pub fn give_back_tail(&self) {
         self.file.truncate_free_tail();
     }
 
-    /// The options for new blocks.
+    /// The current options.
     #[must_use]
     pub fn options(&self) -> Arc<TreeOptions> {
         self.options.load_full()
     }
 
-    /// Changes the options for new blocks. Durable with the next checkpoint.
+    /// Changes the options. The change is durable with the next checkpoint.
     ///
     /// # Panics
     /// When the options are not valid.
@@ -238,7 +239,7 @@ impl Tree {
             .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// Whether a memtable or run may contain writes from `min` to `max`.
+    /// Whether a memtable or run may contain entries with unsettled write ids from `min` to `max`.
     #[must_use]
     pub fn may_hold(&self, min: WriteId, max: WriteId) -> bool {
         self.write_id_range()

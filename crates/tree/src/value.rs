@@ -5,9 +5,9 @@
 //! page contains a reference. Merges copy the reference, so the value is written once.
 //!
 //! Ownership: every entry of a version is in exactly one run, inside the part of it that a child
-//! refers to, and a separate value belongs to exactly one entry. A job that consumes entries either
-//! copies an entry's reference into its output or frees the value, in the same installation. See
-//! `flush/separate.rs`.
+//! refers to, and a separate value belongs to exactly one entry. A job that consumes an entry
+//! either copies its reference into the output, or frees the value when its result is installed.
+//! See `flush/separate.rs`.
 
 use crate::block_memory::{BlockCharge, BlockMemory, BlockUse};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use teak_base::checksum::checksum;
 use teak_base::{Codec, StorageResult};
 use teak_block_file::{BlockAddress, BlockDescription, BlockKind};
 
-/// The layout number of value blocks: the bytes of the value.
+/// The layout number of value blocks, which contain only the bytes of the value.
 pub(crate) const VALUE_LAYOUT: u8 = 1;
 
 /// The header of a value block.
@@ -28,8 +28,8 @@ pub(crate) fn value_block_description(codec: Codec) -> BlockDescription {
     }
 }
 
-/// Where a separate value is. It identifies the value also by its contents, so that a reader never
-/// takes another block for it.
+/// The address of a separate value. The length and the checksum let a reader detect another value
+/// at this address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueReference {
     /// The block.
@@ -143,7 +143,7 @@ pub trait ReadSeparate {
 pub enum StoredValue<'a> {
     /// The value.
     Inline(&'a [u8]),
-    /// The encoded reference to a separate value, and what reads it.
+    /// The encoded reference to a separate value, and the reader for it.
     Separate(&'a EncodedReference, &'a dyn ReadSeparate),
 }
 

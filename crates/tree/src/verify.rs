@@ -29,12 +29,12 @@ type Progress<'a> = &'a mut dyn FnMut(&VerifyReport) -> bool;
 type Handles = HashMap<*const RunHandle, (Arc<RunHandle>, Vec<KeyRange>)>;
 
 impl Tree {
-    /// Reads every block of the current version from the disk and checks
-    /// checksums, order, last keys, filters, counts and the tree's invariants:
-    /// runs are inside their children's ranges, bottom runs do not overlap, and
-    /// no two blocks share space. `progress` is called for every page; when it
-    /// returns false, the check ends with `Interrupted`. Other threads may use
-    /// the tree at the same time.
+    /// Reads every block of the current version from the disk (of separate values those that
+    /// entries of the version refer to) and checks checksums, order, last keys, filters, counts and
+    /// the tree's invariants: runs are inside their children's ranges, bottom runs do not overlap,
+    /// and no two blocks share space. `progress` is called for every page and separate value; when
+    /// it returns false, the check ends with `Interrupted`. Other threads may use the tree at the
+    /// same time.
     ///
     /// # Errors
     /// `Corrupt` with the first violation; `Interrupted`, `Io`.
@@ -56,11 +56,12 @@ impl Tree {
         };
         let mut blocks = Vec::new();
         {
-            // A checkpoint assigns addresses before the blocks are written.
+            // A checkpoint assigns the addresses of nodes before their blocks are completely
+            // written.
             let _no_checkpoint = self.file.begin_checkpoint();
             self.verify_node_blocks(&version.root, &mut blocks)?;
         }
-        // In the order of keys, so that two checks report the same.
+        // In the order of keys, so that two checks report the same violation.
         let mut ordered: Vec<_> = handles.values().collect();
         ordered.sort_by_key(|(handle, _)| {
             let offset = handle.description().index.map(|index| index.offset);
@@ -68,7 +69,7 @@ impl Tree {
         });
         for (handle, references) in ordered {
             report.runs += 1;
-            // The separate values of other entries may have been freed.
+            // The separate values of entries outside these ranges may have been freed.
             let is_live = |key: &[u8]| references.iter().any(|range| range.contains(key));
             handle.run.verify(&mut blocks, &is_live, &mut |entries| {
                 report.entries += entries;

@@ -1,8 +1,9 @@
 //! One version of the tree: the memtables and the root, which together hold
 //! every entry exactly once.
 //!
-//! Versions are immutable, except that the active memtable grows. A version is replaced as a whole
-//! under the install lock. A reference to a version prevents the reuse of its blocks.
+//! A version is immutable, except that the active memtable grows and runs may be marked as settled.
+//! It is replaced as a whole under the install lock. A reference to a version prevents the reuse of
+//! its blocks.
 
 use crate::Memtable;
 use crate::memory::{Charge, TreeAccount};
@@ -53,16 +54,16 @@ pub(crate) struct TreeVersion {
     /// Number of memtables that were flushed since the tree was opened.
     pub(crate) flushed: u64,
     pub(crate) root: Arc<Node>,
-    /// Prevents the reuse of the root's blocks.
+    /// Prevents the reuse of the blocks that can be reached from the root.
     pub(crate) pin: Arc<Pin>,
-    /// Whether a bulk load will add older data below this version (see `bulk`). Until then, no data
-    /// of this version may be treated as bottom data.
+    /// Whether a bulk load will add older data below this version (see `flush::bulk`). Until then,
+    /// no run of this version is a bottom run.
     pub(crate) awaits_base: bool,
 }
 
 impl TreeVersion {
-    /// The same version with a pin of the file's current state, which does not retain node blocks
-    /// that a checkpoint has replaced. The caller holds the install lock.
+    /// The same version with a new pin. The new pin does not retain node blocks that a checkpoint
+    /// has replaced since the old pin was taken. The caller holds the install lock.
     pub(crate) fn pinned_again(&self, file: &BlockFile) -> Self {
         Self {
             active: Arc::clone(&self.active),

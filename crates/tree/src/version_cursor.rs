@@ -3,12 +3,12 @@
 use crate::StoredValue;
 use teak_base::{Operation, StorageResult, WriteId};
 
-/// A visitor's answer: whether to continue with the next older version.
+/// Whether a visitor wants the next older version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// Continue with the next older version.
+    /// Continue with the next older version, if there is one.
     Continue,
-    /// Stop here.
+    /// Do not continue.
     Stop,
 }
 

@@ -12,17 +12,17 @@ use teak_base::{Lsn, Operation, WriteId};
 /// A shared lock of the active memtable. While a guard exists, the memtable is not frozen, so the
 /// flush boundary does not separate the log position of a record from its entries.
 ///
-/// A thread may hold guards of several trees if all threads that do so take them
-/// in the same order, such as the order of the indexes in their table. Otherwise
-/// two of them and two freezes may deadlock.
+/// A thread may hold guards of several trees if all threads that do so take them in the same order,
+/// such as the order of the indexes in their table. Otherwise two such threads and two freezes may
+/// deadlock, because a waiting freeze blocks new guards.
 #[derive(Debug)]
 pub struct WriteGuard<'a> {
     slot: RwLockReadGuard<'a, Arc<MemtableSlot>>,
 }
 
 impl WriteGuard<'_> {
-    /// Sets the log position of the record whose entries are inserted next.
-    /// Call it before them, once for each record.
+    /// Sets the log position of the record whose entries are inserted next. Call this once for each
+    /// record, before its entries are inserted.
     #[inline]
     pub fn set_lsn(&self, lsn: Lsn) {
         self.slot.note_lsn(lsn);
@@ -75,8 +75,9 @@ impl Tree {
     }
 
     /// Freezes the active memtable, so that it can be flushed, and starts a new one. Returns false
-    /// when it was empty. `boundary` is called while no guard is held. It returns a log position
-    /// after all records that this tree has logged so far, and not after any later ones.
+    /// when it was empty. `boundary` is called while no guard is held. It must return a log
+    /// position after all records that were logged for this tree so far, and not after those that
+    /// are logged for it later.
     pub fn freeze(&self, boundary: impl FnOnce() -> Lsn) -> bool {
         let since = Instant::now();
         let mut active = self.active.write();
@@ -90,7 +91,7 @@ impl Tree {
             }
             return false;
         }
-        // The slot was frozen just now, so its boundary has not been set.
+        // Only a freeze sets a boundary, and this slot was active until now.
         let _ = active.boundary.set(boundary);
         let frozen = std::mem::replace(&mut *active, MemtableSlot::new(&self.account));
         frozen.memtable.enter(Phase::Frozen);
@@ -117,8 +118,8 @@ impl Tree {
         self.account.written()
     }
 
-    /// Takes the memtables out of the sums of live memory: the tree was
-    /// dropped, and they will not be flushed.
+    /// Removes the memtables from the sums of live memory. For a dropped tree, whose memtables will
+    /// not be flushed.
     pub fn abandon(&self) {
         for slot in self.load_version().memtables() {
             slot.memtable.enter(Phase::Retired);
@@ -137,9 +138,9 @@ impl Tree {
         self.version.load().active.memtable.entries()
     }
 
-    /// Whether merging the active memtable is worth its cost. Its bytes are so many, compared with
-    /// the tree's, that reads become faster; or its deletes are so many that space is freed.
-    /// Merging it writes a few times the memtable's bytes.
+    /// Whether merging the active memtable is worth its cost. The memtable is either so large,
+    /// compared with the tree, that merging it makes reads faster, or it has so many deletes that
+    /// merging it frees space. The merge writes a few times the bytes of the memtable.
     #[must_use]
     pub fn memtable_is_large_part(&self) -> bool {
         const BYTES_MIN: u64 = 1 << 20;
@@ -168,8 +169,8 @@ impl Tree {
         self.version.load().frozen.len()
     }
 
-    /// Number of memtables that were frozen since the tree was opened. All of them
-    /// are flushed when [`Tree::memtables_flushed`] returns the same number.
+    /// Number of memtables that were frozen since the tree was opened. All of them are flushed when
+    /// [`Tree::memtables_flushed`] returns at least this number.
     #[must_use]
     pub fn memtables_frozen(&self) -> u64 {
         let version = self.version.load();
@@ -190,7 +191,7 @@ impl Tree {
         lsns.min()
     }
 
-    /// A log position: all earlier records of this index are in runs.
+    /// A log position. The entries of all earlier records of this index are in runs.
     #[must_use]
     pub fn flushed_lsn(&self) -> Lsn {
         self.install.lock().flushed_lsn

@@ -16,7 +16,7 @@ use teak_tree::{
     Horizon, JobKind, PageCache, PausedLoad, Tree, TreeOptions, Visibility, WriteStatus,
 };
 
-/// Odd writes are committed, even ones are aborted.
+/// Writes with odd ids are committed, those with even ids are aborted.
 struct OddOnes([CommitSequence; 1]);
 
 impl Horizon for OddOnes {
@@ -80,13 +80,13 @@ impl Subject {
         self.tree.freeze(|| end);
     }
 
-    /// Freezes, and runs all jobs.
+    /// Freezes the memtable, and runs jobs until there are none, due or not.
     fn settle(&mut self) {
         self.freeze();
         self.tree.settle(&NOW).unwrap();
     }
 
-    /// Freezes, and runs the jobs that are due.
+    /// Freezes the memtable, and runs the jobs that are due.
     fn flush(&self) {
         self.freeze();
         while let Some(job) = self.tree.next_job() {
@@ -119,7 +119,8 @@ impl Subject {
     }
 }
 
-/// Runs all kinds of operations before and after the base is loaded, with flushes in between.
+/// Writes committed and aborted puts and deletes, with flushes in between, loads the base, writes
+/// once more, and opens the file again.
 fn story(before: usize, base: usize) {
     let mut subject = Subject::new();
     let mut expected = BTreeMap::new();
@@ -165,7 +166,8 @@ fn writes_before_the_base_hide_it() {
     }
 }
 
-/// Writes in random or ascending order, with many flushes, while the base is awaited.
+/// Writes with many flushes while the tree waits for its base. `number_of` determines the order of
+/// the keys.
 fn flush_often(rounds: usize, number_of: impl Fn(usize) -> usize) {
     let mut subject = Subject::new();
     let mut expected: BTreeMap<usize, &[u8]> = (0..500).map(|n| (n * 8, &b"base"[..])).collect();
@@ -185,7 +187,7 @@ fn flush_often(rounds: usize, number_of: impl Fn(usize) -> usize) {
         let backlog = subject.tree.backlog();
         assert!(backlog.child_runs <= u64::from(options.child_runs_max));
         assert_eq!(backlog.due_bytes, 0);
-        // The others are parts of merged runs, which are large.
+        // The other runs are parts of merged runs, which are large.
         let statistics = subject.tree.statistics();
         let parts = statistics.raw_bytes / (options.run_bytes_max / 2);
         assert!(

@@ -1,4 +1,4 @@
-//! A checkpoint whose disk is slow holds up neither freezes nor jobs.
+//! A checkpoint that writes slowly delays neither freezes nor jobs.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use teak_tree::{Tree, TreeOptions};
 
 const CHECKPOINT: &str = "checkpoint";
 
-/// Only for a test that would otherwise never end when it fails.
+/// Limit of a wait that ends earlier unless the test fails.
 const FOREVER: Duration = Duration::from_secs(120);
 
 /// Writes a few rows, and flushes them.
@@ -51,8 +51,8 @@ fn freezes_and_jobs_do_not_wait_for_the_writes_of_a_checkpoint() {
         let named = std::thread::Builder::new().name(CHECKPOINT.into());
         named.spawn(move || tree.checkpoint(&|_| Ok(()))).unwrap()
     };
-    // While the first nodes are being written, others become necessary. All
-    // later writes of the checkpoint are held one after the other.
+    // While the checkpoint writes its first nodes, flushes create others. The later writes of the
+    // checkpoint are also held, one after the other.
     gate.wait_for_arrival(CHECKPOINT);
     write_and_flush(&tree, 100);
     let (sender, done) = channel();
@@ -69,7 +69,7 @@ fn freezes_and_jobs_do_not_wait_for_the_writes_of_a_checkpoint() {
     done.recv_timeout(FOREVER).expect("freezes and jobs go on");
     gate.open_gate(CHECKPOINT);
     let durable = checkpoint.join().unwrap().unwrap();
-    // What was flushed before the capture.
+    // The checkpoint contains the two flushes before its capture.
     assert_eq!(durable, Lsn(120));
     assert!(tree.needs_checkpoint());
     tree.verify(&mut |_| true).unwrap();

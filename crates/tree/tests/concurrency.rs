@@ -28,7 +28,7 @@ const KEYS: usize = 500;
 /// The commits, and the snapshots in use.
 #[derive(Default)]
 struct Commits {
-    /// All batches up to here are complete.
+    /// The number of the last batch up to which all batches are complete.
     published: AtomicU64,
     done: Mutex<BTreeMap<u64, ()>>,
     /// Live snapshots, each with its number of readers.
@@ -91,8 +91,7 @@ fn key(number: usize) -> Vec<u8> {
     format!("key-{number:06}").into_bytes()
 }
 
-/// The writes of a batch: keys, and whether they are deletes. The batches of a
-/// writer use its own keys only.
+/// The writes of a batch: keys, and whether they are deletes. The two writers write different keys.
 fn writes(batch: u64) -> Vec<(usize, bool)> {
     let mut random = Random(batch * 977);
     let mut writes = BTreeMap::new();

@@ -65,7 +65,7 @@ impl Run {
         self.subject.freeze(&self.model);
     }
 
-    /// Runs jobs and perhaps a checkpoint, any of which may fail.
+    /// Runs jobs, and sometimes moves and a checkpoint. Any of them may fail.
     fn work(&mut self) {
         for _ in 0..self.random.below(12) {
             let horizon = self.model.horizon();

@@ -1,4 +1,4 @@
-//! Which merges are due: what deletes, small memtables and readers cause.
+//! Which merges become due because of deletes, small memtables and readers.
 
 // Tests fail by panics, and their numbers are small.
 #![allow(
@@ -120,8 +120,7 @@ fn small_memtables_cost_little_more_than_large_ones() {
     assert!(small < large + 8.0, "{small:.1} {large:.1}");
 }
 
-/// A leaf has deletes that an old snapshot still needs. Merging it again would
-/// not drop them.
+/// A leaf has deletes that an old snapshot still needs. Merging the leaf again would not drop them.
 #[test]
 fn deletes_that_a_snapshot_needs_do_not_make_a_leaf_due_again() {
     let subject = subject();
@@ -143,7 +142,7 @@ fn deletes_that_a_snapshot_needs_do_not_make_a_leaf_due_again() {
     }
     let after = subject.tree.statistics();
     assert_eq!(after.leaf_merges, before.leaf_merges);
-    // Without the snapshot they are dropped.
+    // Without the old snapshot the deletes are dropped.
     subject.tree.settle(&newest()).unwrap();
     assert_eq!(subject.tree.statistics().deletes, 0);
 }

@@ -28,7 +28,7 @@ struct Run {
     height_max: u64,
 }
 
-/// Some runs store hardly any value apart from its entry, some a few, and some most of them.
+/// Depending on the seed, a few values, most of them or none are stored apart from their entries.
 fn options(seed: u64) -> TreeOptions {
     TreeOptions {
         separate_value_bytes: [250, 8, u32::MAX][seed as usize % 3],
@@ -101,7 +101,7 @@ impl Run {
         self.model.decide(id, commit);
     }
 
-    /// Claims jobs, and runs them in any order.
+    /// Claims a job, or runs (rarely drops) a random claimed job.
     fn claim_or_run(&mut self) {
         if self.jobs.len() < 3 && self.random.one_in(2) {
             let tree = &self.subject.tree;
@@ -144,7 +144,7 @@ impl Run {
     }
 
     /// Moves a cursor in both directions with occasional seeks. Between the steps there are
-    /// freezes, jobs, and writes that the cursor's view sees.
+    /// freezes, jobs, and writes, some of which the cursor's view sees.
     fn walk_while_writing(&mut self) {
         let view = self.model.view(&mut self.random);
         let mut cursor = self.subject.tree.cursor(view.clone());
@@ -248,7 +248,7 @@ impl Run {
             None,
             "no write is unsettled"
         );
-        // If two leaves share a run, half of it counts in each.
+        // If two leaves share a run, each counts half of its entries.
         let rows = self.model.scan(&view).len() as u64;
         assert!(statistics.entries.abs_diff(rows) <= 5 + rows / 10);
         self.subject.checkpoint().unwrap();

@@ -20,7 +20,7 @@ use teak_tree::{LostKind, LostPart, PageCache, Tree, TreeOptions, Visibility};
 
 const KEYS: usize = 300;
 
-/// Random writes, flushes and merges, all committed or aborted and flushed.
+/// Random writes, flushes and merges. At the end all writes are committed or aborted, and flushed.
 fn fill(random: &mut Random, model: &mut Model, subject: &Subject) {
     for _ in 0..6 {
         for _ in 0..150 {
@@ -97,7 +97,7 @@ fn an_intact_tree_is_read_as_a_cursor_reads_it() {
     }
 }
 
-/// Flips bits of an index file after the superblocks.
+/// Flips a few bits of an index file, after the superblocks.
 fn damage(random: &mut Random, disk: &FaultDisk, subject: &Subject) {
     let length = disk.open(&subject.path).unwrap().len().unwrap() as usize;
     for _ in 0..=random.below(6) {

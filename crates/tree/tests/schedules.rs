@@ -22,8 +22,8 @@ use std::sync::Arc;
 use teak_base::{Operation, WriteId};
 use teak_tree::{Memtable, VersionCursor, Visit};
 
-/// Schedules per test, unless the environment variable SCHEDULES is set. Half
-/// of them are random, half change the running thread at a few chosen points.
+/// Schedules per test, unless the environment variable SCHEDULES is set. Half of them choose a
+/// random thread at every operation, half change the running thread at only a few random points.
 const SCHEDULES: usize = 500;
 
 /// Number of thread changes per schedule in the second half.

@@ -1,5 +1,5 @@
-//! Values that are stored apart from their entries: merges do not rewrite them, their space is freed
-//! with their entries, and readers see the right ones.
+//! Values that are stored apart from their entries: merges do not rewrite them, their space is
+//! freed with their entries, and readers see the value of their version.
 
 // Tests fail by panics, and their numbers are small.
 #![allow(
@@ -65,7 +65,7 @@ fn settle(subject: &Subject, horizon: &Snapshots) {
     subject.tree.settle(horizon).unwrap();
 }
 
-/// Checks every block, and that the file contains nothing else.
+/// Makes a checkpoint, checks every block, and checks that no other space of the file is live.
 fn verify(subject: &mut Subject) {
     subject.checkpoint().unwrap();
     let report = subject.tree.verify(&mut |_| true).unwrap();
@@ -410,7 +410,7 @@ fn a_damaged_value_is_an_error_of_its_row_only() {
     }
     settle(&subject, &newest());
     subject.checkpoint().unwrap();
-    // The bytes of the value are stored as they are.
+    // The value does not compress, so its bytes are stored unchanged.
     let wanted = value(7, 1, 3000);
     let file = subject.disk.open(&subject.path).unwrap();
     let mut bytes = vec![0; file.len().unwrap() as usize];
@@ -428,7 +428,7 @@ fn a_damaged_value_is_an_error_of_its_row_only() {
     }
     let checked = subject.tree.verify(&mut |_| true);
     assert!(checked.unwrap_err().is_corrupt());
-    // Merges do not read it, and when the row is deleted all is well.
+    // Merges do not read the damaged value. After its row is deleted, the tree is intact.
     put(&subject, 2, 8, b"other");
     settle(&subject, &newest());
     delete(&subject, 3, 7);

@@ -318,7 +318,7 @@ fn aborted_runs_are_skipped_and_dropped_unread() {
         (rows, got.as_deref()),
         (2000, Some(&b"a value of some bytes"[..]))
     );
-    // The frozen memtable is read for one key, the run for none.
+    // The cursor skips the frozen memtable and the run. Only the lookup reads the memtable.
     assert!(reader.0.get() <= 2, "asked {} times", reader.0.get());
     drop(cursor);
 
@@ -399,7 +399,7 @@ fn short_ranges_are_estimated_exactly_wherever_their_entries_are() {
         put(&subject, number * 7919 % 5000, b"a value of some bytes");
     }
     settle(&subject);
-    // The tree is fully merged: reads pages that are not cached.
+    // The tree is fully merged: the estimate reads the pages at the ends of the range.
     for from in (0..4990).step_by(499) {
         assert_eq!(rows_between(from, from + 7), 7);
     }
@@ -471,7 +471,8 @@ fn options_are_durable() {
     assert_eq!(*subject.tree.options(), options);
 }
 
-/// A horizon in which writes below an id are settled, except aborted ones, and others are active.
+/// A horizon in which the listed writes are aborted, other writes below an id are committed, and
+/// the rest is active.
 struct Below(WriteId, Vec<WriteId>, [CommitSequence; 1]);
 
 impl Horizon for Below {
@@ -496,7 +497,7 @@ fn old_write_ids_are_settled_one_child_at_a_time() {
         let aborted = aborted.iter().copied().map(WriteId).collect();
         Below(WriteId(id), aborted, [CommitSequence(1)])
     };
-    // Flushed while all writes are active. Many runs, also above the leaves.
+    // All writes are active when they are flushed. This makes many runs, also above the leaves.
     for id in 1..=40 {
         let guard = subject.tree.write_guard();
         guard.set_lsn(Lsn(id));

@@ -163,7 +163,7 @@ fn a_reader_keeps_only_what_it_can_reach() {
 
 #[test]
 fn runs_with_large_index_blocks_are_moved() {
-    // Few rows to a page, so that an index block is as large as many pages.
+    // A page has few rows, so that an index block is as large as many pages.
     let options = TreeOptions {
         page_bytes: 256,
         leaf_bytes: 1 << 20,
@@ -189,6 +189,6 @@ fn moved_pages_stay_in_the_cache() {
     assert_eq!(count(&subject), ROWS);
     let read = subject.cache.statistics().misses - misses;
     let runs = subject.tree.statistics().runs;
-    // The index blocks of moved runs are new.
+    // The index blocks of moved runs are new, so they are read.
     assert!(read <= runs, "{read} blocks read again, {runs} runs");
 }

@@ -11,7 +11,7 @@ use teak_base::visibility::Visibility;
 use teak_base::{StorageResult, WriteId};
 
 impl<V: Visibility> TreeCursor<V> {
-    /// Loads the current version, if it is a new one.
+    /// Loads the current version. If it is a new one, the sources must be opened again.
     pub(super) fn refresh(&mut self) {
         self.generation = self.tree.generation.load(Ordering::Acquire);
         let current = self.tree.load_version();
@@ -52,7 +52,7 @@ impl<V: Visibility> TreeCursor<V> {
         self.bounded.clear();
         self.has_skipped = false;
         for slot in version.memtables() {
-            // A frozen memtable does not change.
+            // The active memtable may still receive writes that the reader sees.
             let is_frozen = !Arc::ptr_eq(slot, &version.active);
             if is_frozen && self.hides(slot.memtable.only_write_ids()) {
                 self.has_skipped = true;
@@ -81,7 +81,8 @@ impl<V: Visibility> TreeCursor<V> {
         ids.is_some_and(|(min, max)| self.visibility.hides_all(min, max))
     }
 
-    /// Reloads the range tombstones of memtables, because they may have grown.
+    /// Reloads the range tombstones of memtables, because the active memtable may have received
+    /// more.
     fn refresh_memtable_layers(&mut self) {
         let Some(version) = self.version.clone() else {
             return;

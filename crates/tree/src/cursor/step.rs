@@ -1,7 +1,7 @@
 //! Steps of a cursor: it moves past the current key and to the next visible version.
 
-// Source numbers come from the heap or the position. Both are rebuilt whenever
-// `sources` changes.
+// Source numbers come from the heap or the position. When `sources` changes, the position is reset
+// and the heap is rebuilt before they are used again.
 #![allow(clippy::indexing_slicing)]
 
 use super::{CursorPosition, TreeCursor};
@@ -12,11 +12,11 @@ use teak_base::bytes::key_successor;
 use teak_base::visibility::Visibility;
 use teak_base::{Operation, StorageError, StorageResult, WriteId};
 
-/// Invisible entries between two checks for an interrupt. Passing them takes well under a
+/// Invisible entries between two checks for an interrupt. In memory, passing them takes less than a
 /// millisecond.
 const PASSED_BETWEEN_CHECKS: u32 = 1024;
 
-/// Shorter sequences of invisible keys are not counted.
+/// Shorter sequences of invisible keys are not added to the count of the tree.
 const PASSED_KEYS_MIN: u64 = 16;
 
 /// The result of reading the versions of a key in one source.
@@ -25,7 +25,7 @@ enum Group {
     Put,
     /// The visible version is a delete.
     Deleted,
-    /// No version is visible; the source has left the key.
+    /// No version is visible; the source has moved past the key.
     Passed,
 }
 
@@ -157,7 +157,7 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Finds the next visible key from the sources' positions.
+    /// Finds the next visible key from the sources' positions, in this leaf or a following one.
     fn continue_forward(&mut self) -> StorageResult<bool> {
         if self.find_forward()? {
             return Ok(true);
@@ -236,7 +236,7 @@ impl<V: Visibility> TreeCursor<V> {
         Ok(false)
     }
 
-    /// Adds to the tree's count of invisible keys.
+    /// Adds a sequence of invisible keys to the tree's count, unless it is short.
     #[inline]
     fn note_passed(&self, keys: u64) {
         if keys >= PASSED_KEYS_MIN {
@@ -288,8 +288,8 @@ impl<V: Visibility> TreeCursor<V> {
         }
     }
 
-    /// Whether a visible range tombstone of a source newer than `source` covers
-    /// the saved key. Starts at the first layer that has not been checked.
+    /// Whether a visible range tombstone of a source newer than `source` covers the saved key.
+    /// `layer` is the first layer that has not been checked, and is advanced.
     fn is_covered(&mut self, layer: &mut usize, source: usize) -> bool {
         while let Some((of, tombstones)) = self.layers.get(*layer) {
             if *of >= source {

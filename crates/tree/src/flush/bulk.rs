@@ -7,10 +7,10 @@
 //! - the tree is one leaf with pending runs, which is not split; its runs are
 //!   merged only with each other, so that their number is bounded (`layers`).
 //!
-//! The base is written as bottom runs of a leaf's size in one pass, and
-//! installed in one step after the pending runs, which are clipped to the new
-//! leaves. Its entries are settled: every reader of the tree sees them. The
-//! result of a merge that was in progress is discarded.
+//! The base is written as bottom runs of a leaf's size. It is installed in one step, behind (as
+//! older than) the pending runs, which are clipped to the new leaves. Its entries are settled:
+//! every reader of the tree sees them. The result of a consolidation that is in progress then is
+//! discarded.
 
 use super::divide::divide_at;
 use super::output::{RunOutput, Sink, Written};
@@ -39,9 +39,9 @@ pub struct PausedLoad {
 }
 
 impl Tree {
-    /// Declares that [`Tree::bulk_load`] will add older data. For a tree that
-    /// has just been created. The file does not store this: a tree whose base
-    /// was never loaded is discarded.
+    /// Declares that [`Tree::bulk_load`] will add older data. For a tree that has just been
+    /// created. The file does not store this, so the caller must discard a tree that is closed
+    /// before its base is installed.
     ///
     /// # Panics
     /// When the tree is not empty.
@@ -83,7 +83,7 @@ impl Tree {
 }
 
 impl BulkLoad<'_> {
-    /// Adds an entry. Keys ascend strictly.
+    /// Adds an entry. Keys must ascend strictly.
     ///
     /// # Errors
     /// `NoSpace`, `Io`, `TooLarge`; the load is then unusable.
@@ -116,8 +116,8 @@ impl BulkLoad<'_> {
         Ok(())
     }
 
-    /// Installs the base. From then on the tree behaves like any other. Durable
-    /// with the next checkpoint.
+    /// Installs the base. From then on the tree behaves like any other. The base is durable with
+    /// the next checkpoint.
     ///
     /// # Errors
     /// `NoSpace`, `Io`.
@@ -143,7 +143,7 @@ impl BulkLoad<'_> {
                 root,
                 &options,
                 &install.claimed,
-                // No job's child.
+                // The load has claimed no child, and no child has this id.
                 ChildId::ROOT,
                 &mut install.next_child_id,
             );

@@ -1,5 +1,5 @@
-//! Flushes of an inner child: its runs are pushed down to the children of its node. Many small runs
-//! are merged in place instead.
+//! Flushes of an inner child: its runs are pushed down to the children of the node below it. Many
+//! small runs are merged in place instead.
 
 use super::context::{JobContext, Target};
 use super::inputs::Inputs;
@@ -12,7 +12,8 @@ use crate::node::{KeyRange, Node, RunRef};
 use std::ops::Bound;
 use teak_base::StorageResult;
 
-/// Moves all runs that the child had when it was claimed one level down.
+/// Merges all runs that the child had when it was claimed, and writes the result to the next level.
+/// Parts without older data go to leaves (see `partition`).
 pub(super) fn push_down(
     job: &JobContext<'_>,
     target: &Target,
@@ -62,7 +63,8 @@ pub(super) fn push_down(
 }
 
 /// Whether the runs can be moved without rewriting: they do not overlap, and each fits into one
-/// inner child below. Runs are always rewritten into leaves, because leaves have another format.
+/// inner child below. If the children below are leaves, runs are always merged, so that a tail is
+/// written as bottom runs.
 fn can_move_whole(target: &Target, below: &Node) -> bool {
     if below.height == 1 {
         return false;
@@ -95,7 +97,7 @@ fn bytes_from(runs: &[RunRef], start: &[u8], range: &KeyRange) -> StorageResult<
     Ok(bytes)
 }
 
-/// Merges runs of a child; the result remains in the child.
+/// Merges adjacent runs of a child; the result remains in the child.
 pub(super) fn consolidate(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     let options = &job.options;
     let inputs = Inputs::of_runs(&target.runs, job.horizon);

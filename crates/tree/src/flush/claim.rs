@@ -6,7 +6,8 @@ use crate::tree::Tree;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The exclusive right to consume the runs of a child (or the memtables).
+/// The exclusive right to consume or replace runs of a child, or to flush memtables. Dropping it
+/// releases it.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) tree: Arc<Tree>,

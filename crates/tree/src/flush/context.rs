@@ -8,12 +8,12 @@ use crate::version::TreeVersion;
 use std::sync::Arc;
 use teak_base::visibility::Horizon;
 
-/// A child as it was when it was claimed.
+/// A claimed child, and those of its runs that the job consumes or replaces.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) id: ChildId,
     pub(super) range: KeyRange,
-    /// Newest first.
+    /// As they were when the child was claimed, newest first.
     pub(super) runs: Vec<RunRef>,
 }
 
@@ -26,7 +26,7 @@ impl Target {
 /// The input of a running job.
 pub(super) struct JobContext<'a> {
     pub(super) tree: &'a Tree,
-    /// The version in which the work was claimed.
+    /// The version that was current when the work was claimed.
     pub(super) version: &'a TreeVersion,
     pub(super) options: Arc<TreeOptions>,
     pub(super) horizon: &'a dyn Horizon,

@@ -1,6 +1,5 @@
-//! Splits of a leaf that has grown. No data is moved: each part gets the runs
-//! of its range. Both parts share a run across the cut, each clipped to its
-//! range.
+//! Splits of a leaf that has grown. No data is moved: each part refers to the runs of its range.
+//! Both parts refer to a run that extends across the cut, each clipped to its range.
 
 use crate::node::{Child, Editor, Key, KeyRange, Replacement, RunRef, separator};
 use std::sync::Arc;
@@ -34,7 +33,7 @@ fn gaps(runs: &[RunRef], part_bytes: u64) -> Vec<Key> {
     runs.sort_by(|a, b| a.lower().cmp(b.lower()));
     let mut cuts = Vec::new();
     let mut bytes = 0;
-    // The end of all previous runs; `None`: no end.
+    // The maximum end of the previous runs; `None`: no end.
     let mut end: Option<&[u8]> = Some(&[]);
     for run in runs {
         let reached = bytes + run.merge_bytes();

@@ -6,8 +6,8 @@ use crate::{RangeTombstone, ReadPattern};
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteRangeStatus, WriteStatus};
 
-/// Whether all writes of the id range are aborted. `None` means that some entries may be
-/// settled.
+/// Whether all writes of the id range `only` are aborted. `None` means that some entries may be
+/// settled, so the result is false.
 pub(super) fn is_aborted(horizon: &dyn Horizon, only: Option<(WriteId, WriteId)>) -> bool {
     only.is_some_and(|(min, max)| horizon.range_status(min, max) == WriteRangeStatus::Aborted)
 }
@@ -19,8 +19,8 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// The runs of a child, newest first. Runs that a newer, settled range
-    /// tombstone covers completely are omitted and never read.
+    /// The runs of a child, newest first. Runs that a newer, settled range tombstone covers
+    /// completely are omitted, so the merge does not read them.
     pub(super) fn of_runs(runs: &[RunRef], horizon: &dyn Horizon) -> Self {
         let oldest = horizon.snapshots().first().copied();
         let is_settled = |id: WriteId| {

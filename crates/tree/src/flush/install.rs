@@ -15,11 +15,11 @@ use std::time::Instant;
 use teak_base::StorageResult;
 use teak_block_file::BlockAddress;
 
-/// A run and its copy at another place of the file.
+/// A run and its copy, some of whose blocks are at other places of the file.
 pub(super) struct Relocated {
     pub(super) old: RunRef,
     pub(super) new: RunRef,
-    /// The blocks that the copy does not share.
+    /// The blocks of the run, and the separate values, that the copy does not share.
     pub(super) freed: Vec<BlockAddress>,
 }
 
@@ -31,9 +31,9 @@ pub(super) struct JobOutcome {
     pub(super) parts: Vec<Part>,
     /// The child whose children receive the upper parts; by default the root.
     pub(super) parent: ChildId,
-    /// The child and the runs of it that were merged or moved.
+    /// The child, and those of its runs that were merged, moved down, dropped or marked.
     pub(super) consumed: Option<Target>,
-    /// The runs that replace them in the child, newest first.
+    /// The runs that replace the consumed ones in the child, newest first.
     pub(super) replacements: Vec<RunRef>,
     /// Keys at which the consumed leaf splits.
     pub(super) cuts: Vec<Key>,
@@ -60,9 +60,10 @@ impl JobContext<'_> {
     /// Makes the outcome part of the current version and releases the claim.
     ///
     /// # Errors
-    /// Errors of reading the index blocks of consumed runs. The tree is then unchanged.
+    /// Errors of reading the index blocks of consumed runs, and their pages that refer to separate
+    /// values. The tree is then unchanged.
     pub(super) fn install(&self, outcome: JobOutcome) -> StorageResult<()> {
-        // Before the lock is taken, because this reads blocks.
+        // This reads blocks, so it is done before the lock is taken.
         let addresses = consumed_addresses(&outcome)?;
         let values =
             unreferenced_values(&self.tree.file, outcome.released(), &outcome.written.copied)?;
@@ -84,8 +85,8 @@ impl JobContext<'_> {
         self.claim.release(install);
         let version = tree.version.load_full();
         if consumed.is_some() && version.awaits_base != self.version.awaits_base {
-            // The base was installed during the job, and divided the child. The tree is
-            // complete without the result.
+            // The base was installed while the job ran, which divided the child. The child's runs
+            // are still in the tree, so the result is discarded.
             return Ok(());
         }
         let mut editor = Editor::new(
@@ -109,8 +110,8 @@ impl JobContext<'_> {
         if let Some(target) = &consumed
             && !version.awaits_base
         {
-            // Splits or drops the leaf now. Other jobs could not do this while the leaf was
-            // claimed.
+            // Splits the leaf, or drops it, if that has become necessary. Other jobs did not do
+            // this while the leaf was claimed.
             let lower = &target.range.lower;
             editor.change(lower, Depth::Leaf, &mut |editor, leaf, range| {
                 divide_at_gaps(editor, Arc::clone(leaf), range)
@@ -148,8 +149,8 @@ impl JobContext<'_> {
     }
 }
 
-/// Removes the consumed runs from their child, and inserts the replacements at
-/// the position of the newest.
+/// Removes the consumed runs from their child, and inserts the replacements at the position of the
+/// newest consumed run.
 fn consume(editor: &mut Editor<'_>, target: &Target, replacements: &[RunRef], cuts: &[Key]) {
     let depth = Depth::Child(target.id);
     editor.change(&target.range.lower, depth, &mut |editor, child, range| {
@@ -204,7 +205,7 @@ fn place(editor: &mut Editor<'_>, part: &Part, parent: ChildId) {
 
 type Addresses = HashMap<*const RunHandle, Vec<BlockAddress>>;
 
-/// The blocks of all runs that the installation may release.
+/// The blocks to free for each run that may lose its last reference in the installation.
 fn consumed_addresses(outcome: &JobOutcome) -> StorageResult<Addresses> {
     let mut addresses = Addresses::new();
     for run in outcome.released() {
@@ -220,7 +221,7 @@ fn freed_addresses(freed: &[Arc<RunHandle>], addresses: &Addresses) -> Vec<Block
     let mut blocks = Vec::new();
     for handle in freed {
         let found = addresses.get(&Arc::as_ptr(handle));
-        // An installation removes last references only of consumed runs.
+        // Only consumed and relocated runs can lose their last reference in an installation.
         debug_assert!(found.is_some(), "an installation frees what it consumed");
         blocks.extend(found.into_iter().flatten().copied());
     }

@@ -42,7 +42,7 @@ impl Work {
     }
 }
 
-/// A claimed job. Dropping it releases the claim.
+/// A claimed job. Dropping it without running it releases the claim.
 #[derive(Debug)]
 pub struct FlushJob {
     claim: Claim,
@@ -100,7 +100,8 @@ impl FlushJob {
     }
 }
 
-/// Drops runs that contain only aborted writes. The remaining merge stays due for a later job.
+/// Drops runs that contain only aborted writes. The other runs of the child are not merged; a later
+/// job does that if a merge is still due.
 fn drop_runs(job: &JobContext<'_>, aborted: Target) -> StorageResult<FlushReport> {
     job.install(JobOutcome {
         consumed: Some(aborted),
@@ -109,8 +110,8 @@ fn drop_runs(job: &JobContext<'_>, aborted: Target) -> StorageResult<FlushReport
     Ok(FlushReport::default())
 }
 
-/// Marks runs as settled if all their writes are settled and all their entries are puts of distinct
-/// keys.
+/// Marks runs as settled if all their writes are settled and
+/// `RunHandle::can_be_marked` allows it.
 fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
     for run in &target.runs {
         let description = run.handle.description();
@@ -121,7 +122,7 @@ fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
             run.handle.mark_settled();
         }
     }
-    // Installs an unchanged child, so that its summary and its node block are updated.
+    // Installs the child with the same runs, so that its summary and its node block are updated.
     job.install(JobOutcome {
         consumed: Some(target.clone()),
         replacements: target.runs.clone(),
@@ -131,8 +132,8 @@ fn mark(job: &JobContext<'_>, target: &Target) -> StorageResult<FlushReport> {
 }
 
 impl Tree {
-    /// Runs jobs, even if they are not due, until there are none. Then all flushed entries are in
-    /// bottom runs, except those that the horizon retains.
+    /// Runs jobs, even if they are not due, until there are none. If no other thread runs jobs, all
+    /// flushed entries are then in bottom runs.
     ///
     /// # Errors
     /// As [`FlushJob::run`].

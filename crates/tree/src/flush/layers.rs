@@ -1,9 +1,10 @@
 //! The runs of a tree that waits for its base. They are all in one leaf, which can neither be
 //! merged with data below nor split, so they are merged with each other.
 //!
-//! What a lookup costs is not the number of runs but that of *layers*: neighbours that do not
-//! overlap, such as the parts of a large merged run. A layer has at most one run of less than
-//! half the maximum size, so that the number of runs is bounded by their bytes.
+//! The cost of a lookup depends on the number of *layers*, not on that of the runs. A layer
+//! consists of adjacent runs (in the order of age) whose key ranges do not overlap, such as the
+//! output runs of one large merge. A layer has at most one run smaller than half the maximum size,
+//! so the total size and the number of layers bound the number of runs.
 
 use super::tier::cheapest_runs;
 use crate::node::RunRef;
@@ -14,7 +15,7 @@ use std::ops::Range;
 pub(super) struct Layers {
     /// For each layer the position after its last run.
     ends: Vec<usize>,
-    /// Raw bytes of each.
+    /// The size of each layer, as planning counts it.
     bytes: Vec<u64>,
 }
 
@@ -35,7 +36,7 @@ impl<'a> Open<'a> {
         }
     }
 
-    /// Adds a run; false if it does not fit.
+    /// Adds a run. Returns false if the run overlaps the layer, or both have a small run.
     fn add(&mut self, run: &'a RunRef, is_small: bool) -> bool {
         let is_after = self.upper.is_some_and(|upper| upper <= run.lower());
         let is_before = run.upper().is_some_and(|upper| upper <= self.lower);

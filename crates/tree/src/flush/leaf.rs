@@ -42,11 +42,10 @@ pub(super) fn merge(job: &JobContext<'_>, target: &Target) -> StorageResult<Flus
     Ok(report)
 }
 
-/// Target raw size of each part, so that all parts have about equal sizes, close to the size of a
-/// leaf.
+/// Target size of each part, so that all parts have about equal sizes, close to the size of a leaf.
 fn part_bytes(total: u64, leaf_bytes: u64, leaf_bytes_max: u64) -> u64 {
     if total <= leaf_bytes_max {
-        // If garbage collection does not shrink the leaf, it remains one part.
+        // The leaf remains one part even if the merge drops nothing.
         return leaf_bytes_max;
     }
     let parts = (total + leaf_bytes / 2) / leaf_bytes.max(1);

@@ -12,8 +12,9 @@ use crate::{TreeOptions, VersionCursor};
 use std::sync::Arc;
 use teak_base::StorageResult;
 
-/// Writes one run for each child of the root that has entries in the memtable. Entries after the
-/// end of a child's data may be written as separate bottom runs (see `partition`).
+/// Writes a run (or several, if there are many entries) for each child of the root in whose range
+/// the memtable has entries or range tombstones. Entries after the end of a child's data may be
+/// written as bottom runs (see `partition`).
 pub(super) fn run(job: &JobContext<'_>, slot: &Arc<MemtableSlot>) -> StorageResult<FlushReport> {
     if is_aborted(job.horizon, slot.memtable.only_write_ids()) {
         job.install(JobOutcome {

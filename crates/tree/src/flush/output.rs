@@ -13,7 +13,8 @@ use std::sync::Arc;
 use teak_base::{Operation, StorageResult, WriteId};
 use teak_block_file::WrittenBlocks;
 
-/// Finished runs that no version refers to yet. Dropping it frees their space.
+/// The blocks of finished runs that no version refers to yet, and counts of these runs. Dropping it
+/// frees the blocks.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     pub(super) blocks: Vec<WrittenBlocks>,
@@ -26,8 +27,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// The report of a job that read this number of entries and wrote these
-    /// runs.
+    /// The report of a job that has read `entries_read` entries and written these runs.
     pub(super) fn report(&self, entries_read: u64) -> FlushReport {
         FlushReport {
             entries_read,
@@ -52,7 +52,7 @@ pub(super) struct RunOutput<'a> {
 
 impl<'a> RunOutput<'a> {
     /// Creates an output for runs of `level`, each of at most about `cut_bytes`. `expected_bytes`
-    /// is the expected size of a run.
+    /// is the expected size of all of them, uncompressed.
     pub(super) fn new(
         tree: &'a Tree,
         options: &TreeOptions,
@@ -67,7 +67,7 @@ impl<'a> RunOutput<'a> {
         let writer_options = RunWriterOptions {
             page_bytes: options.page_bytes as usize,
             codec,
-            // Estimated size after compression.
+            // The estimated size after compression.
             expected_bytes: expected_bytes.min(cut_bytes) / 2,
             filters: options.filters,
             value_planes: match level {
@@ -89,8 +89,8 @@ impl<'a> RunOutput<'a> {
     }
 
     /// Ends the current run and returns all finished runs in key order. `tombstones` are older than
-    /// all entries: they go into the last run. If the order of the runs matters, the last run is
-    /// the oldest.
+    /// all entries, so they go into the last run: where the returned runs overlap (only their
+    /// tombstones can), the last is the oldest.
     pub(super) fn take(
         &mut self,
         tombstones: Vec<RangeTombstone>,

@@ -1,12 +1,11 @@
 //! Partitions the output of a merge among the children of a node.
 //!
 //! For each child, in key order:
-//! 1. The tail of the batch is the part after the end of the child's data,
-//!    where no older data exists. If it is long enough, or the child has no data,
-//!    it is written as bottom runs, in the codec of the table, without later
-//!    rewriting. So data that is inserted in key order is written once. While a
-//!    bulk load is expected to add older data, there is no tail.
-//! 2. The rest becomes one run for the child, in the fast codec.
+//! 1. The tail of the batch is the part after the end of the child's data, where no older data
+//!    exists. If it is long enough, or the child has no data, it is written as bottom runs, in the
+//!    codec of the table, directly to a leaf. So data that is inserted in key order is not
+//!    rewritten by flushes. While a bulk load is expected to add older data, there is no tail.
+//! 2. The rest becomes a run (or several, if it is large) for the child, in the fast codec.
 
 use super::inputs::Inputs;
 use super::output::{RunOutput, Sink, Written};
@@ -38,8 +37,8 @@ pub(super) struct Partitioner<'a> {
 }
 
 impl<'a> Partitioner<'a> {
-    /// `input_bytes` and the number of `children` determine the size of
-    /// reserved extents.
+    /// `input_bytes` and the number of `children` determine the expected size of the runs, for
+    /// which extents are reserved.
     pub(super) fn new(
         tree: &'a Tree,
         options: &TreeOptions,
@@ -81,9 +80,8 @@ impl<'a> Partitioner<'a> {
         self.merger.entries_read()
     }
 
-    /// Writes the entries of a child. `bytes_from` returns the raw bytes of the
-    /// batch between a key and the end of the range; it may stop counting at
-    /// the given limit.
+    /// Writes the entries of a child. `bytes_from` returns the size of the batch, as planning
+    /// counts it, from a key to the end of the range. It may stop counting at the given limit.
     pub(super) fn child(
         &mut self,
         child: &Child,
@@ -102,7 +100,7 @@ impl<'a> Partitioner<'a> {
         }
     }
 
-    /// The start of the part that may be written as bottom runs.
+    /// The start of the tail that is written as bottom runs; `None`: there is no such tail.
     fn tail_start(
         &self,
         child: &Child,
@@ -124,8 +122,8 @@ impl<'a> Partitioner<'a> {
         Ok((bytes >= self.tail_bytes_min && bytes > 0).then_some(start))
     }
 
-    /// Writes the keys from the merge's position to `until`, and the range
-    /// tombstones of the part.
+    /// Writes the entries from the merge's position to before `until`, and the range tombstones
+    /// from the start of `range` to `until`.
     fn write(
         &mut self,
         range: &KeyRange,

@@ -24,9 +24,9 @@ use teak_base::visibility::Horizon;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct TreeBacklog {
-    /// Bytes in children where jobs are due, without frozen memtables. Zero
-    /// when no job is due. These sizes are raw bytes of pages, and a share of those of separate
-    /// values, which merges do not rewrite.
+    /// Bytes of upper runs in children where jobs are due, without frozen memtables. Zero when no
+    /// job is due. This and the following sizes are raw bytes of pages, and a share of those of
+    /// separate values, which merges do not rewrite.
     pub due_bytes: u64,
     /// Bytes of all upper runs.
     pub upper_bytes: u64,
@@ -34,15 +34,17 @@ pub struct TreeBacklog {
     pub merge_bytes: u64,
     /// Maximum number of upper runs of one child.
     pub child_runs: u64,
-    /// The same, relative to the number at which a job is due. At 2 a child gets
-    /// no more runs from jobs above it, except from memtables.
+    /// The same, relative to the number at which a job is due. From 2 on, flushes of the level
+    /// above that are due wait until the runs of the child are merged. Memtables, and jobs that are
+    /// not due, still add runs.
     pub run_load: f64,
 }
 
 impl Tree {
-    /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child. While
-    /// a child that the memtable would add a run to has too many, the due children are first. Jobs
-    /// that are claimed at the same time work on disjoint parts of the tree and may run in parallel.
+    /// Claims the most urgent work that is due: the oldest frozen memtable, otherwise a child.
+    /// While a child of the root has twice as many runs as make it due, due children come first.
+    /// Jobs that are claimed at the same time work on disjoint parts of the tree and may run in
+    /// parallel.
     pub fn next_job(self: &Arc<Self>) -> Option<FlushJob> {
         let options = self.options();
         let mut install = self.install.lock();
@@ -72,16 +74,17 @@ impl Tree {
         }
     }
 
-    /// Claims the oldest frozen memtable, if there is one and no other job has
-    /// claimed it. Its flush reads no run, so damaged runs do not prevent it.
+    /// Claims the flush of the oldest frozen memtable, if there is one and no other job has claimed
+    /// it. Its flush reads no run, so damaged runs do not prevent it.
     pub fn next_memtable_job(self: &Arc<Self>) -> Option<FlushJob> {
         let mut install = self.install.lock();
         let version = self.version.load_full();
         self.memtable_job(&mut install, &version)
     }
 
-    /// Claims a job that is not due, for idle times: it moves entries towards the leaves. Returns
-    /// `None` if no such job is left under this horizon, or running jobs may make it unnecessary.
+    /// Claims a job for idle times, even if it is not due: it flushes a frozen memtable, moves
+    /// entries towards the leaves, or settles write ids. Returns `None` if only claimed children
+    /// have such work under this horizon, and for a tree that waits for its base.
     pub fn next_idle_job(self: &Arc<Self>, horizon: &dyn Horizon) -> Option<FlushJob> {
         let mut install = self.install.lock();
         let version = self.version.load_full();
@@ -105,10 +108,11 @@ impl Tree {
         found.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
-    /// Claims a job on the unclaimed child whose runs extend furthest into the file. The job moves
-    /// the child's blocks after `limit` to holes before it. If a run to move is shared or clipped,
-    /// the job instead merges the runs of a leaf, or flushes those of an inner child. Returns
-    /// `None` when no unclaimed child has blocks after `limit`.
+    /// Claims a job on the unclaimed child whose runs (or their separate values) extend furthest
+    /// into the file. The job moves the child's blocks that end after `limit` to holes before it.
+    /// If a run to move is shared or clipped, the job instead merges the runs of a leaf, or flushes
+    /// those of an inner child. Returns `None` when no unclaimed child has blocks that end after
+    /// `limit`, and for a tree that waits for its base.
     pub fn next_relocation(self: &Arc<Self>, limit: u64) -> Option<FlushJob> {
         let mut install = self.install.lock();
         let version = self.version.load_full();
@@ -136,9 +140,10 @@ impl Tree {
         Some(FlushJob::new(claim, version, Work::Relocate(target, limit)))
     }
 
-    /// Claims a job after which fewer runs contain write ids below `below`, all of which are
-    /// settled or aborted. Returns `None` if no run contains such ids, except runs of jobs that are
-    /// running and memtables.
+    /// Claims a job that marks, merges or flushes a run with write ids below `below`, so that these
+    /// ids disappear from it. All writes below `below` must be settled or aborted. Returns `None`
+    /// if no run of an unclaimed child contains such ids, and for a tree that waits for its base.
+    /// Memtables are not considered.
     pub fn next_settling_job(
         self: &Arc<Self>,
         horizon: &dyn Horizon,
@@ -154,8 +159,8 @@ impl Tree {
         found.map(|candidate| self.claim_child(&mut install, &version, candidate))
     }
 
-    /// Compaction debt: raw bytes in children where jobs are due, without frozen memtables. Zero if
-    /// no job is due.
+    /// Compaction debt: the size, as planning counts it, of the upper runs in children where jobs
+    /// are due, without frozen memtables. Zero if no job is due.
     #[must_use]
     pub fn pending_work_bytes(&self) -> u64 {
         self.backlog().due_bytes
@@ -261,13 +266,13 @@ impl Tree {
     }
 }
 
-/// The layers of a tree that waits for its base: it has one child.
+/// The layers of a tree that waits for its base. Its root has one child, a leaf.
 fn layers_of(version: &TreeVersion, options: &TreeOptions) -> Layers {
     let runs = version.root.children.first().map(|leaf| &leaf.runs[..]);
     Layers::of(runs.unwrap_or_default(), options.run_bytes_max)
 }
 
-/// The runs to merge next.
+/// The runs of such a tree that are merged next.
 fn layer_runs<'a>(version: &'a TreeVersion, layers: &Layers) -> &'a [RunRef] {
     let leaf = version.root.children.first();
     let runs = leaf.and_then(|leaf| leaf.runs.get(layers.cheapest()));
@@ -332,8 +337,8 @@ fn find_due(
     }
 }
 
-/// Finds an inner child with runs. Starts at the root, so that runs are merged together with the
-/// runs of the level below.
+/// Finds an unclaimed inner child with runs. Higher levels come first, so that a later flush of the
+/// level below merges their runs together with its own.
 fn find_buffered(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
     for (child, child_range) in node.children_with_ranges(range) {
         if !child.is_leaf() && !child.runs.is_empty() && !claimed.contains(&child.id) {
@@ -376,7 +381,7 @@ fn find_last_block(
     }
 }
 
-/// A leaf with pending runs.
+/// Finds an unclaimed leaf with pending runs.
 fn find_pending(node: &Node, range: &KeyRange, claimed: &HashSet<ChildId>) -> Option<Candidate> {
     node.children_with_ranges(range)
         .filter(|(child, _)| child.summary.holds_pending)

@@ -1,16 +1,16 @@
-//! Jobs on behalf of readers: deletes that have cost scans about as much as a
-//! merge are moved down and dropped.
+//! Jobs for readers: deletes that have cost scans about as much as a merge are moved down and
+//! dropped.
 //!
-//! 1. Cursors count the invisible keys that they pass. The cursor with which the
-//!    count of the tree reaches [`PASSED_KEYS_MAX`] stores its key in the tree and
-//!    adds the tree to the list of slow reads.
-//! 2. The owner of the tree freezes its memtable if that has many deletes
-//!    ([`Tree::memtable_slows_readers`]), and runs the job for the key
-//!    ([`Tree::next_reader_job`]): the flush of the highest child on the path of
-//!    the key that has many deletes, or the merge of the leaf.
+//! 1. Cursors count the invisible keys that they pass, except in short sequences. The cursor with
+//!    which the count of the tree reaches [`PASSED_KEYS_MAX`] stores its key in the tree and adds
+//!    the tree to the list of slow reads.
+//! 2. The owner of the tree freezes the active memtable if it has many deletes
+//!    ([`Tree::memtable_slows_readers`]), and runs the job for the key ([`Tree::next_reader_job`]):
+//!    the flush of the highest inner child on the path of the key that has many deletes, otherwise
+//!    the merge of the leaf if it has many.
 //!
-//! Only deletes that a merge can drop count. So an old snapshot, for which
-//! merges must keep the deletes, does not cause merges.
+//! In runs, only deletes that a merge can drop make a child eligible. So deletes that merges must
+//! retain for an old snapshot do not cause merges.
 
 use super::candidate::candidate;
 use super::job::FlushJob;
@@ -21,10 +21,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use teak_base::visibility::{Horizon, WriteRangeStatus};
 
-/// Invisible keys that readers may pass before deletes are merged for them:
-/// merging a leaf takes about as long.
+/// Number of invisible keys that readers pass before deletes are merged for them. Passing so many
+/// takes about as long as merging a leaf.
 const PASSED_KEYS_MAX: u64 = 200_000;
-/// Fewer deletes in a memtable or in a child are not merged for readers.
+/// Minimum number of deletes in the active memtable, or in the runs of a child, for which a reader
+/// job is worth its cost.
 const DELETES_MIN: u64 = 1000;
 
 impl Tree {
@@ -38,22 +39,22 @@ impl Tree {
         }
     }
 
-    /// Whether the active memtable has so many deletes that it should be flushed
-    /// before [`Tree::next_reader_job`]. A table that is written at one end and
-    /// deleted at the other has all its deletes in front of its first row.
+    /// Whether the active memtable has so many deletes that it should be flushed before
+    /// [`Tree::next_reader_job`]. In a queue, where rows are inserted at one end and deleted at the
+    /// other, all these deletes precede the first row.
     #[must_use]
     pub fn memtable_slows_readers(&self) -> bool {
         self.load_version().active.memtable.deletes() >= DELETES_MIN
     }
 
-    /// Puts the tree back on the list of slow reads.
+    /// Puts the tree on the list of slow reads again.
     pub fn repeat_reader_request(&self) {
         self.account.request_reader_job();
     }
 
-    /// Claims the job that the readers which passed many deletes need, and ends
-    /// their request. `None` when there is none, or merges cannot drop the
-    /// deletes yet.
+    /// Claims the job for readers that have passed many invisible keys, and ends their request.
+    /// `None` when there is no request, or no unclaimed child on the path has enough deletes that a
+    /// merge can drop.
     pub fn next_reader_job(self: &Arc<Self>, horizon: &dyn Horizon) -> Option<FlushJob> {
         let key = self.slow_read.lock().take()?;
         self.passed_keys.store(0, Ordering::Relaxed);
@@ -82,7 +83,7 @@ impl Tree {
     }
 }
 
-/// Deletes of the runs whose writes every snapshot sees.
+/// The number of deletes in runs whose writes are all settled or aborted.
 fn droppable_deletes(runs: &[RunRef], horizon: &dyn Horizon) -> u64 {
     let droppable = runs.iter().filter(|run| {
         let description = run.handle.description();

@@ -1,8 +1,9 @@
-//! Moving the runs of a child, and the separate values of their entries, to holes near the start of the file, so that the
-//! end of the file can be truncated.
+//! Moving the runs of a child, and the separate values of their entries, to holes before an offset,
+//! so that the end of the file can be truncated.
 //!
-//! Only unclipped runs with a single reference are moved. A run that several children share since a
-//! split is merged or flushed instead (see `plan`), which removes the shared references.
+//! Only unclipped runs with a single reference are moved. If a run is clipped, or several children
+//! refer to it since a split, the runs of the child are merged or flushed instead (see `plan`),
+//! which removes this reference.
 
 use super::context::{JobContext, Target};
 use super::install::{JobOutcome, Relocated};

@@ -8,14 +8,13 @@ pub enum JobKind {
     Memtable,
     /// Pushes the runs of an inner child to the children below it.
     Child,
-    /// Merges the runs of an inner child, or the pending runs of a leaf, into
-    /// one.
+    /// Merges adjacent runs of an inner child, or adjacent pending runs of a leaf, with each other.
     Consolidate,
     /// Merges all runs of a leaf.
     Leaf,
-    /// Marks runs of a leaf as settled, without rewriting them.
+    /// Marks runs of a child as settled, without rewriting them.
     Mark,
-    /// Moves runs of a child to holes near the start of the file.
+    /// Moves blocks of runs of a child to holes nearer to the start of the file.
     Relocate,
 }
 
@@ -29,12 +28,12 @@ pub struct FlushReport {
     pub entries_written: u64,
     /// Raw bytes written.
     pub raw_bytes_written: u64,
-    /// Bytes written to the file, headers and padding included.
+    /// Bytes that merges have written to the file, headers and padding included.
     pub stored_bytes_written: u64,
     /// Runs written.
     pub runs_written: u64,
-    /// Runs moved down without being rewritten.
+    /// Runs moved down, or relocated in the file, without a merge.
     pub runs_moved: u64,
-    /// Bytes of blocks copied to other places of the file without a change.
+    /// Bytes that a relocation has written: copied blocks, and rewritten pages and indexes.
     pub bytes_relocated: u64,
 }

@@ -4,13 +4,13 @@
 //! 1. Every entry of a version is in exactly one run, inside the range of exactly one reference to
 //!    that run. Parts of a run outside all references are dead: no later version exposes them.
 //! 2. A separate value belongs to exactly one entry: the writer of the value wrote one reference,
-//!    and a merge copies the reference of an entry at most once, while it consumes the entry.
+//!    and a merge that consumes the entry copies the reference at most once.
 //!
 //! So an installation knows, without counting references, which values lose their entry: those of
 //! the entries that its job consumed and did not copy. That includes entries that the merge did not
-//! read, because their run was dropped as a whole. They are freed together with the consumed runs,
-//! and like their blocks retained while a pin or a checkpoint needs them. If the job fails, or its
-//! result is discarded, nothing is freed.
+//! read, because their run was dropped as a whole. These values are freed together with the
+//! consumed runs. Like the blocks of the runs, they are retained while a pin or a checkpoint needs
+//! them. If the job fails, or its result is discarded, nothing is freed.
 
 use crate::node::RunRef;
 use std::collections::HashSet;

@@ -1,8 +1,9 @@
 //! Choosing children whose runs contain write ids that are now settled or aborted, so that the ids
 //! can be forgotten.
 //!
-//! A run that contains only puts of distinct keys is marked as settled, without being rewritten.
-//! Other runs are merged, which replaces settled ids by zero and drops aborted entries.
+//! A run is marked as settled, without being rewritten, if all its writes are settled and it has
+//! one version of each key (see `RunHandle::can_be_marked`). Other runs are merged, which
+//! replaces settled ids by zero and drops aborted entries.
 
 use super::candidate::{Candidate, candidate};
 use super::report::JobKind;
@@ -52,13 +53,14 @@ fn unsettled_kind(leaf: &Child, horizon: &dyn Horizon) -> Option<JobKind> {
     kind
 }
 
-/// The range of the ids of a run that is not marked.
+/// The range of the unsettled ids of a run; `None` if it has none or is marked as settled.
 fn unsettled_ids(run: &RunHandle) -> Option<(WriteId, WriteId)> {
     let ids = run.description().write_ids;
     ids.filter(|_| !run.is_settled())
 }
 
-/// Finds a child with a run that contains ids below `below`, all of which are settled or aborted.
+/// Finds an unclaimed child with a run that contains ids below `below`. All writes below `below`
+/// are settled or aborted.
 pub(super) fn find_older(
     node: &Node,
     range: &KeyRange,
@@ -81,7 +83,7 @@ pub(super) fn find_older(
         })
 }
 
-/// Marks if that is possible for one of the runs. The other runs are merged by a later job.
+/// [`JobKind::Mark`] if at least one of the runs can be marked. A later job merges the other runs.
 fn older_kind(child: &Child, horizon: &dyn Horizon) -> JobKind {
     let can_be_marked = child.runs.iter().any(|run| {
         run.handle.can_be_marked()

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-/// The neighbouring runs, newest first, whose merge removes many runs for few
-/// bytes: those with the fewest bytes per cube of the number of runs removed. The
-/// exponent was chosen by simulation: with a smaller one, few small runs are
-/// merged too often, with a larger one, large runs with small ones.
+/// The positions of the adjacent runs whose merge removes many runs for few bytes: those with the
+/// fewest bytes per cube of the number of runs removed. The exponent was chosen by simulation. With
+/// a smaller exponent, a few small runs are merged too often; with a larger one, large runs are
+/// merged with small ones.
 ///
-/// So the runs of a child become a few groups of growing size, and an entry is
-/// rewritten once for each group, not each time that runs have arrived.
+/// So the runs of a child form a few groups of similar size, and an entry is rewritten once for
+/// each group, not in every consolidation.
 pub(super) fn cheapest_runs(sizes: &[u64]) -> Range<usize> {
     let mut best = (0..sizes.len().min(1), u128::MAX, 1);
     for start in 0..sizes.len() {

@@ -27,7 +27,7 @@ pub(super) fn page(bytes: &[u8]) {
     assert!(page.entries() > 0);
     let memory = page.entries() * ENTRY_MEMORY_BYTES_MAX + PAGE_MEMORY_BYTES_MAX;
     assert!(page.memory_bytes() <= 2 * bytes.len() + memory);
-    // Each entry has at least one byte.
+    // Each entry takes at least one byte, except that of a page with a single empty entry.
     assert!(page.entries() <= bytes.len());
     let mut builder = PageBuilder::new(u32::try_from(page.value(0).len().min(3)).unwrap_or(0));
     for entry in 0..page.entries() {

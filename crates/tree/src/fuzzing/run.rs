@@ -18,7 +18,7 @@ pub(super) fn run(bytes: &[u8]) {
     let page_bytes = usize::from(input.u8()) * 8;
     let codec = Codec::from_number(input.below(6)).unwrap_or(Codec::None);
     let options = RunWriterOptions {
-        // Lzma starts slowly.
+        // LZMA has a high cost per page.
         page_bytes: match codec {
             Codec::Lzma => page_bytes + 4096,
             _ => page_bytes,
@@ -122,7 +122,7 @@ pub(super) fn run_seeds() -> Vec<Vec<u8>> {
         .map(|number| {
             let mut seed = vec![12 + number, number % 6, 0, 2, number % 2, number % 5];
             for row in 0..40u8 {
-                // A larger last byte, or more bytes; mostly a put.
+                // The last byte increased, or more bytes; mostly a put.
                 seed.extend([u8::from(row % 3 == 0), 2, 1, row, row % 5 / 4, row % 2, row]);
                 seed.push(6);
                 seed.extend([row; 6]);

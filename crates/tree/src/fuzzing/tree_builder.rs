@@ -1,5 +1,5 @@
 //! Builds the file of a small tree from an input. The file is valid, except for changed bytes and
-//! wrong fields that the input selects. All checksums are correct.
+//! wrong fields that the input selects. The checksums of all blocks are correct.
 //!
 //! Leaves start at the keys `b`, `c`, `d` and so on, except the first, which starts at the empty
 //! key. A tree has one or two levels of nodes.
@@ -76,7 +76,7 @@ fn options(input: &mut Input<'_>) -> TreeOptions {
     options
 }
 
-/// Changes or removes a few bytes.
+/// In rare cases, changes, inserts or removes a few bytes.
 fn change_rarely(input: &mut Input<'_>, bytes: &mut Vec<u8>) {
     if !input.rarely() {
         return;
@@ -226,7 +226,7 @@ impl Builder<'_, '_> {
                     key.push(0);
                 }
                 if step == 0xdf {
-                    // Out of order.
+                    // The key may be out of order.
                     key = vec![lead, self.input.u8()];
                 }
                 let is_new = last.as_ref().is_none_or(|(before, _)| *before != key);
@@ -288,7 +288,7 @@ impl Builder<'_, '_> {
         Ok(description)
     }
 
-    /// Writes a separate value, and rarely a wrong reference to it.
+    /// Writes a separate value. In rare cases the returned reference is wrong.
     fn separate(&mut self, value: &[u8]) -> StorageResult<ValueReference> {
         let address = self.write(BlockKind::Value, VALUE_LAYOUT, value)?;
         let mut reference = ValueReference::new(address, value);
@@ -312,7 +312,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Any codec except LZMA, whose set-up is slow and which has other fuzz targets.
+/// Any codec except LZMA, which is slow for small blocks.
 fn codec(input: &mut Input<'_>) -> Codec {
     Codec::from_number(input.below(5)).unwrap_or(Codec::None)
 }

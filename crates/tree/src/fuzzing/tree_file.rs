@@ -146,7 +146,7 @@ pub(super) fn tree_file_seeds() -> Vec<Vec<u8>> {
             let bytes = 50 + number * 20;
             (0..bytes)
                 .map(|_| random.number().to_le_bytes()[0])
-                // Mostly without the rare cases.
+                // Most seeds avoid the rare cases.
                 .map(|byte| {
                     if byte >= 0xf0 && number % 4 != 0 {
                         byte / 2

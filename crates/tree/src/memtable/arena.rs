@@ -1,12 +1,12 @@
-//! Append-only memory of a memtable. Threads allocate with one atomic addition.
-//! All memory is freed together.
+//! Append-only memory of a memtable. An allocation is one atomic addition, unless a new chunk is
+//! needed. All memory is freed together.
 //!
-//! Memory comes from the current chunk. Chunks start small, so that thousands
-//! of idle tables use little memory, and grow with the arena up to the size of a
-//! huge page, so that at most about a fifth of an arena is unused. Chunks of that
-//! size use huge pages if the system provides them, because page faults would
-//! cost more than the insertions. Requests above [`LARGE_BYTES`] get separate
-//! chunks, so that they do not waste the rest of the current chunk.
+//! Memory comes from the current chunk. Chunks start small, so that thousands of idle tables use
+//! little memory, and grow with the arena up to the size of a huge page: a new chunk is at most a
+//! quarter of the previous ones together, except in small arenas. Chunks of that size use huge
+//! pages if the system provides them, because page faults would cost more than the insertions.
+//! Requests above [`LARGE_BYTES`] get chunks of their own, so that the rest of the current chunk
+//! remains in use.
 //!
 //! Whenever another [`CHARGE_BYTES`] are in use, the arena raises its charge. A
 //! huge chunk is charged as a whole, because the system provides it as a whole.
@@ -21,7 +21,8 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
 const CHUNK_BYTES_FIRST: usize = 8 * 1024;
-/// A new chunk has this share of the arena's memory.
+/// A new chunk has at most one part in this number of the arena's memory, but at least
+/// [`CHUNK_BYTES_FIRST`].
 const CHUNK_SHARE: u64 = 4;
 const LARGE_BYTES: usize = 64 * 1024;
 /// The charge is raised in steps of this size.
@@ -50,7 +51,7 @@ pub(super) struct Arena {
     /// All chunks, to free them. The lock also protects the replacement of
     /// `current`.
     chunks: Mutex<Vec<NonNull<Chunk>>>,
-    /// Bytes of chunks that are no longer current.
+    /// Bytes of all chunks except the current one.
     closed_bytes: AtomicU64,
     charge: Charge,
 }
@@ -84,9 +85,8 @@ impl Arena {
             // SAFETY: a non-null `current` was stored with Release after the
             // chunk was created, and chunks live as long as the arena.
             if let Some(chunk) = unsafe { current.as_ref() } {
-                // Relaxed: the addition alone makes the range exclusive. It
-                // cannot overflow: each thread adds at most once after a chunk
-                // is full.
+                // Relaxed: the addition alone makes the range exclusive. The sum cannot overflow:
+                // each thread adds at most once after a chunk is full.
                 let offset = chunk.used.fetch_add(bytes, Ordering::Relaxed);
                 let end = offset + bytes;
                 if end <= chunk.capacity {
@@ -109,7 +109,7 @@ impl Arena {
         unsafe { start.add(start.align_offset(LINE_BYTES)) }
     }
 
-    /// Memory allocated, in bytes.
+    /// Memory in use, in bytes. All of a chunk that is no longer current counts as used.
     pub(super) fn bytes(&self) -> u64 {
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: as in `allocate`.
@@ -130,7 +130,7 @@ impl Arena {
         start
     }
 
-    /// Charges the memory in use, rounded up to whole steps.
+    /// Charges the memory in use, rounded up to whole steps, and huge chunks as a whole.
     #[cold]
     fn raise_charge(&self) {
         // Excludes `replace`, which changes the chunk and the sum in two steps.
@@ -269,8 +269,8 @@ mod tests {
         assert_eq!(memory.used().total(), 0);
     }
 
-    /// The charge of a large arena is what the system provides for it: little
-    /// more than what is in use.
+    /// The charge of a large arena is the memory that the system provides for it, which is at most
+    /// about a huge chunk more than the memory in use.
     #[test]
     fn a_large_arena_charges_huge_chunks_as_a_whole() {
         let memory: Arc<MemtableMemory> = Arc::default();

@@ -7,8 +7,8 @@
 //! child at its creation. The low key of slot 0 is never compared, because every key in the node is
 //! at or after it. A node covers the keys from its low key (inclusive) to its *high* key
 //! (exclusive; none: no bound). The node `next` covers the following keys (Lehman, Yao 1981). Keys
-//! only move to the right, and nodes are never removed, so a reader whose key has moved follows
-//! `next`, from any older node.
+//! only move to the right, and nodes are never removed, so a reader whose key has moved to another
+//! node finds it by following `next`.
 //!
 //! To read: load the version while the node is not locked, read, and check that
 //! the version is unchanged; otherwise read again. All fields are atomic, so a
@@ -39,7 +39,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-/// Slots of a node. Tests of interleavings use few slots, so that small trees are deep.
+/// Slots of a node. Tests use few slots, so that small trees are deep.
 pub(super) const CAPACITY: usize = if cfg!(feature = "schedules") {
     4
 } else if cfg!(test) {

@@ -15,8 +15,8 @@ use crate::memory::Charge;
 use std::cmp::Ordering as KeyOrder;
 use std::ptr;
 
-/// Maximum levels above the leaves, enough for 30^12 entries in half-full
-/// nodes.
+/// Maximum levels above the leaves that a [`Path`] records: enough for 24^12 leaves, if half of the
+/// slots are in use.
 const LEVELS: usize = 12;
 /// Hints per tree. More threads than this share hints.
 const HINTS: usize = 8;
@@ -31,7 +31,7 @@ struct Hint(AtomicPtr<NodeFields>);
 pub(super) struct BlinkTree {
     /// Null before the first insertion.
     root: AtomicPtr<NodeFields>,
-    /// Held while a new root is added above the old one.
+    /// Held while a root is created.
     growing: Mutex<()>,
     hints: [Hint; HINTS],
     arena: Arena,
@@ -102,7 +102,8 @@ impl BlinkTree {
         unsafe { BlinkNode::from_ptr(self.root.load(Ordering::Acquire)) }
     }
 
-    /// Descends from `node` to the node of `level` on the given side of a key.
+    /// Descends from `node` to the node of `level` on the given side of a key. If that node is
+    /// split at the same time, the key may be in a node to the right of the returned one.
     #[inline]
     fn descend<'a>(
         mut node: BlinkNode<'a>,
@@ -133,8 +134,9 @@ impl BlinkTree {
         node
     }
 
-    /// The node that covers the key, at or to the right of `node`, and its version. What is read
-    /// from the node afterwards is valid if the node is unchanged since that version.
+    /// The node that covers the key, at or to the right of `node`, and its version. Data that is
+    /// read from the node afterwards is valid if [`BlinkNode::is_unchanged`] is true for that
+    /// version.
     #[inline]
     fn move_right<'a>(
         mut node: BlinkNode<'a>,
@@ -151,7 +153,7 @@ impl BlinkTree {
         }
     }
 
-    /// The next node, if a split has moved the key's range there.
+    /// The next node, if the key is not in the range of this node, because a split has moved it.
     #[inline]
     fn right_of<'a>(node: BlinkNode<'a>, key: &[u8], side: Side) -> Option<BlinkNode<'a>> {
         match node.high_order(key) {
@@ -189,7 +191,7 @@ impl BlinkTree {
         (slot + 1..=slot + AHEAD).for_each(|slot| position.leaf.prefetch_entry(slot));
     }
 
-    /// The first key of a leaf other than the first leaf: its low key.
+    /// The first key of a leaf that is not the first leaf. Such a leaf is never empty.
     fn first_of(leaf: BlinkNode<'_>) -> Option<Position<'_>> {
         leaf.prefetch();
         (1..AHEAD).for_each(|slot| leaf.prefetch_entry(slot));
@@ -249,7 +251,7 @@ impl BlinkTree {
         loop {
             let (leaf, version) = Self::move_right(leaf, key, Side::Before);
             // Every leaf except the first begins with its low key, which is before `key`. So only
-            // in the first leaf there may be no key before it.
+            // the first leaf may have no key before `key`.
             match leaf.search(key, 0).number.checked_sub(1) {
                 Some(slot) => {
                     if let Some(found) = Self::at(leaf, version, slot) {

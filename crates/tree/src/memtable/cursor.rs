@@ -2,8 +2,7 @@
 //! key's versions are collected in a small vector when the cursor enters the
 //! key. Otherwise the cursor is a position in the tree and an entry.
 
-// Positions in a memtable are used together with the Arc that keeps the
-// memtable alive.
+// Positions and entries have no lifetime here. The cursor keeps the memtable alive with an Arc.
 #![allow(unsafe_code)]
 
 use super::blink_tree::{BlinkTree, Position};
@@ -49,7 +48,7 @@ unsafe fn detach(position: Option<Position<'_>>) -> Option<Position<'static>> {
 
 impl Memtable {
     /// Creates a cursor over the entries. A range tombstone appears as a delete in front of the
-    /// older entries that it covers. Each move sees all earlier insertions.
+    /// older entries that it covers. A move to another key sees all earlier insertions.
     #[must_use]
     pub fn cursor(self: &Arc<Self>) -> MemtableCursor {
         MemtableCursor {

@@ -1,5 +1,6 @@
 //! The atomics, locks and waits of the memtable. With the feature `schedules`, the types come from
-//! shuttle, which explores interleavings in tests. Without it, they are the standard types.
+//! shuttle, which explores interleavings in tests. Without it, they come from the standard library
+//! and `parking_lot`.
 
 #[cfg(not(feature = "schedules"))]
 pub(super) use parking_lot::{Mutex, RwLock};

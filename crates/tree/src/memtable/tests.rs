@@ -15,14 +15,14 @@ enum Step {
     DeleteRange(Vec<u8>, Vec<u8>, u64),
 }
 
-/// The model: for each key its entries and range tombstones, oldest first.
+/// The model: all insertions and range deletions, oldest first.
 #[derive(Default)]
 struct Model {
     steps: Vec<Step>,
 }
 
 impl Model {
-    /// All versions, newest first, including tombstones older than all entries.
+    /// All versions of a key, newest first, including tombstones older than all its entries.
     fn versions(&self, key: &[u8]) -> Vec<Version> {
         let versions = self.steps.iter().rev().filter_map(|step| match step {
             Step::Insert(k, id, operation, value) if k == key => {
@@ -39,7 +39,8 @@ impl Model {
         versions.collect()
     }
 
-    /// The versions that cursors return: only tombstones newer than an entry.
+    /// The versions of each key that cursors return: entries, and tombstones newer than at least
+    /// one of them.
     fn entries(&self) -> BTreeMap<Vec<u8>, Vec<Version>> {
         let mut entries = BTreeMap::new();
         for (at, step) in self.steps.iter().enumerate() {

@@ -66,8 +66,9 @@ impl KeyHeap {
         self.heads.first().map(|head| head.source)
     }
 
-    /// The source with the first key, if that may be equal to `key`. If only one source is left,
-    /// the caller may advance it without updating the heap.
+    /// The source with the first key, if this key may be equal to `key`. If only one source is
+    /// left, it is returned in any case: callers advance a single source without updating the heap,
+    /// so its prefix may be outdated.
     #[inline]
     pub(crate) fn top_if_near(&self, key: &[u8]) -> Option<usize> {
         let head = self.heads.first()?;

@@ -3,8 +3,9 @@
 //! Versions arrive newest first. Each is retained or dropped immediately, because only newer
 //! versions determine which snapshots see it:
 //! 1. Aborted versions are dropped. Active versions are retained and do not affect older versions.
-//! 2. A committed version is retained if a snapshot sees it: a snapshot at or above its commit and
-//!    below the commit of the next newer version.
+//! 2. A committed version is retained if a snapshot sees it, which is at or above its commit and
+//!    below the commit of the next newer version. It is also retained if its commit is above all
+//!    snapshots, because later snapshots may see it.
 //! 3. A version that every snapshot sees is settled: its id becomes zero and
 //!    everything older is dropped.
 //! 4. At the bottom a settled delete is dropped.
@@ -20,8 +21,8 @@ pub(super) struct KeyMerge<'a, S> {
     level: MergeLevel,
     sink: &'a mut S,
     key: &'a [u8],
-    /// Commit sequence of the oldest committed version so far. Snapshots that see it do not see
-    /// older versions.
+    /// Lowest commit sequence of the versions so far. Snapshots at or above it do not see older
+    /// versions.
     hidden_from: u64,
     /// Whether every snapshot sees one of the versions so far.
     is_closed: bool,

@@ -5,7 +5,8 @@
 //! 2. Range tombstones of newer sources that have not been applied to the key yet are applied
 //!    first, as deletes of the key.
 //! 3. The source's versions of the key go to [`KeyMerge`], which writes the versions to retain.
-//!    After a settled version, the rest is skipped.
+//!    After a settled version, the older versions of the key are skipped, in this and in older
+//!    sources.
 //! 4. The next source on the same key follows, then the next key.
 //!
 //! A merge can stop at a key and continue at another level or into another

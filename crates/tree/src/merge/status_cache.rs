@@ -5,7 +5,7 @@
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteStatus};
 
-/// The status of a write, relative to the oldest snapshot of the merge.
+/// The status of a write, relative to the oldest snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MergeStatus {
     /// Every current and later snapshot sees it.
@@ -73,9 +73,9 @@ impl<'a> StatusCache<'a> {
         }
     }
 
-    /// Whether some snapshot sees a version that committed at `at`, given a
-    /// newer version that committed at `newer`. Snapshots that are taken later
-    /// may see versions beyond the newest snapshot.
+    /// Whether some snapshot sees a version that committed at `at`, given a newer version that
+    /// committed at `newer`. A version above the newest snapshot is needed, because later snapshots
+    /// may see it.
     #[inline]
     pub(crate) fn is_needed(&self, at: u64, newer: u64) -> bool {
         match self.snapshots.last() {

@@ -1,9 +1,10 @@
 //! Range tombstones in a merge.
 //!
 //! The range tombstones of a source (a memtable or a run) form a *layer*. A merge applies a layer
-//! only to the entries of older sources: in a run the tombstones are older than all entries, and
-//! the cursor of a memtable applies them to the memtable's own entries. A layer is cut into
-//! disjoint fragments, so a merge finds the fragment that covers a key by advancing through a list.
+//! only to the entries of older sources: in a run the tombstones are older than all entries of the
+//! run, and in a memtable the cursor has applied them to the entries of the memtable. A layer is
+//! cut into disjoint fragments, so a merge finds the fragment that covers a key by advancing
+//! through a list.
 
 use super::status_cache::{MergeStatus, StatusCache};
 use crate::RangeTombstone;
@@ -48,7 +49,7 @@ impl<'a> Bound<'a> {
 }
 
 impl Fragment {
-    /// The fragment that all of `covering` cover; `None` when there are none.
+    /// A fragment that all of `covering` cover; `None` when `covering` is empty.
     fn new(
         start: &[u8],
         end: Bound<'_>,

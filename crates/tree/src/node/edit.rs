@@ -103,7 +103,7 @@ impl<'a> Editor<'a> {
     }
 
     /// Adds a run before the runs of all children at `depth` that it overlaps, clipped to each
-    /// child's range. At leaves, `then` is called and may split the child.
+    /// child's range. `then` is called for each of these children, and may split it.
     pub(crate) fn add_run(
         &mut self,
         run: &RunRef,

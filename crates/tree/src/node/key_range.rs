@@ -81,7 +81,7 @@ impl KeyRange {
     }
 }
 
-/// Compares upper bounds; a missing one is the maximum.
+/// The larger of two upper bounds; a missing one is the maximum.
 pub(crate) fn max_upper<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<&'a [u8]> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.max(b)),

@@ -6,7 +6,7 @@ use super::{KeyRange, Node, RunRef};
 /// All runs that a reader of one leaf's range needs.
 #[derive(Debug)]
 pub(crate) struct LeafPath {
-    /// Newest first. All runs overlap the range or are adjacent to it.
+    /// Newest first. All of them overlap the range.
     pub(crate) runs: Vec<RunRef>,
     /// The leaf's range.
     pub(crate) range: KeyRange,

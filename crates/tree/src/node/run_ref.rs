@@ -32,7 +32,7 @@ impl RunForm {
     }
 }
 
-/// A run in at least one version of the tree.
+/// A run of the tree, or of a job's result.
 #[derive(Debug)]
 pub(crate) struct RunHandle {
     pub(crate) run: Arc<Run>,
@@ -150,7 +150,7 @@ impl RunRef {
         }
     }
 
-    /// The first key of `range`.
+    /// The start of [`RunRef::range`].
     pub(crate) fn lower(&self) -> &[u8] {
         let lower = &*self.handle.extent.lower;
         self.clip
@@ -158,7 +158,7 @@ impl RunRef {
             .map_or(lower, |clip| lower.max(&clip.lower))
     }
 
-    /// The end of that range.
+    /// The end of [`RunRef::range`].
     pub(crate) fn upper(&self) -> Option<&[u8]> {
         let upper = self.handle.extent.upper.as_deref();
         match &self.clip {

@@ -31,7 +31,7 @@ pub(crate) struct Summary {
     pub(crate) blocks_end: u64,
     /// The size of upper runs by which merges are planned.
     pub(crate) upper_bytes: u64,
-    /// The size of children where a job is due by which merges are planned.
+    /// The size, by which merges are planned, of upper runs in children where a job is due.
     pub(crate) due_bytes: u64,
     /// Minimum and maximum unsettled write id.
     pub(crate) write_ids: Option<(WriteId, WriteId)>,

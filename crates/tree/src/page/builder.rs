@@ -218,7 +218,8 @@ impl PageBuilder {
     }
 }
 
-/// Pages are bounded by one entry's limits plus the page size, below 4 GiB.
+/// Appends a length. A page is at most as large as the page size and one entry of maximum size
+/// together, which is below 4 GiB.
 fn put_len(out: &mut Vec<u8>, len: usize) {
     let Ok(len) = u32::try_from(len) else {
         unreachable!("pages are limited far below 4 GiB");

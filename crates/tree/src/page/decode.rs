@@ -57,7 +57,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Whether flags and header imply all parts of the heads.
+    /// Whether the heads are empty, because the flags and the header imply all their parts.
     fn heads_are_empty(&self) -> bool {
         self.settled_puts && self.keys_of_one_length && self.values_of_one_length
     }
@@ -226,7 +226,7 @@ impl Page {
     }
 }
 
-/// Keys, then values, without byte planes.
+/// Returns the keys, then the values, without byte planes.
 fn join_streams(
     header: &Header,
     key_stream: &[u8],

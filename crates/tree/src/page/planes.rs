@@ -1,8 +1,7 @@
 //! Byte planes: strings of equal length stored column by column. Sorted
 //! big-endian keys then have long runs of equal bytes, which compress well.
 //!
-//! Both loops run over whole chunks of equal size, so every index is below the
-//! lengths asserted on entry.
+//! The lengths asserted on entry are multiples of the width, so every index is within bounds.
 #![allow(clippy::indexing_slicing)]
 
 /// Appends the planes of `rows`, strings of `width` bytes each.

@@ -75,7 +75,7 @@ impl RunCursor {
             if end > 0 {
                 let last = end.min(page.entries()) - 1;
                 let key = page.key(last);
-                // Older versions of this key may begin on earlier pages.
+                // The versions of this key may begin on an earlier page.
                 let first = index.page_of(key);
                 let page_of_newest = if first < number {
                     self.load(index, first)?
@@ -83,7 +83,8 @@ impl RunCursor {
                     Arc::clone(&page)
                 };
                 self.entry = page_of_newest.lower_bound(key);
-                // According to the index this page has the key. If not, the cursor becomes invalid.
+                // According to the index, this page has the key. If it does not, because the file
+                // is damaged, the cursor becomes invalid.
                 self.valid = self.entry < page_of_newest.entries();
                 return Ok(());
             }

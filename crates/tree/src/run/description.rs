@@ -11,8 +11,8 @@ use teak_block_file::{BLOCK_UNIT_BYTES, BlockAddress};
 pub struct RunDescription {
     /// The index block; `None` when the run has range tombstones only.
     pub index: Option<BlockAddress>,
-    /// One past the last byte of the run's blocks in the file, a multiple of the
-    /// allocation unit; 0 without blocks.
+    /// One past the last byte, in the file, of the run's blocks and of the separate values of its
+    /// entries. A multiple of the allocation unit; 0 without blocks.
     pub blocks_end: u64,
     /// The key of the first entry; empty without entries.
     pub first_key: Vec<u8>,
@@ -37,7 +37,8 @@ pub struct RunDescription {
     /// Whether no entry was settled when the run was written, so that
     /// `write_ids` covers all its entries and tombstones.
     pub all_unsettled: bool,
-    /// The range tombstones, newest first. They are older than all entries of the run.
+    /// The range tombstones. They are older than all entries of the run. Their order does not tell
+    /// which of them is newer.
     pub range_tombstones: Vec<RangeTombstone>,
 }
 
@@ -61,9 +62,9 @@ impl SeparateTotals {
     }
 }
 
-/// In the sizes by which merges are planned, separate values count this fraction of their bytes. A
-/// merge does not rewrite them, so it may become due later, and leaves may be larger. But a merge
-/// is what frees values that were overwritten, so they must count.
+/// In the sizes by which merges are planned, separate values count one part in this number of their
+/// bytes. A merge does not rewrite them, so it may become due later, and leaves may be larger. But
+/// only a merge frees values that were overwritten or deleted, so they must count.
 pub(crate) const SEPARATE_FRACTION: u64 = 16;
 
 const HAS_INDEX: u8 = 1;
@@ -72,8 +73,8 @@ const ALL_UNSETTLED: u8 = 4;
 const HAS_SEPARATE: u8 = 8;
 const FLAGS_ALL: u8 = HAS_INDEX | HAS_WRITE_IDS | ALL_UNSETTLED | HAS_SEPARATE;
 
-/// The maximum valid count. Real runs are far smaller, so totals over a tree
-/// never overflow.
+/// The maximum valid count, and the maximum valid size of pages. Real runs are far smaller, so the
+/// limit does not affect them, and totals over a tree do not overflow.
 const COUNT_MAX: u64 = 1 << 40;
 /// The maximum valid size of separate values.
 const SEPARATE_BYTES_MAX: u64 = 1 << 50;

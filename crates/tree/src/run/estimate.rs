@@ -1,5 +1,5 @@
 //! Estimates of the entries of a run in a key range. Complete pages are counted by the index. If
-//! the range spans few pages, the pages at its bounds are read, so that short ranges are exact. For
+//! the range spans few pages, the pages at its bounds are read, so that the estimate is exact. For
 //! a longer range, these pages are used only if they are cached; otherwise the keys of a page are
 //! assumed to be evenly distributed between the last keys of the previous page and of this page.
 

@@ -43,7 +43,7 @@ pub struct RunIndex {
 }
 
 impl RunIndex {
-    /// Appends a page. An empty filter excludes no key.
+    /// Appends a page. `hashes` are those of its keys; if there are none, the page gets no filter.
     pub(crate) fn push(
         &mut self,
         address: BlockAddress,
@@ -197,7 +197,7 @@ fn slice<'a>(
     bytes.get(start as usize..end as usize).unwrap_or_default()
 }
 
-/// Never saturates: the writer ends a run long before 4 GiB of keys or filters.
+/// Converts a count or length, which is far below 4 GiB because the size of a run is limited.
 fn saturate(len: usize) -> u32 {
     let Ok(len) = u32::try_from(len) else {
         unreachable!("a run's index is limited far below 4 GiB");

@@ -1,11 +1,11 @@
-//! Moving the blocks of a run, and the separate values of its entries, to holes near the start of
-//! the file.
+//! Moving the blocks of a run, and the separate values of its entries, that end after a limit to
+//! holes before it.
 //!
-//! 1. A hole is reserved for the index block, which is the largest block.
+//! 1. A hole is reserved for the new index block. If there is none, nothing can be moved.
 //! 2. For each page whose separate values end after the limit: a hole is reserved for the page, the
 //!    values after the limit are copied to holes before it, and the page is written again with
-//!    their new addresses. Other pages that end after the limit are copied. What has no hole remains
-//!    where it is.
+//!    their new addresses. Other pages that end after the limit are copied. The first block for
+//!    which there is no hole ends the move.
 //! 3. The index block, which contains the addresses of the pages, is written
 //!    again.
 //! 4. The caller replaces the run by its copy. Both share the pages and values that were not moved.
@@ -34,7 +34,7 @@ pub(crate) struct RelocateOptions {
     pub(crate) value_planes: u32,
 }
 
-/// A copy of a run that shares some of its pages and values.
+/// A copy of a run. Both share the pages and separate values that were not moved.
 #[derive(Debug)]
 pub(crate) struct RelocatedRun {
     pub(crate) description: RunDescription,
@@ -63,8 +63,8 @@ enum Step {
 }
 
 impl Run {
-    /// Copies the blocks and separate values after the limit to holes before it. `None` when there
-    /// are no such holes, or no such blocks.
+    /// Copies the blocks and separate values that end after the limit to holes before it. `None`
+    /// when nothing ends after the limit, or there are no suitable holes.
     ///
     /// # Errors
     /// Those of reading and writing blocks; the space of the copies is then
@@ -82,7 +82,7 @@ impl Run {
             .filter(|page| page.address.end() > options.limit);
         let bytes = after.map(|page| page.address.end() - page.address.offset);
         let limit = options.limit;
-        // Other addresses may be compressed less well.
+        // The index with the new addresses may be larger after compression.
         let index_bytes = u64::from(own.bytes) + 24 * pages.len() as u64 + 256;
         let mut index_mover = self.file.mover(limit, index_bytes);
         if !index_mover.reserve(index_bytes)? {
@@ -147,7 +147,7 @@ impl Run {
 }
 
 impl Relocation<'_> {
-    /// Moves what is after the limit of one page and its values.
+    /// Moves a page and its separate values, as far as they end after the limit.
     fn page(&mut self, number: usize, record: &mut PageRecord) -> StorageResult<Step> {
         if record.values_end > self.options.limit {
             return self.page_with_values(number, record);
@@ -168,7 +168,8 @@ impl Relocation<'_> {
     /// Moves separate values of a page, and writes the page again.
     fn page_with_values(&mut self, number: usize, record: &mut PageRecord) -> StorageResult<Step> {
         let page = self.run.page(self.index, number, ReadPattern::Sequential)?;
-        // A block that is not compressed has the raw bytes. References have a fixed length.
+        // The maximum size of the new block, that of a page that is not compressed. Its raw size
+        // remains the same, because references have a fixed length.
         let page_bytes = u64::from(record.raw_bytes) + BLOCK_HEADER_BYTES as u64;
         if !self.pages.reserve(page_bytes)? {
             return Ok(Step::End);

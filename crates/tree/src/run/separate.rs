@@ -12,7 +12,8 @@ use teak_base::limits::VALUE_BYTES_MAX;
 use teak_block_file::BlockKind;
 
 impl ReadSeparate for Run {
-    /// Values that are large for the cache are not cached.
+    /// Values that are too large for the cache (`PageCache::value_bytes_max`) are read from the
+    /// file each time.
     #[cold]
     fn read_separate(&self, reference: &ValueReference) -> StorageResult<Arc<SeparateValue>> {
         if u64::from(reference.raw_bytes) > self.cache.value_bytes_max() {
@@ -56,8 +57,8 @@ impl Run {
         Ok(Arc::new(SeparateValue::new(value, memory)))
     }
 
-    /// Appends the references of the entries from key `lower` to before `upper`. Reads only pages
-    /// that have references.
+    /// Appends the references of the entries from key `lower` to before `upper`. Reads the index,
+    /// and those pages that have references.
     ///
     /// # Errors
     /// Errors of reading blocks.
@@ -75,7 +76,8 @@ impl Run {
         };
         let is_below_upper = |key: &[u8]| upper.is_none_or(|upper| key < upper);
         for number in index.page_of(lower)..index.pages().len() {
-            // Versions of the last key of a page may continue on the next.
+            // A page begins at or after the last key of the previous page: at it, if the versions
+            // of that key continue.
             if let Some(before) = number.checked_sub(1)
                 && !is_below_upper(index.last_key(before))
             {

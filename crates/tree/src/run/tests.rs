@@ -212,7 +212,7 @@ fn sequential_reads_leave_the_cache_alone() {
     while cursor.valid() {
         cursor.next_version().unwrap();
     }
-    // The index alone.
+    // Only the index is cached.
     assert_eq!(cache.statistics().blocks, 1);
     let mut cursor = run.cursor(ReadPattern::Random);
     cursor.seek_first().unwrap();

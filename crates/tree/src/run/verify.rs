@@ -19,14 +19,15 @@ struct Walk {
     /// Whether the last entry was settled, so that no older version of its key may follow.
     closed: bool,
     separate: SeparateTotals,
-    /// One past the last byte of all blocks so far.
+    /// One past the last byte, in the file, of all blocks and separate values so far.
     blocks_end: u64,
 }
 
 impl Run {
-    /// Reads all blocks of the run, and the separate values of entries whose keys `is_live`, and
-    /// checks that they agree. `progress` is called for each page and each separate value; when it
-    /// returns false, the check ends. Appends the addresses of the blocks and values.
+    /// Reads all blocks of the run, and the separate values of the entries for whose keys `is_live`
+    /// returns true, and checks that they agree. `progress` is called for each page and each
+    /// separate value; when it returns false, the check ends. Appends the addresses of the blocks
+    /// and values.
     ///
     /// # Errors
     /// `Corrupt`, `Interrupted`, `Io`.

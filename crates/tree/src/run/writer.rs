@@ -17,11 +17,11 @@ use teak_block_file::{
 /// Options for writing runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunWriterOptions {
-    /// Approximate raw bytes of a page; a larger entry gets a separate page.
+    /// Approximate raw bytes of a page; a larger entry gets a page of its own.
     pub page_bytes: usize,
     /// Codec of the pages.
     pub codec: Codec,
-    /// Expected stored bytes, to choose an extent.
+    /// Expected bytes of the run in the file, to choose an extent.
     pub expected_bytes: u64,
     /// Whether to build filters, which help lookups of complete keys.
     pub filters: bool,
@@ -48,7 +48,7 @@ pub struct FinishedRun {
     /// The blocks, for publishing: pages and index, and new separate values. Empty for a run of
     /// range tombstones only.
     pub written: Vec<WrittenBlocks>,
-    /// Bytes of the new separate values, uncompressed.
+    /// Bytes of the new separate values, before compression.
     pub separate_bytes_written: u64,
     /// Offsets of the separate values whose references were copied from other runs.
     pub copied: Vec<u64>,
@@ -61,7 +61,8 @@ pub struct RunWriter<'a> {
     cache: &'a PageCache,
     options: RunWriterOptions,
     blocks: Option<BlockWriter>,
-    /// Writes separate values, so that pages are next to each other.
+    /// Writes the separate values. It is another writer, so that the pages are next to each other
+    /// in the file.
     values: Option<BlockWriter>,
     separate_bytes_written: u64,
     copied: Vec<u64>,
@@ -228,8 +229,7 @@ impl<'a> RunWriter<'a> {
         Ok(())
     }
 
-    /// Adds a range tombstone below all entries and below (older than) the
-    /// tombstones added before.
+    /// Adds a range tombstone, which is older than all entries of the run.
     pub fn add_range_tombstone(&mut self, tombstone: RangeTombstone) {
         self.note_write_id(tombstone.write_id);
         self.totals.range_tombstones.push(tombstone);

@@ -15,7 +15,7 @@ use teak_base::{Operation, StorageError, StorageResult, WriteId};
 /// An entry that a salvage has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SalvagedEntry<'a> {
-    /// Its key.
+    /// The key.
     pub key: &'a [u8],
     /// The newest readable value.
     pub value: &'a [u8],
@@ -70,7 +70,8 @@ impl Reader {
 /// A memtable or run on the path to the current leaf.
 struct Layer {
     reader: Reader,
-    /// Older than the entries of the layer.
+    /// Applied to older layers. In a run they are older than the entries; a memtable cursor applies
+    /// them to its own entries.
     tombstones: Vec<RangeTombstone>,
 }
 
@@ -80,7 +81,7 @@ pub struct SalvageCursor<V> {
     tree: Arc<Tree>,
     version: Arc<TreeVersion>,
     visibility: V,
-    /// Of the current leaf, newest first.
+    /// The layers of the current leaf, newest first.
     layers: Vec<Layer>,
     /// The end of the current leaf.
     upper: Option<Key>,
@@ -89,7 +90,7 @@ pub struct SalvageCursor<V> {
     key: Vec<u8>,
     value: Vec<u8>,
     lost: Vec<LostPart>,
-    /// The parts in `lost`: their kinds and blocks.
+    /// The kinds and the offsets in the file of the parts in `lost`.
     known: HashSet<(LostKind, u64)>,
 }
 
@@ -127,7 +128,7 @@ impl Tree {
 fn note_lost(list: &mut Vec<LostPart>, known: &mut HashSet<(LostKind, u64)>, lost: &LostPart) {
     let offset = match &lost.cause {
         StorageError::Corrupt { offset, .. } => *offset,
-        // Errors of the disk do not name an offset; each is listed.
+        // Errors of the disk do not name an offset, so each of them is listed.
         _ => u64::MAX - list.len() as u64,
     };
     if known.insert((lost.kind, offset)) {
@@ -141,7 +142,7 @@ impl<V: Visibility> SalvageCursor<V> {
     /// # Errors
     /// Errors other than those of single blocks; `Interrupted` when the
     /// visibility reports it.
-    #[allow(clippy::should_implement_trait)] // It lends; iterators cannot.
+    #[allow(clippy::should_implement_trait)] // The entry borrows from the cursor.
     pub fn next(&mut self) -> StorageResult<Option<SalvagedEntry<'_>>> {
         loop {
             if !self.find_key() {
@@ -166,7 +167,7 @@ impl<V: Visibility> SalvageCursor<V> {
         &self.lost
     }
 
-    /// Copies the first key of the layers, inside the leaf. `false`: there is none.
+    /// Copies the first key of all layers to `key`. Returns false if there is none in the leaf.
     fn find_key(&mut self) -> bool {
         let keys = self.layers.iter().filter_map(|layer| layer.reader.key());
         let Some(first) = keys.min() else {
@@ -233,7 +234,7 @@ impl<V: Visibility> SalvageCursor<V> {
         Ok(newest)
     }
 
-    /// Opens the next leaf. `false`: there is none.
+    /// Opens the next leaf. Returns false if there is none.
     fn open_next_leaf(&mut self) -> StorageResult<bool> {
         self.note_layers();
         let Some(from) = self.next_leaf.take() else {

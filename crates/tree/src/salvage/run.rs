@@ -93,8 +93,7 @@ impl SalvageRun {
         &self.lost
     }
 
-    /// Whether a lost part may have contained a newer version of the key than
-    /// older runs.
+    /// Whether a lost part may have contained a version of the key, newer than those in older runs.
     pub(super) fn may_have_lost(&self, key: &[u8]) -> bool {
         self.lost.iter().any(|lost| {
             let is_below = |upper: &Vec<u8>| key < upper.as_slice();
@@ -168,8 +167,8 @@ pub(super) fn lost_value(key: &[u8], error: teak_base::StorageError) -> LostPart
     }
 }
 
-/// Describes a page that cannot be read. Versions of the last key of the page
-/// before may continue on it.
+/// Describes a page that cannot be read. The range includes the last key of the previous page,
+/// whose versions may continue on this page.
 pub(super) fn lost_page(
     run: &RunRef,
     index: &RunIndex,

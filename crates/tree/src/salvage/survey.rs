@@ -1,4 +1,4 @@
-//! Lists everything in a tree that cannot be read.
+//! Lists the parts of a tree that cannot be read.
 
 use super::run::{lost_page, lost_value};
 use crate::Page;
@@ -27,9 +27,10 @@ fn collect(node: &Node, runs: &mut Runs) {
 }
 
 impl Tree {
-    /// Reads all blocks of the current runs from the disk, and passes those to
-    /// `found` that cannot be read, after those that were found when the tree
-    /// was opened. `may_continue` is called for each page.
+    /// Reads all blocks of the current runs, and the separate values of their entries, from the
+    /// disk. Calls `found` for the nodes that could not be read when the tree was opened, then for
+    /// each part that cannot be read now. `may_continue` is called for each page and each separate
+    /// value.
     ///
     /// # Errors
     /// `Interrupted` when `may_continue` returns false; errors other than those
@@ -85,8 +86,8 @@ fn survey_run(
     Ok(())
 }
 
-/// Reads the separate values of the entries of a page. Those of entries outside all references to
-/// the run may have been freed.
+/// Reads the separate values of the entries of a page, except those of entries outside all
+/// references to the run, which may have been freed.
 fn survey_values(
     run: &RunRef,
     ranges: &[KeyRange],

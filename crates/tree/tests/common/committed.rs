@@ -1,4 +1,5 @@
-//! Write ids whose writes are committed at the sequence of the same number.
+//! A horizon and a visibility under which each write is committed at the sequence number that
+//! equals its id.
 
 use super::Subject;
 use teak_base::{CommitSequence, Lsn, WriteId};
@@ -31,7 +32,7 @@ impl Visibility for At {
     }
 }
 
-/// Runs all jobs that are due, with an empty memtable.
+/// Freezes the memtable, and runs all jobs that are due.
 pub fn flush(subject: &Subject, horizon: &Snapshots) {
     subject.tree.freeze(|| Lsn(0));
     while let Some(job) = subject.tree.next_job() {

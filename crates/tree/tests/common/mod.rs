@@ -132,7 +132,7 @@ pub struct Model {
     pub active: Vec<WriteId>,
     pub published: u64,
     pub snapshots: Vec<CommitSequence>,
-    /// Keys that active writes have written or deleted in a range.
+    /// Keys that active writes have written, also by range deletions.
     locked: BTreeMap<Vec<u8>, WriteId>,
     pub log: Vec<Logged>,
 }
@@ -150,7 +150,8 @@ impl Model {
         }
     }
 
-    /// The first id that is active, or that some snapshot does not see.
+    /// The first id that is active, or committed but not visible to some snapshot; the next unused
+    /// id if there is none.
     pub fn settled_below(&self) -> WriteId {
         let horizon = self.horizon();
         let oldest = horizon.snapshots()[0];
@@ -181,7 +182,8 @@ impl Model {
         self.locked.get(key).is_none_or(|owner| *owner == id)
     }
 
-    /// Whether the write was allowed.
+    /// Adds a version, unless another active write has written the key. Returns whether it was
+    /// added.
     pub fn write(&mut self, id: WriteId, operation: Operation, key: &[u8], value: &[u8]) -> bool {
         if !self.may_write(id, key) {
             return false;
@@ -260,7 +262,7 @@ impl Model {
             .collect()
     }
 
-    /// Ids that may still be needed: active or aborted.
+    /// The active and the aborted ids.
     pub fn unsettled(&self) -> BTreeSet<WriteId> {
         let statuses = self.statuses.by_id.lock().unwrap();
         (1..=statuses.len() as u64)
@@ -343,7 +345,7 @@ impl Subject {
     }
 }
 
-/// A random write by an active id, on the model and the tree.
+/// Applies a random write of an active id to the model and to the tree.
 pub fn random_write(random: &mut Random, model: &mut Model, subject: &Subject, keys: usize) {
     let id = match model.active.len() {
         0 => model.begin(),
@@ -451,7 +453,7 @@ pub fn reclaim(subject: &mut Subject, goal: SpaceGoal, horizon: &dyn Horizon) ->
                         moved += report.bytes_relocated;
                     }
                     progress |= subject.tree.relocate_nodes(limit);
-                    // The holes may be too small.
+                    // Tries a higher limit, because the holes before this one may be too small.
                     limit += (before - limit) / 2;
                 }
             }

@@ -1,4 +1,4 @@
-//! Trees all of whose writes are committed and visible to every reader.
+//! A horizon and a visibility under which all writes are committed and visible.
 
 use super::Subject;
 use teak_base::{CommitSequence, Lsn, WriteId};
@@ -25,7 +25,7 @@ impl Visibility for SeesAll {
     }
 }
 
-/// Runs all jobs that are due, with an empty memtable.
+/// Freezes the memtable, and runs all jobs that are due.
 pub fn flush(subject: &Subject) {
     subject.tree.freeze(|| Lsn(0));
     while let Some(job) = subject.tree.next_job() {

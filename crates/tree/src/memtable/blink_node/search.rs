@@ -32,7 +32,8 @@ impl<'a> BlinkNode<'a> {
             .then_with(|| order_after_prefix(high.key(), key, skip))
     }
 
-    /// Compares the node's common bytes with a key.
+    /// Compares the node's `skip` common bytes with the first bytes of a key. `high`, the node's
+    /// high key, provides the common bytes that do not fit into `common`.
     #[inline]
     fn common_order(self, key: &[u8], skip: usize, high: Entry<'_>) -> KeyOrder {
         if skip == 0 {
@@ -49,8 +50,8 @@ impl<'a> BlinkNode<'a> {
         if skip <= COMMON_BYTES {
             return KeyOrder::Equal;
         }
-        // The key ends here and is padded with zeros. If the common bytes are zeros too, the next
-        // comparison considers the length.
+        // A key that ends within the common bytes is padded with zeros. If they are then equal, the
+        // next comparison takes the lengths into account.
         let padding = std::iter::repeat(&0u8);
         let own = high.key().iter().take(skip).skip(COMMON_BYTES);
         own.cmp(key.iter().chain(padding).take(skip).skip(COMMON_BYTES))
@@ -67,7 +68,7 @@ impl<'a> BlinkNode<'a> {
         let (Some(first), true) = (self.entry(0), self.count() > 0) else {
             return false;
         };
-        // Without a high key there is no common prefix.
+        // A node without a high key has no common bytes.
         let common = match self.high() {
             Some(high) => self.common_order(key, skip, high),
             None => KeyOrder::Equal,
@@ -108,7 +109,7 @@ impl<'a> BlinkNode<'a> {
         let prefix_of = |slot: usize| fields.prefixes[slot].load(Ordering::Relaxed);
         let mut low = from;
         let mut length = count.saturating_sub(from);
-        // Without unpredictable branches.
+        // The loop has no unpredictable branches.
         while length > 1 {
             let half = length / 2;
             if prefix_of(low + half - 1) < prefix {

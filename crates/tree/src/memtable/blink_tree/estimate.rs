@@ -34,7 +34,8 @@ impl BlinkTree {
         estimate
     }
 
-    /// Counts the keys from a position to `upper`; `None` when there are many.
+    /// Counts the keys from a position to `upper`; `None` when they are on more than a few leaves.
+    /// The count may be wrong if a leaf changes at the same time.
     fn count_near(start: &Position<'_>, upper: Option<&[u8]>) -> Option<u64> {
         const LEAVES_MAX: usize = 8;
         let mut leaf = start.leaf;

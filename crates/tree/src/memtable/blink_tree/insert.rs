@@ -1,19 +1,19 @@
 //! Insertion into the memtable's B-link tree.
 //!
 //! Steps of an insertion:
-//! 1. The thread tries the leaf of its last insertion (its *hint*). If that
-//!    does not cover the key, it searches the leaf from the root. It finds the
-//!    key's slot without a lock.
+//! 1. The thread tries the leaf in its *hint*, usually that of its last insertion. If this leaf
+//!    does not cover the key, the thread searches the leaf from the root. It finds the key's slot
+//!    without a lock.
 //! 2. The entry is created.
 //! 3. The leaf is locked, if it has not changed since step 1. Otherwise the slot is searched again,
 //!    in this leaf or in a following one.
-//! 4. A full leaf is split. If the key is after the last entry, only the new
-//!    entry goes to the new leaf, so that in-order insertions leave full
-//!    leaves.
+//! 4. A full leaf is split. If the key is after the last entry, only the new entry is put into the
+//!    new leaf, so that insertions in key order leave full leaves.
 //! 5. The leaf is unlocked; the new leaf is reachable from its left neighbour. Then the new leaf is
 //!    added to the parent, which may split in turn.
 //!
-//! A thread holds at most one lock on a shared node at a time.
+//! A thread never waits for the lock of a node while it holds the lock of another, so locks cannot
+//! cause a deadlock.
 
 #![allow(unsafe_code)]
 
@@ -84,7 +84,7 @@ impl BlinkTree {
         hint: &AtomicPtr<NodeFields>,
         key: &[u8],
     ) -> Option<(BlinkNode<'a>, ReadVersion, Slot)> {
-        // SAFETY: hints are nodes of this tree, stored with Release.
+        // SAFETY: a hint is null or a node of this tree, stored with Release.
         let leaf: BlinkNode<'a> = unsafe { BlinkNode::from_ptr(hint.load(Ordering::Acquire)) }?;
         let version = leaf.begin();
         if !leaf.has_inside(key) {

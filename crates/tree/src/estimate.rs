@@ -3,9 +3,9 @@
 //!
 //! The estimate is the number of keys in bottom runs, plus puts minus deletes in upper runs and
 //! memtables (of a memtable, only the newest version of each key counts). For a whole tree it is
-//! exact if no row has entries in several memtables or runs and all writes are committed. A short
-//! range with entries above the bottom runs is scanned instead, so that query plans do not depend
-//! on the progress of flushes.
+//! exact if no row has entries in several memtables or runs, all writes are committed, and no
+//! leaves share a run. A short range with entries above the bottom runs is scanned instead, so that
+//! query plans do not depend on the progress of flushes.
 
 use crate::memtable::Memtable;
 use crate::node::{Child, KeyRange, Node, RunForm, RunRef};

@@ -86,7 +86,7 @@ impl MemtableMemory {
         HugeChunk::map()
     }
 
-    /// Bytes of mapped chunks, which do not come from the allocator.
+    /// Bytes of mapped chunks. On Linux they do not come from the allocator.
     #[must_use]
     pub fn mapped_bytes(&self) -> u64 {
         self.mapped.load(Ordering::Relaxed)

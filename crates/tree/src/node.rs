@@ -27,7 +27,7 @@ use std::sync::Arc;
 use teak_block_file::BlockAddress;
 
 /// The number of upper runs of a child, relative to the number at which a job is due, from which on
-/// flushes of the level above that are due wait.
+/// due flushes from the level above wait.
 pub(crate) const RUN_LOAD_MAX: f64 = 2.0;
 
 /// Maximum levels of nodes; bounds the recursion on damaged files.
@@ -92,8 +92,8 @@ impl Child {
         self.below.is_none()
     }
 
-    /// Whether the child has twice as many upper runs as make it due. Flushes of the level above
-    /// that are due then wait. Memtables, and jobs that are not due, still add runs.
+    /// Whether the child has twice as many upper runs as make it due. Due flushes from the level
+    /// above then wait. Memtables, and jobs that are not due, still add runs.
     pub(crate) fn is_full(&self, options: &TreeOptions) -> bool {
         let upper_runs = summary::upper_runs(&self.runs);
         summary::run_load(upper_runs, self.is_leaf(), options) >= RUN_LOAD_MAX

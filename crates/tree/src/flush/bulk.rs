@@ -7,8 +7,8 @@
 //! - the tree is one leaf with pending runs, which is not split; its runs are
 //!   merged only with each other, so that their number is bounded (`layers`).
 //!
-//! The base is written as bottom runs of a leaf's size. It is installed in one step, behind (as
-//! older than) the pending runs, which are clipped to the new leaves. Its entries are settled:
+//! The base is written as bottom runs of a leaf's size. It is installed in one step, after the
+//! pending runs (as older data), which are clipped to the new leaves. Its entries are settled:
 //! every reader of the tree sees them. The result of a consolidation that is in progress then is
 //! discarded.
 

@@ -34,9 +34,9 @@ pub struct TreeBacklog {
     pub merge_bytes: u64,
     /// Maximum number of upper runs of one child.
     pub child_runs: u64,
-    /// The same, relative to the number at which a job is due. From 2 on, flushes of the level
-    /// above that are due wait until the runs of the child are merged. Memtables, and jobs that are
-    /// not due, still add runs.
+    /// The same, relative to the number at which a job is due. From 2 on, due flushes from the
+    /// level above wait until the runs of the child are merged. Memtables, and jobs that are not
+    /// due, still add runs.
     pub run_load: f64,
 }
 

@@ -12,8 +12,8 @@
 //! 5. The leaf is unlocked; the new leaf is reachable from its left neighbour. Then the new leaf is
 //!    added to the parent, which may split in turn.
 //!
-//! A thread never waits for the lock of a node while it holds the lock of another, so locks cannot
-//! cause a deadlock.
+//! A thread never waits for the lock of a node while it holds the lock of another, so the locks of
+//! nodes cannot cause a deadlock.
 
 #![allow(unsafe_code)]
 

@@ -57,8 +57,8 @@ fn short_prefix_at(key: &[u8], skip: usize) -> u64 {
 pub(crate) fn order_after_prefix(a: &[u8], b: &[u8], skip: usize) -> Ordering {
     match (a.get(skip + 8..), b.get(skip + 8..)) {
         (Some(a), Some(b)) => a.cmp(b),
-        // One key ends within the prefix. Because the zero-padded prefixes are
-        // equal, it is a prefix of the other.
+        // A key ends within the eight bytes. Because the numbers, padded with zeros, are equal, the
+        // shorter key is a prefix of the longer one.
         _ => a.len().cmp(&b.len()),
     }
 }
@@ -128,7 +128,7 @@ impl KeySearch {
         }
     }
 
-    /// Memory used in addition to the value itself, in bytes.
+    /// Memory used in addition to the struct itself, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.common.capacity() + self.prefixes.capacity() * size_of::<u64>()
     }

@@ -22,6 +22,6 @@ pub(crate) use sink::MergeSink;
 pub(crate) enum MergeLevel {
     /// Older runs may hold older versions of its keys.
     Upper,
-    /// Nothing older exists.
+    /// There are no older versions of its keys.
     Bottom,
 }

@@ -1,11 +1,10 @@
 //! Pages: the unit in which a run is written, read, checked and cached.
 //!
-//! Layout 2 stores the parts of its entries in separate streams, which compress
-//! better: heads (operation, lengths, write id), then all keys, then all
-//! values. Keys of equal length may be stored as byte planes: all first bytes,
-//! all second bytes, and so on. So may the leading bytes of values, which
-//! contain the columns of fixed width. Byte format: `docs/design/format.md`,
-//! "Page, layout 2".
+//! Layout 2 stores the parts of its entries in separate streams, which compress better: heads
+//! (operation, lengths, write id), then all keys, then all values. Keys of equal length may be
+//! stored as byte planes: all first bytes, all second bytes, and so on. The leading bytes of
+//! values, which contain the columns of fixed width, may be stored in the same way. Byte format:
+//! `docs/design/format.md`, "Page, layout 2".
 
 mod builder;
 mod decode;

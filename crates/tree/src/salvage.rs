@@ -6,9 +6,9 @@
 //! failing. Both report what they could not read as
 //! [`LostPart`](crate::LostPart)s.
 //!
-//! A lost run or page that is not at the bottom may have contained a newer
-//! version of a key, or its deletion. The cursor then returns the newest version
-//! that is left, marked as doubtful: no key disappears that can be read.
+//! A lost run or page that is not at the bottom may have contained a newer version of a key, or its
+//! deletion. The cursor then returns the newest version that is left, marked as doubtful. So no key
+//! with a readable value is omitted, unless its newest readable version is a delete.
 
 mod cursor;
 mod run;

@@ -31,13 +31,13 @@ pub struct TreeStatistics {
     pub separate_values: u64,
     /// Bytes of these values in the file.
     pub separate_bytes: u64,
-    /// Raw bytes of upper runs.
+    /// Size of the upper runs, as planning counts it.
     pub upper_bytes: u64,
     /// Bytes of the active memtable.
     pub memtable_bytes: u64,
     /// Bytes of frozen memtables.
     pub frozen_bytes: u64,
-    /// Memtable flushes since the tree was opened, as all following counts.
+    /// Memtable flushes. This and the following counts begin when the tree is opened.
     pub memtable_flushes: u64,
     /// Flushes of inner children.
     pub child_flushes: u64,

@@ -9,8 +9,8 @@
 //!
 //! The base is written as bottom runs of a leaf's size. It is installed in one step, after the
 //! pending runs (as older data), which are clipped to the new leaves. Its entries are settled:
-//! every reader of the tree sees them. The result of a consolidation that is in progress then is
-//! discarded.
+//! every reader of the tree sees them. The result of a consolidation that is in progress at that
+//! time is discarded.
 
 use super::divide::divide_at;
 use super::output::{RunOutput, Sink, Written};

@@ -12,7 +12,7 @@ pub(super) struct Candidate {
     pub(super) due: f64,
 }
 
-/// A child that was chosen for another reason than that a job is due.
+/// A child that was chosen for a reason other than a due job.
 pub(super) fn candidate(child: &Arc<Child>, range: KeyRange, kind: JobKind) -> Candidate {
     Candidate {
         child: Arc::clone(child),

@@ -1,4 +1,4 @@
-//! Fuzz target of node blocks, which are loaded with their totals.
+//! Fuzz target of node blocks: they are loaded, which computes their totals, and encoded again.
 
 use crate::node::{Node, NodeLoader, OnDamage, encode_node, node_block_description};
 use crate::{PageCache, RunDescription, SeparateTotals, TreeOptions};

@@ -1,4 +1,5 @@
-//! Fuzz target of runs: each is written in every codec and read in every way.
+//! Fuzz target of runs: a run is written in the codec that the input selects, and read by scans in
+//! both directions and by lookups.
 
 use crate::{
     LookupKey, PageCache, ReadPattern, Run, RunWriter, RunWriterOptions, VersionCursor, Visit,

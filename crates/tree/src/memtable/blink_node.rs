@@ -10,11 +10,10 @@
 //! only move to the right, and nodes are never removed, so a reader whose key has moved to another
 //! node finds it by following `next`.
 //!
-//! To read: load the version while the node is not locked, read, and check that
-//! the version is unchanged; otherwise read again. All fields are atomic, so a
-//! read concurrent with a write is defined. It may return a mixture of old and
-//! new fields, which the check discards. A pointer is always null or points to
-//! a complete object.
+//! To read: load the version while the node is not locked, read, and check that the version is
+//! unchanged; otherwise read again. All fields that change are atomic, so a read concurrent with a
+//! write is defined. It may return a mixture of old and new fields, which the check discards. A
+//! pointer is always null or points to a complete object.
 //!
 //! To compare: the first `skip` bytes of all keys of the node, and of its high
 //! key, are equal. The next eight bytes of each key are in `prefixes`, so most

@@ -184,7 +184,7 @@ impl BlinkTree {
         }
     }
 
-    /// Prefetches an entry that follows a position.
+    /// Prefetches the next entries after a position, as far as they are in the same leaf.
     #[inline]
     pub(super) fn prefetch_following(position: &Position<'_>) {
         let slot = position.slot;

@@ -89,8 +89,8 @@ impl KeyHeap {
         (second.prefix == self.heads[0].prefix).then_some((place, second.source))
     }
 
-    /// Restores the order after the cursor at a position moved to another key
-    /// or ended. The top remains the top.
+    /// Restores the order after the cursor at `place` moved to a later key or, if it is not
+    /// `is_live`, ended. The top remains the top.
     #[inline]
     pub(crate) fn moved_behind_top<C: VersionCursor>(
         &mut self,
@@ -121,7 +121,7 @@ impl KeyHeap {
         self.sift_down(0, sources);
     }
 
-    /// Removes the top, after its cursor ended.
+    /// Removes the top, after its cursor ended or left the range of keys.
     pub(crate) fn remove_top<C: VersionCursor>(&mut self, sources: &[C]) {
         self.heads.swap_remove(0);
         self.sift_down(0, sources);

@@ -3,7 +3,7 @@
 //! Versions arrive newest first. Each is retained or dropped immediately, because only newer
 //! versions determine which snapshots see it:
 //! 1. Aborted versions are dropped. Active versions are retained and do not affect older versions.
-//! 2. A committed version is retained if a snapshot sees it, which is at or above its commit and
+//! 2. A committed version is retained if a snapshot sees it: a snapshot at or above its commit and
 //!    below the commit of the next newer version. It is also retained if its commit is above all
 //!    snapshots, because later snapshots may see it.
 //! 3. A version that every snapshot sees is settled: its id becomes zero and

@@ -1,6 +1,6 @@
-//! Caches the status of writes during one merge. Each write is compared with the live snapshots
-//! once, and the result is cached in a small direct-mapped table: neighbouring entries often have
-//! the same few write ids.
+//! Caches the status of writes during one merge. The status of a write, compared with the oldest
+//! snapshot, is kept in a small direct-mapped table, because neighbouring entries often have the
+//! same few write ids.
 
 use teak_base::WriteId;
 use teak_base::visibility::{Horizon, WriteStatus};

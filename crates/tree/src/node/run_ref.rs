@@ -77,7 +77,7 @@ impl RunHandle {
     }
 
     /// Whether the run can be marked as settled once its writes are: it has one version of each
-    /// key, and no range tombstone. Leaf data must not contain deletes.
+    /// key, and no range tombstone. A bottom run must also have no deletes.
     pub(crate) fn can_be_marked(&self) -> bool {
         let description = self.description();
         description.entries() == description.keys

@@ -25,9 +25,9 @@ pub(crate) struct Summary {
     pub(crate) stored_bytes: u64,
     /// Number of separate values.
     pub(crate) separate_values: u64,
-    /// Their bytes in the file.
+    /// Bytes of the separate values in the file.
     pub(crate) separate_bytes: u64,
-    /// One past the last byte in the file of any run.
+    /// One past the last byte, in the file, of the blocks of any run and of its separate values.
     pub(crate) blocks_end: u64,
     /// The size of upper runs by which merges are planned.
     pub(crate) upper_bytes: u64,
@@ -53,7 +53,7 @@ pub(crate) struct LeafShape {
     /// The size of bottom runs by which merges are planned.
     pub(crate) bottom_bytes: u64,
     pub(crate) bottom_runs: u64,
-    /// The same of pending runs, which a merge will combine with the bottom runs.
+    /// The size of pending runs, which a merge will combine with the bottom runs.
     pub(crate) pending_bytes: u64,
     pub(crate) pending_runs: u64,
     /// Deletes in pending runs. Those in bottom runs could not be dropped when
@@ -170,7 +170,7 @@ pub(crate) fn own_due(runs: &[RunRef], below: Option<&Summary>, options: &TreeOp
     }
 }
 
-/// The size that a job on the child would process; at least one.
+/// The size of the upper runs that a job on the child would process; at least one.
 fn waiting_bytes(runs: &[RunRef], is_leaf: bool) -> u64 {
     let bytes = if is_leaf {
         LeafShape::of(runs).pending_bytes

@@ -1,7 +1,7 @@
 //! Decoding and checking the bytes of a page.
 //!
-//! 1. The header is read and checked, so that a damaged count cannot cause an allocation larger
-//!    than the page.
+//! 1. The header is read and checked, so that a damaged count cannot cause an allocation that is
+//!    many times larger than the page.
 //! 2. One pass over the heads collects operations, write ids, and the ends of
 //!    keys and values, and checks that they fit their streams.
 //! 3. Streams that are stored as byte planes are joined.

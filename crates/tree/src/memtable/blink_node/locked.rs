@@ -124,7 +124,7 @@ impl<'a> LockedNode<'a> {
     }
 
     fn set_count(&self, count: usize) {
-        // At most CAPACITY.
+        // The conversion does not fail: a count is at most CAPACITY.
         let count = u32::try_from(count).unwrap_or(0);
         self.node.fields().count.store(count, Ordering::Relaxed);
     }
@@ -174,7 +174,7 @@ impl<'a> LockedNode<'a> {
             let common = prefix_at(any.key(), number * 8) & common_mask(skip, number);
             word.store(common, Ordering::Relaxed);
         }
-        // Keys are far shorter than 4 GiB.
+        // The conversion does not fail: keys are far shorter than 4 GiB.
         let skip = u32::try_from(skip).unwrap_or(0);
         fields.skip.store(skip, Ordering::Relaxed);
     }

@@ -21,8 +21,8 @@ pub(crate) struct Payload {
     pub(crate) flushed_lsn: Lsn,
     pub(crate) next_child_id: u64,
     pub(crate) options: TreeOptions,
-    /// Estimated number of rows. This and `raw_bytes` are for tools that read the file without
-    /// opening the tree.
+    /// Estimated number of rows. This and `raw_bytes` are for the inspection of a file; opening a
+    /// tree does not use them.
     pub(crate) rows: u64,
     pub(crate) raw_bytes: u64,
 }

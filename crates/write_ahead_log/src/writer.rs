@@ -33,6 +33,10 @@ const ZEROS_SHARE: u64 = 4;
 const SMALL_BYTES_MAX: u64 = 16 << 10;
 const SMALL_SHARE: u64 = 4;
 
+/// Smaller batches are stored as they are. Most of them are the commit of one transaction, whose
+/// sync writes a whole block of the disk, with or without compression.
+const COMPRESSED_BYTES_MIN: usize = 1 << 10;
+
 /// The current segment and the buffers of a batch.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -119,7 +123,12 @@ impl Writer {
         }
         self.stored.clear();
         self.stored.resize(BATCH_HEADER_BYTES, 0);
-        let codec = Codec::Lz4.compress(&self.raw, &mut self.stored);
+        let codec = if self.raw.len() < COMPRESSED_BYTES_MIN {
+            Codec::None
+        } else {
+            Codec::Lz4
+        };
+        let codec = codec.compress(&self.raw, &mut self.stored);
         let length = |bytes| batch_length(bytes).map_err(WriteError::Broken);
         let header = BatchHeader {
             codec,

@@ -16,6 +16,7 @@ struct Work {
     write_ids: AtomicU64,
     row_locks: AtomicU64,
     lock_bytes: AtomicU64,
+    id_list_bytes: AtomicU64,
     snapshot: AtomicU64,
 }
 
@@ -149,6 +150,16 @@ impl TransactionHandle {
     #[must_use]
     pub fn lock_bytes(&self) -> u64 {
         self.work.lock_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Memory of the locks that lock escalation may replace, in bytes.
+    pub(crate) fn replaceable_lock_bytes(&self) -> u64 {
+        let ids = self.work.id_list_bytes.load(Ordering::Relaxed);
+        self.lock_bytes().saturating_sub(ids)
+    }
+
+    pub(crate) fn set_id_list_bytes(&self, bytes: u64) {
+        self.work.id_list_bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn set_row_locks(&self, count: usize) {

@@ -92,15 +92,18 @@ impl RunningTransactions {
             .min()
     }
 
-    /// The transaction whose locks take the most memory.
+    /// The transaction whose locks take the most memory. Its list of write ids does not count: lock
+    /// escalation cannot make that shorter.
     pub(crate) fn largest_lock_holder(&self) -> Option<Arc<TransactionHandle>> {
         let largest_of = |part: &Mutex<Part>| {
             let part = part.lock();
-            let largest = part.values().max_by_key(|other| other.lock_bytes());
+            let largest = part
+                .values()
+                .max_by_key(|other| other.replaceable_lock_bytes());
             largest.map(Arc::clone)
         };
         let parts = self.parts.iter().filter_map(largest_of);
-        parts.max_by_key(|other| other.lock_bytes())
+        parts.max_by_key(|other| other.replaceable_lock_bytes())
     }
 
     pub(crate) fn interrupt_all(&self) {

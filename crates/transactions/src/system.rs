@@ -241,6 +241,7 @@ impl TransactionSystem {
         let after = transaction.id_list_bytes();
         let before = std::mem::replace(&mut transaction.counted_id_bytes, after);
         if before != after {
+            transaction.handle().set_id_list_bytes(after);
             self.count_resized(transaction, Resized { before, after });
         }
     }

@@ -2,7 +2,7 @@
 
 Every engine gets the same cache and keeps its default settings, so every engine is durable at commit. A repetition
 creates a server, loads the table, and runs all tests one after the other, read-only ones first. With --turns the servers
-of all engines run at once and take turns in every test, which is more exact on a machine whose speed changes; use it
+of all engines run together and take turns in every test, which is more exact on a machine whose speed changes; use it
 for two builds of one engine, since background work of one server runs in the other's turn. Results go to
 build/bench/sysbench.json.
 """
@@ -124,7 +124,7 @@ def main():
     parser.add_argument("--threads", type=lambda text: [int(one) for one in text.split(",")], default=[2, 8])
     parser.add_argument("--tests", type=lambda text: text.split(","), default=TESTS)
     parser.add_argument("--turns", type=int, default=1,
-                        help="more than 1: all servers run at once, and each figure is measured so many times in turns")
+                        help="more than 1: all servers run together, and each figure is measured so many times in turns")
     parser.add_argument("--before", help="another build of the plugin, measured as engine Before")
     parser.add_argument("--server-option", action="append", default=[])
     options = parser.parse_args()

@@ -163,6 +163,7 @@ impl TreeCheckpointTurn {
         drop(root);
 
         let options = (*tree.options()).clone();
+        let freeing = tree.freeing.write();
         let mut install = tree.install.lock();
         let since = Instant::now();
         let mut prepared = turn.capture()?;
@@ -171,6 +172,7 @@ impl TreeCheckpointTurn {
         install.changed = false;
         install.capture_undurable();
         drop(install);
+        drop(freeing);
         tree.cache.lock_times().captures.record_since(since);
         let captured = CapturedPositions {
             tree: Arc::clone(&tree),

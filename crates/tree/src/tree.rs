@@ -3,7 +3,8 @@
 //! Lock order:
 //! 1. The file's checkpoint turn: one checkpoint at a time.
 //! 2. `active`: shared by writers; exclusive to freeze the memtable, and to wait for writers.
-//! 3. `install`: claims, and the replacement of the version; held briefly, and
+//! 3. `freeing`: taken by threads that install results of jobs or make checkpoints.
+//! 4. `install`: claims, and the replacement of the version; held briefly, and
 //!    never during I/O.
 //!
 //! Reads of entries take none of these locks: a reader loads the current version and holds a
@@ -45,6 +46,9 @@ pub struct Tree {
     /// A key near which cursors have passed many such keys.
     pub(crate) slow_read: Mutex<Option<Key>>,
     pub(crate) account: Arc<TreeAccount>,
+    /// Shared from the installation of a job's result until all blocks that it frees are free;
+    /// exclusive while a checkpoint captures the space, which then contains no part of them.
+    pub(crate) freeing: RwLock<()>,
     pub(crate) install: Mutex<InstallState>,
     /// Node blocks of the last captured checkpoint. The next checkpoint frees those that its root
     /// no longer contains.
@@ -178,6 +182,7 @@ impl Tree {
             passed_keys: AtomicU64::new(0),
             slow_read: Mutex::new(None),
             account,
+            freeing: RwLock::new(()),
             install: Mutex::new(install),
             written_nodes: Mutex::new(written_nodes),
             counters: TreeCounters::default(),

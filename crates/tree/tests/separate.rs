@@ -15,10 +15,10 @@ use common::committed::{At, Snapshots, flush, newest};
 use common::{Random, Subject, reclaim};
 use std::sync::Arc;
 use teak_base::limits::VALUE_BYTES_MAX;
-use teak_base::{CommitSequence, Lsn, Operation, WriteId};
+use teak_base::{CommitSequence, FileId, Lsn, Operation, TransactionId, WriteId, WriteStatus};
 use teak_disk::{Disk, MemoryDisk};
 use teak_testing::FaultDisk;
-use teak_tree::{PageCache, SpaceGoal, Tree, TreeOptions};
+use teak_tree::{Horizon, PageCache, SpaceGoal, Tree, TreeOptions};
 
 const ALL: At = At(u64::MAX);
 
@@ -463,5 +463,81 @@ fn a_full_disk_leaks_no_values() {
     for number in 0..150 {
         let version = 1 + u64::from(number >= 50);
         assert_eq!(get(&subject, number), Some(value(number, version, 3000)));
+    }
+}
+
+/// Write 1 is committed; all later ones are active, or aborted.
+struct FirstOnly(WriteStatus, [CommitSequence; 1]);
+
+impl Horizon for FirstOnly {
+    fn status(&self, id: WriteId) -> WriteStatus {
+        match id {
+            WriteId(1) => WriteStatus::Committed(CommitSequence(1)),
+            _ => self.0,
+        }
+    }
+    fn snapshots(&self) -> &[CommitSequence] {
+        &self.1
+    }
+}
+
+#[test]
+fn a_damaged_page_that_nobody_needs_stops_no_merge() {
+    let disk = FaultDisk::new(1);
+    let mut subject = Subject::create(Arc::new(disk.clone()), options());
+    const ROWS: u64 = 200;
+    for number in 0..ROWS {
+        put(&subject, 1, number, &value(number, 1, 2100));
+    }
+    settle(&subject, &newest());
+    for number in 0..ROWS {
+        put(&subject, 2, number, &value(number, 2, 2100));
+    }
+    let active = FirstOnly(WriteStatus::Active(TransactionId(1)), [CommitSequence(1)]);
+    subject.tree.freeze(|| Lsn(1));
+    subject.tree.next_job().unwrap().run(&active).unwrap();
+    subject.checkpoint().unwrap();
+    let length = subject.disk.open(&subject.path).unwrap().len().unwrap();
+    // A bit of a page makes some rows unreadable, not one, and not all.
+    let is_of_page = |offset: &u64| {
+        disk.flip_bit(&subject.path, *offset, 3).unwrap();
+        let cache = Arc::new(PageCache::new(64 * 1024));
+        let opened = Tree::open(&subject.disk, &subject.path, Some(FileId(7)), &cache);
+        let bad = opened.map_or(0, |tree| {
+            let is_bad = |number: &u64| tree.get(&key(*number), &ALL).is_err();
+            (0..ROWS).filter(is_bad).count()
+        });
+        disk.flip_bit(&subject.path, *offset, 3).unwrap();
+        (2..ROWS as usize).contains(&bad)
+    };
+    let at = (8192..length).step_by(256).find(is_of_page).unwrap();
+    disk.flip_bit(&subject.path, at, 3).unwrap();
+    subject.open_again();
+
+    let aborted = FirstOnly(WriteStatus::Aborted, [CommitSequence(1)]);
+    while let Some(job) = subject.tree.next_idle_job(&aborted) {
+        job.run(&aborted).unwrap();
+    }
+    for number in 0..ROWS {
+        assert_eq!(get(&subject, number), Some(value(number, 1, 2100)));
+    }
+    subject.checkpoint().unwrap();
+    subject.tree.verify(&mut |_| true).unwrap();
+}
+
+#[test]
+fn values_are_freed_in_several_batches() {
+    let mut subject = subject(TreeOptions {
+        leaf_bytes: 1 << 20,
+        run_bytes_max: 1 << 20,
+        ..options()
+    });
+    for version in 1..4 {
+        for number in 0..1500 {
+            put(&subject, version, number, &value(number, version, 2100));
+        }
+        settle(&subject, &newest());
+        verify(&mut subject);
+        assert_eq!(subject.tree.statistics().separate_values, 1500);
     }
 }

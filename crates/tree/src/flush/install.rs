@@ -15,6 +15,10 @@ use std::time::Instant;
 use teak_base::StorageResult;
 use teak_block_file::BlockAddress;
 
+/// Separate values that are freed in one step. Readers and writers that pin or allocate space wait
+/// for a step.
+const VALUES_PER_BATCH: usize = 256;
+
 /// A run and its copy, some of whose blocks are at other places of the file.
 pub(super) struct Relocated {
     pub(super) old: RunRef,
@@ -78,11 +82,13 @@ impl JobContext<'_> {
             relocated,
         } = outcome;
         let tree = self.tree;
+        // Until all blocks are freed.
+        let _no_capture = tree.freeing.read();
         let since = Instant::now();
         let mut install = tree.install.lock();
         tree.cache.lock_times().freezes.record_since(since);
-        let install = &mut *install;
-        self.claim.release(install);
+        let state = &mut *install;
+        self.claim.release(state);
         let version = tree.version.load_full();
         if consumed.is_some() && version.awaits_base != self.version.awaits_base {
             // The base was installed while the job ran, which divided the child. The child's runs
@@ -92,9 +98,9 @@ impl JobContext<'_> {
         let mut editor = Editor::new(
             Arc::clone(&version.root),
             &self.options,
-            &install.claimed,
+            &state.claimed,
             self.claim.id(),
-            &mut install.next_child_id,
+            &mut state.next_child_id,
         );
         if let Some(target) = &consumed {
             consume(&mut editor, target, &replacements, &cuts);
@@ -118,9 +124,8 @@ impl JobContext<'_> {
             });
         }
         let (root, freed) = editor.finish();
-        let mut freed = freed_addresses(&freed, &addresses);
-        freed.extend(values);
-        tree.file.publish(written.blocks, &freed);
+        tree.file
+            .publish(written.blocks, &freed_addresses(&freed, &addresses));
         let mut frozen = version.frozen.clone();
         if let Some(slot) = &flushed {
             let oldest = frozen.pop();
@@ -129,13 +134,13 @@ impl JobContext<'_> {
                 "memtables are flushed oldest first"
             );
             if let Some(boundary) = slot.boundary.get() {
-                install.flushed_lsn = install.flushed_lsn.max(*boundary);
+                state.flushed_lsn = state.flushed_lsn.max(*boundary);
             }
             let write_ids = slot.memtable.write_id_range();
-            install.add_undurable(slot.first_lsn(), write_ids.map(|(oldest, _)| oldest));
+            state.add_undurable(slot.first_lsn(), write_ids.map(|(oldest, _)| oldest));
             slot.memtable.enter(Phase::Retired);
         }
-        install.changed = true;
+        state.changed = true;
         let new = Arc::new(TreeVersion {
             active: Arc::clone(&version.active),
             frozen,
@@ -145,6 +150,11 @@ impl JobContext<'_> {
             awaits_base: version.awaits_base,
         });
         tree.version.store(new);
+        drop(install);
+        // No entry of the new version refers to them, so the lock is not needed.
+        for batch in values.chunks(VALUES_PER_BATCH) {
+            tree.file.publish(Vec::new(), batch);
+        }
         Ok(())
     }
 }

@@ -58,10 +58,11 @@ impl Run {
     }
 
     /// Appends the references of the entries from key `lower` to before `upper`. Reads the index,
-    /// and those pages that have references.
+    /// and those pages that have references. Skips damaged pages: a merge that needs their entries
+    /// fails before, and otherwise their values remain allocated.
     ///
     /// # Errors
-    /// Errors of reading blocks.
+    /// Errors of reading blocks, except `Corrupt` of a page.
     pub(crate) fn separate_values(
         &self,
         lower: &[u8],
@@ -87,7 +88,10 @@ impl Run {
             if !index.pages().get(number).is_some_and(has_references) {
                 continue;
             }
-            let page = self.page(&index, number, ReadPattern::Sequential)?;
+            let page = match self.page(&index, number, ReadPattern::Sequential) {
+                Err(error) if error.is_corrupt() => continue,
+                read => read?,
+            };
             let within = page.references().filter(|(entry, _)| {
                 let key = page.key(*entry);
                 lower <= key && is_below_upper(key)

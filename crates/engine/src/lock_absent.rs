@@ -53,8 +53,7 @@ impl TransactionContext<'_> {
         let mut deadline = None;
         loop {
             let latch = transactions.latches().one(row.lock);
-            let found =
-                find_newest_version(self.core, index, row.key, me, &mut self.duplicate.value)?;
+            let found = find_newest_version(self.core, index, row.key, me, None)?;
             if let NewestVersion::Uncommitted(id) = found {
                 drop(latch);
                 // Queues for the lock before it waits, so that requests for the key are granted in

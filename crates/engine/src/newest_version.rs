@@ -13,20 +13,20 @@ use teak_tree::Visit;
 pub(crate) enum NewestVersion {
     /// A version of another active transaction.
     Uncommitted(WriteId),
-    /// A live entry, committed or written by the transaction itself. Its value was copied.
+    /// A live entry, committed or written by the transaction itself.
     Live(WriteId),
     /// No live entry. Contains the write id of the delete, if known.
     Absent(Option<WriteId>),
 }
 
 /// Finds the newest version of a key for transaction `me`. `value` receives the
-/// value of a live entry.
+/// value of a live entry. With `None` no large value is read.
 pub(crate) fn find_newest_version(
     core: &EngineCore,
     index: &Index,
     key: &[u8],
     me: TransactionId,
-    value: &mut Vec<u8>,
+    mut value: Option<&mut Vec<u8>>,
 ) -> EngineResult<NewestVersion> {
     let ids = core.transactions.ids();
     let mut found = NewestVersion::Absent(None);
@@ -45,8 +45,10 @@ pub(crate) fn find_newest_version(
         match operation {
             Operation::Delete => found = NewestVersion::Absent(Some(id)),
             Operation::Put => {
-                value.clear();
-                copied = stored.append_to(value);
+                if let Some(value) = value.as_deref_mut() {
+                    value.clear();
+                    copied = stored.append_to(value);
+                }
                 found = NewestVersion::Live(id);
             }
         }
@@ -160,7 +162,7 @@ impl LockingRead<'_> {
         let me = context.transaction.id();
         let latches = core.transactions.latches();
         let _latch = self.locks_row.then(|| latches.one(self.row.lock));
-        let found = find_newest_version(core, self.index, self.row.key, me, value)?;
+        let found = find_newest_version(core, self.index, self.row.key, me, Some(value))?;
         let is_mine = match found {
             NewestVersion::Uncommitted(id) => return Ok(Pass::BlockedByWrite(id)),
             // The transaction's own uncommitted version is an implicit lock.

@@ -217,7 +217,9 @@ impl IdleTables<'_> {
         let Some((indexes, is_used)) = table.withdraw_indexes() else {
             return false;
         };
+        // An alteration may have begun, and have installed the list, since the first check.
         if is_used
+            || table.altering.load(Ordering::Acquire)
             || !self.is_idle(&indexes)
             || !self.flush.written.remove_unused(self.flush.work, &indexes)
         {

@@ -176,7 +176,7 @@ impl<'a, 'p> RowWriter<'a, 'p> {
             return Ok(Checked::Blocked(WriteConflict::KeyLock(check)));
         }
         let is_locked = context.transaction.holds(name, MODE);
-        let value = &mut context.duplicate.value;
+        let value = (!is_row).then_some(&mut context.duplicate.value);
         let found = find_newest_version(context.core, index, check.key, me, value)?;
         let is_mine = match found {
             NewestVersion::Live(id) | NewestVersion::Absent(Some(id)) => {

@@ -76,6 +76,32 @@ fn the_largest_holder_escalates_when_another_runs_out_of_memory() {
 }
 
 #[test]
+fn a_list_of_write_ids_does_not_make_the_largest_holder() {
+    let system = system();
+    let index = index();
+    let mut listed = system.begin();
+    while listed.handle().lock_bytes() < 200 * LOCK_BYTES {
+        system.write_id(&mut listed);
+        let savepoint = listed.savepoint();
+        system.write_id(&mut listed);
+        system.rollback_to(&mut listed, savepoint);
+    }
+    let ids = listed.handle().lock_bytes();
+    let mut big = system.begin();
+    lock_numbers(&system, &index, &mut big, 0..60, LockMode::Exclusive).unwrap();
+    system.set_lock_bytes_max(ids + 64 * LOCK_BYTES);
+    let mut small = system.begin();
+    lock_numbers(&system, &index, &mut small, 5000..5004, LockMode::Exclusive).unwrap();
+    lock_numbers(&system, &index, &mut big, 60..61, LockMode::Exclusive).unwrap();
+    assert_eq!(system.counts().lock_escalations, 1);
+    assert!(big.locks_held() < 5 && small.locks_held() == 4);
+    system.abort(big);
+    system.abort(small);
+    system.abort(listed);
+    assert_eq!(system.lock_bytes(), 0);
+}
+
+#[test]
 fn a_request_still_waits_after_its_row_became_part_of_a_row_range() {
     let system = system();
     let index = index();

@@ -4,7 +4,7 @@ use crate::bound::LogBound;
 use crate::format::{SegmentHeader, SegmentKind};
 use crate::log::WriteAheadLog;
 use crate::options::LogOptions;
-use crate::reader::{Scanned, read_again, scan};
+use crate::reader::{Scanned, read_again, read_between, scan};
 use crate::record::Record;
 use crate::segment::{list_segments, segment_path};
 use crate::segment_pool::SegmentPool;
@@ -53,6 +53,23 @@ impl WriteAheadLog {
     ) -> Result<(), E> {
         let disk = self.disk.as_ref();
         read_again(disk, &self.directory, self.instance, from, visit)
+    }
+
+    /// Visits every record from `from` up to `until`, while other threads may append. All records
+    /// before `until` are durable, and nothing from `from` on is trimmed during the call.
+    ///
+    /// # Errors
+    /// The visitor's errors; `Corrupt`, `Io`.
+    pub fn read_between<E: From<StorageError>>(
+        &self,
+        from: Lsn,
+        until: Lsn,
+        visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let listed = self.segments.lock().between(from.0, until.0);
+        let disk = self.disk.as_ref();
+        let range = (from, until);
+        read_between(disk, &self.directory, self.instance, &listed, range, visit)
     }
 
     /// Begins a new segment after the end of the scanned log: existing files are never appended to.

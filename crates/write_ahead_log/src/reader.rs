@@ -112,7 +112,7 @@ pub(crate) fn scan<E: From<StorageError>>(
     let read = if options.reads_ahead {
         read_ahead(used, from, &mut visit)?
     } else {
-        read_all(used, from, &mut visit)?
+        read_all(used, from, None, &mut visit)?
     };
     let (Some(last), Some(read)) = (used.last(), read) else {
         return Ok(None);
@@ -153,16 +153,49 @@ pub(crate) fn read_again<E: From<StorageError>>(
 ) -> Result<(), E> {
     if let Some(chosen) = choose(disk, directory, instance, from)? {
         let mut visit = |batch: Batch| visit_records(&batch, from.0, visit);
-        read_all(&chosen.segments, from.0, &mut visit)?;
+        read_all(&chosen.segments, from.0, None, &mut visit)?;
     }
     Ok(())
 }
 
-/// Passes the batches of all segments to `visit`. Returns where the last one
-/// ends.
+/// Visits every record from `from` up to `until` of a log that is open. `listed` are its segments
+/// that contain them; they are not trimmed during the call.
+pub(crate) fn read_between<E: From<StorageError>>(
+    disk: &dyn Disk,
+    directory: &Path,
+    instance: u64,
+    listed: &[SegmentEntry],
+    (from, until): (Lsn, Lsn),
+    visit: &mut dyn FnMut(Lsn, Record<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut segments = Vec::with_capacity(listed.len());
+    for entry in listed {
+        let segment = Segment::open(disk, directory, entry.number, instance)?;
+        let start = segment.as_ref().map(Segment::start).transpose()?.flatten();
+        match segment.zip(start) {
+            Some((segment, start)) => segments.push(UsedSegment { segment, start }),
+            None => {
+                let path = segment_path(directory, entry.number);
+                let reason = "the segment's beginning is damaged";
+                return Err(StorageError::corrupt(&path, 0, reason).into());
+            }
+        }
+    }
+    let mut visit_before = |lsn: Lsn, record: Record<'_>| match lsn < until {
+        true => visit(lsn, record),
+        false => Ok(()),
+    };
+    let mut visit = |batch: Batch| visit_records(&batch, from.0, &mut visit_before);
+    read_all(&segments, from.0, Some(until.0), &mut visit)?;
+    Ok(())
+}
+
+/// Passes the batches of all segments to `visit`, up to the one that reaches `end`. Returns where
+/// the last one ends.
 fn read_all<E: From<StorageError>>(
     segments: &[UsedSegment],
     from: u64,
+    end: Option<u64>,
     visit: &mut dyn FnMut(Batch) -> Result<(), E>,
 ) -> Result<Option<SegmentRead>, E> {
     let mut last: Option<SegmentRead> = None;
@@ -176,7 +209,7 @@ fn read_all<E: From<StorageError>>(
             let reason = "the segment does not continue the previous segment";
             return Err(StorageError::corrupt(used.segment.file.path(), 0, reason).into());
         }
-        let until = rest.peek().map(|next| next.start.first_lsn);
+        let until = rest.peek().map(|next| next.start.first_lsn).or(end);
         last = Some(read_segment(used, until, from, visit)?);
     }
     Ok(last)
@@ -205,7 +238,7 @@ fn read_ahead<E: From<StorageError>>(
         let (sender, receiver) = sync_channel::<Vec<Batch>>(GROUPS_AHEAD);
         let reader = scope.spawn(move || {
             let (mut group, mut bytes) = (Vec::new(), 0);
-            let read = read_all::<ReadEnd>(segments, from, &mut |batch| {
+            let read = read_all::<ReadEnd>(segments, from, None, &mut |batch| {
                 bytes += batch.raw.len();
                 group.push(batch);
                 if bytes >= GROUP_BYTES {
@@ -354,7 +387,7 @@ fn read_segment<E: From<StorageError>>(
     };
     // Batches that no later batch records as durable: first position, offset.
     let mut unsynced: VecDeque<(u64, u64)> = VecDeque::new();
-    while until != Some(read.end) {
+    while until.is_none_or(|until| read.end < until) {
         let (header, payload) = match window.batch(segment.seed, read.valid_bytes)? {
             Ok(batch) if batch.0.first_lsn == read.end && batch.0.previous == read.chain => batch,
             other => {

@@ -66,6 +66,19 @@ impl SegmentList {
         taken
     }
 
+    /// The segments with records from `from` up to `until`.
+    pub(crate) fn between(&self, from: u64, until: u64) -> Vec<SegmentEntry> {
+        let next = self.segments.iter().skip(1).map(|next| next.first_lsn);
+        let ends = next.chain([u64::MAX]);
+        let listed = self.segments.iter().zip(ends);
+        let is_read =
+            |(segment, end): &(&SegmentEntry, u64)| segment.first_lsn < until && *end > from;
+        listed
+            .filter(is_read)
+            .map(|(segment, _)| *segment)
+            .collect()
+    }
+
     /// The length of the current segment.
     pub(crate) fn current_bytes(&self) -> u64 {
         self.segments.back().map_or(0, |current| current.bytes)

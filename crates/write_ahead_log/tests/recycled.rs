@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 use std::sync::Arc;
-use teak_base::Lsn;
+use teak_base::{Lsn, StorageError};
 use teak_disk::Disk;
 use teak_testing::{FaultDisk, Random};
 use teak_write_ahead_log::{LogOptions, SegmentCreation, WriteAheadLog};
@@ -155,6 +155,33 @@ fn a_log_without_a_prepared_segment_continues_in_the_current_one() {
     assert_eq!(log.statistics().segments, 2);
     drop(log);
     assert_eq!(list(&disk).unwrap(), expected);
+}
+
+#[test]
+fn a_part_of_an_open_log_can_be_read_while_it_grows() {
+    let disk = memory();
+    let (log, mut rows) = recycled(&disk);
+    for round in 10..13 {
+        // Not synced yet, and later than what is read.
+        let until = log.end();
+        let (lsn, _) = append_row(&log, round);
+        let middle = rows[rows.len() / 2].0;
+        for from in [rows[0].0, middle] {
+            let mut found = Vec::new();
+            let read = log.read_between::<StorageError>(from, until, &mut |lsn, record| {
+                append_row(&log, round);
+                found.push((lsn, format!("{lsn} {record}")));
+                Ok(())
+            });
+            read.unwrap();
+            let expected = rows.iter().filter(|(lsn, _)| *lsn >= from);
+            assert_eq!(found, expected.cloned().collect::<Vec<_>>());
+            log.sync(lsn).unwrap();
+        }
+        log.sync(log.end()).unwrap();
+        log.trim(log.end()).unwrap();
+        rows = append_rows(&log, round * 100..round * 100 + 40);
+    }
 }
 
 #[test]

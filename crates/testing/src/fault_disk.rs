@@ -21,7 +21,7 @@ mod names;
 mod plan;
 mod state;
 
-pub use plan::{SyncFailure, WriteFailure};
+pub use plan::{FileFailure, SyncFailure, WriteFailure};
 
 use crate::random::Random;
 use content::Content;
@@ -112,6 +112,12 @@ impl FaultDisk {
     /// after `after` successful ones. The operation that fails has no effect.
     pub fn fail_name_change(&self, after: u64) {
         self.state.lock().plan.name_changes.fail(after, ());
+    }
+
+    /// From now on, some operations on one file fail.
+    pub fn fail_file(&self, path: &Path, failure: FileFailure) {
+        let mut state = self.state.lock();
+        state.plan.failing.insert(path.to_path_buf(), failure);
     }
 
     /// Clears all planned failures.

@@ -6,6 +6,6 @@ mod fault_disk;
 mod gate_disk;
 mod random;
 
-pub use fault_disk::{FaultDisk, SyncFailure, WriteFailure};
+pub use fault_disk::{FaultDisk, FileFailure, SyncFailure, WriteFailure};
 pub use gate_disk::GateDisk;
 pub use random::Random;

@@ -55,6 +55,7 @@ impl DiskFile for FaultFile {
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> StorageResult<()> {
         let mut state = self.state.lock();
         state.plan.power("write", &self.path)?;
+        state.plan.write_to("write", &self.path)?;
         let cut = state.plan.change();
         let failure = state.plan.writes.next();
         let fits = state.length_max(self.id).saturating_sub(offset);
@@ -90,6 +91,7 @@ impl DiskFile for FaultFile {
     fn sync(&self) -> StorageResult<()> {
         let mut state = self.state.lock();
         state.plan.power("sync", &self.path)?;
+        state.plan.sync_of(&self.path)?;
         state.plan.sync_calls += 1;
         let cut = state.plan.change();
         let failure = state.plan.syncs.next();
@@ -123,6 +125,7 @@ impl DiskFile for FaultFile {
     fn set_len(&self, bytes: u64) -> StorageResult<()> {
         let mut state = self.state.lock();
         state.plan.power("truncate", &self.path)?;
+        state.plan.write_to("truncate", &self.path)?;
         let cut = state.plan.change();
         let failure = state.plan.writes.next();
         let outcome = match failure {
@@ -146,6 +149,7 @@ impl DiskFile for FaultFile {
     fn reserve(&self, bytes: u64) -> StorageResult<()> {
         let mut state = self.state.lock();
         state.plan.power("reserve", &self.path)?;
+        state.plan.write_to("reserve", &self.path)?;
         let cut = state.plan.change();
         if bytes > state.length_max(self.id) {
             return Err(no_space(&self.path));

@@ -1,8 +1,8 @@
 //! Planned failures.
 
-use crate::fault_disk::errors::injected;
+use crate::fault_disk::errors::{injected, no_space};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use teak_base::StorageResult;
 
 /// How a write fails.
@@ -29,6 +29,17 @@ pub enum SyncFailure {
     /// Like [`SyncFailure::Dropped`], but because the disk is full: the operating system accepted
     /// writes for which it has no space.
     NoSpace,
+}
+
+/// Which operations on a file fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileFailure {
+    /// Writes and changes of the length, with an I/O error; nothing is written.
+    Writes,
+    /// Writes and reservations, as on a full disk; nothing is written.
+    NoSpace,
+    /// Syncs, with an I/O error. The unsynced writes are retained.
+    Syncs,
 }
 
 /// Failures of one kind of operation, by the number of the operation.
@@ -73,6 +84,8 @@ pub(super) struct Plan {
     /// Number of syncs of files and directories begun so far.
     pub sync_calls: u64,
     pub power_off_at: Option<u64>,
+    /// Files whose operations fail.
+    pub failing: BTreeMap<PathBuf, FileFailure>,
 }
 
 impl Plan {
@@ -92,10 +105,30 @@ impl Plan {
         self.power_off_at == Some(number)
     }
 
+    /// # Errors
+    /// The planned error of a write or change of the length.
+    pub fn write_to(&self, operation: &'static str, path: &Path) -> StorageResult<()> {
+        match self.failing.get(path) {
+            Some(FileFailure::Writes) => Err(injected(operation, path)),
+            Some(FileFailure::NoSpace) => Err(no_space(path)),
+            Some(FileFailure::Syncs) | None => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// The planned error of a sync.
+    pub fn sync_of(&self, path: &Path) -> StorageResult<()> {
+        match self.failing.get(path) {
+            Some(FileFailure::Syncs) => Err(injected("sync", path)),
+            _ => Ok(()),
+        }
+    }
+
     pub fn clear_failures(&mut self) {
         self.writes.failures.clear();
         self.syncs.failures.clear();
         self.reads.failures.clear();
         self.name_changes.failures.clear();
+        self.failing.clear();
     }
 }

@@ -293,6 +293,8 @@ fn a_failed_repair_changes_nothing() {
 fn a_crash_during_a_repair_leaves_the_old_or_the_new_table() {
     let disk = filled();
     flip(&disk, &file(&disk, "t.PRIMARY"), |sector| sector == 40);
+    let name = file(&disk, "t.PRIMARY");
+    let name = name.file_name().unwrap().to_str().unwrap().to_owned();
     let (mut old, mut new) = (0, 0);
     let changes = {
         let disk = Arc::new(disk.crash(0));
@@ -308,11 +310,20 @@ fn a_crash_during_a_repair_leaves_the_old_or_the_new_table() {
         disk.cut_power(after);
         let _ = repair(&engine, &mut Vec::new());
         drop(engine);
-        let engine = open(&Arc::new(disk.crash(after)));
+        let disk = Arc::new(disk.crash(after));
+        let engine = open(&disk);
         let table = engine.open_damaged_table(TABLE).unwrap();
+        let aside = files(&disk, "/data/#teak_orphans/db", &name).len();
         match table.verify(&mut || true, &mut |_| {}) {
-            Ok(()) => new += 1,
-            Err(_) => old += 1,
+            Ok(()) => {
+                new += 1;
+                // The damaged file still exists.
+                assert_eq!(aside, 1, "{after}");
+            }
+            Err(_) => {
+                old += 1;
+                assert_eq!(aside, 0, "{after}");
+            }
         }
         drop(table);
         let report = repair(&engine, &mut Vec::new()).unwrap();

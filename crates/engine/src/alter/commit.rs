@@ -259,12 +259,14 @@ fn log_and_install(
     for (alteration, plan) in &mut *alterations {
         outcomes.push(alteration.outcome(std::mem::take(&mut plan.metadata), plan)?);
     }
-    let tables: Vec<AlteredTable> = outcomes
+    let tables: Vec<AlteredTable> = alterations
         .iter()
-        .map(|outcome| AlteredTable {
+        .zip(&outcomes)
+        .map(|((alteration, _), outcome)| AlteredTable {
             id: outcome.id,
             metadata: outcome.metadata.clone(),
             indexes: outcome.entries.clone(),
+            is_repair: alteration.repair.is_some(),
         })
         .collect();
     // The record may become durable even if the log returns an error.

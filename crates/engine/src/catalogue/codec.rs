@@ -235,6 +235,8 @@ pub(crate) struct AlteredTable {
     pub id: u64,
     pub metadata: Vec<u8>,
     pub indexes: Vec<IndexEntry>,
+    /// Whether the table was repaired: the replaced files are moved aside, not removed.
+    pub is_repair: bool,
 }
 
 /// The body of a record that alters several tables atomically.
@@ -246,22 +248,36 @@ pub(crate) fn encode_tables_altered(tables: &[AlteredTable]) -> Vec<u8> {
         out.put_bytes(&table.metadata);
         put_indexes(&mut out, &table.indexes);
     }
+    let repaired = tables.iter().filter(|table| table.is_repair);
+    let repaired: Vec<u64> = repaired.map(|table| table.id).collect();
+    if !repaired.is_empty() {
+        out.put_varint(repaired.len() as u64);
+        repaired.iter().for_each(|id| out.put_varint(*id));
+    }
     out
 }
 
 pub(crate) fn decode_tables_altered(bytes: &[u8]) -> Decoded<Vec<AlteredTable>> {
     let mut take = Take::new(bytes);
-    let tables = take_list(&mut take, |take| {
+    let mut tables = take_list(&mut take, |take| {
         let table = AlteredTable {
             id: take.varint()?,
             metadata: take.bytes()?.to_vec(),
             indexes: take_list(take, IndexEntry::take)?,
+            is_repair: false,
         };
         if table.indexes.is_empty() {
             return Err(Malformed);
         }
         Ok(table)
     })?;
+    if take.is_empty() {
+        return Ok(tables);
+    }
+    for id in take_list(&mut take, |take| take.varint())? {
+        let repaired = tables.iter_mut().find(|table| table.id == id);
+        repaired.ok_or(Malformed)?.is_repair = true;
+    }
     if !take.is_empty() {
         return Err(Malformed);
     }

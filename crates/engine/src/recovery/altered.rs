@@ -132,13 +132,18 @@ impl Replay {
         let next = next.max();
         if is_rebuild {
             // The new files contain all earlier records.
-            state.entry.retained = None;
+            if state.entry.retained.take().is_some() && table.is_repair {
+                self.repaired.insert(table.id);
+            }
             self.missing.remove(&table.id);
             self.unavailable.remove(&table.id);
         }
         let open = state.slot.lock().take();
         self.tables.next_file = self.tables.next_file.max(next.unwrap_or(0));
-        self.files.disown(&dropped);
+        // The files that a repair has replaced are moved aside, like others of no table.
+        if !table.is_repair {
+            self.files.disown(&dropped);
+        }
         self.forget_files(&dropped);
         for file in &added {
             self.indexes.remove(file);

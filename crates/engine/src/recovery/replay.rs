@@ -16,7 +16,7 @@ use crate::core::files::IndexFiles;
 use crate::core::index::Index;
 use crate::core::tables::Tables;
 use crate::error::{EngineError, EngineResult};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -65,6 +65,8 @@ pub(super) struct Replay {
     workers: Option<Workers>,
     /// Tables whose files could not be used, and the reason.
     pub(super) unavailable: BTreeMap<u64, StorageError>,
+    /// Repaired tables whose retained records are needed no more.
+    pub(super) repaired: BTreeSet<u64>,
 }
 
 pub(super) fn malformed(lsn: Lsn) -> impl Fn(Malformed) -> EngineError {
@@ -108,6 +110,7 @@ impl Replay {
             threads,
             workers: None,
             unavailable: BTreeMap::new(),
+            repaired: BTreeSet::new(),
         }
     }
 
